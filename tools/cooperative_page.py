@@ -39,7 +39,7 @@ def names() -> list[str]:
 
 def page() -> str:
     """The text of the page."""
-    text = "\n".join([INTRODUCTION, *(_section(testing.found(name)) for name in names())])
+    text = "\n".join([INTRODUCTION, *(_section(testing.function_of(name)) for name in names())])
     return re.sub(r"\n{3,}", "\n\n", text)
 
 

@@ -34,12 +34,12 @@ def row(name: str, kernel: Kernel) -> Row:
     began = _cpu_seconds()
     built = build(kernel, TARGET)
     seconds = _cpu_seconds() - began
-    code = machine_code.read(built.made.sass())
+    code = machine_code.read(built.cubin.sass())
     loop = machine_code.main_loop(code)
     return {
         "name": name,
-        "registers": built.made.registers,
-        "spill_bytes": built.made.spill_bytes,
+        "registers": built.cubin.registers,
+        "spill_bytes": built.cubin.spill_bytes,
         "shared_bytes": built.code.shared_bytes,
         "threads": built.code.threads,
         "schedule": str(built.schedule),

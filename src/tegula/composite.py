@@ -113,7 +113,7 @@ class Composite:
 
     def __getitem__(self, key: Any) -> Any:
         """A component, a row, or the vector or matrix that slices select."""
-        return self._made(self._data[_checked(key)].copy())
+        return self._wrapped(self._data[_checked(key)].copy())
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self._data[_checked(key)] = self._numbers(value)
@@ -156,14 +156,14 @@ class Composite:
             return x
         if isinstance(x, int | float | np.generic | np.ndarray | list | tuple):
             numbers = self._numbers(x)
-            return self._made(numbers) if numbers.ndim <= 2 else None
+            return self._wrapped(numbers) if numbers.ndim <= 2 else None
         return None
 
     def _numbers(self, x: Any) -> np.ndarray:
         numpy_dtype = self.type.memory_dtype
         return np.asarray(fitted(listed(x, numpy_dtype), numpy_dtype, str(self.dtype)))
 
-    def _made(self, data: np.ndarray) -> Any:
+    def _wrapped(self, data: np.ndarray) -> Any:
         """The value with the given components: a number, a vector or a matrix."""
         return data[()] if data.ndim == 0 else composite(self.type.of_shape(data.shape), data)
 

@@ -28,7 +28,7 @@ def dataclass(cls: Any = None, /, *, frozen: bool = False, slots: bool = False) 
     supported."""
 
     def make(cls: Any) -> Any:
-        return _made(cls, frozen, slots)
+        return _decorated(cls, frozen, slots)
 
     return make if cls is None else make(cls)
 
@@ -45,7 +45,7 @@ def replace(record: T, **changes: Any) -> T:
     return type(record)(**values, **changes)
 
 
-def _made(cls: Any, frozen: bool, slots: bool) -> Any:
+def _decorated(cls: Any, frozen: bool, slots: bool) -> Any:
     known: dict[str, Field[Any]] = {}
     for base in reversed(cls.__mro__[1:]):
         known |= base.__dict__.get(_FIELDS, {})

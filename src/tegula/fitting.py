@@ -177,7 +177,7 @@ def _from_object(x: Any, at: tuple[int, ...], target: np.dtype, name: str, help:
     if isinstance(x, np.generic) and is_numeric(x.dtype):
         return fitted(np.asarray(x), target, name, help)
     if not (hasattr(x, "__float__") or hasattr(x, "__index__")):
-        raise UnfitNumber(f"expected numbers for {name}, got {shown(x)}{_place(at)}", help)
+        raise UnfitNumber(f"expected numbers for {name}, got {shown(x)}{_index_text(at)}", help)
     try:
         if _is_float(target):
             return fitted(np.asarray(float(x), np.float64), target, name, help)
@@ -197,7 +197,7 @@ def _unfit(x: Any, at: tuple[int, ...], target: np.dtype, name: str, help: str) 
         is_integer = _is_whole(x)
         inside = f"{low} to {high}" if target.kind != "b" else "False and True, 0 and 1"
         message += f" ({inside})" if is_integer else f", which holds whole numbers from {low} to {high}"
-    return UnfitNumber(message + _place(at), help or CAST_HELP)
+    return UnfitNumber(message + _index_text(at), help or CAST_HELP)
 
 
 def _is_whole(x: Any) -> bool:
@@ -207,7 +207,7 @@ def _is_whole(x: Any) -> bool:
         return False
 
 
-def _place(at: tuple[int, ...]) -> str:
+def _index_text(at: tuple[int, ...]) -> str:
     return f", at index {', '.join(map(str, at))}" if at else ""
 
 

@@ -161,13 +161,13 @@ class _Number:
 
     def __init__(self, value: Any) -> None:
         self.value = value
-        self.known = (type(value), repr(value))
+        self.identity = (type(value), repr(value))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Number) and self.known == other.known
+        return isinstance(other, _Number) and self.identity == other.identity
 
     def __hash__(self) -> int:
-        return hash(self.known)
+        return hash(self.identity)
 
 
 def _dtype(f: KernelFunction, dtype: Any) -> np.dtype[Any]:

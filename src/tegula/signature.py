@@ -248,7 +248,7 @@ def _entry(n: Entry) -> str:
     return f"{n}?" if isinstance(n, Extent) and n.optional else str(n)
 
 
-def whole(form: Sequence[Entry]) -> Extents | None:
+def whole_extent(form: Sequence[Entry]) -> Extents | None:
     """The name for all dimensions of a tile, if the pattern has one."""
     return next((n for n in form if isinstance(n, Extents)), None)
 
@@ -391,7 +391,7 @@ class Unifier:
     """Unifies the tiles of one call, one after the other."""
 
     def __init__(self) -> None:
-        self.known = Unified({}, {}, {})
+        self.unified = Unified({}, {}, {})
         self.origin: dict[str, tuple[str, TilePattern, Shape]] = {}
 
     def tiles(self, arguments: Sequence[tuple[str, TilePattern, TileArgument]]) -> Unified:
@@ -400,13 +400,13 @@ class Unifier:
         for name, pattern, tile in sorted(arguments, key=lambda argument: len(argument[1].forms)):
             self.dtype(name, pattern.dtype, tile.dtype)
             self._tile(name, pattern, tile)
-        return self.known
+        return self.unified
 
     def constant(self, name: str, value: object) -> None:
         """Note a constant argument; an integer is the extent of the same name too."""
-        self.known.constants[name] = value
+        self.unified.constants[name] = value
         if isinstance(value, int) and not isinstance(value, bool):
-            self.known.letters[name] = value
+            self.unified.letters[name] = value
 
     def dtype(self, name: str, expected: Dtypes | ElementType, actual: ElementType) -> None:
         """Unify a parameter's dtype with its pattern; Misfit if it does not fit."""
@@ -416,21 +416,21 @@ class Unifier:
             return
         if not is_in(expected, actual):
             raise Misfit(name, f"'{name}' must be of {expected.described}, got {actual}")
-        if expected.members and self.known.dtypes.setdefault(expected.name, actual) != actual:
+        if expected.members and self.unified.dtypes.setdefault(expected.name, actual) != actual:
             before, *_ = self.origin["dtype " + expected.name]
-            message = f"'{name}' is of {actual} and '{before}' of {self.known.dtypes[expected.name]}"
+            message = f"'{name}' is of {actual} and '{before}' of {self.unified.dtypes[expected.name]}"
             raise Misfit(name, message, "convert one of them: tg.tile_astype")
         self.origin.setdefault("dtype " + expected.name, (name, TilePattern(expected, ()), ()))
 
     def _tile(self, name: str, pattern: TilePattern, tile: TileArgument) -> None:
         problem: Misfit | None = None
         for form in self._forms(pattern, tile.shape):
-            before = dict(self.known.letters), self.known.batch, dict(self.origin)
+            before = dict(self.unified.letters), self.unified.batch, dict(self.origin)
             try:
                 self._shape(name, pattern, form, tile.shape)
                 return
             except Misfit as e:
-                self.known.letters, self.known.batch, self.origin = before
+                self.unified.letters, self.unified.batch, self.origin = before
                 problem = problem or e
         if problem is None:
             message = f"'{name}' must be a {pattern}, got the shape {tile.shape}"
@@ -440,35 +440,35 @@ class Unifier:
     def _forms(self, pattern: TilePattern, shape: Shape) -> Iterator[tuple[Entry, ...]]:
         for form in pattern.forms:
             extra = len(shape) - len(form)
-            if whole(form) is not None:
+            if whole_extent(form) is not None:
                 fits = True
             elif pattern.batch:
-                fits = extra == len(self.known.batch) if self.known.batch is not None else extra >= 0
+                fits = extra == len(self.unified.batch) if self.unified.batch is not None else extra >= 0
             else:
                 fits = extra == 0
             if fits:
                 yield form
 
     def _shape(self, name: str, pattern: TilePattern, form: tuple[Entry, ...], shape: Shape) -> None:
-        all_of_them = whole(form)
+        all_of_them = whole_extent(form)
         at = 0 if all_of_them is not None else len(shape) - len(form)
         batch, core = shape[:at], shape[at:]
         dimensions = [(all_of_them, shape)] if all_of_them is not None else zip(form, core, strict=True)
         for entry, n in dimensions:
             letter = None if isinstance(entry, int) else entry.name
-            known = entry if isinstance(entry, int) else self.known.letters.setdefault(entry.name, n)
+            known = entry if isinstance(entry, int) else self.unified.letters.setdefault(entry.name, n)
             if letter is not None:
                 self.origin.setdefault(letter, (name, pattern, shape))
             if known != n:
                 raise self._differ(name, pattern, shape, letter, known, n)
         if pattern.batch:
-            if self.known.batch is not None and self.known.batch != batch:
+            if self.unified.batch is not None and self.unified.batch != batch:
                 other, _, origin_name = self.origin["batch"]
-                message = f"the batches of '{other}' and '{name}' differ: {self.known.batch} and {batch}"
+                message = f"the batches of '{other}' and '{name}' differ: {self.unified.batch} and {batch}"
                 raise Misfit(name, message, shapes=(origin_name, shape))
-            self.known.batch = batch
+            self.unified.batch = batch
             self.origin.setdefault("batch", (name, pattern, shape))
-        self.known.core[name] = core
+        self.unified.core[name] = core
 
     def _differ(
         self,
@@ -512,5 +512,5 @@ __all__ = [
     "constexpr",
     "is_in",
     "run_in",
-    "whole",
+    "whole_extent",
 ]

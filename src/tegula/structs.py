@@ -110,7 +110,7 @@ class StructType(Compound):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Struct:
         instance = self.cls()
-        for name, value in self.given(args, kwargs).items():
+        for name, value in self.bound_fields(args, kwargs).items():
             setattr(instance, name, value)
         return instance
 
@@ -213,7 +213,7 @@ class StructType(Compound):
         if name not in self.fields:
             raise NoField(f"the struct {self.name} has no field '{name}'", suggestion(name, self.fields))
 
-    def given(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    def bound_fields(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of a call by field, none or all fields; NoField for any other call."""
         unknown = [name for name in kwargs if name not in self.fields]
         fits = len(args) <= len(self.fields) and not unknown and not (args and kwargs)

@@ -46,7 +46,7 @@ class SampleProgram:
         return [a.numpy() for a in arrays[len(self.tiles) :]]
 
 
-def found(op: Any) -> CooperativeDef:
+def function_of(op: Any) -> CooperativeDef:
     """A cooperative function, given by itself or, for a function of the library, by name.
 
     Parameters:
@@ -73,7 +73,7 @@ def samples(op: Any, seed: int = 0) -> list[Sample]:
     Raises:
         TypeError: `op` is not a cooperative function.
     """
-    examples = found(op).examples
+    examples = function_of(op).examples
     return list(examples(np.random.default_rng(seed))) if examples is not None else []
 
 
@@ -88,7 +88,7 @@ def arguments(op: Any, sample: Sample) -> dict[str, Any]:
     Raises:
         TypeError: `op` is not a cooperative function, or the arguments do not fit the signature.
     """
-    f = found(op)
+    f = function_of(op)
     try:
         bound = inspect.signature(f.definition.function).bind(*sample.arguments, **sample.named)
     except TypeError as error:
@@ -110,7 +110,7 @@ def expected(op: Any, sample: Sample) -> list[np.ndarray]:
         ValueError: the function has no reference, or the reference returns another number of results than the
             signature.
     """
-    f = found(op)
+    f = function_of(op)
     if f.numpy is None:
         raise ValueError(f"{f.name} has no reference: add one with @{f.name}.reference")
     bound_arguments = arguments(f, sample)
@@ -144,7 +144,7 @@ def program(op: Any, sample: Sample, in_role: bool = False, checked: bool = True
         TypeError: `op` is not a cooperative function, or the arguments do not fit the signature.
         ValueError: results are stored, and there is no reference that fits the signature.
     """
-    f = found(op)
+    f = function_of(op)
     bound_arguments = arguments(f, sample)
     tiles, lines, call, dtypes = list[np.ndarray](), list[str](), list[str](), dict[str, np.dtype]()
     names: dict[str, Any] = {"tg": tg, "op": f, "Any": Any, "check_shape": _check_shape}
@@ -206,7 +206,7 @@ def _numpy_dtype(dtype: Any, known: Mapping[str, np.dtype]) -> np.dtype | None:
 
 def _asked(f: CooperativeDef, constants: dict[str, Any], results: Sequence[Any]) -> list[Any]:
     """The results of a program that a call with these constants returns."""
-    outputs = f.given(constants, results)
+    outputs = f.returned(constants, results)
     return [*outputs] if isinstance(outputs, tuple) else [] if outputs is None else [outputs]
 
 
@@ -291,7 +291,7 @@ def check_refused(op: Any, sample: Refused) -> str:
         missing = [part for part in sample.says if part not in text]
         assert not missing, f"{missing} is not in:\n{text}"
         return text
-    raise AssertionError(f"{found(op).name} takes {sample}")
+    raise AssertionError(f"{function_of(op).name} takes {sample}")
 
 
 def check_gradient(op: Any, sample: Sample, block_dim: int = 32) -> None:
@@ -335,7 +335,9 @@ def check(op: Any, block_dims: tuple[int, ...] = (1, 33, 64, 100, 256), device: 
     """
     known = samples(op)
     if not known:
-        raise ValueError(f"{found(op).name} has no samples: add some with @{found(op).name}.samples")
+        raise ValueError(
+            f"{function_of(op).name} has no samples: add some with @{function_of(op).name}.samples"
+        )
     for sample in known:
         for check_case in _checks(op, sample, block_dims, device):
             check_case()

@@ -55,7 +55,7 @@ def test_known_kernels_are_not_declined(name: str) -> None:
     arrays = [t for t in prepared(KERNELS[name]).params if isinstance(t.type, ArrayType)]
     assert len(made.code.maps) == len(arrays) - BY_THREADS.get(name, 0) and ".local" not in text
     if ASSEMBLER:
-        assert made.made.spill_bytes == 0
+        assert made.cubin.spill_bytes == 0
 
 
 def test_the_cta_has_the_threads_of_its_roles() -> None:
@@ -89,7 +89,7 @@ def test_chains_that_take_too_many_registers_do_not_overlap() -> None:
         pytest.skip("ptxas tells how many registers it needs")
     made, text = built(KERNELS["attention"], registers=184)
     assert made.schedule.plan is not None and not made.schedule.plan.overlaps
-    assert made.made.spill_bytes == 0 and "wgmma.mma_async" in text
+    assert made.cubin.spill_bytes == 0 and "wgmma.mma_async" in text
 
 
 @pytest.mark.parametrize("name", ["right_converted", "right_transposed_and_converted"])
@@ -172,7 +172,7 @@ def test_spilled_registers_are_a_cost() -> None:
     square = arrays((128, 128), (128, 256), (128, 256), (128, 256))
     made, text = built(Launch(residual, square, (1, 1)))
     assert made.schedule.plan is not None and made.verdict.proved and "wgmma.mma_async" in text
-    assert made.made.spill_bytes < 4 * made.schedule.plan.cycles
+    assert made.cubin.spill_bytes < 4 * made.schedule.plan.cycles
     assert made.schedule.plan not in [one.plan for one in made.schedule.rejected]
 
 

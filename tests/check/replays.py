@@ -15,7 +15,7 @@ from tegula.passes.runner import GpuCompilation
 
 
 def ready(kernel: Kernel, parts: GpuCompilation) -> Prepared:
-    return prepared(kernel, Spread(parts.layouts, parts.shared.places, parts.threads))
+    return prepared(kernel, Spread(parts.layouts, parts.shared.allocations, parts.threads))
 
 
 def failure(

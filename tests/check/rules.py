@@ -186,7 +186,7 @@ def cases() -> dict[str, tuple[str, Callable[[], Any]]]:
 
 def rejection_kind(found: Verdict) -> str:
     """The kind of fault of a verdict; "undecided" or the status of a verdict without a fault."""
-    return found.kind or ("undecided" if found.status == UNPROVED and found.places else found.status)
+    return found.kind or ("undecided" if found.status == UNPROVED and found.locations else found.status)
 
 
 def noticing(rule: Rule, known: dict[str, tuple[str, Callable[[], Any]]]) -> Iterator[tuple[str, str]]:

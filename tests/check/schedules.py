@@ -304,8 +304,8 @@ def on_top(buffer: str, of: str) -> Mutation:
     """Give a buffer the address of another."""
 
     def mutate(kernel: Kernel, parts: GpuCompilation) -> None:
-        named = {v.name: v for v in parts.shared.places}
-        places = parts.shared.places
+        named = {v.name: v for v in parts.shared.allocations}
+        places = parts.shared.allocations
         places[named[buffer]] = replace(places[named[buffer]], offset=places[named[of]].offset)
 
     return mutate

@@ -53,7 +53,7 @@ def test_right_programs_of_the_corpus_are_proved(name: str, disguise: str) -> No
     change, stages = DISGUISES[disguise]
     found = kernel(program(name).RIGHT, change, stages).check()
     wanted = "unproved" if (name, disguise) in UNPROVED or name in UNPROVED else "proved"
-    assert found.status == wanted, f"{found.kind}: {found.message}{found.where}"
+    assert found.status == wanted, f"{found.kind}: {found.message}{found.launch_text}"
 
 
 @pytest.mark.parametrize("name", slow_except({LONG}, PROGRAMS))

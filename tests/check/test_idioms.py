@@ -47,7 +47,7 @@ def test_idioms_of_users_pass_with_any_stage_count(name: str, stages: int) -> No
         stages = 3  # roles hold one stage while they use another
     found = kernel(RIGHT[name], None, stages).check()
     wanted = "unproved" if name in UNPROVED else "proved"
-    assert found.status == wanted, f"{found.kind}: {found.message}{found.where}"
+    assert found.status == wanted, f"{found.kind}: {found.message}{found.launch_text}"
 
 
 @sampled(2, "name", rest_slow(((name,) for name in MUTATED), lambda name: name not in LONG), slow=3)

@@ -129,7 +129,7 @@ def test_reading_an_item_from_another_stage_is_refuted() -> None:
 def test_a_counterexample_names_its_events() -> None:
     """Both accesses of the race, and the launch."""
     found = verdict(gemm(), last("group.mma_wait"))
-    ((place, text),) = found.places
+    ((place, text),) = found.locations
     assert found.message == "left[0]: ws0 has a copy write it while another access may be in progress"
     assert text == "ws1+2 has tensor cores or a copy read it, without an order between the two accesses"
     assert "tile_matmul" in place.text()
@@ -140,7 +140,7 @@ def test_a_counterexample_names_its_events() -> None:
 
 def test_the_message_of_a_deadlock_names_waiting_roles_and_barriers() -> None:
     found = verdict(two_producers(), drop("mbarrier.arrive", "right.empty"))
-    text = " ".join([found.message, *(note for _, note in found.places)])
+    text = " ".join([found.message, *(note for _, note in found.locations)])
     assert "fetch y waits for phase 0 of right.empty[0]" in text
     assert (
         "a warp of multiply waits for phase 1 of right.full[0] to be ended by fetch y, which waits too"

@@ -57,13 +57,13 @@ def test_each_subject_has_many_mutants() -> None:
 
 def test_mutants_restore_their_kernel() -> None:
     of = judge("producers")
-    before, places = print_kernel(of.subject.kernel), dict(of.subject.parts.shared.places)
+    before, places = print_kernel(of.subject.kernel), dict(of.subject.parts.shared.allocations)
     kept = saved(of.subject)
     for mutant in of.mutants:
         mutant.apply()
         kept.restore(of.subject)
     assert print_kernel(of.subject.kernel) == before
-    assert of.subject.parts.shared.places == places
+    assert of.subject.parts.shared.allocations == places
 
 
 def found(name: str, operator: str, what: str) -> Judged:

@@ -47,7 +47,7 @@ def test_filling_more_stages_than_exist_before_a_release_is_refuted() -> None:
     found = verdict(crossed(1))
     assert (found.status, found.kind) == ("refuted", "deadlock")
     assert "ws0 waits for phase 0 of first.empty[0]" in " ".join(
-        [found.message, *(t for _, t in found.places)]
+        [found.message, *(t for _, t in found.locations)]
     )
 
 
@@ -181,7 +181,7 @@ def test_kernels_with_roles_pass_the_checker(module: str, name: str) -> None:
         if kernel.name == name:
             found = kernel.check()
             wanted = "unproved" if kernel.options.check == "bounded" else "proved"
-            assert found.status == wanted, f"{found.message}{found.where}"
+            assert found.status == wanted, f"{found.message}{found.launch_text}"
 
 
 @pytest.mark.parametrize("kernel", kernels("test_deadlocks"), ids=lambda k: k.name)
@@ -319,7 +319,7 @@ def test_trip_counts_in_an_array_that_the_kernel_writes_are_unproved() -> None:
     assert verdict(counted("d[0] = 3")).passed
     for write in ("c[0] = 3", "tg.tile_store(c, tg.tile_ones(shape=1, dtype=int))", "tg.atomic_add(c, 0, 1)"):
         found = verdict(counted(write))
-        assert found.status == "unproved" and found.places, write
+        assert found.status == "unproved" and found.locations, write
 
 
 def test_long_loops_are_proved_but_not_explored() -> None:

@@ -146,7 +146,7 @@ def test_buffers_of_two_roles_in_the_same_bytes_are_refuted() -> None:
 
     kernel, parts = lowered(sums)
     assert schedule.check_schedule(kernel, parts).status == "proved"
-    places = parts.shared.places
+    places = parts.shared.allocations
     first, *others = places
     for v in others:
         places[v] = replace(places[v], offset=places[first].offset)

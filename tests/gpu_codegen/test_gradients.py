@@ -174,7 +174,7 @@ def test_stages_of_rows_are_aligned_to_sectors() -> None:
         _, spread = distributed(part)
         strides = [
             [n * element_bytes(scalar_of(buffer.type.dtype)) for n in place.strides[:-1]]
-            for buffer, place in spread.shared.places.items()
+            for buffer, place in spread.shared.allocations.items()
             if isinstance(buffer.type, BufType) and _is_staged(buffer)
         ]
         assert strides and not any(n % SECTOR for each in strides for n in each)

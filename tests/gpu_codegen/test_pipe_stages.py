@@ -55,7 +55,7 @@ def test_stages_of_bulk_copies_are_aligned_to_128_bytes(
     threads = block_size(kernel, None, args)
     made, parts = distributed(kernel, args, (1,), threads)
     assert sum(isinstance(op, BulkLoad) for op in made.walk()) == 2
-    rings = {v: p for v, p in parts.shared.places.items() if isinstance(v.type, BufType)}
+    rings = {v: p for v, p in parts.shared.allocations.items() if isinstance(v.type, BufType)}
     assert len(rings) == 2
     for ring, place in rings.items():
         assert isinstance(ring.type, BufType)
@@ -74,5 +74,5 @@ def test_stages_that_threads_fill_are_contiguous() -> None:
     kernel = copying(tg.float32, (3, 5), (1, 3))
     args = [tg.zeros((64, 256)), tg.zeros((64, 256)), 4]
     _, parts = distributed(kernel, args, (1,), block_size(kernel, None, args))
-    sizes = [p.size for v, p in parts.shared.places.items() if isinstance(v.type, BufType)]
+    sizes = [p.size for v, p in parts.shared.allocations.items() if isinstance(v.type, BufType)]
     assert sizes == [STAGES * 60, STAGES * 12]

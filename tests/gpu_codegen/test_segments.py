@@ -108,7 +108,7 @@ def test_tiles_over_grids_of_threads_match_the_interpreter(
     np.testing.assert_array_equal(found, x * x)
     kernel, parts = agrees(launch)
     code = lower_kernel(kernel, parts, get_cuda_target())
-    assert not parts.shared.places and "shared" not in code.text.partition("start:")[2]
+    assert not parts.shared.allocations and "shared" not in code.text.partition("start:")[2]
     got = [tg.clone(a) for a in launch.args]
     run_together(code, launch.kernel, got, launch.dims, 1)
     np.testing.assert_array_equal(got[1].numpy(), x * x)

@@ -52,7 +52,7 @@ def run_lowered(kernel: Kernel, parts: GpuCompilation, launch: Launch) -> tuple[
         launch.dims,
         launch.block_dim,
         parts.layouts,
-        parts.shared.places,
+        parts.shared.allocations,
         parts.threads,
         printed.append,
     )

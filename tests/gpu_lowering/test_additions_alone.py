@@ -57,7 +57,7 @@ def test_owners_of_gradient_tiles_add_to_existing_elements(arch: str) -> None:
         return
     plain: list[Any] = [a.numpy().copy() for a in given]
     interp.run_lowered(
-        made, [*plain, 1], (1, 1, 128), 128, spread.layouts, spread.shared.places, spread.threads
+        made, [*plain, 1], (1, 1, 128), 128, spread.layouts, spread.shared.allocations, spread.threads
     )
     b, g = (v.numpy().astype(np.float64) for v in (args[1], args[2].grad))
     np.testing.assert_array_equal(

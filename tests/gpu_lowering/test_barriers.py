@@ -74,14 +74,14 @@ def test_kernels_race_without_any_one_barrier(name: str, memory: str) -> None:
 
 def test_large_buffers_reuse_shared_memory() -> None:
     _, parts = lowered(LAUNCHES["in_turn"])
-    first, second = parts.shared.places.values()
+    first, second = parts.shared.allocations.values()
     assert first.offset < second.offset + second.size and second.offset < first.offset + first.size
 
 
 def test_rows_of_staged_operands_are_padded() -> None:
     """Eight rows that a matmul reads together fall on different banks."""
     _, parts = lowered(LAUNCHES["gemm_ahead"])
-    rows = [2 * place.strides[1] for place in parts.shared.places.values() if len(place.strides) == 3]
+    rows = [2 * place.strides[1] for place in parts.shared.allocations.values() if len(place.strides) == 3]
     assert rows == [48, 48]
 
 

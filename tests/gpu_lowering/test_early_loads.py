@@ -150,7 +150,7 @@ def test_loads_of_later_iterations_are_fetched_ahead(
                 dims,
                 32,
                 spread.layouts,
-                spread.shared.places,
+                spread.shared.allocations,
                 spread.threads,
             )
         results.append([known(a.grad) for a in args])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tegula.interp.holders import held, parts
+from tegula.interp.holders import held_elements, parts
 from tegula.layout import (
     Layout,
     blocked,
@@ -47,7 +47,7 @@ def elements(layout: Layout, owners: bool) -> dict[int, set[tuple[int, ...]]]:
 
 @given(layouts())
 def test_layouts_state_the_holders_of_elements(layout: Layout) -> None:
-    pairs = held(layout)
+    pairs = held_elements(layout)
     found: dict[int, set[tuple[int, ...]]] = {}
     for thread, *at in zip(pairs.threads.tolist(), *pairs.at.tolist(), strict=True):
         found.setdefault(thread, set()).add(tuple(at))

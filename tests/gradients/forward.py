@@ -293,8 +293,8 @@ def _segment(m: Tangents, op: Op, mask: Mask) -> Any:
         return value
     rows, x = Segments(m, op), m.env[op.value]
     chosen = np.ones_like(value, bool) if op.op == "add" else m.plain(op.value) == value
-    total = rows.held(np.where(chosen, x.imag, 0.0)).sum(1, keepdims=True)
-    count = 1 if op.op == "add" else rows.held(chosen * 1.0).sum(1, keepdims=True)
+    total = rows.own_or(np.where(chosen, x.imag, 0.0)).sum(1, keepdims=True)
+    count = 1 if op.op == "add" else rows.own_or(chosen * 1.0).sum(1, keepdims=True)
     return paired(value, rows.lanes(np.repeat(total / count, op.width, axis=1)))
 
 

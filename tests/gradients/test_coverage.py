@@ -71,7 +71,7 @@ def gradients_flow() -> Iterator[tuple[Op, list[Any]]]:
         def run(self: Op, b: Any, *grads: Any) -> Any:
             grows = list(adjoint(self, b, *grads))
             flows = [
-                b.wanted(v)
+                b.needs_adjoint(v)
                 and (
                     more is not None or isinstance(v.type, ArrayType | BufType) or self.NAME == "tile.extract"
                 )

@@ -278,4 +278,4 @@ def test_nothing_is_kept() -> None:
     with tg.Tape() as tape:
         tg.launch_tiled(kernel, dim=[1], inputs=[s, v], outputs=[out], block_dim=32)
     tape.backward(grads={out: np.ones((ROWS, WIDTH))})
-    assert "kept for the gradient: nothing" in adjoint_of(kernel, (0, 1, 2)).kept()
+    assert "kept for the gradient: nothing" in adjoint_of(kernel, (0, 1, 2)).memory_report()

@@ -153,7 +153,7 @@ def _places(context: Any) -> Remarks:
         rows = f", rows of {place.row_bytes} bytes swizzled" if place.row_bytes else ""
         return f"bytes {place.offset} to {place.offset + place.size}, strides {place.strides}{rows}"
 
-    return {v: said(place) for v, place in context.shared.places.items()}
+    return {v: said(place) for v, place in context.shared.allocations.items()}
 
 
 _REMARKS: dict[str, Callable[[Any], Remarks]] = {

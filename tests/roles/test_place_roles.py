@@ -7,36 +7,36 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tegula import errors as E
-from tegula.lang.place_roles import MAX_GROUPS, Wanted, place
+from tegula.lang.place_roles import MAX_GROUPS, RoleRequest, place_roles
 from tegula.ops.roles import start_registers
 from tegula.source import UNKNOWN
 
 pytestmark = pytest.mark.cpu
 
 
-def wanted(*warps: int, registers: int = 0) -> list[Wanted]:
-    return [Wanted(f"r{k}", UNKNOWN, n, registers) for k, n in enumerate(warps)]
+def wanted(*warps: int, registers: int = 0) -> list[RoleRequest]:
+    return [RoleRequest(f"r{k}", UNKNOWN, n, registers) for k, n in enumerate(warps)]
 
 
 def test_single_warps_share_a_warp_group() -> None:
-    assert [p.first for p in place(wanted(1, 4, 2, 1, 1))] == [0, 4, 1, 3, 8]
+    assert [p.first for p in place_roles(wanted(1, 4, 2, 1, 1))] == [0, 4, 1, 3, 8]
 
 
 def test_roles_with_named_warp_groups_are_placed_first() -> None:
-    roles = [Wanted("a", UNKNOWN, 1), Wanted("ws1", UNKNOWN, 4, 0, 4), Wanted("b", UNKNOWN, 8)]
-    assert [p.first for p in place(roles)] == [8, 4, 12]
+    roles = [RoleRequest("a", UNKNOWN, 1), RoleRequest("ws1", UNKNOWN, 4, 0, 4), RoleRequest("b", UNKNOWN, 8)]
+    assert [p.first for p in place_roles(roles)] == [8, 4, 12]
 
 
 def test_a_warp_group_has_the_registers_of_all_its_roles() -> None:
-    roles = [Wanted("a", UNKNOWN, 1), Wanted("b", UNKNOWN, 1, 40)]
-    assert [p.registers for p in place(roles)] == [40, 40]
+    roles = [RoleRequest("a", UNKNOWN, 1), RoleRequest("b", UNKNOWN, 1, 40)]
+    assert [p.registers for p in place_roles(roles)] == [40, 40]
 
 
 @given(st.lists(st.tuples(st.integers(1, 12), st.sampled_from([0, 24, 104, 240])), min_size=1, max_size=10))
 def test_roles_have_disjoint_warps_within_the_block(asked: list[tuple[int, int]]) -> None:
-    roles = [Wanted(f"r{k}", UNKNOWN, n, registers) for k, (n, registers) in enumerate(asked)]
+    roles = [RoleRequest(f"r{k}", UNKNOWN, n, registers) for k, (n, registers) in enumerate(asked)]
     try:
-        placed = place(roles)
+        placed = place_roles(roles)
     except (E.RoleGroups, E.RoleRegisters):
         return
     taken = [warp for p in placed for warp in range(p.first, p.first + p.count)]

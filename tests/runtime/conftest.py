@@ -24,7 +24,7 @@ def forget() -> None:
     gc.collect()
     for known in (
         *(
-            context._contexts.made,
+            context._contexts.contexts,
             stream._defaults,
             stream.chosen.streams,
             report._queues,
@@ -32,9 +32,9 @@ def forget() -> None:
             maps._empty_arrays,
         ),
         device._cuda,
-        operands.kept.known,
-        gemm.plans.known,
-        attention_plans.known,
+        operands.kept.buffers,
+        gemm.plans.configs,
+        attention_plans.configs,
     ):
         known.clear()
     context.attribute.cache_clear()

@@ -113,7 +113,7 @@ def test_guards_read_lengths_of_arrays(driver: Spied) -> None:
 
 def test_the_interpreter_of_lowered_kernels_asks_guards() -> None:
     kernel, parts = lowered(flat)
-    spread = Spread(parts.layouts, parts.shared.places, parts.threads)
+    spread = Spread(parts.layouts, parts.shared.allocations, parts.threads)
     made = prepared(kernel, spread, requiring(kernel, check_schedule(kernel, parts).guards))
     x = np.arange(80, dtype=np.float32).reshape(10, 8)
 

@@ -316,7 +316,7 @@ def test_native_launches_follow_streams_and_recordings(driver: Spied) -> None:
     with tg.ScopedCapture("cuda:0") as capture:
         assert is_native(*call) is False and is_native(*call, stream=side) is False
         launch()
-    assert capture.graph is not None and capture.graph.kept
+    assert capture.graph is not None and capture.graph.retained
     assert is_native(*call) is True
     c.zero_()
     tg.capture_launch(capture.graph)

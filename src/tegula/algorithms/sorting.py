@@ -288,7 +288,7 @@ class Chunks:
         self.block_dim = 1 if self.long else None
         self.shortest, self.most = shortest, max(1, min(most, -(-count // shortest)))
         size = self.most << self.digit
-        self._counts, self._places = (tg.empty(size, tg.int32, device) for _ in range(2))
+        self._counts, self._positions = (tg.empty(size, tg.int32, device) for _ in range(2))
         # The sums of the counts of blocks, of their sums, and so on.
         self._sums = []
         while not self.long and size > 1:
@@ -304,14 +304,14 @@ class Chunks:
         """The counts and the places, [chunk, digit]: those of a long chunk are adjacent, those of a digit for short
         ones."""
         size = chunks << bits
-        tables_of_size = (a[:size] for a in (self._counts, self._places))
+        tables_of_size = (a[:size] for a in (self._counts, self._positions))
         if self.long:
             counts, positions = (a.reshape((chunks, 1 << bits)) for a in tables_of_size)
         else:
             counts, positions = (a.reshape((1 << bits, chunks)).transpose() for a in tables_of_size)
         return counts, positions
 
-    def place(self, counts: array, positions: array) -> None:
+    def assign_positions(self, counts: array, positions: array) -> None:
         """Compute output offsets from digit counts by an exclusive scan."""
         if self.long:
             tg.launch(
@@ -343,7 +343,7 @@ def sort(keys: array, values: array, count: int, begin: int, end: int, chunks: C
         counts, positions = buffers.tables(number, bits)
         mask = (1 << bits) - 1
         tg.launch(kernels[0], number, [k, counts, count, length, low, mask], block_dim=buffers.block_dim)
-        buffers.place(counts, positions)
+        buffers.assign_positions(counts, positions)
         moved = [k, v, positions, count, length, low, mask]
         tg.launch(kernels[1], number, moved, [to_k, to_v], block_dim=buffers.block_dim)
         pairs.reverse()

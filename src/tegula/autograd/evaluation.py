@@ -40,7 +40,7 @@ class Evaluation:
     ) -> None:
         self.name, self.inputs, self.input_names = name, inputs, input_names
         self.output_name, self._run = output_names, run
-        self._kept = [(a, tg.clone(a, requires_grad=False)) for a in saved if isinstance(a, tg.array)]
+        self._saved = [(a, tg.clone(a, requires_grad=False)) for a in saved if isinstance(a, tg.array)]
 
     def run(self) -> Sequence[Any]:
         """Compute the outputs for the current inputs."""
@@ -49,7 +49,7 @@ class Evaluation:
     def restore(self) -> None:
         """Restore the arrays to their initial values."""
         with recording.paused():
-            for a, value in self._kept:
+            for a, value in self._saved:
                 a.assign(value)
 
     @contextmanager

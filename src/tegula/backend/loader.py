@@ -81,7 +81,7 @@ class LoadedObject:
         self._addresses = {
             s.name: a
             for s, a in zip(elf.symbols, addresses, strict=True)
-            if s.name and s.section in layout.places
+            if s.name and s.section in layout.offsets
         }
         _protect(base, layout)
 
@@ -121,25 +121,25 @@ class _Layout:
     """Offsets of the sections: code, then constants and the table of addresses, then variables, on their own pages."""
 
     def __init__(self, elf: Elf, slots: int) -> None:
-        self.places: dict[int, int] = {}
+        self.offsets: dict[int, int] = {}
         sections = [s for s in elf.sections if s.loads]
         relro = (".data.rel.ro",)
         writes = [s for s in sections if s.flags & WRITE and not s.name.startswith(relro)]
         code = [s for s in sections if s.flags & EXECUTE]
         constants = [s for s in sections if s not in code and s not in writes]
-        self.code_end = self._place(code, 0)
-        end = self._place(constants, self.code_end, 8 * slots)
-        self.got = end - 8 * slots
+        self.code_end = self._assign_offsets(code, 0)
+        end = self._assign_offsets(constants, self.code_end, 8 * slots)
+        self.table_start = end - 8 * slots
         self.constants_end = _round_up(end, PAGE)
-        self.size = max(_round_up(self._place(writes, self.constants_end), PAGE), PAGE)
+        self.size = max(_round_up(self._assign_offsets(writes, self.constants_end), PAGE), PAGE)
 
-    def _place(self, sections: list[Section], start: int, extra: int = 0) -> int:
+    def _assign_offsets(self, sections: list[Section], start: int, extra: int = 0) -> int:
         """Assign offsets to sections from a page on. Returns the end: of the last section's page, or of `extra` bytes
         after it."""
         end = start
         for section in sections:
             end = _round_up(end, max(section.align, CONSTANT_ALIGN))
-            self.places[section.index] = end
+            self.offsets[section.index] = end
             end += section.size
         return _round_up(end, 8) + extra if extra else _round_up(end, PAGE)
 
@@ -150,7 +150,7 @@ def _round_up(value: int, unit: int) -> int:
 
 def _image(elf: Elf, layout: _Layout) -> bytearray:
     image = bytearray(layout.size)
-    for index, at in layout.places.items():
+    for index, at in layout.offsets.items():
         section = elf.sections[index]
         if section.kind != NOBITS:
             image[at : at + section.size] = elf.data[section.offset : section.offset + section.size]
@@ -164,7 +164,7 @@ def _address(elf: Elf, layout: _Layout, base: int, index: int) -> int:
         return symbol.value
     if symbol.section != UNDEFINED and symbol.section >= len(elf.sections):
         raise InternalError(f"{symbol.name} lies in a section of unknown kind {symbol.section:#x}")
-    offset = layout.places.get(symbol.section)
+    offset = layout.offsets.get(symbol.section)
     return 0 if offset is None else base + offset + symbol.value
 
 
@@ -181,12 +181,12 @@ def _relocate(
     elf: Elf, layout: _Layout, base: int, image: bytearray, slots: dict[int, int], addresses: list[int]
 ) -> None:
     for symbol, slot in slots.items():
-        at = layout.got + 8 * slot
+        at = layout.table_start + 8 * slot
         image[at : at + 8] = addresses[symbol].to_bytes(8, "little")
     for section, offset, kind, symbol, addend in elf.relocations():
-        at = layout.places[section.index] + offset
+        at = layout.offsets[section.index] + offset
         if uses_got(elf.machine, kind):
-            target = base + layout.got + 8 * slots[symbol]
+            target = base + layout.table_start + 8 * slots[symbol]
         else:
             target = addresses[symbol]
             if target == 0 and kind != 0:

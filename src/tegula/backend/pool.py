@@ -44,7 +44,7 @@ disk_cache: Callable[[], Cache | None] = _default_cache
 class _Local(threading.local):
     """The scratch memory of one launching thread, which follows its watch; it grows and never shrinks."""
 
-    held: tuple[int, int] = (-1, 0)
+    scratch: tuple[int, int] = (-1, 0)
     """The number of bytes and the address; one attribute, because each access of a thread's attributes is slow."""
 
     def grow(self, size: int) -> int:
@@ -53,7 +53,7 @@ class _Local(threading.local):
         start = memory.ctypes.data + WATCH_BYTES
         address = start + -start % ALIGNMENT
         prepare(address, look)
-        self.memory, self.held = memory, (size, address)
+        self.memory, self.scratch = memory, (size, address)
         return address
 
 
@@ -62,7 +62,7 @@ _local = _Local()
 
 def _scratch(size: int) -> int:
     """The address of the calling thread's scratch memory, of at least `size` bytes."""
-    size_held, address = _local.held
+    size_held, address = _local.scratch
     return address if size <= size_held else _local.grow(size)
 
 

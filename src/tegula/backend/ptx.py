@@ -161,7 +161,9 @@ def candidates(configured: str | None = None) -> list[Path]:
         if not os.access(configured, os.X_OK):
             raise FileNotFoundError(f"tg.config.ptxas is {configured}, which does not exist")
         return [Path(configured)]
-    return list(_found("ptxas", *(os.environ.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH", "PATH"))))
+    return list(
+        _assembler_paths("ptxas", *(os.environ.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH", "PATH")))
+    )
 
 
 def identity(configured: str | None = None) -> str:
@@ -175,7 +177,7 @@ def _stamp(program: Path) -> str:
 
 
 @cache
-def _found(name: str, cuda_home: str, cuda_path: str, path: str) -> tuple[Path, ...]:
+def _assembler_paths(name: str, cuda_home: str, cuda_path: str, path: str) -> tuple[Path, ...]:
     """`name` in all places, each file once. The variables are arguments so that a change of them is seen."""
     folders = [Path(base, "bin") for base in (cuda_home, cuda_path) if base]
     on_path = which(name, path=path) if path else None
@@ -210,7 +212,7 @@ def version(program: Path) -> str:
 def _disassembled(code: bytes) -> str:
     variables = [os.environ.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH", "PATH")]
     for name, options in (("cuobjdump", ["-sass"]), ("nvdisasm", ["-c"])):
-        for program in _found(name, *variables):
+        for program in _assembler_paths(name, *variables):
             return _printed(program, options, code)
     raise RuntimeError("machine code is shown by cuobjdump or nvdisasm; install the CUDA toolkit")
 

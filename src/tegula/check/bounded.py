@@ -56,7 +56,7 @@ def explore(kernel: Kernel, spread: GpuCompilation, gap: Gap, guards: Sequence[G
         message=gap.message,
         loc=gap.loc,
         help=gap.help if unknown is None else SIMPLE,
-        places=()
+        locations=()
         if unknown is None
         else ((unknown.loc, "the value that decides this branch or trip count is unknown in some launches"),),
         explored=search.explored,
@@ -76,7 +76,7 @@ class BoundedSearch:
         self.roles = [_role(region, spread.threads) for region in self.program.roles]
         self.guarded = {
             v: (allocation.offset, allocation.offset + allocation.size)
-            for v, allocation in spread.shared.places.items()
+            for v, allocation in spread.shared.allocations.items()
             if isinstance(v.type, MbarrierType)
         }
         self.cuts = byte_boundaries(_parts(spread.shared))
@@ -119,7 +119,7 @@ class BoundedSearch:
     def _satisfies(self, launch: Launch) -> bool:
         """Whether a launch satisfies the kernel's guards."""
         known_lengths = {
-            (leaf.parameter, leaf.dim): n for leaf, n in launch.known.items() if leaf.kind in HOSTS
+            (leaf.parameter, leaf.dim): n for leaf, n in launch.lengths.items() if leaf.kind in HOSTS
         }
         return all(guard.holds(lambda leaf: known_lengths.get(leaf, 1)) for guard in self.guards)
 
@@ -137,7 +137,7 @@ class BoundedSearch:
         run = self._run(traces, True)
         with suppress(Refuted):
             run.simulate()
-        locations = {fault.loc, *(loc for loc, _ in fault.places)}
+        locations = {fault.loc, *(loc for loc, _ in fault.locations)}
         stages = {(s.barrier, s.stage) for s in run.steps if s.loc in locations and s.barrier}
         last = run.steps[-1:] if run.steps and run.steps[-1].stage < 0 else []
         relevant = [s for s in run.steps if s.loc in locations or (s.barrier, s.stage) in stages]
@@ -151,7 +151,7 @@ def refuted(
     tried: tuple[int, int] = (0, 0),
 ) -> Verdict:
     """The verdict on a schedule with a fault."""
-    return Verdict(REFUTED, e.kind, e.message, e.loc, e.help, e.places, steps, launch, tried)
+    return Verdict(REFUTED, e.kind, e.message, e.loc, e.help, e.locations, steps, launch, tried)
 
 
 def _role(region: Region, threads: int) -> Role:
@@ -176,7 +176,7 @@ def _by_one_warp(op: Op) -> bool:
 def _parts(shared: SharedMemory) -> dict[Value, tuple[int, int, int]]:
     """The offset and size of each buffer, and its number of stages or slots."""
     out: dict[Value, tuple[int, int, int]] = {}
-    for v, allocation in shared.places.items():
+    for v, allocation in shared.allocations.items():
         piped = isinstance(v.owner, BufNew) and v.owner.pipe
         parts = v.type.shape[0] if isinstance(v.type, BufType) and piped else 1
         out[v] = (allocation.offset, allocation.size, parts)

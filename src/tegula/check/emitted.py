@@ -25,7 +25,7 @@ class Disagreement:
 
     line: int
     op: Op | None
-    what: str
+    description: str
 
 
 def disagreement(ptx: str, kernel: Kernel) -> Disagreement | None:
@@ -54,7 +54,8 @@ def require(ptx: str, kernel: Kernel) -> None:
     op = wrong.op.NAME if wrong.op is not None else "the roles"
     location = wrong.op.loc if wrong.op is not None else kernel.loc
     raise InternalError(
-        f"kernel {kernel.name}: the PTX does not follow {op} at {location}: {wrong.what} (line {wrong.line} of the PTX)"
+        f"kernel {kernel.name}: the PTX does not follow {op} at {location}: {wrong.description} "
+        f"(line {wrong.line} of the PTX)"
     )
 
 

@@ -55,12 +55,12 @@ class Leaf:
 class Launch:
     """A launch: the value of each leaf, and the pattern of array elements."""
 
-    known: Mapping[Leaf, int]
+    lengths: Mapping[Leaf, int]
     elements: str = EQUAL
 
     def of(self, leaf: Leaf, at: int | None = 0) -> int | None:
         """The value of a leaf; `at`: the index of the element. None where the index is unknown."""
-        n = self.known.get(leaf, 0 if leaf.kind in ("block", "place") else 1)
+        n = self.lengths.get(leaf, 0 if leaf.kind in ("block", "place") else 1)
         if leaf.kind != "elements" or self.elements == EQUAL:
             return n
         if at is None:
@@ -69,7 +69,7 @@ class Launch:
 
     def row(self, kernel: Kernel) -> tuple[tuple[str, int], ...]:
         """The values of the leaves by name."""
-        return tuple(sorted((leaf.name(kernel), n) for leaf, n in self.known.items()))
+        return tuple(sorted((leaf.name(kernel), n) for leaf, n in self.lengths.items()))
 
 
 class Leaves:
@@ -149,7 +149,7 @@ def launches(
     new = (
         x
         for x in candidates
-        if (key := (tuple(x.known.values()), x.elements)) not in seen and not seen.add(key)
+        if (key := (tuple(x.lengths.values()), x.elements)) not in seen and not seen.add(key)
     )
     return islice((launch for launch in new if satisfies(launch)), MAX_LAUNCHES)
 

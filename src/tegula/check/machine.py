@@ -365,7 +365,7 @@ class Run:
         if not access.write and access.at.stage >= 0 and self.memory.has_uninitialised(access.at):
             raise Refuted(
                 "unwritten",
-                f"{self.name_of_warp(warp)} reads {_where(access.at)}, which is uninitialised",
+                f"{self.name_of_warp(warp)} reads {_address_text(access.at)}, which is uninitialised",
                 access.op.loc,
                 "fill the stage before it is read",
             )
@@ -405,7 +405,7 @@ class Run:
         if rooms and warp.arrivals.get(rooms[-1], -1) >= last.over[rooms[-1]]:
             self.suspect = self.suspect or Refuted(
                 "stage",
-                f"{self.name_of_warp(warp)} reads {_where(access.at)} after its release",
+                f"{self.name_of_warp(warp)} reads {_address_text(access.at)} after its release",
                 access.op.loc,
                 "use the stage of the item that was waited for",
                 _at(self.phases[rooms[-1]].last, "released here"),
@@ -413,7 +413,7 @@ class Run:
 
     def _race(self, race: Race) -> Refuted:
         first, second = race.first, race.second
-        address = _where(second.at)
+        address = _address_text(second.at)
         before = f"{self.roles[first.role].name} {_does(first)} before"
         if race.fence:
             message = (
@@ -524,7 +524,7 @@ def _join(clock: Clock, other: Clock) -> None:
     clock[:] = map(max, clock, other)
 
 
-def _where(at: E.Bytes) -> str:
+def _address_text(at: E.Bytes) -> str:
     name = at.buffer.name or "a buffer"
     return f"{name}[{at.stage}]" if at.stage >= 0 else name
 

@@ -130,10 +130,15 @@ def _same_step(a: Access, b: Access) -> bool:
 def _private(a: Access, b: Access) -> bool:
     """Whether both accesses are to memory private to one role, whose threads are ordered by the barriers that
     `insert_barriers` derives."""
-    return a.role == b.role and _own(a.at.buffer) and _own(b.at.buffer) and a.proxy == b.proxy == GENERIC
+    return (
+        a.role == b.role
+        and _is_unmanaged(a.at.buffer)
+        and _is_unmanaged(b.at.buffer)
+        and a.proxy == b.proxy == GENERIC
+    )
 
 
-def _own(buffer: Value) -> bool:
+def _is_unmanaged(buffer: Value) -> bool:
     owner = buffer.owner
     return not isinstance(owner, BufNew) or not owner.pipe or bool(owner.by_hand)
 

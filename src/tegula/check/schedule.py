@@ -41,7 +41,7 @@ def check_certificate(kernel: Kernel, spread: GpuCompilation, certificate: Mappi
     if not any(map(_is_scheduled, kernel.walk())):
         return Verdict(NO_SCHEDULE, results=determinism(kernel, True))
     try:
-        check_limits(kernel, spread.shared.places, spread.threads)
+        check_limits(kernel, spread.shared.allocations, spread.threads)
         verify_certificate(kernel, spread, certificate)
     except Refuted as e:
         return refuted(e)
@@ -55,7 +55,7 @@ def _judged(kernel: Kernel, spread: GpuCompilation) -> Verdict:
     if not any(map(_is_scheduled, kernel.walk())):
         return Verdict(NO_SCHEDULE)
     try:
-        check_limits(kernel, spread.shared.places, spread.threads)
+        check_limits(kernel, spread.shared.allocations, spread.threads)
     except Refuted as e:
         return refuted(e)
     try:
@@ -92,7 +92,7 @@ def certified(kernel: Kernel, spread: GpuCompilation) -> tuple[str, tuple[Guard,
 def verify_certificate(kernel: Kernel, spread: GpuCompilation, certificate: Mapping[str, Any]) -> None:
     """Raise Rejected unless the certificate, and the checks outside of certificates, prove the schedule."""
     verify(kernel, spread, certificate)
-    shared = shared_by_roles(kernel, spread.shared.places)
+    shared = shared_by_roles(kernel, spread.shared.allocations)
     if shared is not None:
         first, second = (v.name or "a buffer" for v in shared)
         owner = shared[0].owner

@@ -55,7 +55,7 @@ class Scheduled(ABC):
     """The roles, barriers and events of a lowered kernel, by number."""
 
     def __init__(self, kernel: Kernel, spread: Any) -> None:
-        self.kernel, self.known, self.places = kernel, spread.uniformity, spread.shared.places
+        self.kernel, self.known, self.allocations = kernel, spread.uniformity, spread.shared.allocations
         self.ops = list(kernel.walk())
         self.values: list[Value] = list(kernel.params)
         self.regions: list[Region] = [kernel.body]
@@ -80,7 +80,7 @@ class Scheduled(ABC):
         self.barriers = [op.result for op in self.ops if isinstance(op, MbarrierNew | NamedNew)]
         self.barrier = {v: k for k, v in enumerate(self.barriers)}
         self.stages = [v.owner.stages if isinstance(v.owner, MbarrierNew) else 1 for v in self.barriers]
-        self._happenings: dict[Op, tuple[E.Event, ...]] = {}
+        self._events: dict[Op, tuple[E.Event, ...]] = {}
         self._acts: dict[Op, bool] = {}
         self._counts: dict[Op, bool] = {}
         self.order = [
@@ -141,9 +141,9 @@ class Scheduled(ABC):
 
     def events_of(self, op: Op) -> tuple[E.Event, ...]:
         """The events of an op, without the stages and numbers that depend on the path."""
-        known_events = self._happenings.get(op)
+        known_events = self._events.get(op)
         if known_events is None:
-            known_events = self._happenings[op] = tuple(E.events(op, _Anywhere(self)))
+            known_events = self._events[op] = tuple(E.events(op, _Anywhere(self)))
         return known_events
 
     def acts(self, op: Op) -> bool:
@@ -187,7 +187,7 @@ class _Anywhere:
 
     def bytes(self, buffer: Value) -> E.Bytes:
         """The bytes of the whole buffer that a view shows, counted from its own start."""
-        allocation = self.of.places.get(root(buffer))
+        allocation = self.of.allocations.get(root(buffer))
         return E.Bytes(0, allocation.size if allocation is not None else 1, root(buffer))
 
     def warp_groups(self, op: Op) -> int:
@@ -236,14 +236,14 @@ class OfLaunch:
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        self.found: dict[Value, bool] = {}
+        self.decided: dict[Value, bool] = {}
 
     def __call__(self, v: Value) -> bool:
-        if v not in self.found:
-            self.found[v] = self._known(v)
-        return self.found[v]
+        if v not in self.decided:
+            self.decided[v] = self._is_launch_known(v)
+        return self.decided[v]
 
-    def _known(self, v: Value) -> bool:
+    def _is_launch_known(self, v: Value) -> bool:
         op = v.owner
         if not isinstance(v.type, DType) or v.type.is_float:
             return False

@@ -108,7 +108,7 @@ def sources(value: Value) -> list[Value]:
     owner = value.owner
     op = owner.parent if isinstance(owner, Region) else owner
     if isinstance(op, Carrier):
-        carried = next((c for c in op.carried if value in c.own), None)
+        carried = next((c for c in op.carried if value in c.defined_values), None)
         return [*op.control_operands, *(carried.values if carried is not None else ())]
     if isinstance(owner, Region):
         return []
@@ -182,11 +182,11 @@ def _tiles_in_flight(kernel: Kernel, users: dict[Value, list[tuple[Op, int]]]) -
 def _carried_to(op: Op, k: int) -> list[Value]:
     if isinstance(op, LoopLike):
         position = k - (len(op.operands) - len(op.initial))
-        return [*op.carried[position].own] if position >= 0 else []
+        return [*op.carried[position].defined_values] if position >= 0 else []
     if isinstance(op, Yield) and op.parent is not None:
         around = op.parent.parent
         decides = isinstance(around, LoopLike) and op.parent is not around.body
-        return [*around.carried[k].own] if isinstance(around, Carrier) and not decides else []
+        return [*around.carried[k].defined_values] if isinstance(around, Carrier) and not decides else []
     if isinstance(op, MmaWait):
         return [op.results[k]]
     return [op.result] if isinstance(op, MATMULS) and k == 2 else []

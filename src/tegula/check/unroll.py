@@ -65,12 +65,12 @@ class Program:
     """A kernel compiled to closures, to be unrolled for many launches."""
 
     def __init__(self, kernel: Kernel, spread: GpuCompilation) -> None:
-        self.kernel, self.places, self.threads = kernel, spread.shared.places, spread.threads
+        self.kernel, self.allocations, self.threads = kernel, spread.shared.allocations, spread.threads
         self.divergent = spread.uniformity.divergent
         self.roles_op = next((op for op in kernel.body.ops if isinstance(op, Roles)), None)
         self.roles = list(self.roles_op.regions) if self.roles_op is not None else [kernel.body]
         self.leaves = Leaves(kernel)
-        self.followed = Followed(kernel, self.places)
+        self.followed = Followed(kernel, self.allocations)
         self.cuts: set[int] = set()
         """The bytes at which parts of stages begin and end."""
         self._compiled: dict[Region, list[Callable[[Env, Trace, Launch], None]]] = {}
@@ -309,7 +309,7 @@ class _Known:
         """The bytes of an operand: the stage of a ring, or the whole buffer. A contiguous part of a stage is exact; any
         other part counts as the whole stage."""
         buffer_root = root(buffer)
-        allocation = self.program.places[buffer_root]
+        allocation = self.program.allocations[buffer_root]
         assert isinstance(buffer_root.owner, BufNew)
         stages = buffer_root.owner.stages
         if not stages or not buffer_root.owner.pipe:

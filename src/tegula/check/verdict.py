@@ -48,7 +48,7 @@ class Gap:
     failed: bool = False
 
     @property
-    def place(self) -> str:
+    def line_prefix(self) -> str:
         """The line number in front of a message; empty where there is no line."""
         return f"line {self.loc.line}: " if self.loc.line else ""
 
@@ -62,7 +62,7 @@ class Gap:
 class Verdict:
     """The result of a check of a schedule. `status`: "proved", "refuted", "unproved", or "no schedule" where nothing is
     asynchronous. Of a schedule that is refuted or unproved: `message`, `loc` and `help`; of a refuted one the `kind` of
-    fault, and `places`: the other ops involved, each with a note.
+    fault, and `locations`: the other ops involved, each with a note.
 
     A refuted schedule has a counterexample: `steps`, in order, under the launch values `launch`. Where there is no
     proof, `gap` says why; `explored`: how many launches were unrolled, and how many ops of roles in all. A proved one
@@ -75,7 +75,7 @@ class Verdict:
     message: str = ""
     loc: Location = UNKNOWN
     help: str = ""
-    places: tuple[tuple[Location, str], ...] = ()
+    locations: tuple[tuple[Location, str], ...] = ()
     steps: tuple[Step, ...] = ()
     launch: tuple[tuple[str, int], ...] = ()
     explored: tuple[int, int] = (0, 0)
@@ -107,12 +107,12 @@ class Verdict:
             return
         steps = [(s.loc, f"step {k}: {s}") for k, s in enumerate(self.steps, 1) if s.loc is not UNKNOWN]
         cls = ScheduleRefuted if self.status == REFUTED else ScheduleUnproved
-        message = f"{self.message}{self.where}" if self.gap is None else str(self.gap)
+        message = f"{self.message}{self.launch_text}" if self.gap is None else str(self.gap)
         help = "\n".join(filter(None, (self.help, BOUNDED if self.status == UNPROVED else "")))
-        raise cls(self.loc, what=message, notes=[*self.places, *steps], help=help)
+        raise cls(self.loc, what=message, notes=[*self.locations, *steps], help=help)
 
     @property
-    def where(self) -> str:
+    def launch_text(self) -> str:
         """The launch with the fault, as text."""
         values = ", ".join(f"{name} = {n}" for name, n in self.launch)
         return f" (in a launch with {values})" if values else ""
@@ -126,7 +126,7 @@ class Verdict:
         """The verdict as text: the gaps of the proof, premises, guards, and whether results are deterministic."""
         lines = [f"{self.status}{self.amount}"]
         if self.gap is not None:
-            lines.append(f"  {self.gap.place}{self.gap}")
+            lines.append(f"  {self.gap.line_prefix}{self.gap}")
             lines += [f"    {self.gap.help}"] if self.gap.help else []
             lines += ['  it runs without a proof: the kernel has check="bounded"'] if self.accepted else []
         if self.premises:
@@ -166,7 +166,7 @@ def from_summary(summary: Mapping[str, Any]) -> Verdict:
 
 
 class Refuted(Exception):
-    """A fault that was found. `places`: other ops involved."""
+    """A fault that was found. `locations`: other ops involved."""
 
     def __init__(
         self,
@@ -177,4 +177,4 @@ class Refuted(Exception):
         places: tuple[tuple[Location, str], ...] = (),
     ) -> None:
         super().__init__(message)
-        self.kind, self.message, self.loc, self.help, self.places = kind, message, loc, help, places
+        self.kind, self.message, self.loc, self.help, self.locations = kind, message, loc, help, places

@@ -375,10 +375,10 @@ def report_unless(s: State, ok: str, site: int, values: list[str]) -> None:
     code = s.code
     bad, done = code.label("report"), code.label("go")
     code.branch(ok, done, bad)
-    code.place(bad)
+    code.define_label(bad)
     report(s, site, values)
     code.jump(done)
-    code.place(done)
+    code.define_label(done)
 
 
 def report(s: State, site: int | str, values: list[str]) -> None:
@@ -388,14 +388,14 @@ def report(s: State, site: int | str, values: list[str]) -> None:
     room = code.emit(f"icmp ult i64 {at}, {RECORDS}")
     write, done = code.label("record"), code.label("recorded")
     code.branch(room, write, done)
-    code.place(write)
+    code.define_label(write)
     offset = code.emit(f"mul i64 {at}, {RECORD_BYTES}")
     record = code.emit(f"getelementptr i8, ptr %report, i64 {s.memory.add(offset, str(RECORD_BYTES))}")
     for k, value in enumerate([str(site), s.block, s.lane or "0", *values]):
         if k < RECORD_SLOTS:
             code.line(f"store i64 {value}, ptr {s.memory.bytes_offset(record, str(8 * k))}, align 8")
     code.jump(done)
-    code.place(done)
+    code.define_label(done)
 
 
 def _print(s: State, op: Print) -> None:

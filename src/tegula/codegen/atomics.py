@@ -93,7 +93,7 @@ def compare_and_swap_loop(code: Code, kind: str, pointer: str, dtype: DType, val
     first = code.emit(f"load atomic {bits}, ptr {pointer} monotonic, align {_align(dtype)}")
     head, done, before = code.label("again"), code.label("swapped"), code.block
     code.jump(head)
-    code.place(head)
+    code.define_label(head)
     seen = code.fresh("seen")
     phi_at = len(code.lines)
     code.line("")
@@ -101,7 +101,7 @@ def compare_and_swap_loop(code: Code, kind: str, pointer: str, dtype: DType, val
     observed, swapped = _exchange(code, pointer, dtype, seen, new)
     code.lines[phi_at] = f"  {seen} = phi {bits} [ {first}, %{before} ], [ {observed}, %{code.block} ]"
     code.branch(swapped, done, head)
-    code.place(done)
+    code.define_label(done)
     return from_bits(code, observed, dtype)
 
 

@@ -40,7 +40,7 @@ def check_uniform(s: State, op: Op, value: Value, implicit: str = "") -> None:
     view, site, first = s.lanes[value], _site(s, op, implicit), s.components(value)
     with s.code.loop("1", s.present, "1", [("i1", "false")] if implicit else []) as loop:
         parts = s.memory.load_element(s.memory.at(view, [loop.index]), view.dtype, view.component_stride)
-        ok = _same(s, first, parts, scalar_of(view.dtype))
+        ok = _has_equal_bits(s, first, parts, scalar_of(view.dtype))
         before, s.lane = s.lane, loop.index
         if implicit:
             # One thread reports for the block.
@@ -56,7 +56,7 @@ def check_agreement(s: State, op: Agree) -> None:
     parts, first, t = s.components(op.value), s.components(op.first), op.value.type
     assert is_element(t)
     dtype, implicit = scalar_of(t), op.implicit
-    ok = _same(s, first, parts, dtype)
+    ok = _has_equal_bits(s, first, parts, dtype)
     report_unless(s, _or_enough(s, ok) if implicit else ok, _site(s, op, implicit), [])
 
 
@@ -73,7 +73,7 @@ def _or_enough(s: State, ok: str) -> str:
     return s.code.emit(f"or i1 {ok}, {s.code.emit(f'icmp uge i64 {count}, {NOTES}')}")
 
 
-def _same(s: State, first: Components, second: Components, dtype: DType) -> str:
+def _has_equal_bits(s: State, first: Components, second: Components, dtype: DType) -> str:
     """Whether two elements have the same bits."""
     ok = "true"
     for a, b in zip(first, second, strict=True):

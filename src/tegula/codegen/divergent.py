@@ -39,7 +39,7 @@ def divergent(s: State, op: Op, body: Body) -> None:
     s.mask = outer
 
 
-def _both(s: State, mask: str, condition: str) -> str:
+def _intersect(s: State, mask: str, condition: str) -> str:
     """The lanes of the mask where the condition holds."""
     flag = vector_of("i1", s.width)
     if not mask:
@@ -90,7 +90,7 @@ def _if(s: State, op: If, body: Body) -> None:
     condition = s.spread(op.condition, s.width)[0]
     other = s.code.emit(f"xor {flag} {condition}, splat (i1 true)")
     sides = [
-        _branch_values(s, region, _both(s, outer, test), body)
+        _branch_values(s, region, _intersect(s, outer, test), body)
         for region, test in zip(op.regions, (condition, other), strict=True)
     ]
     for k, result in enumerate(op.results):
@@ -111,12 +111,12 @@ def _branch_values(s: State, region: Region, mask: str, body: Body) -> list[Comp
     run, done = code.label("some"), code.label("none")
     code.branch(_any(s, mask), run, done)
     before = code.block
-    code.place(run)
+    code.define_label(run)
     body(region)
     values = [s.spread(v, s.width) for v in yielded]
     last = code.block
     code.jump(done)
-    code.place(done)
+    code.define_label(done)
     return [
         tuple(code.phi(_type(s, v), ("zeroinitializer", before), (x, last)) for x in parts)
         for v, parts in zip(yielded, values, strict=True)
@@ -160,9 +160,9 @@ def _for(s: State, op: For, body: Body) -> None:
     code.line("")
     carried.open()
     now = s.memory.splat(trip, op.start.type, width)  # type: ignore[arg-type]
-    active = _both(s, outer, code.emit(f"icmp ult {vector} {now}, {count}"))
+    active = _intersect(s, outer, code.emit(f"icmp ult {vector} {now}, {count}"))
     iterations.test(_any(s, active), inner, trip, t)
-    code.place(inner)
+    code.define_label(inner)
     s.mask = active
     s.scalars[op.index] = (index,)
     body(region)
@@ -176,7 +176,7 @@ def _for(s: State, op: For, body: Body) -> None:
             *carried.phis(before, last),
         ]
     )
-    code.place(done)
+    code.define_label(done)
     carried.finish()
 
 
@@ -196,9 +196,9 @@ def _while(s: State, op: While, body: Body) -> None:
     carried.open()
     alive = s.mask = mask if narrow else _of_wide(s, mask)
     body(condition)
-    active = _both(s, alive, s.spread(condition.yielded[0], width)[0])
+    active = _intersect(s, alive, s.spread(condition.yielded[0], width)[0])
     iterations.test(_any(s, active), inner)
-    code.place(inner)
+    code.define_label(inner)
     s.mask = _of_wide(s, s.wide_masks[active]) if active in s.wide_masks else active
     body(region)
     carried.close(region.yielded, s.mask)
@@ -209,5 +209,5 @@ def _while(s: State, op: While, body: Body) -> None:
             *carried.phis(before, last),
         ]
     )
-    code.place(done)
+    code.define_label(done)
     carried.finish()

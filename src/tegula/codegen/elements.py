@@ -266,10 +266,10 @@ def _side(
         some = code.emit(f"icmp ne i{width} {bits}, 0")
     run, done, before = code.label("some"), code.label("none"), code.block
     code.branch(some, run, done)
-    code.place(run)
+    code.define_label(run)
     results, last = _straight(s, region, [dict(env) for env in envs], width), code.block
     code.jump(done)
-    code.place(done)
+    code.define_label(done)
     types = [register_type(scalar_of(v.type), width) for v in region.yielded]  # type: ignore[arg-type]
     return [
         [

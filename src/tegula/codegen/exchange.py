@@ -30,7 +30,7 @@ class _Segments:
         self.s, self.width = s, op.width
         self.lanes = s.block_dim
         self.room = -(-self.lanes // op.width) * op.width
-        self.whole = s.present == str(self.room)
+        self.is_full = s.present == str(self.room)
 
     def allocate(self, name: str, dtype: ElementType) -> View:
         """Memory for one value per lane, absent lanes included."""
@@ -40,17 +40,17 @@ class _Segments:
     def values(self, value: Value, missing: float = 0) -> View:
         """A view of the lanes' values in memory, with `missing` for absent lanes."""
         s, dtype = self.s, value.type
-        if value in s.lanes and self.whole:
+        if value in s.lanes and self.is_full:
             return s.lanes[value]
         view = self.allocate("lanes", dtype)  # type: ignore[arg-type]
         with s.code.loop("0", s.present) as loop:
-            s.memory.store_view(view, [loop.index], self.own(value, loop.index), 1)
+            s.memory.store_view(view, [loop.index], self.lane_value(value, loop.index), 1)
         fill = (constant(scalar_of(view.dtype), missing),) * components(view.dtype)
         with s.code.loop(s.present, str(self.room)) as loop:
             s.memory.store_view(view, [loop.index], fill, 1)
         return view
 
-    def own(self, value: Value, lane: str) -> Components:
+    def lane_value(self, value: Value, lane: str) -> Components:
         """The components of one lane's value."""
         s = self.s
         return s.memory.load_view(s.lanes[value], [lane], 1) if value in s.lanes else s.components(value)
@@ -65,7 +65,7 @@ class _Segments:
         """The integer value of one lane, as i64."""
         s, t = self.s, value.type
         assert isinstance(t, DType)
-        (x,) = self.own(value, lane)
+        (x,) = self.lane_value(value, lane)
         if t.bits == 64 or not x.startswith("%"):
             return x
         return s.code.emit(f"{'sext' if t.is_signed else 'zext'} i{t.bits} {x} to i64")
@@ -74,7 +74,7 @@ class _Segments:
         """The number of lanes of a segment that a vector holds."""
         return min(self.width, max(1, self.s.target.vector_bytes * 8 // max(8, dtype.bits)))
 
-    def done(self, op: SegmentOp, view: View) -> None:
+    def set_result(self, op: SegmentOp, view: View) -> None:
         self.s.lanes[op.result] = view
 
 
@@ -109,7 +109,7 @@ def flip(s: State, op: LaneXor) -> None:
             x = s.memory.load(a, scalar, width)
             x = s.memory.shuffled(x, "poison", t, width, order) if width > 1 else x
             s.memory.store(b, x, scalar, width)
-    rows.done(op, result)
+    rows.set_result(op, result)
 
 
 Source = Callable[[_Segments, str], str]
@@ -122,7 +122,7 @@ def _picked(s: State, op: SegmentOp, source: Source) -> None:
     with s.code.loop("0", s.present) as loop:
         at = rows.member(loop.index, source(rows, loop.index))
         s.memory.store_view(result, [loop.index], s.memory.load_view(values, [at], 1), 1)
-    rows.done(op, result)
+    rows.set_result(op, result)
 
 
 def collect(s: State, op: LaneCollect) -> None:
@@ -135,10 +135,10 @@ def collect(s: State, op: LaneCollect) -> None:
         s.memory.store_view(result, [loop.index], zero, 1)
     with s.code.loop("0", s.present) as loop:
         at = rows.member(loop.index, rows.number(op.target, loop.index))
-        before, more = s.memory.load_view(result, [at], 1), rows.own(op.value, loop.index)
+        before, more = s.memory.load_view(result, [at], 1), rows.lane_value(op.value, loop.index)
         total = tuple(_combined(s, S.Add, scalar, a, b, 1) for a, b in zip(before, more, strict=True))
         s.memory.store_view(result, [at], total, 1)
-    rows.done(op, result)
+    rows.set_result(op, result)
 
 
 def _combined(s: State, kind: type, dtype: DType, a: str, b: str, width: int) -> str:
@@ -165,7 +165,7 @@ def reduce(s: State, op: LaneReduce) -> None:
             spread = s.memory.splat(total, scalar, width)
             for p in targets:
                 s.memory.store(p[c], spread, scalar, width)
-    rows.done(op, result)
+    rows.set_result(op, result)
 
 
 def _wrap_cell(s: State, kind: type, dtype: DType, vectors: Sequence[str], width: int) -> str:
@@ -191,7 +191,7 @@ def ballot(s: State, op: LaneBallot) -> None:
         flags = s.memory.load(s.memory.at(values, [loop.index]), scalar_of(values.dtype), rows.width)
         spread = s.memory.splat(_bits(s, flags, rows.width), uint32, rows.width)
         s.memory.store(s.memory.at(result, [loop.index]), spread, uint32, rows.width)
-    rows.done(op, result)
+    rows.set_result(op, result)
 
 
 def _bits(s: State, flags: str, width: int) -> str:
@@ -211,12 +211,12 @@ def match(s: State, op: LaneMatch) -> None:
         x = s.memory.load(s.memory.at(values, [loop.index]), dtype)
         row = s.memory.load(s.memory.at(values, [first]), dtype, rows.width)
         same = s.code.emit(f"icmp eq {t} {row}, {s.memory.splat(x, dtype, rows.width)}")
-        if not rows.whole:
+        if not rows.is_full:
             lanes, limit = s.memory.iota(first, rows.width), s.memory.splat_i64(s.present, rows.width)
             is_present = s.code.emit(f"icmp ult {vector_of('i64', rows.width)} {lanes}, {limit}")
             same = s.code.emit(f"and {vector_of('i1', rows.width)} {same}, {is_present}")
         s.memory.store(s.memory.at(result, [loop.index]), _bits(s, same, rows.width), uint32)
-    rows.done(op, result)
+    rows.set_result(op, result)
 
 
 RULES = {

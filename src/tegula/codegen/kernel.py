@@ -404,14 +404,14 @@ class _Walk:
         outer = self._outer_varying(body)
         width, vector = lane_width(s, op), "0"
         if width > 1:
-            vector = self._whole(width)
+            vector = self._full_mask(width)
             with self.code.loop("0", vector, str(width)) as loop:
                 self._step(op, outer, loop.index, width)
         if vector != s.present:
             with self.code.loop(vector, s.present) as loop:
                 self._step(op, outer, loop.index, 1)
 
-    def _whole(self, width: int) -> str:
+    def _full_mask(self, width: int) -> str:
         """The largest number of present lanes that is a multiple of the width."""
         if not self.s.present.startswith("%"):
             return str(int(self.s.present) // width * width)
@@ -422,7 +422,7 @@ class _Walk:
         s = self.s
         s.lane, s.width = lane, width
         for value in outer:
-            s.scalars[value] = self._own(value)
+            s.scalars[value] = self._lane_value(value)
         (body,) = op.regions
         self._lane_region(body)
         for result, computed in zip(op.results, body.yielded, strict=True):
@@ -440,7 +440,7 @@ class _Walk:
                     seen[v] = None
         return list(seen)
 
-    def _own(self, value: Value) -> Components:
+    def _lane_value(self, value: Value) -> Components:
         s = self.s
         if isinstance(value.owner, Tid):
             return (own_index(s, value.owner.results.index(value)),)
@@ -530,7 +530,7 @@ class _Walk:
         elif isinstance(value.owner, Tid) and s.known.varying(value):
             with self.code.loop("0", s.present) as loop:
                 s.lane = loop.index
-                s.memory.store_view(home, [loop.index], self._own(value), 1)
+                s.memory.store_view(home, [loop.index], self._lane_value(value), 1)
                 s.lane = ""
         else:
             parts = s.components(value)
@@ -552,7 +552,7 @@ class _Walk:
         before = dict(s.tiles), dict(s.inside)
         for label, region in zip(labels, op.regions, strict=True):
             s.tiles, s.inside = dict(before[0]), dict(before[1])
-            code.place(label)
+            code.define_label(label)
             out = region.yielded
             offer(s, region, [out[k] for k in joined], slots)
             self._body(region)
@@ -561,7 +561,7 @@ class _Walk:
             yielded.append([s.spread(out[k], s.width_of(op.results[k])) for k in in_registers])
             ends.append(code.block)
             code.jump(done)
-        code.place(done)
+        code.define_label(done)
         s.lanes.update(homes)
         s.tiles.update({op.results[k]: slot for k, slot in zip(joined, slots, strict=True)})
         s.scalars.update(joined_registers(s, [op.results[k] for k in in_registers], yielded, ends))
@@ -582,7 +582,7 @@ class _Walk:
         code.line("")
         loop.open()
         iterations.trip(trip, count, t, inner)
-        code.place(inner)
+        code.define_label(inner)
         s.scalars[op.index] = (index,)
         self._body(body)
         loop.close(body.yielded)
@@ -594,7 +594,7 @@ class _Walk:
                 *loop.phis(before, last),
             ]
         )
-        code.place(done)
+        code.define_label(done)
         loop.finish()
 
     def _while(self, op: While) -> None:
@@ -609,11 +609,11 @@ class _Walk:
         loop.open()
         self._body(condition)
         iterations.test(s.scalar(condition.yielded[0]), inner)
-        code.place(inner)
+        code.define_label(inner)
         self._body(body)
         loop.close(body.yielded)
         code.lines[at] = iterations.close(loop.phis)
-        code.place(done)
+        code.define_label(done)
         loop.finish()
 
 
@@ -637,7 +637,7 @@ class _CarriedLoop:
         carried = [[group[k] for k in tile] for group in arguments]
         self.tiles = CarriedTiles(s, op, [initial[k] for k in tile], [op.results[k] for k in tile], carried)
         self.homes = {k: walk._home(op.results[k]) for k in every if walk._in_lanes(op.results[k])}
-        self.kept = register_results = [k for k in every if k not in self.homes and k not in tile]
+        self.in_registers = register_results = [k for k in every if k not in self.homes and k not in tile]
         self.registers = CarriedRegisters(
             s,
             [initial[k] for k in register_results],
@@ -656,7 +656,7 @@ class _CarriedLoop:
     def close(self, yielded: list[Value]) -> None:
         self.tiles.close([yielded[k] for k in self.tile])
         self.walk._move([yielded[k] for k in self.homes], list(self.homes.values()))
-        self.registers.close([yielded[k] for k in self.kept])
+        self.registers.close([yielded[k] for k in self.in_registers])
 
     def phis(self, before: str, last: str) -> list[str]:
         return self.tiles.phis(before, last) + self.registers.phis(before, last)

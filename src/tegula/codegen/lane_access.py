@@ -82,7 +82,7 @@ def _read(s: State, at: LaneAddress, element: ElementType, component_stride: int
     t = register_type(scalar_of(element), s.width)
     near, far, done = s.code.label("near"), s.code.label("far"), s.code.label("read")
     s.code.branch(at.test, near, far)
-    s.code.place(near)
+    s.code.define_label(near)
     if at.shared:
         scalar = s.memory.load_element(at.first, element, component_stride)
         together = tuple(s.memory.splat(x, scalar_of(element), s.width) for x in scalar)
@@ -90,10 +90,10 @@ def _read(s: State, at: LaneAddress, element: ElementType, component_stride: int
         together = _neighbours(s, at.first, element)
     end = s.code.block
     s.code.jump(done)
-    s.code.place(far)
+    s.code.define_label(far)
     apart = _gathered(s, at.each, element, component_stride)
     s.code.jump(done)
-    s.code.place(done)
+    s.code.define_label(done)
     return tuple(s.code.phi(t, (a, end), (b, far)) for a, b in zip(together, apart, strict=True))
 
 
@@ -125,13 +125,13 @@ def _by_mask(s: State, t: str, plain: Callable[[], str], masked: Callable[[], st
     bits = code.emit(f"bitcast {vector_of('i1', s.width)} {s.mask} to i{s.width}")
     every, some, done = code.label("every"), code.label("some"), code.label("accessed")
     code.branch(code.emit(f"icmp eq i{s.width} {bits}, -1"), every, some)
-    code.place(every)
+    code.define_label(every)
     a = plain()
     code.jump(done)
-    code.place(some)
+    code.define_label(some)
     b = masked()
     code.jump(done)
-    code.place(done)
+    code.define_label(done)
     return code.phi(t, (a, every), (b, some)) if a else ""
 
 
@@ -154,13 +154,13 @@ def _write(
         return
     near, far, done = s.code.label("near"), s.code.label("far"), s.code.label("written")
     s.code.branch(at.test, near, far)
-    s.code.place(near)
+    s.code.define_label(near)
     _write_neighbours(s, at.first, element, value)
     s.code.jump(done)
-    s.code.place(far)
+    s.code.define_label(far)
     _scatter(s, at.each, element, value, component_stride)
     s.code.jump(done)
-    s.code.place(done)
+    s.code.define_label(done)
 
 
 def _write_neighbours(s: State, pointer: str, element: ElementType, value: Components) -> None:
@@ -315,7 +315,7 @@ def _scalarised(s: State, op: ElementAccess) -> Components | None:
         if mask:
             test = code.emit(f"extractelement {vector_of('i1', width)} {mask}, i64 {loop.index}")
             code.branch(test, run, skip)
-            code.place(run)
+            code.define_label(run)
         value = _one_lane(s, op, saved, loop.index)
         s.lane, s.width, s.mask = first, width, mask
         s.scalars.update(saved)
@@ -326,7 +326,7 @@ def _scalarised(s: State, op: ElementAccess) -> Components | None:
         if mask:
             last = code.block
             code.jump(skip)
-            code.place(skip)
+            code.define_label(skip)
             loop.next = [
                 code.phi(t, (old, before), (new, last))
                 for t, old, new in zip(types, loop.values, loop.next, strict=True)

@@ -29,7 +29,7 @@ def joined_registers(
     vectors: dict[Value, str] = {}
     for r, a, b in zip(results, *yielded, strict=True):
         wide, scalar = vector_register(s, r), scalar_of(element(r.type))
-        sides = [_whole(code, parts, scalar) for parts in (a, b)] if wide else []
+        sides = [_packed_vector(code, parts, scalar) for parts in (a, b)] if wide else []
         if wide and all(sides):
             vectors[r] = code.phi(wide, *zip(sides, ends, strict=True))
         else:
@@ -43,7 +43,7 @@ def joined_registers(
     return joined_values
 
 
-def _whole(code: Code, parts: Components, dtype: DType) -> str:
+def _packed_vector(code: Code, parts: Components, dtype: DType) -> str:
     """Components that are in one vector register, or one constant, as a vector; "" for others."""
     if parts not in code.packed and (len(set(parts)) > 1 or parts[0].startswith("%")):
         return ""
@@ -60,7 +60,7 @@ class CarriedRegisters:
         self.s, self.arguments, self.results = s, arguments, results
         self.initial = [s.spread(v, s.width_of(r)) for v, r in zip(initial, results, strict=True)]
         self.types = [vector_register(s, r) for r in results]
-        self.whole = [self._packed(r, parts) for r, parts in zip(results, self.initial, strict=True)]
+        self.packed = [self._packed(r, parts) for r, parts in zip(results, self.initial, strict=True)]
         self.registers: list[Components] = []
         self.next: list[Components] = []
         self.next_whole: list[str] = []
@@ -88,7 +88,7 @@ class CarriedRegisters:
         vectors = [s.spread(v, s.width_of(r)) for v, r in zip(yielded, self.results, strict=True)]
         self.next = (
             [
-                self._kept(r, active, *pair)
+                self._select_active(r, active, *pair)
                 for r, *pair in zip(self.results, vectors, self.registers, strict=True)
             ]
             if active
@@ -96,7 +96,9 @@ class CarriedRegisters:
         )
         self.next_whole = [s.code.packed.get(parts, "") for parts in self.next]
 
-    def _kept(self, result: Value, active: str, previous: Components, before: Components) -> Components:
+    def _select_active(
+        self, result: Value, active: str, previous: Components, before: Components
+    ) -> Components:
         t = register_type(scalar_of(element(result.type)), self.s.width)
         flag = vector_of("i1", self.s.width)
         return tuple(
@@ -114,7 +116,7 @@ class CarriedRegisters:
             if wide and self.next_whole[k]:
                 vector = self.s.code.packed[names]
                 out.append(
-                    f"  {vector} = phi {wide} [ {self.whole[k]}, %{before} ], [ {self.next_whole[k]}, %{last} ]"
+                    f"  {vector} = phi {wide} [ {self.packed[k]}, %{before} ], [ {self.next_whole[k]}, %{last} ]"
                 )
                 after += [
                     f"  {name} = extractelement {wide} {vector}, i32 {i}" for i, name in enumerate(names)

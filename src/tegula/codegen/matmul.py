@@ -445,8 +445,8 @@ class _Matmul:
 
 
 class _Block:
-    """The code for one block of C, `rows` rows by these columns, with operands that begin at the block. `kept`: the
-    memory in which the block stores its vectors of B for the blocks below."""
+    """The code for one block of C, `rows` rows by these columns, with operands that begin at the block.
+    `packed_operand`: the memory in which the block stores its vectors of B for the blocks below."""
 
     def __init__(
         self,
@@ -460,7 +460,7 @@ class _Block:
     ) -> None:
         self.matmul, self.code, self.memory = matmul, matmul.code, matmul.memory
         self.acc = matmul.acc
-        self.a, self.b, self.c, self.kept = a, b, c, packed_operand
+        self.a, self.b, self.c, self.packed_operand = a, b, c, packed_operand
         self.rows, self.columns = rows, columns
         self.factors: dict[tuple[str, int], str] = {}
         self.cells = [(i, column) for i in range(rows) for column in columns]
@@ -488,7 +488,9 @@ class _Block:
     def _steps(self, k: str, count: int, sums: list[str]) -> list[str]:
         """The sums after adding `count` outer products, from step k on."""
         a, b = self._advanced(self.a, "0", k), self._advanced(self.b, k, "0")
-        packed_panel = self._advanced(self.kept, k, "0") if self.kept is not None else None
+        packed_panel = (
+            self._advanced(self.packed_operand, k, "0") if self.packed_operand is not None else None
+        )
         for step in range(count):
             vectors = [self._load_b(b, step, column) for column in self.columns]
             if packed_panel is not None:

@@ -94,7 +94,7 @@ class Iterations:
 
     def __init__(self, s: State, loop: Op, head: str, done: str) -> None:
         """`head`, `done`: the labels of the loop header and of the code after the loop."""
-        self.s, self.head, self.done = s, head, done
+        self.s, self.head, self.completed = s, head, done
         self.every = poll_interval(s, loop) if s.watch else 0
         if isinstance(loop, For):
             self.every = min(self.every, 1 << loop.start.type.bits - 2)  # type: ignore[union-attr]
@@ -110,17 +110,17 @@ class Iterations:
         code = self.s.code
         if self.nested:
             code.jump(self.run)
-            code.place(self.run)
+            code.define_label(self.run)
             self.at = len(code.lines)
             code.line("")
         code.jump(self.head)
-        code.place(self.head)
+        code.define_label(self.head)
 
     def trip(self, trip: str, count: str, t: str, inner: str) -> None:
         """Emit the exit test of a `for` that counts its iterations in `trip`, of type `t`, up to `count`."""
         code = self.s.code
         if not self.nested:
-            code.branch(code.emit(f"icmp ult {t} {trip}, {count}"), inner, self.done)
+            code.branch(code.emit(f"icmp ult {t} {trip}, {count}"), inner, self.completed)
             return
         limit = code.fresh("n")
         rest, part = f"{limit}_rest", f"{limit}_part"
@@ -137,7 +137,7 @@ class Iterations:
         """Emit the exit test of any other loop. `trip`: the register that counts the iterations, if there is one."""
         code = self.s.code
         if not self.nested:
-            code.branch(condition, inner, self.done)
+            code.branch(condition, inner, self.completed)
             return
         self.bound = []
         remaining = code.emit(f"sub {t} {trip}, {trip}_run") if trip else self.count
@@ -160,12 +160,12 @@ class Iterations:
         lines, after = ([x for x in phis_after if (" = phi " in x) == kind] for kind in (True, False))
         if self.nested:
             lines = self._split(lines, last)
-            code.place(self.pause)
+            code.define_label(self.pause)
             look, again_label = code.label("clock"), f"{self.run}_again"
-            code.branch(code.emit(self.more), look, self.done)
-            code.place(look)
+            code.branch(code.emit(self.more), look, self.completed)
+            code.define_label(look)
             poll_if_due(self.s, again_label)
-            code.place(again_label)
+            code.define_label(again_label)
             code.jump(self.run)
         if self.counts:
             start = self.run if self.nested else self.before
@@ -179,9 +179,9 @@ class Iterations:
             low = code.emit(f"and i64 {self.count}, {self.every - 1}")
             due = code.emit(f"icmp eq i64 {low}, {self.every - 1}")
             code.line(f"br i1 {due}, label %{look}, label %{self.going}{RARELY}")
-            code.place(look)
+            code.define_label(look)
         poll_if_due(self.s, self.going)
-        code.place(self.going)
+        code.define_label(self.going)
 
     def _split(self, lines: list[str], last: str) -> list[str]:
         """The phis of the inner loop's header. The phis of the outer loop's header are written to their reserved
@@ -215,7 +215,7 @@ def poll_if_due(s: State, go: str) -> None:
     due = code.emit(f"load volatile i64, ptr {_watch(s, DUE)}, align 8")
     now = code.emit(f"call i64 {_CLOCK[s.target.is_x86]} {HIDDEN}")
     code.line(f"br i1 {code.emit(f'icmp sgt i64 {now}, {due}')}, label %{then}, label %{go}{RARELY}")
-    code.place(then)
+    code.define_label(then)
     s.when_late(go)
 
 
@@ -233,7 +233,7 @@ def emit_poll(s: State, go: str) -> None:
     status = code.emit(f"call i32 {function}(i64 {s.watch}) {HIDDEN}")
     stop = code.label("stop")
     code.branch(code.emit(f"icmp eq i32 {status}, 0"), go, stop)
-    code.place(stop)
+    code.define_label(stop)
     code.line("ret i32 1")
 
 

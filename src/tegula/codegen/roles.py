@@ -92,9 +92,9 @@ def _exit_if_deadlocked(s: State) -> None:
     flag = s.code.emit(f"load atomic i64, ptr {_deadlock_flag(s)} monotonic, align {WORD}")
     given_up, going_on = s.code.label("given_up"), s.code.label("going_on")
     s.code.branch(s.code.emit(f"icmp ne i64 {flag}, 0"), given_up, going_on)
-    s.code.place(given_up)
+    s.code.define_label(given_up)
     s.code.line("ret i32 0")
-    s.code.place(going_on)
+    s.code.define_label(going_on)
 
 
 def _deadlock_flag(s: State) -> str:
@@ -120,27 +120,27 @@ def _resume_cyclically(s: State, scheduler: str, controls: list[str]) -> None:
     code = s.code
     turn, look, check, stuck, done = (code.label(n) for n in ("turn", "look", "check", "stuck", "all_ended"))
     code.jump(look)
-    code.place(look)
+    code.define_label(look)
     poll_if_due(s, turn)
-    code.place(turn)
+    code.define_label(turn)
     before = get(s, scheduler, MOVES)
     for control in controls:
         run, skip = code.label("run"), code.label("skip")
         code.branch(_has_ended(s, control), skip, run)
-        code.place(run)
+        code.define_label(run)
         code.line(f"call void @switch_stack(ptr {scheduler}, ptr {get(s, control, POINTER, 'ptr')})")
         code.jump(skip)
-        code.place(skip)
+        code.define_label(skip)
     ended = "true"
     for control in controls:
         ended = code.emit(f"and i1 {ended}, {_has_ended(s, control)}")
     code.branch(ended, done, check)
-    code.place(check)
+    code.define_label(check)
     code.branch(code.emit(f"icmp eq i64 {before}, {get(s, scheduler, MOVES)}"), stuck, look)
-    code.place(stuck)
+    code.define_label(stuck)
     _report_waits(s, controls)
     code.line("ret i32 0")
-    code.place(done)
+    code.define_label(done)
 
 
 def _report_waits(s: State, controls: list[str]) -> None:
@@ -150,10 +150,10 @@ def _report_waits(s: State, controls: list[str]) -> None:
     for control in controls:
         waits, next = code.label("waits"), code.label("next")
         code.branch(_has_ended(s, control), next, waits)
-        code.place(waits)
+        code.define_label(waits)
         report(s, get(s, control, SITE), [get(s, control, at) for at in (ITEM, OTHERS, STAGE)])
         code.jump(next)
-        code.place(next)
+        code.define_label(next)
 
 
 def _has_ended(s: State, control: str) -> str:
@@ -193,16 +193,16 @@ class _Frame:
 
     role: State
     passed: list[tuple[str, str]]
-    known: dict[str, str] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
 
     def get(self, type: str, register: str) -> str:
         """The role's register for a register of the block. Literals are returned unchanged."""
         if not register.startswith("%"):
             return register
-        if register not in self.known:
-            self.known[register] = get(self.role, "%frame", WORD * len(self.passed), type)
+        if register not in self.names:
+            self.names[register] = get(self.role, "%frame", WORD * len(self.passed), type)
             self.passed.append((type, register))
-        return self.known[register]
+        return self.names[register]
 
 
 def _lower_role(s: State, op: Roles, at: RoleAt, body: Body) -> str:
@@ -411,16 +411,16 @@ def wait_until(
     code, control = r.code, r.role.control
     look, blocked, go = (code.label(n) for n in ("look", "blocked", "go"))
     code.jump(look)
-    code.place(look)
+    code.define_label(look)
     ok, others = test()
     code.branch(ok, go, blocked)
-    code.place(blocked)
+    code.define_label(blocked)
     number, stage = item()
     for at, word in ((SITE, str(site)), (ITEM, number), (OTHERS, others), (STAGE, stage)):
         put(r, control, at, word)
     _suspend(r, r.role)
     code.jump(look)
-    code.place(go)
+    code.define_label(go)
 
 
 def _site(r: State, op: PipeLoad | PipePop | PipePush) -> int:

@@ -166,7 +166,7 @@ class Code:
         self._next += 1
         return f"{prefix}{self._next}"
 
-    def place(self, label: str) -> None:
+    def define_label(self, label: str) -> None:
         """Begin the basic block of a label."""
         self.lines.append(f"{label}:")
         self.block = label
@@ -221,7 +221,7 @@ class Loop:
         self.head, self.body, self.done = code.label("head"), code.label("body"), code.label("done")
         before = code.block
         code.jump(self.head)
-        code.place(self.head)
+        code.define_label(self.head)
         self.index = code.fresh("i")
         self.values = [code.fresh("c") for _ in self.carried]
         self._phis = len(code.lines)
@@ -229,7 +229,7 @@ class Loop:
         code.line("")
         test = code.emit(f"icmp slt i64 {self.index}, {self.stop}")
         code.branch(test, self.body, self.done)
-        code.place(self.body)
+        code.define_label(self.body)
 
     def close(self) -> None:
         """End the loop: the next index, and the jump to the header."""
@@ -242,4 +242,4 @@ class Loop:
             phis.append(f"{value} = phi {type} [ {initial}, %{self._before} ], [ {final}, %{last} ]")
         code.lines[self._phis] = "\n".join("  " + p for p in phis)
         self.results = self.values
-        code.place(self.done)
+        code.define_label(self.done)

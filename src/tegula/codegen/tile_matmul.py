@@ -153,16 +153,16 @@ def _multiply(s: State, op: TileMatmul, into: View, work: DType, accumulate: boo
     fast, slow, done = code.label("inside"), code.label("edge"), code.label("joined")
     others = {v: _packed(s, v) for v in (op.a, op.b) if v not in direct}
     code.branch(ok, fast, slow)
-    code.place(fast)
+    code.define_label(fast)
     sources = [others[v] if v in others else _from_array(s, *direct[v]) for v in (op.a, op.b)]
     _call(s, op, sources, into, work, accumulate, _sources(s, op))
     code.jump(done)
-    code.place(slow)
+    code.define_label(slow)
     saved = dict(s.tiles)
     _call(s, op, [others.get(v) or _packed(s, v) for v in (op.a, op.b)], into, work, accumulate, [])
     s.tiles = saved
     code.jump(done)
-    code.place(done)
+    code.define_label(done)
 
 
 def _direct(s: State, op: TileMatmul, position: int) -> tuple[TileLoad, bool] | None:

@@ -171,10 +171,10 @@ def _masked_store(
 def _when(s: State, condition: str, body: object) -> None:
     then, done = s.code.label("then"), s.code.label("done")
     s.code.branch(condition, then, done)
-    s.code.place(then)
+    s.code.define_label(then)
     body()  # type: ignore[operator]
     s.code.jump(done)
-    s.code.place(done)
+    s.code.define_label(done)
 
 
 def tile_atomic(s: State, op: TileAtomic) -> None:
@@ -348,7 +348,7 @@ def _accumulate(s: State, kind: type[Op], value: Value, t: TileType, fixed: list
             for k in range(lanes):
                 at = [*index, s.memory.add(loop.index, str(k * width))]
                 loop.next.append(combine(loop.values[k], element(s, value, at, width, masked)[0], width))
-        for at, w in _rest(full * width, n, width):
+        for at, w in _remaining_pieces(full * width, n, width):
             x = element(s, value, [*index, str(at)], w, masked)[0]
             wide = _widened(s, x, dtype, w, width, identity(kind, dtype))
             loop.results[0] = combine(loop.results[0], wide, width)
@@ -360,7 +360,7 @@ def _accumulate(s: State, kind: type[Op], value: Value, t: TileType, fixed: list
     return _horizontal(s, sums[0], dtype, width, combine)
 
 
-def _rest(at: int, n: int, width: int) -> list[tuple[int, int]]:
+def _remaining_pieces(at: int, n: int, width: int) -> list[tuple[int, int]]:
     out: list[tuple[int, int]] = []
     while at < n:
         while width > n - at:
@@ -599,7 +599,9 @@ def _from_grid(s: State, op: TileFromLanes) -> None:
             if s.present == str(s.block_dim)
             else s.code.emit(f"icmp ult i64 {loop.index}, {s.present}")
         )
-        parts = _where(s, elements, lambda: _lane_components(s, op.value, loop.index), zero, scalar)
+        parts = _selected_elements(
+            s, elements, lambda: _lane_components(s, op.value, loop.index), zero, scalar
+        )
         for (at, ok), x in zip(_grid_places(s, result.shape, op.grid, loop.index), parts, strict=True):
 
             def write(at: list[str] = at, x: str = x) -> None:
@@ -633,7 +635,7 @@ def _grid_places(
     return grid_elements
 
 
-def _where(
+def _selected_elements(
     s: State, ok: str, default: Callable[[], Components], otherwise: Components, dtype: DType
 ) -> Components:
     """The components that `default` returns if a condition holds, else `otherwise`, without a read."""
@@ -641,11 +643,11 @@ def _where(
         return default()
     then, done, before = s.code.label("then"), s.code.label("done"), s.code.block
     s.code.branch(ok, then, done)
-    s.code.place(then)
+    s.code.define_label(then)
     parts = default()
     last = s.code.block
     s.code.jump(done)
-    s.code.place(done)
+    s.code.define_label(done)
     t = register_type(dtype, 1)
     return tuple(s.code.phi(t, (x, last), (y, before)) for x, y in zip(parts, otherwise, strict=True))
 
@@ -668,7 +670,7 @@ def to_lanes(s: State, op: TileToLanes) -> None:
         zero = (constant(scalar_of(t), 0),)
         with s.code.loop("0", str(s.block_dim)) as loop:
             values = [
-                _where(s, ok, lambda at=at: s.memory.load_view(source, at, 1), zero, scalar_of(t))
+                _selected_elements(s, ok, lambda at=at: s.memory.load_view(source, at, 1), zero, scalar_of(t))
                 for at, ok in _grid_places(s, source.shape, op.grid, loop.index)
             ]
             s.memory.store_view(view, [loop.index], tuple(x for parts in values for x in parts), 1)

@@ -33,7 +33,7 @@ def unswitched(s: State, value: Value, view: View, sweep: Sweep) -> None:
         done = s.code.label("chosen")
         _branch(s, value, view, index, lambda: sweep(dim, loop.index))
         s.code.jump(done)
-        s.code.place(done)
+        s.code.define_label(done)
 
 
 def _branch(s: State, value: Value, view: View, index: list[str], emit: Callable[[], None]) -> None:
@@ -52,12 +52,12 @@ def _branch(s: State, value: Value, view: View, index: list[str], emit: Callable
     same = [c for c, _ in _conditions(s, value) if _equal_conditions(s, c, condition)]
     before = dict(s.assumed)
     for label, known in ((yes, True), (no, False)):
-        code.place(label)
+        code.define_label(label)
         s.assumed = {**before, **dict.fromkeys(same, known)}
         _branch(s, value, view, index, emit)
         code.jump(done)
     s.assumed = before
-    code.place(done)
+    code.define_label(done)
 
 
 def _resolved(s: State, value: Value) -> Value:

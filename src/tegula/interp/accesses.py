@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 import numpy as np
 
 from tegula.dataclass import dataclass
-from tegula.interp.holders import Held, held
+from tegula.interp.holders import Held, held_elements
 from tegula.interp.tiles import tile_of
 from tegula.ir import Op, ScatteredAccess, Value
 from tegula.layout import Layout, blocked
@@ -73,24 +73,24 @@ def _elements(kind: str, array: np.ndarray, pairs: Held) -> ThreadAccess:
 @accesses(BufNew)
 def access_new(m: GroupMachine, op: BufNew) -> Iterator[ThreadAccess]:
     if not isinstance(op.tile.owner, TileEmpty):
-        yield _elements("write", m.env[op.results[0]], held(m.layouts[op.tile]).owned)
+        yield _elements("write", m.env[op.results[0]], held_elements(m.layouts[op.tile]).owned)
 
 
 @accesses(BufWrite)
 def access_write(m: GroupMachine, op: BufWrite) -> Iterator[ThreadAccess]:
-    yield _elements("write", m.group(op.buffer), held(m.layouts[op.tile]).owned)
+    yield _elements("write", m.group(op.buffer), held_elements(m.layouts[op.tile]).owned)
 
 
 @accesses(BufRead)
 def access_read(m: GroupMachine, op: BufRead) -> Iterator[ThreadAccess]:
-    yield _elements("read", m.group(op.buffer), held(m.layouts[op.results[0]]))
+    yield _elements("read", m.group(op.buffer), held_elements(m.layouts[op.results[0]]))
 
 
 @accesses(SharedGather)
 def access_gather(m: GroupMachine, op: SharedGather) -> Iterator[ThreadAccess]:
     """The accesses of a gather. Indices out of bounds read the first element of the axis, whose value is not used."""
     source, index = (m.group(v) for v in op.operands)
-    axis, pairs = op.axis, held(m.layouts[op.results[0]])
+    axis, pairs = op.axis, held_elements(m.layouts[op.results[0]])
     yield ThreadAccess("read", index, pairs.threads, pairs.at[axis : axis + 1])
     n = source.shape[axis]
     index_of_axis = index.astype(np.int64)[pairs.at[axis]]
@@ -105,7 +105,7 @@ def access_mma(m: GroupMachine, op: SharedMma) -> Iterator[ThreadAccess]:
     """The reads of an MMA: each thread reads the rows of a and columns of b that its part of the result needs; on
     tensor cores, every thread of a warp reads the union of their elements."""
     a, b = m.group(op.a), m.group(op.b)
-    pairs = held(m.layouts[op.result])
+    pairs = held_elements(m.layouts[op.result])
     threads = pairs.threads
     cooperative = element_bytes(buffer_type(op.a.type).dtype) == 2
     depth = np.arange(a.shape[1])
@@ -139,13 +139,13 @@ def _window(
 @accesses(TileLoad)
 def access_load(m: GroupMachine, op: TileLoad) -> Iterator[ThreadAccess]:
     array = m.group(op.array)
-    yield ThreadAccess("read", array, *_window(m, array, op.offset, held(m.layouts[op.results[0]])))
+    yield ThreadAccess("read", array, *_window(m, array, op.offset, held_elements(m.layouts[op.results[0]])))
 
 
 @accesses(TileStore, TileAtomic)
 def access_store(m: GroupMachine, op: TileAtomic | TileStore) -> Iterator[ThreadAccess]:
     array, tile = m.group(op.array), op.tile
-    pairs = held(m.layouts[tile]).owned
+    pairs = held_elements(m.layouts[tile]).owned
     kind = "write" if isinstance(op, TileStore) else "atomic"
     yield ThreadAccess(kind, array, *_window(m, array, op.offset, pairs, tile_of(tile).partial))
 
@@ -153,7 +153,7 @@ def access_store(m: GroupMachine, op: TileAtomic | TileStore) -> Iterator[Thread
 @accesses(ArrayGather, ArrayScatter, ArrayScatterAtomic, ArrayScatterCas)
 def access_places(m: GroupMachine, op: ScatteredAccess) -> Iterator[ThreadAccess]:
     """The accesses at coordinates of elements that are selected, present and inside of the array."""
-    array, layout = m.group(op.array), held(m.layouts[op.where])
+    array, layout = m.group(op.array), held_elements(m.layouts[op.where])
     reads = isinstance(op, ArrayGather)
     pairs = layout if reads else layout.owned
     at = np.array([m.env[v][tuple(pairs.at)] for v in op.at])
@@ -176,7 +176,7 @@ def copy_layout(op: AsyncCopy, threads: int) -> Layout:
 @accesses(AsyncCopy)
 def access_copy(m: GroupMachine, op: AsyncCopy) -> Iterator[ThreadAccess]:
     buffer, array = (m.group(v) for v in (op.buffer, op.array))
-    pairs = held(copy_layout(op, m.threads)).owned
+    pairs = held_elements(copy_layout(op, m.threads)).owned
     yield ThreadAccess("read", array, *_window(m, array, op.offset, pairs))
     yield _elements("issue", buffer, pairs)
 

@@ -33,7 +33,7 @@ class Segments:
         result[: self.m.lanes] = x
         return result.reshape((self.rows, self.width, *x.shape[1:]))
 
-    def held(self, x: np.ndarray, missing: Any = 0) -> np.ndarray:
+    def own_or(self, x: np.ndarray, missing: Any = 0) -> np.ndarray:
         """Per-lane values in rows, with `missing` for lanes that are not present."""
         result = self.spread(x, missing)
         result[~self.present] = missing
@@ -46,7 +46,7 @@ class Segments:
     def chosen(self, x: np.ndarray, source: np.ndarray) -> np.ndarray:
         """For each lane, the value of lane `source` of its row, modulo the width."""
         at = self.spread(source, 0) & (self.width - 1)
-        return self.lanes(self.held(x)[np.arange(self.rows)[:, None], at.astype(np.intp)])
+        return self.lanes(self.own_or(x)[np.arange(self.rows)[:, None], at.astype(np.intp)])
 
 
 @handles(LaneShuffle)
@@ -63,7 +63,7 @@ def run_xor(m: Machine, op: LaneXor, mask: Mask) -> Any:
 @handles(LaneCollect)
 def run_collect(m: Machine, op: LaneCollect, mask: Mask) -> Any:
     rows = Segments(m, op)
-    value, target = rows.held(m.env[op.value]), rows.spread(m.env[op.target], 0) & (op.width - 1)
+    value, target = rows.own_or(m.env[op.value]), rows.spread(m.env[op.target], 0) & (op.width - 1)
     result = np.zeros_like(value)
     for lane in range(op.width):
         at = np.arange(rows.rows), target[:, lane].astype(np.intp)
@@ -74,7 +74,7 @@ def run_collect(m: Machine, op: LaneCollect, mask: Mask) -> Any:
 @handles(LaneReduce)
 def run_reduce(m: Machine, op: LaneReduce, mask: Mask) -> Any:
     rows, x = Segments(m, op), m.env[op.value]
-    reduced = rows.held(x, neutral(op.op, from_numpy(x.dtype)))
+    reduced = rows.own_or(x, neutral(op.op, from_numpy(x.dtype)))
     while reduced.shape[1] > 1:
         half = reduced.shape[1] // 2
         reduced = op.combine.ref({}, reduced[:, :half], reduced[:, half:])  # type: ignore[attr-defined]
@@ -96,13 +96,13 @@ def neutral(op: str, dtype: DType) -> Any:
 @handles(LaneBallot)
 def run_ballot(m: Machine, op: LaneBallot, mask: Mask) -> Any:
     rows = Segments(m, op)
-    return rows.lanes(np.repeat(_bits(rows.held(m.env[op.value])), op.width, axis=1))
+    return rows.lanes(np.repeat(_bits(rows.own_or(m.env[op.value])), op.width, axis=1))
 
 
 @handles(LaneMatch)
 def run_match(m: Machine, op: LaneMatch, mask: Mask) -> Any:
     rows = Segments(m, op)
-    x = rows.held(m.env[op.value])
+    x = rows.own_or(m.env[op.value])
     same = (x[:, :, None] == x[:, None, :]) & rows.present[:, None, :]
     return rows.lanes(_bits(same)[..., 0])
 

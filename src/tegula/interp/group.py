@@ -9,7 +9,7 @@ import numpy as np
 
 from tegula.errors import InternalError
 from tegula.interp.accesses import WARP, copy_layout
-from tegula.interp.holders import held, parts
+from tegula.interp.holders import held_elements, parts
 from tegula.interp.lowered import Copy, GroupMachine
 from tegula.interp.machine import Machine, Mask, handles
 from tegula.interp.tiles import elements_present, fold, tile_of
@@ -157,7 +157,7 @@ def run_async_copy(m: Machine, op: AsyncCopy, mask: Mask) -> None:
     value = np.zeros_like(buffer)
     value[inside] = array[tuple(i[inside] for i in at)]
     buffer[...] = unspecified(buffer.shape, buffer.dtype)
-    group.started.append(Copy(op, buffer, value, held(copy_layout(op, group.threads)).owned))
+    group.started.append(Copy(op, buffer, value, held_elements(copy_layout(op, group.threads)).owned))
 
 
 @handles(AsyncCommit)

@@ -31,7 +31,7 @@ class Held:
 
 
 @lru_cache(maxsize=512)
-def held(layout: Layout) -> Held:
+def held_elements(layout: Layout) -> Held:
     """All pairs of threads and elements of a layout, without padding."""
     rank = len(layout.shape)
     of_threads, first = _offsets(rank, layout.threads)
@@ -49,7 +49,7 @@ def parts(layout: Layout, axis: int | None) -> np.ndarray:
     `axis` (None: all dimensions)."""
     of_parts, _, _ = layout.parts(axis)
     number = _offsets(len(layout.shape), of_parts.threads)[0][axis or 0]
-    every = held(layout).owned
+    every = held_elements(layout).owned
     out = np.zeros(layout.shape, np.int64)
     out[tuple(every.at)] = number[every.threads]
     return out

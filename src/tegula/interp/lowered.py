@@ -52,7 +52,7 @@ class Spread:
     each buffer and stack."""
 
     layouts: Mapping[Value, Layout]
-    places: Mapping[Value, AllocatedMemory]
+    allocations: Mapping[Value, AllocatedMemory]
     threads: int
 
 
@@ -98,7 +98,7 @@ class GroupMachine(Machine):
         races: Races,
     ) -> None:
         super().__init__(lanes, present, report, block, tid)
-        self.layouts, self.places, self.threads = spread.layouts, spread.places, spread.threads
+        self.layouts, self.allocations, self.threads = spread.layouts, spread.allocations, spread.threads
         self.shared, self.races = shared, races
         self.started: list[Copy] = []
         self.committed: list[list[Copy]] = []
@@ -140,7 +140,7 @@ class GroupMachine(Machine):
 
     def new_buffer(self, op: BufNew) -> RunValue:
         t = buffer_type(op.results[0].type)
-        offset = self.places[op.results[0]]
+        offset = self.allocations[op.results[0]]
         view = spread_view(self.shared, offset.offset, t.dtype, t.shape, offset.strides)
         if not isinstance(op.tile.owner, TileEmpty):
             view[...] = self.env[op.tile]
@@ -148,7 +148,7 @@ class GroupMachine(Machine):
 
     def new_stack(self, op: Op) -> RunValue:
         t = stack_type(op.results[0].type)
-        offset = self.places[op.results[0]]
+        offset = self.allocations[op.results[0]]
         count = self.shared[offset.offset : offset.offset + 4].view(np.int32)
         at = offset.offset + COUNT_BYTES
         result = SharedStack(
@@ -198,7 +198,7 @@ class Block:
 
     def __init__(self, kernel: Kernel, values: Sequence[RunValue], spread: Spread) -> None:
         self.spread = spread
-        size = max((p.offset + p.size for p in spread.places.values()), default=0)
+        size = max((p.offset + p.size for p in spread.allocations.values()), default=0)
         self.shared = np.zeros(size, np.uint8)
         arrays = [
             (name, value)
@@ -208,8 +208,8 @@ class Block:
         self.races = Races(spread.threads, [*self._shared_region(), *regions_of(arrays)])
 
     def _shared_region(self) -> list[TracedRegion]:
-        sizes = [4] * any(isinstance(v.type, StackType) for v in self.spread.places)
-        sizes += [to_numpy(scalar_of(v.type.dtype)).itemsize for v in self.spread.places]  # type: ignore[union-attr]
+        sizes = [4] * any(isinstance(v.type, StackType) for v in self.spread.allocations)
+        sizes += [to_numpy(scalar_of(v.type.dtype)).itemsize for v in self.spread.allocations]  # type: ignore[union-attr]
         start = self.shared.__array_interface__["data"][0]
         return (
             [TracedRegion("shared memory", start, len(self.shared), math.gcd(*sizes), True)] if sizes else []

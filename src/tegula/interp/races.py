@@ -19,12 +19,12 @@ DONE = {"read": "reads", "write": "writes", "atomic": "updates", "issue": "fills
 
 class DataRace(InternalError):
     """Raised if two threads of a block access the same bytes without a barrier in between, and one access is a write.
-    `before`, `after`: the accesses; `threads`: the threads; `where`: the bytes."""
+    `before`, `after`: the accesses; `threads`: the threads; `location`: the bytes."""
 
     def __init__(
         self, before: TracedAccess, after: TracedAccess, threads: tuple[int, int], location: str
     ) -> None:
-        self.before, self.after, self.threads, self.where = before, after, threads, location
+        self.before, self.after, self.threads, self.location = before, after, threads, location
         message = f"thread {threads[1]} {DONE[after.kind]} {location} ({after.op.NAME})"
         other = f"thread {threads[0]} {DONE[before.kind]} them ({before.op.NAME}), with no barrier between"
         notes: list[tuple[Location, str]] = [(before.op.loc, f"before it, {other}")]

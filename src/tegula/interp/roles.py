@@ -235,12 +235,12 @@ class RoleMachine(Machine):
             [component[lanes_of_role] for component in block.tid],
         )
         self.grid, self.blocks = block.grid, block.blocks
-        self.role, self.scheduler, self.here = role, scheduler, lanes_of_role
+        self.role, self.scheduler, self.lane_range = role, scheduler, lanes_of_role
 
     def own(self, value: Value, x: RunValue) -> RunValue:
         """The per-lane value in the role of a value computed before the roles."""
         per_lane = isinstance(value.type, DType | VecType | MatType) or isinstance(x, list)
-        return x[self.here] if per_lane else x
+        return x[self.lane_range] if per_lane else x
 
 
 @handles(Roles)

@@ -126,7 +126,7 @@ def run_tile_atomic(m: Machine, op: TileAtomic, mask: Mask) -> Any:
     return out
 
 
-def places(
+def element_indices(
     m: Machine, op: ScatteredAccess, array: np.ndarray, t: TileType
 ) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
     """The elements of a tile that are selected, present and inside of the array (a bool each), and their array
@@ -141,7 +141,7 @@ def places(
 @handles(ArrayGather)
 def run_gather_array(m: Machine, op: ArrayGather, mask: Mask) -> Any:
     array, fill, t = m.group(op.array), m.group(op.fill), tile_of(op.results[0])
-    inside, at = places(m, op, array, t)
+    inside, at = element_indices(m, op, array, t)
     out = np.broadcast_to(fill, (*t.shape, *fill.shape)).copy()
     out[inside] = array[at]
     return out
@@ -150,14 +150,14 @@ def run_gather_array(m: Machine, op: ArrayGather, mask: Mask) -> Any:
 @handles(ArrayScatter)
 def run_scatter_array(m: Machine, op: ArrayScatter, mask: Mask) -> None:
     array, tile = m.group(op.array), m.env[op.tile]
-    inside, at = places(m, op, array, tile_of(op.tile))
+    inside, at = element_indices(m, op, array, tile_of(op.tile))
     array[at] = tile[inside]
 
 
 @handles(ArrayScatterAtomic)
 def run_scatter_atomic(m: Machine, op: ArrayScatterAtomic, mask: Mask) -> Any:
     array, tile = m.group(op.array), m.env[op.tile]
-    inside, at = places(m, op, array, tile_of(op.tile))
+    inside, at = element_indices(m, op, array, tile_of(op.tile))
     out = np.zeros_like(tile)
     out[inside] = update(array, at, [tile[inside]], UPDATES[op.op])
     return out
@@ -166,7 +166,7 @@ def run_scatter_atomic(m: Machine, op: ArrayScatterAtomic, mask: Mask) -> Any:
 @handles(ArrayScatterCas)
 def run_scatter_cas(m: Machine, op: ArrayScatterCas, mask: Mask) -> Any:
     array, tile = m.group(op.array), m.env[op.tile]
-    inside, at = places(m, op, array, tile_of(op.tile))
+    inside, at = element_indices(m, op, array, tile_of(op.tile))
     out = np.zeros_like(tile)
     out[inside] = update(array, at, [tile[inside], m.env[op.expected][inside]], swapped)
     return out

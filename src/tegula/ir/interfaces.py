@@ -29,7 +29,7 @@ class Carried:
     yielded: tuple[Value, ...]
 
     @property
-    def own(self) -> tuple[Value, ...]:
+    def defined_values(self) -> tuple[Value, ...]:
         """The values that the op itself defines."""
         return self.result, *self.arguments
 
@@ -41,7 +41,7 @@ class Carried:
     @property
     def values(self) -> tuple[Value, ...]:
         """All values of the variable; the values that the op defines come first."""
-        return *self.own, *self.sources
+        return *self.defined_values, *self.sources
 
 
 class Carrier(Op):
@@ -151,7 +151,7 @@ class LoopLike(Carrier):
             v: carried.initial
             for carried in self.carried
             if carried.initial is not None and carried.yielded[0] is carried.arguments[-1]
-            for v in carried.own
+            for v in carried.defined_values
         }
 
     def append(self, initial: Value, name: str = "") -> Value:

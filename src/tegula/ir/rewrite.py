@@ -177,7 +177,7 @@ class _Liveness:
         self.mark_op(op)
         if isinstance(op, Carrier):
             for carried in op.carried:
-                if value in carried.own:
+                if value in carried.defined_values:
                     self.mark(carried.values)
 
 

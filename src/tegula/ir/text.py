@@ -79,7 +79,7 @@ class _Printer:
         self.types: dict[Type, str] = {}
 
     def kernel(self, kernel: Kernel) -> None:
-        self.lines.append(f"kernel {json.dumps(kernel.name)}{self.place(kernel.loc)} {{")
+        self.lines.append(f"kernel {json.dumps(kernel.name)}{self.location_reference(kernel.loc)} {{")
         self.lines.append(f"{INDENT}launch {self.attributes(_record(kernel.launch))}")
         if kernel.schedule:
             self.lines.append(f"{INDENT}schedule {self.attributes(kernel.schedule)}")
@@ -109,7 +109,7 @@ class _Printer:
         if op.attrs:
             text = f"{text} {self.attributes(op.attrs)}"
         if self.locations:
-            text += self.place(op.loc)
+            text += self.location_reference(op.loc)
         self.lines.append(indent + text)
         for region in op.regions:
             self.region(region, indent)
@@ -144,7 +144,7 @@ class _Printer:
             return self.location(value)
         raise InternalError(f"an attribute of type {kind.__name__} has no text form: {value!r}")
 
-    def place(self, loc: Location) -> str:
+    def location_reference(self, loc: Location) -> str:
         return f" at {self.location(loc)}" if self.locations and loc != UNKNOWN else ""
 
     def location(self, loc: Location) -> str:
@@ -232,7 +232,7 @@ class _Parser:
 
     def kernel(self) -> Kernel:
         self.expect("kernel")
-        name, loc = self.string(), self.place()
+        name, loc = self.string(), self.parse_location()
         self.expect("{")
         self.expect("launch")
         launch = self.record(LaunchClass)
@@ -273,7 +273,7 @@ class _Parser:
             if not self.accept(","):
                 break
         attrs = self.attributes() if self.peek() == "[" else {}
-        loc = self.place()
+        loc = self.parse_location()
         regions: list[Region] = []
         while self.peek() in ("(", "{"):
             regions.append(self.region())
@@ -360,7 +360,7 @@ class _Parser:
             self.fail(f"'{token}' is not an attribute's value")
         return parsed
 
-    def place(self) -> Location:
+    def parse_location(self) -> Location:
         return self.location() if self.accept("at") else UNKNOWN
 
     def location(self) -> Location:

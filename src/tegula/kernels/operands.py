@@ -218,7 +218,7 @@ class StreamScratch(threading.local):
     arrays."""
 
     def __init__(self) -> None:
-        self.known: dict[Any, Any] = {}
+        self.buffers: dict[Any, Any] = {}
 
 
 kept = StreamScratch()
@@ -237,11 +237,11 @@ def scratch(shape: tuple[int, int, int], like: Any, device: Any, graded: bool = 
         return memory if padded == shape else memory[:, :, end]
     if device.is_cpu or tg.get_stream(device).cuda_stream != DEFAULT_STREAM:
         return tg.empty(padded, tg.float32, device)[:, :, end]
-    memory = kept.known.get((device, shape))
+    memory = kept.buffers.get((device, shape))
     if memory is None:
-        if len(kept.known) >= MAX_SCRATCH:
-            kept.known.clear()
-        memory = kept.known[device, shape] = tg.empty(padded, tg.float32, device)[:, :, end]
+        if len(kept.buffers) >= MAX_SCRATCH:
+            kept.buffers.clear()
+        memory = kept.buffers[device, shape] = tg.empty(padded, tg.float32, device)[:, :, end]
     return memory
 
 
@@ -260,20 +260,20 @@ class ConfigCache:
 
     def __init__(self, make: Callable[..., Any]) -> None:
         self.make = make
-        self.known: dict[Any, Any] = {}
+        self.configs: dict[Any, Any] = {}
 
     def find(self, inputs: tuple[Any, ...], out: Any, options: tuple[Any, ...]) -> Any:
         """The configuration for arguments; the output and the last input may be None. Raises LaunchError if arguments
         do not fit or the memory of the output overlaps an input."""
         alike = tg.launch_key(*inputs, out)
         key = None if alike is None else (alike, options)
-        plan = self.known.get(key)
+        plan = self.configs.get(key)
         if plan is None:
             plan = self.make(*inputs, out, *options)
             if key is not None:
-                if len(self.known) >= MAX_PLANS:
-                    self.known.clear()
-                self.known[key] = plan
+                if len(self.configs) >= MAX_PLANS:
+                    self.configs.clear()
+                self.configs[key] = plan
         elif plan.reach is not None:
             plan.reach.expect_disjoint(out, inputs)
         return plan

@@ -242,8 +242,8 @@ class _Objects(Uses):
             message = f"{changed} is changed, but {aliases}"
         else:
             message = f"{part} is changed, while {aliases.replace(part, changed)}"
-        notes = [(_place(x), f"{_named(x)} is created here") for x in self._origins(tile, other)]
-        notes += [(_place(x), _how_merged(x)) for x in (other, tile) if x in self.merged]
+        notes = [(_location_of(x), f"{_named(x)} is created here") for x in self._origins(tile, other)]
+        notes += [(_location_of(x), _how_merged(x)) for x in (other, tile) if x in self.merged]
         return MergedSharedTiles(change.loc, notes=list(dict.fromkeys(notes)), what=message)
 
     def _origins(self, tile: Value, other: Value) -> list[Value]:
@@ -279,7 +279,7 @@ def is_shared(x: Value) -> bool:
     return getattr(x.type, "storage", "") == "shared"
 
 
-def _place(x: Value) -> Location:
+def _location_of(x: Value) -> Location:
     assert isinstance(x.owner, Op)
     return x.owner.loc
 

@@ -51,7 +51,7 @@ class ArrayAnnotation:
 
     def matches(self, t: object) -> bool:
         """Whether a type is an array of this dtype and number of dimensions."""
-        return isinstance(t, ArrayType) and _same(self.ndim, t.ndim) and _same(self.dtype, t.dtype)
+        return isinstance(t, ArrayType) and _is_equal(self.ndim, t.ndim) and _is_equal(self.dtype, t.dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +101,8 @@ class TileAnnotation:
         return (
             isinstance(t, TileType | BufType)
             and len(t.shape) == len(self.shape)
-            and all(_same(n, m) for n, m in zip(self.shape, t.shape, strict=True))
-            and _same(self.dtype, t.dtype)
+            and all(_is_equal(n, m) for n, m in zip(self.shape, t.shape, strict=True))
+            and _is_equal(self.dtype, t.dtype)
         )
 
     @property
@@ -135,7 +135,7 @@ def stack_annotation(capacity: int, dtype: object) -> StackAnnotation:
     return StackAnnotation(element_type(dtype), capacity)
 
 
-def _same(pattern: object, actual: object) -> bool:
+def _is_equal(pattern: object, actual: object) -> bool:
     return pattern is ANY or pattern == actual
 
 

@@ -97,7 +97,7 @@ def _zipped(tracer: Loops, call: ast.Call) -> Bounds | Items:
     if not call.args or call.keywords:
         raise E.WrongArguments(tracer.location(call), what="zip takes one or more iterables")
     parts = [_items(tracer, a) for a in call.args]
-    known = [_known(x) for x in parts]
+    known = [_static_items(x) for x in parts]
     if all(x is not None for x in known) and not all(isinstance(x, Bounds) for x in parts):
         return tuple(zip(*(x for x in known if x is not None), strict=False))
     ranges = [x for x in parts if isinstance(x, Bounds)]
@@ -107,7 +107,7 @@ def _zipped(tracer: Loops, call: ast.Call) -> Bounds | Items:
     return _zipped_ranges(tracer, ranges, call)
 
 
-def _known(x: Bounds | Items) -> Sequence[Any] | None:
+def _static_items(x: Bounds | Items) -> Sequence[Any] | None:
     """The items if they are known."""
     if not isinstance(x, Bounds):
         return x

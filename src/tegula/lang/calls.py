@@ -236,7 +236,7 @@ class Calls(TracerState):
 
     def evaluate(self, node: ast.expr) -> Any:
         """The node's value in Python; local names must be constants."""
-        node, names = with_known_parts(node, self._local, self._known)
+        node, names = with_known_parts(node, self._local, self._static_value)
         for n in ast.walk(node):
             if isinstance(n, ast.Name) and n.id not in names:
                 value = self._python_value(n)
@@ -276,7 +276,7 @@ class Calls(TracerState):
             frame = frame.outer
         return NO_DEFAULT
 
-    def _known(self, node: ast.expr) -> Any:
+    def _static_value(self, node: ast.expr) -> Any:
         """The Python object of an expression; NotConstant if it is not known at compile time."""
         x = self.constants(self.expr(node))
         if not is_fixed(x):
@@ -288,7 +288,7 @@ class Calls(TracerState):
         if isinstance(x, Value) and isinstance(x.type, TileType | BufType):
             return KnownOfTile(x.type.shape, x.type.dtype)
         if x is not NO_DEFAULT:
-            return self._known(node)
+            return self._static_value(node)
         try:
             return self.frame.lookup(node.id)
         except KeyError:
@@ -584,7 +584,7 @@ class Calls(TracerState):
                 continue
             arguments = self._fixed(parameters, arguments)
             types = [
-                as_argument(self.builder, p.annotation, x, given(x))
+                as_argument(self.builder, p.annotation, x, argument_form(x))
                 for p, x in zip(parameters, arguments, strict=True)
             ]
             cost = fit(parameters, types, args, kwargs)
@@ -600,8 +600,8 @@ class Calls(TracerState):
                 if len(f.overloads) == 1:
                     require_constant(f.name, p, culprit, self.location(node))
                 actual = describe_type(culprit)
-                actual = f"another struct {actual}" if actual == p.wanted else actual
-                problem = f"argument '{p.name}' of {f.name} must be {p.wanted}, got {actual}"
+                actual = f"another struct {actual}" if actual == p.expected else actual
+                problem = f"argument '{p.name}' of {f.name} must be {p.expected}, got {actual}"
         if best is not None:
             return best[1], best[2]
         if len(f.overloads) == 1:
@@ -621,14 +621,16 @@ class Calls(TracerState):
         written = [*node.args]
         for candidate in f.overloads:
             parameters = candidate.definition.parameters
-            types = [explain.scalar(x) if isinstance(given(x), DType | int | float) else None for x in args]
+            types = [
+                explain.scalar(x) if isinstance(argument_form(x), DType | int | float) else None for x in args
+            ]
             if not len(parameters) == len(written) == len(args) or None in types or bool_ in types:
                 continue
             dtypes = [a for p in parameters if isinstance(a := p.annotation, DType) and not a.is_bool]
             if len(dtypes) == len(parameters):
                 parts = [
                     ast.unparse(n)
-                    if match(p.annotation, given(x)) is not None
+                    if match(p.annotation, argument_form(x)) is not None
                     else explain.cast_text(n, x, t)
                     for n, x, p, t in zip(written, args, parameters, dtypes, strict=True)
                 ]
@@ -648,7 +650,7 @@ class Calls(TracerState):
 
     def _parameters(self, parameters: Sequence[Parameter], args: Sequence[Any]) -> dict[str, Any]:
         names: dict[str, Any] = {RETURN: False}
-        common = scalar_bound([p.annotation for p in parameters], [given(x) for x in args])
+        common = scalar_bound([p.annotation for p in parameters], [argument_form(x) for x in args])
         for p, x in zip(parameters, args, strict=True):
             if takes_constant(p.annotation):
                 names[p.name] = x
@@ -688,13 +690,13 @@ class Calls(TracerState):
         except E.CompileError:
             raise
         except TypeError as e:
-            defined = f"defined: {signature_text(f.name, [p.wanted for p in parameters])}"
+            defined = f"defined: {signature_text(f.name, [p.expected for p in parameters])}"
             raise E.WrongArguments(self.location(node), what=str(e), help=defined) from None
         arguments = self._fixed(parameters, arguments)
         for p, x in zip(parameters, arguments, strict=True):
             require_constant(f.name, p, x, self.location(node))
-            if match(p.annotation, given(x)) is None:
-                message = f"argument '{p.name}' of {f.name} must be {p.wanted}, got {describe_type(x)}"
+            if match(p.annotation, argument_form(x)) is None:
+                message = f"argument '{p.name}' of {f.name} must be {p.expected}, got {describe_type(x)}"
                 raise TypeRule("", "", "WrongArguments", culprit=x, expected=p.annotation, what=message)
         names = self._parameters(parameters, arguments)
         outer, flow = f.frame, Flow(f.tree)
@@ -773,7 +775,7 @@ def is_compound(x: Any) -> bool:
     return isinstance(t, MatType) or (isinstance(t, VecType) and t.algebra.is_plain)
 
 
-def given(x: Any) -> Any:
+def argument_form(x: Any) -> Any:
     """The form of an argument for `overloads.match`."""
     if isinstance(x, Value | Fields):
         return x.type

@@ -23,7 +23,7 @@ class Captures:
     override the Python bindings of variables in this kernel."""
 
     def __init__(self, kernel: Definition) -> None:
-        self.found: dict[tuple[int, str], Captured] = {}
+        self.captured: dict[tuple[int, str], Captured] = {}
         self.constants = {kernel.variable(name): value for name, value in kernel.constants.items()}
 
     def lookup(self, definition: Definition) -> Fetch:
@@ -53,13 +53,13 @@ class Captures:
         self._note(id(owner), name, partial(_attribute, owner), name)
 
     def _note(self, owner: int, label: str, fetch: Fetch, name: str) -> None:
-        if (owner, label) in self.found:
+        if (owner, label) in self.captured:
             return
         value = fetch(name)
         if _may_change(value):
-            self.found[owner, label] = (_Content(fetch, _content(value)), name, True)
+            self.captured[owner, label] = (_Content(fetch, _content(value)), name, True)
         else:
-            self.found[owner, label] = (fetch, name, value)
+            self.captured[owner, label] = (fetch, name, value)
 
 
 def _attribute(owner: object, name: str) -> Any:

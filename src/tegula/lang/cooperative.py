@@ -88,7 +88,7 @@ class CooperativeDef(FuncDef, Parts):
             raise TypeMismatch(self.definition.location, what=message, help=HELP)
         return results  # pyright: ignore[reportReturnType]
 
-    def given(self, constants: Mapping[str, Any], results: Sequence[Any]) -> Any:
+    def returned(self, constants: Mapping[str, Any], results: Sequence[Any]) -> Any:
         """The results of a program that a call with these constants returns: a tuple, or a single result if the others
         are optional or no tuple is declared."""
         batched = [
@@ -112,7 +112,7 @@ class CooperativeDef(FuncDef, Parts):
     @property
     def all_programs(self) -> tuple[Variant, ...]:
         """The programs in the order in which they are tried: the function's own body is the last."""
-        return (*self.variants, *self._own)
+        return (*self.variants, *self._declared_variants)
 
     def fitting_program(self, facts: Mapping[str, Any]) -> Variant | None:
         """The first program whose condition is satisfied by the facts of a call.
@@ -141,7 +141,7 @@ class CooperativeDef(FuncDef, Parts):
         return f"there are programs for {'; '.join(texts)}" if texts else ""
 
     @cached_property
-    def _own(self) -> tuple[Variant, ...]:
+    def _declared_variants(self) -> tuple[Variant, ...]:
         """The function's own body, if it has one."""
         return () if _is_empty(self.definition.source.tree.body) else (Variant(FuncDef(self.definition)),)
 
@@ -172,7 +172,7 @@ class CooperativeDef(FuncDef, Parts):
             return result
         bound = inspect.signature(self.definition.function).bind(*args, **kwargs)
         bound.apply_defaults()
-        return self.given(bound.arguments, result)
+        return self.returned(bound.arguments, result)
 
 
 class Inplace(FuncDef):

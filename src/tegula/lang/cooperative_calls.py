@@ -102,7 +102,7 @@ class _Call:
         if not f.library:
             for part in ("variants", "rule"):
                 tracer.captures.attribute(f, part)
-        given_values = self._given(self._by_leaf(self.ordered(args, kwargs)))
+        given_values = self._convert_arguments(self._by_leaf(self.ordered(args, kwargs)))
         program = self._program(given_values)
         loc, keeps = self.builder.loc, tracer.keeps_calls
         inside, tracer.cooperative = tracer.cooperative, self.name
@@ -123,7 +123,7 @@ class _Call:
             assert isinstance(target.type, BufType)
             self.builder.write(target, self._as(value, scalar_of(target.type.dtype)))
         results = [self._rounded(x, p, given_values) for x, p in zip(returned, f.results, strict=True)]
-        return f.given(given_values.constants, results)
+        return f.returned(given_values.constants, results)
 
     # Arguments -------------------------------------------------------------------------------------------------------
 
@@ -135,7 +135,7 @@ class _Call:
             raise
         except TypeError as e:
             raise E.WrongArguments(
-                self._place(), what=str(e), help=f"its signature: {self.signature}"
+                self._location(), what=str(e), help=f"its signature: {self.signature}"
             ) from None
         return dict(zip(self.f.patterns, arguments, strict=True))
 
@@ -193,7 +193,7 @@ class _Call:
         self.builder._check_writable(x)
         return x
 
-    def _given(self, arguments: Mapping[str, Any]) -> Given:
+    def _convert_arguments(self, arguments: Mapping[str, Any]) -> Given:
         values = Given({}, {}, {}, Unified({}, {}, {}))
         unifier, tiles = Unifier(), list[tuple[str, TilePattern, TileArgument]]()
         for name, pattern in self.patterns.items():
@@ -232,7 +232,7 @@ class _Call:
         number = self.tracer.static(x)
         plain = number if number is not None else x
         if isinstance(plain, Value):
-            raise E.NotConstant(self._place(name), what=f"'{name}' of {self.name}")
+            raise E.NotConstant(self._location(name), what=f"'{name}' of {self.name}")
         if not pattern.has(plain):
             shown = repr(plain) if isinstance(plain, bool | int | float | str) else describe_type(plain)
             self._wrong(name, f"'{name}' must be {pattern.described}, got {shown}")
@@ -279,7 +279,7 @@ class _Call:
         shapes = ", ".join(f"'{name}' of shape {_shape(v)}" for name, v in inputs.values.items())
         help = f"{self.f.conditions}; its signature: {self.signature}"
         message = f"{self.name}: there is no program for {no_program(shapes, facts)}"
-        raise E.TypeMismatch(self._place(), what=message, help=help)
+        raise E.TypeMismatch(self._location(), what=message, help=help)
 
     def _body(self, program: FuncDef, inputs: Given) -> Region:
         region = Region([v.type for v in inputs.values.values()])
@@ -334,7 +334,7 @@ class _Call:
                 f"this program of {self.f.name} returns {describe_type(x)}, its signature says {pattern}"
             )
             letters = ", ".join(f"{key} = {n}" for key, n in inputs.unified.facts.items())
-            notes = [(self._place(), f"here {letters}")]
+            notes = [(self._location(), f"here {letters}")]
             raise E.TypeMismatch(_returns(program), what=message, notes=notes, help=self.gives)
         return value
 
@@ -397,7 +397,7 @@ class _Call:
         parts = returned if isinstance(returned, tuple) else (returned,)
         gradients = [self.builder.tile(x) if self.builder.is_tile(x) else x for x in parts]
         kinds = [adjoint_type(v.type) for v in like]
-        if [x.type if isinstance(x, Value) else None for x in gradients] != [*map(_whole, kinds)]:
+        if [x.type if isinstance(x, Value) else None for x in gradients] != [*map(_full_type, kinds)]:
             expected = ", ".join(map(str, kinds))
             message = f"the adjoint of {self.f.name} returns {', '.join(map(describe_type, gradients))}, not {expected}"
             raise E.TypeMismatch(_returns(function), what=message, help=_GROWN)
@@ -461,7 +461,7 @@ class _Call:
         )
 
     def _part(self, value: Value, index: Value) -> Value:
-        return self.builder.one(TileSlice, [value, index, *self._origin(value)], _rest(value))
+        return self.builder.one(TileSlice, [value, index, *self._origin(value)], _view_attributes(value))
 
     def _origin(self, value: Value) -> list[Value]:
         assert isinstance(value.type, TileType | BufType)
@@ -480,14 +480,14 @@ class _Call:
     def _store(self, value: Value, target: Value, index: Value | None) -> None:
         b = self.builder
         if index is not None:
-            target = b.one(BufView, [target, index, *self._origin(target)], _rest(target))
+            target = b.one(BufView, [target, index, *self._origin(target)], _view_attributes(target))
         else:
             value = b.map(lambda xs: b.one(Add, xs), [b.one(BufRead, [target]), value])
         b.emit(BufWrite, [target, value])
 
     # Errors ----------------------------------------------------------------------------------------------------------
 
-    def _place(self, parameter: str = "") -> Any:
+    def _location(self, parameter: str = "") -> Any:
         """The location of a parameter's argument, or of the call."""
         call = self.node
         if not isinstance(call, ast.Call) or not parameter:
@@ -499,11 +499,11 @@ class _Call:
 
     def _wrong(self, parameter: str, message: str) -> NoReturn:
         raise E.TypeMismatch(
-            self._place(parameter), what=f"{self.name}: {message}", help=f"its signature: {self.signature}"
+            self._location(parameter), what=f"{self.name}: {message}", help=f"its signature: {self.signature}"
         )
 
     def _refuse(self, misfit: Misfit) -> NoReturn:
-        argument = self._place(misfit.parameter)
+        argument = self._location(misfit.parameter)
         if misfit.shapes is not None:
             left, right = misfit.shapes
             message = f"{self.name}: {misfit.what}"
@@ -521,14 +521,14 @@ def _dtype(x: Value) -> Any:
     return x.type.dtype if isinstance(x.type, TileType) else x.type
 
 
-def _rest(value: Value) -> dict[str, Any]:
+def _view_attributes(value: Value) -> dict[str, Any]:
     """The attributes of a view of all dimensions but the first."""
     assert isinstance(value.type, TileType | BufType)
     shape = value.type.shape[1:]
     return {"shape": shape, "dims": tuple(range(1, len(shape) + 1)), "steps": (1,) * len(shape)}
 
 
-def _whole(t: Type) -> Type:
+def _full_type(t: Type) -> Type:
     """The type of a tile without absent lanes."""
     return TileType(t.dtype, t.shape) if isinstance(t, TileType) else t
 

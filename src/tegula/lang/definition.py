@@ -49,7 +49,7 @@ class Definition:
     `library`: whether the function belongs to Tegula, whose files never change. `bound`: the values of constant
     parameters, which `parameters` omits."""
 
-    _whole: list[Parameter] | None = None
+    _declared_parameters: list[Parameter] | None = None
 
     def __init__(
         self,
@@ -151,14 +151,14 @@ class Definition:
             raise TypeMismatch(self.location, what=message, help=ANNOTATIONS) from e
 
     @property
-    def whole(self) -> list[Parameter]:
+    def declared_parameters(self) -> list[Parameter]:
         """The parameters as written, before compound parameters are replaced by leaves."""
-        return self.parameters if self._whole is None else self._whole
+        return self.parameters if self._declared_parameters is None else self._declared_parameters
 
     def kernel_of_leaves(self, leaves: Sequence[Parameter]) -> Definition:
         """The definition with the leaves of its compound parameters as parameters."""
         copied = copy.copy(self)
-        copied._whole, copied._parameters = self.parameters, list(leaves)
+        copied._declared_parameters, copied._parameters = self.parameters, list(leaves)
         return copied
 
     def typed(self, annotations: Sequence[Annotation]) -> Definition:
@@ -244,7 +244,9 @@ class Definition:
     def has_compounds(self) -> bool:
         """Whether a parameter is a struct, an array of structs or an indexed array, by the annotations that can be
         evaluated so far."""
-        return self._whole is None and any(is_compound(getattr(a, GENERIC, a)) for a in self._free())
+        return self._declared_parameters is None and any(
+            is_compound(getattr(a, GENERIC, a)) for a in self._free()
+        )
 
     def _free(self) -> list[Any]:
         """The annotations of the parameters that are not bound, without texts of unknown names."""
@@ -389,13 +391,15 @@ def signature_text(name: str, types: Sequence[object]) -> str:
 
 def signatures(f: FuncDef) -> str:
     """The signatures of a function's overloads, as text."""
-    return "; ".join(signature_text(c.name, [p.wanted for p in c.definition.parameters]) for c in f.overloads)
+    return "; ".join(
+        signature_text(c.name, [p.expected for p in c.definition.parameters]) for c in f.overloads
+    )
 
 
 def named_signatures(f: FuncDef) -> str:
     """The signatures with the names of the parameters, and with types where others are refused."""
     each = [
-        [p.name if p.annotation is ANY else f"{p.name}: {p.wanted}" for p in c.definition.parameters]
+        [p.name if p.annotation is ANY else f"{p.name}: {p.expected}" for p in c.definition.parameters]
         for c in f.overloads
     ]
     return "; ".join(signature_text(f.name, names) for names in each)

@@ -113,7 +113,7 @@ def _traced(
     try:
         with tracer.within(body):
             run = chosen.replay or chosen if tracer.differentiable else chosen
-            result = tracer.inlined(run, _given(builder, args, body.args), node)
+            result = tracer.inlined(run, _arguments_inside(builder, args, body.args), node)
             parts = result if isinstance(result, tuple) else (result,)
             is_whole = tracer.differentiable or all(map(_is_element, parts))
             builder.emit(Yield, _values(builder, result) if is_whole else [])
@@ -152,7 +152,7 @@ def _is_fixed(x: Value) -> bool:
     return isinstance(x.owner, ConstantLike) and not has_adjoint(x.type)
 
 
-def _given(builder: OpBuilder, args: Sequence[Value], inside: Sequence[Value]) -> list[Value]:
+def _arguments_inside(builder: OpBuilder, args: Sequence[Value], inside: Sequence[Value]) -> list[Value]:
     """The call's arguments inside a region: constants for fixed ones, and the region's arguments for the others."""
     rest = iter(inside)
     return [
@@ -184,7 +184,7 @@ def _rule(
         [region.add_argument(t) for t in types] for types in (argument_types, result_types, gradient_types)
     )
     with tracer.within(region):
-        inside = _given(builder, args, arguments)
+        inside = _arguments_inside(builder, args, arguments)
         if rule is chosen.gradient:
             grown = _accumulated(tracer, rule, inside, adjoints)
         else:

@@ -29,7 +29,7 @@ def while_next(names: Sequence[str], node: ast.For, in_ranges: bool) -> ast.Whil
         new = [ends, assignment]
     loop = ast.While(ast.Constant(True), [ends, *body], [])
     for part in (*new, loop):
-        _place(part, node.iter, {*node.body})
+        _set_locations(part, node.iter, {*node.body})
     return ast.copy_location(loop, node)
 
 
@@ -48,7 +48,7 @@ def _read(name: str) -> ast.Name:
     return ast.Name(name, ast.Load())
 
 
-def _place(node: ast.AST, at: ast.expr, kept_statements: set[ast.stmt]) -> None:
+def _set_locations(node: ast.AST, at: ast.expr, kept_statements: set[ast.stmt]) -> None:
     """Give a new node and its nested nodes the location of another node. Statements of `kept_statements` keep their own
     locations."""
     if node in kept_statements:
@@ -56,4 +56,4 @@ def _place(node: ast.AST, at: ast.expr, kept_statements: set[ast.stmt]) -> None:
     if not hasattr(node, "lineno"):
         ast.copy_location(node, at)
     for child in ast.iter_child_nodes(node):
-        _place(child, at, kept_statements)
+        _set_locations(child, at, kept_statements)

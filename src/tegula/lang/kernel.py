@@ -84,7 +84,7 @@ def trace(
     check_depth(body)
     names, source = [p.name for p in leaves_of(definition).parameters], definition.source
     kernel = Kernel(definition.name, names, body, launch, access, source.location(source.tree))
-    kernel.captured = tuple(tracer.captures.found.values())
+    kernel.captured = tuple(tracer.captures.captured.values())
     return kernel
 
 
@@ -103,7 +103,7 @@ def bound_types(
     binding = tracer.frame.names[name]
     parts = binding if isinstance(binding, tuple) else (binding,)
     types = tuple(part.type if isinstance(part, Value) else part for part in parts)
-    return types, tuple(tracer.captures.found.values())
+    return types, tuple(tracer.captures.captured.values())
 
 
 def _traced(

@@ -15,8 +15,8 @@ NONE: Names = frozenset()
 class _Loop:
     """The names that are live at the targets of `break` and of `continue`."""
 
-    left: Names
-    again: Names
+    live_after_break: Names
+    live_at_repeat: Names
 
 
 class Liveness:
@@ -32,7 +32,7 @@ class Liveness:
     def _block(self, statements: Sequence[ast.stmt], out: Names, loop: _Loop | None) -> Names:
         """The names that are live before the statements, given those that are live after them."""
         for statement in reversed(statements):
-            self.after[statement] = out if loop is None else out | loop.left | loop.again
+            self.after[statement] = out if loop is None else out | loop.live_after_break | loop.live_at_repeat
             out = self._before(statement, out, loop)
         return out
 
@@ -59,7 +59,7 @@ class Liveness:
             case ast.With():
                 return out | self._block(node.body, out, loop) | _read(*node.items)
             case ast.Break() | ast.Continue() if loop is not None:
-                return loop.left if isinstance(node, ast.Break) else loop.again
+                return loop.live_after_break if isinstance(node, ast.Break) else loop.live_at_repeat
             case ast.Return():
                 return _read(node)
             case _:

@@ -73,21 +73,21 @@ class CarriedName:
 
 @dataclass(slots=True)
 class Assumed:
-    """Facts about rebound names from tracing a body. `held`: names that end each iteration with the object with which
-    the iteration began; `full`: names that end an iteration as tiles without absent lanes; `register`: names that begin
-    as shared tiles and end as other tiles."""
+    """Facts about rebound names from tracing a body. `retained`: names that end each iteration with the object with
+    which the iteration began; `full`: names that end an iteration as tiles without absent lanes; `register`: names that
+    begin as shared tiles and end as other tiles."""
 
-    held: set[str] = field(default_factory=set)
+    retained: set[str] = field(default_factory=set)
     full: set[str] = field(default_factory=set)
     register: set[str] = field(default_factory=set)
 
     def add_facts(self, other: Assumed) -> bool:
         """Add the facts in `other`, and return whether any of them was new."""
-        before = len(self.held) + len(self.full) + len(self.register)
-        self.held |= other.held
+        before = len(self.retained) + len(self.full) + len(self.register)
+        self.retained |= other.retained
         self.full |= other.full
         self.register |= other.register
-        return len(self.held) + len(self.full) + len(self.register) > before
+        return len(self.retained) + len(self.full) + len(self.register) > before
 
 
 @dataclass(slots=True)
@@ -99,7 +99,7 @@ class Body:
     initial: list[Value]
     handed: list[Value] = field(default_factory=list)
     after: dict[str, Start] = field(default_factory=dict)
-    found: Assumed = field(default_factory=Assumed)
+    assumed: Assumed = field(default_factory=Assumed)
     ended: dict[str, Binding] = field(default_factory=dict)
 
 
@@ -258,7 +258,7 @@ class Loops(Branches):
             # During tracing the region needs an enclosing loop op, for the bounds.
             loop = For(limits, [], None, [region], self.builder.loc)
             body = self._body(node, region, carried, partial(self._next_item, node, loop, bounds), 1)
-            if not assumed.add_facts(body.found):
+            if not assumed.add_facts(body.assumed):
                 break
             self.restore(before)
         names = body.after
@@ -402,7 +402,7 @@ class Loops(Branches):
                 return
             self._check_condition(condition)
             body = self._body(node, region, carried, lambda: None, 0)
-            if not assumed.add_facts(body.found):
+            if not assumed.add_facts(body.assumed):
                 break
             self.restore(before)
         names = body.after
@@ -474,10 +474,10 @@ class Loops(Branches):
                     else self.builder.binary("and", stays, value)
                 )
             else:
-                value = self._both(stays, tested, value)
+                value = self._and(stays, tested, value)
             self.builder.emit(Yield, [value])
 
-    def _both(self, first: Value, second: Region, value: Value) -> Value:
+    def _and(self, first: Value, second: Region, value: Value) -> Value:
         with self.within(second):
             self.builder.emit(Yield, [value])
         other = Region()
@@ -499,7 +499,7 @@ class Loops(Branches):
         out: list[CarriedName] = []
         for name in names:
             before = self.frame.names.get(name, UNBOUND)
-            if isinstance(before, MARKS) or name in assumed.held:
+            if isinstance(before, MARKS) or name in assumed.retained:
                 continue
             in_place = is_object(before) or isinstance(before, Columns)
             if in_place and name not in bound.rebound:
@@ -523,7 +523,9 @@ class Loops(Branches):
         if isinstance(x, tuple):
             known: list[CarriedName] = []
             for part in x:
-                carried = self._kept(name, part) if is_kept(part) else self._entry(name, part, full, register)
+                carried = (
+                    self._invariant(name, part) if is_kept(part) else self._entry(name, part, full, register)
+                )
                 if carried is None:
                     return None
                 known.append(carried)
@@ -535,7 +537,7 @@ class Loops(Branches):
             )
         return None
 
-    def _kept(self, name: str, x: Binding) -> CarriedName:
+    def _invariant(self, name: str, x: Binding) -> CarriedName:
         """The loop-invariant part of a tuple."""
         return CarriedName(name, x, [], lambda args: x)
 
@@ -586,7 +588,7 @@ class Loops(Branches):
             arguments = [next(rest) for _ in c.values]
             end = ended.get(c.name, UNBOUND)
             if end is c.started and isinstance(end, Value) and isinstance(end.type, BufType):
-                body.found.held.add(c.name)
+                body.assumed.retained.add(c.name)
             values = self._ending(c, end, body)
             if values is None:
                 body.handed += arguments
@@ -596,7 +598,7 @@ class Loops(Branches):
                 for started in (c.started, c.tested):
                     self._record_alias(started, end)
                 if self._ends_as_register(c.started, end):
-                    body.found.register.add(c.name)
+                    body.assumed.register.add(c.name)
                 body.after[c.name] = self._ended(c, end)
 
     def _ending(self, c: CarriedName, end: Binding, body: Body) -> list[Value] | None:
@@ -607,7 +609,7 @@ class Loops(Branches):
         if values is not None and len(values) == len(c.types):
             values = [self.filled(v, t, region) for v, t in zip(values, c.types, strict=True)]
             if any(full_of(t) == v.type != t for v, t in zip(values, c.types, strict=True)):
-                body.found.full.add(c.name)
+                body.assumed.full.add(c.name)
         if values is None or [v.type for v in values] != c.types:
             return None
         return values

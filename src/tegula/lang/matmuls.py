@@ -34,19 +34,20 @@ def wait_for_matmuls(body: Region) -> list[CompileError]:
     walk = _Walk()
     walk.region(body, ())
     for wait in waits:
-        _complete(wait, walk.found.get(wait, {}))
+        _complete(wait, walk.accumulators_of.get(wait, {}))
     return list(walk.errors.values())
 
 
 @dataclass(slots=True)
 class _Walk:
-    """A walk over a kernel. `found`: the accumulators in flight at each wait. `errors`: by the location of the use."""
+    """A walk over a kernel. `accumulators_of`: the accumulators in flight at each wait. `errors`: by location of the
+    use."""
 
-    found: dict[Op, dict[Value, None]]
+    accumulators_of: dict[Op, dict[Value, None]]
     errors: dict[Location, CompileError]
 
     def __init__(self) -> None:
-        self.found, self.errors = {}, {}
+        self.accumulators_of, self.errors = {}, {}
 
     def region(self, region: Region, queue: Queue) -> Queue:
         """Walk a region and return the queue of matmuls in flight at its end."""
@@ -68,7 +69,7 @@ class _Walk:
                 self.region(region, ())
             return queue
         if isinstance(op, TileMatmulWait):
-            accumulators = self.found.setdefault(op, {})
+            accumulators = self.accumulators_of.setdefault(op, {})
             accumulators.update(dict.fromkeys(_accumulator(p) for group in reversed(queue) for p in group))
             return queue[: op.pending]
         self._check(op, queue)

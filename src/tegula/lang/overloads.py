@@ -41,7 +41,7 @@ class Parameter:
     changed: bool = False
 
     @property
-    def wanted(self) -> str:
+    def expected(self) -> str:
         """The text of the parameter's type in messages."""
         if self.annotation is ANY:
             return "anything"

@@ -14,7 +14,7 @@ MIN_BUDGET = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RoleRequest:
     """A role's request: the number of warps; the first warp, -1 for any; registers per thread, 0 for any number."""
 
     name: str
@@ -33,13 +33,13 @@ class PlacedRole:
     registers: int
 
 
-def place(requests: Sequence[Wanted]) -> list[PlacedRole]:
+def place_roles(requests: Sequence[RoleRequest]) -> list[PlacedRole]:
     """The warps of each role; RoleGroups or RoleRegisters if the requests do not fit a block.
 
     Roles that request warp groups by number get these. The other roles follow in order: roles of four or more warps
     start at a warp group, smaller roles share a warp group as long as it has warps left."""
-    groups: dict[int, list[Wanted]] = {}
-    firsts: dict[Wanted, int] = {}
+    groups: dict[int, list[RoleRequest]] = {}
+    firsts: dict[RoleRequest, int] = {}
     for w in (w for w in requests if w.first >= 0):
         _occupy(groups, w, w.first)
         firsts[w] = w.first
@@ -61,7 +61,7 @@ def place(requests: Sequence[Wanted]) -> list[PlacedRole]:
     return [PlacedRole(firsts[w], w.warps, budgets[firsts[w] // 4]) for w in requests]
 
 
-def _occupy(groups: dict[int, list[Wanted]], w: Wanted, first: int) -> None:
+def _occupy(groups: dict[int, list[RoleRequest]], w: RoleRequest, first: int) -> None:
     for group in range(first // 4, -(-(first + w.warps) // 4)):
         others = groups.setdefault(group, [])
         if others and w.first >= 0:
@@ -70,7 +70,7 @@ def _occupy(groups: dict[int, list[Wanted]], w: Wanted, first: int) -> None:
         others.append(w)
 
 
-def _budgets(groups: dict[int, list[Wanted]]) -> dict[int, int]:
+def _budgets(groups: dict[int, list[RoleRequest]]) -> dict[int, int]:
     """The registers per thread of each warp group, as its roles request them; 0 if none does."""
     budgets: dict[int, int] = {}
     for group, members in groups.items():

@@ -93,7 +93,7 @@ class ObjectPool:
     dtype: object
     before: Op
     attrs: dict[str, object]
-    places: dict[Value, MemoryRef] = field(default_factory=dict)
+    memory: dict[Value, MemoryRef] = field(default_factory=dict)
     size: int = 0
 
 
@@ -210,7 +210,7 @@ class _Plan:
             memory = MemoryRef(
                 pool.size, buffer_type(x.type).tile.size, self._possible_aliases(x, group, region)
             )
-            pool.places[x] = memory
+            pool.memory[x] = memory
             pool.size += memory.size * memory.copies
         for x in group:
             self.pool_of[x] = pool
@@ -251,7 +251,7 @@ def joined(tile: Value) -> tuple[Carrier, int]:
     value = tile.owner.tile
     op = value.owner.parent if isinstance(value.owner, Region) else value.owner
     assert isinstance(op, Carrier)
-    return op, next(k for k, carried in enumerate(op.carried) if value in carried.own)
+    return op, next(k for k, carried in enumerate(op.carried) if value in carried.defined_values)
 
 
 def packed(shape: Sequence[int]) -> Strides:
@@ -415,7 +415,7 @@ class _Rewrite:
     def _new(self, op: BufNew) -> None:
         """Write the value of a new object to its place in the pool."""
         pool = self.plan.pool_of[op.result]
-        start = self._free(pool, pool.places[op.result])
+        start = self._free(pool, pool.memory[op.result])
         self.references[op.result] = Reference(pool, start, 0, self.plan.layouts[op.result])
         view, tile = self._shown(op.result), op.tile
         assert isinstance(tile.type, TileType)

@@ -13,7 +13,7 @@ from tegula.lang.capture import Builtin
 from tegula.lang.elected import ElectedTracer
 from tegula.lang.flow import targets
 from tegula.lang.loops import Bounds
-from tegula.lang.place_roles import MAX_GROUPS, PlacedRole, Wanted, place
+from tegula.lang.place_roles import MAX_GROUPS, PlacedRole, RoleRequest, place_roles
 from tegula.lang.state import MARKS, UNBOUND, is_element_value
 from tegula.ops.array import ArrayShape
 from tegula.ops.base import Elementwise
@@ -36,7 +36,7 @@ KINDS = (Builtin("ws"), Builtin("role"))
 class Role:
     """A traced role: its request for warps and registers, and its body."""
 
-    wanted: Wanted
+    request: RoleRequest
     body: Region
 
 
@@ -50,7 +50,7 @@ class RoleTracer(ElectedTracer):
 
     def trace_with(self, node: ast.With) -> None:
         """Trace a statement `with tg.role(...)`: one role of the kernel."""
-        request = self._wanted(node)
+        request = self._request(node)
         if not self.frame.is_kernel or self.builder.region is not self.body:
             raise E.RolePlacement(
                 request.loc,
@@ -121,7 +121,7 @@ class RoleTracer(ElectedTracer):
         within = b.binary("mod", number, group)
         return b.binary("add", first, b.binary("mod", within, height)), b.binary("floordiv", within, height)
 
-    def _wanted(self, node: ast.With) -> Wanted:
+    def _request(self, node: ast.With) -> RoleRequest:
         """The request of a role, from the head of its `with`."""
         call = node.items[0].context_expr
         kind = self.expr(call.func) if isinstance(call, ast.Call) else None
@@ -145,7 +145,7 @@ class RoleTracer(ElectedTracer):
 
     def _named_role(
         self, call: ast.Call, args: Sequence[Any], named: dict[str, Any], registers: int
-    ) -> Wanted:
+    ) -> RoleRequest:
         loc = self.location(call)
         name = args[0] if len(args) == 1 else None
         counts = [(k, named[k]) for k in ("warps", "warp_groups") if k in named]
@@ -155,11 +155,11 @@ class RoleTracer(ElectedTracer):
         unit, count = counts[0]
         if not _is_count(count):
             raise E.RoleGroups(loc, what=f"{unit}= must be a positive number, got {count!r}")
-        if any(r.wanted.name == name for r in self.roles):
+        if any(r.request.name == name for r in self.roles):
             raise E.RoleGroups(
                 loc, what=f"there are two roles called '{name}'", help="give them different names"
             )
-        return Wanted(name, loc, count * (4 if unit == "warp_groups" else 1), registers)
+        return RoleRequest(name, loc, count * (4 if unit == "warp_groups" else 1), registers)
 
     def _check_outer_names(self, node: ast.With, role: str) -> None:
         """Refuse assignments to names that are bound before the roles, and changes of their components."""
@@ -183,15 +183,15 @@ class RoleTracer(ElectedTracer):
             return
         message = "a statement follows the roles, which must be the last statements of a kernel"
         raise E.RolePlacement(
-            self.location(statement), what=message, notes=[(self.roles[0].wanted.loc, "a role")]
+            self.location(statement), what=message, notes=[(self.roles[0].request.loc, "a role")]
         )
 
     def finish_roles(self) -> None:
         """Build the `roles` op of all roles that were traced."""
         if not self.roles:
             return
-        requests = [role.wanted for role in self.roles]
-        placed = place(requests)
+        requests = [role.request for role in self.roles]
+        placed = place_roles(requests)
         self.builder.loc = requests[0].loc
         for op in self.body.ops:
             if isinstance(op, BufNew):
@@ -199,7 +199,7 @@ class RoleTracer(ElectedTracer):
         self.builder.emit(Roles, [], attributes(requests, placed), [role.body for role in self.roles])
 
 
-def attributes(requests: Sequence[Wanted], placed: Sequence[PlacedRole]) -> dict[str, Any]:
+def attributes(requests: Sequence[RoleRequest], placed: Sequence[PlacedRole]) -> dict[str, Any]:
     """The attributes of a `roles` op: the name, warps and registers per thread of each role."""
     return {
         "names": tuple(w.name for w in requests),
@@ -232,7 +232,7 @@ def _budget(loc: Any, x: object) -> int:
     return x
 
 
-def _groups(loc: Any, groups: Sequence[Any], named: dict[str, Any], registers: int) -> Wanted:
+def _groups(loc: Any, groups: Sequence[Any], named: dict[str, Any], registers: int) -> RoleRequest:
     """The request of a role for warp groups whose numbers the user gives."""
     if named:
         raise E.WrongArguments(
@@ -252,7 +252,7 @@ def _groups(loc: Any, groups: Sequence[Any], named: dict[str, Any], registers: i
         help = f"renumber the roles so that this one has tg.ws({close}): the numbers are only labels"
         raise E.RoleGroups(loc, what=message, help=help)
     name = "ws" + "+".join(map(str, order))
-    return Wanted(name, loc, 4 * len(order), registers, 4 * order[0])
+    return RoleRequest(name, loc, 4 * len(order), registers, 4 * order[0])
 
 
 def _twice(order: Sequence[int]) -> int:

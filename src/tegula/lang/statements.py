@@ -204,7 +204,7 @@ class Statements(RoleTracer):
             self._unpack(target, value)
         elif isinstance(target, ast.Subscript | ast.Attribute):
             with self.ruled(target):
-                assigned = self.place(target)
+                assigned = self.assign_target(target)
                 self.mark(target)
                 with self.written(*([(source, value)] if source is not None else [])):
                     assigned.set(value)
@@ -243,20 +243,20 @@ class Statements(RoleTracer):
                     result = self.binary(op, before, value, node)
                 self.bind(node.target.id, result)
             return
-        target = self.place(node.target)
+        target = self.assign_target(node.target)
         value = self.expr(node.value)
         self.mark(node)
         with self.written((node.target, target.element()), (node.value, value)):
             target.update(op, value)
 
-    def place(self, node: ast.expr) -> AssignTarget:
+    def assign_target(self, node: ast.expr) -> AssignTarget:
         """The target of an assignment, which can be read and assigned; its subscripts are evaluated once."""
         if isinstance(node, ast.Name):
             return NameTarget(self, node)
         if isinstance(node, ast.Subscript):
             return ItemTarget(self, node)
         if isinstance(node, ast.Attribute):
-            return self.place(node.value).field(node)
+            return self.assign_target(node.value).field(node)
         return AssignTarget(self, node)
 
 
@@ -314,7 +314,7 @@ class ItemTarget(AssignTarget):
 
     def __init__(self, tracer: Statements, node: ast.Subscript) -> None:
         super().__init__(tracer, node)
-        self.owner_place = tracer.place(node.value)
+        self.owner_place = tracer.assign_target(node.value)
         self.owner = self.owner_place.get()
         self.index = tracer.index(node.slice, self.owner)
 

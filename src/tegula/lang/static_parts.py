@@ -30,7 +30,7 @@ def with_known_parts(
     if not any(isinstance(n, ast.Name) and isinstance(binding(n.id), Value) for n in ast.walk(node)):
         return node, {}
     parts = _Parts(binding, known)
-    return parts.visit(copy.deepcopy(node)), parts.found
+    return parts.visit(copy.deepcopy(node)), parts.parts
 
 
 class _Parts(ast.NodeTransformer):
@@ -38,7 +38,7 @@ class _Parts(ast.NodeTransformer):
 
     def __init__(self, binding: Callable[[str], Any], known: Callable[[ast.expr], Any]) -> None:
         self.binding, self.known = binding, known
-        self.found: dict[str, Any] = {}
+        self.parts: dict[str, Any] = {}
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         match node:
@@ -54,6 +54,6 @@ class _Parts(ast.NodeTransformer):
         return isinstance(node, ast.Name) and isinstance(self.binding(node.id), Value)
 
     def _named(self, node: ast.expr) -> ast.Name:
-        name = f"_part{len(self.found)}"
-        self.found[name] = self.known(node)
+        name = f"_part{len(self.parts)}"
+        self.parts[name] = self.known(node)
         return ast.copy_location(ast.Name(name, ast.Load()), node)

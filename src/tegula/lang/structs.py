@@ -75,7 +75,7 @@ def construct(
 ) -> StructValue:
     """A value of a struct: of zeros, or of all fields, in order or by name."""
     try:
-        arguments = struct.given(args, kwargs)
+        arguments = struct.bound_fields(args, kwargs)
     except NoField as error:
         raise WrongArguments(loc, what=error.message, help=error.help) from None
     if not arguments:
@@ -145,7 +145,9 @@ def bindings_of(definition: Definition, values: Sequence[Value]) -> dict[str, An
     """The bindings of a definition's parameters as written, by name, from a value for each leaf; None for absent
     arrays."""
     rest = iter(values)
-    return {p.name: _binding(p.name, p.annotation, rest, definition.bound) for p in definition.whole}
+    return {
+        p.name: _binding(p.name, p.annotation, rest, definition.bound) for p in definition.declared_parameters
+    }
 
 
 def _binding(name: str, annotation: Any, rest: Iterator[Value], bound: Mapping[str, Any]) -> Any:
@@ -165,6 +167,6 @@ def _binding(name: str, annotation: Any, rest: Iterator[Value], bound: Mapping[s
 def absent(definition: Definition) -> list[str]:
     """The user's names of the arrays that are None in a launch."""
     names = [name for name, value in definition.bound.items() if value is None]
-    owners = {p.name: p.columns_of or p.name for p in leaf_parameters(definition.whole)}
+    owners = {p.name: p.columns_of or p.name for p in leaf_parameters(definition.declared_parameters)}
     names_absent = dict.fromkeys(owners.get(name, name) for name in names)
     return [name for name in names_absent if name.rpartition(".")[0] not in names_absent]

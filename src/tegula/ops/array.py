@@ -20,7 +20,7 @@ ATOMICS = ("add", "sub", "min", "max", "and", "or", "xor", "exch")
 def refuse_unless_sum(op: Any, value: Value, b: GradientBuilder) -> None:
     """Refuse the gradient of an atomic update if the array or the value has a gradient, unless the update adds or
     subtracts."""
-    if op.op not in ("add", "sub") and (b.wanted(value) or b.wanted(op.array)):
+    if op.op not in ("add", "sub") and (b.needs_adjoint(value) or b.needs_adjoint(op.array)):
         b.refuse(op, f"atomic {op.op} has no derivative")
 
 
@@ -87,7 +87,7 @@ class ArrayStore(ElementAccess):
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         array, at = b.shadow(self.array), [b.primal(i) for i in self.indices]
         if b.together(self):
-            g = b.taken(array, at)
+            g = b.load_and_clear(array, at)
         else:
             # If several lanes stored to one element, only one of them takes its gradient.
             zero = b.zero(array_type(array.type).dtype)
@@ -129,7 +129,7 @@ class ArrayAtomic(ElementAccess, AtomicUpdate):
         (previous,) = grads
         array, value, indices = self.array, self.value, self.indices
         refuse_unless_sum(self, value, b)
-        if previous is not None and b.wanted(array):
+        if previous is not None and b.needs_adjoint(array):
             b.refuse(self, "the value that an atomic operation returns has no derivative")
         g = b.widened(b.one(ArrayLoad, [b.shadow(array), *(b.primal(i) for i in indices)]))
         return (None, b.unary("neg", g) if self.op == "sub" else g, *[None] * len(indices))

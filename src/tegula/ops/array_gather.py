@@ -62,10 +62,10 @@ class ArrayGather(ScatteredAccess):
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        if b.wanted(self.fill):
+        if b.needs_adjoint(self.fill):
             b.refuse(self, "the value of elements that are not read has no derivative")
         shadow = b.shadow(self.array)
-        b.emit(ArrayScatterAtomic, [shadow, b.stored_as(g, shadow), *_places(self, b)], {"op": "add"})
+        b.emit(ArrayScatterAtomic, [shadow, b.stored_as(g, shadow), *_index_values(self, b)], {"op": "add"})
         return [None] * len(self.operands)
 
 
@@ -92,7 +92,7 @@ class ArrayScatter(ScatteredAccess):
         return []
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
-        array, like, places = b.shadow(self.array), adjoint_of(self.tile), _places(self, b)
+        array, like, places = b.shadow(self.array), adjoint_of(self.tile), _index_values(self, b)
         g = _gradients(b, array, like, places)
         stored = TileType(array_type(array.type).dtype, like.shape, like.partial)
         b.emit(ArrayScatter, [array, b.zero(stored), *places])
@@ -128,7 +128,7 @@ class ArrayScatterAtomic(ScatteredAccess, AtomicUpdate):
         refuse_unless_sum(self, self.tile, b)
         if previous is not None:
             b.refuse(self, "the value that an atomic operation returns has no derivative")
-        places = _places(self, b)
+        places = _index_values(self, b)
         return (
             None,
             _gradients(b, b.shadow(self.array), adjoint_of(self.tile), places),
@@ -167,7 +167,7 @@ class ArrayScatterCas(ScatteredAccess, AtomicUpdate):
         return [TileType(t.dtype, t.shape)]
 
 
-def _places(op: ScatteredAccess, b: GradientBuilder) -> list[Value]:
+def _index_values(op: ScatteredAccess, b: GradientBuilder) -> list[Value]:
     """The selection and the coordinates, recomputed."""
     return [b.primal(v) for v in (op.where, *op.at)]
 

@@ -26,11 +26,11 @@ class IndexedArray(Value):
         super().__init__(ArrayType(array_type(data.type).dtype, len(indices)), data.owner, data.name)
         self.data, self.indices = data, tuple(indices)
 
-    def places(self, b: OpBuilder, at: Sequence[Value]) -> list[Value]:
+    def element_indices(self, b: OpBuilder, at: Sequence[Value]) -> list[Value]:
         """The indices of an element in the array."""
         return [b.one(ArrayLoad, [index, i]) for index, i in zip(self.indices, at, strict=True)]
 
-    def found(self, b: OpBuilder, in_bounds: Value, at: Sequence[Value]) -> list[Value]:
+    def tile_indices(self, b: OpBuilder, in_bounds: Value, at: Sequence[Value]) -> list[Value]:
         """The coordinates in the array of the elements of a tile, given the selection and the coordinates in the
         indexed array; -1 for elements outside of the indexed array."""
         index_values: list[Value] = []
@@ -56,7 +56,7 @@ def built_by_index(b: OpBuilder, op: Op) -> list[Value]:
 
 
 def _element(b: OpBuilder, op: Any, a: IndexedArray) -> list[Value]:
-    op.indices = a.places(b, op.indices)
+    op.indices = a.element_indices(b, op.indices)
     op.array = a.data
     return b.insert(op).results
 
@@ -87,12 +87,14 @@ def _tile(b: OpBuilder, op: TileLoad | TileStore | TileAtomic, a: IndexedArray) 
     shape = tile_type((op.result if isinstance(op, TileLoad) else op.tile).type, partial=True).shape
     in_bounds, at = everywhere(b, shape), coordinates(b, shape, op.offset)
     if isinstance(op, TileLoad):
-        return b.emit(ArrayGather, [a.data, op.fill, in_bounds, *a.found(b, in_bounds, at)])
+        return b.emit(ArrayGather, [a.data, op.fill, in_bounds, *a.tile_indices(b, in_bounds, at)])
     if isinstance(op, TileStore):
-        return b.emit(ArrayScatter, [a.data, op.tile, in_bounds, *a.found(b, in_bounds, at)])
-    return b.emit(ArrayScatterAtomic, [a.data, op.tile, in_bounds, *a.found(b, in_bounds, at)], {"op": op.op})
+        return b.emit(ArrayScatter, [a.data, op.tile, in_bounds, *a.tile_indices(b, in_bounds, at)])
+    return b.emit(
+        ArrayScatterAtomic, [a.data, op.tile, in_bounds, *a.tile_indices(b, in_bounds, at)], {"op": op.op}
+    )
 
 
 def _scattered(b: OpBuilder, op: ScatteredAccess, a: IndexedArray) -> list[Value]:
     """An access of elements at coordinates of an indexed array."""
-    return b.emit(type(op), [a.data, *op.moved, op.where, *a.found(b, op.where, op.at)], op.attrs)
+    return b.emit(type(op), [a.data, *op.moved, op.where, *a.tile_indices(b, op.where, op.at)], op.attrs)

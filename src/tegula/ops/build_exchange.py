@@ -30,7 +30,7 @@ def _width(width: Operand) -> dict[str, int]:
     return {"width": width}
 
 
-def _own(b: OpBuilder, x: Operand) -> Value:
+def _exchanged_value(b: OpBuilder, x: Operand) -> Value:
     """A value per lane; TypeRule for a tile."""
     if b.is_tile(x):
         message = f"lanes exchange scalars, vectors and matrices, got {describe(x)}"
@@ -63,7 +63,7 @@ def lane_shuffle(b: OpBuilder, x: OfEachThread, source: Operand, width: Width = 
     Source:
         PTX ISA, shfl.sync.idx.
     """
-    return b.one(LaneShuffle, [_own(b, x), _lane(b, source, "a lane")], _width(width))
+    return b.one(LaneShuffle, [_exchanged_value(b, x), _lane(b, source, "a lane")], _width(width))
 
 
 @public("lane_collect")
@@ -82,7 +82,7 @@ def lane_collect(b: OpBuilder, x: NumbersOfEachThread, target: Operand, width: W
     Gradient:
         the adjoint of the target.
     """
-    value = _own(b, x)
+    value = _exchanged_value(b, x)
     require(not scalar_of(element(value.type)).is_bool, "bools are not added", BOOLS)
     return b.one(LaneCollect, [value, _lane(b, target, "a lane")], _width(width))
 
@@ -104,7 +104,7 @@ def lane_xor(b: OpBuilder, x: OfEachThread, mask: Operand, width: Width = 32) ->
     Source:
         PTX ISA, shfl.sync.bfly.
     """
-    return b.one(LaneXor, [_own(b, x), _lane(b, mask, "the mask")], _width(width))
+    return b.one(LaneXor, [_exchanged_value(b, x), _lane(b, mask, "the mask")], _width(width))
 
 
 def _reduced(b: OpBuilder, x: Value, op: str, width: Operand) -> Value:
@@ -125,7 +125,7 @@ def lane_sum(b: OpBuilder, x: NumbersOfEachThread, width: Width = 32) -> Value:
     Source:
         PTX ISA, shfl.sync and redux.sync.
     """
-    value = _own(b, x)
+    value = _exchanged_value(b, x)
     scalar = scalar_of(element(value.type))
     require(not scalar.is_bool, "bools are not added", BOOLS)
     if not scalar.is_float or scalar.bits >= 32:
@@ -166,13 +166,13 @@ FOUND = """The number in its segment of the first lane with the {what} x, in all
 
 def _extreme(name: str, function: str) -> None:
     def build(b: OpBuilder, x: OfEachThread, width: Width = 32) -> Value:
-        return _reduced(b, _own(b, x), name, width)
+        return _reduced(b, _exchanged_value(b, x), name, width)
 
     build.__doc__ = EXTREME.format(what=function)
     public(f"lane_{name}")(build)
 
     def find(b: OpBuilder, x: Operand, width: Width = 32) -> Value:
-        value = _own(b, x)
+        value = _exchanged_value(b, x)
         require(isinstance(value.type, DType), f"lane_arg{name} needs scalars, got {value.type}")
         return _first(b, _is(b, value, _reduced(b, value, name, width)), width)
 
@@ -239,4 +239,4 @@ def match_any(b: OpBuilder, x: Operand, width: WidthOfBits = 32) -> Value:
     Source:
         PTX ISA, match.any.sync.
     """
-    return b.one(LaneMatch, [_own(b, x)], _width(width))
+    return b.one(LaneMatch, [_exchanged_value(b, x)], _width(width))

@@ -93,11 +93,11 @@ def clamp(b: OpBuilder, x: AnyElements, low: AnyElements, high: AnyElements) -> 
     return minimum(b, maximum(b, x, low), high)
 
 
-def _left(b: OpBuilder, x: Operand, y: Operand) -> Operand:
+def _as_tile(b: OpBuilder, x: Operand, y: Operand) -> Operand:
     return b.tile(x)
 
 
-@public("add", ELEMENTWISE, fields=added("a", "b", carried=_left))
+@public("add", ELEMENTWISE, fields=added("a", "b", carried=_as_tile))
 def add(build: OpBuilder, a: Numbers, b: Numbers) -> Operand:
     """The sum a + b; integers wrap.
 
@@ -109,7 +109,7 @@ def add(build: OpBuilder, a: Numbers, b: Numbers) -> Operand:
     return build.binary("add", a, b)
 
 
-@public("sub", ELEMENTWISE, fields=added("a", "b", carried=_left))
+@public("sub", ELEMENTWISE, fields=added("a", "b", carried=_as_tile))
 def sub(build: OpBuilder, a: Numbers, b: Numbers) -> Operand:
     """The difference a - b; integers wrap.
 

@@ -152,7 +152,7 @@ def _shared(x: Operand) -> Value:
     raise TypeRule(f"expected a shared tile bound to a name, got {describe(x)}", help, culprit=x)
 
 
-def _place(b: OpBuilder, array: Operand, tile: Value, offset: Operand) -> tuple[Value, list[Value]]:
+def _indices(b: OpBuilder, array: Operand, tile: Value, offset: Operand) -> tuple[Value, list[Value]]:
     if not (isinstance(array, Value) and isinstance(array.type, ArrayType)):
         raise TypeRule(f"expected an array, got {describe(array)}", culprit=array)
     assert isinstance(tile.type, BufType)
@@ -183,7 +183,7 @@ def tile_load_async(
         PTX ISA, cp.async.bulk.tensor (global to shared).
     """
     to, at = _shared(tile), _barriers(barrier)
-    source, indices = _place(b, array, to, offset)
+    source, indices = _indices(b, array, to, offset)
     _emit(b, BulkLoad, [to, at, _stage(b, at, stage), source, *indices])
 
 
@@ -203,7 +203,7 @@ def tile_store_async(b: OpBuilder, array: Operand, tile: SharedTile, offset: Off
         PTX ISA, cp.async.bulk.tensor (shared to global).
     """
     source = _shared(tile)
-    target, indices = _place(b, array, source, offset)
+    target, indices = _indices(b, array, source, offset)
     _emit(b, BulkPut, [source, target, *indices])
 
 

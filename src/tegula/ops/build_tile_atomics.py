@@ -12,7 +12,7 @@ from tegula.ops.kinds import Mask, Offset
 from tegula.ops.tile import access_types
 
 
-def _places(
+def _tile_indices(
     b: OpBuilder, a: Operand, shape: tuple[int, ...], offset: Operand, mask: Operand, asked_by: str
 ) -> list[Value]:
     """The selection and the coordinates of the elements that a tile is exchanged with."""
@@ -37,7 +37,7 @@ def tile_atomic_exch(b: OpBuilder, a: Operand, t: Operand, offset: Offset = None
         refused (no-gradient).
     """
     (array, _), value = array_operand(a), b.tile(t, partial=True)
-    places = _places(b, a, tile_shape(value), offset, mask, "tile_atomic_exch")
+    places = _tile_indices(b, a, tile_shape(value), offset, mask, "tile_atomic_exch")
     return b.one(ArrayScatterAtomic, [array, value, *places], {"op": "exch"})
 
 
@@ -65,7 +65,7 @@ def tile_atomic_cas(
     """
     (array, array_type), value = array_operand(a), b.tile(t, partial=True)
     shape = tile_shape(value)
-    places = _places(b, a, shape, offset, mask, "tile_atomic_cas")
+    places = _tile_indices(b, a, shape, offset, mask, "tile_atomic_cas")
     if b.is_tile(compare):
         expected = b.broadcast(b.tile(compare), shape)
     else:

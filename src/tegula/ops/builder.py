@@ -475,11 +475,11 @@ class OpBuilder(Builder):
         if op in BITWISE and scalar_of(element(left.type)).is_float:
             raise TypeRule(f"'{SYMBOLS[op]}' is not defined for {left.type}", BITWISE_HELP)
         if op == "mod" and scalar_of(element(left.type)).is_float:
-            self._same(op, left, right)
+            self._require_equal_shapes(op, left, right)
             return self.call("mod", left, right)
         return self.one(REGISTRY[op], [left, right])
 
-    def _same(self, op: str, a: Value, b: Value) -> None:
+    def _require_equal_shapes(self, op: str, a: Value, b: Value) -> None:
         if a.type != b.type:
             raise TypeRule(
                 "",
@@ -513,7 +513,7 @@ class OpBuilder(Builder):
         both_composite = isinstance(ta, VecType | MatType) and isinstance(tb, VecType | MatType)
         function = self._multiplication(op, a, b)
         if function:
-            self._same(op, a, b)
+            self._require_equal_shapes(op, a, b)
             return self.call(function, a, b)
         if both_composite and op == "mul" and (isinstance(ta, MatType) or isinstance(tb, MatType)):
             return self._matmul(a, b)
@@ -547,7 +547,7 @@ class OpBuilder(Builder):
             raise TypeRule(f"'{SYMBOLS[op]}' is not defined for {t}", BITWISE_HELP)
         if op != "mod" or not scalar_of(t).is_float:
             return self.one(REGISTRY[op], [a, b])
-        self._same(op, a, b)
+        self._require_equal_shapes(op, a, b)
         pairs = zip(self.components_of(a), self.components_of(b), strict=True)
         return self.one(VecMake, [self.value(self.call("mod", x, y)) for x, y in pairs], {"type": t})
 
@@ -601,7 +601,7 @@ class OpBuilder(Builder):
         left, right = self.unified(
             "pow", [a, float_literal(b) if isinstance(b, int) and not isinstance(b, bool) else b]
         )
-        self._same("pow", left, right)
+        self._require_equal_shapes("pow", left, right)
         return self.call("pow", left, right)
 
     def _int_power(self, base: Value, exponent: int) -> Value:

@@ -70,7 +70,7 @@ def assembled(before: str, sections: Mapping[str, Sequence[str]]) -> str:
     lines = [before.rstrip()]
     if any(sections.values()):
         lines.append("")
-    for title in sorted(filter(sections.get, sections), key=_place):
+    for title in sorted(filter(sections.get, sections), key=_title_order):
         lines += [f"{title}:", *(_filled(entry, title in OF_ENTRIES) for entry in sections[title])]
     return "\n".join(lines)
 
@@ -93,7 +93,7 @@ def split(text: str) -> tuple[str, dict[str, list[str]]]:
     return "\n".join(before), sections
 
 
-def _place(title: str) -> int:
+def _title_order(title: str) -> int:
     return TITLES.index(title) if title in TITLES else len(TITLES)
 
 

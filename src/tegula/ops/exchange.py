@@ -82,9 +82,9 @@ class SegmentOp(Op):
             f"the width of a segment is a power of two up to {most}, got {width}",
             culprit=width,
         )
-        return [self.made(element(self.value.type))]
+        return [self.result_type(element(self.value.type))]
 
-    def made(self, t: Type) -> Type:
+    def result_type(self, t: Type) -> Type:
         """The type of the result, given the type of the value."""
         return t
 
@@ -272,7 +272,7 @@ class LaneBallot(SegmentOp):
     NAME = "lane.ballot"
     MAX_WIDTH = VOTERS
 
-    def made(self, t: Type) -> Type:
+    def result_type(self, t: Type) -> Type:
         require(t == bool_, f"a vote must be a bool, got {t}")
         return uint32
 
@@ -284,7 +284,7 @@ class LaneMatch(SegmentOp):
     NAME = "lane.match"
     MAX_WIDTH = VOTERS
 
-    def made(self, t: Type) -> Type:
+    def result_type(self, t: Type) -> Type:
         message = (
             "compare floats by their bits: tg.bitcast(x, tg.uint32)" if scalar_of(element(t)).is_float else ""
         )

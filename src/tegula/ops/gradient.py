@@ -92,7 +92,7 @@ class GradientBuilder(KernelBuilder):
         """The recomputed forward value, in the type of its adjoint."""
         raise NotImplementedError
 
-    def wanted(self, value: Value) -> bool:
+    def needs_adjoint(self, value: Value) -> bool:
         """Whether a gradient flows to a value."""
         raise NotImplementedError
 
@@ -157,7 +157,7 @@ class GradientBuilder(KernelBuilder):
         """A value times a constant."""
         return self.one(S.Mul, [x, self.const(factor, element(x.type))])
 
-    def kept(self, g: Value, x: Value) -> Value:
+    def zero_where_zero(self, g: Value, x: Value) -> Value:
         """x, a multiple of the adjoint g; 0 where g is 0, even if the factor is infinite or NaN."""
         zero = self.const(0.0, element(g.type))
         return self.one(S.Select, [self.one(S.Cmp, [g, zero], {"pred": "eq"}), g, x])
@@ -165,7 +165,7 @@ class GradientBuilder(KernelBuilder):
     def times(self, g: Value, factor: Value, of: Op) -> Value:
         """g times a forward value, where g is the adjoint of the result of the op `of`."""
         scaled = self.one(S.Mul, [g, self.primal(factor)])
-        return self.kept(g, scaled) if self.may_give_nan(factor, of) else scaled
+        return self.zero_where_zero(g, scaled) if self.may_give_nan(factor, of) else scaled
 
     def plus(self, a: Value | None, b: Value | None) -> Value | None:
         """The sum of two adjoints of one value."""
@@ -208,7 +208,7 @@ class GradientBuilder(KernelBuilder):
         t = adjoint_type(x.type)
         return self.as_scalar(x, scalar_of(t.dtype if isinstance(t, TileType) else element(t)))
 
-    def taken(self, array: Value, index: Sequence[Value]) -> Value:
+    def load_and_clear(self, array: Value, index: Sequence[Value]) -> Value:
         """Read an element of an array, and set it to zero."""
         assert isinstance(array.type, ArrayType)
         attrs, t = {"bounds_check": True, "aligned": False}, array.type.dtype

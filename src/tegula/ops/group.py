@@ -203,21 +203,21 @@ class RegisterMma(GroupMma):
         return [c]
 
     @property
-    def held(self) -> int:
+    def register_operand(self) -> int:
         """The index of the operand in registers, 0 or 1; for 1 the transposed matmul is computed."""
         return int(not isinstance(self.a.type, TileType))
 
     @property
     def computes_transposed(self) -> bool:
-        return self.held == 1
+        return self.register_operand == 1
 
     @property
     def held_tile(self) -> Value:
         """The operand in registers."""
-        return self.sides[self.held]
+        return self.sides[self.register_operand]
 
     def effects(self) -> Sequence[Effect]:
-        return (Effect(READ, self.a if self.held else self.b),)
+        return (Effect(READ, self.a if self.register_operand else self.b),)
 
 
 class MmaWait(Synchronising):

@@ -62,7 +62,7 @@ class IntegerRanges:
     ) -> None:
         self.launch = launch
         self.outer = outer
-        self.known: dict[Value, Range] = dict(assumed or {})
+        self.range_of_value: dict[Value, Range] = dict(assumed or {})
         self.nesting: int = 0 if outer is None else outer.nesting + 1
         self.depth: int = 0 if outer is None else outer.depth
 
@@ -70,18 +70,18 @@ class IntegerRanges:
         """The bounds of an integer or a bool."""
         at: IntegerRanges | None = self
         while at is not None:
-            if value in at.known:
-                return at.known[value]
+            if value in at.range_of_value:
+                return at.range_of_value[value]
             at = at.outer
         type_range = range_of_type(value.type)
         assert type_range is not None, f"{value} has no bounds"
         if self.depth >= MAX_DEPTH:
             return type_range
         self.depth += 1
-        bounds = self._found(value, type_range)
+        bounds = self._range(value, type_range)
         self.depth -= 1
-        self.known[value] = bounds if within(bounds, type_range) else type_range
-        return self.known[value]
+        self.range_of_value[value] = bounds if within(bounds, type_range) else type_range
+        return self.range_of_value[value]
 
     def nonnegative(self, value: Value) -> bool:
         """Whether an integer is never negative."""
@@ -94,7 +94,7 @@ class IntegerRanges:
             return None
         return rule(*(self.of(v) for v in op.operands))
 
-    def _found(self, value: Value, type_range: Range) -> Range:
+    def _range(self, value: Value, type_range: Range) -> Range:
         owner = value.owner
         if isinstance(owner, Region):
             return self._argument(value, owner, type_range)
@@ -243,7 +243,7 @@ def _shifted_right(a: Range, b: Range) -> Range:
     return min(a[0], 0), max(a[1], 0) if a[0] >= 0 else max(a[1], -1)
 
 
-def _same(a: Range) -> Range:
+def _identity(a: Range) -> Range:
     return a
 
 
@@ -297,6 +297,6 @@ RULES: dict[type[Op], Callable[..., Range]] = {
     S.Xor: _all_ones,
     S.Shl: _shifted_left,
     S.Shr: _shifted_right,
-    Cast: _same,
+    Cast: _identity,
 }
 """The bounds of an op's exact result, by op, from the bounds of its operands."""

@@ -71,19 +71,19 @@ class TileMatmul(MatmulLike):
         alpha, beta = b.primal(self.alpha), b.primal(self.beta)
         adjoints: list[Value | None] = [None] * 5
         term = _as_term(b, g, self)
-        if b.wanted(self.a):
+        if b.needs_adjoint(self.a):
             adjoints[0] = _matmul(b, term, _transposed(b, c), alpha, self.a, self)
-        if b.wanted(self.b):
+        if b.needs_adjoint(self.b):
             adjoints[1] = _matmul(b, _transposed(b, a), term, alpha, self.b, self)
-        if b.wanted(self.c):
+        if b.needs_adjoint(self.c):
             through = g if _is_one(beta) else scaled(b, g, beta)
             needs_guard = b.may_give_nan(self.beta, self)
-            adjoints[2] = b.map(lambda xs: b.kept(*xs), [g, through]) if needs_guard else through
-        if b.wanted(self.alpha):
+            adjoints[2] = b.map(lambda xs: b.zero_where_zero(*xs), [g, through]) if needs_guard else through
+        if b.needs_adjoint(self.alpha):
             one = b.const(1.0, scalar_of(tile_type(g.type).dtype))
             matmul_of_adjoint = _matmul(b, a, c, one, self.result, self)
             adjoints[3] = _by_factor(b, g, matmul_of_adjoint)
-        if b.wanted(self.beta):
+        if b.needs_adjoint(self.beta):
             adjoints[4] = _by_factor(b, g, b.primal(self.c))
         return adjoints
 
@@ -169,7 +169,7 @@ def _transposed(b: GradientBuilder, tile: Value) -> Value:
 def _by_factor(b: GradientBuilder, g: Value, tile: Value) -> Value:
     """The adjoint of alpha or beta, which scales a tile. Elements whose adjoint is 0 add 0, even if they are infinite
     or NaN."""
-    return b.total(b.map(lambda xs: b.kept(xs[0], b.one(Mul, xs)), [g, tile]))
+    return b.total(b.map(lambda xs: b.zero_where_zero(xs[0], b.one(Mul, xs)), [g, tile]))
 
 
 def _is_one(x: Value) -> bool:

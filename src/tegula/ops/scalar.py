@@ -140,10 +140,10 @@ class Div(Binary):
         x, z = self.a, self.b
         first = b.one(Div, [g, b.primal(z)])
         if b.may_be_zero(z):
-            first = b.kept(g, first)
-        second = b.one(Neg, [_by_divisor(b, self, g)]) if b.wanted(z) else None
+            first = b.zero_where_zero(g, first)
+        second = b.one(Neg, [_by_divisor(b, self, g)]) if b.needs_adjoint(z) else None
         if second is not None and (b.may_be_zero(z) or b.may_give_nan(x, self)):
-            second = b.kept(g, second)
+            second = b.zero_where_zero(g, second)
         return first, second
 
 
@@ -453,7 +453,7 @@ class Sqrt(Unary):
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
         half = b.one(Div, [b.scaled(g, 0.5), b.primal(self.result)])
-        return (b.kept(g, half) if b.may_be_zero(self.x) else half,)
+        return (b.zero_where_zero(g, half) if b.may_be_zero(self.x) else half,)
 
 
 class FastExp2(Unary):

@@ -265,7 +265,7 @@ def call_by_field(
         function = build if how.carried is None or is_added(leaf) else how.carried
         named = {key: _leaf_of(b, x, k) for key, x in kwargs.items()}
         results.append(function(b, *[_leaf_of(b, x, k) for x in args], **named))
-    return _given(struct, results, how.gives)
+    return _combined(struct, results, how.gives)
 
 
 def _struct_of(xs: Iterable[Any]) -> StructType:
@@ -305,12 +305,12 @@ def stored_leaf(b: Any, x: Fields, k: int) -> Any:
     raise TypeRule(f"'{leaf.name}' of the struct {x.struct} is an array, which kernels cannot store", STORED)
 
 
-def _given(struct: StructType, leaves: Sequence[Any], gives: Gives) -> Any:
+def _combined(struct: StructType, leaves: Sequence[Any], gives: Gives) -> Any:
     """The result of a function for a struct, from its results for the leaves."""
     if not leaves:
         raise TypeRule(f"the struct {struct} has no fields: there are no tiles of it")
     if isinstance(gives, tuple):
-        return tuple(_given(struct, [x[k] for x in leaves], nested) for k, nested in enumerate(gives))
+        return tuple(_combined(struct, [x[k] for x in leaves], nested) for k, nested in enumerate(gives))
     if gives == SAME or leaves[0] is None:
         return leaves[0]
     return kernel_of_leaves(struct, leaves)

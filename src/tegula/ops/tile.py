@@ -196,7 +196,7 @@ class TileLoad(TileAccess, Divisible):
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        if b.wanted(self.fill):
+        if b.needs_adjoint(self.fill):
             b.refuse(self, "the fill value of tile_load has no derivative")
         at = [b.primal(i) for i in self.offset]
         attrs = {"op": "add", "bounds_check": self.bounds_check}
@@ -316,7 +316,7 @@ class TileMap(Divisible, ActsOnLines):
         primals = [b.plain(v) for v in self.inputs]
         out: list[Value | None] = []
         for value, argument in zip(self.inputs, self.function.args, strict=True):
-            body = b.element_adjoint(self.function, argument) if b.wanted(value) else None
+            body = b.element_adjoint(self.function, argument) if b.needs_adjoint(value) else None
             if body is None:
                 out.append(None)
                 continue
@@ -501,10 +501,10 @@ class TilePermute(ReshapeLike, Divisible, ActsOnLines):
         return TilePermute([earlier.tile], [self.result.type], {"perm": order}, [], self.loc)
 
     def carried(self, layout: Layout, inverse: bool = False) -> Layout | None:
-        return layout.permuted(self._back if inverse else self.perm)
+        return layout.permuted(self._inverse_perm if inverse else self.perm)
 
     @property
-    def _back(self) -> tuple[int, ...]:
+    def _inverse_perm(self) -> tuple[int, ...]:
         """The inverse permutation."""
         return tuple(map(self.perm.index, range(len(self.perm))))
 
@@ -514,7 +514,7 @@ class TilePermute(ReshapeLike, Divisible, ActsOnLines):
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        return (b.one(TilePermute, [g], {"perm": self._back}),)
+        return (b.one(TilePermute, [g], {"perm": self._inverse_perm}),)
 
 
 class TileSlice(ActsOnLines):

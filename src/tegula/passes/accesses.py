@@ -35,7 +35,7 @@ class BufferAccess:
         return self.index[: len(buffer_type(self.buffer.type).shape)]
 
     @property
-    def place(self) -> object:
+    def deduplication_key(self) -> object:
         """A key for deduplication of unrolled accesses: accesses with equal keys conflict with the same accesses."""
         index = tuple(v.owner.value if isinstance(v.owner, ConstantLike) else v for v in self.index)
         how = combination(self.op) if self.kind == "atomic" else ""

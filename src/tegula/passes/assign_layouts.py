@@ -249,7 +249,7 @@ def natural_layout(op: Op, group: Group) -> Layout | None:
 
 def _warp_group_layouts(op: GroupMma) -> Callable[[tuple[int, int], int], Layout]:
     """The function from shape to layout for a wgmma's result and its operand in registers."""
-    return wgmma_transposed if isinstance(op, RegisterMma) and op.held == 1 else wgmma_result
+    return wgmma_transposed if isinstance(op, RegisterMma) and op.register_operand == 1 else wgmma_result
 
 
 def register_operand_layout(op: RegisterMma, group: Group) -> Layout:
@@ -266,5 +266,5 @@ def operand_layouts(op: Op, group: Group) -> list[Layout | None]:
     shapes = (v.type.shape if isinstance(v.type, TileType) else None for v in op.operands)
     layouts = [expected if expected is not None and shape == expected.shape else None for shape in shapes]
     if isinstance(op, RegisterMma):
-        layouts[op.held] = register_operand_layout(op, group)
+        layouts[op.register_operand] = register_operand_layout(op, group)
     return layouts

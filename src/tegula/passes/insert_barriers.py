@@ -67,7 +67,7 @@ class Clash:
     copies: bool = False
     of_warps: bool = False
 
-    def left(self, pending: list[BarrierAccess]) -> list[BarrierAccess]:
+    def unordered(self, pending: list[BarrierAccess]) -> list[BarrierAccess]:
         """The pending accesses that the barrier does not order before later accesses."""
         if self.of_warps:
             return [replace(a, synced=True) for a in pending]
@@ -95,9 +95,9 @@ class _Walk:
         self.kernel = kernel
         self.threads = context.threads
         self.layouts: Layouts = context.layouts
-        self.places: dict[Value, SharedAllocation] = context.shared.places
+        self.allocations: dict[Value, SharedAllocation] = context.shared.allocations
         self.reach = context.reach = context.reach or AccessReach(kernel, context.uniformity)
-        self.found: dict[Op, list[BarrierAccess]] = {}
+        self.accesses_of: dict[Op, list[BarrierAccess]] = {}
         self.windows: dict[Op, Window | None] = {}
         self.ranges = IntegerRanges(kernel.launch)
 
@@ -116,14 +116,14 @@ class _Walk:
             for region in op.roles:
                 self.region(region, [], needed)
             return []
-        if op not in self.found:
-            self.found[op] = list(self.accesses(op))
-        fresh = self.found[op]
+        if op not in self.accesses_of:
+            self.accesses_of[op] = list(self.accesses(op))
+        fresh = self.accesses_of[op]
         clash = _widest(clash for a in pending for b in fresh if (clash := self.clash(a, b)) is not None)
         if clash is not None:
             copies = any(self.clash(a, b) is not None for a in _copied(pending) for b in fresh)
             needed[op] = clash = replace(clash, copies=copies)
-            pending = clash.left(pending)
+            pending = clash.unordered(pending)
         return _union(self._age(pending, fresh), fresh)
 
     def _age(self, pending: list[BarrierAccess], fresh: list[BarrierAccess]) -> list[BarrierAccess]:
@@ -149,7 +149,7 @@ class _Walk:
             needed.update(barriers)
             return _union(*ends)
         needed[op] = clash = replace(clash, copies=any(clash.copies for clash in earlier))
-        left = clash.left(pending)
+        left = clash.unordered(pending)
         return _union(*(self.region(r, list(left), needed) for r in op.alternatives))
 
     def loop(self, op: LoopLike, pending: list[BarrierAccess], needed: Needed) -> list[BarrierAccess]:
@@ -259,10 +259,12 @@ class _Walk:
         first, second = self._window(a.op), self._window(b.op)
         if first is None or second is None:
             return False
-        if _own(a, b) and self._always_own(a, b, first, second):
+        if _is_same_thread(a, b) and self._always_own(a, b, first, second):
             return True
         if same_in_all(first, second):
-            return (a.op is b.op or _own(a, b)) and never_revisits(a.op, b.op, first, second, self.ranges)
+            return (a.op is b.op or _is_same_thread(a, b)) and never_revisits(
+                a.op, b.op, first, second, self.ranges
+            )
         return are_disjoint(a.op, b.op, first, second)
 
     def _always_own(self, a: BarrierAccess, b: BarrierAccess, first: Window, second: Window) -> bool:
@@ -292,7 +294,7 @@ class _Walk:
         first, second = self._memory(a.value), self._memory(b.value)
         if first is second:
             return not (_by_one_thread(a, b) or _other_parts(a, b))
-        p, q = self.places[first], self.places[second]
+        p, q = self.allocations[first], self.allocations[second]
         return p.offset < q.offset + q.size and q.offset < p.offset + p.size
 
     def _memory(self, value: Value) -> Value:
@@ -313,7 +315,7 @@ def _shared(value: Value) -> bool:
     return isinstance(value.type, BufType)
 
 
-def _own(a: BarrierAccess, b: BarrierAccess) -> bool:
+def _is_same_thread(a: BarrierAccess, b: BarrierAccess) -> bool:
     """Whether, in two accesses with the same placement of elements, each thread accesses the same elements, and no
     other thread accesses them."""
     if a.layout is None or b.layout is None:
@@ -325,7 +327,7 @@ def _other_parts(a: BarrierAccess, b: BarrierAccess) -> bool:
     """Whether two accesses of one buffer are of different elements, or each thread accesses only its own elements."""
     if not (isinstance(a.value.type, BufType) and isinstance(b.value.type, BufType)):
         return False
-    return (_own(a, b) and same_part(a.value, b.value)) or parts_disjoint(a.value, b.value)
+    return (_is_same_thread(a, b) and same_part(a.value, b.value)) or parts_disjoint(a.value, b.value)
 
 
 def _copied(accesses: list[BarrierAccess]) -> list[BarrierAccess]:

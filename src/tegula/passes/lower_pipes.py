@@ -85,7 +85,7 @@ def lower_pipes(kernel: Kernel, context: GpuCompilation) -> None:
     for op in kernel.walk():
         if isinstance(op, PIPE_OPS):
             users[op.pipe].append(op)
-    pipes = {op.result: _made(kernel, target, op, users[op.result], threads) for op in news}
+    pipes = {op.result: _lower_pipe(kernel, target, op, users[op.result], threads) for op in news}
     first, last = _share_barriers(pipes, users)
     lowering = _Lowering(kernel, target, threads, pipes, first, last, _read_by_threads(kernel, pipes))
     for region in dict.fromkeys(_insertion_point(kernel, op) for some in users.values() for op in some):
@@ -204,7 +204,7 @@ def _read_as_whole(
     )
 
 
-def _made(kernel: Kernel, target: CudaTarget, new: PipeNew, users: Sequence[Op], threads: int) -> _Pipe:
+def _lower_pipe(kernel: Kernel, target: CudaTarget, new: PipeNew, users: Sequence[Op], threads: int) -> _Pipe:
     """Replace a pipe by its memory and its barriers."""
     t = new.result.type
     assert isinstance(t, PipeType) and new.parent is not None

@@ -61,7 +61,7 @@ def multicast_copies(kernel: Kernel, context: GpuCompilation) -> None:
     steps = {loop: _step(loop) for loop in walks}
     for group in groups:
         for load in group.loads:
-            same = _same(group.loop, steps[group.loop], load)
+            same = _is_same_copy(group.loop, steps[group.loop], load)
             if same is not None:
                 load.both = same
                 group.empty.cluster = True
@@ -225,7 +225,7 @@ class _Before:
 # The same tile -------------------------------------------------------------------------------------------------------
 
 
-def _same(loop: For, step: _Step, load: BulkLoad) -> Value | None:
+def _is_same_copy(loop: For, step: _Step, load: BulkLoad) -> Value | None:
     """Whether the other CTA copies the same tile in this iteration; None if unknown."""
     body = loop.body
     values: dict[Value, None] = {}

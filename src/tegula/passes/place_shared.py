@@ -56,7 +56,7 @@ class SharedAllocation:
 class SharedMemory:
     """The shared memory of a block: an allocation for each buffer and stack, and the memory plan."""
 
-    places: dict[Value, SharedAllocation]
+    allocations: dict[Value, SharedAllocation]
     plan: MemoryMap
 
 

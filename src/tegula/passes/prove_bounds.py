@@ -54,7 +54,7 @@ class Prover:
     """Derives bounds of a kernel's numbers."""
 
     def __init__(self) -> None:
-        self.known: dict[Value, Bounds] = {}
+        self.known_bounds: dict[Value, Bounds] = {}
 
     def never_above(self, op: NeverAbove) -> bool:
         """Whether the first operand never exceeds the second operand."""
@@ -63,10 +63,10 @@ class Prover:
     def bounds(self, x: Value) -> Bounds:
         """The bounds of a number, or of all elements of a tile."""
         x = _element(x)
-        if x not in self.known:
-            self.known[x] = ANY
-            self.known[x] = self._bounds(x)
-        return self.known[x]
+        if x not in self.known_bounds:
+            self.known_bounds[x] = ANY
+            self.known_bounds[x] = self._bounds(x)
+        return self.known_bounds[x]
 
     def _bounds(self, x: Value) -> Bounds:
         op = x.owner

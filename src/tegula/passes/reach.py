@@ -48,7 +48,7 @@ class LanePart:
 
     def __init__(self, access: BufferAccess) -> None:
         self.access, self.buffer = access, access.buffer
-        self.key = access.place
+        self.key = access.deduplication_key
 
 
 Part = TilePart | LanePart
@@ -56,7 +56,7 @@ Part = TilePart | LanePart
 
 def lane_parts(op: Op) -> Iterator[tuple[str, LanePart]]:
     """The accesses of an op's lanes, each with its kind; one represents all accesses with the same conflicts."""
-    accesses_by_place = {a.place: a for a in accesses(op)}
+    accesses_by_place = {a.deduplication_key: a for a in accesses(op)}
     yield from ((a.kind, LanePart(a)) for a in accesses_by_place.values())
 
 
@@ -72,7 +72,7 @@ class AccessReach:
         self.kernel, self.known = kernel, known
         self.ranges = IntegerRanges(kernel.launch)
         self.scopes: dict[Region, LanePairScope] = {}
-        self.found: dict[object, dict[Reached, set[Window]]] = {}
+        self.windows: dict[object, dict[Reached, set[Window]]] = {}
 
     def of(self, a: Part, b: Part, at: Op) -> Reached:
         """The scope of conflicts between two accesses by the group of the op `at`."""
@@ -82,9 +82,9 @@ class AccessReach:
         return next((r for r in first if first[r] & second.get(r, set())), Reached.GROUP)
 
     def _windows(self, part: Part, at: Op) -> dict[Reached, set[Window]]:
-        if part.key not in self.found:
-            scope, many = self._scope(at), len(self.found) >= MAX_ACCESSES
-            self.found[part.key] = (
+        if part.key not in self.windows:
+            scope, many = self._scope(at), len(self.windows) >= MAX_ACCESSES
+            self.windows[part.key] = (
                 {}
                 if many
                 else {
@@ -92,7 +92,7 @@ class AccessReach:
                     for reached, threads in ((Reached.THREAD, 1), (Reached.WARP, WARP))
                 }
             )
-        return self.found[part.key]
+        return self.windows[part.key]
 
     def _scope(self, at: Op) -> LanePairScope:
         region = role_of(at) or self.kernel.body

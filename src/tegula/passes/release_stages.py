@@ -72,7 +72,7 @@ class _DelayedRelease:
     wait: Op
     past_loop: Op
 
-    def held(self, last: int, past_loop: bool = False) -> list[_PoppedTile]:
+    def held_tiles(self, last: int, past_loop: bool = False) -> list[_PoppedTile]:
         return [_PoppedTile(self.loc, last, None, self.loop, past_loop)] * self.count
 
 
@@ -93,7 +93,9 @@ class _Releases:
         order = {op: at for at, op in enumerate(region.ops)}
         early = self._early(region)
         held_tiles = (
-            self.delayed[region].held(order[self.delayed[region].wait]) if region in self.delayed else []
+            self.delayed[region].held_tiles(order[self.delayed[region].wait])
+            if region in self.delayed
+            else []
         )
         releases: dict[int, list[Op]] = {}
         popped = 0
@@ -101,13 +103,13 @@ class _Releases:
             self._free(held_tiles, at - 1, releases)
             if isinstance(op, PipePop) and op.pipe is self.pipe:
                 self._check_room(op, held_tiles)
-                held_tiles.append(self._held(op, order, held_tiles, early.get(op)))
+                held_tiles.append(self._held_tile(op, order, held_tiles, early.get(op)))
                 popped += popped >= 0
             elif op.regions and any(map(self._uses_pipe, op.walk())):
                 inner = self._nested(op, held_tiles)
                 popped = -1 if min(inner, popped) < 0 else popped + inner
                 for release in (self.delayed[r] for r in op.regions if r in self.delayed):
-                    held_tiles += release.held(order[release.past_loop], True)
+                    held_tiles += release.held_tiles(order[release.past_loop], True)
         self._free(held_tiles, len(region.ops) - 1, releases)
         region.ops = [lowered for at, op in enumerate(region.ops) for lowered in (op, *releases.get(at, ()))]
         for lowered in (op for group in releases.values() for op in group):
@@ -143,7 +145,7 @@ class _Releases:
             notes = [(h.loc, "held from here on") for h in popped]
             self.errors.append(PipeBalance(op.loc, what=message, notes=notes, help=help))
 
-    def _held(
+    def _held_tile(
         self, op: PipePop, order: dict[Op, int], popped: list[_PoppedTile], early: PipeRelease | None
     ) -> _PoppedTile:
         assert op.parent is not None

@@ -22,8 +22,8 @@ from tegula.types import MbarrierType
 def reuse_shared(kernel: Kernel, context: GpuCompilation) -> None:
     """Change the allocation of buffers and stacks if it takes fewer bytes and needs no more barriers."""
     memory = context.shared
-    owners = [v.owner for v in memory.places]
-    apart = any(isinstance(v.type, MbarrierType) or role_of(v.owner) is not None for v in memory.places)
+    owners = [v.owner for v in memory.allocations]
+    apart = any(isinstance(v.type, MbarrierType) or role_of(v.owner) is not None for v in memory.allocations)
     if len(owners) < 2 or apart:
         return
     barriers = needed_barriers(kernel, context)
@@ -37,7 +37,7 @@ def reuse_shared(kernel: Kernel, context: GpuCompilation) -> None:
     plan = plan_memory(lives)
     if plan.total >= memory.plan.total:
         return
-    allocations = zip(memory.places.items(), plan.offsets, strict=True)
+    allocations = zip(memory.allocations.items(), plan.offsets, strict=True)
     context.shared = SharedMemory({v: replace(p, offset=at) for (v, p), at in allocations}, plan)
     if _cost(needed_barriers(kernel, context).values()) > _cost(barriers.values()):
         context.shared = memory

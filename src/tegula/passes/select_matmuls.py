@@ -131,7 +131,7 @@ def _chosen(
         slots: dict[tuple[GroupMma, int], StageSlot] = {}
         left = dict(chosen)
         for op, k in _in_shared_memory(chosen):
-            why = _unreadable(op, k, others, threads) or _kept(op.sides[k], refused, in_parts)
+            why = _unreadable(op, k, others, threads) or _reason_not_swizzled(op.sides[k], refused, in_parts)
             if not why:
                 continue
             slot = possible[op, k] if with_stages else NO_ROOM
@@ -145,7 +145,9 @@ def _chosen(
         chosen = left
 
 
-def _kept(operand: Value, refused: Mapping[Value | None, Op], in_parts: Mapping[Value | None, Op]) -> str:
+def _reason_not_swizzled(
+    operand: Value, refused: Mapping[Value | None, Op], in_parts: Mapping[Value | None, Op]
+) -> str:
     """The reason why an operand's pipe or ring cannot be swizzled; empty if it can."""
     pipe = pipe_of(operand)
     by = refused.get(pipe)
@@ -206,7 +208,7 @@ def _through_memory(op: GroupMma) -> None:
     t = op.held_tile.type
     assert isinstance(t, TileType)
     buffer = BufNew([op.held_tile], [BufType(t.dtype, t.shape, "shared")], {"storage": "shared"})
-    op.set_side(op.held, build.insert(buffer).result)
+    op.set_side(op.register_operand, build.insert(buffer).result)
     matmul = build.insert(SharedMma(op.operands, [op.result.type], op.attrs))
     matmul.results, op.results = op.results, matmul.results
     matmul.result.owner = matmul
@@ -261,7 +263,7 @@ def _misfit(op: MatmulLike, threads: int, transposed: bool | None = None) -> str
     """The reason why warp groups cannot compute a matmul of these types and shapes; empty if they can. `transposed`:
     whether the transposed matmul is computed instead."""
     if transposed is None:
-        transposed = isinstance(op, RegisterMma) and op.held == 1
+        transposed = isinstance(op, RegisterMma) and op.register_operand == 1
     a, b, out, terms = op.a.type, op.b.type, op.result.type, stored_terms(op)
     assert (
         isinstance(a, BufType | TileType) and isinstance(b, BufType | TileType) and isinstance(out, TileType)

@@ -42,10 +42,10 @@ class _Splitter:
         out: list[Op] = []
         group = _Group(self, region)
         for op in region.ops:
-            self._place(op, out, group)
+            self._assign_group(op, out, group)
         region.ops = out
 
-    def _place(self, op: Op, out: list[Op], group: _Group) -> None:
+    def _assign_group(self, op: Op, out: list[Op], group: _Group) -> None:
         if isinstance(op, VIEWS) and any(self.known.varying(v) for v in op.operands):
             self.views[op.result] = op
             return
@@ -177,16 +177,16 @@ class _Group:
 
     def add(self, op: Op) -> None:
         for inner in op.walk():
-            inner.map_operands(self._own)
+            inner.map_operands(self._local)
         self._append(op)
-        self.accesses.update((a.place, a) for a in accesses(op))
+        self.accesses.update((a.deduplication_key, a) for a in accesses(op))
 
     def _append(self, op: Op) -> None:
         self.ops.append(op)
         self.made.update(op.results)
         self.effects.update((e, None) for inner in op.walk() for e in inner.effects())
 
-    def _own(self, value: Value) -> Value:
+    def _local(self, value: Value) -> Value:
         return self._view(value) if value in self.splitter.views else value
 
     def _view(self, view: Value) -> Value:
@@ -194,7 +194,7 @@ class _Group:
         if view not in self.copies:
             source = self.splitter.views[view]
             local_view = clone_op(source, {})
-            local_view.map_operands(self._own)
+            local_view.map_operands(self._local)
             self.splitter.known.values.add(local_view.result)
             self._append(local_view)
             self.copies[view] = local_view.result

@@ -92,7 +92,7 @@ def _visit_control(op: Carrier, known: Uniformity) -> bool:
         changed = True
     for item in op.carried:
         if divergent or any(known.varying(v) for v in item.sources):
-            changed |= _mark([*item.own], known)
+            changed |= _mark([*item.defined_values], known)
     return changed
 
 

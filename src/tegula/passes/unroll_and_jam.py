@@ -136,7 +136,7 @@ class _Jam:
 
     def __init__(self, loop: For, iterations: int) -> None:
         self.loop, self.iterations = loop, iterations
-        self.made = {r for op in loop.body.ops for r in op.results}
+        self.defined = {r for op in loop.body.ops for r in op.results}
         self.next = {arg: end for item in loop.carried for arg in item.arguments for end in item.yielded}
         self.before = Region()
         self.build = Builder(self.before, loop.loc)
@@ -197,17 +197,17 @@ class _Jam:
             for op in list(left[-1]):
                 for k, mapping in enumerate(maps):
                     if op in left[k] and (k == 0 or op not in left[k - 1]):
-                        known = {v: at for v in op.operands if (at := self._known(maps, k, v)) is not None}
+                        known = {v: at for v in op.operands if (at := self._mapped(maps, k, v)) is not None}
                         if len(known) == len(set(op.operands)):
                             mapping.update(known)
                             build.insert(clone_op(op, mapping))
                             left[k].remove(op)
-        last = [self._known(maps, self.iterations, v) for v in loop.arguments]
+        last = [self._mapped(maps, self.iterations, v) for v in loop.arguments]
         build.insert(Yield([v for v in last if v is not None]))
         return new
 
-    def _known(self, maps: Sequence[dict[Value, Value]], iteration: int, value: Value) -> Value | None:
+    def _mapped(self, maps: Sequence[dict[Value, Value]], iteration: int, value: Value) -> Value | None:
         """The new value for a value of the old loop in an iteration; None if it is not computed yet."""
         if value in self.next and iteration:
-            return self._known(maps, iteration - 1, self.next[value])
-        return maps[iteration].get(value, None if value in self.made else value)
+            return self._mapped(maps, iteration - 1, self.next[value])
+        return maps[iteration].get(value, None if value in self.defined else value)

@@ -35,19 +35,19 @@ def _inherit(unroller: _Unroller, context: Compilation) -> None:
         if isinstance(context, GpuCompilation):
             if value in context.layouts:
                 context.layouts[copy] = context.layouts[value]
-            if value in context.shared.places:
-                context.shared.places[copy] = context.shared.places[value]
+            if value in context.shared.allocations:
+                context.shared.allocations[copy] = context.shared.allocations[value]
 
 
 class _Unroller:
     """Unrolls loops. `copies`, `copied`: the original of each copied value, and of each copied op with regions.
-    `replaced`: results of unrolled loops. `known`: integers and bools that are constants."""
+    `replaced`: results of unrolled loops. `constants`: integers and bools that are constants."""
 
     def __init__(self) -> None:
         self.copies: dict[Value, Value] = {}
         self.copied: dict[Op, Op] = {}
         self.replaced: dict[Value, Value] = {}
-        self.known: dict[Value, Any] = {}
+        self.constants: dict[Value, Any] = {}
 
     def region(self, region: Region) -> None:
         """Unroll the loops of a region, inner loops first."""
@@ -65,7 +65,7 @@ class _Unroller:
 
     def _note(self, op: Op) -> None:
         if isinstance(op, ConstantLike) and isinstance(op.result.type, DType) and not op.result.type.is_float:
-            self.known[op.result] = op.value
+            self.constants[op.result] = op.value
 
     def _copies(self, loop: LoopLike, positions: range, region: Region) -> list[Value]:
         """Append one copy of the body for each position. Returns the final carried values."""
@@ -81,7 +81,7 @@ class _Unroller:
     def _constant(self, region: Region, t: Any, number: Any, at: Op) -> Value:
         typed = Const.typed([], {"value": number, "type": t}, loc=at.loc)
         region.append(typed)
-        self.known[typed.result] = number
+        self.constants[typed.result] = number
         return typed.result
 
     def _copy(self, ops: list[Op], mapping: dict[Value, Value], region: Region) -> None:
@@ -92,9 +92,9 @@ class _Unroller:
                 mapping[op.result] = self._constant(region, op.result.type, number, op)
                 continue
             if isinstance(op, BranchLike) and all(
-                mapping.get(v, v) in self.known for v in op.control_operands
+                mapping.get(v, v) in self.constants for v in op.control_operands
             ):
-                (condition,) = (self.known[mapping.get(v, v)] for v in op.control_operands)
+                (condition,) = (self.constants[mapping.get(v, v)] for v in op.control_operands)
                 selected = op.alternatives[0 if condition else 1]
                 self._copy(selected.ops[:-1], mapping, region)
                 ends = [mapping.get(v, v) for v in selected.yielded]
@@ -130,12 +130,12 @@ class _Unroller:
         t = op.results[0].type if len(op.results) == 1 else None
         if op.regions or op.COOPERATIVE or op.VARYING or not op.PURE or not operands:
             return None
-        if not isinstance(t, DType) or t.is_float or not all(v in self.known for v in operands):
+        if not isinstance(t, DType) or t.is_float or not all(v in self.constants for v in operands):
             return None
         reference = getattr(type(op), "ref", None)
         if reference is None:
             return None
         arguments = [
-            np.array([self.known[v]], to_numpy(v.type)) for v in operands if isinstance(v.type, DType)
+            np.array([self.constants[v]], to_numpy(v.type)) for v in operands if isinstance(v.type, DType)
         ]
         return reference(op.attrs, *arguments)[0].item()

@@ -65,7 +65,7 @@ class Adjoint(Kernel):
         self.grid = TileGrid((), None)
         self.steps: dict[Any, list[list[Part]]] = {}
         """The adjoint's kernels by specialisation, with a list for each state of the captures."""
-        self.known: dict[tuple[Type, ...], AdjointPrograms] = {}
+        self.programs: dict[tuple[Type, ...], AdjointPrograms] = {}
         """Cached launches by the types of the arguments."""
 
     @property
@@ -126,7 +126,7 @@ class Adjoint(Kernel):
     def launches(self, shape: LaunchPlan, args: tuple[Any, ...]) -> list[KnownLaunch]:
         """The launches in order, for arguments that are Tegula arrays or numbers."""
         # Another thread may cache launches for arguments of other types concurrently.
-        for programs in tuple(self.known.values()):
+        for programs in tuple(self.programs.values()):
             known = programs.find(shape, args)
             if known is not None:
                 return known
@@ -136,13 +136,13 @@ class Adjoint(Kernel):
             return []
         device = next((a.device for a in args if isinstance(a, array)), CPU)
         planned = plan_launches(steps, shape.dims, args, device)
-        if requested.types not in self.known:
+        if requested.types not in self.programs:
             typed = zip(self.parameters, requested.types, strict=True)
-            self.known[requested.types] = AdjointPrograms(
+            self.programs[requested.types] = AdjointPrograms(
                 [Parameter(p.name, _annotation(t)) for p, t in typed]
             )
         if not overlaps(args):
-            self.known[requested.types].cache(shape, args, steps, planned)
+            self.programs[requested.types].cache(shape, args, steps, planned)
         return planned
 
     def stages(self) -> dict[str, str]:
@@ -164,9 +164,9 @@ class Adjoint(Kernel):
     def explain(self) -> str:
         """An explanation of the adjoint's launches and of the memory that they keep for the gradient: values of loop
         iterations in each block, and partial sums that a later launch sums."""
-        return f"{self._concatenated(Kernel.explain)}\n\n{self.kept()}"
+        return f"{self._concatenated(Kernel.explain)}\n\n{self.memory_report()}"
 
-    def kept(self) -> str:
+    def memory_report(self) -> str:
         """A report of the memory reserved for the gradient: the bytes of each value, in a block and in the last
         launch."""
         from tegula.passes.gradient import checkpoint_bytes

@@ -29,12 +29,12 @@ class Settled(NamedTuple):
 
 
 class Bound(NamedTuple):
-    """A kernel with constants and absent arrays bound, and its arguments. `kept`: the positions of these arguments
-    among the launch's arguments."""
+    """A kernel with constants and absent arrays bound, and its arguments. `runtime_positions`: the positions of these
+    arguments among the launch's arguments."""
 
     kernel: Kernel
     arguments: tuple[Any, ...]
-    kept: Sequence[int]
+    runtime_positions: Sequence[int]
 
 
 def arguments_of(kernel: Kernel | KernelChoice, *values: Any) -> tuple[Any, ...]:
@@ -159,10 +159,10 @@ def leaf_arguments_with_gradients(
     pairs = paired_arguments(kernel, *values)
     constants = with_constants(kernel, [x.argument for x in pairs])
     grads = flattened_gradients(
-        constants.kernel, constants.arguments, [pairs[k].gradient for k in constants.kept]
+        constants.kernel, constants.arguments, [pairs[k].gradient for k in constants.runtime_positions]
     )
     last = with_constants(*flattened(constants.kernel, constants.arguments))
-    return last.kernel, last.arguments, [grads[k] for k in last.kept]
+    return last.kernel, last.arguments, [grads[k] for k in last.runtime_positions]
 
 
 def paired_arguments(kernel: Kernel | KernelChoice, *values: tuple[Any, Any]) -> list[Pair]:

@@ -96,7 +96,7 @@ class array(Indexing, Conversions, Arithmetic, Printing):
     __slots__ = (
         *(
             "_grad",
-            "_held",
+            "_contained",
             "_leaves",
             "_memory",
             "_ptr",
@@ -165,7 +165,7 @@ class array(Indexing, Conversions, Arithmetic, Printing):
         if isinstance(data, array):
             self._follow(data)
         elif isinstance(element, StructType):
-            self._held = contained_arrays(element, data)
+            self._contained = contained_arrays(element, data)
         if requires_grad:
             self.requires_grad = True
         if grad is not None:
@@ -178,15 +178,15 @@ class array(Indexing, Conversions, Arithmetic, Printing):
         if self.device == source.device and self.low < source.high and source.low < self.high:
             dtype, shape = self.dtype, self.shape
 
-            def same(grad: array) -> array:
+            def gradient_view(grad: array) -> array:
                 same_gradient = array(grad, with_scalar(dtype, scalar_of(grad.dtype)), shape, copy=False)
                 if same_gradient.low >= grad.high or grad.low >= same_gradient.high:
                     raise ValueError(f"a gradient with strides {grad.strides} has no view of shape {shape}")
                 return same_gradient
 
-            self._source = source, same
+            self._source = source, gradient_view
         elif recording.on:
-            recording.made(self, source)
+            recording.record_copy(self, source)
 
     def _bind(
         self, data: np.ndarray, dtype: ElementType, device: Device = CPU, ndim: int | None = None
@@ -230,7 +230,7 @@ class array(Indexing, Conversions, Arithmetic, Printing):
         self._source: tuple[array, Callable[[array], array] | None] | None = None
         self._shown: tuple[array, array] | None = None
         self._leaves: tuple[array, ...] | None = None
-        self._held: Any = None
+        self._contained: Any = None
         self.dtype = dtype
         self.ndim = len(shape)
         self.device = device
@@ -241,7 +241,7 @@ class array(Indexing, Conversions, Arithmetic, Printing):
         self._ptr = address
         self.launch_id = description.launch_id
         self.low, self.high = address + description.low, address + description.high
-        self.packed = address.to_bytes(8, "little") + description.rest
+        self.packed = address.to_bytes(8, "little") + description.packed_dimensions
         self.header = None if device is CPU else self._header()
 
     @property

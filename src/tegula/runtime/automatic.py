@@ -36,7 +36,7 @@ class Built:
     schedule."""
 
     code: GpuCode
-    made: Cubin
+    cubin: Cubin
     verdict: Verdict
     schedule: Schedule
 
@@ -53,7 +53,7 @@ def build(kernel: Kernel, target: CudaTarget, debug: bool = False, observe: Obse
             break
         try:
             built = _built(kernel, spread, verdict, target, debug)
-            spilled = built.made.spill_bytes
+            spilled = built.cubin.spill_bytes
             if not spilled:
                 return built
             cost = cost_with_roles(plan, spilled)

@@ -26,7 +26,7 @@ def flattened(kernel: Kernel, args: tuple[Any, ...]) -> tuple[Kernel, tuple[Any,
     written = kernel.definition.parameters
     if len(args) != len(written):
         raise argument_count_error(kernel, written, len(args))
-    structs = [_wanted(p.annotation, x) for p, x in zip(written, args, strict=True)]
+    structs = [_effective_annotation(p.annotation, x) for p, x in zip(written, args, strict=True)]
     declared = all(t is p.annotation for t, p in zip(structs, written, strict=True))
     leaf_kernel = kernel.kernel_of_leaves(None if declared else tuple(structs))
     try:
@@ -45,7 +45,7 @@ def is_compound(kernel: Kernel, args: Sequence[Any]) -> bool:
     return kernel.is_compound or bool([x for x in args if has_leaves(x)])
 
 
-def _wanted(annotation: Any, x: Any) -> Any:
+def _effective_annotation(annotation: Any, x: Any) -> Any:
     """The annotation of a parameter for an argument: the declared annotation, or that of the argument's struct or
     indexed array."""
     if annotation is ANY and isinstance(x, Struct):
@@ -122,7 +122,7 @@ def flattened_gradients(kernel: Kernel, args: Sequence[Any], grads: Sequence[Any
         return [*grads]
     gradients: list[Any] = []
     for p, x, grad in zip(kernel.definition.parameters, args, grads, strict=False):
-        t = _wanted(p.annotation, x)
+        t = _effective_annotation(p.annotation, x)
         count = len([*argument_leaves(t, x, p.name)])
         gradients += _gradient_leaves(t, grad, p.name) if grad is not None else [None] * count
     return gradients

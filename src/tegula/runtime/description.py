@@ -45,11 +45,11 @@ def device_of(specialisation: tuple[Any, ...]) -> Device:
 
 class Description:
     """The properties of an array for launches. `launch_id`: the number of its specialisation; `low`, `high`: the
-    offsets from the address to the first byte and to the end of the last byte; `rest`: the bytes after the address in a
-    kernel's arguments; `steps`: the strides of dimensions with several elements; `start`: the address modulo
-    ALIGNMENT."""
+    offsets from the address to the first byte and to the end of the last byte; `packed_dimensions`: the bytes after the
+    address in a kernel's arguments; `steps`: the strides of dimensions with several elements; `start`: the address
+    modulo ALIGNMENT."""
 
-    __slots__ = ("access", "high", "launch_id", "low", "rest", "shape", "steps", "strides")
+    __slots__ = ("access", "high", "launch_id", "low", "packed_dimensions", "shape", "steps", "strides")
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Description:
         self.launch_id = launch_id((dtype, rank, self.access, writeable, *home))
         self.shape, self.strides = shape, strides
         self.steps = tuple(s for n, s in zip(shape, strides, strict=True) if n > 1)
-        self.rest = struct.pack(f"<{2 * rank}q", *shape, *strides)
+        self.packed_dimensions = struct.pack(f"<{2 * rank}q", *shape, *strides)
 
 
 described = lru_cache(maxsize=MAX_DESCRIPTIONS)(Description)

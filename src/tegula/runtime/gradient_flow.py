@@ -27,8 +27,8 @@ def _check_views(records: Iterable[Record]) -> None:
         for use in (*record.writes, *(u for u in record.reads if not u.array.is_detached)):
             if use.array.hides_grad:
                 raise LaunchError(
-                    f"{use.what}: {use.name} is a view without a gradient of an array with a gradient, so the gradient "
-                    "would be lost there",
+                    f"{use.origin}: {use.name} is a view without a gradient of an array with a gradient, so the "
+                    "gradient would be lost there",
                     f"pass that array, or a view of its dtype; {DETACH}",
                 )
 
@@ -44,13 +44,13 @@ def _check_memory(records: Sequence[Record], seeded: Sequence[Use]) -> None:
                     continue
                 if not use.has_gradient:
                     raise LaunchError(
-                        f"{use.what}: {use.name} has no gradient, but shares memory with {other.name} of "
-                        f"{other.what}, which has one",
+                        f"{use.origin}: {use.name} has no gradient, but shares memory with {other.name} of "
+                        f"{other.origin}, which has one",
                         f"pass a view of that array; {DETACH}",
                     )
                 if not _one_gradient(use, other):
                     raise LaunchError(
-                        f"{use.what}: {use.name} shares memory with {other.name} of {other.what}, but not its "
+                        f"{use.origin}: {use.name} shares memory with {other.name} of {other.origin}, but not its "
                         "gradient",
                         "make one array a view of the other, so that both share one gradient",
                     )
@@ -90,13 +90,14 @@ def _check_written(records: Iterable[Record]) -> None:
         active = any(u.has_gradient for u in reads)
         if active and isinstance(record, Differentiated) and any(w.has_gradient for w in record.writes):
             raise LaunchError(
-                f"{record.writes[0].what} was written to an array with a gradient: there are no gradients of gradients",
+                f"{record.writes[0].origin} was written to an array with a gradient: there are no "
+                "gradients of gradients",
                 "leave out requires_grad of that array",
             )
         if conflict is not None and any(w.has_gradient for w in record.writes):
             use, written = conflict
             raise LaunchError(
-                f"{use.what}: {use.name} was written by {written.what} as {_short(written)}, an array "
+                f"{use.origin}: {use.name} was written by {written.origin} as {_short(written)}, an array "
                 "without a gradient, so the gradient would be lost there",
                 "create the array with requires_grad=True, or launch the first kernel with record_tape=False",
             )

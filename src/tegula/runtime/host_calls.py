@@ -87,7 +87,7 @@ class HostArguments:
     def __init__(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         self.types: list[Type] = []
         self.values: list[np.ndarray] = []
-        self.given: list[Any] = []
+        self.converted: list[Any] = []
         self.forms = tuple(self._form(x) for x in args)
         self.named = tuple((name, self._form(x)) for name, x in kwargs.items())
 
@@ -109,7 +109,7 @@ class HostArguments:
     def _parameter(self, t: Type, data: np.ndarray, x: Any) -> Slot:
         self.types.append(t)
         self.values.append(data if isinstance(t, ArrayType) else data[None])
-        self.given.append(x)
+        self.converted.append(x)
         return Slot(t)
 
 
@@ -206,14 +206,14 @@ def _number(annotation: Any, x: Any) -> Any:
 
 @dataclass(slots=True)
 class HostProgram:
-    """A traced call. `result`: the result of the call, with values instead of numbers; `place`: the location of the
+    """A traced call. `result`: the result of the call, with values instead of numbers; `location`: the location of the
     traced call."""
 
     kernel: Kernel
     result: Any
     results: list[Value]
     captured: tuple[Captured, ...]
-    place: Location
+    location: Location
 
     def run(self, arguments: HostArguments) -> Any:
         """The result for arguments of the forms that the program was traced for. RunError for failures at run time."""
@@ -223,9 +223,11 @@ class HostProgram:
                 region_result = machine.region(self.kernel.body, arguments.values, machine.present)
             report.finish()
         except E.RunError as error:
-            error.notes = [(_place() if at is self.place else at, text) for at, text in error.notes]
+            error.notes = [
+                (_caller_location() if at is self.location else at, text) for at, text in error.notes
+            ]
             raise
-        objects = dict(zip(self.kernel.body.args, arguments.given, strict=True))
+        objects = dict(zip(self.kernel.body.args, arguments.converted, strict=True))
         values = {v: _result(v, x, objects) for v, x in zip(self.results, region_result, strict=True)}
         return _replaced(self.result, values)
 
@@ -266,7 +268,7 @@ def evaluate(callee: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
     name = callee if isinstance(callee, str) else callee.name
     is_public = isinstance(callee, PublicFunction)
     if is_public and name.startswith(OF_TILES):
-        raise E.OutsideKernel(_place(name), name=name, what="tiles need a block of threads")
+        raise E.OutsideKernel(_caller_location(name), name=name, what="tiles need a block of threads")
     target = library().get(name) if is_public and name not in PUBLIC else callee
     if isinstance(target, FuncDef):
         arguments = HostArguments(*typed(target, args, kwargs))
@@ -311,7 +313,7 @@ def _traced(callee: Any, arguments: HostArguments) -> HostProgram:
     from tegula.lang.kernel import Tracer, nesting
 
     name = callee if isinstance(callee, str) else callee.name
-    location = _place(f"'{SYMBOLS[name]}'" if name in SYMBOLS and isinstance(callee, str) else name)
+    location = _caller_location(f"'{SYMBOLS[name]}'" if name in SYMBOLS and isinstance(callee, str) else name)
     calling = Definition(_call, library=True)
     captures = Captures(callee.definition if isinstance(callee, FuncDef) else calling)
     body = Region(arguments.types)
@@ -339,7 +341,7 @@ def _traced(callee: Any, arguments: HostArguments) -> HostProgram:
     result = _values(builder, result, results, name, location)
     builder.emit(Yield, results)
     kernel = Kernel(name, [v.name for v in body.args], body, ONE, (), location)
-    return HostProgram(kernel, result, results, tuple(captures.found.values()), location)
+    return HostProgram(kernel, result, results, tuple(captures.captured.values()), location)
 
 
 def _built(tracer: Tracer, callee: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -395,7 +397,7 @@ def _values(builder: KernelBuilder, x: Any, values: list[Value], name: str, loca
     return x
 
 
-def _place(subject: str = "") -> Location:
+def _caller_location(subject: str = "") -> Location:
     """The Python line of the call."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "tegula":

@@ -33,7 +33,7 @@ class Inspection:
     """One compiled form of a kernel: its IR after each pass, and its code."""
 
     kernel: Kernel
-    wanted: Specialisation
+    specialisation: Specialisation
     final: KernelIR
     stages: dict[str, str]
     roles: list[str]
@@ -49,8 +49,8 @@ class Inspection:
     def text(self) -> str:
         """The explanation of a compiled form as text."""
         loops = sum(isinstance(op, Lanes) for op in self.final.walk())
-        lines = [f"{self.kernel.name}: {self.wanted.launch}", f"target: {self.target.key}"]
-        lines += [*_arguments(self.kernel, self.wanted), *self.roles]
+        lines = [f"{self.kernel.name}: {self.specialisation.launch}", f"target: {self.target.key}"]
+        lines += [*_arguments(self.kernel, self.specialisation), *self.roles]
         lines.append(f"lane loops: {loops} (the lanes synchronise before and after each)")
         plan = self.code.scratch
         lines.append(
@@ -73,12 +73,12 @@ class CudaInspection:
     """One form of a kernel for a GPU: its IR after each pass, and its code."""
 
     kernel: Kernel
-    wanted: Specialisation
+    specialisation: Specialisation
     stages: dict[str, str]
     roles: list[str]
     target: CudaTarget
     code: GpuCode
-    made: Cubin
+    cubin: Cubin
     schedule: str
     verdict: Verdict
     matmuls: list[str]
@@ -91,13 +91,17 @@ class CudaInspection:
 
     def machine_code(self) -> Cubin:
         """The machine code from ptxas; PTX if there is no ptxas."""
-        return self.made
+        return self.cubin
 
     def text(self) -> str:
         """The explanation of a compiled form as text."""
         code_text = self.machine_code()
-        lines = [f"{self.kernel.name}: {self.wanted.launch}", f"target: {self.target.key}"]
-        lines += [*_arguments(self.kernel, self.wanted), f"automatic schedule: {self.schedule}", *self.roles]
+        lines = [f"{self.kernel.name}: {self.specialisation.launch}", f"target: {self.target.key}"]
+        lines += [
+            *_arguments(self.kernel, self.specialisation),
+            f"automatic schedule: {self.schedule}",
+            *self.roles,
+        ]
         lines += self.matmuls
         lines.append(f"schedule: {self.verdict.report()}")
         lines.append(f"threads per block: {self.code.threads}")
@@ -165,7 +169,7 @@ def inspect_for_gpu(
         [*roles, *of_first],
         target,
         built.code,
-        built.made,
+        built.cubin,
         "\n  ".join(map(str, (built.schedule, *built.schedule.rejected))),
         built.verdict,
         matmuls,

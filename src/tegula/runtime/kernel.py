@@ -50,31 +50,31 @@ class Forms:
 
     def __init__(self, kernel: Kernel, wanted: Specialisation) -> None:
         self.kernel = kernel
-        self.wanted = wanted
-        self.made: list[Form] = []
+        self.specialisation = wanted
+        self.compiled: list[Form] = []
 
     def current(self) -> Form:
         """The form for the current values of captured names, compiled on demand."""
-        for form in self.made:
+        for form in self.compiled:
             if all(map(unchanged, form.captured)):
                 form.captured = tuple(map(refreshed, form.captured))
                 return form
-        form = self._form_for_grid() if self.wanted.grid else self._compiled()
-        self.made.append(form)
+        form = self._form_for_grid() if self.specialisation.grid else self._compiled()
+        self.compiled.append(form)
         return form
 
     def _form_for_grid(self) -> Form:
         """The form for the blocks that suit the grid, which launches of other grids may have, too."""
         from tegula.runtime.block_scales import with_scale
 
-        return self.kernel.forms_for(with_scale(self.kernel, self.wanted)).current()
+        return self.kernel.forms_for(with_scale(self.kernel, self.specialisation)).current()
 
     def _compiled(self) -> Form:
         from tegula.runtime.compile import compile_kernel
 
-        w = self.wanted
+        w = self.specialisation
         form = compile_kernel(self.kernel, w.types, w.launch, w.access, w.device)
-        self.kernel.latest = self.wanted
+        self.kernel.latest = self.specialisation
         self.kernel.origin.shown = self.kernel
         return form
 
@@ -245,7 +245,7 @@ class Kernel(KernelDef):
     @property
     def compiled(self) -> list[Form]:
         """All forms that were compiled or read from the disk cache, in order; forms with constants last."""
-        own = [*dict.fromkeys(form for forms in self._forms.values() for form in forms.made)]
+        own = [*dict.fromkeys(form for forms in self._forms.values() for form in forms.compiled)]
         others = dict.fromkeys([*self._leaf_kernels.values(), *self.variants.values()])
         return own + [form for made in others for form in made.compiled]
 

@@ -400,7 +400,7 @@ def clone(
     if requires_grad is False:
         copied_array.requires_grad = False
     if recording.on:
-        recording.made(copied_array, source)
+        recording.record_copy(copied_array, source)
     return copied_array
 
 

@@ -126,7 +126,7 @@ def _batched_kernel(
     found, known = dict(given), {key: x for key, x, _ in constants}
     unified = _unified(f, name, found, known)
     batch = tuple(unified.batch or ())
-    patterns = f.given(known, f.results)
+    patterns = f.returned(known, f.results)
     outputs = tuple(_result(p, unified) for p in (patterns if isinstance(patterns, tuple) else (patterns,)))
     inputs = tuple((x.dtype, _core(f, key, x, batch), _is_batched(f, key)) for key, x in given)
     facts = {**unified.facts, **known, "partial": False}

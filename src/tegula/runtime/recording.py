@@ -48,16 +48,16 @@ class Recording:
         self.watching: WeakSet[Observer] = WeakSet()
         self.noted: set[tuple[bytes, int]] = set()
         # A tape may be finalised, which updates `on`, while this thread holds the lock.
-        self._here, self._lock = _ThreadState(), threading.RLock()
+        self._thread_state, self._lock = _ThreadState(), threading.RLock()
 
     @property
     def tape(self) -> Observer | None:
         """The observer of this thread, if there is one."""
-        return self._here.tape
+        return self._thread_state.tape
 
     @tape.setter
     def tape(self, tape: Observer | None) -> None:
-        self._here.tape = tape
+        self._thread_state.tape = tape
         if tape is None:
             return
         with self._lock:
@@ -73,7 +73,7 @@ class Recording:
 
     def concerns(self, args: Sequence[Any], writes: Iterable[int], record: bool = True) -> bool:
         """Whether a tape needs to be notified of a launch that writes the arguments at some positions."""
-        if record and self._here.tape is not None:
+        if record and self._thread_state.tape is not None:
             return True
         noted = self.noted
         try:
@@ -102,7 +102,7 @@ class Recording:
             if tape is not None:
                 tape.assigned(target, source, False)
 
-    def made(self, target: Any, source: Any) -> None:
+    def record_copy(self, target: Any, source: Any) -> None:
         """A new array was made as a copy of another one."""
         with self._recording() as tape:
             if tape is not None:
@@ -117,7 +117,7 @@ class Recording:
     @contextmanager
     def _recording(self) -> Iterator[Observer | None]:
         """The observer of the thread, to which the `with` block adds a record. The set of noted writes is cleared."""
-        tape = self._here.tape
+        tape = self._thread_state.tape
         if tape is None:
             yield None
             return
@@ -128,11 +128,11 @@ class Recording:
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Suspend recording of the thread in the `with` block; tapes are still notified of writes."""
-        tape, self._here.tape = self._here.tape, None
+        tape, self._thread_state.tape = self._thread_state.tape, None
         try:
             yield
         finally:
-            self._here.tape = tape
+            self._thread_state.tape = tape
 
     def wrote(self, args: Sequence[Any], writes: Sequence[int]) -> None:
         """A launch wrote the arguments at some positions."""

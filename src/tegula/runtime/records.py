@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 class Use(NamedTuple):
-    """An array that a record reads or writes. `what`: the record; `name`: the array's name in the record."""
+    """An array that a record reads or writes. `origin`: the record, as text; `name`: the array's name in the record."""
 
-    what: str
+    origin: str
     name: str
     array: array
 
@@ -48,7 +48,7 @@ class Use(NamedTuple):
 
 class Launched:
     """The record of a launch, with the compiled form that ran, and the tape's number of writes after the launch.
-    `given`: the arguments as they were passed; `arguments`: the arguments as tg.arrays; `versions`: the version
+    `raw_arguments`: the arguments as they were passed; `arguments`: the arguments as tg.arrays; `versions`: the version
     counters of PyTorch tensors."""
 
     def __init__(
@@ -65,13 +65,13 @@ class Launched:
         named = zip((p.name for p in kernel.parameters), arguments, strict=False)
         by_table = any(site.kind == "structures" for site in form.sites)
         self.structures = structures_of(named, form.device, by_table)
-        self.given, self.arguments = passed, arguments
+        self.raw_arguments, self.arguments = passed, arguments
         self.time, self.versions = time, versions
 
     @cached_property
     def reads(self) -> list[Use]:
         """The arrays that the launch may have read, including the arrays of structures."""
-        return [*self._uses(read(self.kernel, self.form)), *self._held()]
+        return [*self._uses(read(self.kernel, self.form)), *self._structure_uses()]
 
     @cached_property
     def writes(self) -> list[Use]:
@@ -83,7 +83,7 @@ class Launched:
         named = ((f"argument '{self.kernel.parameters[k].name}'", self.arguments[k]) for k in positions)
         return [Use(subject, name, a) for name, a in named if isinstance(a, array)]
 
-    def _held(self) -> list[Use]:
+    def _structure_uses(self) -> list[Use]:
         """The arrays with a gradient of the launch's structures."""
         subject = f"kernel {self.kernel.name}"
         structure_arrays = [
@@ -95,7 +95,7 @@ class Launched:
     def arrays(self) -> Iterator[array]:
         """The arrays among the arguments, and the arrays with a gradient of structures."""
         yield from (a for a in self.arguments if isinstance(a, array))
-        yield from (use.array for use in self._held())
+        yield from (use.array for use in self._structure_uses())
 
 
 class Assigned:
@@ -151,7 +151,7 @@ class Differentiated:
     are treated as arrays without a gradient that depend on arrays with a gradient."""
 
     def __init__(self, name: str, args: Sequence[Any], gradients: Mapping[int, array]) -> None:
-        self.what = subject = f"the gradient of kernel {name}"
+        self.origin = subject = f"the gradient of kernel {name}"
         self.arrays = [*(a for a in args if isinstance(a, array)), *gradients.values()]
         self.reads = [Use(subject, "an array", a) for a in self.arrays]
         self.writes = [Use(subject, "a gradient", g) for g in gradients.values()]

@@ -12,16 +12,16 @@ class Retained:
     them."""
 
     def __init__(self) -> None:
-        self.kept: dict[ElementRange, tuple[array, array]] = {}
+        self.gradients: dict[ElementRange, tuple[array, array]] = {}
 
     def keep(self, record: Record) -> None:
         """Copies the gradients of the arrays that a record wrote, before its adjoint clears them."""
         for use in record.writes:
             grad = known_gradient(use.array) if use.array.retain_grad and use.has_gradient else None
-            if grad is not None and ElementRange.of(grad) not in self.kept:
-                self.kept[ElementRange.of(grad)] = grad, clone(grad)
+            if grad is not None and ElementRange.of(grad) not in self.gradients:
+                self.gradients[ElementRange.of(grad)] = grad, clone(grad)
 
     def restore(self) -> None:
         """Sets the gradients to the copies."""
-        for grad, copy in self.kept.values():
+        for grad, copy in self.gradients.values():
             grad.assign(copy)

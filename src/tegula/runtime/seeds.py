@@ -16,11 +16,11 @@ from tegula.types import float32, scalar_of, with_scalar
 
 
 class Seeds:
-    """The gradients that a backward run starts with. `given`: seeds by array, None for ones; without it, the current
-    gradients of the recorded arrays are the seeds."""
+    """The gradients that a backward run starts with. `gradients`: seeds by array, None for ones; without it, the
+    current gradients of the recorded arrays are the seeds."""
 
     def __init__(self, gradients: Mapping[array, Any] | None) -> None:
-        self.given = (
+        self.gradients = (
             None
             if gradients is None
             else [(target, _seed(target, seed)) for target, seed in _by_leaf(gradients)]
@@ -29,18 +29,18 @@ class Seeds:
     @property
     def targets(self) -> list[array]:
         """The arrays whose gradients are given."""
-        return [target for target, _ in self.given or ()]
+        return [target for target, _ in self.gradients or ()]
 
-    def place(self, records: Sequence[Record]) -> Before:
+    def apply(self, records: Sequence[Record]) -> Before:
         """Set gradients to their initial values. Seeds of overlapping arrays add up. Gradients of other written arrays
         are results of earlier tapes, not seeds."""
         uses = [w for r in records for w in r.writes if w.has_gradient]
-        if self.given is None:
+        if self.gradients is None:
             gradients = [(w.array, g) for w in uses if (g := known_gradient(w.array)) is not None]
-            return Before([], _kept(gradients, records))
-        targets = [(target, _gradient(target)) for target, _ in self.given]
+            return Before([], _retained_gradients(gradients, records))
+        targets = [(target, _gradient(target)) for target, _ in self.gradients]
         ranges = [ElementRange.of(grad) for _, grad in targets]
-        written = _others(uses, ranges)
+        written = _other_gradients(uses, ranges)
         apart = not any(p.overlaps(q) for k, p in enumerate(ranges) for q in ranges[:k])
         if not apart or any(p.overlaps(ElementRange.of(g)) for p in ranges for g in written):
             for _, grad in targets:
@@ -49,32 +49,34 @@ class Seeds:
         for grad in written:
             saved.append((grad, clone(grad)))
             clear(grad)
-        for (_, grad), (_, seed) in zip(targets, self.given, strict=True):
+        for (_, grad), (_, seed) in zip(targets, self.gradients, strict=True):
             if apart:
                 grad.assign(seed)
             else:
                 add(grad, seed)
-        return Before(saved, _kept(targets, records))
+        return Before(saved, _retained_gradients(targets, records))
 
 
 class Before:
-    """The gradients before a backward run. `held`: gradients with their old values, which are added back; `kept`:
-    gradients that are seeds, with the values to restore."""
+    """The gradients before a backward run. `gradients`: gradients with their old values, which are added back;
+    `retained`: gradients that are seeds, with the values to restore."""
 
     def __init__(
         self, saved: Sequence[tuple[array, array]], saved_values: Sequence[tuple[array, array]]
     ) -> None:
-        self.held, self.kept = saved, saved_values
+        self.gradients, self.retained = saved, saved_values
 
     def restore(self) -> None:
         """Add the old values of gradients, and restore the values of seeds."""
-        for grad, before in self.held:
+        for grad, before in self.gradients:
             add(grad, before)
-        for grad, seed in self.kept:
+        for grad, seed in self.retained:
             grad.assign(seed)
 
 
-def _kept(targets: Iterable[tuple[array, array]], records: Sequence[Record]) -> list[tuple[array, array]]:
+def _retained_gradients(
+    targets: Iterable[tuple[array, array]], records: Sequence[Record]
+) -> list[tuple[array, array]]:
     """The gradients of arrays that no record reads, with copies. The gradient of an array that is read becomes the
     derivative by the array's value before the tape."""
     reads = [u.elements for r in records for u in r.reads if u.has_gradient]
@@ -86,7 +88,7 @@ def _kept(targets: Iterable[tuple[array, array]], records: Sequence[Record]) -> 
     return [(grad, clone(grad)) for grad in unread.values()]
 
 
-def _others(uses: Iterable[Use], ranges: Sequence[ElementRange]) -> list[array]:
+def _other_gradients(uses: Iterable[Use], ranges: Sequence[ElementRange]) -> list[array]:
     """The gradients of written arrays that have memory, each once, except those at the given places."""
     arrays: dict[ElementRange, array] = {}
     for use in uses:

@@ -171,10 +171,10 @@ class Tape:
             )
         others = recording.tape
         with recording.paused():
-            seeds = Seeds(_given(loss, grads))
+            seeds = Seeds(_loss_gradients(loss, grads))
             check_flow(self.records, seeds.targets)
             self._spent = True
-            before, retained = seeds.place(self.records), Retained()
+            before, retained = seeds.apply(self.records), Retained()
             for record in reversed(self.records):
                 retained.keep(record)
                 if isinstance(record, Assigned):
@@ -185,7 +185,7 @@ class Tape:
                     run_adjoint(
                         record.kernel,
                         record.plan,
-                        record.given,
+                        record.raw_arguments,
                         check=lambda adjoint, at=record: self._check(at, adjoint),
                     )
             retained.restore()
@@ -205,7 +205,7 @@ class Tape:
             )
         if adjoint.queries:
             self._check_structures(record)
-        now = versions(record.given)
+        now = versions(record.raw_arguments)
         for k in sorted(adjoint.reads):
             needed = ElementRange.of(record.arguments[k])
             written = now.get(k) != record.versions.get(k) or any(
@@ -318,7 +318,7 @@ class Tape:
         return text
 
 
-def _given(loss: array | None, grads: Mapping[array, Any] | None) -> Mapping[array, Any] | None:
+def _loss_gradients(loss: array | None, grads: Mapping[array, Any] | None) -> Mapping[array, Any] | None:
     """The seeds by array, where None means ones; None instead of a mapping if the current gradients are the seeds."""
     if loss is None:
         return grads

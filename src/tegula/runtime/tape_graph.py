@@ -63,7 +63,7 @@ def title(record: Record) -> str:
     if isinstance(record, Called):
         return getattr(record.backward, "__name__", "function")
     assert isinstance(record, Differentiated)
-    return record.what
+    return record.origin
 
 
 def named(use: Use) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tegula.ops.documented import Family
-from tegula.stdlib.registry import RETURNS_NONE, tg, whole
+from tegula.stdlib.registry import RETURNS_NONE, composite, tg
 
 OF_NUMBERS = Family(
     {},
@@ -17,7 +17,7 @@ OF_NUMBERS = Family(
 )
 
 
-@whole(OF_NUMBERS)
+@composite(OF_NUMBERS)
 def step(x):
     """The number 1 where x is below 0, and 0 elsewhere.
 
@@ -31,7 +31,7 @@ def step(x):
     return type(x)(x < type(x)(0))
 
 
-@whole(OF_NUMBERS)
+@composite(OF_NUMBERS)
 def nonzero(x):
     """The number 0 where x is 0, and 1 elsewhere, also at NaN.
 
@@ -45,7 +45,7 @@ def nonzero(x):
     return type(x)(x != type(x)(0))
 
 
-@whole(OF_NUMBERS)
+@composite(OF_NUMBERS)
 def frac(x):
     """The fractional part of x, x - trunc(x), with the sign of x.
 
@@ -59,7 +59,7 @@ def frac(x):
     return x - tg.trunc(x)
 
 
-@whole(OF_NUMBERS)
+@composite(OF_NUMBERS)
 def lerp(a, b, t):
     """The linear interpolation a * (1 - t) + b * t.
 
@@ -74,7 +74,7 @@ def lerp(a, b, t):
     return a * (1.0 - t) + b * t
 
 
-@whole(OF_NUMBERS)
+@composite(OF_NUMBERS)
 def smoothstep(a, b, x):
     """The smooth step from 0 at a to 1 at b: t * t * (3 - 2 * t), with t = (x - a) / (b - a) clamped to 0 and 1.
 

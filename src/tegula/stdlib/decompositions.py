@@ -6,7 +6,7 @@ from typing import Any
 
 from tegula.ops.documented import Family
 from tegula.signature import InOut
-from tegula.stdlib.registry import RETURNS_NONE, tg, whole
+from tegula.stdlib.registry import RETURNS_NONE, composite, tg
 
 SWEEPS = 10
 """The number of sweeps over all pairs of columns; each sweep doubles the number of correct digits."""
@@ -26,7 +26,7 @@ EXCHANGED = ((), (), ((0, 1),), ((0, 1), (1, 2), (0, 1)))
 """The sorting network of the columns, by the number of columns."""
 
 
-@whole()
+@composite()
 def _half_angle(diagonal_p, diagonal_q, off):
     """The cosine and sine of the Jacobi rotation of rows and columns p and q that zeroes the entry `off` of a symmetric
     matrix."""
@@ -38,14 +38,14 @@ def _half_angle(diagonal_p, diagonal_q, off):
     return tg.where(done, one, c), tg.where(done, zero, c * t)
 
 
-@whole()
+@composite()
 def _largest_entry(a):
     """The largest magnitude of an entry of a matrix; 1 for the zero matrix."""
     size = tg.max(tg.abs(a))
     return tg.where(size > type(size)(0.0), size, type(size)(1.0))
 
 
-@whole()
+@composite()
 def _orthogonal_columns(a, v):
     """A rotation v for which the columns of a v are orthogonal, longest first; returns a v and v."""
     for _ in range(SWEEPS):
@@ -68,7 +68,7 @@ def _orthogonal_columns(a, v):
     return a, v
 
 
-@whole()
+@composite()
 def _orthogonal_unit(u):
     """A unit vector orthogonal to a unit vector of three components."""
     axis = type(u)(0.0)
@@ -76,13 +76,13 @@ def _orthogonal_unit(u):
     return tg.normalize(tg.cross(u, axis))
 
 
-@whole()
+@composite()
 def _normalize_or(v, other):
     """A normalised vector, or `other` if the length is 0."""
     return tg.where(tg.length_sq(v) > type(v[0])(0.0), tg.normalize(v), other)
 
 
-@whole()
+@composite()
 def _svd3(A):
     tg._require_matrix("svd3", A, 3)
     size = tg._largest_entry(A)
@@ -97,7 +97,7 @@ def _svd3(A):
     return tg.matrix_from_cols(u0, u1, u2), sigma, v
 
 
-@whole()
+@composite()
 def _svd2(A):
     tg._require_matrix("svd2", A, 2)
     size = tg._largest_entry(A)
@@ -113,7 +113,7 @@ def _svd2(A):
     return tg.matrix_from_cols(u0, u1), sigma, v
 
 
-@whole()
+@composite()
 def _reciprocal_gap(a, b):
     """1 / (b - a); 0 if a and b are equal."""
     gap = b - a
@@ -121,7 +121,7 @@ def _reciprocal_gap(a, b):
     return tg.where(none, type(gap)(0.0), type(gap)(1.0) / tg.where(none, type(gap)(1.0), gap))
 
 
-@whole()
+@composite()
 def _adjoint_of_svd(U, sigma, V, grad_u, grad_sigma, grad_v):
     """The adjoint of A. The antisymmetric rotation rates Ω_u and Ω_v of U and V solve Uᵀ dA V = Ω_u Σ + dΣ - Σ Ω_v,
     entry by entry. The rates of a pair of singular values of equal magnitude are undefined and set to 0."""
@@ -137,17 +137,17 @@ def _adjoint_of_svd(U, sigma, V, grad_u, grad_sigma, grad_v):
     return U * p * tg.transpose(V)
 
 
-@whole()
+@composite()
 def __svd3_adjoint(A, U, sigma, V, grad_u, grad_sigma, grad_v):
     return tg._adjoint_of_svd(U, sigma, V, grad_u, grad_sigma, grad_v)
 
 
-@whole()
+@composite()
 def __svd2_adjoint(A, U, sigma, V, grad_u, grad_sigma, grad_v):
     return tg._adjoint_of_svd(U, sigma, V, grad_u, grad_sigma, grad_v)
 
 
-@whole(FACTORS)
+@composite(FACTORS)
 def svd3(A):
     """The singular values of a 3x3 matrix, with A = U * diag(sigma) * transpose(V).
 
@@ -170,13 +170,13 @@ def svd3(A):
     return tg._svd3(A)
 
 
-@whole()
+@composite()
 def svd3(A, U: InOut[Any], sigma: InOut[Any], V: InOut[Any]):  # noqa: F811
     """The singular values, set in variables."""
     U, sigma, V = tg._svd3(A)
 
 
-@whole(FACTORS)
+@composite(FACTORS)
 def svd2(A):
     """The singular values of a 2x2 matrix, with A = U * diag(sigma) * transpose(V).
 
@@ -196,13 +196,13 @@ def svd2(A):
     return tg._svd2(A)
 
 
-@whole()
+@composite()
 def svd2(A, U: InOut[Any], sigma: InOut[Any], V: InOut[Any]):  # noqa: F811
     """The singular values, set in variables."""
     U, sigma, V = tg._svd2(A)
 
 
-@whole(FACTORS)
+@composite(FACTORS)
 def qr3(A):
     """The QR decomposition of a 3x3 matrix: A = Q * R, with R upper triangular.
 
@@ -238,13 +238,13 @@ def qr3(A):
     return Q, R
 
 
-@whole()
+@composite()
 def qr3(A, Q: InOut[Any], R: InOut[Any]):  # noqa: F811
     """The factors, set in variables."""
     Q, R = tg.qr3(A)
 
 
-@whole()
+@composite()
 def _eig3(A):
     tg._require_matrix("eig3", A, 3)
     size = tg._largest_entry(A)
@@ -265,7 +265,7 @@ def _eig3(A):
     return Q, tg.get_diag(a) * size
 
 
-@whole()
+@composite()
 def __eig3_adjoint(A, Q, d, grad_q, grad_d):
     """The eigenvectors rotate at the rates P_ij / (d_j - d_i), with P = Qᵀ dA Q. The rates of equal eigenvalues are set
     to 0."""
@@ -278,7 +278,7 @@ def __eig3_adjoint(A, Q, d, grad_q, grad_d):
     return Q * p * tg.transpose(Q)
 
 
-@whole(FACTORS)
+@composite(FACTORS)
 def eig3(A):
     """The eigenvalues of a symmetric 3x3 matrix, with A = Q * diag(d) * transpose(Q).
 
@@ -299,7 +299,7 @@ def eig3(A):
     return tg._eig3(A)
 
 
-@whole()
+@composite()
 def eig3(A, Q: InOut[Any], d: InOut[Any]):  # noqa: F811
     """The eigenvalues, set in variables."""
     Q, d = tg._eig3(A)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tegula.ops.documented import Family
-from tegula.stdlib.registry import RETURNS_NONE, tg, whole
+from tegula.stdlib.registry import RETURNS_NONE, composite, tg
 
 EXPECTED = Family(
     {"Gradient": "none: nothing is returned."},
@@ -17,7 +17,7 @@ EXPECTED = Family(
 )
 
 
-@whole(EXPECTED)
+@composite(EXPECTED)
 def expect_eq(a, b):
     """Checks that two values are equal. A failed check prints an error, and the kernel continues.
 
@@ -28,7 +28,7 @@ def expect_eq(a, b):
         print("Error, expect_eq() failed:\n\t Expected:", b, "\n\t Actual:", a)
 
 
-@whole(EXPECTED)
+@composite(EXPECTED)
 def expect_neq(a, b):
     """Checks that two values differ. A failed check prints an error, and the kernel continues.
 
@@ -39,7 +39,7 @@ def expect_neq(a, b):
         print("Error, expect_neq() failed:\n\t Expected another value than:", b, "\n\t Actual:", a)
 
 
-@whole(EXPECTED)
+@composite(EXPECTED)
 def expect_near(a, b, tolerance=1e-6):
     """Checks that all components of two values differ by at most a tolerance, and that none is a NaN. A failed check
     prints an error, and the kernel continues.

@@ -6,7 +6,7 @@ from typing import Any
 
 from tegula.ops.documented import Family
 from tegula.signature import InOut
-from tegula.stdlib.registry import tg, whole
+from tegula.stdlib.registry import composite, tg
 from tegula.types import VecType, float32, int32, uint32
 
 vec2, vec3, vec4 = (VecType(n, float32) for n in (2, 3, 4))
@@ -24,41 +24,41 @@ NOISE = Family(
 PRIMES = (73856093, 19349663, 53471161, 10000019)
 
 
-@whole()
+@composite()
 def _fade(t: float32):
     return t * t * t * (t * (t * 6.0 - 15.0) + 10.0)
 
 
-@whole()
+@composite()
 def _fade_slope(t: float32):
     return 30.0 * t * t * (t * (t - 2.0) + 1.0)
 
 
-@whole()
+@composite()
 def _cell_gradient(h: InOut[uint32], point: float32):
     """The gradient of a cell with the hash h, of as many dimensions as a point."""
     return tg.randf(h, -1.0, 1.0)
 
 
-@whole()
+@composite()
 def _cell_gradient(h: InOut[uint32], point: vec2):
     """The gradient of a cell with the hash h."""
     return tg.normalize(tg.sample_unit_square(h))
 
 
-@whole()
+@composite()
 def _cell_gradient(h: InOut[uint32], point: vec3):
     """The gradient of a cell with the hash h."""
     return tg.normalize(tg.sample_unit_cube(h))
 
 
-@whole()
+@composite()
 def _cell_gradient(h: InOut[uint32], point: vec4):
     """The gradient of a cell with the hash h."""
     return tg.normalize(tg.sample_unit_hypercube(h))
 
 
-@whole()
+@composite()
 def _corners(state: uint32, low, high, d):
     """The contributions of a cell's corners to the noise at the point d of the cell from low to high, and the gradients
     of the corners. Bit k of a corner's index is the side along axis k."""
@@ -84,7 +84,7 @@ def _corners(state: uint32, low, high, d):
     return values, slopes
 
 
-@whole()
+@composite()
 def _noise_at(state: uint32, low, high, d):
     """The noise at the point d of the cell from low to high, interpolated along the first axis first."""
     values, _ = tg._corners(state, low, high, d)
@@ -99,7 +99,7 @@ def _noise_at(state: uint32, low, high, d):
     return values[0]
 
 
-@whole()
+@composite()
 def _noise_gradient(state: uint32, low, high, d):
     """The gradient of the noise by the point."""
     values, slopes = tg._corners(state, low, high, d)
@@ -120,7 +120,7 @@ def _noise_gradient(state: uint32, low, high, d):
     return slopes[0]
 
 
-@whole()
+@composite()
 def _noise_of_line(state: uint32, low: int32, high: int32, d: float32):
     """The noise of one dimension."""
     h = tg.uint32(low) * PRIMES[0] + state
@@ -130,20 +130,20 @@ def _noise_of_line(state: uint32, low: int32, high: int32, d: float32):
     return (b - a) * tg._fade(d) + a
 
 
-@whole()
+@composite()
 def _floor(x):
     """The floor and the fractional part of each component of a vector."""
     low = tg.floor(x)
     return tg.cast(low, tg.int32), x - low
 
 
-@whole()
+@composite()
 def __floor_adjoint(x, low, rest, g):
     """The floor counts as constant: the noise is continuous across the boundaries of cells."""
     return g
 
 
-@whole(NOISE)
+@composite(NOISE)
 def noise(state: uint32, x: float32):
     """Perlin noise at a point of one to four dimensions: smooth, from -1 to 1, and 0 at integral coordinates.
 
@@ -161,28 +161,28 @@ def noise(state: uint32, x: float32):
     return tg._noise_of_line(state, low, low + 1, d)
 
 
-@whole()
+@composite()
 def noise(state: uint32, xy: vec2):  # noqa: F811
     """Noise of two dimensions."""
     low, d = tg._floor(xy)
     return tg._noise_at(state, low, low + tg.vec2i(1), d)
 
 
-@whole()
+@composite()
 def noise(state: uint32, xyz: vec3):  # noqa: F811
     """Noise of three dimensions."""
     low, d = tg._floor(xyz)
     return tg._noise_at(state, low, low + tg.vec3i(1), d)
 
 
-@whole()
+@composite()
 def noise(state: uint32, xyzt: vec4):  # noqa: F811
     """Noise of four dimensions."""
     low, d = tg._floor(xyzt)
     return tg._noise_at(state, low, low + tg.vec4i(1), d)
 
 
-@whole(NOISE)
+@composite(NOISE)
 def pnoise(state: uint32, x: float32, px: int32):
     """Perlin noise that repeats after a number of cells along each axis.
 
@@ -207,7 +207,7 @@ def pnoise(state: uint32, x: float32, px: int32):
     return tg._noise_of_line(state, first, (first + 1) % px, d)
 
 
-@whole()
+@composite()
 def _repeated(state: uint32, x, period):
     """Periodic noise of several dimensions."""
     low, d = tg._floor(x)
@@ -215,32 +215,32 @@ def _repeated(state: uint32, x, period):
     return tg._noise_at(state, first, (first + type(first)(1)) % period, d)
 
 
-@whole()
+@composite()
 def pnoise(state: uint32, xy: vec2, px: int32, py: int32):  # noqa: F811
     """Periodic noise of two dimensions."""
     return tg._repeated(state, xy, tg.vec2i(px, py))
 
 
-@whole()
+@composite()
 def pnoise(state: uint32, xyz: vec3, px: int32, py: int32, pz: int32):  # noqa: F811
     """Periodic noise of three dimensions."""
     return tg._repeated(state, xyz, tg.vec3i(px, py, pz))
 
 
-@whole()
+@composite()
 def pnoise(state: uint32, xyzt: vec4, px: int32, py: int32, pz: int32, pt: int32):  # noqa: F811
     """Periodic noise of four dimensions."""
     return tg._repeated(state, xyzt, tg.vec4i(px, py, pz, pt))
 
 
-@whole()
+@composite()
 def _slope_at(state: uint32, x):
     """The gradient of the noise at a point."""
     low, d = tg._floor(x)
     return tg._noise_gradient(state, low, low + type(low)(1), d)
 
 
-@whole(NOISE)
+@composite(NOISE)
 def curlnoise(state: uint32, xy: vec2, octaves: uint32 = 1, lacunarity: float32 = 2.0, gain: float32 = 0.5):
     """The curl of noise, a vector field without divergence.
 
@@ -268,7 +268,7 @@ def curlnoise(state: uint32, xy: vec2, octaves: uint32 = 1, lacunarity: float32 
     return tg.vec2(-total[1], total[0])
 
 
-@whole()
+@composite()
 def _curl(state: uint32, x, octaves: uint32, lacunarity: float32, gain: float32):
     """The curl of three fields of noise by the first three coordinates."""
     first, second, third = x * 0.0, x * 0.0, x * 0.0
@@ -286,13 +286,13 @@ def _curl(state: uint32, x, octaves: uint32, lacunarity: float32, gain: float32)
     return tg.vec3(third[1] - second[2], first[2] - third[0], second[0] - first[1])
 
 
-@whole()
+@composite()
 def curlnoise(state: uint32, xyz: vec3, octaves: uint32 = 1, lacunarity: float32 = 2.0, gain: float32 = 0.5):  # noqa: F811
     """The curl of noise of three dimensions."""
     return tg._curl(state, xyz, octaves, lacunarity, gain)
 
 
-@whole()
+@composite()
 def curlnoise(state: uint32, xyzt: vec4, octaves: uint32 = 1, lacunarity: float32 = 2.0, gain: float32 = 0.5):  # noqa: F811
     """The curl of time-dependent noise of three dimensions."""
     return tg._curl(state, xyzt, octaves, lacunarity, gain)

@@ -6,7 +6,7 @@ from math import pi
 
 from tegula.ops.documented import Family
 from tegula.signature import InOut
-from tegula.stdlib.registry import tg, whole
+from tegula.stdlib.registry import composite, tg
 from tegula.types import float32, int32, uint32
 
 PCG = "Jarzynski and Olano, Hash Functions for GPU Rendering, JCGT 9 (3), 2020."
@@ -25,14 +25,14 @@ ABOVE_ZERO = 5.96e-8
 """A number slightly below 2**-24, which is added to a draw so that the logarithm is finite."""
 
 
-@whole()
+@composite()
 def _pcg(s: uint32):
     b = s * 747796405 + 2891336453
     c = ((b >> ((b >> 28) + 4)) ^ b) * 277803737
     return (c >> 22) ^ c
 
 
-@whole(SEEDED)
+@composite(SEEDED)
 def rand_init(seed: int32):
     """The state of a random number generator, from a seed and an offset that distinguishes threads.
 
@@ -44,25 +44,25 @@ def rand_init(seed: int32):
     return tg._pcg(tg.uint32(seed))
 
 
-@whole()
+@composite()
 def rand_init(seed: uint32):  # noqa: F811
     """The state of a seed."""
     return tg._pcg(seed)
 
 
-@whole()
+@composite()
 def rand_init(seed: int32, offset: int32):  # noqa: F811
     """The state of a seed and an offset."""
     return tg._pcg(tg.uint32(seed) + tg._pcg(tg.uint32(offset)))
 
 
-@whole()
+@composite()
 def rand_init(seed: uint32, offset: uint32):  # noqa: F811
     """The state of a seed and an offset."""
     return tg._pcg(seed + tg._pcg(offset))
 
 
-@whole(DRAWN)
+@composite(DRAWN)
 def randu(state: InOut[uint32]):
     """A random uint32: any value, or one from low to high - 1.
 
@@ -75,14 +75,14 @@ def randu(state: InOut[uint32]):
     return state
 
 
-@whole()
+@composite()
 def randu(state: InOut[uint32], low: uint32, high: uint32):  # noqa: F811
     """A random uint32 from low to high - 1."""
     state = tg._pcg(state)
     return state % (high - low) + low
 
 
-@whole(DRAWN)
+@composite(DRAWN)
 def randi(state: InOut[uint32]):
     """A random int32: any value, or one from low to high - 1.
 
@@ -95,14 +95,14 @@ def randi(state: InOut[uint32]):
     return tg.int32(state)
 
 
-@whole()
+@composite()
 def randi(state: InOut[uint32], low: int32, high: int32):  # noqa: F811
     """A random int32 from low to high - 1."""
     state = tg._pcg(state)
     return tg.int32(state % tg.uint32(high - low) + tg.uint32(low))
 
 
-@whole(DRAWN)
+@composite(DRAWN)
 def randf(state: InOut[uint32]):
     """A random float32 in [0, 1), a multiple of 2**-24; with a range low + (high - low) times this number.
 
@@ -117,13 +117,13 @@ def randf(state: InOut[uint32]):
     return tg.float32(state >> 8) * (1.0 / 16777216.0)
 
 
-@whole()
+@composite()
 def randf(state: InOut[uint32], low: float32, high: float32):  # noqa: F811
     """A random float32 from low up to high."""
     return (high - low) * tg.randf(state) + low
 
 
-@whole(DRAWN)
+@composite(DRAWN)
 def randn(state: InOut[uint32]):
     """A random float32 of the normal distribution of mean 0 and variance 1. It draws twice.
 
@@ -136,7 +136,7 @@ def randn(state: InOut[uint32]):
     return size * tg.cos(TWO_PI * tg.randf(state))
 
 
-@whole(DRAWN)
+@composite(DRAWN)
 def sample_cdf(state: InOut[uint32], cdf):
     """A random index with a given cumulative distribution function: the first index whose value is at least a draw from
     0 to 1.
@@ -155,7 +155,7 @@ def sample_cdf(state: InOut[uint32], cdf):
     return tg.lower_bound(cdf, tg.randf(state))
 
 
-@whole(DRAWN)
+@composite(DRAWN)
 def sample_triangle(state: InOut[uint32]):
     """The first two barycentric coordinates of a random point of a triangle. It draws twice.
 
@@ -166,7 +166,7 @@ def sample_triangle(state: InOut[uint32]):
     return tg.vec2(1.0 - r, tg.randf(state) * r)
 
 
-@whole(DRAWN)
+@composite(DRAWN)
 def sample_unit_ring(state: InOut[uint32]):
     """A random point of the circle of radius 1 around the origin.
 
@@ -177,7 +177,7 @@ def sample_unit_ring(state: InOut[uint32]):
     return tg.vec2(tg.cos(theta), tg.sin(theta))
 
 
-@whole(DRAWN)
+@composite(DRAWN)
 def sample_unit_disk(state: InOut[uint32]):
     """A random point of the disk of radius 1 around the origin. It draws twice.
 
@@ -189,13 +189,13 @@ def sample_unit_disk(state: InOut[uint32]):
     return tg.vec2(r * tg.cos(theta), r * tg.sin(theta))
 
 
-@whole()
+@composite()
 def _direction(theta: float32, phi: float32, r: float32):
     """A point in spherical coordinates: the azimuth `theta`, the polar angle `phi` and the radius `r`."""
     return tg.vec3(r * tg.cos(theta) * tg.sin(phi), r * tg.sin(theta) * tg.sin(phi), r * tg.cos(phi))
 
 
-@whole(DRAWN)
+@composite(DRAWN)
 def sample_unit_sphere_surface(state: InOut[uint32]):
     """A random point of the sphere of radius 1 around the origin. It draws twice.
 
@@ -207,7 +207,7 @@ def sample_unit_sphere_surface(state: InOut[uint32]):
     return tg._direction(theta, phi, 1.0)
 
 
-@whole(DRAWN)
+@composite(DRAWN)
 def sample_unit_sphere(state: InOut[uint32]):
     """A random point of the ball of radius 1 around the origin. It draws three times.
 
@@ -219,7 +219,7 @@ def sample_unit_sphere(state: InOut[uint32]):
     return tg._direction(theta, phi, tg.pow(tg.randf(state), 1.0 / 3.0))
 
 
-@whole(DRAWN)
+@composite(DRAWN)
 def sample_unit_hemisphere_surface(state: InOut[uint32]):
     """A random point of the half of the sphere of radius 1 where z is positive. It draws twice.
 
@@ -231,7 +231,7 @@ def sample_unit_hemisphere_surface(state: InOut[uint32]):
     return tg._direction(theta, phi, 1.0)
 
 
-@whole(DRAWN)
+@composite(DRAWN)
 def sample_unit_hemisphere(state: InOut[uint32]):
     """A random point of the half of the ball of radius 1 where z is positive. It draws three times.
 
@@ -243,7 +243,7 @@ def sample_unit_hemisphere(state: InOut[uint32]):
     return tg._direction(theta, phi, tg.pow(tg.randf(state), 1.0 / 3.0))
 
 
-@whole(DRAWN)
+@composite(DRAWN)
 def sample_unit_square(state: InOut[uint32]):
     """A random point of the square of edges of length 1 around the origin. It draws twice.
 
@@ -255,7 +255,7 @@ def sample_unit_square(state: InOut[uint32]):
     return tg.vec2(x, y)
 
 
-@whole(DRAWN)
+@composite(DRAWN)
 def sample_unit_cube(state: InOut[uint32]):
     """A random point of the cube of edges of length 1 around the origin. It draws three times.
 
@@ -268,7 +268,7 @@ def sample_unit_cube(state: InOut[uint32]):
     return tg.vec3(x, y, z)
 
 
-@whole(DRAWN)
+@composite(DRAWN)
 def sample_unit_hypercube(state: InOut[uint32]):
     """A random point of the cube of four dimensions of edges of length 1 around the origin. It draws four times.
 
@@ -291,7 +291,7 @@ LOG_GAMMA = (
 LOG_TWO_PI = 1.8378770664093453
 
 
-@whole()
+@composite()
 def _log_gamma(x: float32):
     """The logarithm of the gamma function of a positive integral number."""
     missing = tg.where(x < 7.0, tg.int32(7.0 - x), 0)
@@ -307,7 +307,7 @@ def _log_gamma(x: float32):
     return tg.where((x == 1.0) | (x == 2.0), tg.float32(0.0), total)
 
 
-@whole()
+@composite()
 def _poisson_small_mean(state: InOut[uint32], mean: float32):
     """Knuth's algorithm: draws are multiplied until the product is at most exp(-mean)."""
     least = tg.exp(-mean)
@@ -320,7 +320,7 @@ def _poisson_small_mean(state: InOut[uint32], mean: float32):
     return count
 
 
-@whole()
+@composite()
 def _poisson_large_mean(state: InOut[uint32], mean: float32):
     """Hörmann's transformed rejection."""
     log_mean = tg.log(mean)
@@ -343,7 +343,7 @@ def _poisson_large_mean(state: InOut[uint32], mean: float32):
     return tg.uint32(k)
 
 
-@whole(DRAWN)
+@composite(DRAWN)
 def poisson(state: InOut[uint32], lam: float32):
     """A random number of the Poisson distribution of a given mean. The number of draws varies.
 

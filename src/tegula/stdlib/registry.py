@@ -35,7 +35,7 @@ RETURNS_NONE = {
 """The reason why an argument that is not a value is an error, for families of functions of any type."""
 
 
-def whole(family: Family | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def composite(family: Family | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add a function of whole vectors, matrices or states, written in the language, to the standard library."""
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:

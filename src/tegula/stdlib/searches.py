@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tegula.ops.documented import Family
-from tegula.stdlib.registry import RETURNS_NONE, tg, whole
+from tegula.stdlib.registry import RETURNS_NONE, composite, tg
 from tegula.types import int32
 
 SEARCH = Family(
@@ -19,7 +19,7 @@ SEARCH = Family(
 )
 
 
-@whole(SEARCH)
+@composite(SEARCH)
 def lower_bound(arr, value):
     """The first index of a sorted array whose element is at least a value; the end of the range if there is none.
 
@@ -33,7 +33,7 @@ def lower_bound(arr, value):
     return tg.lower_bound(arr, 0, arr.shape[0], value)
 
 
-@whole()
+@composite()
 def lower_bound(arr, arr_begin: int32, arr_end: int32, value):  # noqa: F811
     """The first index of a range whose element is at least a value."""
     low = arr_begin

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tegula.ops.documented import Family
 from tegula.stdlib.patterns import Scalar, Vec3
-from tegula.stdlib.registry import func, tg, whole
+from tegula.stdlib.registry import composite, func, tg
 
 PARALLEL = 1e-6
 """Edges count as parallel in gradients if the squared sine of their angle is below this number."""
@@ -82,7 +82,7 @@ def _closest_point_edge_edge_adjoint(p1, q1, p2, q2, epsilon, closest, g):
     return by_r - by_d1, by_d1, -by_r - by_d2, by_d2, 0.0 * epsilon
 
 
-@whole()
+@composite()
 def _separates(axis, v0, v1, v2, u0, u1, u2):
     """Whether an axis separates two triangles."""
     a, b, c = tg.dot(axis, v0), tg.dot(axis, v1), tg.dot(axis, v2)
@@ -91,20 +91,20 @@ def _separates(axis, v0, v1, v2, u0, u1, u2):
     return below | (tg.max(tg.max(x, y), z) < tg.min(tg.min(a, b), c))
 
 
-@whole()
+@composite()
 def _longest(a, b, c):
     """The longest of three vectors."""
     x, y, z = tg.dot(a, a), tg.dot(b, b), tg.dot(c, c)
     return tg.where((x >= y) & (x >= z), a, tg.where(y >= z, b, c))
 
 
-@whole()
+@composite()
 def _nonzero_or(v, other):
     """The vector `v`, or `other` if `v` is 0."""
     return tg.where(tg.dot(v, v) > 0.0, v, other)
 
 
-@whole(TESTED)
+@composite(TESTED)
 def intersect_tri_tri(v0: Vec3, v1: Vec3, v2: Vec3, u0: Vec3, u1: Vec3, u2: Vec3):
     """Whether two triangles have a common point; a common edge or vertex counts, also of triangles in one plane.
 

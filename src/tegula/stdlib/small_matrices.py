@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tegula.ops.documented import Family
-from tegula.stdlib.registry import RETURNS_NONE, tg, whole
+from tegula.stdlib.registry import RETURNS_NONE, composite, tg
 
 _LITERAL = {
     "out-of-range": "a literal does not fit its dtype",
@@ -18,7 +18,7 @@ VECTORS = Family({}, {"type-mismatch": "the argument is no such vector of number
 MATRICES = Family({}, {"type-mismatch": "the argument is no such square matrix of floats", **_LITERAL})
 
 
-@whole(PLACES)
+@composite(PLACES)
 def argmin(v):
     """The index of the smallest component of a vector, of equal components the lowest index. Numbers are preferred to
     NaNs.
@@ -36,7 +36,7 @@ def argmin(v):
     return at
 
 
-@whole(PLACES)
+@composite(PLACES)
 def argmax(v):
     """The index of the largest component of a vector, of equal components the lowest index. Numbers are preferred to
     NaNs.
@@ -54,7 +54,7 @@ def argmax(v):
     return at
 
 
-@whole(VECTORS)
+@composite(VECTORS)
 def skew(vec):
     """The matrix of the cross product with a vector: skew(a) * b is cross(a, b).
 
@@ -71,7 +71,7 @@ def skew(vec):
     return tg.matrix(zero, -z, y, z, zero, -x, -y, x, zero, shape=(3, 3), dtype=type(x))
 
 
-@whole(VECTORS)
+@composite(VECTORS)
 def diag(vec):
     """The matrix with a vector on its diagonal and 0 elsewhere.
 
@@ -90,7 +90,7 @@ def diag(vec):
     return result
 
 
-@whole(MATRICES)
+@composite(MATRICES)
 def get_diag(mat):
     """The diagonal of a square matrix.
 
@@ -109,7 +109,7 @@ def get_diag(mat):
     return result
 
 
-@whole()
+@composite()
 def _minors(m, a, b):
     """The 2x2 minors of rows a and b of a 4x4 matrix, for the columns 01, 02, 03, 12, 13, 23."""
     minors = tg.vector(length=6, dtype=type(m[0, 0]))
@@ -122,13 +122,13 @@ def _minors(m, a, b):
     return minors
 
 
-@whole()
+@composite()
 def _determinant4(s, c):
     """The determinant of a 4x4 matrix, from the minors of its upper and lower half."""
     return s[0] * c[5] - s[1] * c[4] + s[2] * c[3] + s[3] * c[2] - s[4] * c[1] + s[5] * c[0]
 
 
-@whole(MATRICES)
+@composite(MATRICES)
 def determinant(a):
     """The determinant of a small matrix.
 
@@ -147,7 +147,7 @@ def determinant(a):
     return tg._determinant4(tg._minors(a, 0, 1), tg._minors(a, 2, 3))
 
 
-@whole()
+@composite()
 def _adjugate(a):
     """The transpose of the matrix of cofactors, and the determinant."""
     if len(a) == 2:
@@ -177,7 +177,7 @@ def _adjugate(a):
     return adjugate, tg._determinant4(s, c)
 
 
-@whole(MATRICES)
+@composite(MATRICES)
 def inverse(a):
     """The inverse of a small matrix, by its cofactors; zeros where the determinant is 0.
 
@@ -194,7 +194,7 @@ def inverse(a):
     return tg.where(singular, type(adjugate)(0.0), adjugate / tg.where(singular, type(d)(1.0), d))
 
 
-@whole(MATRICES)
+@composite(MATRICES)
 def inverse_approx(a):
     """The inverse of a small matrix for callers that accept an approximation; the same as tg.inverse.
 

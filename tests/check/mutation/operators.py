@@ -68,12 +68,12 @@ class Saved:
             region.ops = list(ops)
         for op, parent, operands, attrs in self.ops:
             op.parent, op.operands, op.attrs = parent, list(operands), dict(attrs)
-        subject.parts.shared.places.clear()
-        subject.parts.shared.places.update(self.places)
+        subject.parts.shared.allocations.clear()
+        subject.parts.shared.allocations.update(self.places)
 
 
 def saved(subject: Subject) -> Saved:
-    made = Saved(subject.kernel, dict(subject.parts.shared.places))
+    made = Saved(subject.kernel, dict(subject.parts.shared.allocations))
     made.regions.append((subject.kernel.body, list(subject.kernel.body.ops)))
     for op in subject.kernel.walk():
         made.ops.append((op, op.parent, list(op.operands), dict(op.attrs)))
@@ -367,7 +367,7 @@ def budgets(subject: Subject) -> Iterator[Mutant]:
 
 def addresses(subject: Subject) -> Iterator[Mutant]:
     """Buffers and barriers that overlap others, are moved by a few bytes, or are placed in unused memory."""
-    places = subject.parts.shared.places
+    places = subject.parts.shared.allocations
     end = max(p.offset + p.size for p in places.values())
     for v, place in places.items():
         targets = [(f"on {o.name}", p.offset) for o, p in places.items() if o is not v]

@@ -130,6 +130,6 @@ MAKERS: dict[str, tuple[Callable[[], Any], int, Callable[..., list[Any]], list[t
 def subject(name: str) -> Subject:
     kernel, ndim, args, sizes = MAKERS[name]
     made, parts = lowered(kernel(), ndim)
-    spread = Spread(parts.layouts, parts.shared.places, parts.threads)
+    spread = Spread(parts.layouts, parts.shared.allocations, parts.threads)
     dims = (*(1,) * (ndim - 1), parts.threads)
     return Subject(name, made, parts, prepared(made, spread), dims, [args(*s) for s in sizes])

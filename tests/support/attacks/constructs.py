@@ -401,7 +401,7 @@ def judged(seed: int, count: int, wrong: bool = True) -> tuple[str, str, str]:
     except CompileError as e:
         return name, "refused", str(e).partition("\n")[0]
     try:
-        check_limits(kernel, parts.shared.places, parts.threads)
+        check_limits(kernel, parts.shared.allocations, parts.threads)
         _, guards = certified(kernel, parts)
     except (Refuted, Stuck, Rejected) as e:
         return name, "unproved", str(e)

@@ -62,7 +62,7 @@ def status_and_reason(found: Verdict, launch: Callable[[], Sequence[Any]] | None
             return "guarded", unmet[0]
     if found.gap is not None and found.gap.failed:
         return "crash", found.message
-    undecided = found.status == UNPROVED and found.places
+    undecided = found.status == UNPROVED and found.locations
     return "undecided" if undecided else found.status, found.message
 
 
@@ -104,7 +104,7 @@ def proof(
 ) -> tuple[str, str]:
     """ "proved", "guarded" or "unproved", and the reason, of a lowered kernel; no counterexample is searched for."""
     try:
-        check_limits(kernel, parts.shared.places, parts.threads)
+        check_limits(kernel, parts.shared.allocations, parts.threads)
         text, guards = certified(kernel, parts)
     except (Refuted, Stuck, Rejected) as e:
         return UNPROVED, str(e)
@@ -131,7 +131,7 @@ def replay_arguments(text: str, args: Args) -> list[Any]:
 
 def replayed(kernel: Kernel, parts: GpuCompilation, args: Sequence[Any], count: int, block: int = 0) -> str:
     """The fault in a number of orders of a block; "unknown" if the launch cannot be replayed."""
-    made = prepared(kernel, Spread(parts.layouts, parts.shared.places, parts.threads))
+    made = prepared(kernel, Spread(parts.layouts, parts.shared.allocations, parts.threads))
     try:
         launch = EngineLaunch(made, args, (block + 1, parts.threads), block)
     except Wrong as e:

@@ -236,7 +236,7 @@ def on_top(rng: Random, row: str) -> LoweredMutation:
     first, second, whole = rng.random(), rng.random(), rng.random() < 0.3
 
     def mutate(kernel: Kernel, parts: GpuCompilation) -> bool:
-        places = parts.shared.places
+        places = parts.shared.allocations
         used = {v for op in _roles(kernel).walk() for v in op.operands}
         buffers = [v for v in places if isinstance(v.type, BufType) and v in used]
         moved = [v for v in places if v in used and isinstance(v.type, BufType | MbarrierType)]

@@ -34,7 +34,7 @@ class Forms(Labels):
         after the iteration."""
         refused |= set(e.facts)
         for slot in e.slots:
-            form, current, term = forms[slot][0], e.found.get(slot), e.label.terms.get(slot)
+            form, current, term = forms[slot][0], e.values.get(slot), e.label.terms.get(slot)
             if form[0] in ("residue", "remainder", "late") and not {form[1], form[2]}.isdisjoint(e.slots):
                 continue  # its form refers to another slot that is not preserved either
             added = current - term if isinstance(current, Sum) and isinstance(term, Sum) else None
@@ -323,7 +323,9 @@ class Forms(Labels):
         low, high = range_of_type(t)
         size = high - low + 1
         (a,) = (x - low).atoms() if len((x - low).atoms()) == 1 else (None,)
-        counted = a.given[0] if a is not None and x - low == Sum({(a,): 1}) and a.kind == "mod" else x - low
+        counted = (
+            a.operands[0] if a is not None and x - low == Sum({(a,): 1}) and a.kind == "mod" else x - low
+        )
         out: list[Form] = []
         for kind in ("waited", "arrived"):
             for b, ghost in getattr(state.roles[r], kind).items():
@@ -335,5 +337,5 @@ class Forms(Labels):
 
 def _carried_extreme(x: Sum) -> list[Form]:
     """The form of a minimum or maximum of two carried numbers that an iteration preserves."""
-    moves = any(a.kind in ("min", "max") and symbols(a.given) for a in x.atoms())
+    moves = any(a.kind in ("min", "max") and symbols(a.operands) for a in x.atoms())
     return [("told", x)] if moves else []

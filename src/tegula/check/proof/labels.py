@@ -82,7 +82,7 @@ class Mismatch(Exception):
     ) -> None:
         super().__init__()
         self.later = later
-        self.found = found_values
+        self.values = found_values
         self.label, self.slots, self.facts = label, list(slots), list(facts)
 
 
@@ -92,7 +92,7 @@ class Labels:
     def __init__(self, program: Program, machine: Machine) -> None:
         self.program, self.machine = program, machine
         self.labels: list[dict[str, Any]] = []
-        self.made = 0
+        self.symbol_count = 0
         self.ties: dict[Slot, tuple[Slot, Sum]] = {}
         self.branched: set[Slot] = set()
         """The slots that change in branches only, in the loops of the current group."""
@@ -101,10 +101,10 @@ class Labels:
         out: dict[Slot, Any] = {}
         for r, role in enumerate(state.roles):
             for depth, spot in enumerate(role.spots):
-                out |= {("held", r, depth, v): x for v, x in spot.held.items() if v in self.program.needed}
+                out |= {("held", r, depth, v): x for v, x in spot.values.items() if v in self.program.needed}
             out |= {("arrived", r, b): x for b, x in role.arrived.items()}
             out |= {("waited", r, b): x for b, x in role.waited.items()}
-            for kind, rows in (("flight", [p for _, p, _ in role.flights]), ("copy", role.copies)):
+            for kind, rows in (("flight", [p for _, p, _ in role.pending_copies]), ("copy", role.copies)):
                 for k, in_flight in enumerate(reversed(rows)):
                     out |= {(kind, r, k, j): x for j, (_, x) in enumerate(in_flight) if isinstance(x, Sum)}
         for k, (n, item, x) in enumerate(self._unread(state)):
@@ -147,8 +147,8 @@ class Labels:
                     (k for k in known if (form[1] - k[1]).value is not None and k[3] == form[2]), None
                 )
                 if near is None:
-                    self.made += 1
-                    variable = atom("sym", f"x{self.made}")
+                    self.symbol_count += 1
+                    variable = atom("sym", f"x{self.symbol_count}")
                     symbol = next(iter(variable.atoms()))
                     classes[symbol] = (slot, number(0))
                     near = (variable, form[1], slot, form[2])
@@ -272,7 +272,7 @@ class Labels:
         distance is not known."""
         kind, r, k, j = slot
         role = later.roles[r]
-        rows = [*reversed(role.copies if kind == "copy" else [p for _, p, _ in role.flights])]
+        rows = [*reversed(role.copies if kind == "copy" else [p for _, p, _ in role.pending_copies])]
         if k >= len(rows) or j >= len(rows[k]):
             return None
         in_flight = rows[k]
@@ -320,13 +320,15 @@ class Labels:
         widened.contents = [(n, item, x) for n, item, x in matched if item is not None and x is not None]
         for r, (role, other) in enumerate(zip(widened.roles, later.roles, strict=True)):
             for depth, spot in enumerate(role.spots):
-                spot.found = {}
-                spot.held = {v: terms.get(("held", r, depth, v)) for v in spot.held}
+                spot.derived = {}
+                spot.values = {v: terms.get(("held", r, depth, v)) for v in spot.values}
             role.arrived = {b: terms.get(("arrived", r, b)) for b in role.arrived}  # type: ignore[misc]
             role.waited = {b: terms.get(("waited", r, b)) for b in role.waited}  # type: ignore[misc]
-            more, less = (other, role) if len(other.flights) >= len(role.flights) else (role, other)
+            more, less = (
+                (other, role) if len(other.pending_copies) >= len(role.pending_copies) else (role, other)
+            )
             in_flight = _matched_in_flight(more, less)
-            role.flights = [
+            role.pending_copies = [
                 (
                     n,
                     [
@@ -335,7 +337,7 @@ class Labels:
                     ],
                     v,
                 )
-                for k, (n, spots, v) in _from_last(more.flights)
+                for k, (n, spots, v) in _from_last(more.pending_copies)
             ]
             role.in_flight, role.matmuls = in_flight, max(role.matmuls, other.matmuls)
             more = other if len(other.copies) >= len(role.copies) else role
@@ -348,8 +350,9 @@ class Labels:
             ]
             role.dirty = role.dirty | other.dirty
             role.unknown = role.unknown | other.unknown
-            role.unmet = {
-                k: max(role.unmet.get(k, 0), other.unmet.get(k, 0)) for k in {*role.unmet, *other.unmet}
+            role.unsynchronised = {
+                k: max(role.unsynchronised.get(k, 0), other.unsynchronised.get(k, 0))
+                for k in {*role.unsynchronised, *other.unsynchronised}
             }
             role.loose, role.ahead = role.loose or other.loose, role.ahead or other.ahead
             role.fresh = set()
@@ -359,9 +362,9 @@ class Labels:
 def _matched_in_flight(more: Role, less: Role) -> dict[Value, int]:
     """The tiles that matmuls in flight work on in one of two states of a role, by the matmuls of the state with more of
     them; the last ones of both correspond."""
-    last = [n for n, _, _ in more.flights[len(more.flights) - len(less.flights) :]]
-    by = dict(zip((n for n, _, _ in less.flights), last, strict=True))
-    own_numbers = {n for n, _, _ in more.flights}
+    last = [n for n, _, _ in more.pending_copies[len(more.pending_copies) - len(less.pending_copies) :]]
+    by = dict(zip((n for n, _, _ in less.pending_copies), last, strict=True))
+    own_numbers = {n for n, _, _ in more.pending_copies}
     return {v: by[n] for v, n in less.in_flight.items() if n in by} | {
         v: n for v, n in more.in_flight.items() if n in own_numbers
     }
@@ -416,17 +419,18 @@ def count_below(pred: str, k: Sum, end: Sum) -> Sum:
 def is_covered(role: Role, expected: Role) -> bool:
     """Whether all that a role has in flight, unfenced or unsynchronised is also listed in the label's state
     `expected`."""
-    flights = [len(spots) for _, spots, _ in role.flights]
+    flights = [len(spots) for _, spots, _ in role.pending_copies]
     copies = [len(spots) for spots in role.copies]
     return (
-        flights == [len(p) for _, p, _ in expected.flights][len(expected.flights) - len(flights) :]
+        flights
+        == [len(p) for _, p, _ in expected.pending_copies][len(expected.pending_copies) - len(flights) :]
         and copies == [len(p) for p in expected.copies][len(expected.copies) - len(copies) :]
         and len(role.uncommitted) == len(expected.uncommitted)
-        and len(role.flights) <= len(expected.flights)
+        and len(role.pending_copies) <= len(expected.pending_copies)
         and len(role.copies) <= len(expected.copies)
         and role.dirty <= expected.dirty
         and role.unknown <= expected.unknown
-        and all(level <= expected.unmet.get(k, 0) for k, level in role.unmet.items())
+        and all(level <= expected.unsynchronised.get(k, 0) for k, level in role.unsynchronised.items())
         and role.loose <= expected.loose
         and role.ahead <= expected.ahead
     )

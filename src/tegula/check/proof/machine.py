@@ -9,7 +9,7 @@ from typing import Any
 from tegula.check.proof.guards import Guard
 from tegula.check.proof.known import Known
 from tegula.check.proof.program import Engine, HandOver, Program, stage_of
-from tegula.check.proof.state import Hoisted, Place, Role, Spot, State, Stuck
+from tegula.check.proof.state import Hoisted, Role, SlotKey, Spot, State, Stuck
 from tegula.check.proof.terms import (
     Atom,
     Condition,
@@ -62,7 +62,7 @@ class Machine:
         self.firsts: dict[tuple[Value, Engine], dict[int, int]] = {}
         self.began: dict[tuple[Value, Engine], None] = {}
         self.noting = True
-        self.made = 0
+        self.symbol_count = 0
         self.state = State([], Known())
         self.role = 0
 
@@ -117,10 +117,10 @@ class Machine:
         prover does not model the value."""
         spots = self.state.roles[self.role].spots
         for spot in reversed(spots):
-            if v in spot.held:
-                return spot.held[v]
-            if v in spot.found:
-                return spot.found[v]
+            if v in spot.values:
+                return spot.values[v]
+            if v in spot.derived:
+                return spot.derived[v]
         if v in self.state.outer:
             return self.state.outer[v]
         owner = v.owner
@@ -141,7 +141,7 @@ class Machine:
         while at is not None:
             for spot in reversed(spots):
                 if spot.region is at:
-                    return spot.found
+                    return spot.derived
             at = at.parent.parent if at.parent is not None else None
         return self.state.outer
 
@@ -289,9 +289,9 @@ class Machine:
                         self._access(role, e, o, o is op)
         for v in op.results:
             numeric = isinstance(v.type, DType) and not self.program.known.varying(v)
-            if numeric and not self.program.pure(op) and spot.held.get(v) is None:
+            if numeric and not self.program.pure(op) and spot.values.get(v) is None:
                 chosen = self._chosen(op, v) if isinstance(op, If) else None
-                spot.held[v] = self._any(v) if chosen is None else chosen
+                spot.values[v] = self._any(v) if chosen is None else chosen
 
     def _chosen(self, op: If, v: Value) -> Any:
         c = self.value(op.condition)
@@ -304,8 +304,8 @@ class Machine:
 
     def _any(self, v: Value) -> Any:
         """An arbitrary number of a type: a symbol, the next that the path binds."""
-        self.made += 1
-        symbol = Atom("sym", f"o{self.made}", *range_of_type(v.type))
+        self.symbol_count += 1
+        symbol = Atom("sym", f"o{self.symbol_count}", *range_of_type(v.type))
         self.state.bound.append(symbol)
         symbol_sum = Sum({(symbol,): 1})
         return ("is", symbol_sum) if v.type is DTYPES["bool"] else symbol_sum
@@ -318,7 +318,7 @@ class Machine:
         if spot.at >= 0:
             return self.value(op.condition) if isinstance(op, If) else None
         if isinstance(op, For):
-            step, i, stop = self.value(op.step), spot.held[op.index], self.value(op.stop)
+            step, i, stop = self.value(op.step), spot.values[op.index], self.value(op.stop)
             if step is None or i is None or stop is None:
                 return None
             for by, more in ((step, ge(stop - i - 1)), (-step, ge(i - stop - 1))):
@@ -333,7 +333,7 @@ class Machine:
             return False  # a loop with a step of 0 has no iterations
         assert isinstance(op, While)
         test = op.condition
-        values = {a: spot.held.get(b) for a, b in zip(test.args, op.body.args, strict=True)}
+        values = {a: spot.values.get(b) for a, b in zip(test.args, op.body.args, strict=True)}
         state.roles[r].spots.append(Spot(test, 0, values))
         value = self.value(test.yielded[0])
         state.roles[r].spots.pop()
@@ -342,9 +342,9 @@ class Machine:
     def _sign(self, step: Sum) -> Condition:
         """The condition that decides first whether a number, the step of a loop or its opposite, is positive."""
         for a in sorted(step.atoms()):
-            if a.kind == "ite" and self.state.known.holds(a.given[0]) is None:
-                undecided = (ge(p - 1) for p in a.given[1:] if self.state.known.holds(ge(p - 1)) is None)
-                return next(undecided, a.given[0])
+            if a.kind == "ite" and self.state.known.holds(a.operands[0]) is None:
+                undecided = (ge(p - 1) for p in a.operands[1:] if self.state.known.holds(ge(p - 1)) is None)
+                return next(undecided, a.operands[0])
         return ge(step - 1)
 
     def step(self, state: State, r: int) -> bool:
@@ -373,14 +373,14 @@ class Machine:
         else:
             assert isinstance(op, For | While)
             role.spots.pop()
-            self._hand(role, op.results, [spot.held.get(a) for a in _carried(op)], _carried(op))
+            self._hand(role, op.results, [spot.values.get(a) for a in _carried(op)], _carried(op))
 
     def _hand(self, role: Role, results: list[Value], values: list[Any], names: list[Value]) -> None:
         """Bind the results of an op to the values that its region has yielded."""
         spot = role.spots[-1]
         for v, x in zip(results, values, strict=True):
             if isinstance(v.type, DType):
-                spot.held[v] = x
+                spot.values[v] = x
         self._transfer_in_flight(role, zip(results, names, strict=True))
         spot.at += 1
 
@@ -395,7 +395,7 @@ class Machine:
         args = _carried(parent)
         arguments = dict(zip(args, values, strict=True))
         if isinstance(parent, For):
-            step, i = self.value(parent.step), spot.held[parent.index]
+            step, i = self.value(parent.step), spot.values[parent.index]
             arguments[parent.index] = None if step is None or i is None else i + step
         self._transfer_in_flight(role, zip(args, op.values, strict=True))
         role.spots[-1] = Spot(spot.region, -1, arguments, spot.turn + 1)
@@ -422,7 +422,7 @@ class Machine:
     def bytes(self, buffer: Value) -> E.Bytes:
         """The bytes of a whole buffer, with the stage that a view of it picks; -1 where no single stage is picked."""
         buffer_root = root(buffer)
-        allocation, ring = self.program.places.get(buffer_root), self.program.rings.get(buffer_root)
+        allocation, ring = self.program.allocations.get(buffer_root), self.program.rings.get(buffer_root)
         stage: Any = -1
         stages = ring.stages if ring is not None else self.program.slots(buffer_root)
         if stages:
@@ -482,23 +482,27 @@ class Machine:
             self._access(role, e, op, True)
         elif isinstance(e, E.Fence):
             role.loose = role.loose or (many and any(k is None for _, k in role.dirty))
-            role.unmet |= {(n, k): 2 for n, k in role.dirty if many and (k is not None or self._in_place(n))}
+            role.unsynchronised |= {
+                (n, k): 2 for n, k in role.dirty if many and (k is not None or self._in_place(n))
+            }
             role.dirty.clear()
         elif isinstance(e, E.Sync):
             self._sync(role, e, op)
         elif isinstance(e, E.Issue):
             role.matmuls += 1
             in_registers = _in_registers(op) if isinstance(op, RegisterMma) else None
-            role.flights.append((role.matmuls, [self._place(role, at) for at in e.operands], in_registers))
+            role.pending_copies.append(
+                (role.matmuls, [self._slot_of(role, at) for at in e.operands], in_registers)
+            )
             role.loose = role.loose or many
         elif isinstance(e, E.MmaComplete):
-            done = max(0, len(role.flights) - e.pending)
-            self._over_for_one(role, [k for _, spots, _ in role.flights[:done] for k in spots])
+            done = max(0, len(role.pending_copies) - e.pending)
+            self._over_for_one(role, [k for _, spots, _ in role.pending_copies[:done] for k in spots])
             role.loose = role.loose or (many and done > 0)
-            role.flights = role.flights[done:]
+            role.pending_copies = role.pending_copies[done:]
         elif isinstance(e, E.CopyOut | E.Commit):
             if isinstance(e, E.CopyOut):
-                role.uncommitted = [*role.uncommitted, self._place(role, e.source)]
+                role.uncommitted = [*role.uncommitted, self._slot_of(role, e.source)]
             if isinstance(e, E.Commit) or e.commit:
                 role.copies.append(role.uncommitted)
                 role.uncommitted = []
@@ -508,7 +512,7 @@ class Machine:
             role.copies = role.copies[done:]
         return True
 
-    def _over_for_one(self, role: Role, spots: Iterable[Place]) -> None:
+    def _over_for_one(self, role: Role, spots: Iterable[SlotKey]) -> None:
         """Record memory whose asynchronous reads are complete, a fact known to the issuing warps alone until all warps
         have synchronised."""
         for n, k in spots if self.program.warps[self.role] > 1 else ():
@@ -632,20 +636,20 @@ class Machine:
             return None
         return next(n for n in range(-near, near + 1) if self.state.known.nonnegative(number(n) - p))
 
-    def _place(self, role: Role, at: E.Bytes, writes: bool = False) -> Place:
+    def _slot_of(self, role: Role, at: E.Bytes, writes: bool = False) -> SlotKey:
         ring, n = self.program.rings.get(at.buffer), self.program.number[at.buffer]
         if ring is None:
             return n, at.stage
         engine = ring.engine(self.role, writes, False)
         self._first(at, engine, role.arrived)
         near: list[Sum] = []
-        for row in ring.given(engine)[:1]:
+        for row in ring.handovers_of(engine)[:1]:
             first = role.arrived[row.barrier] - self.shift(at.buffer, row)
             near += [first + k for k in range(ring.stages)]
         item = self._of_stage(at, [*near, *self._handed(at, engine)])
         if item is None:
             raise Stuck("the stage does not belong to an item that the role has waited for", None, self.role)
-        for row in ring.given(engine):
+        for row in ring.handovers_of(engine):
             self._shifted(at.buffer, row, role.arrived[row.barrier] - item)
         return n, item
 
@@ -669,8 +673,8 @@ class Machine:
                 accesses = (x.at for x in E.events(op, self) if isinstance(x, E.MemoryAccess))
                 at = next(at for at in accesses if at.buffer is v)
                 self._first(at, engine, role.arrived)
-                if ring.given(engine):
-                    self._place(role, at, e.write)
+                if ring.handovers_of(engine):
+                    self._slot_of(role, at, e.write)
                 if numbered:
                     self._number(role, e, at, sure)
             if ring.copied or (e.write and ring.asynchronous):
@@ -684,7 +688,7 @@ class Machine:
     def _number(self, role: Role, e: E.MemoryAccess, at: E.Bytes, sure: bool) -> None:
         """Update the known contents of stages after a store of one number to a stage, or the value that a load of an
         element gives."""
-        n, item = self._place(role, at, e.write)
+        n, item = self._slot_of(role, at, e.write)
         if e.write:
             stages = self.program.rings[e.at.buffer].stages
             self.state.contents = [
@@ -698,16 +702,16 @@ class Machine:
         elif sure and e.number is not None and not self.program.known.varying(e.number):
             for m, other, stored in self.state.contents:
                 if m == n and self.state.known.equal(other, item):
-                    role.spots[-1].held[e.number] = stored
+                    role.spots[-1].values[e.number] = stored
 
     def _sync(self, role: Role, e: E.Sync, op: Op) -> None:
         if e.warp_group and self.program.warp_groups[self.role] > 1:
-            role.unmet = {k: min(level, 1) for k, level in role.unmet.items()}
+            role.unsynchronised = {k: min(level, 1) for k, level in role.unsynchronised.items()}
             if isinstance(op, BulkStore):
                 staging = self.program.number[root(op.buffer)]
                 role.unknown = {k for k in role.unknown if k[0] != staging}
             return
-        role.unmet, role.unknown, role.loose, role.ahead = {}, set(), False, False
+        role.unsynchronised, role.unknown, role.loose, role.ahead = {}, set(), False, False
 
 
 def _carried(op: For | While) -> list[Value]:

@@ -18,14 +18,14 @@ STEPS, TRIES = 8, 2
 
 
 class Model:
-    """A number for each atom; a function has equal results for equal arguments. `given`: the numbers that were changed
+    """A number for each atom; a function has equal results for equal arguments. `values`: the numbers that were changed
     after they had been chosen."""
 
-    __slots__ = ("found", "given", "kind", "results")
+    __slots__ = ("cache", "kind", "results", "values")
 
     def __init__(self, kind: int, values: Mapping[Any, int]) -> None:
-        self.kind, self.given = kind, values
-        self.found: dict[Atom, int] = {}
+        self.kind, self.values = kind, values
+        self.cache: dict[Atom, int] = {}
         self.results: dict[Any, int] = {}
 
     def number(self, p: Sum) -> int:
@@ -33,7 +33,7 @@ class Model:
         total = 0
         for m, c in p.parts.items():
             for a in m:
-                x = self.found.get(a)
+                x = self.cache.get(a)
                 c *= self._atom(a) if x is None else x
             total += c
         return total
@@ -55,11 +55,11 @@ class Model:
         return self.number(x) if isinstance(x, Sum) else int(self.holds(x))
 
     def _atom(self, a: Atom) -> int:
-        x = self.found[a] = self._computed(a)
+        x = self.cache[a] = self._computed(a)
         return x
 
     def _computed(self, a: Atom) -> int:
-        kind, operands = a.kind, a.given
+        kind, operands = a.kind, a.operands
         if kind == "mod":
             return self.number(operands[0]) % operands[1]
         if kind == "div":
@@ -81,10 +81,10 @@ class Model:
 
     def key(self, a: Atom) -> Any:
         """The key by which a model knows a symbol, or the result of a function."""
-        return a if a.kind == "sym" else (a.given[0], tuple(map(self._any, a.given[1])))
+        return a if a.kind == "sym" else (a.operands[0], tuple(map(self._any, a.operands[1])))
 
     def _chosen(self, key: Any, limits: tuple[Any, Any]) -> int:
-        x = self.given.get(key)
+        x = self.values.get(key)
         if x is None:
             least, most = KINDS[self.kind]
             x = least + crc32(str(key).encode()) % (most - least + 1) if most > least else least
@@ -92,7 +92,7 @@ class Model:
 
     def changed(self, key: Any, x: int) -> Model:
         """A copy of the model with one number changed."""
-        return Model(self.kind, {**self.given, key: x})
+        return Model(self.kind, {**self.values, key: x})
 
     # Repair ----------------------------------------------------------------------------------------------------------
 
@@ -151,15 +151,15 @@ class Model:
                         yield self.key(a), self.number(Sum({(a,): 1})) - -by // other
                 elif a.kind in ("min", "max", "wrap", "ite", "div", "mod"):
                     if a.kind == "ite":
-                        yield from self.changes(a.given[0], not self.holds(a.given[0]))
+                        yield from self.changes(a.operands[0], not self.holds(a.operands[0]))
                     elif a.kind in ("min", "max"):  # the other one may be taken
-                        d = a.given[0] - a.given[1]
+                        d = a.operands[0] - a.operands[1]
                         x = self.number(d)
                         yield from self._moves(d, -x - (1 if x >= 0 else -1))
                     each = by // c if by % c == 0 else by // c + (c > 0)
-                    for q in a.given:
+                    for q in a.operands:
                         if isinstance(q, Sum):
-                            yield from self._moves(q, each * a.given[1] if a.kind == "div" else each)
+                            yield from self._moves(q, each * a.operands[1] if a.kind == "div" else each)
 
 
 def concerned(conditions: Sequence[Condition]) -> dict[Any, set[int]]:
@@ -167,7 +167,7 @@ def concerned(conditions: Sequence[Condition]) -> dict[Any, set[int]]:
     variables: defaultdict[Any, set[int]] = defaultdict(set)
     for k, c in enumerate(conditions):
         for a in inside(c):
-            variables[a if a.kind == "sym" else a.given[0]].add(k)
+            variables[a if a.kind == "sym" else a.operands[0]].add(k)
     return variables
 
 

@@ -48,7 +48,7 @@ class RingUse:
         """The engine that makes an access of a role."""
         return role, writes and (asynchronous or role in self.storing)
 
-    def given(self, engine: Engine) -> list[HandOver]:
+    def handovers_of(self, engine: Engine) -> list[HandOver]:
         """The rows by which an engine hands on the buffer."""
         return [row for row in self.rows if row.giver == engine]
 
@@ -106,8 +106,8 @@ class Program(Scheduled):
         """By buffer, the numbers of the tracked buffers, which are not rings, that share bytes with it."""
         overlaps: dict[Value, list[int]] = {}
         for v in self.tracked - self.rings.keys():
-            p = self.places[v]
-            for w, q in self.places.items():
+            p = self.allocations[v]
+            for w, q in self.allocations.items():
                 if p.offset < q.offset + q.size and q.offset < p.offset + p.size:
                     overlaps.setdefault(w, []).append(self.number[v])
         return overlaps

@@ -37,19 +37,19 @@ def row(program: Program, role: Role, bound: dict[Atom, int]) -> dict[str, Any]:
             raise Stuck("the copies and matmuls in flight are unknown")
         return [[n, "item", encoded(x, bound)] if isinstance(x, Sum) else [n, x] for n, x in in_flight]
 
-    numbers = {n: k + 1 for k, (n, _, _) in enumerate(role.flights)}
+    numbers = {n: k + 1 for k, (n, _, _) in enumerate(role.pending_copies)}
     return {
         "frames": [frame(program, spot, bound) for spot in role.spots],
         "arrived": [[b, encoded(x, bound)] for b, x in role.arrived.items()],
         "waited": [[b, encoded(x, bound)] for b, x in role.waited.items()],
         "flights": [
-            [items(in_flight), None if v is None else number_of[v]] for _, in_flight, v in role.flights
+            [items(in_flight), None if v is None else number_of[v]] for _, in_flight, v in role.pending_copies
         ],
         "in_flight": [[number_of[v], numbers[n]] for v, n in role.in_flight.items() if n in numbers],
         "uncommitted": items(role.uncommitted),
         "copies": [items(in_flight) for in_flight in role.copies],
         "dirty": sorted([n, k] for n, k in role.dirty),
-        "unmet": sorted([n, k, level] for (n, k), level in role.unmet.items()),
+        "unmet": sorted([n, k, level] for (n, k), level in role.unsynchronised.items()),
         "unknown": sorted([n, k] for n, k in role.unknown),
         "loose": role.loose,
         "ahead": role.ahead,
@@ -59,7 +59,7 @@ def row(program: Program, role: Role, bound: dict[Atom, int]) -> dict[str, Any]:
 def frame(program: Program, spot: Spot, bound: dict[Atom, int]) -> list[Any]:
     """The encoding of one region that a role is in: the region, the next op, and the values that the role holds
     there."""
-    env = [[program.number[v], encoded(x, bound)] for v, x in spot.held.items() if x is not None]
+    env = [[program.number[v], encoded(x, bound)] for v, x in spot.values.items() if x is not None]
     return [program.region_number[spot.region], spot.at, env]
 
 

@@ -60,7 +60,7 @@ class Iteration:
     joined: frozenset[int] = frozenset()
     turns: bool = False
 
-    def back(self, state: State, r: int) -> bool:
+    def is_repeated(self, state: State, r: int) -> bool:
         """Whether a role stands at the head of its loop again."""
         depth, turn = self.parts[r]
         spots = state.roles[r].spots
@@ -76,7 +76,7 @@ class Iteration:
         part = len(state.roles[r].spots), state.roles[r].spots[-1].turn
         return replace(self, parts=self.parts | {r: part}, joined=self.joined | {r})
 
-    def left(self, state: State) -> bool:
+    def has_left(self, state: State) -> bool:
         """Whether one of the roles has left its loop."""
         return any(len(state.roles[r].spots) < depth for r, (depth, _) in self.parts.items())
 
@@ -185,7 +185,7 @@ class Search(Forms):
         """The proof tree of all roles from a state on; `leaf` gives the tree after the iteration `stop`."""
         tree: Tree = []
         roles = range(len(state.roles))
-        if stop is not None and stop.left(state):
+        if stop is not None and stop.has_left(state):
             stop = None
         moved = True
         while moved:
@@ -195,9 +195,9 @@ class Search(Forms):
                 if n:
                     tree.append(["run", r, n])
                     moved = True
-        if stop is not None and stop.left(state):
+        if stop is not None and stop.has_left(state):
             return tree + self.drive(state, None, leaf)
-        if stop is not None and all(stop.back(state, r) for r in stop.parts):
+        if stop is not None and all(stop.is_repeated(state, r) for r in stop.parts):
             return tree + self._end_of_iteration(state, stop, leaf)
         if all(self.machine.ended(state, r) for r in roles):
             return [*tree, ["end"]]
@@ -214,7 +214,7 @@ class Search(Forms):
             w = self.machine.last(state.roles[q], q, b) + 1
             for r in self.program.arrivers[b]:
                 if not state.known.nonnegative(state.roles[r].arrived[b] - w - 1):
-                    if r in stop.parts and stop.spare and stop.back(state, r):
+                    if r in stop.parts and stop.spare and stop.is_repeated(state, r):
                         return r
                     if r not in stop.parts and stop.turns and self._has_next_iteration(state, r):
                         return r
@@ -309,7 +309,7 @@ class Search(Forms):
         """Run a role until it waits, decides on an unknown condition, or begins an iteration; the number of steps."""
         n = 0
         while not self.machine.ended(state, r):
-            if stop is not None and r in stop.parts and stop.back(state, r):
+            if stop is not None and r in stop.parts and stop.is_repeated(state, r):
                 break
             if self.machine.spot(state, r).at < 0 and not self._through(state, r):
                 break
@@ -342,7 +342,9 @@ class Search(Forms):
         works."""
         heads: list[tuple[int, Condition]] = []
         for r in range(len(state.roles)):
-            if self.machine.spot(state, r).at < 0 and not (stop and r in stop.parts and stop.back(state, r)):
+            if self.machine.spot(state, r).at < 0 and not (
+                stop and r in stop.parts and stop.is_repeated(state, r)
+            ):
                 c = self.machine.condition(state, r)
                 if c is None:
                     raise Stuck("the condition may differ between threads", self.machine.op(state, r), r)
@@ -536,7 +538,7 @@ class Search(Forms):
             return False
         self.machine.state, self.machine.role = state, r
         start, stop, step = (
-            spot.held[loop.index],
+            spot.values[loop.index],
             self.machine.value(loop.stop),
             self.machine.value(loop.step),
         )
@@ -552,8 +554,12 @@ class Search(Forms):
         for r in group:
             c = self.machine.condition(state, r)
             for a in sorted(inside(c)) if c is not None else ():
-                if a.kind in ("min", "max", "ite") and not symbols(a.given) and all(map(_of_launch, a.given)):
-                    order = a.given[0] if a.kind == "ite" else ge(a.given[0] - a.given[1])
+                if (
+                    a.kind in ("min", "max", "ite")
+                    and not symbols(a.operands)
+                    and all(map(_of_launch, a.operands))
+                ):
+                    order = a.operands[0] if a.kind == "ite" else ge(a.operands[0] - a.operands[1])
                     if state.known.holds(order) is None:
                         raise Hoisted(order)
 
@@ -634,8 +640,8 @@ class Search(Forms):
         self, state: State, group: list[int], over: Leaf, limit: Limit | None = None, moving: bool = False
     ) -> Tree:
         """The proof tree of a loop by a label at its head, with the strongest forms that an iteration preserves."""
-        self.made += 1
-        count = atom("sym", f"t{self.made}")
+        self.symbol_count += 1
+        count = atom("sym", f"t{self.symbol_count}")
         guess = self._guesses(state, group, moving)
         forms = {
             slot: self._forms(slot, x, guess, state, count, limit is not None)
@@ -683,8 +689,8 @@ class Search(Forms):
     def _orders(self, label: Label) -> list[Condition]:
         """The undecided orders of the two operands of each minimum and maximum that a label names."""
         atoms = {a for x in label.terms.values() for a in inside(x) if a.kind in ("min", "max")}
-        moved = (a for a in sorted(atoms) if symbols(a.given) and symbols(a.given) <= {*label.symbols})
-        orders = [ge(a.given[0] - a.given[1]) for a in moved]
+        moved = (a for a in sorted(atoms) if symbols(a.operands) and symbols(a.operands) <= {*label.symbols})
+        orders = [ge(a.operands[0] - a.operands[1]) for a in moved]
         return [c for c in orders if label.state.known.holds(c) is None][:MAX_LIMITS]
 
     def _proved(self, label: Label, over: Leaf, orders: Sequence[Condition]) -> None:
@@ -787,7 +793,7 @@ def _written(x: Any, state: State) -> Any:
 
 def _of_launch(c: Condition) -> bool:
     """Whether a condition depends on parameters and shapes alone, not on array elements."""
-    return all(a.kind != "app" or a.given[0][0] != "array.load" for a in inside(c))
+    return all(a.kind != "app" or a.operands[0][0] != "array.load" for a in inside(c))
 
 
 def _share_a_barrier(rates: Rates, other: Rates) -> bool:

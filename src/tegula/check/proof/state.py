@@ -10,7 +10,7 @@ from tegula.dataclass import dataclass, field, replace
 from tegula.ir import Op, Region, Value
 from tegula.ops import events as E
 
-Place = tuple[int, Any]
+SlotKey = tuple[int, Any]
 """The memory of an access: a ring and an item, or a buffer and a slot."""
 
 
@@ -37,13 +37,13 @@ class Hoisted(Exception):
 @dataclass(slots=True)
 class Spot:
     """A region that a role is in: the next op, or -1 before the next iteration of a loop; `turn` counts iterations.
-    `held`: what loops carry and ops have given; `found`: what was computed from it."""
+    `values`: values that loops carry and results of ops; `derived`: values that were computed from these."""
 
     region: Region
     at: int
-    held: dict[Value, Any]
+    values: dict[Value, Any]
     turn: int = 0
-    found: dict[Value, Any] = field(default_factory=dict[Value, Any])
+    derived: dict[Value, Any] = field(default_factory=dict[Value, Any])
 
 
 @dataclass(slots=True)
@@ -53,12 +53,12 @@ class Role:
 
     `todo`: the events of the current op; `midway`: how many of them are done; `matmuls`: how many have been started.
     `arrived`, `waited`: numbers of arrivals and waits, by barrier; `fresh`: barriers waited for since the last arrival.
-    `open`: by barrier, bytes that are announced and not copied. `flights`: matmuls in flight, oldest first, with a
-    number, what they read, and the operand in registers; `in_flight`: the last matmul on each tile. `uncommitted`,
-    `copies`: what copies out read. `dirty`: memory accessed since the last fence; `unmet`: memory fenced since the
-    threads last synchronised (2), or those of each warp group (1); `unknown`: memory that matmuls or copies out have
-    read, as only the warps know that started them. `loose`: since the threads last synchronised all warps have waited
-    or used a ring; `ahead`: one warp has waited for more than the others."""
+    `open`: by barrier, bytes that are announced and not copied. `pending_copies`: matmuls in flight, oldest first, with
+    a number, what they read, and the operand in registers; `in_flight`: the last matmul on each tile. `uncommitted`,
+    `copies`: memory that copies to arrays read. `dirty`: memory accessed since the last fence; `unsynchronised`: memory
+    fenced since the threads last synchronised (2), or those of each warp group (1); `unknown`: memory that matmuls or
+    copies out have read, as only the warps know that started them. `loose`: since the threads last synchronised all
+    warps have waited or used a ring; `ahead`: one warp has waited for more than the others."""
 
     spots: list[Spot]
     todo: tuple[E.Event, ...] = ()
@@ -70,20 +70,22 @@ class Role:
     waited: dict[int, Sum] = field(default_factory=dict[int, Sum])
     fresh: set[int] = field(default_factory=set[int])
     open: dict[int, int] = field(default_factory=dict[int, int])
-    flights: list[tuple[int, list[Place], Value | None]] = field(default_factory=list[Any])
+    pending_copies: list[tuple[int, list[SlotKey], Value | None]] = field(default_factory=list[Any])
     in_flight: dict[Value, int] = field(default_factory=dict[Value, int])
-    uncommitted: list[Place] = field(default_factory=list[Place])
-    copies: list[list[Place]] = field(default_factory=list[list[Place]])
-    dirty: set[Place] = field(default_factory=set[Place])
-    unmet: dict[Place, int] = field(default_factory=dict[Place, int])
-    unknown: set[Place] = field(default_factory=set[Place])
+    uncommitted: list[SlotKey] = field(default_factory=list[SlotKey])
+    copies: list[list[SlotKey]] = field(default_factory=list[list[SlotKey]])
+    dirty: set[SlotKey] = field(default_factory=set[SlotKey])
+    unsynchronised: dict[SlotKey, int] = field(default_factory=dict[SlotKey, int])
+    unknown: set[SlotKey] = field(default_factory=set[SlotKey])
 
     def copy(self) -> Role:
         """An independent copy of the role."""
-        role = replace(self, spots=[replace(s, held=dict(s.held), found=dict(s.found)) for s in self.spots])
-        for name in ("arrived", "waited", "fresh", "open", "in_flight", "dirty", "unmet", "unknown"):
+        role = replace(
+            self, spots=[replace(s, values=dict(s.values), derived=dict(s.derived)) for s in self.spots]
+        )
+        for name in ("arrived", "waited", "fresh", "open", "in_flight", "dirty", "unsynchronised", "unknown"):
             setattr(role, name, getattr(self, name).copy())
-        for name in ("flights", "uncommitted", "copies"):
+        for name in ("pending_copies", "uncommitted", "copies"):
             setattr(role, name, list(getattr(self, name)))
         return role
 
@@ -119,15 +121,15 @@ class State:
         self.outer = {}
         for role in self.roles:
             for spot in role.spots:
-                spot.held = {v: now(x) for v, x in spot.held.items()}
-                spot.found = {}
+                spot.values = {v: now(x) for v, x in spot.values.items()}
+                spot.derived = {}
             role.arrived = {b: now(x) for b, x in role.arrived.items()}
             role.waited = {b: now(x) for b, x in role.waited.items()}
-            role.flights = [(n, _now(in_flight, now), v) for n, in_flight, v in role.flights]
+            role.pending_copies = [(n, _now(in_flight, now), v) for n, in_flight, v in role.pending_copies]
             role.copies = [_now(in_flight, now) for in_flight in role.copies]
             role.uncommitted = _now(role.uncommitted, now)
         self.contents = [(n, now(item), now(x)) for n, item, x in self.contents]
 
 
-def _now(spots: list[Place], now: Any) -> list[Place]:
+def _now(spots: list[SlotKey], now: Any) -> list[SlotKey]:
     return [(n, now(x) if isinstance(x, Sum) else x) for n, x in spots]

@@ -175,11 +175,11 @@ class Layout(Scheduled):
         """By buffer, the tracked buffers that a write of the buffer changes: itself, and those of the role that share
         bytes with it. Rejected where bytes of a barrier or ring, or of two roles, are shared."""
         found: dict[Value, list[int]] = {}
-        for v, p in self.places.items():
+        for v, p in self.allocations.items():
             if v not in self.rings and v not in self.tracked and v not in self.barrier:
                 continue
             alone = v in self.tracked and v not in self.rings
-            for w, q in self.places.items():
+            for w, q in self.allocations.items():
                 if p.offset >= q.offset + q.size or q.offset >= p.offset + p.size:
                     continue
                 of_one = len({r for x in (v, w) for r, *_ in self.accesses.get(x, ())}) == 1

@@ -458,7 +458,7 @@ class Walk(ABC):
     def bytes(self, buffer: Value) -> E.Bytes:
         """The bytes that a view shows of a stage, or all bytes of the stage or of a buffer without stages."""
         whole = root(buffer)
-        ring, place = self.layout.rings.get(whole), self.layout.places.get(whole)
+        ring, place = self.layout.rings.get(whole), self.layout.allocations.get(whole)
         stages = ring.stages if ring is not None else self.layout.slots(whole)
         size = place.size if place is not None else 1
         stage: Any = () if stages == 1 else None

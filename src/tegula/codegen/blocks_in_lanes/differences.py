@@ -97,12 +97,12 @@ def refuse(reason: str) -> NoReturn:
 
 @dataclass(slots=True)
 class Differences:
-    """The block-varying values. `places`: block-varying values that are computed from the block index alone, and
-    recomputed at their uses; `changed`: the arrays that the kernel may write."""
+    """The block-varying values. `varying_indices`: block-varying values that are computed from the block index alone,
+    and recomputed at their uses; `changed`: the arrays that the kernel may write."""
 
     kernel: Kernel
     values: set[Value] = field(default_factory=set[Value])
-    places: set[Value] = field(default_factory=set[Value])
+    varying_indices: set[Value] = field(default_factory=set[Value])
     changed: set[Value] = field(default_factory=set[Value])
 
     def __post_init__(self) -> None:
@@ -144,7 +144,7 @@ class Differences:
             v
             for carried in op.carried
             if apart or any(map(self.differs, carried.sources))
-            for v in carried.own
+            for v in carried.defined_values
         ]
         return self._mark(varying)
 
@@ -162,14 +162,14 @@ class Differences:
         if not varying and not (reads and isinstance(op, MEMORY)):
             return False
         return self._mark(
-            op.results, is_index=isinstance(op, PLACES) and all(v in self.places for v in varying)
+            op.results, is_index=isinstance(op, PLACES) and all(v in self.varying_indices for v in varying)
         )
 
     def _mark(self, values: list[Value], is_index: bool = False) -> bool:
         fresh = [v for v in values if v not in self.values]
         self.values.update(fresh)
         if is_index:
-            self.places.update(fresh)
+            self.varying_indices.update(fresh)
         return bool(fresh)
 
 

@@ -90,16 +90,16 @@ def _hot_bytes(kernel: Kernel) -> int:
 
 
 class Widening:
-    """The rewriting of one kernel. `made`: for each block-varying value the tile, for each uniform value the copy.
+    """The rewriting of one kernel. `widened`: for each block-varying value the tile, for each uniform value the copy.
     `spread`: the tiles of address values, which are made at the first use. `repeated`: for tiles that are recomputed at
     each use, the function that makes the tile. `mask`: which blocks execute the code at hand; None for all."""
 
     def __init__(self, kernel: Kernel, differences: Differences, lanes: int, vector_bytes: int) -> None:
         self.source = kernel
-        self.found = differences
+        self.differences = differences
         self.lanes = lanes
         self.vector_bytes = vector_bytes
-        self.made: dict[Value, Value] = {}
+        self.widened: dict[Value, Value] = {}
         self.spread: dict[Value, Value] = {}
         self.repeated: dict[Value, Callable[[], Value]] = {}
         self.mask: Value | None = None
@@ -108,7 +108,7 @@ class Widening:
     def kernel(self) -> Kernel:
         """The kernel for several blocks."""
         source, body = self.source, self.b.region
-        self.made.update(zip(source.params, body.args, strict=True))
+        self.widened.update(zip(source.params, body.args, strict=True))
         self.first = self.b.insert(LogicalBlocks([], [int64] * 3)).first
         self.region(source.body)
         self.b.insert(Yield([], []))
@@ -135,16 +135,18 @@ class Widening:
 
     def wide(self, value: Value) -> Value:
         """The tile of a block-varying value, or the broadcast of a uniform value."""
-        if value in self.found.places:
+        if value in self.differences.varying_indices:
             if value not in self.spread:
-                self.spread[value] = self._block_by_block([value.type], lambda lane: [lane.own(value)])[0]
+                self.spread[value] = self._block_by_block(
+                    [value.type], lambda lane: [lane.lane_value(value)]
+                )[0]
             return self.spread[value]
         if value in self.repeated:
             return self.repeated[value]()
-        if self.found.differs(value):
-            return self.made[value]
+        if self.differences.differs(value):
+            return self.widened[value]
         if is_element(value.type):
-            return self.put(TileFull, [self.made[value]], shape=(self.lanes,))
+            return self.put(TileFull, [self.widened[value]], shape=(self.lanes,))
         return self.along(value)
 
     def along(self, tile: Value, shape: Sequence[int] = ()) -> Value:
@@ -154,13 +156,13 @@ class Widening:
         if isinstance(op, TileBroadcast):
             return self.along(op.tile, shape)
         if isinstance(op, TileFull):
-            return self.put(TileFull, [self.made[op.value]], shape=(*shape, self.lanes))
+            return self.put(TileFull, [self.widened[op.value]], shape=(*shape, self.lanes))
         if isinstance(op, TileMap) and _is_short(op):
             inputs = [
-                self.along(v, shape) if isinstance(v.type, TileType) else self.made[v] for v in op.inputs
+                self.along(v, shape) if isinstance(v.type, TileType) else self.widened[v] for v in op.inputs
             ]
             return self.put(TileMap, inputs, [clone_region(op.function, {})])
-        column = self.put(TileReshape, [self.made[tile]], shape=(*_tile(tile).shape, 1))
+        column = self.put(TileReshape, [self.widened[tile]], shape=(*_tile(tile).shape, 1))
         return self.put(TileBroadcast, [column], shape=(*shape, self.lanes))
 
     def across(self, numbers: Value, shape: Sequence[int]) -> Value:
@@ -230,7 +232,7 @@ class Widening:
     def _differs(self, op: Op) -> bool:
         """Whether an op is block-varying. Writes to arrays always are, because each block writes."""
         values = (*op.operands, *op.results)
-        return isinstance(op, ArrayStore | TileStore) or any(map(self.found.differs, values))
+        return isinstance(op, ArrayStore | TileStore) or any(map(self.differences.differs, values))
 
     def op(self, op: Op) -> None:
         """Append the vector form of an op."""
@@ -241,17 +243,17 @@ class Widening:
         elif isinstance(op, If):
             self._if(op)
         elif not self._differs(op):
-            self.b.insert(clone_op(op, self.made))
+            self.b.insert(clone_op(op, self.widened))
         elif isinstance(op, Tid):
             self._bind(op.results, self.b.insert(clone_op(op, {})).results)
-        elif not op.results or not all(v in self.found.places for v in op.results):
+        elif not op.results or not all(v in self.differences.varying_indices for v in op.results):
             rule = _RULES.get(type(op)) or (_scalar if isinstance(op, SCALARS) else None)
             values = rule(self, op) if rule is not None else None
             if values is None:
                 values = self.is_serial(op)
             for old, new in zip(op.results, values, strict=True):
                 new.name = old.name
-                self.made[old] = new
+                self.widened[old] = new
 
     # One block at a time ---------------------------------------------------------------------------------------------
 
@@ -313,19 +315,19 @@ class Widening:
 
     def carried(self, value: Value, differs: bool) -> Value:
         """The carried form of a value: the tile, or the copy of a uniform value."""
-        return self.wide(value) if differs else self.made[value]
+        return self.wide(value) if differs else self.widened[value]
 
     def _types(self, values: Sequence[Value]) -> list[Type]:
-        return [self.type(v.type) if self.found.differs(v) else v.type for v in values]
+        return [self.type(v.type) if self.differences.differs(v) else v.type for v in values]
 
     def _bind(self, values: Sequence[Value], results: Sequence[Value]) -> None:
         for old, new in zip(values, results, strict=True):
             new.name = old.name
-            self.made[old] = new
+            self.widened[old] = new
 
     def _for(self, op: For) -> None:
-        apart = [self.found.differs(v) for v in op.results]
-        bounds = [self.made[v] for v in op.bounds]
+        apart = [self.differences.differs(v) for v in op.results]
+        bounds = [self.widened[v] for v in op.bounds]
         initial = [self.carried(v, d) for v, d in zip(op.initial, apart, strict=True)]
         with self.inside([op.index.type, *self._types(op.results)]) as body:
             self._bind(op.body.args, body.args)
@@ -337,8 +339,8 @@ class Widening:
         self._bind(op.results, loop.results)
 
     def _while(self, op: While) -> None:
-        apart = [self.found.differs(v) for v in op.results]
-        divergent = self.found.divergent(op)
+        apart = [self.differences.differs(v) for v in op.results]
+        divergent = self.differences.divergent(op)
         initial = [self.carried(v, d) for v, d in zip(op.initial, apart, strict=True)]
         types = self._types(op.results)
         with self.inside(types) as condition:
@@ -361,10 +363,10 @@ class Widening:
         self._bind(op.condition.args, region.args)
         self.region(op.condition)
         (condition,) = op.condition.yielded
-        return self.carried(condition, self.found.divergent(op))
+        return self.carried(condition, self.differences.divergent(op))
 
     def _if(self, op: If) -> None:
-        if self.found.divergent(op):
+        if self.differences.divergent(op):
             condition, spread = self.wide(op.condition), self.spread
             sides: list[list[Value]] = []
             for region, mask in zip(op.regions, (condition, self.like(Not([], []), condition)), strict=True):
@@ -379,9 +381,9 @@ class Widening:
             with self.inside([]) as results:
                 self.region(region)
                 ends = zip(region.yielded, op.results, strict=True)
-                self.b.insert(Yield([self.carried(v, self.found.differs(r)) for v, r in ends], []))
+                self.b.insert(Yield([self.carried(v, self.differences.differs(r)) for v, r in ends], []))
             regions.append(results)
-        branch = If([self.made[op.condition]], self._types(op.results), op.attrs, regions, op.loc)
+        branch = If([self.widened[op.condition]], self._types(op.results), op.attrs, regions, op.loc)
         self._bind(op.results, self.b.insert(branch).results)
 
 
@@ -393,16 +395,18 @@ class Lane:
         self.lane = lane
         self.known: dict[Value, Value] = {}
 
-    def own(self, value: Value) -> Value:
+    def lane_value(self, value: Value) -> Value:
         """The value of the block."""
         to = self.to
-        if not to.found.differs(value):
-            return to.made[value]
+        if not to.differences.differs(value):
+            return to.widened[value]
         if value not in self.known:
-            self.known[value] = self._place(value) if value in to.found.places else self._element(value)
+            self.known[value] = (
+                self._index(value) if value in to.differences.varying_indices else self._element(value)
+            )
         return self.known[value]
 
-    def _place(self, value: Value) -> Value:
+    def _index(self, value: Value) -> Value:
         op = value.owner
         assert isinstance(op, Op)
         if isinstance(op, Tid | BlockIndex):
@@ -411,15 +415,15 @@ class Lane:
                 return self.to.put(Cast, [number], to=int32)
             index = self.to.b.insert(Tid.typed([number], op.attrs))
         else:
-            index = self.to.b.insert(clone_op(op, {v: self.own(v) for v in op.operands}))
+            index = self.to.b.insert(clone_op(op, {v: self.lane_value(v) for v in op.operands}))
         self.known.update(zip(op.results, index.results, strict=True))
         return self.known[value]
 
     def _element(self, value: Value) -> Value:
         """The block's slice of a tile."""
         if is_element(value.type):
-            return self.to.put(TileExtract, [self.to.made[value], self.lane])
-        return self.slice(self.to.made[value], value.type)
+            return self.to.put(TileExtract, [self.to.widened[value], self.lane])
+        return self.slice(self.to.widened[value], value.type)
 
     def slice(self, tiles: Value, t: Type) -> Value:
         """The block's slice, of type t, of tiles or of a buffer whose last dimension is the block dimension."""
@@ -428,7 +432,7 @@ class Lane:
 
     def recompute(self, op: Op, operands: Mapping[Value, Value] | None = None) -> list[Value]:
         """The results of an op for the block. `operands`: operands that replace the block's values."""
-        mapping = {v: self.own(v) for v in op.operands if v not in (operands or {})}
+        mapping = {v: self.lane_value(v) for v in op.operands if v not in (operands or {})}
         return self.to.b.insert(clone_op(op, {**mapping, **(operands or {})})).results
 
     def keep(self, home: Value, value: Value) -> None:
@@ -478,7 +482,7 @@ Made = list[Value] | None
 
 
 def _scalar(w: Widening, op: Op) -> Made:
-    inputs = [w.wide(v) if w.found.differs(v) else w.made[v] for v in op.operands]
+    inputs = [w.wide(v) if w.differences.differs(v) else w.widened[v] for v in op.operands]
     return [w.like(op, *inputs)]
 
 
@@ -499,7 +503,7 @@ def _map(w: Widening, op: TileMap) -> Made:
         if isinstance(v.type, TileType):
             inputs.append(w.wide(v))
         else:
-            inputs.append(w.across(w.wide(v), shape) if w.found.differs(v) else w.made[v])
+            inputs.append(w.across(w.wide(v), shape) if w.differences.differs(v) else w.widened[v])
     return [w.put(TileMap, inputs, [clone_region(op.function, {})])]
 
 
@@ -518,22 +522,22 @@ def _permute(w: Widening, op: TilePermute) -> Made:
 
 
 def _slice(w: Widening, op: TileSlice) -> Made:
-    if any(map(w.found.differs, op.starts)):
+    if any(map(w.differences.differs, op.starts)):
         return None
-    return [w.part(w.wide(op.tile), [w.made[v] for v in op.starts], op.shape, op.dims, op.steps)]
+    return [w.part(w.wide(op.tile), [w.widened[v] for v in op.starts], op.shape, op.dims, op.steps)]
 
 
 def _extract(w: Widening, op: TileExtract) -> Made:
     indices, rank = op.indices, len(_tile(op.tile).shape)
-    if any(map(w.found.differs, indices)) or len(indices) != rank:
+    if any(map(w.differences.differs, indices)) or len(indices) != rank:
         return None
-    return [w.part(w.wide(op.tile), [w.made[v] for v in indices], (), (), ())]
+    return [w.part(w.wide(op.tile), [w.widened[v] for v in indices], (), (), ())]
 
 
 def _gather(w: Widening, op: TileGather) -> Made:
-    if w.found.differs(op.index):
+    if w.differences.differs(op.index):
         return None
-    return [w.put(TileGather, [w.wide(op.tile), w.made[op.index]], axis=op.axis)]
+    return [w.put(TileGather, [w.wide(op.tile), w.widened[op.index]], axis=op.axis)]
 
 
 def _concat(w: Widening, op: TileConcat) -> Made:
@@ -619,7 +623,7 @@ def _addresses(w: Widening, op: TileLoad | TileStore, t: TileType) -> Addresses 
     with w.inside([int32, *types]) as region:
         number, all_adjacent, *_ = region.args
         lane = Lane(w, number)
-        operands = [lane.own(v) for v in (op.array, *op.offset)]
+        operands = [lane.lane_value(v) for v in (op.array, *op.offset)]
         attrs = {"shape": t.shape, "packed": short, "bounds_check": op.bounds_check, "aligned": op.aligned}
         adjacent, address, *strides = w.b.insert(TileAddress.typed(operands, attrs)).results
         w.b.insert(BufSet([home, address, number], []))
@@ -637,11 +641,11 @@ def _buf_new(w: Widening, op: BufNew) -> Made:
 
 
 def _buf_read(w: Widening, op: BufRead) -> Made:
-    return [w.put(BufRead, [w.made[op.buffer]])]
+    return [w.put(BufRead, [w.widened[op.buffer]])]
 
 
 def _buf_write(w: Widening, op: BufWrite) -> Made:
-    w.write(w.made[op.buffer], w.wide(op.tile), op.attrs)
+    w.write(w.widened[op.buffer], w.wide(op.tile), op.attrs)
     return []
 
 
@@ -650,7 +654,7 @@ def _view(w: Widening, buffer: Value, starts: Sequence[Value], attrs: Mapping[st
     rank = len(buffer.type.shape) - 1
     return w.put(
         BufView,
-        [buffer, *(w.made[v] for v in starts), w.number(0)],
+        [buffer, *(w.widened[v] for v in starts), w.number(0)],
         shape=(*attrs["shape"], w.lanes),
         dims=(*attrs["dims"], rank),
         steps=(*attrs["steps"], 1),
@@ -658,21 +662,21 @@ def _view(w: Widening, buffer: Value, starts: Sequence[Value], attrs: Mapping[st
 
 
 def _buf_view(w: Widening, op: BufView) -> Made:
-    if any(map(w.found.differs, op.starts)):
+    if any(map(w.differences.differs, op.starts)):
         raise OneByOne("a part of a tile is modified at an index that differs between blocks")
-    return [_view(w, w.made[op.buffer], op.starts, op.attrs)]
+    return [_view(w, w.widened[op.buffer], op.starts, op.attrs)]
 
 
 def _buf_reshape(w: Widening, op: BufReshape) -> Made:
-    return [w.put(BufReshape, [w.made[op.buffer]], shape=(*op.shape, w.lanes))]
+    return [w.put(BufReshape, [w.widened[op.buffer]], shape=(*op.shape, w.lanes))]
 
 
 def _element_view(w: Widening, op: BufGet | BufSet) -> Value | None:
     """A view of one element in all blocks; None for a block-varying index or for a component of an element."""
     rank = len(_shape(op.target))
-    if any(map(w.found.differs, op.indices)) or len(op.indices) != rank:
+    if any(map(w.differences.differs, op.indices)) or len(op.indices) != rank:
         return None
-    return _view(w, w.made[op.buffer], op.indices, {"shape": (), "dims": (), "steps": ()})
+    return _view(w, w.widened[op.buffer], op.indices, {"shape": (), "dims": (), "steps": ()})
 
 
 def _buf_get(w: Widening, op: BufGet) -> Made:

@@ -133,7 +133,7 @@ def atomic(s: GpuState, op: TileAtomic) -> None:
     s.bind(op.result, results)
 
 
-def _where(s: GpuState, op: TileAccess, layout: Layout, register: int) -> list[str]:
+def _indices(s: GpuState, op: TileAccess, layout: Layout, register: int) -> list[str]:
     return [s.memory.add(o, i) for o, i in zip(offsets(s, op), s.index(layout, register), strict=True)]
 
 
@@ -229,7 +229,7 @@ def _pointers(s: GpuState, op: TileAccess, layout: Layout, array: ArrayAt, width
         offsets = layout.register_offsets(r)
         row = offsets[:-1] if array.contiguous else offsets
         if not rows:
-            pointers[r] = array_pointer(s, array, _where(s, op, layout, r))
+            pointers[r] = array_pointer(s, array, _indices(s, op, layout, r))
         else:
             before, pointer = rows.get(row) or next(reversed(rows.values()))
             for d, (a, b) in enumerate(zip(before, offsets, strict=True)):
@@ -374,7 +374,7 @@ def _start_copies(s: GpuState, op: AsyncCopy) -> None:
         for r in _pieces(layout, width):
 
             def piece(r: int = r) -> None:
-                indices = _where(s, access, layout, r)
+                indices = _indices(s, access, layout, r)
                 inside = _bytes_inside(s, indices, array, width)
                 pointer = array_pointer(s, array, indices)
                 _copy_piece(s, layout, array, view, width, r, pointer, inside)

@@ -29,7 +29,7 @@ def blocks_together(kernel: Kernel, parts: GpuCompilation) -> tuple[int, int, in
     if parts.threads != WARP or any(_needs_cta(op) for op in kernel.walk()):
         return 1, WARP, shared
     lanes = lanes_in_use(kernel, parts)
-    unit = SWIZZLED if any(place.row_bytes for place in parts.shared.places.values()) else ALIGNMENT
+    unit = SWIZZLED if any(place.row_bytes for place in parts.shared.allocations.values()) else ALIGNMENT
     part, count = -(-shared // unit) * unit, MAX_TOGETHER
     if lanes < WARP:
         # Blocks of one warp access the same places of their parts, which must be in different banks.

@@ -67,10 +67,10 @@ def for_warps(s: GpuState, condition: str, act: Callable[[], None]) -> None:
     code = s.code
     then, done = code.label("then"), code.label("done")
     code.branch(condition, then, done)
-    code.place(then)
+    code.define_label(then)
     act()
     code.jump(done)
-    code.place(done)
+    code.define_label(done)
 
 
 def run_conditionally(
@@ -83,12 +83,12 @@ def run_conditionally(
     code = s.code
     then, done, before = code.label("then"), code.label("done"), code.block
     code.branch(condition, then, done)
-    code.place(then)
+    code.define_label(then)
     with s.divergent_code():
         values = act()
     last = code.block
     code.jump(done)
-    code.place(done)
+    code.define_label(done)
     results = [code.phi(t, (a, last), (b, before)) for t, a, b in zip(types, values, otherwise, strict=True)]
     if last != then:
         reconverge(s)
@@ -111,7 +111,7 @@ def select_branch(
     results: list[list[str]] = []
     ends: list[str] = []
     for label, act in zip(labels, (then, other), strict=True):
-        code.place(label)
+        code.define_label(label)
         before, s.diverged = s.diverged, False
         results.append(act())
         if s.diverged:
@@ -119,7 +119,7 @@ def select_branch(
         s.diverged |= before
         ends.append(code.block)
         code.jump(done)
-    code.place(done)
+    code.define_label(done)
     return [code.phi(t, (a, ends[0]), (b, ends[1])) for t, a, b in zip(types, *results, strict=True)]
 
 
@@ -216,11 +216,11 @@ def _for(s: GpuState, op: For, body: Body) -> None:
     carried = _Carried(s, op.initial, op.entries, op.results)
     head, inner, done, before = code.label("for"), code.label("trip"), code.label("endfor"), code.block
     code.jump(head)
-    code.place(head)
+    code.define_label(head)
     index, trip, at = code.fresh("n"), code.fresh("n"), len(code.lines)
     code.line("")
     code.branch(code.emit(f"icmp ult {t} {trip}, {count}"), inner, done)
-    code.place(inner)
+    code.define_label(inner)
     s.scalars[op.index] = (index,)
     saved, begin = dict(s.inside), s.length()
     body(region)
@@ -236,7 +236,7 @@ def _for(s: GpuState, op: For, body: Body) -> None:
     ]
     code.lines[at] = "\n".join(phis + carried.phis(before, region.yielded))
     code.line(f"br label %{head}{s.rolled(short)}")
-    code.place(done)
+    code.define_label(done)
 
 
 def _known_trips(op: For) -> int:
@@ -251,15 +251,15 @@ def _while(s: GpuState, op: While, body: Body) -> None:
     carried = _Carried(s, op.initial, op.entries, op.results)
     head, inner, done, before = code.label("while"), code.label("trip"), code.label("endwhile"), code.block
     code.jump(head)
-    code.place(head)
+    code.define_label(head)
     at = len(code.lines)
     code.line("")
     saved = dict(s.inside)
     body(condition)
     code.branch(s.scalar(condition.yielded[0]), inner, done)
-    code.place(inner)
+    code.define_label(inner)
     body(region)
     s.inside = saved
     code.lines[at] = "\n".join(carried.phis(before, region.yielded))
     code.line(f"br label %{head}{s.rolled()}")
-    code.place(done)
+    code.define_label(done)

@@ -111,7 +111,7 @@ class _Reducer:
         self.combine = combination(s, region)
         self.neutral = identity(region, dtype)
 
-    def taken(self, parts: Components, ok: str) -> tuple[Components, str]:
+    def with_neutral(self, parts: Components, ok: str) -> tuple[Components, str]:
         if ok == "true" or self.neutral is None:
             return parts, ok
         return _select(self.s, ok, parts, (self.neutral,) * len(parts), self.dtype), "true"
@@ -161,7 +161,8 @@ def reduced(s: GpuState, reductions: Sequence[Reduction]) -> list[Registers]:
             at = tuple(0 if d in dims else i for d, i in enumerate(layout.register_offsets(r)))
             groups.setdefault(at, []).append(r)
         values = [
-            [reducer.taken(registers[r], reduction.checked(r)) for r in group] for group in groups.values()
+            [reducer.with_neutral(registers[r], reduction.checked(r)) for r in group]
+            for group in groups.values()
         ]
         sums.append([_tree(reducer, each) for each in values])
         chains.append((reducer, lane_steps(layout, dims)))

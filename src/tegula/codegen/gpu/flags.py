@@ -19,13 +19,13 @@ class Flags:
     def __init__(self, s: State) -> None:
         self.s = s
         self.users = uses(s.kernel.body)
-        self._known: dict[Op, bool] = {}
+        self._cached: dict[Op, bool] = {}
 
     def wait(self, op: Op) -> bool:
         """Whether the lowering of an op is deferred to its `vec.bits` user."""
-        if op not in self._known:
-            self._known[op] = self._serves(op)
-        return self._known[op]
+        if op not in self._cached:
+            self._cached[op] = self._serves(op)
+        return self._cached[op]
 
     def _serves(self, op: Op) -> bool:
         if not isinstance(op, Elementwise | Select) or not isinstance(op.result.type, VecType):
@@ -51,7 +51,7 @@ class Flags:
         """A component of a value."""
         if value not in known:
             op = value.owner
-            if isinstance(op, Op) and op in self._known and self._known[op]:
+            if isinstance(op, Op) and op in self._cached and self._cached[op]:
                 parts = [(self._component(v, k, known),) for v in op.operands]
                 (known[value],) = lower(self.s.code, op, parts, 1)
             else:

@@ -49,7 +49,7 @@ class Fragments:
         return LANES_ALONG * self.elements_per_register
 
     @property
-    def left(self) -> list[tuple[int, int]]:
+    def left_sides(self) -> list[tuple[int, int]]:
         """For each register of a left operand, the (row, index along K) of its first element."""
         return [(row, k) for k in range(0, self.depth, self.stride) for row in (0, ROWS // 2)]
 
@@ -206,7 +206,7 @@ class Elements:
         """The registers of each block, from index k along K on."""
         add, side = self.s.memory.add, self.side
         start, deep = add(side.origin, self.row), add(self.along, k)
-        registers = self.fragments.left if side.unit == ROWS else [(0, d) for d in self.fragments.right]
+        registers = self.fragments.left_sides if side.unit == ROWS else [(0, d) for d in self.fragments.right]
         return [
             [
                 self._register(add(start, str(block * side.unit + row)), add(deep, str(d)))
@@ -218,7 +218,9 @@ class Elements:
     def _register(self, row: str, k: str) -> str:
         """One register: its elements packed, the first in the lowest bits."""
         s, code, bits = self.s, self.s.code, self.fragments.bits
-        parts = [self._one(row, s.memory.add(k, str(n))) for n in range(self.fragments.elements_per_register)]
+        parts = [
+            self._element(row, s.memory.add(k, str(n))) for n in range(self.fragments.elements_per_register)
+        ]
         if len(parts) == 1:
             return parts[0]
         word = ""
@@ -229,7 +231,7 @@ class Elements:
             word = code.emit(f"or i32 {word}, {wide}") if word else wide
         return word
 
-    def _one(self, row: str, k: str) -> str:
+    def _element(self, row: str, k: str) -> str:
         """One element in the operand type of the instruction: a double, an i32 of tf32, or bits."""
         s, code, side = self.s, self.s.code, self.side
         ok = "true"

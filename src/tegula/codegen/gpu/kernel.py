@@ -139,7 +139,7 @@ def lower_kernel(
     records the Python line of each instruction."""
     s = GpuState(kernel, parts.uniformity, target, debug)  # type: ignore[arg-type]
     s.line_table = LineTable(kernel.name, kernel.loc) if lines else None
-    s.layouts, s.places = parts.layouts, parts.shared.places
+    s.layouts, s.places = parts.layouts, parts.shared.allocations
     s.numbers = numbered(kernel.body)
     s.clustered = any(isinstance(op, MbarrierNew) and op.cluster for op in kernel.walk())
     s.group, s.lanes = Group(0, parts.threads // WARP), kernel.launch.block_dim
@@ -383,7 +383,7 @@ class _Walk:
             registers.append(parts)
         s.held[op.result] = registers
 
-    def same(self, op: TileMarkPartial | TilePermute | TileReshape) -> None:
+    def alias(self, op: TileMarkPartial | TilePermute | TileReshape) -> None:
         self.s.held[op.result] = self.s.held[op.tile]
 
     def broadcast(self, op: TileBroadcast) -> None:
@@ -701,7 +701,7 @@ _RULES: dict[type[Op], Any] = {
     TileEmpty: _Walk.empty,
     TileArange: _Walk.arange,
     TileFillAbsent: _Walk.fill_absent,
-    **dict.fromkeys((TileMarkPartial, TilePermute, TileReshape), _Walk.same),
+    **dict.fromkeys((TileMarkPartial, TilePermute, TileReshape), _Walk.alias),
     TileBroadcast: _Walk.broadcast,
     TileExtract: _on_state(picked.extract),
     TileSlice: _on_state(picked.slice_of_tile),

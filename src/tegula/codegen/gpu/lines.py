@@ -26,7 +26,7 @@ class LineTable:
 
     def mark(self, loc: Location) -> str:
         """The suffix that attaches a location to an instruction, with the call sites through which it was inlined."""
-        return f", !dbg !{self._place(loc)}"
+        return f", !dbg !{self._debug_location(loc)}"
 
     def metadata(self) -> str:
         """The text of all definitions, with the module flags that make LLVM read them."""
@@ -35,12 +35,12 @@ class LineTable:
         lines += [f"!llvm.dbg.cu = !{{!{self.unit}}}", f"!llvm.module.flags = !{{!{version}}}"]
         return "\n".join(lines) + "\n"
 
-    def _place(self, loc: Location) -> int:
+    def _debug_location(self, loc: Location) -> int:
         if loc.caller is None:
             known = loc if loc != UNKNOWN else Location("", 0)
             return self._location(known, self.function, "")
         inside = self._function(loc.function or "<lambda>", self._file(loc.file), 0)
-        return self._location(loc, inside, f", inlinedAt: !{self._place(loc.caller)}")
+        return self._location(loc, inside, f", inlinedAt: !{self._debug_location(loc.caller)}")
 
     def _location(self, loc: Location, scope: int, inlined: str) -> int:
         column = loc.column + 1 if loc.line else 0

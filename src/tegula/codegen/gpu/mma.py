@@ -27,7 +27,7 @@ def matmul(s: GpuState, op: SharedMma, terms: Terms, start: list[str]) -> list[s
     fragments = Fragments(terms.bits, _depth(s, terms, length))
     warp = s.first(f"lshr i32 {s.lane32}, 5")
     down, across = (s.first(f"{how} i32 {warp}, {warp_tile.warps_n}") for how in ("udiv", "urem"))
-    origin = (_place(s, down, ROWS * warp_tile.mmas_m), _place(s, across, COLUMNS * warp_tile.mmas_n))
+    origin = (_offset(s, down, ROWS * warp_tile.mmas_m), _offset(s, across, COLUMNS * warp_tile.mmas_n))
     left, right = (loader(s, side, fragments) for side in sides(s, op, warp_tile, origin, terms))
     if length <= UNROLLED * fragments.depth:
         sums = list(start)
@@ -48,7 +48,7 @@ def _depth(s: GpuState, terms: Terms, length: int) -> int:
     return next((n for n in FLOAT64_DEPTHS if length % n == 0), terms.depth)
 
 
-def _place(s: GpuState, number: str, length: int) -> str:
+def _offset(s: GpuState, number: str, length: int) -> str:
     return s.first(f"zext nneg i32 {s.first(f'mul i32 {number}, {length}')} to i64")
 
 

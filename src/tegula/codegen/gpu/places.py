@@ -22,7 +22,7 @@ def gather(s: GpuState, op: ArrayGather) -> None:
     types = [register_type(scalar_of(array.dtype), 1)] * len(fill)
     values: list[str] = []
     for r in range(layout.register_count):
-        pointer, ok = _place(s, op, r)
+        pointer, ok = _address(s, op, r)
         ok = _and(s, ok, s.holds(layout, r))
         values += run_conditionally(
             s, ok, types, lambda pointer=pointer: list(s.memory.load_element(pointer, array.dtype)), fill
@@ -36,7 +36,7 @@ def scatter(s: GpuState, op: ArrayScatter) -> None:
 
     def act() -> None:
         for r in range(layout.register_count):
-            pointer, ok = _place(s, op, r)
+            pointer, ok = _address(s, op, r)
             parts = s.held[op.tile][r]
             when(
                 s, _and(s, ok, s.holds(layout, r, _partial(op.tile))),
@@ -54,7 +54,7 @@ def scatter_atomic(s: GpuState, op: ArrayScatterAtomic | ArrayScatterCas) -> Non
     types = [register_type(scalar_of(array.dtype), 1)] * len(none)
     values: list[str] = []
     for r in range(layout.register_count):
-        pointer, ok = _place(s, op, r)
+        pointer, ok = _address(s, op, r)
         ok = _and(s, _and(s, ok, s.holds(layout, r, _partial(op.tile))), s.owner(layout))
 
         def act(pointer: str = pointer, r: int = r) -> list[str]:
@@ -68,7 +68,7 @@ def scatter_atomic(s: GpuState, op: ArrayScatterAtomic | ArrayScatterCas) -> Non
     s.bind(op.result, values)
 
 
-def _place(s: GpuState, op: ScatteredAccess, register: int) -> tuple[str, str]:
+def _address(s: GpuState, op: ScatteredAccess, register: int) -> tuple[str, str]:
     """The address of a register's element, and an i1, whether the element is selected and in bounds."""
     array = s.arrays[op.array]
     (indices,), *rest = (s.held[v][register] for v in (op.where, *op.at))

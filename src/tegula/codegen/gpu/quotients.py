@@ -72,11 +72,11 @@ def _select_or_recompute(
     number, on a rarely taken branch."""
     rare, done, before = code.label("rare"), code.label("divided"), code.block
     code.branch(unsure, rare, done)
-    code.place(rare)
+    code.define_label(rare)
     results = _scalarised(code, operands, fast, sure, rolled)
     last = code.block
     code.jump(done)
-    code.place(done)
+    code.define_label(done)
     return [code.phi("float", (a, before), (b, last)) for a, b in zip(fast, results, strict=True)]
 
 
@@ -124,10 +124,10 @@ def _exact_quotient(code: Code, operands: Sequence[str], fast: str) -> str:
     small = code.emit(f"fcmp ult float {size}, {_number(SMALLEST)}")
     unsure = code.emit(f"or i1 {small}, {code.emit(f'fcmp oeq float {size}, {_number(inf)}')}")
     code.branch(unsure, slow, done)
-    code.place(slow)
+    code.define_label(slow)
     quotient, last = _float64_quotient(code, *operands), code.block
     code.jump(done)
-    code.place(done)
+    code.define_label(done)
     return code.phi("float", (fast, before), (quotient, last))
 
 

@@ -30,7 +30,7 @@ def _joins(s: GpuState, group: Sequence[Op], op: Op) -> bool:
             at_once(s, op)
             and is_faster_in_lockstep(s, op.function)
             and s.layouts[op.result] == s.layouts[first.result]
-            and same(op.function, first.function)
+            and is_isomorphic(op.function, first.function)
         )
     if (
         isinstance(op, TileStore)
@@ -47,7 +47,7 @@ def _joins(s: GpuState, group: Sequence[Op], op: Op) -> bool:
     )
 
 
-def same(a: Region, b: Region, outside: Mapping[Value, Value] | None = None) -> bool:
+def is_isomorphic(a: Region, b: Region, outside: Mapping[Value, Value] | None = None) -> bool:
     """Whether two regions compute the same function of their arguments and of values defined outside. `outside`: the
     correspondence of outer values of the first region to outer values of the second region."""
     if [v.type for v in a.args] != [v.type for v in b.args] or len(a.ops) != len(b.ops):
@@ -58,7 +58,7 @@ def same(a: Region, b: Region, outside: Mapping[Value, Value] | None = None) -> 
             return False
         if [names.get(v, v) for v in x.operands] != y.operands:
             return False
-        if not all(same(p, q, names) for p, q in zip(x.regions, y.regions, strict=True)):
+        if not all(is_isomorphic(p, q, names) for p, q in zip(x.regions, y.regions, strict=True)):
             return False
         names.update(zip(x.results, y.results, strict=True))
     return True

@@ -214,7 +214,7 @@ class _Registers:
     values each for 64 rows by 16 of K."""
 
     def __init__(self, s: GpuState, value: Value, depth: int, asm: _Assembly) -> None:
-        self.s, self.held, self.depth, self.asm = s, s.held[value], depth, asm
+        self.s, self.registers, self.depth, self.asm = s, s.held[value], depth, asm
         self.type = register_type(scalar_of(value.type.dtype), 1)  # type: ignore[union-attr]
         self.transpose: list[str] = []
 
@@ -225,8 +225,8 @@ class _Registers:
 
     def _pair(self, r: int) -> str:
         code, t = self.s.code, self.type
-        pair = code.emit(f"insertelement <2 x {t}> poison, {t} {self.held[r][0]}, i32 0")
-        pair = code.emit(f"insertelement <2 x {t}> {pair}, {t} {self.held[r + 1][0]}, i32 1")
+        pair = code.emit(f"insertelement <2 x {t}> poison, {t} {self.registers[r][0]}, i32 0")
+        pair = code.emit(f"insertelement <2 x {t}> {pair}, {t} {self.registers[r + 1][0]}, i32 1")
         return code.emit(f"bitcast <2 x {t}> {pair} to i32")
 
 

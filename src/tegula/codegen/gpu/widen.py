@@ -73,7 +73,9 @@ def _two_halves(code: Code, packed: str, j: int, k: int, bias: int) -> list[str]
     """Bytes j and k as float16: between 1024 and 2048 the unit in the last place is 1."""
     bits = _interleaved(code, packed, (j, None, k, None), (0, 0x64, 0, 0x64))
     numbers = code.emit(f"bitcast <4 x i8> {bits} to <2 x half>")
-    return _both(code, code.emit(f"fsub <2 x half> {numbers}, {constant(float16, 1024 + bias, 2)}"), float16)
+    return _unpack_pair(
+        code, code.emit(f"fsub <2 x half> {numbers}, {constant(float16, 1024 + bias, 2)}"), float16
+    )
 
 
 def _two_bfloats(code: Code, packed: str, j: int, k: int, bias: int) -> list[str]:
@@ -84,7 +86,7 @@ def _two_bfloats(code: Code, packed: str, j: int, k: int, bias: int) -> list[str
     larger = code.emit(f"fmul {pair} {numbers}, {_bfloats(2.0**127)}")
     scale, less = _bfloats(2.0**6), _bfloats(-float(bias))
     scaled_pair = code.call("fma", "v2bf16", pair, f"{pair} {larger}, {pair} {scale}, {pair} {less}")
-    return _both(code, code.emit(f"bitcast {pair} {scaled_pair} to <2 x i16>"), bfloat16)
+    return _unpack_pair(code, code.emit(f"bitcast {pair} {scaled_pair} to <2 x i16>"), bfloat16)
 
 
 def _bfloats(value: float) -> str:
@@ -99,7 +101,7 @@ def _floats_to_floats(code: Code, packed: str, places: Sequence[int], source: DT
     """The bytes at four positions as floats of type `to`."""
     packed = _interleaved(code, packed, places, (0, 0, 0, 0))
     two = _two_e5m2_to_float16 if source is float8_e5m2 else _two_e4m3_to_float16
-    halves = [x for k in (0, 2) for x in _both(code, two(code, packed, k), float16)]
+    halves = [x for k in (0, 2) for x in _unpack_pair(code, two(code, packed, k), float16)]
     return [convert(code, x, float16, to, 1) for x in halves]
 
 
@@ -125,6 +127,6 @@ def _interleaved(code: Code, packed: str, picked: Sequence[int | None], others: 
     return code.emit(f"shufflevector <4 x i8> {packed}, <4 x i8> <{fixed}>, <4 x i32> <{mask}>")
 
 
-def _both(code: Code, pair: str, dtype: DType) -> list[str]:
+def _unpack_pair(code: Code, pair: str, dtype: DType) -> list[str]:
     one = register_type(dtype, 1)
     return [code.emit(f"extractelement <2 x {one}> {pair}, i32 {k}") for k in (0, 1)]

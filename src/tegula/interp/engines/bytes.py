@@ -44,7 +44,7 @@ class Footprints:
         self.unit = min([4, *sizes])
         self.forms: list[np.ndarray] = []
         self._numbers: dict[bytes, int] = {}
-        self._known: dict[object, list[tuple[int, int]]] = {}
+        self._footprints: dict[object, list[tuple[int, int]]] = {}
         self._cells: dict[frozenset[Spot], dict[Spot, tuple[int, ...]]] = {}
 
     def of(self, m: Recorder, op: Op, event: E.Event) -> tuple[Spot, ...]:
@@ -86,10 +86,10 @@ class Footprints:
         warps = m.lanes // WARP
         array = m.env[event.at.buffer]
         key = (op, array.strides, array.shape, event.write)
-        if key not in self._known:
-            self._known[key] = self._forms(m, op, event, array)
+        if key not in self._footprints:
+            self._footprints[key] = self._forms(m, op, event, array)
         base = event.at.start // self.unit
-        spots = self._known[key]
+        spots = self._footprints[key]
         if not spots:
             return (self._row(event.at.start, event.at.end),) * warps
         return tuple(Spot(base, form, size) if form >= 0 else NOTHING for form, size in spots)

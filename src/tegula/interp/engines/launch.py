@@ -54,7 +54,7 @@ class Prepared:
 def prepared(kernel: Kernel, spread: Spread, require: Require | None = None) -> Prepared:
     """A kernel with its memory layout and the footprints of its accesses. `require`: raises LaunchError for arguments
     for which the schedule is not proved."""
-    return Prepared(kernel, spread, Footprints(spread.places), require=require)
+    return Prepared(kernel, spread, Footprints(spread.allocations), require=require)
 
 
 class EngineLaunch:
@@ -62,7 +62,7 @@ class EngineLaunch:
     cannot run in any order, and LaunchError if it does not satisfy a guard."""
 
     def __init__(self, prepared: Prepared, args: Sequence[Any], dims: Sequence[int], block: int = 0) -> None:
-        self.made, kernel = prepared, prepared.kernel
+        self.prepared, kernel = prepared, prepared.kernel
         if prepared.require is not None:
             prepared.require(args)
         check_limits(kernel, prepared.spread)
@@ -92,37 +92,37 @@ class EngineLaunch:
     def replay(self, order: Order, ignore_races: bool = False) -> EngineReplay:
         """The replay of the launch in an order of the steps of its engines."""
         return EngineReplay(
-            self.programs, self.barriers, self.count, self.guarded, self.made.terms, order, ignore_races
+            self.programs, self.barriers, self.count, self.guarded, self.prepared.terms, order, ignore_races
         )
 
     # Steps ----------------------------------------------------------------------------------------------------------
 
     def _record(self, values: Sequence[Any], dims: tuple[int, ...], block: int) -> list[list[EngineStep]]:
-        kernel, spread = self.made.kernel, self.made.spread
+        kernel, spread = self.prepared.kernel, self.prepared.spread
         lanes = kernel.launch.block_dim
         blocks = -(-math.prod(dims) // lanes)
         walks = any(isinstance(op, LogicalBlocks) for op in kernel.walk())
         grid = Grid(dims, blocks, 1 if walks else blocks)
         tid, present = grid.thread_indices(block, lanes)
-        size = max((p.offset + p.size for p in spread.places.values()), default=0)
+        size = max((p.offset + p.size for p in spread.allocations.values()), default=0)
         shared = np.zeros(size, np.uint8)
         used = {v for op in kernel.walk() for v in op.operands}
         report = RunReport(kernel, lambda line: None)
         roles = next((op for op in kernel.body.ops if isinstance(op, Roles)), None)
         if roles is None:
             raise Unsupported("a kernel without roles")
-        recorder = Recorder(lanes, present, report, block, tid, spread, shared, self.made.footprints, used)
+        recorder = Recorder(
+            lanes, present, report, block, tid, spread, shared, self.prepared.footprints, used
+        )
         recorder.grid, recorder.blocks = grid, blocks
         recorder.env.update(zip(kernel.params, values, strict=True))
         for op in kernel.body.ops:
             if op is roles:
                 break
             recorder.op(op, present)
-        if recorder.made:
-            raise Wrong(
-                "barrier",
-                f"{recorder.made[0].result.name} is used before its initialisation is visible to all threads",
-            )
+        if recorder.created_barriers:
+            name = recorder.created_barriers[0].result.name
+            raise Wrong("barrier", f"{name} is used before its initialisation is visible to all threads")
         self.machines: list[Recorder] = []
         for region, (first, warps) in zip(roles.regions, roles.warps, strict=True):
             lane_range = slice(first * WARP, (first + warps) * WARP)
@@ -135,7 +135,7 @@ class EngineLaunch:
                 indices,
                 spread,
                 shared,
-                self.made.footprints,
+                self.prepared.footprints,
                 used,
             )
             role.grid, role.blocks, role.slots = grid, blocks, recorder.slots
@@ -149,11 +149,11 @@ class EngineLaunch:
     # Programs -------------------------------------------------------------------------------------------------------
 
     def _guard(self, barrier: Value) -> Spot:
-        offset, unit = self.made.spread.places[barrier], self.made.footprints.unit
+        offset, unit = self.prepared.spread.allocations[barrier], self.prepared.footprints.unit
         return Spot(offset.offset // unit, -1, offset.size // unit)
 
     def _programs(self) -> Iterable[Program]:
-        roles = next(op for op in self.made.kernel.body.ops if isinstance(op, Roles))
+        roles = next(op for op in self.prepared.kernel.body.ops if isinstance(op, Roles))
         rows = zip(roles.regions, roles.names, roles.warps, self.roles, strict=True)
         for r, (region, name, (_, warps), steps) in enumerate(rows):
             for w in range(1 if starts_copies_only(region) else warps):
@@ -211,11 +211,11 @@ class EngineLaunch:
             if act is not None:
                 program.append(act)
         reads = any(isinstance(a.event, E.MemoryAccess) and not a.event.write for a in step.acts)
-        if not multiplied and (step.made or step.stores or reads):
+        if not multiplied and (step.results or step.stores or reads):
             program.append((EngineReplay.finish, step))
 
     def _pieces(self, acts: Any, event: E.CopyIn) -> tuple[tuple[tuple[int, ...], int], ...]:
-        unit, left = self.made.footprints.unit, event.bytes
+        unit, left = self.prepared.footprints.unit, event.bytes
         out: list[tuple[tuple[int, ...], int]] = []
         for spot in acts.spots:
             size = min(left, spot.size * unit)

@@ -25,7 +25,7 @@ def check_limits(kernel: Kernel, spread: Spread) -> None:
             raise Wrong("budget", f"{op.result.name} counts {op.arrivals} arrivals")
         if isinstance(op, MbarrierExpect) and not 0 <= op.bytes <= MAX_COUNTED:
             raise Wrong("budget", f"{op.bytes} bytes are announced")
-    barriers = [(v, p) for v, p in spread.places.items() if isinstance(v.type, MbarrierType)]
+    barriers = [(v, p) for v, p in spread.allocations.items() if isinstance(v.type, MbarrierType)]
     for (a, p), (b, q) in combinations(barriers, 2):
         if p.offset < q.offset + q.size and q.offset < p.offset + p.size:
             raise Wrong("barrier", f"{a.name} and {b.name} are the same memory")

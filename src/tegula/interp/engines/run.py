@@ -192,7 +192,7 @@ class EngineReplay:
             cell.read |= bit
         self._check_order(warp, step, "reads", before, 0)
         warp.before.all |= bit
-        warp.own |= bit
+        warp.executed |= bit
         deferred = Deferred(step, cells, base)
         if self.order.reads:
             warp.deferred.append(deferred)
@@ -200,7 +200,7 @@ class EngineReplay:
                 self.cells[k].deferred.append(deferred)
         else:
             self._resolve(deferred)
-        warp.got.append(deferred)
+        warp.received.append(deferred)
         return True
 
     def write(self, warp: Warp, step: EngineStep, cells: tuple[int, ...], base: int, number: int) -> bool:
@@ -226,12 +226,12 @@ class EngineReplay:
         self._check_order(warp, step, "writes", before, 0)
         warp.unfenced.append(cells)
         warp.before.all |= bit
-        warp.own |= bit
+        warp.executed |= bit
         return True
 
     def fence(self, warp: Warp, step: EngineStep) -> bool:
         """A warp orders its accesses to shared memory before later asynchronous ones."""
-        warp.before.fenced |= warp.own
+        warp.before.fenced |= warp.executed
         for cells in warp.unfenced:
             for k in cells:
                 self.cells[k].copies_see = self.cells[k].holds
@@ -253,7 +253,7 @@ class EngineReplay:
 
     # Memory ---------------------------------------------------------------------------------------------------------
 
-    def _held(self, cells: Sequence[int], base: int, by_copies: bool) -> Term:
+    def _contents(self, cells: Sequence[int], base: int, by_copies: bool) -> Term:
         """The term of the contents of a buffer at `base`: one tile, or a mix of tiles."""
         terms = [self.cells[k].copies_see if by_copies else self.cells[k].holds for k in cells]
         first = terms[0]
@@ -267,7 +267,7 @@ class EngineReplay:
                 inputs = tuple(self._term(x) for x in deferred.inputs)
                 deferred.term = self.terms.of(("made", deferred.step.key, deferred.result, inputs))
             else:
-                deferred.term = self._held(deferred.cells, deferred.base, False) if deferred.cells else 0
+                deferred.term = self._contents(deferred.cells, deferred.base, False) if deferred.cells else 0
         return deferred.term
 
     def _term(self, x: Any) -> Term:
@@ -278,18 +278,18 @@ class EngineReplay:
         return x
 
     def _inputs(self, warp: Warp, step: EngineStep) -> tuple[Any, ...]:
-        return (*warp.got, *(warp.values[slot] for slot in step.taken.values()))
+        return (*warp.received, *(warp.values[slot] for slot in step.operands.values()))
 
     def finish(self, warp: Warp, step: EngineStep) -> bool:
         """Finish an op whose events are all complete: record its results, or the stored value."""
         values = warp.values
         if isinstance(step.op, MmaWait):
-            for slot, old in zip(step.made, step.taken.values(), strict=True):
+            for slot, old in zip(step.results, step.operands.values(), strict=True):
                 values[slot] = values[old]
             return True
         inputs = tuple(self._term(x) if isinstance(x, InFlight) else x for x in self._inputs(warp, step))
-        warp.got = []
-        if not step.made:
+        warp.received = []
+        if not step.results:
             if step.stores:
                 terms = tuple(self._term(x) for x in inputs)
                 self.finals[(warp.role, step.op, step.turn, warp.number)] = self.terms.of(
@@ -299,11 +299,11 @@ class EngineReplay:
         plain = []
         for x in inputs:
             if isinstance(x, Deferred) and x.term < 0:
-                for k, slot in enumerate(step.made):
+                for k, slot in enumerate(step.results):
                     values[slot] = Deferred(step, inputs=inputs, result=k)
                 return True
             plain.append(self._term(x))
-        for k, slot in enumerate(step.made):
+        for k, slot in enumerate(step.results):
             values[slot] = self.terms.of(("made", step.key, k, tuple(plain)))
         return True
 
@@ -415,7 +415,7 @@ class EngineReplay:
         result = InFlight()
         matmul = MmaGroup(step, bit, operands, bases, result, self._inputs(warp, step))
         self._overwrite(warp, matmul)
-        for slot in step.made:
+        for slot in step.results:
             warp.values[slot] = result
         warp.issued.append(bit)
         warp.matmuls.append(matmul)
@@ -426,7 +426,7 @@ class EngineReplay:
     def _overwrite(self, warp: Warp, matmul: MmaGroup) -> None:
         """Overwrite the register operand of the op's matmuls in flight, which is in the same registers in each
         iteration and read when the matmul executes."""
-        op, operands = matmul.step.op, list(matmul.step.taken)
+        op, operands = matmul.step.op, list(matmul.step.operands)
         if not isinstance(op, RegisterMma):
             return
         k = operands.index(op.held_tile) - len(operands)
@@ -437,7 +437,7 @@ class EngineReplay:
                 other.inputs = tuple(inputs)
 
     def _multiplied(self, matmul: MmaGroup) -> None:
-        terms = [self._held(c, b, True) for c, b in zip(matmul.operands, matmul.bases, strict=True)]
+        terms = [self._contents(c, b, True) for c, b in zip(matmul.operands, matmul.bases, strict=True)]
         inputs = tuple(self._term(x) for x in matmul.inputs)
         matmul.result.term = self.terms.of(("matmul", matmul.step.key, tuple(terms), inputs))
 
@@ -472,7 +472,7 @@ class EngineReplay:
 
     def _stored(self, group: Sequence[Store]) -> None:
         for store in group:
-            self.finals[store.name] = self._held(store.cells, store.base, True)
+            self.finals[store.name] = self._contents(store.cells, store.base, True)
 
     def stores_done(self, warp: Warp, step: EngineStep, pending: int) -> bool:
         """A warp waits until at most `pending` groups of its copies are in flight."""

@@ -120,10 +120,10 @@ class BarrierState:
 
 @dataclass(slots=True)
 class Warp:
-    """A warp of a role. `at`: index of the next act; `synced`: whether the awaited warps have arrived; `own`: accesses
-    of its threads; `values`: terms of slots; `got`: terms read by the current op; `matmuls`, `stores`: groups in
-    flight; `open`: uncommitted copies out; `unfenced`: cells written since the last fence; `deferred`: reads without
-    a value yet; `issued`, `started`: groups without a wait; `arrived_in`: the phase of the last arrival at each
+    """A warp of a role. `at`: index of the next act; `synced`: whether the awaited warps have arrived; `executed`:
+    accesses of its threads; `values`: terms of slots; `received`: terms read by the current op; `matmuls`, `stores`:
+    groups in flight; `open`: uncommitted copies out; `unfenced`: cells written since the last fence; `deferred`: reads
+    without a value yet; `issued`, `started`: groups without a wait; `arrived_in`: the phase of the last arrival at each
     named barrier."""
 
     role: int
@@ -133,9 +133,9 @@ class Warp:
     at: int = 0
     synced: bool = False
     before: HappensBefore = field(default_factory=HappensBefore)
-    own: int = 0
+    executed: int = 0
     values: dict[EngineSlot, Any] = field(default_factory=dict)  # type: ignore[type-arg]
-    got: list[Any] = field(default_factory=list)
+    received: list[Any] = field(default_factory=list)
     matmuls: deque[MmaGroup] = field(default_factory=deque)
     stores: deque[list[Store]] = field(default_factory=deque)
     open: list[Store] = field(default_factory=list)

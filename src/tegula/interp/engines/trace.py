@@ -53,15 +53,15 @@ class Acts:
 
 @dataclass(slots=True)
 class EngineStep:
-    """An op that a role executes. `acts`: its events; `known`: operands that depend only on scalars; `taken`: operands
-    that are slots; `made`: the slots of its results; `key`: the other inputs of its results; `turn`: the number of
-    earlier executions of the op by the role; `stores`: whether the op writes to an array."""
+    """An op that a role executes. `acts`: its events; `environment`: operands that depend only on scalars; `operands`:
+    the slots among the operands; `results`: the slots of its results; `key`: the other inputs of its results; `turn`:
+    the number of earlier executions of the op by the role; `stores`: whether the op writes to an array."""
 
     op: Op
     acts: tuple[Acts, ...]
-    known: dict[Value, RunValue]
-    taken: dict[Value, EngineSlot]
-    made: tuple[EngineSlot, ...]
+    environment: dict[Value, RunValue]
+    operands: dict[Value, EngineSlot]
+    results: tuple[EngineSlot, ...]
     key: tuple[Any, ...]
     turn: int
     stores: bool
@@ -75,11 +75,11 @@ class Recorder(Machine):
         spread: Spread, shared: np.ndarray, footprints: Footprints, used: AbstractSet[Value],
     ) -> None:  # fmt: skip
         super().__init__(lanes, present, report, block, tid)
-        self.layouts, self.places, self.threads = spread.layouts, spread.places, lanes
+        self.layouts, self.allocations, self.threads = spread.layouts, spread.allocations, lanes
         self.shared, self.footprints, self.used = shared, footprints, used
         self.steps: list[EngineStep] = []
         self.ready = False
-        self.made: list[Op] = []
+        self.created_barriers: list[Op] = []
         """The initialised barriers that are not visible to all threads yet."""
         self.turns: dict[Op, int] = {}
         self.slots = 0
@@ -88,15 +88,15 @@ class Recorder(Machine):
 
     def op(self, op: Op, mask: Mask) -> None:
         if isinstance(op, Carrier):
-            self._known(op, [v for v in op.control_operands if v in op.operands])
+            self._require_uniform(op, [v for v in op.control_operands if v in op.operands])
             super().op(op, mask)
         elif isinstance(op, MbarrierNew):
-            self.made.append(op)
+            self.created_barriers.append(op)
             self.env[op.result] = op.result
         elif isinstance(op, NamedNew):
             self.env[op.result] = op.result
         elif isinstance(op, MbarrierReady):
-            self.made.clear()
+            self.created_barriers.clear()
         elif isinstance(op, BufRead) and op.result not in self.used:
             pass  # no code is generated for it
         elif E.has_events(op):
@@ -112,10 +112,10 @@ class Recorder(Machine):
         out = super().region(region, args, mask)
         parent = region.parent
         if parent is not None and is_condition(region):
-            self._known(parent, region.yielded[:1])
+            self._require_uniform(parent, region.yielded[:1])
         return out
 
-    def _known(self, op: Op, values: Sequence[Value]) -> None:
+    def _require_uniform(self, op: Op, values: Sequence[Value]) -> None:
         if any(isinstance(self.env[v], EngineSlot) for v in values):
             raise Unsupported(f"{op.loc}: {op.NAME} depends on a value that threads compute")
 
@@ -160,7 +160,7 @@ class Recorder(Machine):
     # Memory -----------------------------------------------------------------------------------------------------
 
     def new_buffer(self, op: Op) -> RunValue:
-        t, offset = buffer_type(op.results[0].type), self.places[op.results[0]]
+        t, offset = buffer_type(op.results[0].type), self.allocations[op.results[0]]
         return spread_view(self.shared, offset.offset, t.dtype, t.shape, offset.strides)
 
     def range_of(self, value: Value) -> tuple[int, int]:
@@ -219,7 +219,7 @@ class _Known:
         self.machine, self.op = machine, op
 
     def number(self, value: Value) -> int:
-        self.machine._known(self.op, [value])
+        self.machine._require_uniform(self.op, [value])
         return int(self.machine.group(value))
 
     def bytes(self, buffer: Value) -> E.Bytes:

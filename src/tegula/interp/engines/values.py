@@ -32,10 +32,10 @@ class Values:
     """The numbers of the terms of a launch."""
 
     def __init__(self, launch: EngineLaunch) -> None:
-        self.names = {number: name for name, number in launch.made.terms.numbers.items()}
+        self.names = {number: name for name, number in launch.prepared.terms.numbers.items()}
         self.steps = {s.key: (s, role) for role, steps in enumerate(launch.roles) for s in steps}
         self.machines = launch.machines
-        self.known: dict[Term, Any] = {}
+        self.value_of: dict[Term, Any] = {}
 
     def store(self, finals: Mapping[Name, Term]) -> None:
         """Write the tiles that a replay has stored to the launch's arrays. Mixed contents become all bits set."""
@@ -74,9 +74,9 @@ class Values:
 
     def of(self, term: Term) -> Any:
         """The tile or other value of a term."""
-        if term not in self.known:
-            self.known[term] = self._of(self.names[term])
-        return self.known[term]
+        if term not in self.value_of:
+            self.value_of[term] = self._of(self.names[term])
+        return self.value_of[term]
 
     def _of(self, name: Name) -> Any:
         kind, *rest = name
@@ -87,7 +87,7 @@ class Values:
             key, result, inputs = rest
             step, role = self.steps[key]
             out = self._run(step, role, inputs, ())
-            return out[result] if len(step.made) > 1 else out
+            return out[result] if len(step.results) > 1 else out
         if kind == "matmul":
             key, source, inputs = rest
             step, role = self.steps[key]
@@ -112,11 +112,11 @@ class Values:
         ]
         for issue in (a.event for a in step.acts if isinstance(a.event, E.Issue)):
             buffers = [at.buffer for at in issue.operands]
-        contents = source or inputs[: len(inputs) - len(step.taken)]
-        terms = inputs[len(inputs) - len(step.taken) :]
+        contents = source or inputs[: len(inputs) - len(step.operands)]
+        terms = inputs[len(inputs) - len(step.operands) :]
         for value, term in zip(buffers, contents, strict=True):
-            machine.env[value] = self._seen(term, step.known[value])
-        for value, term in zip(step.taken, terms, strict=True):
+            machine.env[value] = self._viewed(term, step.environment[value])
+        for value, term in zip(step.operands, terms, strict=True):
             machine.env[value] = self.of(term)
         if isinstance(op, BufRead):
             return machine.env[op.buffer]
@@ -127,7 +127,7 @@ class Values:
             raise InternalError(f"{op.loc}: the interpreter does not know {op.NAME}")
         return machine.by_reference(op, type(op))
 
-    def _seen(self, term: Term, view: np.ndarray) -> np.ndarray:
+    def _viewed(self, term: Term, view: np.ndarray) -> np.ndarray:
         """The elements of a view of a buffer that starts at the start of the written view."""
         tile, written = self.of(term), self._view(self.names[term])
         if (written.shape, written.strides) == (view.shape, view.strides):
@@ -140,13 +140,13 @@ class Values:
         """The view of the buffer through which a term was written."""
         step, _ = self.steps[name[1] if name[0] == "copy" else name[2]]
         value = next(e.value for e in step.op.effects() if e.kind in WRITTEN and e.value is not None)
-        return step.known[value] if value in step.known else self.machines[0].new_buffer(step.op)
+        return step.environment[value] if value in step.environment else self.machines[0].new_buffer(step.op)
 
     def _machine(self, step: EngineStep, role: int) -> Machine:
         of: Recorder = self.machines[role]
         machine = Machine(of.lanes, of.present, of.report, of.block, of.tid)
         machine.grid, machine.blocks = of.grid, of.blocks
-        machine.env.update(step.known)
+        machine.env.update(step.environment)
         return machine
 
 

@@ -34,14 +34,14 @@ class Activity:
         `constants`: values whose derivative is 0."""
         self.body = body
         self.constants = constants
-        self.kept = set(useful)
+        self.useful = set(useful)
         changed = set(varied)
         while self._spread(changed, forward=True):
             pass
-        needed = set(self.kept)
+        needed = set(self.useful)
         while self._spread(needed, forward=False):
             pass
-        self.active = {v for v in changed if v in needed} | {v for v in self.kept if is_memory(v)}
+        self.active = {v for v in changed if v in needed} | {v for v in self.useful if is_memory(v)}
 
     def __contains__(self, value: Value) -> bool:
         return memory_root(value) in self.active
@@ -54,7 +54,9 @@ class Activity:
                     # Forward, sources make the carried values active; backward, carried values make their sources
                     # active.
                     first, second = (
-                        (carried.values, carried.own) if forward else (carried.own, carried.values)
+                        (carried.values, carried.defined_values)
+                        if forward
+                        else (carried.defined_values, carried.values)
                     )
                     if any(v in known for v in first):
                         known.update(v for v in second if self._carries(v))

@@ -318,7 +318,7 @@ class _Owner:
         used_values = {v for values in self.backwards.values() for v in values}
         for op in needed:
             if not any(r in used_values for r in op.results):
-                self._place(builder, op, regions, mapping, least)
+                self._index(builder, op, regions, mapping, least)
         if any(builder.levels[mapping[v]] for v in (self.array, *self.at)):
             raise _NoOwner("offsets of the gradient's tiles are not multiples of block and loop indices")
         bounds += [[mapping[v] for v in loop.bounds] for loop in inner]
@@ -338,7 +338,7 @@ class _Owner:
             raise _NoOwner("the tiles of the gradient overlap")
         return kernel, tuple(params), grid, counts
 
-    def _place(
+    def _index(
         self,
         builder: SumBuilder,
         op: Op,

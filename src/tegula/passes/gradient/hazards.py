@@ -69,14 +69,14 @@ class Hazards:
 
     def __init__(self, kernel: Kernel) -> None:
         self.masked = _masked(kernel)
-        self.known: dict[Value, Hazard] = {}
+        self.hazard_of: dict[Value, Hazard] = {}
         self.low: dict[Value, float] = {}
         self.prover = Prover()
         self.everywhere = Hazard.DATA
         """The hazard of loop-carried values and of objects' contents, the worst hazard in the kernel."""
         risks = [op for op in kernel.walk() if isinstance(op, RISKS)]
         self.everywhere = max([Hazard.DATA, *map(self._of_op, risks)])
-        self.known.clear()
+        self.hazard_of.clear()
         for op in kernel.walk():  # in order, so that no chain of operands is long
             for result in op.results:
                 self.of(result)
@@ -94,9 +94,9 @@ class Hazards:
     def of(self, x: Value) -> Hazard:
         """The hazard of a value."""
         x = source(x)
-        if x not in self.known:
-            self.known[x] = self._of_op(x.owner) if isinstance(x.owner, Op) else self._of_argument(x)
-        return self.known[x]
+        if x not in self.hazard_of:
+            self.hazard_of[x] = self._of_op(x.owner) if isinstance(x.owner, Op) else self._of_argument(x)
+        return self.hazard_of[x]
 
     def _of_argument(self, x: Value) -> Hazard:
         return self.everywhere if isinstance(x.owner, Region) and x.owner.parent else Hazard.DATA

@@ -31,10 +31,10 @@ MAX_KEPT = 64
 
 @dataclass(frozen=True, slots=True)
 class LoopReplay:
-    """A recomputation: in each of the `count` iterations of the loop `backwards`, the loop `again` reruns the forward
-    iterations before the one that is differentiated."""
+    """A recomputation: in each of the `count` iterations of the loop `backwards`, the loop `replayed` reruns the
+    forward iterations before the one that is differentiated."""
 
-    again: For
+    replayed: For
     backwards: For
     count: Value
 
@@ -49,7 +49,7 @@ def shorten(kernel: Kernel, context: Differentiation) -> None:
     present = set(kernel.walk())
     known = analyse(kernel)
     for replay in context.replays:
-        if replay.again in present and replay.again.results and _is_pure(replay.again):
+        if replay.replayed in present and replay.replayed.results and _is_pure(replay.replayed):
             _checkpoint(kernel, replay, known)
 
 
@@ -171,7 +171,7 @@ def _checkpoint(kernel: Kernel, replay: LoopReplay, known: Uniformity) -> None:
     """Checkpoint the carried values: every few iterations before the backward loop, and, when the backward loop enters
     an interval between two of these checkpoints, every few iterations of the interval. Recomputation then starts from
     the nearest checkpoint."""
-    loop, count = replay.again, replay.count
+    loop, count = replay.replayed, replay.count
     if _dependence_distance(loop) is not None or not all(_can_checkpoint(r.type) for r in loop.results):
         return
     is_divergent = _outermost_divergent_op(replay.backwards, known)

@@ -76,10 +76,10 @@ def _regauged(kernel: Kernel, loop: Any, slot: int, regauged: Regauged) -> LoopL
     weights = Weights(EXACT if dtype == float64 else TOLERANCE)
     shape = gauge.type.shape if isinstance(gauge.type, TileType) else ()
     diagonal = frozenset((d, d) for d, n in enumerate(shape) if n > 1)
-    weights.known[gauge] = Weight(Change.SHIFTED, {(BEFORE, None): 1.0}, diagonal)
-    weights.known[after] = Weight(Change.SHIFTED, {(AFTER, None): 1.0}, diagonal)
+    weights.weight_of[gauge] = Weight(Change.SHIFTED, {(BEFORE, None): 1.0}, diagonal)
+    weights.weight_of[after] = Weight(Change.SHIFTED, {(AFTER, None): 1.0}, diagonal)
     for k in others:
-        weights.known[loop.arguments[k]] = Weight(
+        weights.weight_of[loop.arguments[k]] = Weight(
             Change.SCALED, {(BEFORE, k): -1.0}, _along(loop.arguments[k], shape)
         )
     needed = _needed(loop, [loop.body.yielded[k] for k in others], after)
@@ -94,7 +94,7 @@ def _regauged(kernel: Kernel, loop: Any, slot: int, regauged: Regauged) -> LoopL
                 raise NoWeight
             if w.kind is not Change.ZERO:
                 weights.equate(w.form, {(AFTER, k): -1.0})
-                if weights.resolved(w.form) and w.places != _along(loop.arguments[k], shape):
+                if weights.resolved(w.form) and w.positions != _along(loop.arguments[k], shape):
                     raise NoWeight
         scaled = [k for k in others if abs(weights.solved.get(k, 0.0)) > 0]
         if not scaled or any(_number(loop.initial[k]) != 0 for k in scaled):
@@ -102,10 +102,10 @@ def _regauged(kernel: Kernel, loop: Any, slot: int, regauged: Regauged) -> LoopL
         for k in others:
             weights.solved.setdefault(k, 0.0)
             factor = -weights.solved[k]
-            weights.known[loop.results[k]] = Weight(
+            weights.weight_of[loop.results[k]] = Weight(
                 Change.SCALED, {(BEFORE, None): factor} if factor else {}, _along(loop.results[k], shape)
             )
-        weights.known[loop.results[slot]] = Weight(Change.SHIFTED, {(BEFORE, None): 1.0}, diagonal)
+        weights.weight_of[loop.results[slot]] = Weight(Change.SHIFTED, {(BEFORE, None): 1.0}, diagonal)
         region = loop.parent
         for op in region.ops[region.ops.index(loop) + 1 :]:
             if op.results or not op.operands:

@@ -99,7 +99,7 @@ def retile(kernel: Kernel) -> Wide | None:
     at = store.offset
     if sides[0] is None or sides[1] is None or len(at) != 2 or not _is_whole(loop, matmul, store):
         return None
-    return _Retiling(kernel, loop, store, (sides[0], sides[1])).made()
+    return _Retiling(kernel, loop, store, (sides[0], sides[1])).retiled()
 
 
 def _side(tile: Value, summed: int, loop: For) -> _Operand | None:
@@ -159,14 +159,14 @@ class _Retiling:
         (tid,) = (op for op in kernel.body.ops if isinstance(op, Tid))
         self.tid = tid
 
-    def made(self) -> Wide | None:
+    def retiled(self) -> Wide | None:
         t = self.loop.results[0].type
         assert isinstance(t, TileType)
         bits = [side.bits for side in self.sides]
         if min(bits) < max(bits):
             return None
         growing, factor, depth = self._for_gpu(t) if max(bits) == 16 else self._for_cpu(t)
-        growing_position = self._place(growing, t.shape[growing])
+        growing_position = self._growing_position(growing, t.shape[growing])
         own_depth = self.sides[0].shape[self.sides[0].summed]
         if factor == 1 or growing_position is None or own_depth % depth:
             return None
@@ -197,7 +197,7 @@ class _Retiling:
             factor *= 2
         return growing, factor, self.sides[0].shape[self.sides[0].summed]
 
-    def _place(self, growing: int, length: int) -> int | None:
+    def _growing_position(self, growing: int, length: int) -> int | None:
         """The dimension of the grid that determines only the tile's offset along `growing`; None if there is none."""
         side = self.sides[growing]
         terms, first = linear(self.store.offset[growing])

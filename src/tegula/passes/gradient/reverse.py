@@ -65,7 +65,7 @@ class Reverse(ForwardReplay):
         assert is_element(wide) or isinstance(wide, TileType)
         return self.as_scalar(primal, scalar_of(wide.dtype if isinstance(wide, TileType) else wide))
 
-    def wanted(self, value: Value) -> bool:
+    def needs_adjoint(self, value: Value) -> bool:
         return value in self.activity
 
     def may_give_nan(self, factor: Value, op: Op) -> bool:
@@ -184,14 +184,14 @@ class Reverse(ForwardReplay):
         grads = [self.take(r) for r in op.results]
         if all(g is None for g in grads) and not self.writes_active(op):
             return
-        if not any(self.wanted(v) for v in (*op.operands, *op.results)):
+        if not any(self.needs_adjoint(v) for v in (*op.operands, *op.results)):
             return
         if op.NONDIFFERENTIABLE:
             self.refuse(op, op.NONDIFFERENTIABLE)
         grows = op.adjoint(self, *grads)
         once = op.COOPERATIVE or (not op.EACH_LANE and self.together(op))
         for k, (operand, more) in enumerate(zip(op.operands, grows, strict=True)):
-            if more is not None and self.wanted(operand):
+            if more is not None and self.needs_adjoint(operand):
                 self.add(operand, more, once and k not in op.signature.lanes)
 
     def _control(self, op: Carrier) -> None:
@@ -200,7 +200,7 @@ class Reverse(ForwardReplay):
             return
         inside = {r for o in op.walk() for r in o.results} | {a for r in _regions(op) for a in r.args}
         for o in op.walk():
-            if isinstance(o, TileExtract) and self.wanted(o.tile) and o.tile not in inside:
+            if isinstance(o, TileExtract) and self.needs_adjoint(o.tile) and o.tile not in inside:
                 self.accumulator(o.tile)
         if isinstance(op, If):
             self._branches(op, grads)
@@ -215,7 +215,7 @@ class Reverse(ForwardReplay):
             with self.inside(Region()) as scope:
                 self.enter_branch(op, which)
                 for value, result, g in zip(branch.yielded, op.results, grads, strict=True):
-                    if g is not None and self.wanted(value):
+                    if g is not None and self.needs_adjoint(value):
                         self.add(value, g, self.shared(result))
                 self.backwards(branch.ops[:-1])
                 sums.append(_remaining(scope))
@@ -239,7 +239,7 @@ class Reverse(ForwardReplay):
         """Build a loop over the iterations from last to first, which reruns the forward ops and then runs their
         adjoints."""
         body = op.body
-        differentiated = [k for k, a in enumerate(op.arguments) if self.wanted(a)]
+        differentiated = [k for k, a in enumerate(op.arguments) if self.needs_adjoint(a)]
         arguments, initial, yielded = (
             [values[k] for k in differentiated] for values in (op.arguments, op.initial, body.yielded)
         )
@@ -276,7 +276,7 @@ class Reverse(ForwardReplay):
     def _flow(self, values: Sequence[Value], arguments: Sequence[Value], adjoints: Sequence[Value]) -> None:
         """Add the adjoints of a loop's carried values to the adjoints of the operands."""
         for value, argument, g in zip(values, arguments, adjoints, strict=True):
-            if self.wanted(value):
+            if self.needs_adjoint(value):
                 self.add(value, g, self.shared(argument))
 
     def _sum(self, a: Value, b: Value) -> Value:

@@ -125,13 +125,13 @@ class _Merged:
         pipe = op.pipe
         if isinstance(op, PipeLoad):
             zero = self.b.const(0.0, array_type(op.array.type).dtype)
-            array, *offset = self._made((op.array, *op.offset))
+            array, *offset = self._merged_values((op.array, *op.offset))
             attrs, shape = dict(op.attrs, shape=op.tile.shape), pipe_type(pipe.type).shape
             tile = self.b.one(TileLoad, [array, zero, *offset], attrs)
             if shape != op.tile.shape:
                 tile = self.b.one(TileReshape, [tile], {"shape": shape})
         else:
-            (tile,) = self._made([op.tile])
+            (tile,) = self._merged_values([op.tile])
         for k in range(len(self.roles)):
             if k != role:
                 self.queues.setdefault((pipe, k), []).append(tile)
@@ -168,7 +168,7 @@ class _Merged:
         for k in members:
             self.roles[k].pop(0)
 
-    def _made(self, values: Iterable[Value]) -> list[Value]:
+    def _merged_values(self, values: Iterable[Value]) -> list[Value]:
         """The merged values for values of roles."""
         return [self.mapping.get(v, v) for v in values]
 
@@ -202,7 +202,7 @@ class _Merged:
         self._nest(members, loops, [loop.body for loop in loops])
         b.region, b.loc = outer, first.loc
         initial = [v for loop in loops for v in loop.initial]
-        return b.emit(For, self._made([*first.bounds, *initial]), None, [region])
+        return b.emit(For, self._merged_values([*first.bounds, *initial]), None, [region])
 
     def _branch(self, members: Sequence[int], branches: Sequence[If]) -> list[Value]:
         """Fuse one branch of each of these roles into one. Returns its results."""
@@ -213,7 +213,7 @@ class _Merged:
             regions.append(b.region)
             self._nest(members, branches, inner)
         b.region, b.loc = outer, first.loc
-        return b.emit(If, self._made([first.condition]), None, regions)
+        return b.emit(If, self._merged_values([first.condition]), None, regions)
 
     def _nest(self, members: Sequence[int], ops: Sequence[Op], inner: Sequence[Region]) -> None:
         """Merge the regions `inner` of these roles' loops or branches into the current region."""
@@ -224,7 +224,7 @@ class _Merged:
         nested.together(bodies)
         if any(nested.queues[p, k] for p, k in nested.queues if self._takes(ops, members, p, k)):
             raise NoGradient(ops[0].loc, op="a role", why="an iteration leaves tiles in a pipe", help=HELP)
-        self.b.emit(Yield, self._made(v for r in inner for v in r.yielded))
+        self.b.emit(Yield, self._merged_values(v for r in inner for v in r.yielded))
 
     def _takes(self, ops: Sequence[Op], members: Sequence[int], pipe: Value, role: int) -> bool:
         """Whether a role pops from a pipe in its op of `ops`."""

@@ -35,14 +35,14 @@ class Dim:
 class Chunk:
     """A quantity of the division of forward blocks into chunks, each of which one block runs. `of`: the extents that
     multiply to the number of forward blocks; `grids`: the extents of the rest of the grid, which repeats the division.
-    `what`: the number of "chunks", their "length" or the "total" of blocks. `resident`: the number of resident blocks
-    per multiprocessor, 0 if unknown. `cyclic`: whether forward blocks are distributed cyclically on GPUs; then `what`
+    `label`: the number of "chunks", their "length" or the "total" of blocks. `resident`: the number of resident blocks
+    per multiprocessor, 0 if unknown. `cyclic`: whether forward blocks are distributed cyclically on GPUs; then `label`
     may also be the "lead", the distance between the first blocks of consecutive chunks, or the "step" between
     consecutive blocks of one chunk."""
 
     of: tuple[Extent, ...]
     grids: tuple[Extent, ...]
-    what: str
+    label: str
     resident: int = 0
     cyclic: bool = False
 
@@ -202,16 +202,16 @@ class ForwardLaunch:
 
     def _shared(self, chunk: Chunk) -> int:
         total = math.prod(self.numbers(chunk.of))
-        if chunk.what == "total":
+        if chunk.label == "total":
             return total
         resident = chunk.resident if chunk.resident and self.is_gpu else BUSY
         busy = self.busy * resident // BUSY
         chunks = min(total, max(1, busy // max(1, math.prod(self.numbers(chunk.grids)))))
         length = -(-total // max(1, chunks))
         if chunk.cyclic and self.is_gpu:
-            return {"chunks": chunks, "length": length, "lead": 1, "step": chunks}[chunk.what]
+            return {"chunks": chunks, "length": length, "lead": 1, "step": chunks}[chunk.label]
         return {"chunks": -(-total // max(1, length)), "length": length, "lead": length, "step": 1}[
-            chunk.what
+            chunk.label
         ]
 
     def steps(self, step: AdjointStep) -> tuple[AdjointStep, ...]:

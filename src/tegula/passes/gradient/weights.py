@@ -41,7 +41,7 @@ class Weight:
 
     kind: Change
     form: Form
-    places: Places = NOWHERE
+    positions: Places = NOWHERE
     number: float | None = None
 
 
@@ -62,13 +62,13 @@ class Weights:
     relative error of constants."""
 
     def __init__(self, tolerance: float = TOLERANCE) -> None:
-        self.known: dict[Value, Weight] = {}
+        self.weight_of: dict[Value, Weight] = {}
         self.solved: dict[int, float] = {}
         self.tolerance = tolerance
 
     def of(self, value: Value) -> Weight:
         """The weight of a value."""
-        known_weight = self.known.get(value) or _constant(value)
+        known_weight = self.weight_of.get(value) or _constant(value)
         return known_weight if not known_weight.form or self.resolved(known_weight.form) else SAME
 
     def visit(self, op: Op) -> None:
@@ -85,11 +85,11 @@ class Weights:
                 self.unchanged(self.of(v))
             return
         weights = rule(self, op, [self.of(v) for v in op.operands])
-        self.known.update(dict.fromkeys(op.results, weights))
+        self.weight_of.update(dict.fromkeys(op.results, weights))
 
     def within(self, region: Region, operands: Sequence[Weight]) -> Weight:
         """The weight of the value that a function of elements yields."""
-        self.known.update(zip(region.args, operands, strict=True))
+        self.weight_of.update(zip(region.args, operands, strict=True))
         for op in region.ops[:-1]:
             self.visit(op)
         return self.of(region.yielded[0])
@@ -156,7 +156,7 @@ class Weights:
 
     def joined(self, *of: Weight) -> Places:
         """The dimensions along which a function of values changes: the same for all values that change."""
-        moving = {w.places for w in of if self.resolved(w.form)}
+        moving = {w.positions for w in of if self.resolved(w.form)}
         if len(moving) > 1:
             raise NoWeight
         return moving.pop() if moving else NOWHERE
@@ -192,7 +192,7 @@ def _multiply(w: Weights, op: Any, of: list[Weight]) -> Weight:
         if b.number is None or (over and a.kind is not Change.SHIFTED) or b.number == 0:
             raise NoWeight
         factor = 1.0 / b.number if over else b.number
-        return Weight(a.kind, times(a.form, factor), a.places)
+        return Weight(a.kind, times(a.form, factor), a.positions)
     if a.kind is Change.ZERO or (b.kind is Change.ZERO and not over):
         return Weight(Change.ZERO, {})
     return w.combined(a, b, w.plus(a.form, b.form, -1.0 if over else 1.0))
@@ -204,14 +204,16 @@ def _fma(w: Weights, op: Any, of: list[Weight]) -> Weight:
 
 def _negative(w: Weights, op: Any, of: list[Weight]) -> Weight:
     return (
-        Weight(of[0].kind, times(of[0].form, -1.0), of[0].places) if of[0].kind is Change.SHIFTED else of[0]
+        Weight(of[0].kind, times(of[0].form, -1.0), of[0].positions)
+        if of[0].kind is Change.SHIFTED
+        else of[0]
     )
 
 
 def _magnitude(w: Weights, op: Any, of: list[Weight]) -> Weight:
     if of[0].kind is Change.SHIFTED:
         raise NoWeight
-    return Weight(of[0].kind, times(of[0].form, 0.5 if op.NAME == "sqrt" else 1.0), of[0].places)
+    return Weight(of[0].kind, times(of[0].form, 0.5 if op.NAME == "sqrt" else 1.0), of[0].positions)
 
 
 def _extreme(w: Weights, op: Any, of: list[Weight]) -> Weight:
@@ -250,7 +252,7 @@ def _function(w: Weights, name: str, x: Weight) -> Weight:
         (Change.SCALED, Change.SHIFTED) if name.startswith("log") else (Change.SHIFTED, Change.SCALED)
     )
     if x.kind is before:
-        return Weight(after, times(x.form, LOG_BASES[name]), x.places)
+        return Weight(after, times(x.form, LOG_BASES[name]), x.positions)
     return _unchanged_operands(w, [x])
 
 
@@ -275,37 +277,37 @@ def _reduce(w: Weights, op: Any, of: list[Weight]) -> Weight:
         return _unchanged_operands(w, of)
     if x.kind is Change.SHIFTED and body.ops[0].NAME == "add":
         raise NoWeight
-    if x.places and (axis is None or any(d == axis for d, _ in x.places)):
+    if x.positions and (axis is None or any(d == axis for d, _ in x.positions)):
         raise NoWeight
-    if op.keepdims or not x.places:
+    if op.keepdims or not x.positions:
         return x
-    return Weight(x.kind, x.form, frozenset((d - (d > axis), g) for d, g in x.places))
+    return Weight(x.kind, x.form, frozenset((d - (d > axis), g) for d, g in x.positions))
 
 
 def _broadcast(w: Weights, op: Any, of: list[Weight]) -> Weight:
     more = len(_shape(op.result)) - len(_shape(op.tile))
-    return Weight(of[0].kind, of[0].form, frozenset((d + more, g) for d, g in of[0].places))
+    return Weight(of[0].kind, of[0].form, frozenset((d + more, g) for d, g in of[0].positions))
 
 
 def _permute(w: Weights, op: Any, of: list[Weight]) -> Weight:
     to = {d: k for k, d in enumerate(op.perm)}
-    return Weight(of[0].kind, of[0].form, frozenset((to[d], g) for d, g in of[0].places))
+    return Weight(of[0].kind, of[0].form, frozenset((to[d], g) for d, g in of[0].positions))
 
 
 def _reshape(w: Weights, op: Any, of: list[Weight]) -> Weight:
     before, after = _shape(op.tile), _shape(op.result)
     wide = [[d for d, n in enumerate(s) if n > 1] for s in (before, after)]
     if [n for n in before if n > 1] != [n for n in after if n > 1]:
-        return _unchanged_operands(w, of) if of[0].places else of[0]
+        return _unchanged_operands(w, of) if of[0].positions else of[0]
     to = dict(zip(*wide, strict=True))
-    return Weight(of[0].kind, of[0].form, frozenset((to[d], g) for d, g in of[0].places))
+    return Weight(of[0].kind, of[0].form, frozenset((to[d], g) for d, g in of[0].positions))
 
 
 def _matmul(w: Weights, op: Any, of: list[Weight]) -> Weight:
     a, b, c, *factors = of
     if Change.SHIFTED in (a.kind, b.kind, c.kind) or any(f.number != 1 for f in factors):
         return _unchanged_operands(w, of)
-    if any(d == 1 for d, _ in a.places) or any(d == 0 for d, _ in b.places):
+    if any(d == 1 for d, _ in a.positions) or any(d == 0 for d, _ in b.positions):
         raise NoWeight
     return w.alike(_multiply(w, op, [a, b]), c)
 

@@ -189,7 +189,7 @@ def _carried(v: Value) -> list[Value]:
     loop = v.owner.parent if isinstance(v.owner, Region) else v.owner
     if not isinstance(loop, For):
         return []
-    return [value for carried in loop.carried if v in carried.own for value in carried.values]
+    return [value for carried in loop.carried if v in carried.defined_values for value in carried.values]
 
 
 def _check_load(kernel: Kernel, load: TileLoad) -> None:

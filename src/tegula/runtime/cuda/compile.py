@@ -13,7 +13,7 @@ from tegula.lang.captures import Captured
 from tegula.runtime.config import config
 from tegula.runtime.cuda.context import Context, context, target
 from tegula.runtime.cuda.launch import blocks_of_cta, launch_on_device
-from tegula.runtime.cuda.module import LoadedModule, kept, loaded
+from tegula.runtime.cuda.module import LoadedModule, compiled_entry, loaded
 from tegula.runtime.cuda.stream import Stream, default_stream
 from tegula.runtime.device import Device
 from tegula.runtime.guards import LaunchGuards
@@ -100,7 +100,9 @@ def compile_for_device(kernel: Kernel, text: str, device: Device, debug: bool) -
     `text`: the kernel's text, part of the cache key. SharedMemoryExceeded for tiles that do not fit a block of the
     device."""
     made_for = target(device.ordinal)
-    entry, from_cache = kept(parts(kernel, text, debug), made_for, lambda: build(kernel, made_for, debug))
+    entry, from_cache = compiled_entry(
+        parts(kernel, text, debug), made_for, lambda: build(kernel, made_for, debug)
+    )
     return _ready(kernel, entry, device, from_cache)
 
 
@@ -132,7 +134,7 @@ def build(kernel: Kernel, made_for: CudaTarget, debug: bool) -> Entry:
     writes = written(kernel)
     prepare(kernel)
     built = build_code(kernel, made_for, debug)
-    code, made = built.code, built.made
+    code, made = built.code, built.cubin
     metadata: dict[str, Any] = {
         "shared": code.shared_bytes,
         "threads": code.threads,

@@ -84,7 +84,7 @@ class Context:
             bool(launch and (self.alone or current)),
             address(self.driver.cuTensorMapReplaceAddress),
         )
-        self.known = words("Q", [usable, self.alone, self.handle, launch, current, replace])
+        self.variables = words("Q", [usable, self.alone, self.handle, launch, current, replace])
         """The device's variables for the machine code of launches (see `backend.launcher.DEVICE`)."""
         self.dropped = DroppedModules(self)
         self._keep_freed_memory()
@@ -185,7 +185,7 @@ class Context:
             raise RunError(f"device cuda:{self.ordinal}: {reason}{_HELP.get(code, '')}")
         self.fault = _earlier_fault() or f"{FAULTS[code]} in {self._suspects()}: {reason}"
         self.plain = False
-        self.known[0] = 0
+        self.variables[0] = 0
         raise RunError(
             f"{self.fault}. Device cuda:{self.ordinal} cannot be used any more in this process. "
             'tg.config.mode = "debug" finds accesses outside of arrays'
@@ -226,7 +226,7 @@ class Context:
 class _Contexts:
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.made: dict[int, Context] = {}
+        self.contexts: dict[int, Context] = {}
 
 
 _contexts = _Contexts()
@@ -234,12 +234,12 @@ _contexts = _Contexts()
 
 def context(ordinal: int) -> Context:
     """The context of a device, created by the first call."""
-    existing = _contexts.made.get(ordinal)
+    existing = _contexts.contexts.get(ordinal)
     if existing is None or existing.driver is not driver():
         with _contexts.lock:
-            existing = _contexts.made.get(ordinal)
+            existing = _contexts.contexts.get(ordinal)
             if existing is None or existing.driver is not driver():
-                existing = _contexts.made[ordinal] = Context(ordinal)
+                existing = _contexts.contexts[ordinal] = Context(ordinal)
     return existing
 
 
@@ -252,7 +252,7 @@ def _earlier_fault() -> str | None:
 
 def contexts() -> list[Context]:
     """The contexts of the devices that were used."""
-    return list(_contexts.made.values())
+    return list(_contexts.contexts.values())
 
 
 # Properties of devices, for which no context is needed ---------------------------------------------------------------

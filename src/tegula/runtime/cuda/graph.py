@@ -32,7 +32,7 @@ class Graph:
     def __init__(self, handle: int, recorded: _Recording) -> None:
         self.device = recorded.stream.device
         self.context = recorded.stream.context
-        self.kept, self.reports = recorded.kept, recorded.reports
+        self.retained, self.reports = recorded.retained, recorded.reports
         try:
             self.handle: int = self.context.make(
                 ctypes.c_void_p, "cuGraphInstantiateWithFlags", handle, ctypes.c_uint64(0)
@@ -69,15 +69,15 @@ class _Recording:
     def __init__(self, target: Stream, before: Stream | None) -> None:
         self.target, self.before = target, before
         self.stream = Stream.for_recording(target.device)
-        self.kept: list[Any] = []
+        self.retained: list[Any] = []
         self.reports: list[PinnedReports] = []
 
     def keep(self, args: tuple[Any, ...], by_table: bool) -> None:
         """Add the arrays of a launch, and the structures that it may query, to the objects that the graph keeps alive.
         `by_table`: whether the kernel reads ids of structures from the table."""
-        self.kept += [a for a in args if type(a) is array or hasattr(a, "__dlpack__")]
+        self.retained += [a for a in args if type(a) is array or hasattr(a, "__dlpack__")]
         named = (("", a) for a in args)
-        self.kept += [use.structure for use in structures_of(named, self.target.device, by_table)]
+        self.retained += [use.structure for use in structures_of(named, self.target.device, by_table)]
 
 
 class _Recordings(threading.local):
@@ -102,7 +102,7 @@ def keep_recorded(device: Device, *objects: object) -> None:
     """Keep objects alive with the recordings of a device's work: those whose addresses launches have."""
     for active in recording.all:
         if active.target.device == device:
-            active.kept += objects
+            active.retained += objects
 
 
 def is_recorded(device: Device) -> bool:
@@ -113,7 +113,7 @@ def is_recorded(device: Device) -> bool:
 def _keep_allocation(allocation: memory.Allocation) -> None:
     for active in recording.all:
         if active.stream.context is allocation.context:
-            active.kept.append(allocation)
+            active.retained.append(allocation)
 
 
 memory.keepers.append(_keep_allocation)
@@ -155,7 +155,7 @@ def capture_end(device: Device | str | None = None, stream: Stream | None = None
     Raises:
         launch: there is no recording, or an operation that cannot be recorded has invalidated it.
     """
-    active = _found(device, stream)
+    active = _active_recording(device, stream)
     recording.all.remove(active)
     switches[1] -= 1
     recording.active = bool(recording.all)
@@ -168,7 +168,7 @@ def capture_end(device: Device | str | None = None, stream: Stream | None = None
     return Graph(handle.value, active)
 
 
-def _found(device: Device | str | None, stream: Stream | None) -> _Recording:
+def _active_recording(device: Device | str | None, stream: Stream | None) -> _Recording:
     target = cuda_device(device) if device is not None else None
     for active in reversed(recording.all):
         if stream in (None, active.target, active.stream) and target in (None, active.target.device):

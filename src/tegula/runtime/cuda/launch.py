@@ -203,7 +203,7 @@ def _launch(
     if graph is not None:
         stream = graph.stream
         graph.keep(args, any(site.kind == "structures" for site in compiled.sites))
-        graph.kept.append(compiled.module)
+        graph.retained.append(compiled.module)
     reports = PinnedReports(compiled, compiled.context) if compiled.sites else None
     if reports is not None:
         packed = packed[: -len(NO_REPORT)] + struct.pack("<Q", reports.address)

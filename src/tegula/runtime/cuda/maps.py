@@ -66,22 +66,22 @@ class TensorMaps:
         self.context = context
         self.maps = maps
         self.padding = bytes(padding)
-        self.known: dict[tuple[int, bytes], bytes] = {}
+        self.encoded: dict[tuple[int, bytes], bytes] = {}
 
     def appended(self, arguments: bytes) -> bytes:
         """A launch's arguments followed by the maps of its arrays. RunError if the driver refuses a map."""
         parts = [arguments, self.padding]
         for k, array_map in enumerate(self.maps):
             array = arguments[array_map.start : array_map.end]
-            encoded = self.known.get((k, array))
+            encoded = self.encoded.get((k, array))
             if encoded is None:
-                if len(self.known) >= MAX_CACHED:
-                    self.known.clear()
-                encoded = self.known[k, array] = self._encoded(array_map, array)
+                if len(self.encoded) >= MAX_CACHED:
+                    self.encoded.clear()
+                encoded = self.encoded[k, array] = self._encoded(array_map, array)
             parts.append(encoded)
         return b"".join(parts)
 
-    def places(self, arguments: bytes) -> list[tuple[int, int, int]]:
+    def map_positions(self, arguments: bytes) -> list[tuple[int, int, int]]:
         """For each map: its offset in the result of `appended`, the offset of its array's address in the arguments, and
         the address. Arrays without elements are left out, because their maps are of other memory."""
         first, positions = len(arguments) + len(self.padding), []

@@ -96,7 +96,7 @@ def keyed(parts: list[str], target: CudaTarget) -> list[str]:
     return [*parts, target.key, ptx.identity(config.ptxas)]
 
 
-def kept(parts: list[str], target: CudaTarget, make: Any) -> tuple[disk.Entry, bool]:
+def compiled_entry(parts: list[str], target: CudaTarget, make: Any) -> tuple[disk.Entry, bool]:
     """The entry for `parts` and a target, from the disk cache or else from `make()`, and whether it was in the
     cache."""
     store = disk_cache()

@@ -122,20 +122,20 @@ class Method:
 class _MachineCodeState:
     """The process's machine code, if it has been made; `impossible`: whether this Python does not support it."""
 
-    made: MachineCode | None = None
+    machine_code: MachineCode | None = None
     impossible = False
 
 
 def machine_code() -> MachineCode | None:
     """The process's machine code, made by the first call; None if this Python's object layout differs from the layout
     that machine code reads."""
-    if _MachineCodeState.made is None and not _MachineCodeState.impossible:
+    if _MachineCodeState.machine_code is None and not _MachineCodeState.impossible:
         sample = 1.5
         if _pointer.from_address(id(sample) + 8).value == id(float):
-            _MachineCodeState.made = MachineCode(pool.support(launcher.launcher_text()))
+            _MachineCodeState.machine_code = MachineCode(pool.support(launcher.launcher_text()))
         else:
             _MachineCodeState.impossible = True
-    return _MachineCodeState.made
+    return _MachineCodeState.machine_code
 
 
 # One per kernel ------------------------------------------------------------------------------------------------------
@@ -169,9 +169,9 @@ class Table(bytearray):
         if self._expect(form):
             return
         if form.maps is not None:
-            all_bytes, positions = form.maps.appended(packed), form.maps.places(packed)
+            all_bytes, positions = form.maps.appended(packed), form.maps.map_positions(packed)
         if form.is_plain and plan.blocks and len(all_bytes) <= MAX_BYTES:
-            device, data, fixups = form.context.known, all_bytes, positions
+            device, data, fixups = form.context.variables, all_bytes, positions
             configuration = configuration_for(form, plan.blocks)
         append, name, writes = form.context.recent.append, form.name, tuple(form.writes)
         number, captured = form.device.ordinal, form.captured
@@ -228,7 +228,7 @@ class Table(bytearray):
         if form.guards is not None:
             expected = dict.fromkeys(form.guards.read, launcher.WITH_ALIGNMENT)
         if form.maps is not None:
-            movable = form.context.known[DEVICE["replace"] // launcher.WORD]
+            movable = form.context.variables[DEVICE["replace"] // launcher.WORD]
             needed = launcher.WITH_ALIGNMENT if movable else launcher.WITH_ADDRESS
             expected |= {starts[array_map.start]: needed for array_map in form.maps.maps}
         changed = False
@@ -287,13 +287,13 @@ def later(kernel: Kernel) -> Launch:
         nonlocal calls
         calls += 1
         if calls == PATIENCE:
-            kernel.native = _made(kernel)
+            kernel.native = _machine_code_launch(kernel)
         return False
 
     return wait
 
 
-def _made(kernel: Kernel) -> Launch:
+def _machine_code_launch(kernel: Kernel) -> Launch:
     parameters, known = described(kernel.parameters), machine_code()
     if parameters is None or known is None:
         return never

@@ -44,9 +44,9 @@ class Stream:
         self.owned = cuda_stream is None
         Libraries.seen |= cuda_stream not in (None, 0, LEGACY)
         # Other libraries use the handle 0 for the default stream.
-        self.handle: int = self._made(BLOCKING) if cuda_stream is None else cuda_stream or LEGACY
+        self.handle: int = self._create(BLOCKING) if cuda_stream is None else cuda_stream or LEGACY
 
-    def _made(self, flags: int) -> int:
+    def _create(self, flags: int) -> int:
         return self.context.make(
             ctypes.c_void_p, "cuStreamCreateWithPriority", ctypes.c_uint(flags), self.priority
         )
@@ -63,7 +63,7 @@ class Stream:
             launch: the device is no CUDA device, or there is none of that name.
         """
         stream = cls(device, cuda_stream=LEGACY)
-        stream.handle, stream.owned = stream._made(NON_BLOCKING), True
+        stream.handle, stream.owned = stream._create(NON_BLOCKING), True
         return stream
 
     @property

@@ -9,7 +9,7 @@ import numpy as np
 from tegula.backend.cache import Entry
 from tegula.runtime.cuda.context import Context, target
 from tegula.runtime.cuda.launch import enqueue
-from tegula.runtime.cuda.module import LoadedModule, assembled, kept, loaded
+from tegula.runtime.cuda.module import LoadedModule, assembled, compiled_entry, loaded
 from tegula.runtime.cuda.stream import Stream
 
 THREADS = 256
@@ -140,7 +140,7 @@ def _function(context: Context, size: int) -> int:
             code = assembled(text, device)
             return Entry({"ptx": code.is_ptx}, code.code)
 
-        module = loaded(context, kept([text], device, make)[0])
+        module = loaded(context, compiled_entry([text], device, make)[0])
         for each in SIZES:
             _functions[context, each] = module.function(f"copy{each}", threads=THREADS), module
         function = _functions[context, size]

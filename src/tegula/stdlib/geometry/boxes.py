@@ -14,57 +14,57 @@ from tegula.stdlib.geometry.layout import (
     VEC3,
     VEC8,
 )
-from tegula.stdlib.registry import tg, whole
+from tegula.stdlib.registry import composite, tg
 from tegula.types import float32, int32, uint32, uint64
 
 INTERVAL_WIDENING = 1.0 + 4.0 * 2.0**-23
 """The factor by which intervals along rays are widened: four units in the last place, more than the rounding errors."""
 
 
-@whole()
+@composite()
 def _entry_sides(query):
     """For each axis 1 if the region enters boxes at the upper plane, as a ray of negative direction does, else 0."""
     return 0, 0, 0
 
 
-@whole()
+@composite()
 def _entry_sides(query: RAY_QUERY):
     """The sign bits of the inverse of the direction, which equal the direction's, also for zeros."""
     return tg._sign_bits_of_ray(query.inverse)
 
 
-@whole()
+@composite()
 def _sign_bits_of_ray(by: VEC3):
     """The sign bits of a vector."""
     x, y, z = tg.bitcast(by[0], uint32), tg.bitcast(by[1], uint32), tg.bitcast(by[2], uint32)
     return tg.int32(x >> 31), tg.int32(y >> 31), tg.int32(z >> 31)
 
 
-@whole()
+@composite()
 def _entry_sides(query: BVH_QUERY):
     """The sides of a query whose kind is known at run time; kinds other than rays have an inverse direction of 0."""
     return tg._sign_bits_of_ray(query.inverse)
 
 
-@whole()
+@composite()
 def _hits(query: AABB_QUERY, nx, ny, nz, fx, fy, fz, limit: float32):
     """Whether a box intersects the box of a query."""
     return tg._boxes_intersect(query.first, query.second, nx, ny, nz, fx, fy, fz)
 
 
-@whole()
+@composite()
 def _hits(query: SPHERE_QUERY, nx, ny, nz, fx, fy, fz, limit: float32):
     """Whether a box intersects the ball of a query."""
     return tg._ball_hits_box(query.first, query.radius, nx, ny, nz, fx, fy, fz)
 
 
-@whole()
+@composite()
 def _hits(query: RAY_QUERY, nx, ny, nz, fx, fy, fz, limit: float32):
     """Whether a box intersects the ray of a query."""
     return tg._ray_hits_box(query.first, query.second, query.inverse, nx, ny, nz, fx, fy, fz, limit)
 
 
-@whole()
+@composite()
 def _hits(query: BVH_QUERY, nx, ny, nz, fx, fy, fz, limit: float32):
     """Whether a box intersects the region of a query whose kind is known at run time."""
     box = tg._boxes_intersect(query.first, query.second, nx, ny, nz, fx, fy, fz)
@@ -73,7 +73,7 @@ def _hits(query: BVH_QUERY, nx, ny, nz, fx, fy, fz, limit: float32):
     return tg.where(query.kind == RAY, ray, tg.where(query.kind == SPHERE, ball, box))
 
 
-@whole()
+@composite()
 def _boxes_intersect(low: VEC3, high: VEC3, nx, ny, nz, fx, fy, fz):
     """Whether two boxes intersect; an empty box, or one with a NaN, intersects none."""
     x = (nx <= high[0]) & (fx >= low[0])
@@ -82,7 +82,7 @@ def _boxes_intersect(low: VEC3, high: VEC3, nx, ny, nz, fx, fy, fz):
     return x & y & z
 
 
-@whole()
+@composite()
 def _ball_hits_box(at: VEC3, radius: float32, nx, ny, nz, fx, fy, fz):
     """Whether a ball and a box intersect."""
     x, y, z = (
@@ -93,14 +93,14 @@ def _ball_hits_box(at: VEC3, radius: float32, nx, ny, nz, fx, fy, fz):
     return x * x + y * y + z * z <= radius * radius
 
 
-@whole()
+@composite()
 def _distance_to_interval(low: float32, high: float32, x: float32):
     """The distance of a number from an interval; NaN if an argument is NaN or the interval is empty."""
     inside = tg.where((x >= low) & (x <= high), 0.0, tg.nan)
     return tg.where(low <= high, tg.where(x < low, low - x, tg.where(x > high, x - high, inside)), tg.nan)
 
 
-@whole()
+@composite()
 def _ray_hits_box(enter: VEC3, leave: VEC3, by: VEC3, nx, ny, nz, fx, fy, fz, limit: float32):
     """Whether a ray hits a box up to a distance. The NaN of a ray in the plane of a face is ignored."""
     near = tg._max_ignoring_nan(0.0, (nx - enter[0]) * by[0])
@@ -112,25 +112,25 @@ def _ray_hits_box(enter: VEC3, leave: VEC3, by: VEC3, nx, ny, nz, fx, fy, fz, li
     return (near <= far * INTERVAL_WIDENING) & (nx == nx)
 
 
-@whole()
+@composite()
 def _max_ignoring_nan(near: float32, t: float32):
     """The larger of two distances, without NaN."""
     return tg.where(t > near, t, near)
 
 
-@whole()
+@composite()
 def _min_ignoring_nan(far: float32, t: float32):
     """The smaller of two distances, without NaN."""
     return tg.where(t < far, t, far)
 
 
-@whole()
+@composite()
 def _all_hits(query: AABB_QUERY, nx: VEC8, ny: VEC8, nz: VEC8, fx: VEC8, fy: VEC8, fz: VEC8, limit: float32):
     """The mask of the eight boxes that intersect the box of a query."""
     return tg._box_hits_boxes(query.first, query.second, nx, ny, nz, fx, fy, fz)
 
 
-@whole()
+@composite()
 def _all_hits(
     query: SPHERE_QUERY, nx: VEC8, ny: VEC8, nz: VEC8, fx: VEC8, fy: VEC8, fz: VEC8, limit: float32
 ):
@@ -138,13 +138,13 @@ def _all_hits(
     return tg._ball_hits_boxes(query.first, query.radius, nx, ny, nz, fx, fy, fz)
 
 
-@whole()
+@composite()
 def _all_hits(query: RAY_QUERY, nx: VEC8, ny: VEC8, nz: VEC8, fx: VEC8, fy: VEC8, fz: VEC8, limit: float32):
     """The mask of the eight boxes that intersect the ray of a query."""
     return tg._ray_hits_boxes(query.first, query.second, query.inverse, nx, ny, nz, fx, fy, fz, limit)
 
 
-@whole()
+@composite()
 def _all_hits(query: BVH_QUERY, nx: VEC8, ny: VEC8, nz: VEC8, fx: VEC8, fy: VEC8, fz: VEC8, limit: float32):
     """The mask of the eight boxes that intersect the region of a query whose kind is known at run time."""
     hits = tg.uint32(0)
@@ -157,7 +157,7 @@ def _all_hits(query: BVH_QUERY, nx: VEC8, ny: VEC8, nz: VEC8, fx: VEC8, fy: VEC8
     return hits
 
 
-@whole()
+@composite()
 def _box_hits_boxes(low: VEC3, high: VEC3, nx: VEC8, ny: VEC8, nz: VEC8, fx: VEC8, fy: VEC8, fz: VEC8):
     """The mask of the eight boxes that intersect a box."""
     x = tg._each_within(nx, VEC8(high[0])) & tg._each_within(VEC8(low[0]), fx)
@@ -166,7 +166,7 @@ def _box_hits_boxes(low: VEC3, high: VEC3, nx: VEC8, ny: VEC8, nz: VEC8, fx: VEC
     return tg._bits(x & y & z)
 
 
-@whole()
+@composite()
 def _ball_hits_boxes(at: VEC3, radius: float32, nx: VEC8, ny: VEC8, nz: VEC8, fx: VEC8, fy: VEC8, fz: VEC8):
     """The mask of the eight boxes that intersect a ball. The boxes of missing children are empty or have a NaN."""
     x, y, z = (
@@ -181,14 +181,14 @@ def _ball_hits_boxes(at: VEC3, radius: float32, nx: VEC8, ny: VEC8, nz: VEC8, fx
     return tg.where(known, tg._bits(square & ordered), tg.uint32(0))
 
 
-@whole()
+@composite()
 def _distances_to_intervals(low: VEC8, high: VEC8, x: float32):
     """The distances of a number from eight intervals."""
     at = VEC8(x)
     return tg._larger_of_each(tg._larger_of_each(low - at, at - high), VEC8(0.0))
 
 
-@whole()
+@composite()
 def _ray_hits_boxes(
     enter: VEC3,
     leave: VEC3,
@@ -212,13 +212,13 @@ def _ray_hits_boxes(
     return tg._bits(tg._each_within(near, far * INTERVAL_WIDENING) & tg._each_within(nx, nx))
 
 
-@whole()
+@composite()
 def _planes(node: uint64, axis: int32, side: int32):
     """The lower or the upper bounds of eight children along an axis."""
     return tg._element_at(node + tg.uint64(axis * AXIS + side * UPPER), VEC8)
 
 
-@whole()
+@composite()
 def _hit_children(query, node: uint64, limit: float32):
     """The mask of the children of a node whose boxes intersect the region."""
     x, y, z = tg._entry_sides(query)
@@ -227,7 +227,7 @@ def _hit_children(query, node: uint64, limit: float32):
     return tg._all_hits(query, nx, ny, nz, fx, fy, fz, limit)
 
 
-@whole()
+@composite()
 def _hits_box(query, low: VEC3, high: VEC3, limit: float32):
     """Whether the region intersects a box."""
     x, y, z = tg._entry_sides(query)
@@ -237,14 +237,14 @@ def _hits_box(query, low: VEC3, high: VEC3, limit: float32):
     return tg._hits(query, nx, ny, nz, fx, fy, fz, limit)
 
 
-@whole()
+@composite()
 def _hits_item(query, box: VEC8, limit: float32):
     """Whether the region intersects the box of an item, which the first six components hold."""
     low, high = tg.vec3(box[0], box[1], box[2]), tg.vec3(box[3], box[4], box[5])
     return tg._hits_box(query, low, high, limit)
 
 
-@whole()
+@composite()
 def _hits_item(query: AABB_QUERY, box: VEC8, limit: float32):
     """Whether the box of a query intersects the box of an item."""
     low, high = query.first, query.second

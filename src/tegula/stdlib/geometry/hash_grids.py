@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tegula.ops.documented import Family
 from tegula.signature import InOut
-from tegula.stdlib.registry import tg, whole
+from tegula.stdlib.registry import composite, tg
 from tegula.structs import StructType
 from tegula.types import VecType, bool_, float16, float32, float64, int32, uint64
 
@@ -77,7 +77,7 @@ HASH_GRIDS = Family(
 )
 
 
-@whole()
+@composite()
 def _grid(id: uint64):
     """The grid of an id; a grid without points for an unknown id."""
     entry = tg._entry(id, HASH_GRID_KIND)
@@ -96,13 +96,13 @@ def _grid(id: uint64):
     )
 
 
-@whole()
+@composite()
 def _grid(id: HASH_GRID):
     """The grid of a typed argument."""
     return id
 
 
-@whole()
+@composite()
 def _cell_along(x, scale: float64):
     """The cell of a coordinate along an axis, an integral float64; 0 for NaN, and -MAX_CELL or MAX_CELL for
     infinities."""
@@ -110,7 +110,7 @@ def _cell_along(x, scale: float64):
     return tg.where(tg.isnan(cell), tg.float64(0.0), tg.clamp(cell, -MAX_CELL, MAX_CELL))
 
 
-@whole()
+@composite()
 def _wrap_cell(cell: float64, dim: int32):
     """A cell modulo the number of cells along an axis, from 0 to dim - 1."""
     n = tg.float64(dim)
@@ -118,7 +118,7 @@ def _wrap_cell(cell: float64, dim: int32):
     return tg.int32(tg.where(rest < 0.0, rest + n, tg.where(rest >= n, rest - n, rest)))
 
 
-@whole()
+@composite()
 def _hash_grid_cell(point, scale: float64, dim_x: int32, dim_y: int32, dim_z: int32):
     """The index of the cell of a point."""
     x = tg._wrap_cell(tg._cell_along(point[0], scale), dim_x)
@@ -127,7 +127,7 @@ def _hash_grid_cell(point, scale: float64, dim_x: int32, dim_y: int32, dim_z: in
     return (z * dim_y + y) * dim_x + x
 
 
-@whole()
+@composite()
 def _cell_range(x, distance, scale: float64, dim: int32, unit, largest):
     """The first cell that a query overlaps along an axis, modulo the dimension, and the number of cells. The interval
     is widened by more than the rounding errors of distances; `unit` is the unit of rounding of the dtype."""
@@ -138,7 +138,7 @@ def _cell_range(x, distance, scale: float64, dim: int32, unit, largest):
     return tg._wrap_cell(first, dim), tg.int32(tg.max(count, tg.float64(0.0)))
 
 
-@whole()
+@composite()
 def _begin_hash_grid_query(
     grid: HASH_GRID, point, distance, unit, largest, bits: int32, group: int32, grouped: bool_
 ):
@@ -158,7 +158,7 @@ def _begin_hash_grid_query(
     return query
 
 
-@whole(HASH_GRIDS)
+@composite(HASH_GRIDS)
 def hash_grid_query(id, point: VEC3, max_dist):
     """A query for the points of a hash grid in the cells that a box around a point overlaps.
 
@@ -179,7 +179,7 @@ def hash_grid_query(id, point: VEC3, max_dist):
     )
 
 
-@whole()
+@composite()
 def hash_grid_query(id, point: VEC3, max_dist, group: int32):
     """A query for the points of a group."""
     return tg._begin_hash_grid_query(
@@ -187,14 +187,14 @@ def hash_grid_query(id, point: VEC3, max_dist, group: int32):
     )
 
 
-@whole()
+@composite()
 def hash_grid_query(id, point: VEC3D, max_dist):
     """A query with coordinates of float64."""
     unit, largest = tg.float64(2.0**-52), tg.float64(1.7e308)
     return tg._begin_hash_grid_query(tg._grid(id), point, tg.float64(max_dist), unit, largest, 64, 0, False)
 
 
-@whole()
+@composite()
 def hash_grid_query(id, point: VEC3D, max_dist, group: int32):
     """A query with coordinates of float64, for the points of a group."""
     unit, largest = tg.float64(2.0**-52), tg.float64(1.7e308)
@@ -203,14 +203,14 @@ def hash_grid_query(id, point: VEC3D, max_dist, group: int32):
     )
 
 
-@whole()
+@composite()
 def hash_grid_query(id, point: VEC3H, max_dist):
     """A query with coordinates of float16, which are computed in float32."""
     wide = VEC3(tg.float32(point[0]), tg.float32(point[1]), tg.float32(point[2]))
     return tg._begin_hash_grid_query(tg._grid(id), wide, tg.float32(max_dist), 2.0**-10, 3.4e38, 16, 0, False)
 
 
-@whole()
+@composite()
 def hash_grid_query(id, point: VEC3H, max_dist, group: int32):
     """A query with coordinates of float16, for the points of a group."""
     wide = VEC3(tg.float32(point[0]), tg.float32(point[1]), tg.float32(point[2]))
@@ -219,7 +219,7 @@ def hash_grid_query(id, point: VEC3H, max_dist, group: int32):
     )
 
 
-@whole(HASH_GRIDS)
+@composite(HASH_GRIDS)
 def hash_grid_query_next(query: InOut[HASH_GRID_QUERY], index: InOut[int32]):
     """Advances a query of a hash grid to the next point. Points are ordered by cell, and within a cell by group and
     index.
@@ -240,7 +240,7 @@ def hash_grid_query_next(query: InOut[HASH_GRID_QUERY], index: InOut[int32]):
     return has_next
 
 
-@whole()
+@composite()
 def _next_span(query: InOut[HASH_GRID_QUERY]):
     """Advance to the next range of points, which may be empty. Returns whether there was a range."""
     more = query.z < query.count_z
@@ -249,13 +249,13 @@ def _next_span(query: InOut[HASH_GRID_QUERY]):
     return more
 
 
-@whole()
+@composite()
 def _point_at(query: HASH_GRID_QUERY, item: int32):
     """The index of the point at a position of the sorted order."""
     return tg._element_at(query.ids + tg.uint64(item) * 4, int32)
 
 
-@whole()
+@composite()
 def _next_cells(query: InOut[HASH_GRID_QUERY]):
     """Advance to the next cells of a row that are adjacent in memory, or to the next cell if a group is requested."""
     x, y, z = query.from_x + query.x, query.from_y + query.y, query.from_z + query.z
@@ -275,7 +275,7 @@ def _next_cells(query: InOut[HASH_GRID_QUERY]):
             query.y, query.z = 0, query.z + 1
 
 
-@whole()
+@composite()
 def _lower_bound_group(groups: uint64, low: int32, high: int32, group: int32, after: bool_):
     """The first item of a group among the items low to high - 1, which are sorted by group; with `after` the first item
     after the group."""
@@ -289,7 +289,7 @@ def _lower_bound_group(groups: uint64, low: int32, high: int32, group: int32, af
     return low
 
 
-@whole(HASH_GRIDS)
+@composite(HASH_GRIDS)
 def hash_grid_point_id(id, index: int32):
     """The index of the point at a position of the sorted order of a hash grid.
 

@@ -19,7 +19,7 @@ from tegula.stdlib.geometry.layout import (
     VEC3,
     VELOCITIES_WORD,
 )
-from tegula.stdlib.registry import tg, whole
+from tegula.stdlib.registry import composite, tg
 from tegula.types import float32, int32, uint64
 
 MESH_KIND = 2
@@ -35,7 +35,7 @@ VELOCITIES = Family({"Gradient": "the gradient for the velocities of the mesh."}
 ARRAYS = Family({"Gradient": "the gradient for the points and velocities that are read."}, ERRORS)
 
 
-@whole()
+@composite()
 def _mesh(id: uint64):
     """The mesh of an id."""
     at = tg._entry(id, MESH_KIND)
@@ -54,19 +54,19 @@ def _mesh(id: uint64):
     return mesh
 
 
-@whole()
+@composite()
 def _mesh(id: MESH):
     """The mesh of a typed argument."""
     return id
 
 
-@whole()
+@composite()
 def _tree_of(mesh: MESH):
     """The hierarchy of a mesh."""
     return TREE(mesh.nodes, mesh.items, mesh.groups, mesh.group_count, mesh.id)
 
 
-@whole()
+@composite()
 def _vertex(mesh: MESH, index: int32):
     """The vertex of a corner, or -1 if the corner is out of range."""
     vertex = -1
@@ -75,7 +75,7 @@ def _vertex(mesh: MESH, index: int32):
     return vertex
 
 
-@whole()
+@composite()
 def _point(mesh: MESH, vertex: int32):
     """The position of a vertex; zeros if the vertex is out of range."""
     position = tg.vec3(0.0, 0.0, 0.0)
@@ -84,7 +84,7 @@ def _point(mesh: MESH, vertex: int32):
     return position
 
 
-@whole()
+@composite()
 def _velocity(mesh: MESH, vertex: int32):
     """The velocity of a vertex; zeros if the vertex is out of range."""
     velocity = tg.vec3(0.0, 0.0, 0.0)
@@ -95,21 +95,21 @@ def _velocity(mesh: MESH, vertex: int32):
     return velocity
 
 
-@whole()
+@composite()
 def _corner(mesh: MESH, position: int32, face: int32, corner: int32):
     """A vertex of the triangle at a position of the hierarchy, with a gradient."""
     at = mesh.triangles + tg.uint64(position) * TRIANGLE_BYTES + tg.uint64(corner) * 12
     return tg._value_at(at, VEC3, mesh.id, tg._vertex(mesh, 3 * face + corner), POINTS_WORD)
 
 
-@whole()
+@composite()
 def _corners(mesh: MESH, corner: int32, face: int32):
     """The vertices of the triangle at a position of the hierarchy, with gradients."""
     second, third = tg._corner(mesh, corner, face, 1), tg._corner(mesh, corner, face, 2)
     return tg._corner(mesh, corner, face, 0), second, third
 
 
-@whole()
+@composite()
 def mesh_eval_position(id, face: int32, bary_u: float32, bary_v: float32):
     """The point of a face at barycentric coordinates.
 
@@ -136,7 +136,7 @@ def mesh_eval_position(id, face: int32, bary_u: float32, bary_v: float32):
     return first * bary_u + second * bary_v + third * (1.0 - bary_u - bary_v)
 
 
-@whole()
+@composite()
 def mesh_eval_velocity(id, face: int32, bary_u: float32, bary_v: float32):
     """The velocity of a mesh at barycentric coordinates of a face; zeros if the mesh has no velocities.
 
@@ -161,7 +161,7 @@ def mesh_eval_velocity(id, face: int32, bary_u: float32, bary_v: float32):
     return first * bary_u + second * bary_v + third * (1.0 - bary_u - bary_v)
 
 
-@whole(POINTS)
+@composite(POINTS)
 def mesh_eval_face_normal(id, face: int32):
     """The unit normal of a face, around which the vertices are in counterclockwise order.
 
@@ -180,7 +180,7 @@ def mesh_eval_face_normal(id, face: int32):
     return tg.normalize(tg.cross(second - first, third - first))
 
 
-@whole(ARRAYS)
+@composite(ARRAYS)
 def mesh_get(id):
     """The arrays of a mesh, for reading: `points`, `indices` with three entries per face, and `velocities`.
 
@@ -194,7 +194,7 @@ def mesh_get(id):
     return tg._mesh_arrays(mesh.points, mesh.indices, mesh.velocities, counts, mesh.id, words)
 
 
-@whole(POINTS)
+@composite(POINTS)
 def mesh_get_point(id, index: int32):
     """The position of a corner of a face.
 
@@ -208,7 +208,7 @@ def mesh_get_point(id, index: int32):
     return tg._point(mesh, tg._vertex(mesh, index))
 
 
-@whole(VELOCITIES)
+@composite(VELOCITIES)
 def mesh_get_velocity(id, index: int32):
     """The velocity of a corner of a face; zeros if the mesh has no velocities.
 
@@ -222,7 +222,7 @@ def mesh_get_velocity(id, index: int32):
     return tg._velocity(mesh, tg._vertex(mesh, index))
 
 
-@whole(READ)
+@composite(READ)
 def mesh_get_index(id, index: int32):
     """The vertex at a corner of a face.
 
@@ -235,7 +235,7 @@ def mesh_get_index(id, index: int32):
     return tg._vertex(tg._mesh(id), index)
 
 
-@whole(READ)
+@composite(READ)
 def mesh_get_bvh(id):
     """The id of the hierarchy of a mesh, whose items are the boxes of the faces.
 
@@ -248,7 +248,7 @@ def mesh_get_bvh(id):
     return mesh.bvh
 
 
-@whole(READ)
+@composite(READ)
 def mesh_get_group_root(id, group: int32):
     """The root of the subtree of a group of faces, for the `root` of queries.
 
@@ -261,7 +261,7 @@ def mesh_get_group_root(id, group: int32):
     return tg.bvh_get_group_root(tg._tree_of(tg._mesh(id)), group)
 
 
-@whole(READ)
+@composite(READ)
 def mesh_query_aabb(id, low: VEC3, high: VEC3):
     """A query for the faces of a mesh whose bounds overlap a box.
 
@@ -274,7 +274,7 @@ def mesh_query_aabb(id, low: VEC3, high: VEC3):
     return tg.bvh_query_aabb(tg._tree_of(tg._mesh(id)), low, high, -1)
 
 
-@whole(READ)
+@composite(READ)
 def mesh_query_sphere(id, center: VEC3, radius: float32):
     """A query for the faces of a mesh that intersect a closed ball.
 
@@ -291,7 +291,7 @@ def mesh_query_sphere(id, center: VEC3, radius: float32):
     return query
 
 
-@whole()
+@composite()
 def _is_result(query):
     """Whether an item is a result of the query: a query by a ball for faces yields only faces that intersect the
     ball."""
@@ -305,31 +305,31 @@ def _is_result(query):
     return is_result
 
 
-@whole()
+@composite()
 def _next_item(query: InOut[AABB_QUERY], index: InOut[int32]):
     """Advance a query to the next result, for loops over a query."""
     return tg.bvh_query_next(query, index)
 
 
-@whole()
+@composite()
 def _next_item(query: InOut[RAY_QUERY], index: InOut[int32]):
     """Advance a query of a ray to the next item."""
     return tg.bvh_query_next(query, index)
 
 
-@whole()
+@composite()
 def _next_item(query: InOut[SPHERE_QUERY], index: InOut[int32]):
     """Advance a query of a ball to the next result."""
     return tg._next_result(query, index)
 
 
-@whole()
+@composite()
 def _next_item(query: InOut[BVH_QUERY], index: InOut[int32]):
     """Advance a query whose kind is known at run time to the next result."""
     return tg._next_result(query, index)
 
 
-@whole()
+@composite()
 def _next_result(query: InOut[Any], index: InOut[int32]):
     """Advance a query to the next result."""
     item = tg._advance(query, tg.inf)
@@ -339,7 +339,7 @@ def _next_result(query: InOut[Any], index: InOut[int32]):
     return item >= 0
 
 
-@whole(READ)
+@composite(READ)
 def mesh_query_next(query: InOut[Any], index: InOut[int32]):
     """Advances a query of a mesh to the next face.
 
@@ -352,7 +352,7 @@ def mesh_query_next(query: InOut[Any], index: InOut[int32]):
     return tg._next_item(query, index)
 
 
-@whole(READ)
+@composite(READ)
 def mesh_query_aabb_next(query: InOut[Any], index: InOut[int32]):
     """Advances a query of a mesh to the next face; the older name of `mesh_query_next`.
 

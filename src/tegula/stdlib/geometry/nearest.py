@@ -19,7 +19,7 @@ from tegula.stdlib.geometry.layout import (
     VEC8,
 )
 from tegula.stdlib.geometry.points import NEAREST
-from tegula.stdlib.registry import tg, whole
+from tegula.stdlib.registry import composite, tg
 from tegula.types import float32, int32, uint8, uint64
 
 MESH_KIND = 2
@@ -35,7 +35,7 @@ NEAR = Family(
 )
 
 
-@whole()
+@composite()
 def _mesh_of_tree(tree: TREE):
     """A mesh of a hierarchy, without triangles."""
     mesh = MESH()
@@ -43,7 +43,7 @@ def _mesh_of_tree(tree: TREE):
     return mesh
 
 
-@whole()
+@composite()
 def _structure(id: uint64):
     """The mesh of an id; for the id of a hierarchy a mesh without triangles."""
     mesh = MESH()
@@ -54,19 +54,19 @@ def _structure(id: uint64):
     return mesh
 
 
-@whole()
+@composite()
 def _structure(id: MESH):
     """The mesh of a typed argument."""
     return id
 
 
-@whole()
+@composite()
 def _structure(id: TREE):
     """The hierarchy of a typed argument."""
     return tg._mesh_of_tree(id)
 
 
-@whole()
+@composite()
 def _squared_distance_at(of: MESH, point: VEC3, item: int32, unit: float32):
     """The squared distance of a point from a triangle or from the box of an item, in a unit; NaN for an empty box."""
     square = 0.0
@@ -84,7 +84,7 @@ def _squared_distance_at(of: MESH, point: VEC3, item: int32, unit: float32):
     return square
 
 
-@whole()
+@composite()
 def _is_near(query: SPHERE_QUERY, bounds: uint64):
     """Whether a child's box has a point in a ball; `bounds`: the address of its first bound."""
     square = 0.0
@@ -97,7 +97,7 @@ def _is_near(query: SPHERE_QUERY, bounds: uint64):
     return square <= query.radius * query.radius
 
 
-@whole()
+@composite()
 def _next_nearest(of: MESH, point: VEC3, max_dist: float32, last: NEAREST):
     """The nearest item or face after the last one, in the lexicographic order of distance and index."""
     nearest = NEAREST(-1, 0.0, 0)
@@ -152,7 +152,7 @@ def _next_nearest(of: MESH, point: VEC3, max_dist: float32, last: NEAREST):
     return nearest
 
 
-@whole(NEAR)
+@composite(NEAR)
 def bvh_query_nearest(id, point: VEC3, max_dist: float32 = INFINITY):
     """The item of a BVH whose box is nearest to a point, of equally near ones the item with the lowest index.
 
@@ -167,7 +167,7 @@ def bvh_query_nearest(id, point: VEC3, max_dist: float32 = INFINITY):
     return nearest.face
 
 
-@whole(NEAR)
+@composite(NEAR)
 def tile_nearest(id, point: VEC3, k: int32, max_dist: float32 = INFINITY):
     """The nearest items of a BVH, by their boxes, or faces of a mesh; the arguments of thread 0 are used.
 

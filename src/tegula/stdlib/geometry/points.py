@@ -15,7 +15,7 @@ from tegula.stdlib.geometry.layout import (
     TRIANGLE_BYTES,
     VEC3,
 )
-from tegula.stdlib.registry import tg, whole
+from tegula.stdlib.registry import composite, tg
 from tegula.structs import StructType
 from tegula.types import bool_, float32, int32, uint8, uint64
 
@@ -46,7 +46,7 @@ BOUND = 2.0**-20
 """The error bound of a distance, relative to the largest distance from the point along an axis."""
 
 
-@whole()
+@composite()
 def _weights(a: VEC3, b: VEC3, c: VEC3):
     """The barycentric coordinates of the point of a triangle that is closest to the origin.
 
@@ -87,7 +87,7 @@ FLAT = 1e-12
 """The threshold of (2 * area / (product of the lengths of two edges))**2 below which a triangle is degenerate."""
 
 
-@whole()
+@composite()
 def _weights_of_edges(a: VEC3, b: VEC3, c: VEC3):
     """The barycentric coordinates of the point of a triangle's longest edge that is closest to the origin."""
     ab, bc, ca = tg.length_sq(b - a), tg.length_sq(c - b), tg.length_sq(a - c)
@@ -104,7 +104,7 @@ def _weights_of_edges(a: VEC3, b: VEC3, c: VEC3):
     return w
 
 
-@whole()
+@composite()
 def _along(a: VEC3, b: VEC3):
     """The weight of the end of a segment at its point that is closest to the origin."""
     d = b - a
@@ -115,7 +115,7 @@ def _along(a: VEC3, b: VEC3):
     return s
 
 
-@whole()
+@composite()
 def _unit(slack: float32):
     """A power of two by which distances are scaled, so that their fourth powers fit float32; 1 for most scenes.
     `slack`: the slack of the largest distance, from `_slack`."""
@@ -133,13 +133,13 @@ LARGE, SMALL = BOUND * 2.0**24, BOUND * 2.0**-6
 """The range of slacks for which distances are not scaled."""
 
 
-@whole()
+@composite()
 def _limit(distance: float32, unit: float32):
     """The square of a positive distance in a unit, not 0."""
     return tg.max(distance * unit * (distance * unit), 2.0**-126)
 
 
-@whole()
+@composite()
 def _squared_distance(mesh: MESH, point: VEC3, item: int32, unit: float32):
     """The squared distance of a point from a triangle, in a unit."""
     first, second, third = tg._triangle(mesh, item)
@@ -149,7 +149,7 @@ def _squared_distance(mesh: MESH, point: VEC3, item: int32, unit: float32):
     return tg.dot(d, d)
 
 
-@whole()
+@composite()
 def _octant_at(node: uint64, point: VEC3):
     """The octant of a point relative to the centre of a node, a bit for each axis."""
     middle = tg._element_at(node + MIDDLE, VEC3)
@@ -161,19 +161,19 @@ def _octant_at(node: uint64, point: VEC3):
     return x | y | z
 
 
-@whole()
+@composite()
 def _search_radius(square: float32, slack: float32, unit: float32):
     """The radius within which boxes may hold a point at most as far away as a squared distance in a unit."""
     return tg.sqrt(square) * (1.0 / unit) * (1.0 + BOUND) + slack
 
 
-@whole()
+@composite()
 def _closest(mesh: MESH, point: VEC3, max_dist: float32):
     """The closest face of a mesh."""
     return tg._next_nearest(mesh, point, max_dist, NEAREST(-1, -1.0, 0))
 
 
-@whole()
+@composite()
 def _furthest(mesh: MESH, point: VEC3, min_dist: float32):
     """The face with the furthest vertex."""
     furthest = NEAREST(-1, -1.0, 0)
@@ -222,7 +222,7 @@ def _furthest(mesh: MESH, point: VEC3, min_dist: float32):
     return furthest
 
 
-@whole()
+@composite()
 def _farther_children(node: uint64, point: VEC3, square: float32, slack: float32, unit: float32):
     """The mask of the children that may hold a point as far away, in the order of visits."""
     lx, hx = tg._planes(node, 0, 0), tg._planes(node, 0, 1)
@@ -238,7 +238,7 @@ def _farther_children(node: uint64, point: VEC3, square: float32, slack: float32
     return tg._order_by_octant(hits, 7 - tg._octant_at(node, point))
 
 
-@whole()
+@composite()
 def _query_result(mesh: MESH, point: VEC3, nearest: NEAREST, sign: float32):
     """The result of a query for its closest face, with differentiable weights."""
     result = MESH_QUERY_POINT()
@@ -251,7 +251,7 @@ def _query_result(mesh: MESH, point: VEC3, nearest: NEAREST, sign: float32):
     return result
 
 
-@whole(POINT)
+@composite(POINT)
 def mesh_query_point_no_sign(id, point: VEC3, max_dist: float32):
     """The point of a mesh that is closest to a point; the `sign` is 0, because no inside test is made.
 
@@ -266,7 +266,7 @@ def mesh_query_point_no_sign(id, point: VEC3, max_dist: float32):
     return tg._query_result(mesh, point, tg._closest(mesh, point, max_dist), 0.0)
 
 
-@whole()
+@composite()
 def mesh_query_point_no_sign(
     id, point: VEC3, max_dist: float32, face: InOut[int32], bary_u: InOut[float32], bary_v: InOut[float32]
 ):
@@ -277,7 +277,7 @@ def mesh_query_point_no_sign(
     return query.result
 
 
-@whole(POINT)
+@composite(POINT)
 def mesh_query_furthest_point_no_sign(id, point: VEC3, min_dist: float32):
     """The point of a mesh that is furthest from a point, a vertex; the `sign` is 0.
 
@@ -302,7 +302,7 @@ def mesh_query_furthest_point_no_sign(id, point: VEC3, min_dist: float32):
     return result
 
 
-@whole()
+@composite()
 def mesh_query_furthest_point_no_sign(
     id, point: VEC3, min_dist: float32, face: InOut[int32], bary_u: InOut[float32], bary_v: InOut[float32]
 ):

@@ -18,7 +18,7 @@ from tegula.stdlib.geometry.layout import (
     VEC3,
 )
 from tegula.stdlib.geometry.triangle import SHEAR
-from tegula.stdlib.registry import tg, whole
+from tegula.stdlib.registry import composite, tg
 from tegula.structs import StructType
 from tegula.types import bool_, float32, int32, uint8, uint32, uint64
 
@@ -56,7 +56,7 @@ FOUND = StructType("Found", {"face": int32, "t": float32, "at": int32, "count": 
 hits."""
 
 
-@whole()
+@composite()
 def _box_margin(nodes: uint64, start: VEC3):
     """The distance by which boxes are enlarged, so that a ray that hits a triangle hits the triangle's box too."""
     most = 0.0
@@ -68,7 +68,7 @@ def _box_margin(nodes: uint64, start: VEC3):
     return most * BOUND
 
 
-@whole()
+@composite()
 def _order_by_octant(hits: uint32, octant: int32):
     """A mask of children in the order in which a ray of this octant enters the children: bit k becomes bit k ^
     octant."""
@@ -78,7 +78,7 @@ def _order_by_octant(hits: uint32, octant: int32):
     return tg.where((octant & 4) != 0, ((m & 0x0F) << 4) | ((m >> 4) & 0x0F), m)
 
 
-@whole()
+@composite()
 def _triangle(mesh: MESH, item: int32):
     """The vertices of the triangle at a position."""
     at = mesh.triangles + tg.uint64(item) * TRIANGLE_BYTES
@@ -86,7 +86,7 @@ def _triangle(mesh: MESH, item: int32):
     return first, second, tg._element_at(at + 24, VEC3)
 
 
-@whole()
+@composite()
 def _ray_hits_child(query: RAY_QUERY, bounds: uint64, x: int32, y: int32, z: int32, limit: float32):
     """Whether a ray hits a child's box up to a distance; `bounds`: the address of its first bound; x, y, z: the sides
     of boxes that the ray enters by."""
@@ -99,7 +99,7 @@ def _ray_hits_child(query: RAY_QUERY, bounds: uint64, x: int32, y: int32, z: int
     return near <= limit * INTERVAL_WIDENING
 
 
-@whole()
+@composite()
 def _traverse(mesh: MESH, start: VEC3, dir: VEC3, limit: float32, root: int32, mode: int32):
     """Traverse a mesh along a ray."""
     hit = FOUND(-1, limit, 0, 0)
@@ -146,7 +146,7 @@ def _traverse(mesh: MESH, start: VEC3, dir: VEC3, limit: float32, root: int32, m
     return hit
 
 
-@whole()
+@composite()
 def _intersect_leaf(
     mesh: MESH, shear: SHEAR, begin: int32, end: int32, before: FOUND, limit: float32, mode: int32
 ):
@@ -168,7 +168,7 @@ def _intersect_leaf(
     return nearest
 
 
-@whole()
+@composite()
 def mesh_query_ray(id, start: VEC3, dir: VEC3, max_t: float32, root: int32 = -1):
     """The first face of a mesh that a ray hits from either side, of faces at equal distances the lowest.
 
@@ -209,7 +209,7 @@ def mesh_query_ray(id, start: VEC3, dir: VEC3, max_t: float32, root: int32 = -1)
     return result
 
 
-@whole()
+@composite()
 def mesh_query_ray(
     id,
     start: VEC3,
@@ -237,7 +237,7 @@ def mesh_query_ray(
     return query.result
 
 
-@whole(QUERY)
+@composite(QUERY)
 def mesh_query_ray_anyhit(id, start: VEC3, dir: VEC3, max_t: float32, root: int32 = -1):
     """Whether a ray hits a face of a mesh.
 
@@ -254,7 +254,7 @@ def mesh_query_ray_anyhit(id, start: VEC3, dir: VEC3, max_t: float32, root: int3
     return hit.count > 0
 
 
-@whole(QUERY)
+@composite(QUERY)
 def mesh_query_ray_count_intersections(id, start: VEC3, dir: VEC3, root: int32 = -1):
     """The number of faces of a mesh that a ray hits: odd if it starts inside of a closed mesh.
 

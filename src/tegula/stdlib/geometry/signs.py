@@ -16,7 +16,7 @@ from tegula.stdlib.geometry.layout import (
     VEC3,
 )
 from tegula.stdlib.geometry.points import NEAREST, POINT
-from tegula.stdlib.registry import tg, whole
+from tegula.stdlib.registry import composite, tg
 from tegula.types import float32, int32, uint8
 
 CLOSEST = 0
@@ -26,7 +26,7 @@ radius."""
 SEED = 42
 
 
-@whole()
+@composite()
 def _votes_inside(mesh: MESH, point: VEC3, dir: VEC3):
     """1 if a ray hits the back of the first face, else 0."""
     crossing = tg._traverse(mesh, point, dir, tg.inf, -1, CLOSEST)
@@ -38,7 +38,7 @@ def _votes_inside(mesh: MESH, point: VEC3, dir: VEC3):
     return inside
 
 
-@whole()
+@composite()
 def _sign_by_votes(mesh: MESH, point: VEC3):
     """The sign by the majority of three rays along the axes."""
     votes = 0
@@ -48,7 +48,7 @@ def _sign_by_votes(mesh: MESH, point: VEC3):
     return tg.where(votes >= 2, -1.0, 1.0)
 
 
-@whole()
+@composite()
 def _sign_by_parity(mesh: MESH, point: VEC3, n_sample: int32, scale: float32):
     """The sign by the parity of the hits of random rays around the diagonal."""
     odd = 0
@@ -64,7 +64,7 @@ def _sign_by_parity(mesh: MESH, point: VEC3, n_sample: int32, scale: float32):
     return tg.where(2 * odd >= n_sample, -1.0, 1.0)
 
 
-@whole()
+@composite()
 def _sign_by_normals(mesh: MESH, point: VEC3, nearest: NEAREST, epsilon: float32):
     """The sign by the angle-weighted pseudonormal: the sum of the normals of the faces at the closest point, weighted
     by the faces' angles there.
@@ -86,14 +86,14 @@ def _sign_by_normals(mesh: MESH, point: VEC3, nearest: NEAREST, epsilon: float32
     return tg.where(tg.dot(total, point - closest) < 0.0, -1.0, 1.0)
 
 
-@whole()
+@composite()
 def _next_item_position(query: InOut[Any]):
     """The position of the next item of a query."""
     item = tg._advance(query, 0.0)
     return tg.where(item < 0, -1, query.item - 1)
 
 
-@whole()
+@composite()
 def _weighted_normal(a: VEC3, b: VEC3, c: VEC3, near: float32):
     """The normal of a triangle times the triangle's angle at the origin: 2 pi inside, pi on an edge, the corner's angle
     at a vertex, else 0."""
@@ -113,20 +113,20 @@ def _weighted_normal(a: VEC3, b: VEC3, c: VEC3, near: float32):
     return n * tg.where(away <= near, angle, 0.0)
 
 
-@whole()
+@composite()
 def _on_edge(a: VEC3, b: VEC3, near: float32):
     """Whether the origin is on a segment."""
     s = tg._along(a, b)
     return tg.length(a + (b - a) * s) <= near
 
 
-@whole()
+@composite()
 def _angle(a: VEC3, b: VEC3):
     """The angle between two vectors."""
     return tg.atan2(tg.length(tg.cross(a, b)), tg.dot(a, b))
 
 
-@whole()
+@composite()
 def _solid_angle(a: VEC3, b: VEC3, c: VEC3):
     """The solid angle of a triangle as seen from the origin.
 
@@ -137,7 +137,7 @@ def _solid_angle(a: VEC3, b: VEC3, c: VEC3):
     return 2.0 * tg.atan2(det, by)
 
 
-@whole()
+@composite()
 def _winding(mesh: MESH, point: VEC3, accuracy: float32):
     """The winding number of a mesh around a point, with the dipole approximation for far nodes.
 
@@ -176,7 +176,7 @@ def _winding(mesh: MESH, point: VEC3, accuracy: float32):
     return total / (4.0 * pi)
 
 
-@whole(POINT)
+@composite(POINT)
 def mesh_query_point(id, point: VEC3, max_dist: float32):
     """The point of a mesh that is closest to a point. The point is inside if two of three rays along the axes hit the
     back of their first face.
@@ -197,7 +197,7 @@ def mesh_query_point(id, point: VEC3, max_dist: float32):
     return tg._query_result(mesh, point, nearest, sign)
 
 
-@whole(POINT)
+@composite(POINT)
 def mesh_query_point_sign_parity(
     id, point: VEC3, max_dist: float32, n_sample: int32 = 1, perturbation_scale: float32 = 0.1
 ):
@@ -222,7 +222,7 @@ def mesh_query_point_sign_parity(
     return tg._query_result(mesh, point, nearest, sign)
 
 
-@whole(POINT)
+@composite(POINT)
 def mesh_query_point_sign_normal(id, point: VEC3, max_dist: float32, epsilon: float32 = 0.001):
     """The point of a mesh that is closest to a point. The point is inside if it is at the back of the angle-weighted
     pseudonormal of the closest point.
@@ -245,7 +245,7 @@ def mesh_query_point_sign_normal(id, point: VEC3, max_dist: float32, epsilon: fl
     return tg._query_result(mesh, point, nearest, sign)
 
 
-@whole(POINT)
+@composite(POINT)
 def mesh_query_point_sign_winding_number(
     id, point: VEC3, max_dist: float32, accuracy: float32 = 2.0, threshold: float32 = 0.5
 ):
@@ -276,7 +276,7 @@ def mesh_query_point_sign_winding_number(
     return tg._query_result(mesh, point, nearest, sign)
 
 
-@whole()
+@composite()
 def mesh_query_point(
     id,
     point: VEC3,
@@ -293,7 +293,7 @@ def mesh_query_point(
     return query.result
 
 
-@whole()
+@composite()
 def mesh_query_point_sign_parity(
     id,
     point: VEC3,
@@ -312,7 +312,7 @@ def mesh_query_point_sign_parity(
     return query.result
 
 
-@whole()
+@composite()
 def mesh_query_point_sign_normal(
     id,
     point: VEC3,
@@ -330,7 +330,7 @@ def mesh_query_point_sign_normal(
     return query.result
 
 
-@whole()
+@composite()
 def mesh_query_point_sign_winding_number(
     id,
     point: VEC3,

@@ -8,7 +8,7 @@ from tegula.ops.documented import Family
 from tegula.signature import InOut
 from tegula.stdlib.geometry.layout import BVH_QUERY, TILED_QUERY, VEC3
 from tegula.stdlib.geometry.points import POINT
-from tegula.stdlib.registry import tg, whole
+from tegula.stdlib.registry import composite, tg
 from tegula.types import float32
 
 SHARED = Family(
@@ -26,7 +26,7 @@ HIT = Family(
 )
 
 
-@whole()
+@composite()
 def _block_query(query):
     """The state of a block's query, made from a thread's query."""
     tiled = TILED_QUERY()
@@ -41,7 +41,7 @@ def _block_query(query):
     return tiled
 
 
-@whole(SHARED)
+@composite(SHARED)
 def tile_bvh_query_aabb(id, low: VEC3, high: VEC3):
     """A query of a block for the items of a BVH whose box overlaps a box; the arguments of thread 0 are used.
 
@@ -55,7 +55,7 @@ def tile_bvh_query_aabb(id, low: VEC3, high: VEC3):
     return tg._block_query(tg.bvh_query_aabb(tree, tg.uniform(low), tg.uniform(high), -1))
 
 
-@whole(SHARED)
+@composite(SHARED)
 def tile_bvh_query_ray(id, start: VEC3, dir: VEC3):
     """A query of a block for the items of a BVH whose box a ray intersects; the arguments of thread 0 are used.
 
@@ -70,7 +70,7 @@ def tile_bvh_query_ray(id, start: VEC3, dir: VEC3):
     return tg._block_query(tg.bvh_query_ray(tree, tg.uniform(start), tg.uniform(dir), -1))
 
 
-@whole(SHARED)
+@composite(SHARED)
 def tile_bvh_query_sphere(id, center: VEC3, radius: float32):
     """A query of a block for the items of a BVH whose box intersects a ball; the arguments of thread 0 are used.
 
@@ -85,7 +85,7 @@ def tile_bvh_query_sphere(id, center: VEC3, radius: float32):
     return tg._block_query(tg.bvh_query_sphere(tree, tg.uniform(center), tg.uniform(radius), -1))
 
 
-@whole(SHARED)
+@composite(SHARED)
 def tile_mesh_query_sphere(id, center: VEC3, radius: float32):
     """A query of a block for the faces of a mesh that intersect a ball; the arguments of thread 0 are used.
 
@@ -100,7 +100,7 @@ def tile_mesh_query_sphere(id, center: VEC3, radius: float32):
     return tg._block_query(tg.mesh_query_sphere(mesh, tg.uniform(center), tg.uniform(radius)))
 
 
-@whole(HIT)
+@composite(HIT)
 def tile_mesh_query_ray(id, start: VEC3, dir: VEC3, max_t: float32):
     """The first face of a mesh that a ray of the block hits, as `mesh_query_ray`; the arguments of thread 0 are used.
 
@@ -115,7 +115,7 @@ def tile_mesh_query_ray(id, start: VEC3, dir: VEC3, max_t: float32):
     return tg.mesh_query_ray(tg._mesh(id), tg.uniform(start), tg.uniform(dir), tg.uniform(max_t), -1)
 
 
-@whole(POINT)
+@composite(POINT)
 def tile_mesh_query_point(id, point: VEC3, max_dist: float32):
     """The point of a mesh that is closest to a point of the block, as `mesh_query_point`; the arguments of
     thread 0 are used.
@@ -130,7 +130,7 @@ def tile_mesh_query_point(id, point: VEC3, max_dist: float32):
     return tg.mesh_query_point(tg._mesh(id), tg.uniform(point), tg.uniform(max_dist))
 
 
-@whole(SHARED)
+@composite(SHARED)
 def tile_mesh_query_aabb(id, low: VEC3, high: VEC3):
     """A query of a block for the faces of a mesh whose bounds overlap a box; the arguments of thread 0 are used.
 
@@ -143,7 +143,7 @@ def tile_mesh_query_aabb(id, low: VEC3, high: VEC3):
     return tg.tile_bvh_query_aabb(tg._tree_of(tg._mesh(id)), low, high)
 
 
-@whole(SHARED)
+@composite(SHARED)
 def tile_bvh_query_next(query: InOut[TILED_QUERY]):
     """The next items of a query of a block, one for each thread.
 
@@ -182,7 +182,7 @@ def tile_bvh_query_next(query: InOut[TILED_QUERY]):
     return items
 
 
-@whole(SHARED)
+@composite(SHARED)
 def tile_mesh_query_aabb_next(query: InOut[TILED_QUERY]):
     """The next faces of a query of a block, one for each thread.
 
@@ -194,7 +194,7 @@ def tile_mesh_query_aabb_next(query: InOut[TILED_QUERY]):
     return tg.tile_bvh_query_next(query)
 
 
-@whole(SHARED)
+@composite(SHARED)
 def tile_query_valid(query: TILED_QUERY):
     """Whether a query of a block may have more items; the next tile may still be all -1.
 
@@ -206,7 +206,7 @@ def tile_query_valid(query: TILED_QUERY):
     return query.node > 0
 
 
-@whole(SHARED)
+@composite(SHARED)
 def bvh_query_aabb_tiled(id, low: VEC3, high: VEC3):
     """The function `tile_bvh_query_aabb` by its older name.
 
@@ -219,7 +219,7 @@ def bvh_query_aabb_tiled(id, low: VEC3, high: VEC3):
     return tg.tile_bvh_query_aabb(id, low, high)
 
 
-@whole(SHARED)
+@composite(SHARED)
 def bvh_query_ray_tiled(id, start: VEC3, dir: VEC3):
     """The function `tile_bvh_query_ray` by its older name.
 
@@ -233,7 +233,7 @@ def bvh_query_ray_tiled(id, start: VEC3, dir: VEC3):
     return tg.tile_bvh_query_ray(id, start, dir)
 
 
-@whole(SHARED)
+@composite(SHARED)
 def bvh_query_next_tiled(query: InOut[TILED_QUERY]):
     """The function `tile_bvh_query_next` by its older name.
 
@@ -245,7 +245,7 @@ def bvh_query_next_tiled(query: InOut[TILED_QUERY]):
     return tg.tile_bvh_query_next(query)
 
 
-@whole(SHARED)
+@composite(SHARED)
 def mesh_query_aabb_tiled(id, low: VEC3, high: VEC3):
     """The function `tile_mesh_query_aabb` by its older name.
 
@@ -258,7 +258,7 @@ def mesh_query_aabb_tiled(id, low: VEC3, high: VEC3):
     return tg.tile_mesh_query_aabb(id, low, high)
 
 
-@whole(SHARED)
+@composite(SHARED)
 def mesh_query_aabb_next_tiled(query: InOut[TILED_QUERY]):
     """The function `tile_mesh_query_aabb_next` by its older name.
 

@@ -26,7 +26,7 @@ from tegula.stdlib.geometry.layout import (
     VEC3,
     VEC8,
 )
-from tegula.stdlib.registry import tg, whole
+from tegula.stdlib.registry import composite, tg
 from tegula.types import float32, int32, uint8, uint32, uint64
 
 BVH_KIND, ENTRY_BYTES, SLOT_MASK = 1, 256, 0xFFFF
@@ -42,7 +42,7 @@ QUERY = Family(
 INFINITY = float("inf")
 
 
-@whole()
+@composite()
 def _entry(id: uint64, kind: int32):
     """The address of a structure's words in the table; the address of zeros for an unknown id."""
     table = tg._structures()
@@ -52,32 +52,32 @@ def _entry(id: uint64, kind: int32):
     return tg.where(known, entry, table) + 8
 
 
-@whole()
+@composite()
 def _tree_at(entry: uint64, id: uint64):
     """The hierarchy of a table entry."""
     nodes, items = tg._element_at(entry, uint64), tg._element_at(entry + 8, uint64)
     return TREE(nodes, items, tg._element_at(entry + 16, uint64), tg._element_at(entry + 24, int32), id)
 
 
-@whole()
+@composite()
 def _tree(id: uint64):
     """The hierarchy of an id."""
     return tg._tree_at(tg._entry(id, BVH_KIND), id)
 
 
-@whole()
+@composite()
 def _tree(id: TREE):
     """The hierarchy of a typed argument."""
     return id
 
 
-@whole()
+@composite()
 def _start_node(tree: TREE, root: int32):
     """The start node of a query: the root of a group or of the tree; 0 if the hierarchy is empty."""
     return tg.where(tree.nodes == tg.uint64(0), 0, tg.where(root > 0, root, 1))
 
 
-@whole()
+@composite()
 def _begin_query(query: InOut[Any], root: int32, limit: float32):
     """Test the children of the start node of a query."""
     query.root = root
@@ -86,7 +86,7 @@ def _begin_query(query: InOut[Any], root: int32, limit: float32):
         query.path0 = tg.uint64(tg._hit_children(query, query.nodes + tg.uint64(root) * NODE_BYTES, limit))
 
 
-@whole(QUERY)
+@composite(QUERY)
 def bvh_query_aabb(id, low: VEC3, high: VEC3, root: int32 = -1):
     """A query for the items of a BVH whose box overlaps a box; boxes are closed sets.
 
@@ -105,7 +105,7 @@ def bvh_query_aabb(id, low: VEC3, high: VEC3, root: int32 = -1):
     return query
 
 
-@whole(QUERY)
+@composite(QUERY)
 def bvh_query_sphere(id, center: VEC3, radius: float32, root: int32 = -1):
     """A query for the items of a BVH whose box intersects a closed ball.
 
@@ -126,7 +126,7 @@ def bvh_query_sphere(id, center: VEC3, radius: float32, root: int32 = -1):
     return query
 
 
-@whole(QUERY)
+@composite(QUERY)
 def bvh_query_ray(id, start: VEC3, dir: VEC3, root: int32 = -1):
     """A query for the items of a BVH whose box a ray intersects, in no order of distance.
 
@@ -141,7 +141,7 @@ def bvh_query_ray(id, start: VEC3, dir: VEC3, root: int32 = -1):
     return tg.bvh_query_capsule(id, start, dir, 0.0, root)
 
 
-@whole(QUERY)
+@composite(QUERY)
 def bvh_query_capsule(id, start: VEC3, dir: VEC3, radius: float32, root: int32 = -1):
     """A query for the items of a BVH whose box, enlarged by a radius on all sides, a ray intersects.
 
@@ -163,7 +163,7 @@ def bvh_query_capsule(id, start: VEC3, dir: VEC3, radius: float32, root: int32 =
     return query
 
 
-@whole()
+@composite()
 def _ray(tree: TREE, start: VEC3, dir: VEC3, apart: float32):
     """A query of a ray, with entry and exit planes displaced by `apart`."""
     query = RAY_QUERY()
@@ -174,7 +174,7 @@ def _ray(tree: TREE, start: VEC3, dir: VEC3, apart: float32):
     return query
 
 
-@whole()
+@composite()
 def _advance(query: InOut[Any], limit: float32):
     """Advance a query to the next item whose box intersects the region. Returns the index of the item, or -1."""
     item = -1
@@ -204,7 +204,7 @@ def _advance(query: InOut[Any], limit: float32):
     return item
 
 
-@whole()
+@composite()
 def _descend(query: InOut[Any], child: int32, limit: float32):
     """Descend to a child; its remaining children are the children that the region intersects."""
     at = query.nodes + tg.uint64(child) * NODE_BYTES
@@ -212,7 +212,7 @@ def _descend(query: InOut[Any], child: int32, limit: float32):
     tg._descend_with_mask(query, child, tg._hit_children(query, at, limit))
 
 
-@whole()
+@composite()
 def _read_children_soon(node: uint64, nodes: uint64, leaves: uint64, size: uint64):
     """Let a CPU fetch the children of a node: the first and the last line of nodes, and the first two items of leaves.
     `leaves`, `size`: the address of all items, and the bytes of each."""
@@ -224,7 +224,7 @@ def _read_children_soon(node: uint64, nodes: uint64, leaves: uint64, size: uint6
         tg._read_soon(at + tg.where(child < 0, size, tg.uint64(CHILDREN)))
 
 
-@whole()
+@composite()
 def _descend_with_mask(query: InOut[Any], child: int32, hits: uint32):
     """Descend to a child with a mask of its remaining children."""
     query.node = child
@@ -234,7 +234,7 @@ def _descend_with_mask(query: InOut[Any], child: int32, hits: uint32):
     query.path0 = (query.path0 << 8) | tg.uint64(hits)
 
 
-@whole()
+@composite()
 def _ascend(query: InOut[Any]):
     """Ascend to the parent and its remaining children."""
     query.path0 = (query.path0 >> 8) | (query.path1 << 56)
@@ -243,7 +243,7 @@ def _ascend(query: InOut[Any]):
     query.path3 = query.path3 >> 8
 
 
-@whole(QUERY)
+@composite(QUERY)
 def bvh_query_next(query: InOut[AABB_QUERY], index: InOut[int32], max_dist: float32 = INFINITY):
     """Advances a query of a BVH to the next item.
 
@@ -260,7 +260,7 @@ def bvh_query_next(query: InOut[AABB_QUERY], index: InOut[int32], max_dist: floa
     return item >= 0
 
 
-@whole()
+@composite()
 def bvh_query_next(query: InOut[RAY_QUERY], index: InOut[int32], max_dist: float32 = INFINITY):
     """Advance a query of a ray to the next item."""
     item = tg._advance(query, max_dist)
@@ -268,7 +268,7 @@ def bvh_query_next(query: InOut[RAY_QUERY], index: InOut[int32], max_dist: float
     return item >= 0
 
 
-@whole()
+@composite()
 def bvh_query_next(query: InOut[SPHERE_QUERY], index: InOut[int32], max_dist: float32 = INFINITY):
     """Advance a query of a ball to the next item."""
     item = tg._advance(query, max_dist)
@@ -276,7 +276,7 @@ def bvh_query_next(query: InOut[SPHERE_QUERY], index: InOut[int32], max_dist: fl
     return item >= 0
 
 
-@whole()
+@composite()
 def bvh_query_next(query: InOut[BVH_QUERY], index: InOut[int32], max_dist: float32 = INFINITY):
     """Advance a query whose kind is known at run time to the next item."""
     item = tg._advance(query, max_dist)
@@ -284,7 +284,7 @@ def bvh_query_next(query: InOut[BVH_QUERY], index: InOut[int32], max_dist: float
     return item >= 0
 
 
-@whole(QUERY)
+@composite(QUERY)
 def bvh_get_group_root(id, group: int32):
     """The root of the subtree of a group of items, for the `root` of queries.
 

@@ -8,7 +8,7 @@ or a vertex hits the face that it would hit after an infinitesimal displacement,
 from __future__ import annotations
 
 from tegula.stdlib.geometry.layout import VEC3
-from tegula.stdlib.registry import tg, whole
+from tegula.stdlib.registry import composite, tg
 from tegula.structs import StructType
 from tegula.types import VecType, bool_, float32, float64, int32
 
@@ -26,7 +26,7 @@ SMALL, LARGE = 1e-25, 1e30
 """The range of edge functions that are evaluated in float32."""
 
 
-@whole()
+@composite()
 def _shear(start: VEC3, dir: VEC3):
     """The permutation and the shear factors of a ray."""
     x, y, z = tg.abs(dir[0]), tg.abs(dir[1]), tg.abs(dir[2])
@@ -45,13 +45,13 @@ def _shear(start: VEC3, dir: VEC3):
     )
 
 
-@whole()
+@composite()
 def _component(v: VEC3, axis: int32):
     """A component of a vector."""
     return tg.where(axis == 0, v[0], tg.where(axis == 1, v[1], v[2]))
 
 
-@whole()
+@composite()
 def _sheared(s: SHEAR, vertex: VEC3):
     """A vertex in sheared coordinates, and its distance along the ray's longest component."""
     v = vertex - s.start
@@ -63,13 +63,13 @@ def _sheared(s: SHEAR, vertex: VEC3):
     )
 
 
-@whole()
+@composite()
 def _subtract_scaled(x: float32, by: float32, along: float32):
     """x - by * along with two roundings on every target, not contracted to an fma."""
     return tg.diff_of_products(x, 1.0, by, along)
 
 
-@whole()
+@composite()
 def _side(value: float64, x: float64, y: float64):
     """The sign of an edge function; if the function is 0, the sign for an infinitesimally displaced ray, most along
     x."""
@@ -77,13 +77,13 @@ def _side(value: float64, x: float64, y: float64):
     return tg.where(value > 0.0, 1, tg.where(value < 0.0, -1, moved))
 
 
-@whole()
+@composite()
 def _is_sign_exact(x: float32):
     """Whether an edge function in float32 has the exact sign."""
     return (tg.abs(x) > SMALL) & (tg.abs(x) < LARGE)
 
 
-@whole()
+@composite()
 def _intersect_triangle(s: SHEAR, first: VEC3, second: VEC3, third: VEC3):
     """The intersection of a ray and a triangle."""
     a, b, c = tg._sheared(s, first), tg._sheared(s, second), tg._sheared(s, third)
@@ -103,7 +103,7 @@ def _intersect_triangle(s: SHEAR, first: VEC3, second: VEC3, third: VEC3):
     return crossing
 
 
-@whole()
+@composite()
 def _intersect_triangle_float64(s: SHEAR, a: VEC3, b: VEC3, c: VEC3):
     """The intersection of a ray and a triangle of sheared vertices in float64, exact for hits of edges and vertices and
     for numbers of any magnitude."""
