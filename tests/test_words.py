@@ -130,6 +130,30 @@ FILES: dict[str, dict[str, str]] = {
 """Files and folders in which a word has another meaning, with this meaning."""
 
 
+VAGUE = re.compile(r"^\s+(made|found|wanted|given|said|told|whole)(?:: [^=]+)? = ", re.MULTILINE)
+"""Assignments to local variables whose names do not say what the value is."""
+
+UNREAD = (
+    "src/tegula/check/verifier/",
+    "src/tegula/spatial/",
+    "src/tegula/stdlib/tiles/",
+    "src/tegula/codegen/arrays.py",
+    "src/tegula/codegen/gpu/blocks.py",
+    "src/tegula/codegen/lane_matmul.py",
+    "src/tegula/codegen/lane_transposes.py",
+    "src/tegula/codegen/scalar.py",
+    "src/tegula/codegen/storage.py",
+    "src/tegula/kernels/linear_algebra.py",
+    "src/tegula/passes/lines.py",
+    "src/tegula/passes/specialise/scale_blocks.py",
+    "src/tegula/runtime/cuda/launch.py",
+    "src/tegula/runtime/kernel.py",
+    "src/tegula/runtime/over_batches.py",
+    "src/tegula/runtime/resolve.py",
+)
+"""Files whose local variables have not been renamed yet."""
+
+
 def texts() -> Iterator[tuple[str, str]]:
     """The texts of all files that are searched, by their path in the repository."""
     for place in PLACES:
@@ -174,6 +198,15 @@ def faults(path: str, text: str) -> list[str]:
 def test_the_fields_words_are_used() -> None:
     found = [fault for path, text in texts() for fault in faults(path, text)]
     assert not found, "\n".join(found)
+
+
+def test_local_variables_say_what_their_values_are() -> None:
+    vague = {
+        f"{path}: {', '.join(sorted(set(VAGUE.findall(text))))}"
+        for path, text in texts()
+        if path.startswith("src/tegula/") and not path.startswith(UNREAD) and VAGUE.search(text)
+    }
+    assert not vague, "\n".join(sorted(vague))
 
 
 @pytest.mark.parametrize(
