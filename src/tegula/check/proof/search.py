@@ -342,9 +342,8 @@ class Search(Forms):
         works."""
         heads: list[tuple[int, Condition]] = []
         for r in range(len(state.roles)):
-            if self.machine.spot(state, r).at < 0 and not (
-                stop and r in stop.parts and stop.is_repeated(state, r)
-            ):
+            is_repeated = stop and r in stop.parts and stop.is_repeated(state, r)
+            if self.machine.spot(state, r).at < 0 and not is_repeated:
                 c = self.machine.condition(state, r)
                 if c is None:
                     raise Stuck("the condition may differ between threads", self.machine.op(state, r), r)
