@@ -438,17 +438,17 @@ def evaluated(x: Any, values: dict[int, int]) -> Any:
     if not isinstance(x, terms.Atom):
         return x
     if x.kind == "app":
-        what, args = x.operands
+        what, args = x.subterms
         if what[0] == "param":
             return values[int(what[1])]
         dtype = tg.types.to_numpy(tg.types.DTYPES[what[3]])
         given = [np.asarray([evaluated(y, values)]).astype(dtype) for y in args]
         return int(REGISTRY[what[0]].ref({}, *given)[0])  # type: ignore[attr-defined]
     if x.kind == "ite":
-        return evaluated(x.operands[1 if evaluated(x.operands[0], values) else 2], values)
+        return evaluated(x.subterms[1 if evaluated(x.subterms[0], values) else 2], values)
     if x.kind == "wrap":
-        return int(np.asarray(evaluated(x.operands[0], values)).astype(x.operands[1]))
-    p, q = (evaluated(y, values) for y in x.operands)
+        return int(np.asarray(evaluated(x.subterms[0], values)).astype(x.subterms[1]))
+    p, q = (evaluated(y, values) for y in x.subterms)
     return {"mod": lambda: p % q, "div": lambda: p // q, "min": lambda: min(p, q), "max": lambda: max(p, q)}[
         x.kind
     ]()

@@ -324,7 +324,7 @@ class Forms(Labels):
         size = high - low + 1
         (a,) = (x - low).atoms() if len((x - low).atoms()) == 1 else (None,)
         counted = (
-            a.operands[0] if a is not None and x - low == Sum({(a,): 1}) and a.kind == "mod" else x - low
+            a.subterms[0] if a is not None and x - low == Sum({(a,): 1}) and a.kind == "mod" else x - low
         )
         out: list[Form] = []
         for kind in ("waited", "arrived"):
@@ -337,5 +337,5 @@ class Forms(Labels):
 
 def _carried_extreme(x: Sum) -> list[Form]:
     """The form of a minimum or maximum of two carried numbers that an iteration preserves."""
-    moves = any(a.kind in ("min", "max") and symbols(a.operands) for a in x.atoms())
+    moves = any(a.kind in ("min", "max") and symbols(a.subterms) for a in x.atoms())
     return [("told", x)] if moves else []

@@ -133,7 +133,7 @@ class Known:
         remainders = [a for a in p.atoms() if a.kind == "mod"]
         if len(remainders) != 1 or p.rest not in (Sum({(remainders[0],): 1}), Sum({(remainders[0],): -1})):
             return
-        q, n = remainders[0].operands
+        q, n = remainders[0].subterms
         r = -p.parts.get((), 0) * p.rest.parts[(remainders[0],)]
         for m, c in sorted(q.parts.items(), reverse=True):
             if len(m) == 1 and abs(c) == 1 and m[0].kind in ("sym", "app"):
@@ -166,7 +166,7 @@ class Known:
                 self.ranges[m[0]] = (max(low, -(top // c)), high) if c > 0 else (low, min(high, top // -c))
         for m, c in p.parts.items():
             if len(m) == 1 and (m[0].kind, c > 0) in (("min", True), ("max", False)):
-                for q in m[0].operands:
+                for q in m[0].subterms:
                     self._fact(p + (q - Sum({m: 1})) * c)
             elif len(m) == 1 and m[0].kind == "div" and abs(c) == 1:
                 self._bounded(p - Sum({m: c}), m[0], c)
@@ -180,7 +180,7 @@ class Known:
 
     def _bounded(self, rest: Sum, a: Atom, sign: int) -> None:
         """Use that rest + a >= 0, or rest - a >= 0, for a quotient a: this bounds its dividend."""
-        dividend, n = a.operands
+        dividend, n = a.subterms
         self._fact(rest * n + (dividend if sign > 0 else number(n - 1) - dividend))
 
     def _equal(self, p: Sum) -> None:
@@ -233,10 +233,10 @@ class Known:
     def _range(self, x: Atom) -> tuple[Any, Any]:
         least, most = x.limits
         if x.kind == "div":
-            a, b = self.range(x.operands[0])
-            least, most = a if a == -inf else a // x.operands[1], b if b == inf else b // x.operands[1]
+            a, b = self.range(x.subterms[0])
+            least, most = a if a == -inf else a // x.subterms[1], b if b == inf else b // x.subterms[1]
         elif x.kind in ("min", "max", "ite"):
-            (a, b), (c, d) = self.range(x.operands[-2]), self.range(x.operands[-1])
+            (a, b), (c, d) = self.range(x.subterms[-2]), self.range(x.subterms[-1])
             least = max(a, c) if x.kind == "max" else min(a, c)
             most = min(b, d) if x.kind == "min" else max(b, d)
         known = self.ranges.get(x)
@@ -296,7 +296,7 @@ class Known:
             return False
         for m, c in p.parts.items():
             if len(m) == 1 and m[0].kind in ("min", "max", "ite"):
-                ends = m[0].operands[-2:]
+                ends = m[0].subterms[-2:]
                 if m[0].kind == "ite" or (m[0].kind == "min") == (c > 0):
                     return all(self.nonnegative(replaced(p, {m: q}), depth) for q in ends)
                 if any(self.nonnegative(p + (q - Sum({m: 1})) * c, depth) for q in ends):
@@ -328,7 +328,7 @@ class Known:
             return None
         return (
             quotient_of_atom
-            if a.operands[0][0] == "floordiv" or self.nonnegative(quotient_of_atom[0], 1)
+            if a.subterms[0][0] == "floordiv" or self.nonnegative(quotient_of_atom[0], 1)
             else None
         )
 
@@ -347,7 +347,7 @@ class Known:
                 yield from (q * Sum({m: 1}) for q in self.facts if (x,) in q.parts)
         for k in p.parts:
             if len(k) == 1 and k[0].kind == "div":
-                dividend, n = k[0].operands
+                dividend, n = k[0].subterms
                 rest = dividend - Sum({k: n})
                 for q in (rest, number(n - 1) - rest):
                     if k == m or p.parts[k] * abs(q.parts.get(m, 0)) == q.parts[k] * abs(p.parts[m]):
@@ -361,10 +361,10 @@ class Known:
         """A polynomial or condition with each minimum, maximum and choice replaced by the operand that it is known to
         be."""
         for a in sorted(inside(x)):
-            if a.kind == "ite" and (sure := self.holds(a.operands[0], False)) is not None:
-                return self.resolved(replaced(x, {(a,): a.operands[1 if sure else 2]}))
+            if a.kind == "ite" and (sure := self.holds(a.subterms[0], False)) is not None:
+                return self.resolved(replaced(x, {(a,): a.subterms[1 if sure else 2]}))
             if a.kind in ("min", "max"):
-                p, q = a.operands
+                p, q = a.subterms
                 less = self.nonnegative(q - p, DEPTH - 1)
                 if less or self.nonnegative(p - q, DEPTH - 1):
                     return self.resolved(replaced(x, {(a,): p if less == (a.kind == "min") else q}))
@@ -481,7 +481,7 @@ class Known:
         remainders = [a for a in c[1].atoms() if a.kind == "mod"]
         if len(remainders) != 1:
             return None
-        base, n = remainders[0].operands
+        base, n = remainders[0].subterms
         r = (c[1] - Sum({(remainders[0],): 1})).value or (c[1] + Sum({(remainders[0],): 1})).value or 0
         h = Atom("sym", "h")
         for m, k in base.parts.items():
@@ -531,8 +531,8 @@ def case_split(c: Condition) -> tuple[Condition, ...] | None:
         return ge(inner[1] - 1), ge(-inner[1] - 1)
     for a in sorted(inner[1].atoms()) if c[0] in ("ge", "eq") else ():
         if a.kind == "ite":
-            yes, no = (replaced(c, {(a,): q}) for q in a.operands[1:])
-            return conjunction(a.operands[0], yes), conjunction(negation(a.operands[0]), no)
+            yes, no = (replaced(c, {(a,): q}) for q in a.subterms[1:])
+            return conjunction(a.subterms[0], yes), conjunction(negation(a.subterms[0]), no)
     return None
 
 

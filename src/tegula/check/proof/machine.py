@@ -342,9 +342,9 @@ class Machine:
     def _sign(self, step: Sum) -> Condition:
         """The condition that decides first whether a number, the step of a loop or its opposite, is positive."""
         for a in sorted(step.atoms()):
-            if a.kind == "ite" and self.state.known.holds(a.operands[0]) is None:
-                undecided = (ge(p - 1) for p in a.operands[1:] if self.state.known.holds(ge(p - 1)) is None)
-                return next(undecided, a.operands[0])
+            if a.kind == "ite" and self.state.known.holds(a.subterms[0]) is None:
+                undecided = (ge(p - 1) for p in a.subterms[1:] if self.state.known.holds(ge(p - 1)) is None)
+                return next(undecided, a.subterms[0])
         return ge(step - 1)
 
     def step(self, state: State, r: int) -> bool:

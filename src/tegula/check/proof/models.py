@@ -59,7 +59,7 @@ class Model:
         return x
 
     def _computed(self, a: Atom) -> int:
-        kind, operands = a.kind, a.operands
+        kind, operands = a.kind, a.subterms
         if kind == "mod":
             return self.number(operands[0]) % operands[1]
         if kind == "div":
@@ -81,7 +81,7 @@ class Model:
 
     def key(self, a: Atom) -> Any:
         """The key by which a model knows a symbol, or the result of a function."""
-        return a if a.kind == "sym" else (a.operands[0], tuple(map(self._any, a.operands[1])))
+        return a if a.kind == "sym" else (a.subterms[0], tuple(map(self._any, a.subterms[1])))
 
     def _chosen(self, key: Any, limits: tuple[Any, Any]) -> int:
         x = self.values.get(key)
@@ -151,15 +151,15 @@ class Model:
                         yield self.key(a), self.number(Sum({(a,): 1})) - -by // other
                 elif a.kind in ("min", "max", "wrap", "ite", "div", "mod"):
                     if a.kind == "ite":
-                        yield from self.changes(a.operands[0], not self.holds(a.operands[0]))
+                        yield from self.changes(a.subterms[0], not self.holds(a.subterms[0]))
                     elif a.kind in ("min", "max"):  # the other one may be taken
-                        d = a.operands[0] - a.operands[1]
+                        d = a.subterms[0] - a.subterms[1]
                         x = self.number(d)
                         yield from self._moves(d, -x - (1 if x >= 0 else -1))
                     each = by // c if by % c == 0 else by // c + (c > 0)
-                    for q in a.operands:
+                    for q in a.subterms:
                         if isinstance(q, Sum):
-                            yield from self._moves(q, each * a.operands[1] if a.kind == "div" else each)
+                            yield from self._moves(q, each * a.subterms[1] if a.kind == "div" else each)
 
 
 def concerned(conditions: Sequence[Condition]) -> dict[Any, set[int]]:
@@ -167,7 +167,7 @@ def concerned(conditions: Sequence[Condition]) -> dict[Any, set[int]]:
     variables: defaultdict[Any, set[int]] = defaultdict(set)
     for k, c in enumerate(conditions):
         for a in inside(c):
-            variables[a if a.kind == "sym" else a.operands[0]].add(k)
+            variables[a if a.kind == "sym" else a.subterms[0]].add(k)
     return variables
 
 

@@ -555,10 +555,10 @@ class Search(Forms):
             for a in sorted(inside(c)) if c is not None else ():
                 if (
                     a.kind in ("min", "max", "ite")
-                    and not symbols(a.operands)
-                    and all(map(_of_launch, a.operands))
+                    and not symbols(a.subterms)
+                    and all(map(_of_launch, a.subterms))
                 ):
-                    order = a.operands[0] if a.kind == "ite" else ge(a.operands[0] - a.operands[1])
+                    order = a.subterms[0] if a.kind == "ite" else ge(a.subterms[0] - a.subterms[1])
                     if state.known.holds(order) is None:
                         raise Hoisted(order)
 
@@ -688,8 +688,8 @@ class Search(Forms):
     def _orders(self, label: Label) -> list[Condition]:
         """The undecided orders of the two operands of each minimum and maximum that a label names."""
         atoms = {a for x in label.terms.values() for a in inside(x) if a.kind in ("min", "max")}
-        moved = (a for a in sorted(atoms) if symbols(a.operands) and symbols(a.operands) <= {*label.symbols})
-        orders = [ge(a.operands[0] - a.operands[1]) for a in moved]
+        moved = (a for a in sorted(atoms) if symbols(a.subterms) and symbols(a.subterms) <= {*label.symbols})
+        orders = [ge(a.subterms[0] - a.subterms[1]) for a in moved]
         return [c for c in orders if label.state.known.holds(c) is None][:MAX_LIMITS]
 
     def _proved(self, label: Label, over: Leaf, orders: Sequence[Condition]) -> None:
@@ -792,7 +792,7 @@ def _written(x: Any, state: State) -> Any:
 
 def _of_launch(c: Condition) -> bool:
     """Whether a condition depends on parameters and shapes alone, not on array elements."""
-    return all(a.kind != "app" or a.operands[0][0] != "array.load" for a in inside(c))
+    return all(a.kind != "app" or a.subterms[0][0] != "array.load" for a in inside(c))
 
 
 def _share_a_barrier(rates: Rates, other: Rates) -> bool:

@@ -23,14 +23,14 @@ class TooLong(Exception):
 
 
 class Atom:
-    """An atom of polynomials: a symbol, or a function that arithmetic does not expand. `kind` and `operands` are as in
+    """An atom of polynomials: a symbol, or a function that arithmetic does not expand. `kind` and `subterms` are as in
     certificates (docs/design/042-certificates.md), with the least and the greatest number of a symbol; `inside`: all
     atoms in it, itself included; `limits`: its range, whatever its arguments. Atoms are unique by name, and compared as
     objects."""
 
-    __slots__ = ("__weakref__", "inside", "kind", "limits", "name", "operands")
+    __slots__ = ("__weakref__", "inside", "kind", "limits", "name", "subterms")
     kind: str
-    operands: Any
+    subterms: Any
     name: str
     inside: frozenset[Atom]
     limits: tuple[Any, Any]
@@ -43,7 +43,7 @@ class Atom:
         if len(name) > LONGEST:
             raise TooLong
         atom = ATOMS[name] = super().__new__(cls)
-        atom.kind, atom.operands, atom.name = kind, args, name
+        atom.kind, atom.subterms, atom.name = kind, args, name
         atom.inside = frozenset((atom,)).union(*map(inside, args))
         atom.limits = _limits(kind, args)
         return atom
@@ -177,8 +177,8 @@ def mod(p: Sum, n: int) -> Sum:
     out = number(0)
     for m, c in p.parts.items():
         inner = m[0] if len(m) == 1 else None
-        within = inner is not None and inner.kind == "mod" and inner.operands[1] % n == 0
-        out += (inner.operands[0] if inner is not None and within else Sum({m: 1})) * c
+        within = inner is not None and inner.kind == "mod" and inner.subterms[1] % n == 0
+        out += (inner.subterms[0] if inner is not None and within else Sum({m: 1})) * c
     out = Sum({m: c % n for m, c in out.parts.items()})
     return out if out.value is not None else atom("mod", out, n)
 
@@ -191,7 +191,7 @@ def div(p: Sum, n: int) -> Sum:
         return quotient
     inner = next(iter(rest.parts))
     if rest == Sum({inner: 1}) and len(inner) == 1 and inner[0].kind == "mod":
-        dividend, period = inner[0].operands
+        dividend, period = inner[0].subterms
         if period % n == 0:
             return quotient + mod(div(dividend, n), period // n)
     return quotient + atom("div", rest, n)
@@ -202,7 +202,7 @@ def multiplied(p: Sum, n: int) -> Sum:
     out = p * n
     for m, c in p.parts.items():
         if len(m) == 1 and m[0].kind == "div":
-            dividend, by = m[0].operands
+            dividend, by = m[0].subterms
             if c * n % by == 0:
                 out += (dividend - mod(dividend, by)) * (c * n // by) - Sum({m: c * n})
     return out
@@ -239,24 +239,24 @@ def _counted(c: Condition, p: Sum, q: Sum) -> Sum | None:
     remainders = [a for a in c[1].atoms() if a.kind == "mod"] if c[0] == "eq" else []
     if len(remainders) != 1:
         return None
-    b, n = remainders[0].operands
+    b, n = remainders[0].subterms
     stage = Sum({(remainders[0],): 1})
     if c != eq(stage - (n - 1)):
         return None
     if p.value == 0 and q == stage + 1:
         return mod(b + 1, n)
-    parity = next((a for a in q.atoms() if a.kind == "mod" and a.operands[1] == 2), None)
+    parity = next((a for a in q.atoms() if a.kind == "mod" and a.subterms[1] == 2), None)
     if parity is None or q != Sum({(parity,): 1}) or p != number(1) - q:
         return None
-    for m, k in parity.operands[0].parts.items():
+    for m, k in parity.subterms[0].parts.items():
         if (
             k == 1
             and len(m) == 1
             and m[0].kind == "div"
-            and m[0].operands[1] == n
-            and mod(m[0].operands[0], n) == stage
+            and m[0].subterms[1] == n
+            and mod(m[0].subterms[0], n) == stage
         ):
-            return mod(parity.operands[0] - Sum({m: 1}) + div(m[0].operands[0] + 1, n), 2)
+            return mod(parity.subterms[0] - Sum({m: 1}) + div(m[0].subterms[0] + 1, n), 2)
     return None
 
 
@@ -344,18 +344,18 @@ def _atom(a: Atom, by: Mapping[Monomial, Sum], atoms: frozenset[Atom]) -> Sum:
     if a.inside.isdisjoint(atoms) or a.kind == "sym":
         return Sum({(a,): 1})
     if a.kind == "app":
-        return atom("app", a.operands[0], tuple(_replaced(x, by, atoms) for x in a.operands[1]))
-    args = [_replaced(x, by, atoms) for x in a.operands]
+        return atom("app", a.subterms[0], tuple(_replaced(x, by, atoms) for x in a.subterms[1]))
+    args = [_replaced(x, by, atoms) for x in a.subterms]
     return FUNCTIONS[a.kind](*args) if a.kind in FUNCTIONS else atom(a.kind, *args)
 
 
 def quotient(a: Atom) -> tuple[Sum, Sum] | None:
     """The dividend and the divisor of a quotient of integers by a number that is not a constant; None for other
     atoms."""
-    if a.kind != "app" or a.operands[0][0] not in ("floordiv", "div") or len(a.operands[1]) != 2:
+    if a.kind != "app" or a.subterms[0][0] not in ("floordiv", "div") or len(a.subterms[1]) != 2:
         return None
-    t = DTYPES.get(a.operands[0][3])
-    return a.operands[1] if t is not None and t.is_int else None
+    t = DTYPES.get(a.subterms[0][3])
+    return a.subterms[1] if t is not None and t.is_int else None
 
 
 NONE = Sum({})
@@ -379,8 +379,8 @@ def divided(x: Any) -> Iterator[Sum]:
             if a.kind == "sym":
                 continue
             if a.kind in ("mod", "div"):
-                yield primitive(a.operands[0])
-            yield from divided(a.operands)
+                yield primitive(a.subterms[0])
+            yield from divided(a.subterms)
     elif isinstance(x, tuple):
         for y in x:
             yield from divided(y)
@@ -395,11 +395,11 @@ def period(x: Any, base: Sum) -> int:
         if a.kind == "sym":
             continue
         if a.kind in ("mod", "div"):
-            is_own = primitive(a.operands[0]) == base
-            inner = 1 if is_own else period(a.operands[0], base)
-            total = lcm(total, inner * a.operands[1] if inner > 1 or is_own else 1)
+            is_own = primitive(a.subterms[0]) == base
+            inner = 1 if is_own else period(a.subterms[0], base)
+            total = lcm(total, inner * a.subterms[1] if inner > 1 or is_own else 1)
         else:
-            total = lcm(total, period(a.operands, base))
+            total = lcm(total, period(a.subterms, base))
     return total
 
 
@@ -411,8 +411,8 @@ def encoded(x: Any, bound: Mapping[Atom, int]) -> Any:
         if x.kind == "sym":
             return ["s", bound[x]]
         if x.kind == "app":
-            return ["app", list(x.operands[0]), [encoded(y, bound) for y in x.operands[1]]]
-        return [x.kind, *(encoded(y, bound) for y in x.operands)]
+            return ["app", list(x.subterms[0]), [encoded(y, bound) for y in x.subterms[1]]]
+        return [x.kind, *(encoded(y, bound) for y in x.subterms)]
     if isinstance(x, Sum):
         if x.value is not None:
             return x.value
