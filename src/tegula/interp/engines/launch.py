@@ -211,7 +211,7 @@ class EngineLaunch:
             if act is not None:
                 program.append(act)
         reads = any(isinstance(a.event, E.MemoryAccess) and not a.event.write for a in step.acts)
-        if not multiplied and (step.results or step.stores or reads):
+        if not multiplied and (step.result_slots or step.stores or reads):
             program.append((EngineReplay.finish, step))
 
     def _pieces(self, acts: Any, event: E.CopyIn) -> tuple[tuple[tuple[int, ...], int], ...]:

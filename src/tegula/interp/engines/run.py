@@ -278,18 +278,18 @@ class EngineReplay:
         return x
 
     def _inputs(self, warp: Warp, step: EngineStep) -> tuple[Any, ...]:
-        return (*warp.received, *(warp.values[slot] for slot in step.operands.values()))
+        return (*warp.received, *(warp.values[slot] for slot in step.operand_slots.values()))
 
     def finish(self, warp: Warp, step: EngineStep) -> bool:
         """Finish an op whose events are all complete: record its results, or the stored value."""
         values = warp.values
         if isinstance(step.op, MmaWait):
-            for slot, old in zip(step.results, step.operands.values(), strict=True):
+            for slot, old in zip(step.result_slots, step.operand_slots.values(), strict=True):
                 values[slot] = values[old]
             return True
         inputs = tuple(self._term(x) if isinstance(x, InFlight) else x for x in self._inputs(warp, step))
         warp.received = []
-        if not step.results:
+        if not step.result_slots:
             if step.stores:
                 terms = tuple(self._term(x) for x in inputs)
                 self.finals[(warp.role, step.op, step.turn, warp.number)] = self.terms.of(
@@ -299,11 +299,11 @@ class EngineReplay:
         plain = []
         for x in inputs:
             if isinstance(x, Deferred) and x.term < 0:
-                for k, slot in enumerate(step.results):
+                for k, slot in enumerate(step.result_slots):
                     values[slot] = Deferred(step, inputs=inputs, result=k)
                 return True
             plain.append(self._term(x))
-        for k, slot in enumerate(step.results):
+        for k, slot in enumerate(step.result_slots):
             values[slot] = self.terms.of(("made", step.key, k, tuple(plain)))
         return True
 
@@ -415,7 +415,7 @@ class EngineReplay:
         result = InFlight()
         matmul = MmaGroup(step, bit, operands, bases, result, self._inputs(warp, step))
         self._overwrite(warp, matmul)
-        for slot in step.results:
+        for slot in step.result_slots:
             warp.values[slot] = result
         warp.issued.append(bit)
         warp.matmuls.append(matmul)
@@ -426,7 +426,7 @@ class EngineReplay:
     def _overwrite(self, warp: Warp, matmul: MmaGroup) -> None:
         """Overwrite the register operand of the op's matmuls in flight, which is in the same registers in each
         iteration and read when the matmul executes."""
-        op, operands = matmul.step.op, list(matmul.step.operands)
+        op, operands = matmul.step.op, list(matmul.step.operand_slots)
         if not isinstance(op, RegisterMma):
             return
         k = operands.index(op.held_tile) - len(operands)

@@ -87,7 +87,7 @@ class Values:
             key, result, inputs = rest
             step, role = self.steps[key]
             out = self._run(step, role, inputs, ())
-            return out[result] if len(step.results) > 1 else out
+            return out[result] if len(step.result_slots) > 1 else out
         if kind == "matmul":
             key, source, inputs = rest
             step, role = self.steps[key]
@@ -112,11 +112,11 @@ class Values:
         ]
         for issue in (a.event for a in step.acts if isinstance(a.event, E.Issue)):
             buffers = [at.buffer for at in issue.operands]
-        contents = source or inputs[: len(inputs) - len(step.operands)]
-        terms = inputs[len(inputs) - len(step.operands) :]
+        contents = source or inputs[: len(inputs) - len(step.operand_slots)]
+        terms = inputs[len(inputs) - len(step.operand_slots) :]
         for value, term in zip(buffers, contents, strict=True):
             machine.env[value] = self._viewed(term, step.environment[value])
-        for value, term in zip(step.operands, terms, strict=True):
+        for value, term in zip(step.operand_slots, terms, strict=True):
             machine.env[value] = self.of(term)
         if isinstance(op, BufRead):
             return machine.env[op.buffer]
