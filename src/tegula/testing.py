@@ -364,7 +364,7 @@ __all__ = [
         "check_refused",
         "check_sample",
     ),
-    *("expected", "found", "program", "samples"),
+    *("expected", "function_of", "program", "samples"),
 ]
 
 

@@ -53,9 +53,10 @@ class Acts:
 
 @dataclass(slots=True)
 class EngineStep:
-    """An op that a role executes. `acts`: its events; `environment`: operands that depend only on scalars; `operand_slots`:
-    the slots among the operands; `result_slots`: the slots of its results; `key`: the other inputs of its results; `turn`:
-    the number of earlier executions of the op by the role; `stores`: whether the op writes to an array."""
+    """An op that a role executes. `acts`: its events; `environment`: operands that depend only on scalars;
+    `operand_slots`: the slots among the operands; `result_slots`: the slots of its results; `key`: the other inputs of
+    its results; `turn`: the number of earlier executions of the op by the role; `stores`: whether the op writes to an
+    array."""
 
     op: Op
     acts: tuple[Acts, ...]
