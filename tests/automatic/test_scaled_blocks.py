@@ -375,6 +375,7 @@ def test_a_block_is_never_larger_than_the_launch() -> None:
     costs = BlockCosts(((((1, 1), (1, 1)), 10.0), (((4, 1), (1, 1)), 1.0), (((2, 1), (3, 4)), 1.0)))
     assert costs.best((3, 3), 1) == ((2, 1), (3, 4))
     assert costs.best((1, 3), 1) == ()
+    assert costs.best((0, 3), 1) == ()
     assert costs.best((4, 1), 1) == ((4, 1), (1, 1))
 
 

@@ -145,7 +145,7 @@ LINEAR = frozenset({
     *("pipe.new", "pipe.load", "pipe.push", "pipe.pop", "pipe.release"),
 })  # fmt: skip
 """Ops that apply to tangents as to values; for ops with regions, the ops in them are handled separately."""
-DISCRETE = frozenset({"cmp", "classify", "bitcast", "print", "print.tile", "assert"})
+DISCRETE = frozenset({"cmp", "classify", "bitcast", "print", "print.tile", "assert", "structure.ahead"})
 """Ops that look at values only, and whose results have no tangent."""
 
 

@@ -26,10 +26,11 @@ def matmul(m: int, n: int, k: int, out: Any = tg.float32) -> list[Any]:
 
 
 def test_the_number_of_resident_blocks_is_the_occupancy(driver: PretendDriver) -> None:
-    for m, n, grid in ((256, 512, 4), (4096, 4096, MULTIPROCESSORS)):
+    """Logical blocks of 64 x 64 elements take 32 CTAs, blocks of the launch at most one for each multiprocessor."""
+    for m, n, ctas in ((256, 512, 32), (4096, 4096, MULTIPROCESSORS)):
         arrays = matmul(m, n, 64)
         tg.launch_tiled(kernels.tile_gemm, (m / 128, n / 256), arrays, block_dim=64)
-        assert driver.launches[-1][:2] == (grid, 384)
+        assert driver.launches[-1][:2] == (ctas, 384)
 
 
 def test_blocks_that_split_tiles_are_launched_in_clusters(driver: PretendDriver) -> None:

@@ -64,14 +64,15 @@ def _optimise(module: Any, target: CpuTarget) -> None:
     The code is already inlined, vectorised and blocked; the whole O2 pipeline takes twice as long for the same
     instructions."""
     builder = _pass_builder(_machine(target), speed=2)
-    with _disposed(llvm.create_new_module_pass_manager()) as inline:
-        inline.add_always_inliner_pass()
-        inline.run(module, builder)
     _simplify_functions(module, builder)
 
 
 def _simplify_functions(module: Any, builder: Any) -> None:
-    """Run the passes of the builder's level between inlining and vectorisation."""
+    """Inline the functions that must be inlined, and run the passes of the builder's level between inlining and
+    vectorisation."""
+    with _disposed(llvm.create_new_module_pass_manager()) as inline:
+        inline.add_always_inliner_pass()
+        inline.run(module, builder)
     with _disposed(builder.getFunctionPassManager()) as passes:
         for function in module.functions:
             if not function.is_declaration:

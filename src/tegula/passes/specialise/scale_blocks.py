@@ -82,7 +82,7 @@ class BlockCosts:
     def best(self, grid: Sequence[int], multiprocessors: int) -> Scale:
         """The size that suits a grid of blocks better than the size of the blocks of the launch; empty if none does. A
         launch takes as many turns as one multiprocessor has blocks."""
-        if not self.cycles:
+        if not self.cycles or 0 in grid:
             return ()
         times: dict[Scale, float] = {}
         for scale, cycles in self.cycles:
