@@ -68,8 +68,8 @@ def _optimise(module: Any, target: CpuTarget) -> None:
 
 
 def _simplify_functions(module: Any, builder: Any) -> None:
-    """Inline the functions that must be inlined, and run the passes of the builder's level between inlining and
-    vectorisation."""
+    """Inline the functions that must be inlined, run the passes of the builder's level between inlining and
+    vectorisation, and remove unused declarations."""
     with _disposed(llvm.create_new_module_pass_manager()) as inline:
         inline.add_always_inliner_pass()
         inline.run(module, builder)
@@ -77,6 +77,9 @@ def _simplify_functions(module: Any, builder: Any) -> None:
         for function in module.functions:
             if not function.is_declaration:
                 passes.run(function, builder)
+    with _disposed(llvm.create_new_module_pass_manager()) as strip:
+        strip.add_strip_dead_prototype_pass()
+        strip.run(module, builder)
 
 
 def _pass_builder(machine: Any, speed: int) -> Any:
