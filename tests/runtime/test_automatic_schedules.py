@@ -34,16 +34,17 @@ def test_the_number_of_resident_blocks_is_the_occupancy(driver: PretendDriver) -
 
 
 def test_blocks_that_split_tiles_are_launched_in_clusters(driver: PretendDriver) -> None:
-    """If rows start inside sectors; an odd launch has one additional block, to complete the cluster."""
-    for m, n, k, grid, clustered in (
-        (384, 256, 64, 3, False),
-        (384, 8, 72, 4, True),
-        (512, 8, 72, 4, True),
+    """If rows start inside sectors; an odd launch has one additional block, to complete the cluster. Small launches
+    have logical blocks of 64 x 64 elements."""
+    for m, n, k, ctas, clustered in (
+        (384, 256, 64, 24, False),
+        (384, 8, 72, 24, True),
+        (131 * 128, 8, 72, 132, True),
         (4096, 4104, 72, MULTIPROCESSORS, True),
     ):
         arrays = matmul(m, n, k, tg.bfloat16)
         tg.launch_tiled(kernels.RELU, (m / 128, -(-n // 256)), arrays, block_dim=256)
-        assert driver.launches[-1][0] == grid and driver.clustered[-1] is clustered and driver.early[-1]
+        assert driver.launches[-1][0] == ctas and driver.clustered[-1] is clustered and driver.early[-1]
 
 
 def test_blocks_are_numbered_in_32_bits(driver: PretendDriver) -> None:
@@ -52,7 +53,7 @@ def test_blocks_are_numbered_in_32_bits(driver: PretendDriver) -> None:
 
 
 def test_explain_shows_the_automatic_roles(driver: PretendDriver) -> None:
-    tg.launch_tiled(kernels.tile_gemm, (1, 1), matmul(128, 256, 64), block_dim=256)
+    tg.launch_tiled(kernels.tile_gemm, (32, 16), matmul(4096, 4096, 64), block_dim=256)
     lines = kernels.tile_gemm.explain().splitlines()
     assert "automatic schedule: fetch with 1 warp group, multiply with 2 warp groups, 4 stages" in "\n".join(
         lines

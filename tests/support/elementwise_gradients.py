@@ -11,7 +11,7 @@ import tegula as tg
 from tegula.ir import REGISTRY, Op
 from tegula.ops.base import Elementwise
 
-NO_OPERANDS = {"structure.value", "const"}
+NO_OPERANDS = {"structure.value", "structure.ahead", "const"}
 """Ops to whose results gradients flow, and no further."""
 
 

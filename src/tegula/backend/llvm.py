@@ -78,7 +78,7 @@ def _simplify_functions(module: Any, builder: Any) -> None:
             if not function.is_declaration:
                 passes.run(function, builder)
     with _disposed(llvm.create_new_module_pass_manager()) as strip:
-        strip.add_strip_dead_prototype_pass()
+        strip.add_global_dead_code_eliminate_pass()
         strip.run(module, builder)
 
 
