@@ -339,17 +339,6 @@ def chosen(kernel: Any, grid: tuple[int, ...]) -> str:
         ((64, 64, 32), (64, 64), "2 4"),
         ((32, 32, 32), (128, 128), "4 8"),
         ((80, 80, 64), (52, 52), "8/5 12/5"),
-    ],
-)
-def test_blocks_are_large_if_a_launch_has_many(
-    tile: tuple[int, int, int], grid: tuple[int, int], scale: str
-) -> None:
-    assert chosen(matmul_of(*tile), grid) == scale
-
-
-@pytest.mark.parametrize(
-    ("tile", "grid", "scale"),
-    [
         ((128, 256, 64), (12, 6), "1 3/4"),
         ((128, 256, 64), (8, 8), "1 1/2"),
         ((128, 256, 64), (16, 8), ""),
@@ -357,7 +346,7 @@ def test_blocks_are_large_if_a_launch_has_many(
         ((128, 128, 64), (2, 2), "1/2 1/2"),
     ],
 )
-def test_blocks_are_small_if_a_launch_leaves_multiprocessors_idle(
+def test_blocks_are_large_in_launches_of_many_and_small_where_multiprocessors_would_be_idle(
     tile: tuple[int, int, int], grid: tuple[int, int], scale: str
 ) -> None:
     assert chosen(matmul_of(*tile), grid) == scale

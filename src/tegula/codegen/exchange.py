@@ -11,6 +11,7 @@ from tegula.codegen.storage import View
 from tegula.codegen.text import constant, register_type, vector_of
 from tegula.ir import Value
 from tegula.ops import scalar as S
+from tegula.ops.base import element
 from tegula.ops.exchange import (
     LaneBallot,
     LaneCollect,
@@ -98,7 +99,7 @@ def flip(s: State, op: LaneXor) -> None:
         _picked(s, op, lambda rows, lane: s.code.emit(f"xor i64 {lane}, {s.i64(op.mask)}"))
         return
     rows, mask = _Segments(s, op), int(owner.value) % op.width
-    source, result = rows.values(op.value), rows.allocate("flipped", op.result.type)  # type: ignore[arg-type]
+    source, result = rows.values(op.value), rows.allocate("flipped", element(op.result.type))
     scalar = scalar_of(result.dtype)
     width, t = rows.at_once(scalar), register_type(scalar, 1)
     order = [k ^ mask & (width - 1) for k in range(width)]
@@ -118,7 +119,7 @@ Source = Callable[[_Segments, str], str]
 def _picked(s: State, op: SegmentOp, source: Source) -> None:
     """Lower an op that reads the value of another lane, lane by lane."""
     rows = _Segments(s, op)
-    values, result = rows.values(op.value), rows.allocate("picked", op.result.type)  # type: ignore[arg-type]
+    values, result = rows.values(op.value), rows.allocate("picked", element(op.result.type))
     with s.code.loop("0", s.present) as loop:
         at = rows.member(loop.index, source(rows, loop.index))
         s.memory.store_view(result, [loop.index], s.memory.load_view(values, [at], 1), 1)
@@ -128,7 +129,7 @@ def _picked(s: State, op: SegmentOp, source: Source) -> None:
 def collect(s: State, op: LaneCollect) -> None:
     """Lower `lane.collect`: each lane's value is added to the sum of its target lane."""
     rows = _Segments(s, op)
-    result = rows.allocate("collected", op.result.type)  # type: ignore[arg-type]
+    result = rows.allocate("collected", element(op.result.type))
     scalar = scalar_of(result.dtype)
     zero = (constant(scalar, 0),) * components(result.dtype)
     with s.code.loop("0", str(rows.room)) as loop:

@@ -131,8 +131,8 @@ def elementwise(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> 
 def _folded(op: Op, dtype: DType, numbers: list[int]) -> str:
     """The result of an op on integers that are known, which unrolled loops have many of: LLVM would take longer."""
     given = [np.array([x]).astype(to_numpy(dtype)) for x in numbers]
-    made = type(op).ref(op.attrs, *given)[0].item()  # type: ignore[attr-defined]
-    return str(made).lower()
+    assert isinstance(op, Elementwise)
+    return str(op.ref(op.attrs, *given)[0].item()).lower()
 
 
 Rule: TypeAlias = Callable[[Code, Any, DType, list[str], int], str]

@@ -520,7 +520,7 @@ def gather(s: State, op: Op) -> None:
     than one element in the last dimension are copied by vectors."""
     assert isinstance(op, TileGather)
     source, picks, axis = materialise(s, op.tile), materialise(s, op.index), op.axis
-    result_type: TileType = op.result.type  # type: ignore[assignment]
+    result_type = tile_type(op.result.type, partial=True)
     view, n = s.room(op.result, "gathered"), source.shape[axis]
     scalar = scalar_of(result_type.dtype)
     width = (
@@ -569,7 +569,7 @@ def from_lanes(s: State, op: TileFromLanes) -> None:
     if op.grid is not None:
         _from_grid(s, op)
         return
-    result_type: TileType = op.result.type  # type: ignore[assignment]
+    result_type = tile_type(op.result.type, partial=True)
     if value not in s.lanes:
         view = s.lane_array("lanes", value.type)  # type: ignore[arg-type]
         parts = s.components(value)

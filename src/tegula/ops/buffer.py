@@ -110,7 +110,7 @@ class BufWrite(Op):
     COOPERATIVE = SIDE_BY_SIDE = True
     buffer = operand(WRITE)
     tile = operand()
-    rounds = attr(False)
+    to_tf32 = attr(False)
 
     def infer(self) -> Sequence[Type]:
         buffer = buffer_type(self.buffer.type)

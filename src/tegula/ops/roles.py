@@ -73,7 +73,7 @@ class PipeNew(Op):
     type = attr()
     pipe = output(WRITE)
     swizzled = attr(False)
-    rounds = attr(False)
+    to_tf32 = attr(False)
 
     def infer(self) -> Sequence[Type]:
         t = pipe_type(self.type)

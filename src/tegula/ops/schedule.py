@@ -170,7 +170,7 @@ class BulkLoad(AtStage, TileAccess):
     array = operand(READ)
     rest = variadic()
     cluster = attr(False)
-    rounds = attr(False)
+    to_tf32 = attr(False)
     shape = attr(None)
 
     @property

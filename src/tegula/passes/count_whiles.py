@@ -83,7 +83,7 @@ def _rewrite(kernel: Kernel, count: _Count) -> None:
     for op in body.walk():
         op.substitute({integer: index})
     bounds = start, count.stop, step.result
-    counted = For([*bounds, *loop.initial], [v.type for v in loop.results], None, [body], loop.loc)
+    counted = For([*bounds, *loop.initial], [v.type for v in loop.results], loop.attrs, [body], loop.loc)
     put_before(loop, [step, counted])
     for old, new in zip(loop.results, counted.results, strict=True):
         new.name = old.name

@@ -53,7 +53,7 @@ Key = tuple[Value, str]
 class _Pipe:
     """A lowered pipe: the ring, and the barriers of its stages. `bulk`: whether bulk copies fill the pipe. `leader`:
     the first of the pipes that share barriers; `bytes`: for a leader, the bytes of one item of all pipes that share its
-    barriers. `rounds`: whether items are rounded to tf32."""
+    barriers. `to_tf32`: whether items are rounded to tf32."""
 
     type: PipeType
     ring: Value
@@ -61,7 +61,7 @@ class _Pipe:
     empty: Value
     bulk: bool
     swizzled: bool
-    rounds: bool
+    to_tf32: bool
     leader: Value
     bytes: int
 
@@ -231,8 +231,8 @@ def _lower_pipe(kernel: Kernel, target: CudaTarget, new: PipeNew, users: Sequenc
     at = region.ops.index(new)
     region.ops[at : at + 1] = lowered.ops
     size = boxes(t, folded).bytes
-    rounds = bool(new.rounds)
-    return _Pipe(t, ring, barriers["full"], barriers["empty"], bulk, folded, rounds, new.result, size)
+    to_tf32 = bool(new.to_tf32)
+    return _Pipe(t, ring, barriers["full"], barriers["empty"], bulk, folded, to_tf32, new.result, size)
 
 
 def _warps(kernel: Kernel, ops: Sequence[Op], threads: int) -> int:
@@ -345,7 +345,7 @@ class _Lowering:
                 build.insert(MbarrierExpect([lowered.full, count.stage], [], {"bytes": size}))
             view = self._view(build, pipe, count.stage)
             shape = {} if op.shape is None else {"shape": op.shape}
-            attrs = {"rounds": lowered.rounds, **shape, **promises}
+            attrs = {"to_tf32": lowered.to_tf32, **shape, **promises}
             build.insert(BulkLoad([view, lowered.full, count.stage, *starts], [], attrs))
             if op in self.last:
                 self._advance(build, (lowered.leader, "fill"))
@@ -374,14 +374,14 @@ class _Lowering:
             asked = roles.registers[roles.roles.index(self.home)]
             room = min(room, asked - ADDRESSES) if asked else room
         many = prod(pipe.type.shape) > room * group_of(self.home, self.threads).threads
-        return not pipe.rounds and (many or not self.target.bulk_copies)
+        return not pipe.to_tf32 and (many or not self.target.bulk_copies)
 
     def push(self, build: Builder, op: PipePush) -> None:
         self._filled(build, op.pipe, op.tile)
 
     def _filled(self, build: Builder, pipe: Value, tile: Value) -> None:
         stage, view = self._free(build, pipe)
-        build.insert(BufWrite([view, tile], [], {"rounds": self.pipes[pipe].rounds}))
+        build.insert(BufWrite([view, tile], [], {"to_tf32": self.pipes[pipe].to_tf32}))
         self._arrived(build, pipe, stage)
 
     def _arrived(self, build: Builder, pipe: Value, stage: Value) -> None:

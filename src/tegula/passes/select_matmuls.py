@@ -77,7 +77,7 @@ def _popped(tile: Value) -> bool:
 def select_matmuls(kernel: Kernel, context: GpuCompilation) -> None:
     """Set the attribute `unit` of the selected matmuls, and `swizzled` of the pipes from which they read; only selected
     matmuls may read these pipes. If a matmul with an operand in registers is not selected, the operand is stored to
-    shared memory. float32 pipes that only tf32 matmuls read hold rounded numbers, attribute `rounds`. Matmuls that
+    shared memory. float32 pipes that only tf32 matmuls read hold rounded numbers, attribute `to_tf32`. Matmuls that
     cannot be left in flight get `at_once`; matmuls that are not selected get the reason, `declined`."""
     target, threads = context.target, context.threads
     matmuls = [op for op in kernel.walk() if isinstance(op, GroupMma)]
@@ -102,7 +102,7 @@ def select_matmuls(kernel: Kernel, context: GpuCompilation) -> None:
             pipe.owner.swizzled = True
             if terms.left == "tf32":
                 assert isinstance(pipe.owner, PipeNew)
-                pipe.owner.rounds = True
+                pipe.owner.to_tf32 = True
     for op in chosen:
         if isinstance(op, RegisterMma):
             swizzle_source(op.held_tile)

@@ -171,7 +171,7 @@ def _copied(build: Builder, slot: StageSlot, tile: Value, to_tf32: bool) -> Valu
     ring = build.insert(BufNew([empty], [BufType(t.dtype, tile_type.shape, "shared")], attrs)).result
     ring.name = tile.name or "operand"
     stage = _view(build, ring, t.shape, (1, 2))
-    build.insert(BufWrite([stage, tile], [], {"rounds": to_tf32}))
+    build.insert(BufWrite([stage, tile], [], {"to_tf32": to_tf32}))
     build.insert(FenceAsync())
     return _view(build, stage, t.shape[::-1], (1, 0)) if slot.transposed else stage
 

@@ -412,6 +412,10 @@ def _copy_elements(s: GpuState, access: TileAccess, array: ArrayAt, view: View) 
         [register_type(scalar_of(array.dtype), 1)] * components(array.dtype),
     )
     memory, total = s.memory, prod(view.shape)
+
+    def load(indices: list[str]) -> list[str]:
+        return list(memory.load_element(array_pointer(s, array, indices), array.dtype))
+
     with s.code.loop(s.lane, str(total), str(s.threads), [], s.rolled()) as loop:
         index, left = list[str](), loop.index
         for n in reversed(view.shape):
@@ -422,8 +426,8 @@ def _copy_elements(s: GpuState, access: TileAccess, array: ArrayAt, view: View) 
         ok = "true"
         for i, n in zip(indices, array.shape, strict=True) if needs_bounds(s, access) else ():
             ok = _and(s, ok, s.code.emit(f"icmp ult i64 {i}, {n}"))
-        load = lambda: list(memory.load_element(array_pointer(s, array, indices), array.dtype))  # noqa: E731
-        memory.store_view(view, index, tuple(run_conditionally(s, ok, types, load, none)), 1)
+        values = run_conditionally(s, ok, types, lambda at=indices: load(at), none)
+        memory.store_view(view, index, tuple(values), 1)
 
 
 def _tile_inside(s: GpuState, op: TileAccess, shape: tuple[int, ...], array: ArrayAt) -> str:

@@ -442,14 +442,15 @@ class _Walk:
             self._write(op.result, op.tile)
 
     def buf_write(self, op: BufWrite) -> None:
-        self._write(*op.operands, rounds=op.rounds)
+        self._write(*op.operands, as_tf32=op.to_tf32)
 
-    def _write(self, buffer: Value, tile: Value, rounds: bool = False) -> None:
-        """`rounds`: to tf32."""
+    def _write(self, buffer: Value, tile: Value, as_tf32: bool = False) -> None:
+        """Lower a write of a tile. `as_tf32`: its elements are rounded to tf32."""
         s, t = self.s, tile.type
         assert isinstance(t, TileType)
-        held = s.held[tile]
-        registers = [tuple(to_tf32(s, x) for x in parts) for parts in held] if rounds else held
+        registers = s.held[tile]
+        if as_tf32:
+            registers = [tuple(to_tf32(s, x) for x in parts) for parts in registers]
         access.buffer_store(s, s.buffers[buffer], s.layouts[tile], registers, _aligned(buffer), t.partial)
 
     def buf_read(self, op: BufRead) -> None:

@@ -175,7 +175,7 @@ def bulk_load(s: GpuState, op: Op) -> None:
     clustered = bool(op.cluster)
     box = half_boxes(t) if clustered else boxes(t, bool(swizzle))
     assert box is not None
-    map_at = tensor_map(s, array, box.shape, swizzle, "tf32" if op.rounds else BITS)
+    map_at = tensor_map(s, array, box.shape, swizzle, "tf32" if op.to_tf32 else BITS)
     barrier = _address(s, barriers, stage)
     start = shared_address(s, s.memory.at(view, ["0"] * len(view.shape)))
     offsets = [s.scalar(v) for v in op.offset]

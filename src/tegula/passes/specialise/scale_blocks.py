@@ -189,6 +189,8 @@ class _ScaledAxis:
             self._follow_owner(value)
             for user, _ in self.users.get(value, []):
                 self._follow_user(user, value)
+        if not self.sums.keys().isdisjoint(self.dims):
+            raise Declined("a tile is a sum along the axis of neighbouring blocks, and has the axis")
         for op in kernel.walk() if once else ():
             changes = any(e.kind != "read" for e in op.effects())
             if changes and op not in self.accesses and op not in self.additions:
