@@ -35,10 +35,10 @@ from tegula.types import BufType, MbarrierType
 
 SIMPLE = "let loops and conditions around pipes depend on kernel arguments, shapes and block indices alone"
 SHOWN = 8
-"""The number of steps that a counterexample shows at most."""
+"""The maximum number of steps in the text of a counterexample."""
 MAX_STEPS, TOO_LONG = 50_000, MAX_UNROLLED_STEPS // 4
-"""The number of ops of roles, summed over launches, after which no further launch is simulated. A launch that is too
-long is not simulated and counts for fewer."""
+"""The number of ops of roles, summed over launches, after which no further launch is simulated; and the smaller number
+that a launch counts for which is too long to be simulated."""
 HOSTS = ("argument", "length")
 """The kinds of leaves that guards constrain."""
 
@@ -82,15 +82,15 @@ class BoundedSearch:
         self.cuts = byte_boundaries(_parts(spread.shared))
         self.launches, self.steps = 0, 0
         self.undecided: Op | None = None
-        """The op for which a launch could not be unrolled; None if all could be."""
+        """The op for which a launch could not be unrolled; None if all launches were unrolled."""
 
     @property
     def explored(self) -> tuple[int, int]:
-        """The number of launches that were unrolled, and of ops of roles in all."""
+        """The number of unrolled launches, and the total number of ops of roles in these launches."""
         return self.launches, self.steps
 
     def verdict(self) -> Verdict | None:
-        """The verdict on a fault; None where no simulated launch has a fault."""
+        """The verdict on a fault; None if no simulated launch has a fault."""
         suspect: Verdict | None = None
         stages, spent = sorted({n for _, n, _ in self.barriers}) or [1], 0
         for launch in launches(self.program.leaves, self.program.followed, stages, self._satisfies):
@@ -162,7 +162,7 @@ def _role(region: Region, threads: int) -> Role:
 
 
 def starts_copies_only(region: Region) -> bool:
-    """Whether one warp executes all of a role, because the role only starts copies."""
+    """Whether a role only starts copies, so that one warp executes the whole role."""
     return all(_by_one_warp(op) for op in region.walk())
 
 

@@ -3,7 +3,7 @@
 Each instruction that synchronises, or starts an asynchronous operation, is annotated with the number of its op
 (`ir.numbered`). The sequences of numbers along paths through the PTX form the language of a finite automaton, and so do
 the sequences along paths through the IR. The language of the PTX must be a subset of the IR's, every instruction must
-be one that its op lowers to, and every op must have an instruction, unless the whole enclosing loop has been removed.
+be in the lowering of its op, and every op must have an instruction, unless the whole enclosing loop has been removed.
 LLVM may therefore unroll, peel and rotate loops and duplicate branches; it must not drop, repeat, merge or reorder any
 instruction that the proof covers. Premises: branch conditions and addresses are computed correctly, ptxas keeps the
 order of these instructions, and an op issues as many instructions as its lowering says (copies of several boxes)."""
@@ -29,7 +29,7 @@ class Disagreement:
 
 
 def disagreement(ptx: str, kernel: Kernel) -> Disagreement | None:
-    """The first place where the PTX of a lowered kernel with roles does not follow it."""
+    """The first place where the PTX of a lowered kernel with roles disagrees with the kernel."""
     numbers = numbered(kernel.body)
     ops = list(numbers)
     code = Code(ptx)
@@ -46,8 +46,8 @@ def disagreement(ptx: str, kernel: Kernel) -> Disagreement | None:
 
 
 def require(ptx: str, kernel: Kernel) -> None:
-    """Raise InternalError, with the op and its location, where the PTX of a lowered kernel with roles does not follow
-    the kernel: the proof of its schedule would not hold for the code."""
+    """Raise InternalError, with the op and its location, if the PTX of a lowered kernel with roles disagrees with the
+    kernel: the proof of its schedule would not hold for the code."""
     wrong = disagreement(ptx, kernel)
     if wrong is None:
         return
@@ -93,7 +93,8 @@ def _misplaced(step: Step, ops: list[Synchronising]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Instructions of one inline assembly statement, and the op number noted in it; -1 without one."""
+    """The instructions of one inline assembly statement, and the op number in its annotation; -1 without an
+    annotation."""
 
     line: int
     number: int
@@ -118,7 +119,7 @@ _PENDING = re.compile(r"\b(bar|barrier)(\.cta)?\.(sync|arrive)\b[^;]*;")
 
 
 class Code:
-    """The blocks of a kernel's PTX, by label; the first one is called "". The note of a barrier is in front of the
+    """The blocks of a kernel's PTX, by label; the first one is called "". The annotation of a barrier precedes the
     barrier."""
 
     def __init__(self, ptx: str) -> None:
@@ -249,7 +250,7 @@ class Paths:
 
 
 def _strays(code: Code, paths: Paths, ops: list[Synchronising]) -> Disagreement | None:
-    """The first step of a path through the PTX that no path through the IR has after the preceding steps."""
+    """The first step of a path through the PTX that follows the preceding steps in no path through the IR."""
     pending = [("", paths.closed([0]))]
     seen = set(pending)
     while pending:

@@ -99,7 +99,7 @@ def check_end(run: Run) -> None:
     known = [max(column) for column in zip(*(w.clock for w in run.warps), strict=True)]
     for phase in run.phases:
         if isinstance(phase.barrier.type, NamedBarrierType):
-            continue  # a warp may arrive at a named barrier without a wait, which leaves nothing in flight
+            continue  # A warp may arrive at a named barrier without a later wait: nothing is in flight then.
         if phase.pending != phase.count or phase.announced != phase.copied:
             assert phase.last is not None or phase.copies
             at = phase.last if phase.last is not None else phase.copies[-1][1]

@@ -22,7 +22,7 @@ Term: TypeAlias = Any
 """An integer, ["given", parameter, dimension], or [op, type, attribute, *terms]: plain lists, which a cache entry can
 store."""
 MAX_EXTENT = 2**31 - 1
-"""The largest length of an array that kernels can see."""
+"""The maximum extent of an array dimension in kernels."""
 TEXTS = {
     "fits": "a number that trip counts of role loops depend on is at most 2^28 in size",
     "factor": "a factor of a trip count is not negative",
@@ -166,7 +166,7 @@ def value(t: Term, value_of: Callable[[Leaf], int]) -> int:
 
 
 def limits(t: DType) -> tuple[int, int]:
-    """The least and the greatest number of an integer type."""
+    """The minimum and the maximum of an integer type."""
     if t.is_bool:
         return 0, 1
     half = 1 << (t.bits - 1)

@@ -21,9 +21,9 @@ from tegula.passes.overlap import array_root, overlap
 from tegula.types import ArrayType, DType
 
 MAX_LAUNCHES = 200
-"""The largest number of launches of a kernel that are simulated."""
+"""The maximum number of simulated launches of a kernel."""
 MAX_INPUT = 1 << 12
-"""The largest absolute value of an input of a launch."""
+"""The maximum absolute value of an input of a launch."""
 DIVISIONS = (S.FloorDiv, S.Div, S.Mod, S.And, S.Shr)
 GIVEN = (ArrayShape, ArrayLoad, BlockIndex, BlockCount, BlockPlace, LogicalBlocks, Tid)
 """Ops whose results are inputs of a launch."""

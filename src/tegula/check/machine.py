@@ -27,9 +27,9 @@ Places = tuple[tuple[Location, str], ...]
 
 @dataclass(slots=True)
 class Fill:
-    """The fills of a stage: the role that fills it; the step and event of the last fill, and how many phases of each
-    barrier that fill came after (`over`). `rooms`: the barriers of which each fill came after one phase more than the
-    fill before; a fill waits for room at these."""
+    """The fills of a stage: the role that fills it, the step and event of the last fill, and the number of complete
+    phases of each barrier before the last fill (`over`). `rooms`: the barriers of which one more phase completes
+    between consecutive fills: the producer waits for a free stage at these barriers."""
 
     role: int
     number: tuple[int, int]
@@ -54,8 +54,8 @@ class Run:
         self.steps: list[Step] = []
         self.record = record
         self.doubt: Refuted | None = None
-        """The fault of a wait with the parity of another phase; takes precedence over later faults, which follow from
-        it."""
+        """The fault of a wait with the parity of another phase; it takes precedence over later faults, which are its
+        consequences."""
         self.suspect: Refuted | None = None
         """A fault without a consequence in this interleaving that may have one in another."""
         self.waits = 0
@@ -99,7 +99,7 @@ class Run:
         return warp.step >= len(self.traces[warp.role].steps)
 
     def _advance(self, warp: Warp) -> bool:
-        """Run a warp until it blocks; whether it has executed an event or a step."""
+        """Run a warp until it blocks, and return whether the warp has executed an event or a step."""
         steps, moved = self.traces[warp.role].steps, False
         while warp.step < len(steps):
             done = steps[warp.step]
@@ -494,7 +494,8 @@ class Run:
             w.synced = w is not warp
         return True
 
-    # Words -----------------------------------------------------------------------------------------------------------
+    # Messages
+    # -----------------------------------------------------------------------------------------------------------
 
     def _tick(self, warp: Warp) -> None:
         warp.clock[warp.entry] += 1

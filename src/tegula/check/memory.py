@@ -64,14 +64,14 @@ class Memory:
         self._struck: dict[tuple[int, int], Value | None] = {}
 
     def cells_of(self, at: Bytes) -> list[Cell]:
-        """The cells that lie in a range of bytes."""
+        """The cells in a range of bytes."""
         key = (at.start, at.end)
         if key not in self._within:
             self._within[key] = [self.cells[c] for c in self.cuts if at.start <= c < at.end]
         return self._within[key]
 
     def barrier_in(self, at: Bytes) -> Value | None:
-        """A barrier that lies in a range of bytes; None without one."""
+        """A barrier in a range of bytes; None if the range has none."""
         key = (at.start, at.end)
         if key not in self._struck:
             barriers = (v for v, (start, end) in self.barriers.items() if start < at.end and at.start < end)
@@ -79,7 +79,7 @@ class Memory:
         return self._struck[key]
 
     def record(self, access: Access, clock: Clock) -> Race | None:
-        """Record an access by a warp with the vector clock `clock`; the race, if there is one."""
+        """Record an access by a warp with the vector clock `clock`, and return the race, if there is one."""
         for cell in self.cells_of(access.at):
             race = self._write(cell, access, clock) if access.write else self._read(cell, access, clock)
             if race is not None:
@@ -112,7 +112,7 @@ class Memory:
         return None
 
     def _after(self, first: Access, second: Access, clock: Clock) -> Race | None:
-        """The race, if the second access may happen before the first one is over."""
+        """The race, if the second access may happen before the first access is complete."""
         if _same_step(first, second) or _private(first, second):
             return None
         if clock[first.entry] < first.moment:

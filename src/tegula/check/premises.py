@@ -32,8 +32,8 @@ class _Accesses:
 
 
 def determinism(kernel: Kernel, proved: bool) -> str:
-    """Whether equal arguments give equal results, and if not, why. Blocks that store different values to one element
-    are not looked for: the text says so."""
+    """A text that says whether equal arguments give equal results, and if not, why. The check does not search for
+    blocks that store different values to one element, as the text states."""
     reasons = list(_reasons(kernel))
     known = [r for r in reasons if r.startswith(NO)]
     if known or reasons:

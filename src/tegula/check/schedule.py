@@ -36,8 +36,8 @@ def check_schedule(kernel: Kernel, spread: GpuCompilation) -> Verdict:
 
 
 def check_certificate(kernel: Kernel, spread: GpuCompilation, certificate: Mapping[str, Any]) -> Verdict:
-    """The verdict on a kernel as it is emitted, by a given certificate: proved, or unproved where the verifier rejects
-    the certificate."""
+    """The verdict on a kernel as it is emitted, by a given certificate: proved, or unproved if the verifier rejects the
+    certificate."""
     if not any(map(_is_scheduled, kernel.walk())):
         return Verdict(NO_SCHEDULE, results=determinism(kernel, True))
     try:
@@ -81,8 +81,8 @@ def _is_scheduled(op: Op) -> bool:
 
 
 def certified(kernel: Kernel, spread: GpuCompilation) -> tuple[str, tuple[Guard, ...]]:
-    """A certificate that the verifier has accepted, as text, and the guards that it rests on; Stuck or Rejected where
-    there is none."""
+    """A certificate that the verifier has accepted, as text, and the guards that it rests on; raises Stuck or Rejected
+    if there is none."""
     text = json.dumps(prove(kernel, spread), separators=(",", ":"))
     certificate = json.loads(text)
     verify_certificate(kernel, spread, certificate)

@@ -1,5 +1,5 @@
-"""A kernel as proofs see it: its values, roles, barriers and events by number, as they follow from the IR and the event
-table. The prover and the verifier number the same things, which is all that they have in common."""
+"""The view of a kernel in proofs: its values, roles, barriers and events by number, derived from the IR and the event
+table. The prover and the verifier have only this numbering in common."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tegula.passes.groups import only_starts_copies
 from tegula.types import ArrayType, DType
 
 MAX_BOUND = 2**28
-"""The largest absolute value of a number that a guard bounds."""
+"""The maximum absolute value of a number that a guard bounds."""
 COMPUTED = (
     S.Const,
     S.Add,
@@ -156,8 +156,8 @@ class Scheduled(ABC):
         return known_acts
 
     def counts(self, op: Op) -> bool:
-        """Whether an op is a step: one that acts, or has such ops in it, or a branch that threads take together and
-        that hands over memory of several roles."""
+        """Whether an op is a step: an op that acts, or contains such ops, or a branch that threads take together and in
+        which memory of several roles is handed over."""
         if op not in self._counts:
             alike = isinstance(op, If) and not self.known.varying(op.condition)
             self._counts[op] = any(self.acts(o) or (alike and self._prepares(o)) for o in op.walk())
@@ -176,7 +176,7 @@ class Scheduled(ABC):
 
 
 class _Anywhere:
-    """What is known of the operands of ops on every path, in the interface of the event table (see events.Known)."""
+    """The facts about operands that hold on every path, in the interface of the event table (see events.Known)."""
 
     def __init__(self, of: Scheduled) -> None:
         self.of = of
@@ -265,7 +265,7 @@ def asserts(kernel: Kernel) -> Iterator[Assert]:
 
 
 def computing(kernel: Kernel, v: Value) -> list[Any]:
-    """The ops on integers that compute a value, in order, without constants and what branches compute."""
+    """The ops on integers that compute a value, in order, without constants and results of branches."""
     ops, cone = kernel.body.ops, {v}
     for op in reversed(ops):
         cone |= set(op.operands) if not cone.isdisjoint(op.results) else set()

@@ -1,4 +1,4 @@
-"""Backward slices of the operations on barriers and shared memory: the values that decide them."""
+"""Backward slices of the operations on barriers and shared memory: the values that these operations depend on."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Followed:
         return self._loud[op]
 
     def accesses_only(self, op: Op) -> bool:
-        """Whether a control-flow op has no events but accesses of memory, and no result that is needed."""
+        """Whether a control-flow op has only memory accesses as events, and no needed result."""
         has_tracked_events = [o for region in op.regions for o in region.walk() if self.acts(o)]
         numbers = any(r in self.needed for r in op.results)
         return not numbers and all(E.accesses(o) for o in has_tracked_events)
@@ -86,8 +86,8 @@ def multiplies(op: Op) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """A scalar that a loop carries: the values that it has before the loop, in an iteration, at its end, and after the
-    loop."""
+    """The values of a scalar that a loop carries: before the loop, in an iteration, at the end of an iteration, and
+    after the loop."""
 
     start: Value
     argument: Value
@@ -136,7 +136,7 @@ def _of_groups(region: Region) -> Iterator[Op]:
 
 
 def _values(op: Op) -> list[Value]:
-    """The operands and results of an op, and of the ops nested in one that is not a control flow of roles."""
+    """The operands and results of an op, and of its nested ops, unless the op is control flow of roles."""
     inner = () if isinstance(op, CONTROL) else op.walk()
     return list(dict.fromkeys(v for o in (op, *inner) for v in (*o.operands, *o.results)))
 

@@ -11,8 +11,8 @@ from tegula.types import NamedBarrierType
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A role as it is emitted. `one_warp`: whether its first warp executes all of it, and the others nothing;
-    `arrives`: the barriers that it may arrive at."""
+    """A role as it is emitted. `one_warp`: whether the first warp executes the whole role, and the other warps nothing;
+    `arrives`: the barriers at which the role may arrive."""
 
     name: str
     group: Group

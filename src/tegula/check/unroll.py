@@ -25,7 +25,7 @@ from tegula.types import BufType, TileType, element_bytes
 CONTROL = (If, For, While)
 MATMULS = (SharedMma, RegisterMma)
 MAX_STEPS = 8_000
-"""Ops of a role in one launch; beyond, the launch is too long to be unrolled."""
+"""The maximum number of ops of a role in one launch; a longer launch is not unrolled."""
 
 Env: TypeAlias = dict[Value, Any]
 
@@ -76,7 +76,7 @@ class Program:
         self._compiled: dict[Region, list[Callable[[Env, Trace, Launch], None]]] = {}
 
     def trace(self, role: Region, launch: Launch) -> Trace:
-        """The trace of a role in a launch; Refuted, TooLong, Undecided."""
+        """The trace of a role in a launch; raises Refuted, TooLong or Undecided."""
         trace, env = Trace(), Env()
         for v in self.kernel.params:
             env[v] = self.leaves.reader(v)(launch, env.get)
@@ -205,8 +205,8 @@ class Program:
         return op in self.divergent
 
     def _optional_accesses(self, op: For | While | If) -> Callable[[Env, Trace, Launch], None]:
-        """A function for control flow around accesses of memory alone: where the values do not decide which accesses
-        happen, each one is made once."""
+        """A function for control flow that contains only memory accesses: if the values do not decide which accesses
+        happen, each access happens once."""
         exactly = _CONTROLS[type(op)](self, op)
 
         def run(env: Env, trace: Trace, launch: Launch) -> None:
@@ -220,8 +220,8 @@ class Program:
         return run
 
     def for_loop(self, op: For) -> Callable[[Env, Trace, Launch], None]:
-        """A function that runs all iterations of a `for` loop; Undecided where the bounds are not known, or threads
-        part."""
+        """A function that runs all iterations of a `for` loop; raises Undecided if the bounds are unknown, or if
+        threads diverge."""
         body, index = op.body, op.index
         carried_values = carried(op, op.initial, op.arguments, body.yielded, self.followed.needed)
 
@@ -276,8 +276,8 @@ class Program:
         return run
 
     def branch(self, op: If) -> Callable[[Env, Trace, Launch], None]:
-        """A function that runs the side of a branch that is taken; Undecided where the condition is not known, or
-        threads part."""
+        """A function that runs the taken side of a branch; raises Undecided if the condition is unknown, or if threads
+        diverge."""
 
         def run(env: Env, trace: Trace, launch: Launch) -> None:
             branch = op.then if self.decided(env.get(op.condition), op) else op.orelse

@@ -65,10 +65,11 @@ class Verdict:
     fault, and `locations`: the other ops involved, each with a note.
 
     A refuted schedule has a counterexample: `steps`, in order, under the launch values `launch`. Where there is no
-    proof, `gap` says why; `explored`: how many launches were unrolled, and how many ops of roles in all. A proved one
-    has a `certificate`, as text. `guards`: what launches must satisfy. `results`: whether equal arguments give equal
-    results, or why not. `automatic`: the roles that the compiler made, or why it made none. `bounded`: whether the
-    kernel accepts a schedule without a proof in which no simulated launch has a fault."""
+    proof, `gap` is the reason; `explored`: the number of unrolled launches, and the total number of their ops of roles.
+    A proved schedule has a `certificate`, as text. `guards`: the conditions that launches must satisfy. `results`:
+    whether equal arguments give equal results, or the reason why not. `automatic`: the roles that the compiler created,
+    or the reason why it created none. `bounded`: whether the kernel accepts a schedule without a proof in which no
+    simulated launch has a fault."""
 
     status: str
     kind: str = ""
@@ -102,7 +103,7 @@ class Verdict:
         return self.passed or (self.bounded and self.status == UNPROVED)
 
     def require(self) -> None:
-        """Return if the schedule is accepted; ScheduleRefuted with the counterexample, or ScheduleUnproved."""
+        """Raise ScheduleRefuted, with the counterexample, or ScheduleUnproved, unless the schedule is accepted."""
         if self.accepted:
             return
         steps = [(s.loc, f"step {k}: {s}") for k, s in enumerate(self.steps, 1) if s.loc is not UNKNOWN]
@@ -157,7 +158,7 @@ class Verdict:
 
 
 def from_summary(summary: Mapping[str, Any]) -> Verdict:
-    """The verdict of a cache entry on a schedule that is proved, or on none."""
+    """The verdict of a cache entry for a proved schedule, or for a kernel without a schedule."""
     guards = tuple(map(from_row, summary["guards"]))
     certificate, results, automatic = summary["certificate"], summary["results"], summary["automatic"]
     return Verdict(
@@ -166,7 +167,7 @@ def from_summary(summary: Mapping[str, Any]) -> Verdict:
 
 
 class Refuted(Exception):
-    """A fault that was found. `locations`: other ops involved."""
+    """A fault of a schedule. `locations`: the locations of other ops involved."""
 
     def __init__(
         self,

@@ -152,7 +152,7 @@ def access_store(m: GroupMachine, op: TileAtomic | TileStore) -> Iterator[Thread
 
 @accesses(ArrayGather, ArrayScatter, ArrayScatterAtomic, ArrayScatterCas)
 def access_places(m: GroupMachine, op: ScatteredAccess) -> Iterator[ThreadAccess]:
-    """The accesses at coordinates of elements that are selected, present and inside of the array."""
+    """The accesses of the selected elements that are present and whose coordinates are inside the array."""
     array, layout = m.group(op.array), held_elements(m.layouts[op.where])
     reads = isinstance(op, ArrayGather)
     pairs = layout if reads else layout.owned

@@ -44,7 +44,7 @@ class Segments:
         return rows.reshape((-1, *rows.shape[2:]))[: self.m.lanes].copy()
 
     def chosen(self, x: np.ndarray, source: np.ndarray) -> np.ndarray:
-        """For each lane, the value of lane `source` of its row, modulo the width."""
+        """The value that each lane receives from lane `source`, modulo the width, of its row."""
         at = self.spread(source, 0) & (self.width - 1)
         return self.lanes(self.own_or(x)[np.arange(self.rows)[:, None], at.astype(np.intp)])
 

@@ -162,7 +162,7 @@ def _spread(tile: np.ndarray, grid: Sequence[int]) -> np.ndarray:
 
 
 def _gathered(x: np.ndarray, shape: Sequence[int], grid: Sequence[int]) -> np.ndarray:
-    """The tile whose elements are spread over lanes in this way."""
+    """The inverse of `_spread`: the tile of the elements of all lanes."""
     count, rank = slots(shape, grid), len(grid)
     order = [k for d in range(rank) for k in (rank + d, d)]
     pairs = x.reshape(*grid, *count).transpose(order)

@@ -59,7 +59,7 @@ def run_lowered(
     print_line: Callable[[str], None] = print,
 ) -> None:
     """`run` for a kernel that was lowered to the threads of a block. `layouts`: the layout of each tile value;
-    `memory`: the place of each buffer and stack in shared memory; `threads`: whole warps, at least block_dim.
+    `memory`: the allocation of each buffer and stack in shared memory; `threads`: whole warps, at least block_dim.
 
     DataRace if threads of a block access the same bytes in no fixed order."""
     values = arguments(kernel, args, dims, block_dim)
@@ -70,7 +70,7 @@ def run_lowered(
 def arguments(
     kernel: Kernel, args: Sequence[Any], dims: Sequence[int], block_dim: int | None
 ) -> list[RunValue]:
-    """The parameters' values, if launch and arguments fit the kernel."""
+    """The values of the parameters; LaunchError if the launch or the arguments do not fit the kernel."""
     launch = kernel.launch
     block_dim = launch.block_dim if block_dim is None else block_dim
     if block_dim != launch.block_dim or len(dims) != launch.ndim:
@@ -110,7 +110,7 @@ def run_blocks(
     print_line: Callable[[str], None],
     debug: bool = False,
 ) -> None:
-    """Run all blocks of a launch, one after the other, on machines that `make` makes."""
+    """Run all blocks of a launch, one after the other, on machines that `make_machine` creates."""
     report = RunReport(kernel, print_line, debug=debug)
     blocks = -(-math.prod(dims) // kernel.launch.block_dim)
     combined = any(isinstance(op, LogicalBlocks) for op in kernel.walk())

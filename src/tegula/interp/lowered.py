@@ -28,7 +28,7 @@ COUNT_BYTES = 16
 
 
 class AllocatedMemory(Protocol):
-    """The place of a buffer or stack in shared memory: bytes, and the strides of its elements in scalars."""
+    """The allocation of a buffer or stack in shared memory: its bytes, and the strides of its elements in scalars."""
 
     @property
     def offset(self) -> int:
@@ -162,7 +162,7 @@ class GroupMachine(Machine):
         self.races.barrier(of_warps)
 
     def arrived(self, copy: Copy) -> None:
-        """Complete a copy: its threads have written the buffer."""
+        """Complete a copy: make its elements visible in the buffer."""
         copy.buffer[...] = copy.value
         by_threads = ThreadAccess("write", copy.buffer, copy.pairs.threads, copy.pairs.at)
         offsets, size = offsets_of(by_threads)

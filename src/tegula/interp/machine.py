@@ -71,7 +71,7 @@ class Grid:
     hardware: int
 
     def thread_indices(self, block: int, lanes: int) -> tuple[list[np.ndarray], Mask]:
-        """The components of the lanes' thread indices, and which lanes are present."""
+        """The components of the lanes' thread indices, and the mask of present lanes."""
         linear = np.arange(lanes, dtype=np.int64) + block * lanes
         present = linear < math.prod(self.dims)
         inside = np.where(present, linear, 0)
@@ -138,7 +138,7 @@ class Machine:
     # Running ------------------------------------------------------------------------------------------------
 
     def region(self, region: Region, args: Sequence[RunValue], mask: Mask) -> list[RunValue]:
-        """Run a region with the lanes of the mask; the values that it yields."""
+        """Run a region with the lanes of the mask, and return the yielded values."""
         for arg, value in zip(region.args, args, strict=True):
             self.env[arg] = value
         for op in region.ops[:-1]:
@@ -163,7 +163,7 @@ class Machine:
             self.env.update(zip(op.results, out, strict=True))  # type: ignore[arg-type]
 
     def execute(self, op: Op, cls: type[Op], mask: Mask) -> RunValue:
-        """Execute an op; its result, or a tuple of several."""
+        """Execute an op, and return its result, or a tuple if it has several results."""
         handler = HANDLERS.get(type(op))
         return handler(self, op, mask) if handler is not None else self.by_reference(op, cls)
 

@@ -33,7 +33,7 @@ class RunReport:
     warned: dict[tuple[str, int, str], None] = field(default_factory=dict[tuple[str, int, str], None])
 
     def printed(self, text: str, end: str | None) -> None:
-        """Take the text of a print; `end` is the text after it, None for a new line."""
+        """Print a text, followed by `end`; None stands for a new line."""
         *lines, self.pending = (self.pending + text + ("\n" if end is None else end)).split("\n")
         for line in lines:
             self.print_line(line)

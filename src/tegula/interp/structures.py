@@ -31,7 +31,7 @@ def run_load(m: Machine, op: StructureLoad | StructureValue, mask: Mask) -> Any:
 
 @handles(StructureAhead)
 def run_ahead(m: Machine, op: StructureAhead, mask: Mask) -> None:
-    """A fetch changes no value."""
+    """A prefetch has no effect on values."""
 
 
 @handles(StructureAdd)

@@ -34,8 +34,7 @@ def tile_of(value: Value) -> TileType:
 
 
 def elements_present(m: Machine, t: TileType) -> np.ndarray:
-    """The presence of each element of a tile, a bool each; elements of absent lanes of a partial tile are not
-    present."""
+    """A mask of the present elements of a tile; elements of absent lanes of a partial tile are not present."""
     if not t.partial:
         return np.ones(t.shape, np.bool_)
     return np.broadcast_to(m.present, t.shape)
@@ -84,8 +83,8 @@ def run_matmul_wait(m: Machine, op: TileMatmulWait, mask: Mask) -> Any:
 def window(
     m: Machine, op: Op, t: TileType, source: Value, offsets: Sequence[Value]
 ) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-    """The elements of a tile at offsets of an array that are present and inside the array (a bool each), and their
-    array indices."""
+    """A mask of the elements of a tile at offsets of an array that are present and inside the array, and their array
+    indices."""
     array = m.group(source)
     starts = [int(m.group(v)) for v in offsets]
     at = np.meshgrid(*(s + np.arange(n) for s, n in zip(starts, t.shape, strict=True)), indexing="ij")
@@ -129,8 +128,7 @@ def run_tile_atomic(m: Machine, op: TileAtomic, mask: Mask) -> Any:
 def element_indices(
     m: Machine, op: ScatteredAccess, array: np.ndarray, t: TileType
 ) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-    """The elements of a tile that are selected, present and inside of the array (a bool each), and their array
-    indices."""
+    """A mask of the elements of a tile that are selected, present and inside the array, and their array indices."""
     inside = m.env[op.where] & elements_present(m, t)
     at = [m.env[v] for v in op.at]
     for i, n in zip(at, array.shape, strict=False):

@@ -35,8 +35,8 @@ class Field:
 
 
 class operand(Field):
-    """One operand. `effects`: the op's effects on its memory; `lane`: a cooperative op takes it from each lane;
-    `index`: the operand is an index or an offset, so that no gradient flows through it."""
+    """The declaration of an operand. `effects`: the op's effects on its memory; `lane`: a cooperative op takes it from
+    each lane; `index`: the operand is an index or an offset, so that no gradient flows through it."""
 
     def __init__(self, *effects: Access, lane: bool = False, index: bool = False) -> None:
         self.effects = effects
@@ -59,7 +59,7 @@ class operand(Field):
 
 
 class optional(operand):
-    """An operand that may be missing, and is None then; no other operand follows."""
+    """The last operand, which an op may omit; its value is then None."""
 
     if TYPE_CHECKING:
 
@@ -78,7 +78,7 @@ class optional(operand):
 
 
 class variadic(operand):
-    """Any number of operands: all that no other name declares. An op has at most one variadic name."""
+    """A list of all operands that no other name declares. An op has at most one variadic name."""
 
     after = 0
     """The number of operands of the variadic name."""
@@ -124,7 +124,7 @@ class attr(Field):
 
 
 class body(Field):
-    """A region."""
+    """The declaration of a region."""
 
     at = 0
 
@@ -144,7 +144,7 @@ class body(Field):
 
 
 class bodies(Field):
-    """Any number of regions: all of the op's."""
+    """A list of all regions of the op."""
 
     if TYPE_CHECKING:
 
@@ -163,7 +163,8 @@ class bodies(Field):
 
 
 class output(Field):
-    """One result of an op with several results, or a result with effects on the object that the op makes."""
+    """The declaration of one result of an op with several results, or of a result that is an object on which the op has
+    effects."""
 
     def __init__(self, *effects: Access) -> None:
         self.effects = effects

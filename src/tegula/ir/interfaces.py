@@ -288,18 +288,18 @@ class AdditionLike(Op):
 
     @abstractmethod
     def added_to(self, value: Value) -> int | None:
-        """The integer constant that the op adds to an operand; None if it does something else."""
+        """The integer constant that the op adds to an operand; None if the op is not such an addition."""
 
 
 class Divisible(Op):
-    """An op whose tile can be made in pieces along a dimension, each from pieces of the op's operands."""
+    """An op whose result can be computed in pieces along a dimension, each piece from pieces of the operands."""
 
     __slots__ = ()
 
     @abstractmethod
     def divided(self, dim: int) -> Sequence[tuple[Value, int]] | None:
-        """The operands of which a piece along dimension `dim` of the result takes a piece, each with its dimension.
-        None if the result has no pieces along `dim`."""
+        """The operands that are divided for pieces of the result along dimension `dim`, each with the dimension along
+        which it is divided. None if the result cannot be divided along `dim`."""
 
     def resize(self, dim: int, length: int) -> None:
         """Change the length of the result along a dimension; the operands are resized separately."""
@@ -394,15 +394,15 @@ class MemoryFence(Op):
 
 
 class StructureRead(Op):
-    """An op that reads memory of a spatial structure, which the host owns. DIFFERENTIABLE: whether a gradient flows to
-    the memory that is read."""
+    """An op that reads the memory of a spatial structure, which the host owns. DIFFERENTIABLE: whether a gradient flows
+    to this memory."""
 
     __slots__ = ()
     DIFFERENTIABLE: ClassVar[bool] = False
 
 
 class UnnamedUpdate(Op):
-    """An op that adds to memory at an address, which no parameter of the kernel names. Any thread may add to any
+    """An op that adds to memory at an address that is not a parameter of the kernel. Any thread may add to any
     element."""
 
     __slots__ = ()

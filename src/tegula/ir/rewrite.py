@@ -104,8 +104,8 @@ def clone_region(region: Region, mapping: MutableMapping[Value, Value]) -> Regio
 
 
 def is_observable(op: Op) -> bool:
-    """Whether the op itself, without nested ops, has effects other than reads and writes to objects that it
-    makes, or is a hint."""
+    """Whether the op, without its nested ops, is a hint, or has effects other than reads, and writes to objects that it
+    creates."""
     return op.HINT or any(
         e.kind != "read" and (e.value is None or e.value not in op.results) for e in op.effects()
     )
@@ -120,7 +120,7 @@ def erase_dead(kernel: Kernel, objects: bool = False) -> None:
 
 
 def _changed_object(op: Op) -> Value | None:
-    """The tile object that an op changes, if this is the op's only observable effect; else None."""
+    """The tile object that an op changes, if the change is the op's only observable effect; else None."""
     changed = [e.value for e in op.effects() if e.kind != "read"]
     value = changed[0] if len(changed) == 1 else None
     return root(value) if value is not None and isinstance(value.type, BufType) else None

@@ -393,7 +393,7 @@ class _Parser:
 
 
 def _tokens(text: str) -> tuple[list[str], list[int]]:
-    """All tokens, followed by empty tokens for the end, and the offset of each token."""
+    """All tokens, followed by empty tokens that mark the end, and the offset of each token."""
     tokens: list[str] = []
     starts: list[int] = []
     end = 0

@@ -151,7 +151,7 @@ class Op:
         regions: Sequence[Region] = (),
         loc: Location = UNKNOWN,
     ) -> Self:
-        """An op with the results that `infer` gives it; TypeRule where the operands do not fit."""
+        """An op with the result types of `infer`; raises TypeRule for operands that do not fit."""
         op = cls(operands, (), attrs, regions, loc)
         op.results = [Value(t, op) for t in op.infer()]
         return op
@@ -213,7 +213,7 @@ class Region:
         self.parent: Op | None = None
 
     def append(self, op: AnyOp) -> AnyOp:
-        """Put an op at the end of the region; the op itself."""
+        """Append an op to the region, and return the op."""
         op.parent = self
         self.ops.append(op)
         return op
@@ -225,7 +225,7 @@ class Region:
         return argument
 
     def set_arguments(self, arguments: Sequence[Value]) -> None:
-        """Replace the region's arguments by arguments that were made for it."""
+        """Replace the region's arguments by arguments that were created for the region."""
         self.args = list(arguments)
 
     def walk(self) -> Iterator[Op]:
@@ -275,7 +275,7 @@ class Builder:
         self.loc = loc
 
     def insert(self, op: AnyOp) -> AnyOp:
-        """Put an op at the end of the current region, with the current location; the op itself."""
+        """Append an op to the current region, with the current location, and return the op."""
         if op.loc is UNKNOWN:
             op.loc = self.loc
         return self.region.append(op)

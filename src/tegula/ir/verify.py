@@ -32,8 +32,8 @@ def verify(kernel: Kernel, known: Verified | None = None) -> None:
     - every operand is defined before its use, in the same region or an enclosing one (isolated regions see
       only themselves),
     - every region ends in `yield`, its only one,
-    - every op's operands are what `infer` takes and its result types are what `infer` gives,
-    - parents and owners are right, and every op, region and result appears in one place only.
+    - `infer` accepts every op's operands and returns its result types,
+    - parents and owners are right, and every op, region and result has one parent.
 
     `known`: the results of earlier verifications, to which the results of this one are added."""
     counts = len(kernel.params), len(kernel.param_names), len(kernel.access)
@@ -131,7 +131,7 @@ class _Verifier:
                         self.fail(inner, f"a cooperative op inside {op.NAME}")
 
     def types(self, op: Op) -> list[object]:
-        """The types and attributes of an op, which fit."""
+        """The types and attributes of a valid op."""
         if REGISTRY.get(op.NAME) is not type(op):
             self.fail(op, f"the class {type(op).__name__} is not registered")
         try:

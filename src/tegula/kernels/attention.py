@@ -1,9 +1,9 @@
 """Attention. The softmax of one tile of keys is overlapped with the matmul of the previous tile's weights and values.
 
-Tiles of keys are visited from the last visible tile to the first, so that only the tile before the loop needs a mask.
-Without a causal mask blocks are persistent, and fetch the next tile of queries with its first keys during the epilogue
-of the current tile. With a causal mask each tile of queries has a block of its own; blocks with the most keys start
-first."""
+Tiles of keys are visited from the last visible tile to the first, so that only the first tile, which is peeled from the
+loop, needs a mask. Without a causal mask blocks are persistent, and fetch the next tile of queries with its first keys
+during the epilogue of the current tile. With a causal mask each tile of queries has a block of its own; blocks with the
+most keys start first."""
 
 import math
 from collections.abc import Callable
@@ -34,7 +34,8 @@ CACHED = 16 << 20
 """The bytes of keys and values that concurrent causal blocks should read, so that these stay in the L2 cache."""
 LOG2E, LN2 = 1.0 / math.log(2.0), math.log(2.0)
 FAR = -1e30
-"""A lower bound of the maximum score of a row, so that the weights of a row without visible keys are 0, not NaN."""
+"""A lower bound of the running maximum of a row's scores: with minus infinity the weights of a row without visible keys
+would be NaN, not 0."""
 
 
 @cache

@@ -12,7 +12,7 @@ PAIRS = {tg.float32: tg.vec2f, tg.float64: tg.vec2d}
 REALS = {pair: real for real, pair in PAIRS.items()}
 SAME = {pair: pair for pair in REALS}
 ELEMENTS, OF_A_THREAD = 1024, 16
-"""The approximate number of elements that a block transforms, rounded to whole rows, and that a thread transforms."""
+"""The approximate numbers of elements per block, before rounding to whole rows, and per thread."""
 MIN_THREADS, MAX_THREADS = 32, 512
 """The minimum and the maximum number of threads per block."""
 
@@ -22,7 +22,7 @@ STEPS = {
     "rfft": ("t = tg.tile_rfft(t)",),
     "irfft": ("t = tg.tile_irfft(t, n) * scale",),
 }
-"""The expression of each transform for a tile `t` of rows."""
+"""The expression, by the name of the transform, that transforms a tile `t` of rows."""
 
 
 def fft(x: Any) -> Any:
@@ -90,7 +90,7 @@ def irfft(x: Any, n: int | None = None) -> Any:
     Returns:
         a new array (..., n) of float32 or float64: a tensor if `x` is one of PyTorch, else a tg.array.
     Raises:
-        launch: `x` is not an array of complex numbers, or its rows have not n // 2 + 1 elements.
+        launch: `x` is not an array of complex numbers, or its rows do not have n // 2 + 1 elements.
         out-of-range: there are no tables for n.
     Gradient:
         recorded by tapes.

@@ -1,7 +1,7 @@
 """Matmuls with persistent blocks, in which one role fetches tiles and another role multiplies the tiles.
 
-If there are fewer tiles than blocks, several blocks split the K dimension of a tile (split-K), and a second kernel adds
-up the partial sums."""
+If there are fewer tiles than blocks, several blocks split the K dimension of a tile (split-K), and a second kernel sums
+the partial sums."""
 
 from collections.abc import Callable
 from functools import lru_cache, partial
@@ -115,8 +115,7 @@ def matmul_kernel(
                         tg.tile_matmul(x, tg.tile_transpose(y), total, precision=precision)
                     else:
                         tg.tile_matmul(x, y, total, precision=precision)
-                # The copy keeps the accumulators of the MMA in registers; a tile that is transposed lives in shared
-                # memory.
+                # The copy keeps the accumulators of the MMA in registers; a transposed tile is stored in shared memory.
                 result = tg.tile_transpose(total * 1.0) if swapped else total
                 if splits > 1:
                     tg.tile_store(c[j // width], result, offset=(i * rows, j % width * columns))

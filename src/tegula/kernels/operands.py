@@ -27,10 +27,11 @@ def as_array(function: str, name: str, value: Any) -> Any:
 
 
 def checked_array(function: str, name: str, value: Any, ndim: int, dtypes: Sequence[str]) -> Any:
-    """A `tg.array` view of an array of any library; LaunchError for other numbers of dimensions and other dtypes.
+    """A `tg.array` view of an array of any library; LaunchError for an array with another number of dimensions or
+    another dtype.
 
-    The view is for shape, dtype and device. Launches get the argument itself, whose library may order work in a stream
-    of its own."""
+    Callers use the view for shape, dtype and device, and pass the argument itself to launches, because its library may
+    order work in its own stream."""
     array = as_array(function, name, value)
     if array.ndim != ndim:
         message = (
@@ -44,7 +45,8 @@ def checked_array(function: str, name: str, value: Any, ndim: int, dtypes: Seque
 
 
 def expect_shape(function: str, name: str, array: Any, expected: tuple[int, ...], of: str) -> None:
-    """Raise LaunchError if the shape of an array is not `expected`, which the shapes of the arrays `of` imply."""
+    """Raise LaunchError if the shape of an array is not `expected`, which is implied by the shapes of the arrays named
+    `of`."""
     if array.shape != expected:
         message = f"{function}: '{name}' must have shape {expected} to fit {of}, got {array.shape}"
         raise tg.LaunchError(message, "check the order of its dimensions")
@@ -201,7 +203,7 @@ def make_allocator(shape: tuple[int, ...], dtype: Any, like: Any, device: Any) -
         kind = getattr(torch, str(dtype))
         if tg.launch_key(like) is None:
             return partial(like.new_empty, shape, dtype=kind)
-        # empty_strided takes two thirds of the time of empty.
+        # torch.empty_strided takes two thirds of the time of torch.empty.
         strides = [math.prod(max(n, 1) for n in shape[k + 1 :]) for k in range(len(shape))]
         return partial(torch.empty_strided, shape, strides, dtype=kind, device=like.device)
     return partial(tg.empty, shape, dtype, device)

@@ -183,8 +183,8 @@ class _Objects(Uses):
         return None
 
     def reshaped_views(self) -> set[Value]:
-        """Objects made at joins that may be strided views, and of which a reshaped view must share its memory:
-        reshaping a strided view may copy it."""
+        """Objects made at joins that may be strided views and have a reshaped view, which must share their memory: the
+        reshape of a strided view may be a copy."""
         out: set[Value] = set()
         for op in self.order:
             view = root(op.result) if isinstance(op, BufReshape) else None

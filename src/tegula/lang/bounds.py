@@ -24,7 +24,7 @@ COUNTED = tuple(map(Builtin, ("range", "pipelined", "unrolled", "persistent_tile
 @dataclass(slots=True)
 class Bounds:
     """The bounds of a counted loop. `item`: the function from the counter to the binding of the loop's target.
-    `options`: further attributes of its schedule; `joined`: it counts the items of several ranges."""
+    `options`: attributes of the loop's schedule; `joined`: whether the loop counts the items of several ranges."""
 
     start: Value
     stop: Value
@@ -108,7 +108,7 @@ def _zipped(tracer: Loops, call: ast.Call) -> Bounds | Items:
 
 
 def _static_items(x: Bounds | Items) -> Sequence[Any] | None:
-    """The items if they are known."""
+    """The items, if they are known at compile time."""
     if not isinstance(x, Bounds):
         return x
     return None if x.numbers is None else [x.item(n) for n in x.numbers]

@@ -49,7 +49,7 @@ class Branches(Joins):
         return total
 
     def after_return(self) -> dict[str, Any]:
-        """The attributes of a branch or loop that is skipped by threads that have returned from the kernel."""
+        """The attributes of a branch or loop that threads skip if they have returned from the kernel."""
         if self.frame.is_kernel and self.frame.return_at is not None:
             return {"after_return": self.frame.return_at}
         return {}

@@ -162,7 +162,7 @@ class Calls(TracerState):
         return result
 
     def items(self, x: Any) -> Any:
-        """The components of a vector or the rows of a matrix as a tuple; anything else as it is."""
+        """The components of a vector or the rows of a matrix as a tuple; other bindings are unchanged."""
         if not isinstance(x, Value) or not isinstance(x.type, VecType | MatType):
             return x
         return tuple(self.builder.subscript(x, (k,)) for k in range(self.builder.length(x)))
@@ -216,7 +216,8 @@ class Calls(TracerState):
                 args = plain
 
     def constants(self, x: Any, only: Any = None) -> Any:
-        """x with its constant Values as Python numbers. `only`: the Value or tuple to replace; None: all."""
+        """The binding x with its constant Values replaced by Python numbers. `only`: the Value or tuple to replace;
+        None: all."""
         if x is only:
             only = None
         if isinstance(x, tuple):
@@ -310,7 +311,7 @@ class Calls(TracerState):
         return self.builder.cast(x, element_type(kind))  # type: ignore[arg-type]
 
     def _spelt(self, text: str, node: ast.AST | None) -> float:
-        """The number in quotes in float("inf"), float("nan") and similar calls."""
+        """The value of float("inf"), float("nan") and similar calls with a string."""
         try:
             return float(text)
         except ValueError:
@@ -375,7 +376,7 @@ class Calls(TracerState):
     # Functions of the language ---------------------------------------------------------------------------------------
 
     def argument(self, x: Any, node: ast.AST | None) -> Any:
-        """An argument of a public function; functions in it are wrapped so that the builder can call them."""
+        """An argument of a public function; functions in the argument are wrapped so that the builder can call them."""
         if isinstance(x, FUNCTIONS):
             return Passed(self, x, node)
         if isinstance(x, tuple):
@@ -521,7 +522,7 @@ class Calls(TracerState):
         return [adapted(p, x) for p, x in zip(parameters, args, strict=True)]
 
     def _narrow(self, x: Any) -> DType | None:
-        """The dtype of a scalar, vector or matrix of 16-bit floats; None for anything else."""
+        """The dtype of a scalar, vector or matrix of 16-bit floats; None for other types."""
         scalar = scalar_of(x.type) if isinstance(x, Value) and is_element(x.type) else None
         return scalar if scalar in (float16, bfloat16) else None
 
@@ -570,7 +571,7 @@ class Calls(TracerState):
     def _overload(
         self, f: FuncDef, args: list[Any], kwargs: dict[str, Any], node: ast.AST | None
     ) -> tuple[FuncDef, list[Any]]:
-        """The overload whose parameters fit the arguments best; of equally good ones the last."""
+        """The overload whose parameters fit the arguments best; the last of several overloads of equal cost."""
         best: tuple[int, FuncDef, list[Any]] | None = None
         problem, culprit, expected = "", None, None
         for candidate in f.overloads:

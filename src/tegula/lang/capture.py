@@ -100,7 +100,7 @@ class Namespace:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """A module, class, value of a dataclass or other Python object, of which kernels use only attributes."""
+    """A Python object of which kernels use only attributes, such as a module, a class or a value of a dataclass."""
 
     object: Any
 
@@ -126,8 +126,8 @@ DESCRIBED.update(
 
 Library = Mapping[str, FuncDef]
 MAKERS = VecType.__module__
-"""The module of functions that make types, such as `vector` and `matrix`. In kernels these names are functions of the
-language, which make values too."""
+"""The module of functions that create types, such as `vector` and `matrix`. In kernels these names are functions of the
+language, which also create values."""
 
 
 def capture(name: str, x: Any, loc: Location, help: str = "") -> Any:

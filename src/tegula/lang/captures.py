@@ -85,7 +85,7 @@ class _Content:
 
 
 def _content(x: Any) -> object:
-    """A snapshot of a value. Two snapshots are equal only if kernels cannot distinguish the two values."""
+    """A snapshot of a value. Two snapshots are equal only if kernels cannot distinguish the values."""
     if isinstance(x, Composite):
         x = x.numpy()
     if isinstance(x, np.ndarray):

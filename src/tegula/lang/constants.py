@@ -30,7 +30,7 @@ _BOUND = "_tegula_bound"
 
 
 class Unfit(Exception):
-    """A value is not accepted by a constant parameter; has the reason and a help text."""
+    """The error for a value that a constant parameter does not accept, with the reason and a help text."""
 
     def __init__(self, message: str, help: str) -> None:
         super().__init__(message)

@@ -115,10 +115,8 @@ class CooperativeDef(FuncDef, Parts):
         return (*self.variants, *self._declared_variants)
 
     def fitting_program(self, facts: Mapping[str, Any]) -> Variant | None:
-        """The first program whose condition is satisfied by the facts of a call.
-
-        Raises:
-            KeyError: a condition takes a fact that is not known; the error has the program and the name.
+        """The first program whose condition is satisfied by the facts of a call. Raises: KeyError: a condition takes an
+        unknown fact; the arguments of the error are the program and the name of the fact.
         """
         for variant in self.all_programs:
             if variant.when is None:

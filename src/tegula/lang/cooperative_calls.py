@@ -179,7 +179,7 @@ class _Call:
 
     @property
     def gives(self) -> str:
-        """A help text with the signature and its results."""
+        """A help text with the signature and the types of the results."""
         each = ", ".join(map(str, self.f.all_results))
         returned = f"tuple[{each}]" if self.f.gives_tuple else each or "nothing"
         return f"its signature: {self.signature} -> {returned}"
@@ -468,7 +468,7 @@ class _Call:
         return [self.builder.const(0, int32) for _ in value.type.shape[1:]]
 
     def _memory(self, like: Value, count: int) -> Value:
-        """A new object for `count` tiles, or, if `count` is 0, for one tile of zeros."""
+        """A new tile object: with a leading dimension of `count` tiles, or, if `count` is 0, one tile of zeros."""
         t = like.type
         assert isinstance(t, TileType), "numbers of a batch are tiles"
         if count:
@@ -534,7 +534,7 @@ def _full_type(t: Type) -> Type:
 
 
 def _extents(form: Sequence[Any], unified: Unified) -> Shape:
-    """The shape of a form in a signature; -1 for letters that no argument determines."""
+    """The shape of a tile in a signature; -1 for letters that no argument determines."""
     shape: list[int] = []
     for n in form:
         known = unified.extent(n)

@@ -246,8 +246,8 @@ def func_grad(forward: FuncDef, *, source: str | None = None) -> Callable[[Calla
         forward: a @tg.func of scalars, vectors and matrices.
         source: the text of the function where Python does not keep it (exec).
     Returns:
-        a decorator of a function whose parameters are those of `forward`, then the adjoint of each result that
-        is a float; it adds to tg.adjoint[x] what the adjoint of argument x grows by.
+        a decorator of a function whose parameters are those of `forward`, then the adjoint of each result that is a
+        float; the function adds the increment of the adjoint of argument x to tg.adjoint[x].
     Raises:
         TypeError: `forward` is no @tg.func.
     """
@@ -302,8 +302,8 @@ def _earlier(definition: Definition, scope: FrameType) -> tuple[FuncDef, ...]:
     """The earlier overloads of a new definition: the previous definitions of the same name in the same scope.
 
     Other objects bound to the name (a function from another module or from a factory, another function's object) are
-    replaced, as in Python. So is a definition further down in the file, or in another version of the file, because the
-    module, cell or loop is then running again. What is typed at the prompt is never run again."""
+    replaced, as in Python. A definition further down in the file, or in another version of the file, is replaced too,
+    because the module, cell or loop is then running again. Text that is typed at the prompt never runs again."""
     function = definition.function
     known = scope.f_locals.get(function.__name__)
     if not isinstance(known, FuncDef):

@@ -308,7 +308,7 @@ class FuncDef(Named):
 
     @property
     def places_differ(self) -> bool:
-        """Whether a parameter has another place in one definition than in the list of all parameters."""
+        """Whether a parameter has another position in some definition than in the list of all parameters."""
         merged = [p.name for p in self.all_parameters]
         each = ([p.name for p in f.definition.parameters] for f in self.definitions)
         return any(names != merged[: len(names)] for names in each)

@@ -72,8 +72,8 @@ def call_with_derivative(
 
 @dataclass(frozen=True, slots=True)
 class TracedCall:
-    """The regions of a `call` as they were traced for one location, and whether its results are a tuple. Regions of the
-    standard library depend on the argument types alone, so that they are traced once for each list of types."""
+    """The regions of a `call`, traced for one location, and whether the call returns a tuple. Regions of the standard
+    library depend on the argument types alone, so that they are traced once for each list of types."""
 
     regions: list[Region]
     gives_tuple: bool
@@ -166,7 +166,8 @@ def _arguments_inside(builder: OpBuilder, args: Sequence[Value], inside: Sequenc
 def _rule(
     tracer: Calls, chosen: FuncDef, rule: FuncDef, args: Sequence[Value], body: Region, node: ast.AST | None
 ) -> Region:
-    """The adjoint of a call: its region takes the call's operands, results, and the adjoints of the results."""
+    """The region of a call's adjoint, whose arguments are the call's operands, its results, and the adjoints of the
+    results."""
     result_types = [v.type for v in body.yielded]
     argument_types = [v.type for v in args]
     gradient_types = [adjoint_type(t) for t in result_types if has_adjoint(t)]

@@ -36,7 +36,7 @@ SHORT = 24
 
 
 def scalar(x: Any) -> DType | None:
-    """The scalar type of a number, vector, matrix or tile, or of a type of these; None for anything else."""
+    """The scalar type of a number, vector, matrix or tile, or of a type of these; None for other bindings."""
     if isinstance(x, LITERALS):
         return bool_ if isinstance(x, bool) else int32 if isinstance(x, int) else float32
     if isinstance(x, np.generic):

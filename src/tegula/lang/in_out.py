@@ -53,8 +53,9 @@ def annotate_updates(flow: Flow, lookup: Lookup, library: Mapping[str, FuncDef],
 
 
 def updated_parameters(f: FuncDef, library: Mapping[str, FuncDef], updates: Updates) -> frozenset[str]:
-    """The parameters of a function whose elements its statements, or functions that it calls, may assign. Functions
-    may be nested more deeply than Python's stack: the sets of all that are reached grow until none does."""
+    """The parameters of a function whose elements its statements, or functions that it calls, may assign. The sets of
+    all reachable functions are computed as a fixpoint, not by recursion, because calls may be nested more deeply than
+    Python's stack."""
     if f.definition.library:
         return frozenset()
     reached, pending = dict[FuncDef, list[tuple[FuncDef, ast.Call]]](), [f]
@@ -122,7 +123,7 @@ def _variables(f: FuncDef, call: ast.Call) -> list[str]:
 
 
 def arguments(f: FuncDef, call: ast.Call, accepts: Callable[[Parameter], bool]) -> dict[str, ast.Name]:
-    """The variables that a call passes for the wanted parameters of the overloads of a function, by parameter."""
+    """The variables that a call passes for the selected parameters of the overloads of a function, by parameter."""
     if any(isinstance(a, ast.Starred) for a in call.args):
         return {}
     named = {k.arg: k.value for k in call.keywords if k.arg is not None}

@@ -10,8 +10,9 @@ from tegula.lang.flow import CHANGED
 
 
 def while_next(names: Sequence[str], node: ast.For, in_ranges: bool) -> ast.While:
-    """The loop `for target in query: body` as a `while` loop. `names`: of the function that finds the next result, or
-    of those that find the next range and a result of it, then of `range`, of the query and of a number."""
+    """The loop `for target in query: body` as a `while` loop. `names`: the names of the function that finds the next
+    result, or of the functions that find the next range and a result in the range; then the names of `range`, of the
+    query and of a number."""
     *functions, counting, query, item = names
     asked = [_read(query)] if in_ranges else [_read(query), _read(item)]
     ends = ast.If(ast.UnaryOp(ast.Not(), ast.Call(_read(functions[0]), [*asked], [])), [ast.Break()], [])

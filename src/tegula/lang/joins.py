@@ -177,8 +177,8 @@ class Joins(Expressions):
                 return None
 
     def filled(self, x: Value, expected: Type, region: Region) -> Value:
-        """The value x at the end of a region; if x is a partial tile and a full tile is wanted, its absent lanes are
-        0."""
+        """The value x at the end of a region; if x is a partial tile and the type is a full tile, the absent lanes
+        become 0."""
         if not (
             isinstance(x.type, TileType)
             and x.type.partial

@@ -32,7 +32,7 @@ def expression_of(func: FunctionType) -> ast.expr | None:
 
 
 def _in_file(text: str, code: CodeType) -> ast.Lambda | None:
-    """The lambda at the place of code in the text of a file."""
+    """The lambda in the text of a file at the source positions of code."""
     nodes = [n for n in _lambdas(text) if _parameters(n) == code.co_varnames[: code.co_argcount]]
     lambdas = [n for n in nodes if _at(n, code)]
     # A conditional expression, and in Python 3.12 a constant, has no position.
@@ -57,7 +57,7 @@ def _typed(code: CodeType) -> Iterator[str]:
 
 
 def _is_whole(text: str) -> bool:
-    """Whether a text is whole statements."""
+    """Whether a text consists of complete statements."""
     try:
         ast.parse(text)
     except (SyntaxError, ValueError):
@@ -73,7 +73,7 @@ def _lambdas(text: str) -> Sequence[ast.Lambda]:
 
 
 def _at(node: ast.Lambda, code: CodeType) -> bool:
-    """Whether code has the expression of a lambda at its place."""
+    """Whether the source positions of code are the position of a lambda's expression."""
     body = node.body
     return (body.lineno, body.end_lineno, body.col_offset, body.end_col_offset) in set(code.co_positions())
 

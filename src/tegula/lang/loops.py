@@ -169,7 +169,7 @@ class Loops(Branches):
         self._counted(node, bounds)
 
     def _counted(self, node: ast.For, bounds: Bounds) -> None:
-        """Trace a loop over a range: as a loop op, or written out if the index must be a constant."""
+        """Trace a loop over a range: as a loop op, or unrolled if the index must be a constant."""
         numbers = bounds.numbers
         if numbers is not None and not numbers:
             return
@@ -690,8 +690,8 @@ class Loops(Branches):
         return lambda results: (skip(results), Conflict(error))[1]
 
     def _finish(self, node: ast.stmt, body: Body, runs: bool) -> None:
-        """Make flags, the function's result and, if the body certainly runs, the names that it binds results of the
-        loop."""
+        """Add results to the loop for the flags, for the function's result and, if the body certainly runs, for the
+        names that the body binds."""
         ended = body.ended
         before = self.frame.names
         for name, x in ended.items():

@@ -91,8 +91,8 @@ class Callee:
 CALLEE = Callee()
 EXACT, LITERAL, WIDER_LITERAL, GENERIC, OUT_OF_RANGE = range(5)
 GENERAL = LITERAL
-"""Costs of an argument: exactly the parameter's type; a literal of its default type; a literal of another type of its
-kind; a parameter of any type; a literal out of the type's range; a struct for the general struct of its kind."""
+"""The costs of an argument: the parameter's type exactly; a literal of its default type; a literal of another type of
+its kind; a parameter of any type; a literal out of the type's range; a struct for the general struct of its kind."""
 
 
 def match(annotation: Annotation, x: Any) -> int | None:
@@ -175,8 +175,8 @@ def constant_type(x: np.generic | np.ndarray) -> Type | None:
 def fit(
     parameters: Sequence[Parameter], types: Sequence[Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> int | None:
-    """The cost of a call's arguments for parameters, without the cost of defaults; None if they do not fit. `types`:
-    the arguments and the defaults as inputs of `match`, in the order of the parameters."""
+    """The cost of a call's arguments for parameters, without the cost of defaults; None if the arguments do not fit.
+    `types`: the arguments and the defaults as inputs of `match`, in the order of the parameters."""
     positional = [p.name for p in parameters if not p.by_name]
     bound = {*positional[: len(args)], *kwargs}
     total = 0

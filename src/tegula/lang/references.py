@@ -74,7 +74,7 @@ class ReferenceSlot:
 
 @dataclass(slots=True)
 class MemoryRef:
-    """The memory in a pool of an object that is not made at a join: `copies` places of `size` elements from `base`."""
+    """The memory in a pool of an object that is not made at a join: `copies` slots of `size` elements from `base`."""
 
     base: int
     size: int
@@ -82,7 +82,7 @@ class MemoryRef:
 
     @property
     def copies(self) -> int:
-        """The number of places: one for the object, and one for each rival."""
+        """The number of slots: one for the object, and one for each rival."""
         return 1 + len(self.rivals)
 
 
@@ -413,7 +413,7 @@ class _Rewrite:
     # Objects and views -----------------------------------------------------------------------------------------------
 
     def _new(self, op: BufNew) -> None:
-        """Write the value of a new object to its place in the pool."""
+        """Write the value of a new object to its slot in the pool."""
         pool = self.plan.pool_of[op.result]
         start = self._free(pool, pool.memory[op.result])
         self.references[op.result] = Reference(pool, start, 0, self.plan.layouts[op.result])
@@ -468,7 +468,7 @@ class _Rewrite:
             self.values[old] = new
 
     def _each(self, op: Op, several: Value, k: int) -> list[Value]:
-        """The results of the op if the reference `several` has its k-th layout or a later one."""
+        """The results of the op if the reference `several` has its k-th layout or a later layout."""
         possible = self.references[several]
         if k == len(possible.layouts) - 1:
             return self._with_layout(op, several, k)

@@ -118,8 +118,8 @@ def _changed(op: Op) -> Iterator[E.CompileError]:
 
 
 def _pipe(roles: Roles, pipe: Op) -> Iterator[E.CompileError]:
-    """Errors of a pipe, unless exactly one role fills it, by one kind of op, a role pops it, and only roles that pop it
-    release its stages."""
+    """The errors of a pipe. Exactly one role must fill the pipe, by one kind of op; at least one role must pop it; and
+    only roles that pop it may release its stages."""
     used = [
         (name, op)
         for name, region in zip(roles.names, roles.regions, strict=True)

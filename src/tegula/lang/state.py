@@ -157,7 +157,8 @@ class TracerState(ABC):
         self.calls: list[object] = []  # functions being inlined
         self.written_out = 1  # the number of copies that enclosing unrolled loops make of this point
 
-    # Places ----------------------------------------------------------------------------------------------------------
+    # Locations
+    # ----------------------------------------------------------------------------------------------------------
 
     def location(self, node: ast.AST | None) -> Location:
         """The node's location; without a node, the location of the ops that are being built."""
@@ -273,7 +274,7 @@ class TracerState(ABC):
     # Constants -------------------------------------------------------------------------------------------------------
 
     def static(self, x: Binding) -> Any:
-        """The Python number of a literal or a constant Value; None for anything else."""
+        """The Python number of a literal or a constant Value; None for other bindings."""
         if isinstance(x, LITERALS):
             return x
         if isinstance(x, Value) and isinstance(x.owner, ConstantLike) and isinstance(x.type, DType):
@@ -335,8 +336,8 @@ class TracerState(ABC):
 
     @abstractmethod
     def signature_of_call(self, within: Location) -> str:
-        """A help text with the signature of the function of the library in which the user's call ends, "" if there is
-        none. `within`: a location in that function."""
+        """A help text with the signature of the library function that the user's call reaches; "" if there is none.
+        `within`: a location in that function."""
 
     @abstractmethod
     def expr(self, node: ast.expr) -> Any:

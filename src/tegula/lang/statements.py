@@ -269,7 +269,7 @@ class AssignTarget:
         self.node = node
 
     def element(self) -> Any:
-        """The type of the target's value, as far as operators need it."""
+        """The type of the target's value that operators convert literals to."""
         return None
 
     def get(self) -> Any:

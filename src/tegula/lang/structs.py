@@ -29,10 +29,10 @@ def struct(cls: Any, /) -> Any:
         cls: a class without bases, whose fields are annotated with scalar, vector and matrix types, structs, and
             arrays, as `tg.array[float]` or `tg.indexedarray[float]`.
     Returns:
-        the struct type. A call without arguments makes a value of zeros and absent arrays; a call with all fields, by
-        position or by name, makes a value of these.
+        the struct type. A call without arguments creates a value of zeros and absent arrays; a call with all fields, by
+        position or by name, creates a value with these fields.
     Raises:
-        TypeError: an annotation is no such type, or the name of a field is an attribute of all structs.
+        TypeError: an annotation is not one of these types, or the name of a field is an attribute of all structs.
         RuntimeError: the class has bases.
     Gradient:
         flows through fields of floats, and through arrays.
@@ -113,8 +113,8 @@ def stored(b: KernelBuilder, t: FieldType, x: Any, name: str) -> Any:
 
 
 def leaf_parameters(parameters: Sequence[Parameter]) -> list[Parameter]:
-    """The parameters of launches: for those of structs, and of arrays of structs, one for each leaf; for an indexed
-    array the array and the index array of each dimension."""
+    """The parameters of launches: a struct or an array of structs is replaced by a parameter for each leaf, and an
+    indexed array by the array and the index array of each dimension."""
     return [leaf for p in parameters for leaf in _leaves(p)]
 
 

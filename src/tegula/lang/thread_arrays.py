@@ -17,7 +17,7 @@ from tegula.types import ArrayType, MatType, VecType
 
 
 def kind_of(b: OpBuilder, x: Any) -> Any:
-    """The kind of an array of a thread, one for each part of a tuple; None for anything else."""
+    """The kind of an array of a thread, for a tuple the kinds of its parts; None for other values."""
     if isinstance(x, tuple):
         kinds = tuple(kind_of(b, part) for part in x)
         return kinds if any(kinds) else None

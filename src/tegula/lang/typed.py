@@ -80,7 +80,7 @@ def _first_line(lines: Sequence[str], at: int) -> int:
 
 
 def _block(lines: list[str], head: int) -> list[str]:
-    """The lines of the definition that the first lines begin; `head`: the place of its `def`."""
+    """The lines of the definition at the start of `lines`; `head`: the index of the line with its `def`."""
     try:
         return [*lines[:head], *inspect.getblock(lines[head:])]
     except (SyntaxError, tokenize.TokenError):
@@ -88,7 +88,7 @@ def _block(lines: list[str], head: int) -> list[str]:
 
 
 def _completed(block: list[str], code: CodeType) -> Iterator[list[str]]:
-    """The block, and if the block is too short, the block with lines repeated, because the history merges equal
+    """The block, followed by variants with repeated lines if the block is too short, because the history merges equal
     consecutive lines."""
     missing = max(lines_of(code)) - code.co_firstlineno + 1 - len(block)
     if missing <= 0:

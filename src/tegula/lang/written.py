@@ -37,7 +37,7 @@ EMPTY = ("RESUME", "LOAD_CONST", "RETURN_CONST", "RETURN_VALUE", "NOP", "COPY_FR
 
 
 class Changed(OSError):
-    """Raised if there is text, but not the text of the function."""
+    """Raised if there is source text, but of another function."""
 
 
 def given_text(function: FunctionType, source: str) -> FunctionSource:
@@ -146,8 +146,8 @@ def _everywhere(text: Text, code: CodeType) -> Iterator[FunctionSource]:
 
 
 def compiled_from(source: FunctionSource, function: FunctionType, instrumented: bool = True) -> bool:
-    """Whether a function was compiled from a definition. `instrumented`: the code may also be what an import hook made
-    of the definition."""
+    """Whether a function was compiled from a definition. `instrumented`: whether the code may also be the definition
+    rewritten by an import hook."""
     code = function.__code__
     modules = [n for n, x in function.__globals__.items() if isinstance(x, ModuleType)]
     try:
@@ -194,7 +194,7 @@ def _compiled(source: FunctionSource, code: CodeType, modules: Sequence[str]) ->
         block = f"def outer():\n{indent}{bound}\n{block}"
     imports = "".join(f"import {name}\n" for name in modules if name.isidentifier())
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Python has warned of them when it compiled the function
+        warnings.simplefilter("ignore")  # Python issued these warnings when it compiled the function.
         compiled = compile(
             imports + block, code.co_filename, "exec", flags=code.co_flags & FUTURE, dont_inherit=True
         )

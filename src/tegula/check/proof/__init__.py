@@ -1,5 +1,5 @@
-"""The prover: finds a proof that the schedule of a kernel is right in every launch, and writes it as a certificate.
-Only a certificate that `check.verifier` has replayed counts as a proof."""
+"""The prover: finds a proof that the schedule of a kernel is correct in every launch, and writes the proof as a
+certificate. Only a certificate that `check.verifier` has replayed counts as a proof."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tegula.ir import Kernel
 
 
 def prove(kernel: Kernel, spread: Any) -> Certificate:
-    """A certificate for a kernel as it is emitted; Stuck where none is found."""
+    """A certificate for a kernel as it is emitted; raises Stuck if no proof is found."""
     program = Program(kernel, spread)
     guards = list(program.guards.asserts)
     while True:

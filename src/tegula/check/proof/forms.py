@@ -102,8 +102,8 @@ class Forms(Labels):
         return [hint.barrier for hint in self.program.hints.get(slot[3], [])] if is_value else [slot[2]]
 
     def _constant_value(self, v: Value, body: Region) -> Sum | None:
-        """The number that a value of the current role is in all iterations of a loop; None where the body computes
-        it."""
+        """The number that a value of the current role has in all iterations of a loop; None if the body computes the
+        value."""
         if (n := constant(v)) is not None:
             return n
         at = v.owner.parent if isinstance(v.owner, Op) else v.owner
@@ -113,8 +113,8 @@ class Forms(Labels):
         return known_value if isinstance(known_value, Sum) else None
 
     def _trip(self, loop: For) -> Sum | None:
-        """The trip count of a loop that a role stands before or that is nested in that, if it is equal in all
-        iterations and no symbol of a label occurs in it; None otherwise, and for steps other than 1."""
+        """The trip count of the loop that a role is about to enter, or of a loop nested in it, if the count is equal in
+        all iterations and contains no symbol of a label; None otherwise, and for steps other than 1."""
         if any(
             moves(v, self.machine.spot(self.machine.state, self.machine.role).region) for v in loop.bounds
         ):
@@ -131,15 +131,15 @@ class Forms(Labels):
         return trip if not symbols(trip) and self.machine.state.known.nonnegative(trip) else None
 
     def _rates(self, state: State, r: int) -> dict[tuple[str, int], Sum]:
-        """The number of arrivals and waits, by barrier, that an iteration of the loop at whose head a role stands is
-        sure to make."""
+        """The number of unconditional arrivals and waits, by barrier, in an iteration of the loop at whose head a role
+        is."""
         self.machine.state, self.machine.role = state, r
         sure, unsure = items(self.program, state.roles[r].spots[-1].region, self._trip)
         return {count: n for count, n in sure.items() if count not in unsure}
 
     def _counts_of_other_roles(self, state: State, r: int, out: dict[Slot, Sum | None]) -> None:
-        """A candidate for a role before a loop: as many of its iterations as other roles arrive, or wait, at its
-        barriers."""
+        """Candidates for a role before a loop: the number of its iterations equals the number of arrivals or waits of
+        other roles at its barriers."""
         spots = state.roles[r].spots
         loop, depth = spots[-1].region.parent, len(spots) - 1
         assert isinstance(loop, For | While)
@@ -232,7 +232,7 @@ class Forms(Labels):
         return [("line", x, n) for n in dict.fromkeys(near)]
 
     def _count_forms(self, slot: Slot, x: Sum, guess: dict[Slot, Sum | None], state: State) -> list[Form]:
-        """Forms of a count that is incremented once per iteration, from some item on or up to some item."""
+        """The forms of a count that is incremented once per iteration, from some item on or up to some item."""
         kind, r, b = slot
         spot = state.roles[r].spots[-1]
         test = guarded(self.program, spot.region).get((kind, b)) if spot.at < 0 else None

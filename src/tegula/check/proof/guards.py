@@ -34,7 +34,7 @@ class Guards:
         ]
 
     def asked(self, v: Value) -> Iterator[Guard]:
-        """The guards that keep a number of a trip count within its type."""
+        """The guards that keep the arithmetic of a trip count within its type."""
         if v not in self.bounds or not isinstance(v.owner, S.Add | S.Sub | S.Mul | S.Neg | Cast):
             return
         if self.of_launch(v):
@@ -79,7 +79,7 @@ def _bounds(counts: set[Op]) -> Iterator[Value]:
 
 
 def _varies(v: Value) -> bool:
-    """Whether a number depends on loop-carried values: a comparison of other numbers does not decide a trip count."""
+    """Whether a number depends on loop-carried values; only comparisons of such numbers decide a trip count."""
     if isinstance(v.owner, Region):
         return isinstance(v.owner.parent, For | While)
     return isinstance(v.owner, COMPUTED) and any(map(_varies, v.owner.operands))

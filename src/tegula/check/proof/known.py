@@ -28,8 +28,8 @@ from tegula.check.proof.terms import (
 
 DEPTH, PERIOD, STRIP, MAX_FACTS, MAX_SIDES, MAX_MODELS = 3, 4096, 64, 200, 16, 8
 SHORT, LONG, LONGEST = 16, 400, 2_000
-"""Work limits, in inequalities: to start the search for a countermodel, to give up a query, and to give up a query by
-residues."""
+"""Work limits, in inequalities: the search for a countermodel starts, a query is abandoned, and a query by residues is
+abandoned."""
 MODEL_WORK = 10
 """The work of a search for a model, in inequalities."""
 
@@ -49,22 +49,23 @@ class Known:
         self.quotients: frozenset[Atom] = other.quotients if other else frozenset()
         """Quotients by unknown numbers whose bounds are among the facts."""
         self.sides: list[tuple[Condition, ...]] = list(other.sides) if other else []
-        """Disjunctions: of the conditions of each, one holds."""
+        """Disjunctions, in each of which one condition holds."""
         self.absurd = other.absurd if other else False
         self.shown: dict[Sum, bool] = other.shown if other else {}
-        """Polynomials that were found to be at least 0, or not; shared by copies until one of them knows more."""
+        """Cached results whether polynomials are at least 0; shared by copies until a condition is added to one of
+        them."""
         self.answers: dict[Condition, bool | None] = other.answers if other else {}
-        """Conditions that were found to hold, or not, shared in the same way."""
+        """Cached truth values of conditions, shared in the same way."""
         self.models: list[Model] = other.models if other else [Model(k, {}) for k in range(len(KINDS))]
         """Models in which all assumed conditions hold."""
         self.near: list[Model] = other.near if other else self.models
         """Models of earlier sets of conditions; empty where models are not used."""
         self.sought = other.sought if other else False
-        """Whether a model was looked for since the last condition."""
+        """Whether a model was searched for since the last condition."""
         self.most: float = inf
-        """The amount of work at which a query is given up, in inequalities."""
+        """The amount of work at which a query is abandoned, in inequalities."""
         self.work: list[int] = other.work if other else [0]
-        """The work done so far, in inequalities, here and in all copies."""
+        """The work so far, in inequalities, of this object and of all copies."""
 
     def anew(self) -> Known:
         """An empty set of conditions that tries the same models first."""
@@ -209,8 +210,7 @@ class Known:
     # Ranges ----------------------------------------------------------------------------------------------------------
 
     def range(self, p: Sum) -> tuple[Any, Any]:
-        """The least and the greatest number that a polynomial can be by the ranges of its atoms alone, which may be
-        infinite."""
+        """The bounds of a polynomial that follow from the ranges of its atoms alone, which may be infinite."""
         low: Any = 0
         high: Any = 0
         for m, c in p.parts.items():
@@ -333,8 +333,8 @@ class Known:
         )
 
     def _with(self, m: Monomial, p: Sum) -> Iterator[Sum]:
-        """The facts that may cancel a monomial m: those with m, a fact times a monomial that is not negative where this
-        has m, and the bounds of quotients in p."""
+        """The facts that may cancel a monomial m: facts that contain m, products with m of a fact and a monomial that
+        is not negative, and the bounds of quotients in p."""
         for q in self.facts:
             if m in q.parts:
                 yield q
@@ -358,8 +358,8 @@ class Known:
                 yield from (rest, quotient_of_atom[1] - 1 - rest)
 
     def resolved(self, x: Any) -> Any:
-        """A polynomial or condition with each minimum, maximum and choice replaced by the operand that it is known to
-        be."""
+        """A polynomial or condition with each minimum, maximum and choice replaced by the operand that is known to be
+        selected."""
         for a in sorted(inside(x)):
             if a.kind == "ite" and (sure := self.holds(a.subterms[0], False)) is not None:
                 return self.resolved(replaced(x, {(a,): a.subterms[1 if sure else 2]}))
@@ -425,8 +425,8 @@ class Known:
         return False
 
     def _for_each_residue(self, c: Condition) -> bool | None:
-        """The truth of a condition, where it is the same for each residue of a number that is divided in it, or in a
-        known condition about one of its atoms; None where it is not."""
+        """The truth value of a condition, if it is the same for each residue of a dividend in the condition or in a
+        known condition about one of its atoms; else None."""
         about = inside(c)
         by = {m: q for m, q in self.same.items() if m[0].kind == "sym"}
         true = [t for t in (replaced(t, by) for t in self.true) if not about.isdisjoint(inside(t))]
@@ -474,8 +474,8 @@ class Known:
         return None
 
     def solved(self, c: Condition) -> Condition | None:
-        """The condition that a symbol is equal to a sum, where a condition says its remainder, and facts leave one
-        number with that."""
+        """The equation of a symbol and a sum, if a condition states the remainder of the symbol, and the facts leave
+        one number with this remainder."""
         if isinstance(c, bool) or c[0] != "eq":
             return None
         remainders = [a for a in c[1].atoms() if a.kind == "mod"]
@@ -521,7 +521,7 @@ def power(low: Any, high: Any, n: int) -> tuple[Any, Any]:
 
 
 def case_split(c: Condition) -> tuple[Condition, ...] | None:
-    """The conditions of which one holds where another one does."""
+    """The conditions of which at least one holds if another condition holds."""
     if isinstance(c, bool) or c[0] == "or":
         return None if isinstance(c, bool) else c[1:]
     inner = c[1] if c[0] == "not" else c
@@ -537,5 +537,5 @@ def case_split(c: Condition) -> tuple[Condition, ...] | None:
 
 
 def fresh(name: str) -> Sum:
-    """The symbol of a name, as a polynomial, of which no range is known."""
+    """The polynomial of a new symbol, whose range is unknown."""
     return atom("sym", name)

@@ -95,7 +95,7 @@ class Labels:
         self.symbol_count = 0
         self.ties: dict[Slot, tuple[Slot, Sum]] = {}
         self.branched: set[Slot] = set()
-        """The slots that change in branches only, in the loops of the current group."""
+        """The slots that only branches change, in the loops of the current group."""
 
     def _slots(self, state: State) -> dict[Slot, Any]:
         out: dict[Slot, Any] = {}
@@ -112,7 +112,7 @@ class Labels:
         return out
 
     def _unread(self, state: State) -> list[tuple[int, Sum, Any]]:
-        """The known contents of stages that some role has yet to wait for."""
+        """The known contents of stages for which some role has not waited yet."""
         out: list[tuple[int, Sum, Any]] = []
         for n, item, x in state.contents:
             for row in self.program.rings[self.program.values[n]].rows:
@@ -388,15 +388,15 @@ def _is_monomial(x: Sum) -> bool:
 
 
 def _range_facts(a: Atom) -> list[Condition]:
-    """The conditions that the range of a symbol's type gives."""
+    """The bounds of a symbol by the range of its type, as conditions."""
     low, high = a.limits
     s = Sum({(a,): 1})
     return [ge(s - low), ge(number(high) - s)] if isinstance(low, int) and isinstance(high, int) else []
 
 
 def _strip(c: Condition, label: Label) -> tuple[Sum, int, int, bool] | None:
-    """A number that goes up by one per iteration, a divisor n, the one remainder by n for which a condition has one
-    truth value and all others the other, and whether that value is False; None if there is no such number."""
+    """A number that is incremented by one per iteration, a divisor n, the only remainder by n for which a condition has
+    one truth value, and whether this value is False; None if there is no such number."""
     t = next(iter(label.count.parts))
     for base in dict.fromkeys(divided(c)):
         n = period(c, base)

@@ -67,7 +67,8 @@ class Machine:
         self.role = 0
 
     def start(self) -> State:
-        """The state at the start of the kernel: the guards hold, and each role is at its first relevant step."""
+        """The state at the start of the kernel, in which the guards hold and each role is at its first relevant
+        step."""
         state = State([], Known())
         for r, region in enumerate(self.program.roles):
             role = Role([Spot(region, 0, {})])
@@ -113,8 +114,8 @@ class Machine:
     # Values ----------------------------------------------------------------------------------------------------------
 
     def value(self, v: Value) -> Any:
-        """The number or the condition that a value is in the current role; None where threads may differ, or where the
-        prover does not model the value."""
+        """The number or condition of a value in the current role; None if the value may differ between threads, or if
+        the prover does not model it."""
         spots = self.state.roles[self.role].spots
         for spot in reversed(spots):
             if v in spot.values:
@@ -303,7 +304,7 @@ class Machine:
         return choice(c, x, y)
 
     def _any(self, v: Value) -> Any:
-        """An arbitrary number of a type: a symbol, the next that the path binds."""
+        """An arbitrary number of a type: the next symbol that the path binds."""
         self.symbol_count += 1
         symbol = Atom("sym", f"o{self.symbol_count}", *range_of_type(v.type))
         self.state.bound.append(symbol)
@@ -311,7 +312,8 @@ class Machine:
         return ("is", symbol_sum) if v.type is DTYPES["bool"] else symbol_sum
 
     def condition(self, state: State, r: int) -> Condition | None:
-        """The condition that a role decides next; None where it decides nothing, or threads may decide differently."""
+        """The condition that a role decides next; None if the next step decides nothing, or if threads may decide
+        differently."""
         self.state, self.role = state, r
         spot = self.spot(state, r)
         op = self.op(state, r)
@@ -409,7 +411,7 @@ class Machine:
     # Events ----------------------------------------------------------------------------------------------------------
 
     def number(self, value: Value) -> Any:
-        """The number that a value is in the current role; Stuck where threads may differ."""
+        """The number of a value in the current role; raises Stuck if the value may differ between threads."""
         result = self.value(value)
         if result is None:
             raise Stuck("the stage is unknown", None, self.role)
@@ -420,7 +422,8 @@ class Machine:
         return self.program.warp_groups[self.role]
 
     def bytes(self, buffer: Value) -> E.Bytes:
-        """The bytes of a whole buffer, with the stage that a view of it picks; -1 where no single stage is picked."""
+        """The bytes of a whole buffer, with the stage that a view selects; -1 if the view does not select a single
+        stage."""
         buffer_root = root(buffer)
         allocation, ring = self.program.allocations.get(buffer_root), self.program.rings.get(buffer_root)
         stage: Any = -1
@@ -526,7 +529,7 @@ class Machine:
         return (self.role, False) in self.program.writers[ring]
 
     def _at(self, stage: Any, item: Sum | None, b: int) -> bool:
-        """Whether a stage is the one of an item."""
+        """Whether a stage is the stage of an item."""
         return item is not None and self.state.known.equal(stage, mod(item, self.program.stages[b]))
 
     def last(self, role: Role, r: int, b: int) -> Sum:
@@ -602,7 +605,7 @@ class Machine:
             self.firsts[key] = known
 
     def _handed(self, at: E.Bytes, engine: Engine) -> list[Sum]:
-        """The items that were last handed to an engine, one for each stage."""
+        """The last items that were handed to an engine, one for each stage."""
         ring = self.program.rings.get(at.buffer)
         if ring is None:
             name = at.buffer.name or "a buffer"
@@ -629,7 +632,7 @@ class Machine:
         return self.firsts.get((v, row.giver), {}).get(row.barrier, 0)
 
     def _most(self, p: Sum, near: int) -> int | None:
-        """The least upper bound, between -near and near, that a sum is known to have; None if there is none."""
+        """The least known upper bound of a sum between -near and near; None if there is none."""
         if p.value is not None:
             return p.value
         if not self.state.known.nonnegative(number(near) - p):
@@ -686,8 +689,8 @@ class Machine:
                 role.dirty.add((m, slot))
 
     def _number(self, role: Role, e: E.MemoryAccess, at: E.Bytes, sure: bool) -> None:
-        """Update the known contents of stages after a store of one number to a stage, or the value that a load of an
-        element gives."""
+        """Update the known contents of stages after a store of one number to a stage, or the value of a loaded
+        element."""
         n, item = self._slot_of(role, at, e.write)
         if e.write:
             stages = self.program.rings[e.at.buffer].stages
@@ -715,7 +718,7 @@ class Machine:
 
 
 def _carried(op: For | While) -> list[Value]:
-    """The arguments of a loop's body, which stand for the values that the loop carries."""
+    """The arguments of a loop's body for the values that the loop carries."""
     return op.arguments
 
 

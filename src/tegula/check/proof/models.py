@@ -12,7 +12,7 @@ from tegula.check.proof.terms import Atom, Condition, Sum, inside, quotient
 from tegula.types import DTYPES
 
 KINDS = ((0, 0), (1, 1), (0, 4), (1, 40), (0, 1000), (-9, 9))
-"""The range that each model chooses unknown numbers from."""
+"""The ranges from which the models choose unknown numbers."""
 STEPS, TRIES = 8, 2
 """The largest number of changes to one model in a repair, and of models that are repaired for one question."""
 

@@ -49,7 +49,7 @@ class RingUse:
         return role, writes and (asynchronous or role in self.storing)
 
     def handovers_of(self, engine: Engine) -> list[HandOver]:
-        """The rows by which an engine hands on the buffer."""
+        """The rows in which an engine hands over the buffer."""
         return [row for row in self.rows if row.giver == engine]
 
 
@@ -69,7 +69,7 @@ class Program(Scheduled):
         super().__init__(kernel, spread)
         self.region_number = {r: k for k, r in enumerate(self.regions)}
         self.counted: dict[Op, list[tuple[str, int]]] = {}
-        """By op, the counts that it increases: ("arrived" or "waited", barrier)."""
+        """The counts that each op increases: ("arrived" or "waited", barrier)."""
         self.rings: dict[Value, RingUse] = {}
         self.writers: dict[int, set[Engine]] = {}
         for v, rows in self.accesses.items():
@@ -147,8 +147,8 @@ class Program(Scheduled):
         return out
 
     def _hand_over(self, v: Value, x: Engine, y: Engine, writes: bool, order: Order) -> HandOver | None:
-        """The barrier at which engine `x` arrives and engine `y` waits: the one on which copies complete; else that of
-        the last wait of `y` before it writes, or of the first arrival of `x` after its access."""
+        """The barrier at which engine `x` arrives and engine `y` waits: the one on which copies complete; else the
+        barrier of the last wait of `y` before its write, or of the first arrival of `x` after its access."""
 
         def accesses(e: E.Event, engine: Engine) -> bool:
             return _fills(e, v) if engine[1] else any(at.buffer is v for at in memory(e))

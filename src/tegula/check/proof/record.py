@@ -15,7 +15,7 @@ Lags = dict[tuple[int, int, int], int]
 
 
 def record(program: Program, label: Label) -> dict[str, Any]:
-    """The encoding of a label in certificates; Stuck where it names a symbol that is not its own."""
+    """The encoding of a label in certificates; raises Stuck if the label names a symbol that it does not bind."""
     bound = {a: k for k, a in enumerate(label.symbols)}
     try:
         return {
@@ -57,8 +57,7 @@ def row(program: Program, role: Role, bound: dict[Atom, int]) -> dict[str, Any]:
 
 
 def frame(program: Program, spot: Spot, bound: dict[Atom, int]) -> list[Any]:
-    """The encoding of one region that a role is in: the region, the next op, and the values that the role holds
-    there."""
+    """The encoding of one region that a role is in: the region, the next op, and the values that are defined there."""
     env = [[program.number[v], encoded(x, bound)] for v, x in spot.values.items() if x is not None]
     return [program.region_number[spot.region], spot.at, env]
 

@@ -39,7 +39,8 @@ before loops that the launch may leave out are told apart at the start."""
 MAX_LIMITS, ENOUGH_WORK = 2, 400
 """The number of conditions by which a loop is split; the number of inequalities after which guards are requested."""
 UNROLLED = 8
-"""The largest trip count of a loop with constant bounds that is run iteration by iteration."""
+"""The maximum trip count of a loop with constant bounds that is executed iteration by iteration, without an
+invariant."""
 
 
 Rates: TypeAlias = dict[tuple[str, int], Sum]
@@ -61,7 +62,7 @@ class Iteration:
     turns: bool = False
 
     def is_repeated(self, state: State, r: int) -> bool:
-        """Whether a role stands at the head of its loop again."""
+        """Whether a role is at the head of its loop again."""
         depth, turn = self.parts[r]
         spots = state.roles[r].spots
         return len(spots) == depth and spots[-1].at < 0 and spots[-1].turn > turn
@@ -106,7 +107,7 @@ class Search(Forms):
         self.shapes: dict[Any, State] = {}
 
     def certificate(self) -> Certificate:
-        """A certificate of the kernel; Stuck where no proof is found."""
+        """A certificate of the kernel; raises Stuck if no proof is found."""
         state = self.machine.start()
         self.work = state.known.work
         start = self._sides(state)
@@ -145,8 +146,8 @@ class Search(Forms):
         ]
 
     def _sides(self, state: State) -> Tree:
-        """The proof tree from the start, split there by the conditions of inner loops that the launch decides; first
-        those alone without which nothing goes on."""
+        """The proof tree from the start, split there by the conditions of inner loops that depend on the launch alone;
+        the first attempt splits only by the conditions without which no role can proceed."""
         snapshot = self._snapshot()
         try:
             return self.drive(state.copy(), None, self._end)
@@ -306,7 +307,8 @@ class Search(Forms):
         return [step_record]
 
     def _run(self, state: State, r: int, stop: Iteration | None) -> int:
-        """Run a role until it waits, decides on an unknown condition, or begins an iteration; the number of steps."""
+        """Run a role until it waits, decides an unknown condition, or begins an iteration, and return the number of
+        steps."""
         n = 0
         while not self.machine.ended(state, r):
             if stop is not None and r in stop.parts and stop.is_repeated(state, r):
@@ -368,8 +370,8 @@ class Search(Forms):
     def _groups(
         self, state: State, conditions: dict[int, Condition], stop: Iteration | None
     ) -> list[list[int]]:
-        """Groups of roles whose loops go on whenever that of the group's first role does, groups with nested loops
-        first, then large ones. Within an iteration `stop`, at least one of its roles must be in the group."""
+        """Groups of roles whose loops continue whenever the loop of the group's first role does; groups with nested
+        loops first, then large groups. Within an iteration `stop`, at least one of its roles must be in the group."""
         groups_by_condition: dict[Any, list[int]] = {}
         rates = {r: self._rates(state, r) for r in conditions}
         nested = {r: self._nested(state, r) for r in conditions}
@@ -407,8 +409,7 @@ class Search(Forms):
         return all(n == m for (_, b), n in rates.items() for (_, c), m in other.items() if b == c)
 
     def _is_periodic(self, state: State, r: int) -> bool:
-        """Whether a role stands before a loop that arrives or waits in some iterations only, selected by a
-        remainder."""
+        """Whether a role is before a loop that arrives or waits only in some iterations, which a remainder selects."""
         body = self.machine.spot(state, r).region
         assert isinstance(body.parent, For | While)
         tests = [*guarded(self.program, body).values(), *(test for _, test in counted(body.parent))]
@@ -428,8 +429,8 @@ class Search(Forms):
         return trial.known.holds(d) is True
 
     def _rank(self, state: State, group: list[int]) -> tuple[int, int, int, int]:
-        """The sort key of a group: the largest number of loops in one of its loops, the number of roles, and for the
-        first role the number of loops in its loop and the number of regions around it."""
+        """The sort key of a group: the maximum number of loops nested in a loop of the group, the number of roles, and
+        for the first role the number of loops in its loop and the number of enclosing regions."""
         nested = [self._nested(state, r) for r in group]
         return max(nested), len(group), nested[0], len(state.roles[group[0]].spots)
 
@@ -531,7 +532,7 @@ class Search(Forms):
         return tuple(state.roles[r].spots[-1].region for r in group)
 
     def _last(self, state: State, r: int) -> bool:
-        """Whether the iteration ahead of a role is known to be the last one of its loop."""
+        """Whether the next iteration of a role is known to be the last iteration of its loop."""
         loop, spot = self.machine.op(state, r), self.machine.spot(state, r)
         if not isinstance(loop, For):
             return False
@@ -549,7 +550,7 @@ class Search(Forms):
 
     def _decides(self, state: State, group: list[int]) -> None:
         """Hoist an undecided minimum, maximum or choice among numbers of the launch in a loop condition: each side is
-        proved apart."""
+        proved separately."""
         for r in group:
             c = self.machine.condition(state, r)
             for a in sorted(inside(c)) if c is not None else ():
@@ -586,8 +587,7 @@ class Search(Forms):
             self.machine.firsts, self.machine.began = firsts, began
 
     def _left(self, state: State, group: list[int], over: Leaf) -> Tree:
-        """The continuation after a loop of which one iteration was done; records the state, with what is then in
-        flight."""
+        """The continuation after one iteration of a loop, which records the state, with the operations in flight."""
         self.shapes.setdefault(self._heads(state, group), state.copy())
         c = self.machine.condition(state, group[0])
         if c is None:
@@ -596,7 +596,7 @@ class Search(Forms):
         return [] if state.known.absurd else over(state)
 
     def _mutual(self, state: State, group: list[int]) -> bool:
-        """Whether the loops of a group end together, so that none goes on alone."""
+        """Whether the loops of a group end together, so that none continues alone."""
         conditions = [self.machine.condition(state, r) for r in group]
         return all(self._implies(state, c, conditions[0]) for c in conditions[1:])
 
@@ -731,7 +731,7 @@ class Search(Forms):
         return [["split", _written(left[0], state), *sides]]
 
     def _arrive(self, state: State, label: Label, entry: bool = False) -> Tree:
-        """The leaf that goes to a label; Mismatch where the state is not an instance of the label."""
+        """The leaf that jumps to a label; raises Mismatch if the state is not an instance of the label."""
         rows = self._slots(state)
         by = {next(iter(label.count.parts)): number(0) if entry else label.count + 1}
         for symbol, (slot, _) in label.classes.items():

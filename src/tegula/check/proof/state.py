@@ -51,14 +51,15 @@ class Role:
     """One role on a path: the regions that it is in, outermost first, and what it has done, as far as proofs are about
     it.
 
-    `todo`: the events of the current op; `midway`: how many of them are done; `matmuls`: how many have been started.
-    `arrived`, `waited`: numbers of arrivals and waits, by barrier; `fresh`: barriers waited for since the last arrival.
-    `open`: by barrier, bytes that are announced and not copied. `pending_copies`: matmuls in flight, oldest first, with
-    a number, what they read, and the operand in registers; `in_flight`: the last matmul on each tile. `uncommitted`,
-    `copies`: memory that copies to arrays read. `dirty`: memory accessed since the last fence; `unsynchronised`: memory
-    fenced since the threads last synchronised (2), or those of each warp group (1); `unknown`: memory that matmuls or
-    copies out have read, as only the warps know that started them. `loose`: since the threads last synchronised all
-    warps have waited or used a ring; `ahead`: one warp has waited for more than the others."""
+    `todo`: the events of the current op; `midway`: the number of these events that are complete; `matmuls`: the number
+    of started matmuls. `arrived`, `waited`: numbers of arrivals and waits, by barrier; `fresh`: barriers waited for
+    since the last arrival. `open`: by barrier, bytes that are announced and not copied. `pending_copies`: matmuls in
+    flight, oldest first, each with its number, the memory that it reads, and the operand in registers; `in_flight`: the
+    last matmul on each tile. `uncommitted`, `copies`: memory that copies to arrays read. `dirty`: memory accessed since
+    the last fence; `unsynchronised`: memory fenced since the threads last synchronised (2), or those of each warp group
+    (1); `unknown`: memory that matmuls or copies out have read, a fact known to the issuing warps alone. `loose`: since
+    the threads last synchronised all warps have waited or used a ring; `ahead`: one warp has waited for more than the
+    others."""
 
     spots: list[Spot]
     todo: tuple[E.Event, ...] = ()
@@ -100,7 +101,7 @@ class State:
     bound: list[Atom] = field(default_factory=list[Atom])
     contents: list[tuple[int, Sum, Any]] = field(default_factory=list[tuple[int, Sum, Any]])
     outer: dict[Value, Any] = field(default_factory=dict[Value, Any])
-    """The values of the kernel outside of roles, which are equal in all of them."""
+    """The values defined outside of roles, which are equal in all roles."""
 
     def copy(self) -> State:
         """An independent copy of the state."""

@@ -1,5 +1,5 @@
-"""Estimates, from the text of a loop's body, of how much one iteration adds to each carried value, arrival count and
-wait count: the search starts from these estimates and refines them."""
+"""Estimates, from the ops of a loop's body, of the increment per iteration of each carried value, arrival count and
+wait count. The search starts from these estimates and refines them."""
 
 from __future__ import annotations
 
@@ -42,8 +42,9 @@ def constant_trip(loop: For) -> Sum | None:
 
 
 def items(program: Program, body: Region, trip: Trip) -> tuple[dict[Count, Sum], set[Count]]:
-    """The number of arrivals and waits at each barrier that one run of a body is sure to make, and the counts that also
-    change in branches or in loops of unknown trip count. A second wait for the same stage and phase adds nothing."""
+    """The number of unconditional arrivals and waits at each barrier in one execution of a body, and the counts that
+    also change in branches or in loops of unknown trip count. A second wait for the same stage and phase adds
+    nothing."""
     sure: dict[Count, Sum] = {}
     unsure = set[Count]()
     last: dict[Count, tuple[Value, ...]] = {}
@@ -95,7 +96,7 @@ def _counts(program: Program, op: Op) -> list[Count]:
 
 
 def constant(v: Value) -> Sum | None:
-    """The number that a constant is; None for other values."""
+    """The number of a constant; None for other values."""
     return (
         number(v.owner.value)
         if isinstance(v.owner, ConstantLike) and isinstance(v.owner.value, int)
@@ -104,7 +105,7 @@ def constant(v: Value) -> Sum | None:
 
 
 def moves(v: Value, body: Region) -> bool:
-    """Whether a number depends on what a loop with that body carries from one iteration to the next, its index
+    """Whether a number depends on values that a loop with this body carries from one iteration to the next, the index
     included."""
     seen, queue = {v}, [v]
     while queue:
@@ -191,7 +192,7 @@ def branched(program: Program, body: Region) -> set[Count]:
 
 
 def in_branches(loop: LoopLike, k: int) -> bool:
-    """Whether a branch decides how much is added to the k-th value that a loop carries."""
+    """Whether the increment of the k-th carried value of a loop depends on a branch."""
 
     def decided(v: Value) -> bool:
         owner = v.owner
@@ -229,7 +230,7 @@ def _branches(body: Region, within: bool) -> Iterator[tuple[If, bool]]:
 
 
 def by_remainder(test: Cmp) -> bool:
-    """Whether an operand of a comparison depends on a part of a number: a quotient, a remainder, some of its bits."""
+    """Whether an operand of a comparison depends on a part of a number: a quotient, a remainder, or some bits."""
     queue = [op.owner for op in test.operands]
     while queue:
         op = queue.pop()

@@ -15,7 +15,7 @@ Condition: TypeAlias = Any
 
 
 LONGEST = 8_000
-"""The largest length of a term in characters: each nested choice doubles the length."""
+"""The maximum length of a term in characters; each nested choice doubles the length."""
 
 
 class TooLong(Exception):
@@ -160,7 +160,7 @@ class Sum:
 
 
 def number(n: Sum | int) -> Sum:
-    """An integer as a polynomial; a polynomial is left as it is."""
+    """An integer as a polynomial; a polynomial is unchanged."""
     return n if isinstance(n, Sum) else Sum({(): n})
 
 
@@ -198,7 +198,7 @@ def div(p: Sum, n: int) -> Sum:
 
 
 def multiplied(p: Sum, n: int) -> Sum:
-    """The polynomial n p; for a quotient that is multiplied by its divisor, the dividend less the remainder."""
+    """The polynomial n p; for a quotient that is multiplied by its divisor, the dividend minus the remainder."""
     out = p * n
     for m, c in p.parts.items():
         if len(m) == 1 and m[0].kind == "div":
@@ -273,21 +273,21 @@ def eq(p: Sum) -> Condition:
 
 
 def negation(c: Condition) -> Condition:
-    """The condition that another one does not hold."""
+    """The negation of a condition."""
     if isinstance(c, bool):
         return not c
     return c[1] if c[0] == "not" else ge(-c[1] - 1) if c[0] == "ge" else ("not", c)
 
 
 def conjunction(c: Condition, d: Condition) -> Condition:
-    """The condition that both of two conditions hold."""
+    """The conjunction of two conditions."""
     if c is True or d is True:
         return d if c is True else c
     return False if c is False or d is False else ("and", c, d)
 
 
 def disjunction(c: Condition, d: Condition) -> Condition:
-    """The condition that at least one of two conditions holds."""
+    """The disjunction of two conditions."""
     if c is False or d is False:
         return d if c is False else c
     return True if c is True or d is True else ("or", c, d)
@@ -404,7 +404,7 @@ def period(x: Any, base: Sum) -> int:
 
 
 def encoded(x: Any, bound: Mapping[Atom, int]) -> Any:
-    """A sum, condition or atom as certificates write it; `bound`: the numbers of symbols."""
+    """The encoding of a sum, condition or atom in certificates; `bound`: the numbers of symbols."""
     if isinstance(x, bool | int | str):
         return x
     if isinstance(x, Atom):
@@ -431,7 +431,7 @@ LAUNCH = {"array.shape": (0, LAST), "tid": (0, LAST), "block.index": (0, LAST), 
 
 
 def range_of_type(t: Any) -> tuple[Any, Any]:
-    """The least and the greatest number of a type."""
+    """The minimum and the maximum of a type."""
     if not isinstance(t, DType) or t.is_float:
         return -inf, inf
     if t.kind == "b":

@@ -1,9 +1,9 @@
 """The verifier of certificates: decides whether a certificate proves the schedule of a lowered kernel.
 
 The verifier replays the certificate symbolically on the emitted IR and checks every obligation of
-docs/design/042-certificates.md. It does not search: a certificate with a step that does not follow is rejected. The
-verifier has its own terms and arithmetic and shares no code with the prover or the interpreter; it uses the IR, the ops
-and the event table."""
+docs/design/042-certificates.md. It does not search: a certificate with an unjustified step is rejected. The verifier
+has its own terms and arithmetic and shares no code with the prover or the interpreter; it uses the IR, the ops and the
+event table."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ __all__ = ["Rejected", "verify"]
 
 
 class Verifier(Obligations):
-    """The replay of a certificate. `closed`: by the id of a list in the certificate, the number or condition that it
-    is, if it names no symbol; `named`: how many symbols have been read."""
+    """The replay of a certificate. `closed`: the number or condition that a list in the certificate encodes, by the
+    list's id, if no symbol occurs in it; `named`: the number of symbols that have been read."""
 
     def __init__(self, kernel: Kernel, spread: Any, certificate: Mapping[str, Any]) -> None:
         super().__init__(kernel, spread, certificate)
@@ -260,7 +260,7 @@ class Verifier(Obligations):
         return [(n, self.read(item, bound), self.read(x, bound)) for n, item, x in label["contents"]]
 
     def _same(self, x: Any, y: Any) -> bool:
-        """Whether two numbers, or two conditions, are known to be the same."""
+        """Whether two numbers, or two conditions, are known to be equal."""
         conditions = [bool(z) and (z is True or isinstance(z[0], str)) or z is False for z in (x, y)]
         return x == y or (not any(conditions) and self.state.facts.equal(x, y))
 
@@ -343,7 +343,8 @@ def _nth(items: Sequence[Any], k: int) -> Any:
 
 
 def _is_exact(x: Any) -> bool:
-    """Whether a certificate has whole numbers, names and lists of them only: half a stage would be an order of none."""
+    """Whether a certificate contains only integers, names and lists of these: other numbers, such as half a stage, have
+    no meaning."""
     if isinstance(x, Mapping):
         return all(isinstance(k, str) and _is_exact(y) for k, y in x.items())
     return x is None or isinstance(x, int | str) or (isinstance(x, list) and all(map(_is_exact, x)))

@@ -24,7 +24,7 @@ RANGES = {
 """The ranges of numbers that a launch decides; launches of more threads and blocks are refused."""
 
 QUOTIENTS = ("floordiv", "div")
-"""The ops whose result is a quotient, which is no greater in size than the dividend."""
+"""The ops whose result is a quotient, whose absolute value is at most that of the dividend."""
 
 Mono: TypeAlias = tuple[int, ...]
 Poly: TypeAlias = tuple[tuple[Mono, int], ...]
@@ -68,12 +68,12 @@ def times(p: Poly, q: Poly) -> Poly:
 
 
 def constant(p: Poly) -> int | None:
-    """The integer that a polynomial is; None where an atom occurs."""
+    """The integer value of a constant polynomial; None if an atom occurs."""
     return 0 if not p else p[0][1] if len(p) == 1 and not p[0][0] else None
 
 
 def split_constant(p: Poly) -> tuple[Poly, int]:
-    """A polynomial without its constant term, and this term."""
+    """A polynomial without its constant term, and the constant term."""
     return (p[1:], p[0][1]) if p and not p[0][0] else (p, 0)
 
 
@@ -90,28 +90,28 @@ def is_zero(p: Poly) -> Cond:
 
 
 def negated(c: Cond) -> Cond:
-    """The condition that another one does not hold."""
+    """The negation of a condition."""
     if isinstance(c, bool):
         return not c
     return c[1] if c[0] == "not" else at_least(plus(number(-1), c[1], -1)) if c[0] == "ge" else ("not", c)
 
 
 def both(c: Cond, d: Cond) -> Cond:
-    """The condition that both of two conditions hold."""
+    """The conjunction of two conditions."""
     if isinstance(c, bool) or isinstance(d, bool):
         return (d if c else False) if isinstance(c, bool) else (c if d else False)
     return ("and", c, d)
 
 
 def either(c: Cond, d: Cond) -> Cond:
-    """The condition that at least one of two conditions holds."""
+    """The disjunction of two conditions."""
     if isinstance(c, bool) or isinstance(d, bool):
         return (True if c else d) if isinstance(c, bool) else (True if d else c)
     return ("or", c, d)
 
 
 def limits_of(t: Any) -> tuple[Any, Any]:
-    """The least and the greatest number of a type, infinite for types that hold no integers or bools."""
+    """The minimum and the maximum of a type; infinite for types other than integers and bools."""
     if not isinstance(t, DType) or t.is_float:
         return -inf, inf
     if t.kind == "b":
@@ -181,7 +181,7 @@ class Atoms:
         return plus(whole, self.of("div", rest, n))
 
     def scaled(self, p: Poly, n: int) -> Poly:
-        """The polynomial n p; for a quotient that is multiplied by its divisor, the dividend less the remainder."""
+        """The polynomial n p; for a quotient that is multiplied by its divisor, the dividend minus the remainder."""
         out = times(p, number(n))
         for m, c in p:
             kind, *args = self.keys[m[0]] if len(m) == 1 else ("",)
@@ -334,7 +334,7 @@ class Facts:
         """Cached answers whether polynomials are at least 0, with the number of facts used; shared until a copy gets
         more facts."""
         self.sides: list[tuple[Cond, ...]] = list(other.sides) if other else []
-        """Disjunctions: of the conditions of each, one holds."""
+        """Disjunctions, in each of which one condition holds."""
 
     def assume(self, c: Cond) -> None:
         """Add a condition, and of each disjunction the last condition that is not excluded."""
@@ -367,7 +367,7 @@ class Facts:
             self.sides.append(row)
 
     def _several(self, c: Cond) -> tuple[Cond, ...] | None:
-        """Conditions of which one holds if this one does; None if it is not a disjunction."""
+        """The operands of a disjunction, of which at least one holds; None for other conditions."""
         if isinstance(c, bool) or c[0] == "or":
             return None if isinstance(c, bool) else c[1:]
         inner = c[1] if c[0] == "not" else c
@@ -462,7 +462,7 @@ class Facts:
                 self.add(changed)
 
     def bounds(self, a: int) -> tuple[Any, Any]:
-        """The least and the greatest number that an atom can be, which may be infinite."""
+        """The bounds of an atom, which may be infinite."""
         found = self.ranges.get(a)
         if found is None:
             found = self.ranges[a] = self._bounds(a)
@@ -493,8 +493,7 @@ class Facts:
         return max(low, self.low.get(a, -inf)), min(high, self.high.get(a, inf))
 
     def interval(self, p: Poly) -> tuple[Any, Any]:
-        """The least and the greatest number that a polynomial can be by the bounds of its atoms alone, which may be
-        infinite."""
+        """The bounds of a polynomial that follow from the bounds of its atoms alone, which may be infinite."""
         found = self.ranges.get(p)
         if found is None:
             found = self.ranges[p] = self._interval(p)
@@ -555,7 +554,7 @@ class Facts:
                     factor = gcd(*(n for k, n in rest if k)) or 1
                     if self.at_least(tuple((k, n // factor) for k, n in rest if n // factor), depth - 1):
                         return True
-        for m, _ in p:  # as p is whole, y p > -y is enough
+        for m, _ in p:  # p is an integer, so y p > -y suffices
             if len(m) == 1 and (found := self.quotient(m[0])) is not None:
                 y = found[1]
                 return self.at_least(plus(plus(times(p, y), y), number(-1)), depth - 1)
@@ -635,7 +634,7 @@ class Facts:
         return self._by_residues(c) if residues else None
 
     def _resolved(self, c: Cond) -> Cond:
-        """A condition with each minimum, maximum and choice replaced by the operand that it is known to be."""
+        """A condition with each minimum, maximum and choice replaced by the operand that is known to be selected."""
         for a in sorted(self.atoms.within(c)):
             kind, *args = self.atoms.keys[a]
             if kind == "ite" and (sure := self.decide(args[0], False)) is not None:

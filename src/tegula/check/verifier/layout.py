@@ -79,11 +79,11 @@ class Ring:
         return fills or role in self.stored - self.storing
 
     def is_of_threads(self, engine: Engine) -> bool:
-        """Whether an engine comprises accesses by threads or asynchronous reads, and not bulk loads alone."""
+        """Whether an engine makes accesses by threads or asynchronous reads, besides bulk loads."""
         return not engine[1] or engine[0] in self.storing
 
     def taken(self, engine: Engine) -> list[HandOver]:
-        """The rows by which the ring is handed to an engine."""
+        """The rows in which the ring is handed to an engine."""
         return [row for row in self.rows if row.taker == engine]
 
 
@@ -333,8 +333,9 @@ class Layout(Scheduled):
         return total, links[1][0] if len(links) > 1 else b
 
     def _take_turns(self, totals: Mapping[tuple[int, int], Sequence[tuple[int, int]]]) -> None:
-        """Find for each engine that writes a ring, by copies or by several warps, why its accesses of a stage are
-        complete before it writes the stage again: program order covers accesses by one warp only."""
+        """Find, for each engine that writes a ring by copies or by several warps, the reason why its accesses of a
+        stage are complete before the engine writes the stage again: program order covers only the accesses of one
+        warp."""
         for v, ring in self.rings.items():
             for x in {row.giver for row in ring.rows}:
                 role = x[0]

@@ -31,7 +31,7 @@ class Obligations(Walk):
     # Barriers --------------------------------------------------------------------------------------------------------
 
     def at_item(self, stage: Any, item: Poly, stages: int) -> bool:
-        """Whether a stage is the one of an item (O1)."""
+        """Whether a stage is the stage of an item (O1)."""
         return self.state.facts.equal(stage, self.atoms.mod(item, stages))
 
     def last(self, b: int, r: int) -> Poly:
@@ -39,7 +39,7 @@ class Obligations(Walk):
         return plus(self.state.roles[r].waited[b], number(-1 - self.layout.offset.get((b, r), 0)))
 
     def known(self, p: Poly) -> bool:
-        """Whether it follows from the facts that a polynomial is at least 0."""
+        """Whether the facts imply that a polynomial is at least 0."""
         facts = self.state.facts
         return facts.at_least(self.atoms.rebuilt(p, facts.same) if facts.same else p)
 

@@ -55,15 +55,15 @@ class Frame:
 class Role:
     """One role on the path that is replayed.
 
-    `todo`: the events of the current op; `midway`: how many of them are done. `arrived`, `waited`: the ghosts a and w,
-    by barrier. `fresh`: barriers waited for since the last arrival. `open`: by barrier, the item that lacks bytes, and
-    how many. `flights`: matmuls in flight, oldest first, with a number, what they read, and the operand in registers;
-    `in_flight`: the last matmul on each tile. `uncommitted`, `copies`: what copies out read. `filled`: rings that
-    copies write, with the barriers that say when they have, and which elements of a stage. `dirty`: memory accessed
-    since the last fence; `unmet`: memory fenced since the threads last synchronised (2), or those of each warp group
-    (1); `unknown`: memory whose asynchronous reads are complete, a fact known to the issuing warps alone. `loose`:
-    since the threads last synchronised all warps have waited or used a ring; `ahead`: one warp has waited for more than
-    the others."""
+    `todo`: the events of the current op; `midway`: the number of these events that are complete. `arrived`, `waited`:
+    the ghosts a and w, by barrier. `fresh`: barriers waited for since the last arrival. `open`: the item that lacks
+    bytes, and the number of these bytes, by barrier. `flights`: matmuls in flight, oldest first, each with its number,
+    the memory that it reads, and the operand in registers; `in_flight`: the last matmul on each tile. `uncommitted`,
+    `copies`: the memory that copies out read. `filled`: rings that copies write, with the barriers on which the copies
+    complete, and the elements of a stage that they write. `dirty`: memory accessed since the last fence; `unmet`:
+    memory fenced since the threads last synchronised (2), or those of each warp group (1); `unknown`: memory whose
+    asynchronous reads are complete, a fact known to the issuing warps alone. `loose`: since the threads last
+    synchronised all warps have waited or used a ring; `ahead`: one warp has waited for more than the others."""
 
     frames: list[Frame]
     todo: tuple[E.Event, ...] = ()
@@ -106,7 +106,7 @@ class Role:
 
 @dataclass(slots=True)
 class State:
-    """All roles on a path, and the facts that hold there; `steps`: how many steps the roles have done."""
+    """All roles on a path, and the facts that hold there; `steps`: the number of executed steps of the roles."""
 
     roles: list[Role]
     facts: Facts
@@ -116,7 +116,7 @@ class State:
     """Rings, items in them, and the number that is in every element of their stage."""
     steps: int = 0
     outer: dict[Value, Any] = field(default_factory=dict[Value, Any])
-    """The values of the kernel outside of roles, which are equal in all of them."""
+    """The values defined outside of roles, which are equal in all roles."""
 
     def copy(self) -> State:
         """An independent copy of the state."""
@@ -153,7 +153,7 @@ class Walk(ABC):
     # Values ----------------------------------------------------------------------------------------------------------
 
     def value(self, v: Value) -> Any:
-        """A number or a condition; None where it may differ between threads, or is not a scalar."""
+        """The number or condition of a value; None if the value may differ between threads, or is not a scalar."""
         frames = self.state.roles[self.role].frames
         for f in reversed(frames):
             if v in f.env:
@@ -446,7 +446,7 @@ class Walk(ABC):
     # Queries of the event table (see events.Known)
 
     def number(self, value: Value) -> Any:
-        """The number that a value is in the current role; Rejected where threads may differ."""
+        """The number of a value in the current role; raises Rejected if the value may differ between threads."""
         found = self.value(value)
         self.require(found is not None, "threads may use different stages")
         return found
@@ -456,7 +456,7 @@ class Walk(ABC):
         return self.layout.warp_groups[self.role]
 
     def bytes(self, buffer: Value) -> E.Bytes:
-        """The bytes that a view shows of a stage, or all bytes of the stage or of a buffer without stages."""
+        """The bytes of a stage that a view selects, or all bytes of the stage or of a buffer without stages."""
         whole = root(buffer)
         ring, place = self.layout.rings.get(whole), self.layout.allocations.get(whole)
         stages = ring.stages if ring is not None else self.layout.slots(whole)

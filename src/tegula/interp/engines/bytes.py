@@ -71,7 +71,7 @@ class Footprints:
         return tuple(self._row(s, min(s + step, at.end)) for s in range(at.start, at.end, step))
 
     def _of_group(self, m: Recorder, at: E.Bytes, group: int) -> Spot:
-        """The slot of a warp group, given that of the first group."""
+        """The slot of a warp group, given the slot of the first group."""
         start, end = m.range_of(at.buffer)
         by = group * ((end - start) // max(1, m.lanes // WARP // WARPS))
         return self._row(at.start + by, at.end + by)
@@ -95,8 +95,8 @@ class Footprints:
         return tuple(Spot(base, form, size) if form >= 0 else NOTHING for form, size in spots)
 
     def _forms(self, m: Recorder, op: Op, event: E.MemoryAccess, array: np.ndarray) -> list[tuple[int, int]]:
-        """The units that each warp accesses, from the start of the buffer, by the access rule of the op; nothing if
-        there is no rule for it."""
+        """The units that each warp accesses, relative to the start of the buffer, by the access rule of the op; empty
+        if the op has no access rule."""
         rule = RULES.get(type(op))
         if rule is None:
             return []

@@ -231,7 +231,7 @@ class EngineLaunch:
 
 
 def starts_copies_only(region: Region) -> bool:
-    """Whether one warp executes all of a role."""
+    """Whether a role only starts copies, so that one warp executes the whole role."""
     return all(_of_one_warp(op) for op in region.walk())
 
 

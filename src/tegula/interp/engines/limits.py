@@ -14,7 +14,7 @@ from tegula.types import MbarrierType
 
 MAX_COUNTED = (1 << 20) - 1
 REGISTER_FILE, MIN_REGISTERS, MAX_REGISTERS, REGISTER_STEP = 65536, 24, 256, 8
-"""The registers of a multiprocessor; the least and the largest number of a thread, and the granularity. PTX ISA,
+"""The number of registers of an SM; the minimum, the maximum and the granularity of registers per thread. PTX ISA,
 "setmaxnreg"."""
 
 

@@ -36,7 +36,7 @@ class HappensBefore:
 class Cell:
     """A set of bytes that are always accessed together. `holds`: the tile and the start of its buffer; `copies_see`:
     the contents in the async proxy, which lag until a fence. `written`, `read`: accesses by threads so far;
-    `copied_in`, `read_async`: accesses by copies and tensor cores. `deferred`: reads whose value is not taken yet.
+    `copied_in`, `read_async`: accesses by copies and tensor cores. `deferred`: reads whose value is not determined yet.
     `barrier`: whether the cell is in a barrier."""
 
     holds: tuple[int, Term] = (0, 0)
@@ -51,7 +51,7 @@ class Cell:
 
 @dataclass(slots=True)
 class Deferred:
-    """A read value that is not taken from memory yet: a read of `cells`, or result `result` of an op with deferred
+    """A value whose read from memory is deferred: a read of `cells`, or result `result` of an op with deferred
     `inputs`. `term`: the term, once known."""
 
     step: EngineStep
@@ -83,7 +83,7 @@ class MmaGroup:
 
 @dataclass(slots=True)
 class Store:
-    """A copy out of a warp."""
+    """An asynchronous copy of a warp from shared memory to an array."""
 
     step: EngineStep
     bit: int
@@ -94,7 +94,7 @@ class Store:
 
 @dataclass(slots=True)
 class CopyPiece:
-    """A piece of a copy in."""
+    """A part of an asynchronous copy to shared memory; the parts complete independently."""
 
     bit: int
     cells: tuple[int, ...]

@@ -99,7 +99,7 @@ class Recorder(Machine):
         elif isinstance(op, MbarrierReady):
             self.created_barriers.clear()
         elif isinstance(op, BufRead) and op.result not in self.used:
-            pass  # no code is generated for it
+            pass  # code generation ignores the op
         elif E.has_events(op):
             self._record(op, mask, True)
         elif self._max_ignoring_nan(op):
