@@ -106,7 +106,7 @@ def run_blocks(
     kernel: Kernel,
     values: Sequence[RunValue],
     dims: Sequence[int],
-    make: MakeMachine,
+    make_machine: MakeMachine,
     print_line: Callable[[str], None],
     debug: bool = False,
 ) -> None:
@@ -117,7 +117,7 @@ def run_blocks(
     grid = Grid(tuple(dims), blocks, min(blocks, HARDWARE_BLOCKS) if combined else blocks)
     with np.errstate(all="ignore"):
         for block in range(grid.hardware):
-            _run_block(kernel, values, grid, block, report, make)
+            _run_block(kernel, values, grid, block, report, make_machine)
     report.finish()
 
 
@@ -127,13 +127,13 @@ def _run_block(
     grid: Grid,
     block: int,
     report: RunReport,
-    make: MakeMachine,
+    make_machine: MakeMachine,
 ) -> None:
     tid, present = grid.thread_indices(block, kernel.launch.block_dim)
     lanes = threads(kernel)
     if lanes != len(present):
         tid, present = [np.resize(c, lanes) for c in tid], np.ones(lanes, bool)
-    machine = make(lanes, present, report, block, tid)
+    machine = make_machine(lanes, present, report, block, tid)
     machine.grid = grid
     machine.blocks = grid.blocks
     machine.region(kernel.body, values, present)

@@ -28,8 +28,8 @@ def accumulate_matmuls(kernel: Kernel, context: Compilation) -> None:
 
 
 def _region(region: Region, uses: Counter[Value], mapping: dict[Value, Value]) -> None:
-    """Rewrite the additions of a region and of the regions inside. `mapping`: the function adds the results of matmuls
-    by the results of the additions that they replace."""
+    """Rewrite the additions of a region and of nested regions. The function records the result of each matmul in
+    `mapping`, by the result of the addition that the matmul replaces."""
     ops = list[Op]()
     for op in region.ops:
         for nested in op.regions:
@@ -50,8 +50,8 @@ def _region(region: Region, uses: Counter[Value], mapping: dict[Value, Value]) -
 
 
 def _matmul_and_addend(op: Op, uses: Counter[Value], before: list[Op]) -> tuple[MatmulLike, Value] | None:
-    """The matmul that can begin with the other term of an addition, the later one of two, and that term; None if there
-    is none. `before`: the ops of the region before the addition."""
+    """The later operand of an addition that is a matmul which can start from the other operand, and this other operand;
+    None if there is none. `before`: the ops of the region before the addition."""
     a, b = added_tiles(op) or (None, None)
     for term, addend in ((b, a), (a, b)):
         matmul = matmul_from_zeros(term)
@@ -70,7 +70,7 @@ def _matmul_and_addend(op: Op, uses: Counter[Value], before: list[Op]) -> tuple[
 
 
 def _in_registers(tile: Value, matmul: Op) -> bool:
-    """Whether a tile is in registers before a matmul of the same region, in any order of the ops."""
+    """Whether a tile is in registers before a matmul of the same region, however the ops are ordered."""
     owner = tile.owner
     if not isinstance(owner, Op) or owner.parent is not matmul.parent:
         return True

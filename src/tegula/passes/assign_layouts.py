@@ -1,9 +1,9 @@
 """Assigns each tile value a layout over the threads of the block.
 
 Values that are combined element by element, or carried by one loop, share a layout: they form a class. A class with a
-matmul takes the matmul's layout; one whose tiles come from lanes takes the lanes' layout. The result of a reduction and
-the source of a broadcast take the larger tile's layout restricted to their dimensions, so that neither op moves
-elements between threads. All other classes get a blocked layout for vector accesses to memory."""
+matmul takes the matmul's layout; a class whose tiles are gathered from lanes takes the lanes' layout. The result of a
+reduction and the source of a broadcast take the larger tile's layout restricted to their dimensions, so that neither op
+moves elements between threads. All other classes get a blocked layout for vector accesses to memory."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from tegula.types import TileType, components, element_bytes
 
 Layouts = dict[Value, Layout]
 ACCESS_BYTES = 16
-"""Bytes of the widest access to memory."""
+"""The size in bytes of the widest memory access."""
 
 
 def assign_layouts(kernel: Kernel, context: GpuCompilation) -> None:
@@ -60,8 +60,8 @@ def assign_layouts(kernel: Kernel, context: GpuCompilation) -> None:
 
 
 def _order(group: _Class) -> tuple[int, int, int]:
-    """The order in which classes are assigned a layout: larger classes first; among equal ones classes with a layout
-    that an op requires, then loaded or stored classes."""
+    """The order in which classes are assigned a layout: larger tiles first; among tiles of equal size classes with a
+    layout that an op requires, then loaded or stored classes."""
     has_required_layout = any(_required_layout(op, group) is not None for op in group.makers)
     return -group.size, 0 if has_required_layout else 1 if group.access or group.swizzled else 2, group.number
 
@@ -135,7 +135,8 @@ def _equal_layout_groups(op: Op) -> Iterator[list[Value]]:
 
 
 def _note(op: Op, classes: dict[Value, _Class]) -> None:
-    """Record an op with the classes of its tiles: as a maker, and with the element size if it accesses memory."""
+    """Record an op with the classes of its tiles: among the makers, and with the element size if the op accesses
+    memory."""
     for v in op.results:
         if v in classes:
             classes[v].makers.append(op)

@@ -47,7 +47,7 @@ def boxes(tile: Tile, swizzled: bool) -> Boxes:
 
 
 def half_boxes(tile: Tile) -> Boxes | None:
-    """The boxes of a swizzled tile if half of them can be half of the tile, else None."""
+    """The boxes of a swizzled tile, if half of the boxes make up half of the tile; else None."""
     with_half_boxes = boxes(tile, True)
     if with_half_boxes.count % 2 == 0:
         return with_half_boxes
@@ -89,8 +89,8 @@ def bulk_storable(kernel: Kernel, target: CudaTarget, op: TileAtomic | TileStore
 
 
 def box_of_rows(tile: Sequence[int], piece: Sequence[int]) -> tuple[int, ...] | None:
-    """The shape of the box that holds `piece` (rows, columns) of a tile with rows along its last dimension; None if
-    that number of rows is not a box."""
+    """The shape of the box that holds `piece` (rows, columns) of a tile with rows along its last dimension; None if no
+    box has this number of rows."""
     left, columns = piece
     shape = [columns]
     for n in reversed(tile[:-1]):
@@ -104,7 +104,7 @@ def box_of_rows(tile: Sequence[int], piece: Sequence[int]) -> tuple[int, ...] | 
 def bulk_reachable(
     kernel: Kernel, target: CudaTarget, offsets: Sequence[Value], tile: Tile, swizzled: bool, kind: str
 ) -> bool:
-    """Whether a bulk copy can read or write (`kind`) a tile at a place: an array and an offset."""
+    """Whether a bulk copy can read or write (`kind`) a tile at an offset of an array."""
     return _fits(kernel, target, offsets, boxes(tile, swizzled), kind)
 
 
@@ -143,8 +143,8 @@ def _is_aligned(kernel: Kernel, array: Value, offsets: Sequence[Value]) -> bool:
 
 
 def _row_divisor(kernel: Kernel, op: Op) -> int:
-    """A divisor of the length of the rows of a packed array, whose distance is a multiple of the alignment in the
-    array's access class; 1 for any other op."""
+    """A divisor of the length of the rows of a packed array, whose stride is a multiple of the alignment in the array's
+    access class; 1 for other arrays."""
     if not isinstance(op, ArrayShape) or leading_indices(op.array) is None:
         return 1
     parameter, t = array_root(op.array), array_type(op.array.type)
@@ -155,7 +155,7 @@ def _row_divisor(kernel: Kernel, op: Op) -> int:
 
 
 def alignment_elements(array: ArrayType) -> int:
-    """The least number of elements of an array whose size is a multiple of `UNIT_BYTES`."""
+    """The least number of elements of an array whose size in bytes is a multiple of `UNIT_BYTES`."""
     return UNIT_BYTES // gcd(UNIT_BYTES, element_bytes(array.dtype))
 
 

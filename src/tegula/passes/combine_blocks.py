@@ -15,9 +15,9 @@ from tegula.passes.runner import GpuCompilation
 from tegula.types import DType, TileType, int64
 
 MAX_PER_LANE = 4
-"""Elements of a sum that a lane may carry from one logical block to the next."""
+"""The maximum number of elements of a sum that a lane carries from one logical block to the next."""
 NARROWEST = 32
-"""Bits of the narrowest numbers that are summed in registers; in narrower types such a sum loses more accuracy than
+"""The minimum width in bits of numbers that are summed in registers; a sum in a narrower type is less accurate than
 separate additions to the array."""
 
 

@@ -62,7 +62,7 @@ def _absorb_products(op: TileMap, uses: Counter[Value]) -> None:
 
 
 def _makes_products(op: TileMap) -> bool:
-    """Whether a map computes nothing but a fusible product, possibly guarded, and constants."""
+    """Whether a map computes only a fusible product, possibly guarded, and constants."""
     inner = [inner for inner in op.function.ops[:-1] if not isinstance(inner, ConstantLike)]
     last = inner[-1] if inner else None
     if last is None or op.function.yielded != last.results:

@@ -151,8 +151,8 @@ class _Converter:
         self.replaced[op.result] = self.read(build, shown, layout, op.result.name)
 
     def line(self, build: Builder, op: Op, line: Line) -> None:
-        """Take a line from the threads that hold it, dimension by dimension, and through a buffer where different warps
-        do."""
+        """Read a line from the threads that hold it, dimension by dimension, and through a buffer if different warps
+        hold it."""
         layout, t = self.layouts[line.tile], op.result.type
         left = {d: at for d, at in line.at.items() if not can_pick(layout, d)}
         if not left:
@@ -187,7 +187,7 @@ class _Converter:
         return line
 
     def set_result_layout(self, build: Builder, op: Op, result: Layout) -> None:
-        """Set the layout in which an op, which is in the region already, makes its result, and convert the result."""
+        """Set the layout of the result of an op that is already in the region, and convert the result."""
         old, final = op.result, self.layouts[op.result]
         self.layouts[old] = result
         if final != result:

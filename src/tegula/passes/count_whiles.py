@@ -1,8 +1,8 @@
 """Turns `while` loops that count into counted loops.
 
-`while k < stop: ...; k += 64` runs as `for k in range(k, stop, 64)`: the trip count is then known on entry, so that all
-that passes know of counted loops holds, such as roles and gradients. A loop counts if its condition compares one
-carried integer with a value that the loop does not change, and if each iteration adds a constant to this integer."""
+`while k < stop: ...; k += 64` runs as `for k in range(k, stop, 64)`: the trip count is then known on entry, so that
+passes for counted loops, such as roles and gradients, apply. A loop counts if its condition compares one carried
+integer with a value that the loop does not change, and if each iteration adds a constant to this integer."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from tegula.passes.runner import Compilation
 from tegula.types import int32, int64
 
 COMPARED_WITH = {"lt": "gt", "gt": "lt"}
-"""The comparisons of an integer with the end of its range, and the same with exchanged operands."""
+"""The comparisons of an integer with the end of its range, each with the equivalent comparison of exchanged
+operands."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Count:
-    """A loop that counts. `at`: the position of the integer among the carried values; `stop`: the end of its range,
-    which the ops `made` of the condition compute."""
+    """A `while` loop that counts. `at`: the position of the integer among the carried values; `stop`: the end of its
+    range, which the ops `made` of the condition compute."""
 
     loop: While
     at: int

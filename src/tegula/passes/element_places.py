@@ -24,15 +24,15 @@ from tegula.passes.inequalities import Atom, Form, constant, less_than, plus, ti
 from tegula.passes.uniformity import Uniformity
 
 WRAPS = 3
-"""Maximum number of distinct wrap counts that are distinguished."""
+"""The maximum number of wrap counts that are distinguished."""
 CHOICES = 16
-"""Maximum number of combinations of cases that are tried."""
+"""The maximum number of combinations of cases that are tried."""
 
 
 class Variable:
-    """An integer variable of a scope: of one lane, the `side`, or of both, None. `key`: what it stands for in the
-    scope. A scope has one object for each key and side, so that variables are compared and hashed by identity; a key
-    holds further variables, to any depth."""
+    """An integer variable of a scope. `side`: the lane that the variable belongs to, None for both lanes; `key`: the
+    quantity that the variable represents in the scope. A scope has one object for each key and side, so that variables
+    are compared and hashed by identity; a key holds further variables, to any depth."""
 
     __slots__ = ("key", "side")
 
@@ -374,7 +374,7 @@ class LaneSide:
         return wrapped
 
     def _counted_from_the_end(self, value: Value, op: S.Select) -> Form | None:
-        """`i + n if i < 0 else i`."""
+        """The form of `i + n if i < 0 else i`, a Python index that may count from the end."""
         test, far, index = (v.owner if k < 2 else v for k, v in enumerate(op.operands))
         if not (isinstance(test, S.Cmp) and isinstance(far, S.Add) and isinstance(index, Value)):
             return None

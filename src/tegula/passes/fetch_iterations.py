@@ -17,9 +17,9 @@ from tegula.passes.runner import GpuCompilation
 from tegula.types import BufType, TileType, element_bytes
 
 BLOCKS = 2
-"""The number of blocks whose shared memory should fit a multiprocessor."""
+"""The number of blocks whose shared memory should fit an SM together."""
 OTHER_BYTES = 2 << 10
-"""The bytes of a block's shared memory that are left for other buffers."""
+"""The bytes of a block's shared memory that are reserved for other buffers."""
 MAX_STAGES = 4
 
 

@@ -17,7 +17,7 @@ from tegula.passes.runner import GpuCompilation
 from tegula.types import ArrayType, TileType, element_bytes
 
 MAX_BYTES = 256
-"""The maximum bytes per thread of tiles whose live ranges the move extends."""
+"""The maximum size in bytes per thread of the tiles whose live ranges are extended."""
 
 
 def group_reductions(kernel: Kernel, context: GpuCompilation) -> None:

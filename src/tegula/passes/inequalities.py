@@ -2,7 +2,7 @@
 
 Variables are eliminated one by one (Fourier-Motzkin elimination). Every inequality is divided by the gcd of its
 coefficients and its constant is rounded down, which is exact for integers, so that strides also distinguish elements.
-The answer "impossible" is a proof; an elimination that exceeds its limit gives up with the answer "possible"."""
+The answer "infeasible" is a proof; an elimination that exceeds its limit stops with the answer "feasible"."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Atom = Hashable
 Form = tuple[Mapping[Atom, int], int]
 """A sum of coefficients, which are not 0, times variables, and a constant."""
 MAX_INEQUALITIES = 160
-"""Number of inequalities above which elimination stops without a proof."""
+"""The number of inequalities above which the elimination stops without a proof."""
 
 ZERO: Form = ({}, 0)
 

@@ -209,7 +209,8 @@ class _Walk:
             yield BarrierAccess(op, kind, part.buffer, lane=True, combination=how, part=part)
 
     def _of_fence(self, op: Op) -> Iterator[BarrierAccess]:
-        """A fence of lanes counts as a write of all arrays, which separates the accesses of cooperative ops."""
+        """The accesses of a fence of lanes, which counts as a write of all arrays and so separates the accesses of
+        cooperative ops."""
         for array in self.kernel.params:
             if isinstance(array.type, ArrayType):
                 yield BarrierAccess(op, "write", array, lane=True)
@@ -336,9 +337,9 @@ def _copied(accesses: list[BarrierAccess]) -> list[BarrierAccess]:
 
 
 STACK_COUNT_WRITES = (StackNew, StackClear, StackAdvance)
-"""Ops by which the first thread writes the count of a stack."""
+"""The ops by which the first thread writes the count of a stack."""
 COPIES = (BulkLoad, BulkPut)
-"""Ops by which one thread starts copies."""
+"""The ops by which one thread starts copies."""
 
 
 def _by_one_thread(a: BarrierAccess, b: BarrierAccess) -> bool:

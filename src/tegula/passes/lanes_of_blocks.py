@@ -1,7 +1,7 @@
-"""Blocks that need few lanes of a warp, so that several of them can run side by side in it.
+"""Analysis of blocks that need few lanes of a warp, so that several of them can share a warp.
 
 The lanes that the tiles of such a block do not need hold copies. Code generation gives these lanes to other blocks of
-the launch, which is right only if all blocks run the same instructions: lanes of different blocks synchronise and
+the launch, which is correct only if all blocks run the same instructions: lanes of different blocks synchronise and
 exchange registers together."""
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from tegula.passes.runner import GpuCompilation
 from tegula.types import ArrayType, TileType
 
 LEAST_LANES = 4
-"""The least number of lanes of a block."""
+"""The minimum number of lanes of a block."""
 
 
 def lanes_of_block(kernel: Kernel, context: GpuCompilation) -> int:
-    """The number of lanes, a power of two, among which the tiles of a block are distributed: as many as the longest
-    dimension of tiles whose lines are in registers, if blocks can run side by side in a warp; else a warp."""
+    """The number of lanes, a power of two, among which the tiles of a block are distributed: the longest dimension of
+    the tiles whose lines are in registers, if blocks can share a warp; else the size of a warp."""
     tiles = [line.tile for op in kernel.walk() if (line := line_of(op)) is not None]
     if context.debug or context.threads != WARP or not tiles or not _can_share_warps(kernel, context):
         return WARP
@@ -30,8 +30,8 @@ def lanes_of_block(kernel: Kernel, context: GpuCompilation) -> int:
 
 
 def lanes_in_use(kernel: Kernel, context: GpuCompilation) -> int:
-    """The number of lanes among which the tiles of a distributed kernel are spread, a power of two; a warp if its
-    blocks cannot share one."""
+    """The number of lanes over which the tiles of a distributed kernel are spread, a power of two; the size of a warp
+    if blocks cannot share a warp."""
     if context.lanes == WARP or not _can_share_warps(kernel, context):
         return WARP
     values = {v for op in kernel.walk() for v in (*op.results, *op.operands) if isinstance(v.type, TileType)}
@@ -70,7 +70,7 @@ def _is_apart(kernel: Kernel, root: Value) -> bool:
 
 
 def _used_lanes(layout: Layout) -> int:
-    """The number of lanes after which a layout has copies only."""
+    """The number of leading lanes that hold all elements in a layout; later lanes hold copies."""
     period, used = 1, 1
     for mode in layout.threads:
         period *= mode.size

@@ -1,9 +1,8 @@
-"""Slices of tiles at one place, which threads take from their registers instead of from a buffer.
-
-A line is a slice of a tile with one place along some of the dimensions, and all of the others: a row, a column or an
-element. If the place is the same for all threads, a thread that holds the line has it in registers that the place
-determines, and the others get it by shuffles. In a loop whose index gives the place, and which is unrolled, the
-registers are known when the code is generated."""
+"""Slices of tiles at one index, which threads read from registers instead of from a buffer. A line is a slice of a tile
+with one index along some of the dimensions and all indices along the others: a row, a column or an element. If the
+index is the same for all threads, it determines the registers in which a thread holds the line, and other threads
+receive the line by shuffles. In an unrolled loop whose induction variable is the index, the registers are known when
+the code is generated."""
 
 from __future__ import annotations
 
@@ -22,11 +21,11 @@ from tegula.types import components
 MAX_REGISTERS = 128
 """The maximum number of registers for the elements of a tile whose lines are taken from registers."""
 FEW = 4
-"""The number of shuffles that always cost less than a buffer."""
+"""The maximum number of shuffles that always cost less than a buffer."""
 MAX_STEPS = 64
-"""The maximum number of iterations of a loop that is unrolled."""
+"""The maximum trip count of a loop that is unrolled."""
 MAX_COPIES = 49152
-"""The maximum number of elementwise operations of a thread in all iterations of a loop that is unrolled."""
+"""The maximum number of elementwise operations of a thread in all iterations of an unrolled loop."""
 EXCHANGE = 2
 """The cost of a shuffle, relative to an operation of a thread."""
 BUTTERFLY = 5 * EXCHANGE
@@ -39,8 +38,8 @@ def line_of(op: Op) -> Line | None:
 
 
 def lines_in_registers(kernel: Kernel, context: GpuCompilation) -> set[Op]:
-    """The slices and elements that stay in registers; loops whose indices are their places are marked to be
-    unrolled. The block has to be one warp: in blocks of two, unrolled factorisations spill."""
+    """The slices and elements that stay in registers. The loops whose induction variables are their indices are marked
+    to be unrolled. The block must be a single warp: with two warps, unrolled factorisations spill."""
     if context.debug or kernel.launch.partial or kernel.launch.block_dim != WARP or context.threads != WARP:
         return set()
     if any(isinstance(op, Roles) for op in kernel.body.ops):
@@ -73,7 +72,7 @@ class _Choice:
         return kept
 
     def _reshaped(self, line: Op) -> None:
-        """Make slices that only add dimensions of length 1 to a line reshapes, which need no buffer."""
+        """Replace slices that only add dimensions of length 1 to a line by reshapes, which need no buffer."""
         for op in (user for result in line.results for user, _ in self.users.get(result, [])):
             made = op.reshape if isinstance(op, ActsOnLines) else None
             if made is not None and op.parent is not None:
@@ -100,8 +99,8 @@ class _Choice:
         return shuffles <= max(FEW, layouts[0].register_count // 2)
 
     def _loops(self, tile: Value, op: Op, line: Line) -> set[For] | None:
-        """The loops that have to be unrolled so that the places of a line are known, or none if the places may be
-        unknown because the tile changes in each iteration; None if the line has to be read from a buffer."""
+        """The loops to unroll so that the indices of a line are known; empty if the indices may be unknown, because the
+        tile changes in each iteration; None if the line must be read from a buffer."""
         known = self.context.uniformity
         if any(known.varying(v) for v in line.at.values()):
             return None
@@ -111,7 +110,7 @@ class _Choice:
         wanted: set[For] = set()
         is_vector = len(tile_type(tile.type).shape) == 1
         for place in line.at.values():
-            # Lanes hold the elements of vectors, so that their places need not be known.
+            # Lanes hold the elements of vectors, so that their indices need not be known.
             given = None if is_vector and not isinstance(place.owner, ConstantLike) else _indices(place)
             if given is not None:
                 if not all(self._unrollable(loop) for loop in given):
@@ -144,7 +143,7 @@ def _enclosing_ops(op: Op) -> Iterator[Op]:
 
 
 def _between(value: Value, around: Sequence[Op]) -> Iterator[Op]:
-    """The ops of `around` in whose regions a value is not defined."""
+    """The ops of `around`, without ops whose regions contain the definition of the value."""
     owner = value.owner
     region = owner.parent if isinstance(owner, Op) else owner
     for op in around:
@@ -154,7 +153,7 @@ def _between(value: Value, around: Sequence[Op]) -> Iterator[Op]:
 
 
 def _indices(place: Value) -> set[For] | None:
-    """The loops whose indices determine a place; None if something else does too."""
+    """The loops whose induction variables determine an index; None if the index also depends on other values."""
     owner = place.owner
     if isinstance(owner, ConstantLike):
         return set()
@@ -173,7 +172,7 @@ def _indices(place: Value) -> set[For] | None:
 
 
 def has_lines(kernel: Kernel) -> bool:
-    """Whether a kernel, after `lower_tiles`, takes lines from registers."""
+    """Whether a kernel, after `lower_tiles`, reads lines from registers."""
     return any(line_of(op) is not None for op in kernel.walk())
 
 
@@ -188,8 +187,8 @@ def along_registers(shape: Sequence[int], axis: int, threads: int) -> Layout:
 
 
 def has_rows_in_threads(layout: Layout) -> bool:
-    """Whether each thread holds whole rows that are longer than one access, of several, so that neighbours would access
-    places far from each other."""
+    """Whether each thread holds whole rows that are longer than one access, of a tile with several rows, so that the
+    accesses of neighbouring threads would not be coalesced."""
     last = len(layout.shape) - 1
     rows = prod(layout.shape[:-1])
     if last < 1 or layout.shape[last] <= 4 or rows == 1:
@@ -200,8 +199,8 @@ def has_rows_in_threads(layout: Layout) -> bool:
 def lines_layout(
     shape: Sequence[int], threads: int, ops: Sequence[Op], reductions: Sequence[TileReduce], maps: int
 ) -> Layout:
-    """The layout of a matrix, with rows or columns in registers, for which lines and reductions cost least. `maps`: the
-    number of elementwise operations on such tiles."""
+    """The layout of a matrix, with rows or columns in registers, that minimises the cost of lines and reductions.
+    `maps`: the number of elementwise operations on such tiles."""
     costs: list[tuple[int, int, Layout]] = []
     for axis in range(len(shape)):
         layout = along_registers(shape, axis, threads)
@@ -223,7 +222,7 @@ def lines_layout(
 
 
 def _shuffles(op: Op, axis: int, layout: Layout) -> int:
-    """The number of shuffles that a line takes if each thread holds lines along `axis`."""
+    """The number of shuffles per line if each thread holds lines along `axis`."""
     line = line_of(op)
     assert line is not None
     if all(d == axis for d in line.at):
@@ -232,8 +231,8 @@ def _shuffles(op: Op, axis: int, layout: Layout) -> int:
 
 
 def can_pick(layout: Layout, axis: int) -> bool:
-    """Whether a place along an axis determines one register and one lane of a warp: no two warps hold different places,
-    and strides are those of digits."""
+    """Whether an index along an axis determines one register and one lane of a warp: all warps hold the same indices,
+    and the strides are those of a mixed-radix number."""
     if any(m.dim == axis for m in layout.warp_modes[1]):
         return False
     stride = 1

@@ -268,8 +268,8 @@ class _Lowering:
         _publish(self.kernel)
         self.region(region)
         if not only_starts_copies(region):
-            # Only the warp that starts the copies waits for a stage. The next phase does not depend on other warps, so
-            # that it could complete before they test the parity, which would then alias the old phase.
+            # Only the warp that starts the copies waits for a stage. The next phase does not depend on the other warps,
+            # so that it could complete before they test the parity, which would then alias the old phase.
             for wait in self.waits:
                 wait.elected = True
         for op in start.ops:

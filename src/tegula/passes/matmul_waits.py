@@ -1,4 +1,4 @@
-"""Finds the `tile.matmul_wait` that completes a matmul in flight."""
+"""Analysis that finds the `tile.matmul_wait` which completes a matmul in flight."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ costs barriers."""
 
 Users = Mapping[Value, Sequence[tuple[Op, int]]]
 SharedOp = BufNew | StackNew | MbarrierNew
-"""Ops that take shared memory."""
+"""The ops that allocate shared memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class _LiveRanges:
         return Interval(name, self.numbers[op], end, size, align, 0, op.loc, final.loc, self._branch(op))
 
     def _branch(self, op: Op) -> Branch:
-        """The role that a buffer belongs to."""
+        """The role that a buffer belongs to, as a branch of the fork of roles."""
         region = op.parent
         while region is not None and region.parent is not None:
             if isinstance(region.parent, Roles):

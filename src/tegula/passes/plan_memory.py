@@ -58,14 +58,14 @@ class MemoryMap:
         return sorted(most, key=lambda i: -i.size)
 
     def table(self) -> list[str]:
-        """A readable table in program order: offset, bytes, source lines from the first use to the last, name."""
+        """A text table in program order: offset, bytes, source lines from the first use to the last, name."""
         rows = sorted(zip(self.intervals, self.offsets, strict=True), key=lambda row: row[0].start)
         lines = [f"{'offset':>12} {'bytes':>12}  {'lines':<9} tile"] if rows else []
         return lines + [f"{at:>12,} {i.size:>12,}  {lifetime(i):<9} {i.name}" for i, at in rows]
 
 
 def plan_memory(intervals: Sequence[Interval]) -> MemoryMap:
-    """A plan by first fit, in the order that needs the least memory of a few orders."""
+    """The memory map of a first-fit allocation, with the best of a few orders of intervals."""
     if not intervals:
         return MemoryMap((), (), 0)
     least = _peak_bytes(intervals)

@@ -33,7 +33,7 @@ class _Promotion:
         self.promoted = self._candidates()
 
     def _candidates(self) -> set[Value]:
-        """Objects without element writes and without views, or with views but never written after their creation."""
+        """The objects without element writes that have no views, or are never written after their creation."""
         objects: set[Value] = set()
         fixed: set[Value] = set()
         viewed: set[Value] = set()

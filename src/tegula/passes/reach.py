@@ -27,7 +27,7 @@ MAX_ACCESSES = 200
 
 
 class Reached(IntEnum):
-    """The threads that may access a common element through two accesses."""
+    """The scope of threads that may access a common element through two accesses."""
 
     THREAD = 0
     WARP = 1

@@ -27,7 +27,7 @@ from tegula.source import Location
 from tegula.types import bool_
 
 SHAPES = (TilePermute, TileReshape, TileSlice)
-"""Ops through whose results a matmul may still read the popped tile in place."""
+"""The ops through whose results a matmul may still read the popped tile in place."""
 
 
 def release_stages(kernel: Kernel, context: Compilation) -> None:

@@ -286,7 +286,7 @@ def _misfit(op: MatmulLike, threads: int, transposed: bool | None = None) -> str
 
 
 def counted(groups: int) -> str:
-    """A number of warp groups as text."""
+    """The number of warp groups, as text."""
     return "1 warp group" if groups == 1 else f"{groups} warp groups"
 
 

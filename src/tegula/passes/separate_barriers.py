@@ -15,7 +15,7 @@ from tegula.types import MbarrierType, int32
 
 def separate_barriers(kernel: Kernel, _: GpuCompilation) -> None:
     """Make one `mbarrier.new` for each stage of barriers whose ops all have a constant stage, if some role waits or
-    arrives at some of the stages only. The stages of a ring are used in turn."""
+    arrives at some of the stages only. The stages of a ring are used cyclically."""
     uses: dict[Value, list[AtStage]] = {}
     for op in kernel.walk():
         if isinstance(op, AtStage):

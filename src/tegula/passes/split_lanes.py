@@ -95,8 +95,8 @@ class _Splitter:
         return op.COOPERATIVE or "io" in kinds or ("write" in kinds and self._once(op))
 
     def _reads_arrays_written_by_lanes(self, inside: list[Op]) -> bool:
-        """Whether the block reads array elements once while lanes write arrays. If each lane ran the read, it would see
-        fewer of the writes."""
+        """Whether the block reads array elements once while lanes write arrays. A read by each lane would see fewer of
+        the writes."""
         arrays = [
             (effect.kind, self._once(op))
             for op in inside

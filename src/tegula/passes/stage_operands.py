@@ -28,7 +28,7 @@ ANY_ORDER = 16
 """The element width in bits for which operands may be K-major or MN-major."""
 SWIZZLED_BYTES = "a multiple of 32"
 RESERVED = 32 << 10
-"""Bytes of shared memory reserved for later passes: buffers for stores and for exchanging elements."""
+"""The bytes of shared memory reserved for later passes: buffers for stores and for exchanging elements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +82,8 @@ def group_cuts_boxes(matmul: GroupMma, position: int, threads: int, transposed: 
 
 
 def _orders(matmul: GroupMma, position: int, terms: Terms) -> Iterator[bool]:
-    """The possible values of `transposed`, the best first. Only elements of 16 bits leave a choice; they keep the order
-    of the operand if possible."""
+    """The possible values of `transposed`, the best first. Only operands with elements of 16 bits have a choice; they
+    keep their order if possible."""
     if terms.bits != ANY_ORDER:
         yield position == 1
         return

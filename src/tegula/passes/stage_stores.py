@@ -57,7 +57,7 @@ def stage_stores(kernel: Kernel, context: GpuCompilation) -> None:
 
 
 def _written_by_threads(kernel: Kernel, staged: Collection[Op]) -> Iterator[Value]:
-    """The arrays that threads write by other ops than additions; additions by threads and by copies may happen in any
+    """The arrays that threads write by ops other than additions; additions by threads and by copies may happen in any
     order."""
     for op in kernel.walk():
         if op in staged or (isinstance(op, TileAtomic) and not op.alone):

@@ -181,8 +181,8 @@ def _called(op: Op) -> str:
 
 
 def _in_source_order(ops: list[Op], conditions: list[Op]) -> list[Op]:
-    """One op for each source location. Ops that pass tiles to a join (located at its condition), and ops that only
-    assign a tile to a name, are left out if there are others."""
+    """The ops in source order, one for each location. Ops that pass tiles to a join (located at its condition), and ops
+    that only assign a tile to a name, are omitted if there are others."""
     indices = {c.loc for c in conditions}
     written = [op for op in ops if op.loc not in indices] or ops
     named = [op for op in written if op.loc.subject] or written
@@ -200,7 +200,7 @@ def _notes_on_others(others: list[Op]) -> Notes:
 
 
 SHOWN = 3
-"""The number of further ops that an error names."""
+"""The maximum number of further ops that an error names."""
 
 
 def _origin(values: list[Value], known: Uniformity) -> Notes:

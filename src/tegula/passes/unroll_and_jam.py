@@ -23,14 +23,14 @@ from tegula.passes.window import window
 from tegula.types import TileType, element_bytes
 
 MAX_ELEMENTS = 8
-"""Maximum number of elements that a thread computes interleaved."""
+"""The maximum number of elements whose computations a thread interleaves."""
 MAX_BYTES = 256
-"""Maximum bytes of tiles that a thread holds over all interleaved iterations."""
+"""The maximum size in bytes of the tiles that a thread holds over all interleaved iterations."""
 MIN_FRACTION = 5 / 8
 """The smallest fraction of the maximum number of interleaved iterations that is chosen for the sake of a smaller
 remainder."""
 OF_THREADS = (TileArange, TileEmpty, TileFull, TileLoad, TileMap, TileStore)
-"""Ops on tiles that each thread applies to its own elements, without other threads."""
+"""The ops on tiles that each thread applies to its own elements, without other threads."""
 
 
 def unroll_and_jam(kernel: Kernel, context: GpuCompilation) -> None:

@@ -24,7 +24,7 @@ def unroll_late(kernel: Kernel, context: Compilation) -> None:
 
 
 def _inherit(unroller: _Unroller, context: Compilation) -> None:
-    """Give copies the divergence, uniformity, layouts and shared memory places of their originals."""
+    """Copy the divergence, uniformity, layouts and shared memory allocations of the originals to the copies."""
     divergent, copies = context.uniformity.divergent, unroller.copies
     divergent.update(copy for copy, op in unroller.copied.items() if op in divergent)
     for copy, value in copies.items():

@@ -47,7 +47,7 @@ def _region(region: Region, kernel: Kernel, replaced: dict[Value, Value]) -> Non
 
 
 class _Memory(OpBuilder):
-    """Builds ops at the end of a region that the group runs together."""
+    """A builder of ops at the end of a region that the group runs together."""
 
     __slots__ = ()
 

@@ -1,5 +1,5 @@
-"""The windows of arrays that tile accesses cover, by which accesses are proved disjoint: by a constant distance, or
-because each enclosing loop moves the window in every iteration."""
+"""Analysis of the windows of arrays that tile accesses cover, which proves accesses disjoint: by a constant distance,
+or because each enclosing loop moves the window in every iteration."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def _iterations(index: Value) -> range | None:
 
 
 def loops_around(op: Op) -> Iterator[LoopLike]:
-    """The loops that an op is in, the innermost first."""
+    """The loops that enclose an op, innermost first."""
     at = op.parent.parent if op.parent is not None else None
     while at is not None:
         if isinstance(at, LoopLike):

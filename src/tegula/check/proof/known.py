@@ -333,8 +333,8 @@ class Known:
         )
 
     def _with(self, m: Monomial, p: Sum) -> Iterator[Sum]:
-        """The facts that may cancel a monomial m: facts that contain m, products with m of a fact and a monomial that
-        is not negative, and the bounds of quotients in p."""
+        """The facts that may cancel a monomial m: facts that contain m, multiples of a fact by a non-negative monomial
+        that contain m, and the bounds of quotients in p."""
         for q in self.facts:
             if m in q.parts:
                 yield q

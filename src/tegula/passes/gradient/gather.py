@@ -108,9 +108,9 @@ class _Owner:
         self.order = {op: k for k, op in enumerate(adjoint.walk())}
         self.blocks = adjoint.launch.ndim - 1
         self.components: list[int] = []
-        """Components of the block index that determine the tile's offset."""
+        """The components of the block index that determine the tile's offset."""
         self.across: list[For] = []
-        """Loops around the atomic whose indices determine the tile's offset."""
+        """The loops around the atomic whose indices determine the tile's offset."""
         self.grid: list[Extent] = []
         self.owners: list[int | For] = []
         """For each dimension of the grid, the component or the loop of `across` that it represents."""
@@ -123,7 +123,7 @@ class _Owner:
         needed = self._needed()
         for loop, backwards in self.backwards.items():
             if any(loop.index in _free_values(op) and not set(op.results) & set(backwards) for op in needed):
-                backwards.clear()  # the index itself is used as well
+                backwards.clear()  # The index itself is used as well.
         step_of_owners = AdjointStep(*self._built(needed, False))
         wide = retile(step_of_owners.kernel)
         if wide is not None:
@@ -383,7 +383,7 @@ def _is_long(op: Op) -> bool:
 
 
 def _enclosing_ops(op: Op) -> Iterator[Op]:
-    """The ops that an op is in, the outermost first."""
+    """The ops that enclose an op, outermost first."""
     outer: list[Op] = []
     at = op.parent.parent if op.parent is not None else None
     while at is not None:

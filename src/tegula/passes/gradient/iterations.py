@@ -107,7 +107,7 @@ def _is_unchecked(op: Op) -> bool:
 
 
 def _dependence_distance(loop: For) -> int | None:
-    """The number of last iterations on which the results of a loop depend; None if they depend on all iterations."""
+    """The number of final iterations on which the results of a loop depend; None if they depend on all iterations."""
     slots = {arg: k for k, arg in enumerate(loop.arguments)}
     needs = [_slots_needed(v, loop.body, slots) for v in loop.body.yielded]
     depth: dict[int, int] = {}

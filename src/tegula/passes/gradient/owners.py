@@ -149,7 +149,7 @@ def longest(kernel: Kernel) -> tuple[int, ...]:
 
 
 def _plain_tile(kernel: Kernel, op: TileAtomic) -> None:
-    """array[...] += tile, rounded once."""
+    """Build array[...] += tile, rounded once."""
     array, tile, *at = op.operands
     assert isinstance(tile.type, TileType)
     b = SumBuilder(Region(), op.loc)
@@ -164,7 +164,7 @@ def _plain_tile(kernel: Kernel, op: TileAtomic) -> None:
 
 
 def _plain_element(kernel: Kernel, op: ArrayAtomic) -> None:
-    """array[...] += value, or array[...] = value."""
+    """Build array[...] += value, or array[...] = value."""
     array, value, *at = op.operands
     assert isinstance(array.type, ArrayType)
     b = SumBuilder(Region(), op.loc)

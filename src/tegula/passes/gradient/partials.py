@@ -31,7 +31,8 @@ NUMBERS = ("length", "total", "lead", "step")
 MAX_PER_LANE = 96
 """Elements of partial sums that a lane may carry from one forward block to the next."""
 REGISTERS, MAX_RESIDENT = 65536, 8
-"""The registers of a multiprocessor, and the maximum number of resident blocks; each has its own row of sums."""
+"""The number of registers of an SM, and the maximum number of resident blocks, each of which has its own row of
+sums."""
 OWN_REGISTERS, REGISTERS_PER_ELEMENT = 32, 5
 """The estimated registers of a lane: a fixed number, and a number for each element of a tile, its gradient and its
 sum."""
@@ -64,8 +65,8 @@ def split_blocks(adjoint: Kernel, arrays: Sequence[Value], always: bool = False)
 
 
 def _resident(lanes: int, size: int) -> int:
-    """The estimated number of resident blocks of a multiprocessor. `size`: elements of the tile that a block sums,
-    which determine the registers of a lane."""
+    """The estimated number of resident blocks of an SM. `size`: elements of the tile that a block sums, which determine
+    the registers of a lane."""
     each = OWN_REGISTERS + REGISTERS_PER_ELEMENT * -(-size // lanes)
     return max(1, min(MAX_RESIDENT, REGISTERS // (lanes * each)))
 
@@ -198,8 +199,8 @@ def summing(
 ) -> AdjointStep:
     """The step that adds rows of partial sums to the targets of atomics, whose tiles have one type; `partials` has an
     array of rows for each atomic. `owners`: for each dimension of the grid of tiles the values that are the tile's
-    position in it, and its length; a row holds the tiles consecutively. A block sums some columns of each tile: few of
-    many rows, or many of the few rows that a grid of tiles has."""
+    position in it, and its length; a row holds the tiles consecutively. A block sums some columns of each tile: few
+    columns if there are many rows, and many columns if there are few rows."""
     tile, params = tile_of(atomics[0]), adjoint.params
     wide = scalar_of(summed_in(tile.dtype))
     lanes = adjoint.launch.block_dim
@@ -311,7 +312,7 @@ class _Target:
 
 def column(b: SumBuilder, indices: Sequence[Value], lengths: Sequence[Value], size: int) -> Value:
     """The column at which a tile begins in a row of partial sums. `indices`: the tile's position in the grid;
-    `lengths`: those of the grid's dimensions except the first; `size`: elements of a tile."""
+    `lengths`: the lengths of the grid's dimensions except the first; `size`: elements of a tile."""
     if not indices:
         return b.const(0, int32)
     number, *others = indices

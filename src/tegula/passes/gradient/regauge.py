@@ -1,9 +1,10 @@
 """Makes plain sums of loops that rescale sums while a maximum grows, as online softmax does, before they are
 differentiated.
 
-A loop carries a gauge m, and sums that each iteration multiplies by a power of m - m'. If what leaves the loop is
-unchanged by any shift of m (`weights.py`), the derivative by m is 0, and the sums are those of a loop in which m has
-one value in all iterations, here the last. That loop only adds: its adjoint needs nothing that the loop carries."""
+A loop carries a gauge m, and sums that each iteration multiplies by a power of m - m'. If no result of the loop changes
+when m is shifted (`weights.py`), the derivative by m is 0, and the sums are equal to the sums of a loop in which m has
+the same value in all iterations, here the last value. The new loop only adds, so its adjoint needs no carried
+values."""
 
 from __future__ import annotations
 
@@ -128,13 +129,14 @@ def _regauged(kernel: Kernel, loop: Any, slot: int, regauged: Regauged) -> LoopL
 
 
 def _along(value: Value, gauge: Sequence[int]) -> frozenset[tuple[int, int]]:
-    """The dimensions of a carried value along which a gauge of a shape varies: those of the same position."""
+    """The dimensions of a carried value along which a gauge of a shape varies: the dimensions at the same positions."""
     shape = value.type.shape if isinstance(value.type, TileType) else ()
     return frozenset((d, d) for d, n in enumerate(gauge) if n > 1 and d < len(shape) and shape[d] == n)
 
 
 def _needed(loop: Any, values: Sequence[Value], cut: Value) -> list[Op]:
-    """The ops of the loop's body that the values depend on, in order, apart from those of the value `cut`."""
+    """The ops of the loop's body that the values depend on, in order, without the ops that only compute the value
+    `cut`."""
     values_needed, ops = set(values) - {cut}, list[Op]()
     for op in reversed(loop.body.ops[:-1]):
         if any(r in values_needed for r in op.results):
@@ -145,7 +147,7 @@ def _needed(loop: Any, values: Sequence[Value], cut: Value) -> list[Op]:
 
 class _Sums:
     """Builds the loop without the gauge. `at_zero`: values that depend on the gauge alone, if the gauge is 0; `fixed`:
-    those that do not depend on the gauge, because the gauge before and after an iteration is the same."""
+    the values that do not depend on the gauge, because the gauge before and after an iteration is the same."""
 
     def __init__(
         self, loop: Any, slot: int, others: Sequence[int], weights: Weights, needed: Sequence[Op]
@@ -161,7 +163,7 @@ class _Sums:
         self.fixed: dict[Value, Any] = {}
 
     def loop(self) -> Any:
-        """The loop, which is in no region yet."""
+        """The new loop, which is not in a region yet."""
         old = self.old
         region = Region([old.index.type, *(old.arguments[k].type for k in self.others)])
         index, *carried = region.args
@@ -192,7 +194,7 @@ class _Sums:
         b.region.append(clone_op(op, self.mapping))
 
     def _folded(self, op: Op) -> bool:
-        """Whether the result of an op depends on the gauge alone; records the number."""
+        """Record the number of an op's result if the result depends on the gauge alone, and return whether it does."""
         if (
             not op.operands
             or len(op.results) != 1
@@ -269,7 +271,7 @@ MOVES = ("tile.broadcast", "tile.permute", "tile.reshape", "tile.full")
 
 
 def _number(value: Value) -> Any:
-    """The number that a value, or each element of a tile, is; None if unknown."""
+    """The number that a value, or each element of a tile, equals; None if unknown."""
     owner = value.owner
     while isinstance(owner, Op) and owner.NAME == "tile.full":
         (number,) = owner.operands
@@ -297,7 +299,7 @@ def _evaluated(op: Op, operands: Sequence[Any]) -> Any:
 
 
 def _only_adds(loop: Any, slot: int) -> bool:
-    """Whether a loop does nothing to a carried value but add to it."""
+    """Whether a loop changes a carried value only by additions."""
     users = uses(loop.body)
     value = loop.body.yielded[slot]
     while value is not loop.arguments[slot]:
@@ -313,7 +315,7 @@ def _only_adds(loop: Any, slot: int) -> bool:
 
 
 def _terms(op: Op) -> list[Value]:
-    """The operands of which an op computes the sum with something that does not depend on them."""
+    """The operands that an op adds to a value that does not depend on them."""
     if isinstance(op, MatmulLike):
         return [op.c] if _number(op.beta) == 1 else []
     if op.NAME == "add":

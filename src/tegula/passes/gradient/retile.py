@@ -27,7 +27,7 @@ from tegula.passes.gradient.sums import SumBuilder, constant
 from tegula.types import TileType, element_bytes, int32, scalar_of
 
 DEPTH = 64
-"""Elements of a K step on GPUs."""
+"""The number of elements of a K step on GPUs."""
 MAX_TILE = (128, 256)
 """The maximum number of rows and of columns of a tile on GPUs."""
 MAX_BYTES, MAX_LENGTH = 65536, 256
@@ -188,7 +188,8 @@ class _Retiling:
         return growing, factor, DEPTH
 
     def _for_cpu(self, t: TileType) -> tuple[int, int, int]:
-        """The same numbers for CPUs: the packed (transposed) operand keeps its shape, and the other one grows."""
+        """The same numbers for CPUs: the packed (transposed) operand keeps its shape, and the tile of the other operand
+        grows."""
         growing, factor = (0 if self.sides[1].transposed else 1), 1
         if not (self.sides[0].transposed or self.sides[1].transposed):
             return growing, 1, 1

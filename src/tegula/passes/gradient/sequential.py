@@ -102,7 +102,7 @@ class _Merged:
                 self._join()
 
     def _run(self, role: int) -> bool:
-        """Emit a role's ops until it blocks. Returns whether there were any."""
+        """Emit a role's ops until the role blocks. Returns whether any op was emitted."""
         ops, before = self.roles[role], len(self.roles[role])
         while ops and not (ops[0].regions and _pipes(ops[0])):
             op = ops[0]

@@ -62,7 +62,7 @@ def in_series(steps: Sequence[AdjointStep]) -> list[LaunchOverlap]:
 
 def _runs_at_once(step: AdjointStep) -> bool:
     """Whether nearly all blocks of a launch are resident from start to end. Otherwise the blocks of an early launch
-    would occupy the multiprocessors on which the first blocks finish."""
+    would occupy the SMs on which the first blocks finish."""
     return any(isinstance(extent, Chunk) and extent.resident for extent in step.grid or ())
 
 

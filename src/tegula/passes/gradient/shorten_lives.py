@@ -1,8 +1,8 @@
 """Shortens the live ranges of tiles in adjoints, so that fewer tiles are in registers at a time.
 
 Conversions of tiles that no iteration changes move in front of loops, and matmuls whose results are only added to
-gradients move up to their operands: the reverse sweep computes the additions of an op next to those of its other
-operands, while the tiles of later steps are live already."""
+gradients move up to their operands: the reverse sweep places the additions to the adjoints of all operands of an op
+together, while the tiles of later steps are live already."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _hoist_conversions(loop: LoopLike) -> None:
 
 
 def _moves(op: Op) -> bool:
-    """Whether an op depends on its operands alone."""
+    """Whether the results of an op depend on its operands alone."""
     return op.PURE and not isinstance(op, Carrier) and not op.effects()
 
 
@@ -79,6 +79,6 @@ def _move_up(region: Region, addition: Op, users: dict[Value, list[tuple[Op, int
 
 
 def _bytes(values: Collection[Value]) -> int:
-    """The bytes of tiles."""
+    """The total size of tiles in bytes."""
     tiles = [v.type for v in values if isinstance(v.type, TileType)]
     return sum(t.size * element_bytes(t.dtype) for t in tiles)

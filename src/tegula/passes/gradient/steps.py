@@ -19,9 +19,9 @@ from tegula.ops.scalar import Const, Select
 from tegula.types import ArrayType, BufType, DType, ElementType, element_bytes, to_numpy
 
 BUSY = 4
-"""The number of blocks per multiprocessor that keep a GPU busy."""
+"""The number of blocks per SM that keep a GPU busy."""
 BLOCKS_OF_CORE = 4
-"""Minimum number of blocks for each CPU core before a block gets more than one tile: cores may differ in speed."""
+"""The minimum number of blocks per CPU core before a block gets more than one tile: cores may differ in speed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,9 @@ class Chunk:
     """A quantity of the division of forward blocks into chunks, each of which one block runs. `of`: the extents that
     multiply to the number of forward blocks; `grids`: the extents of the rest of the grid, which repeats the division.
     `label`: the number of "chunks", their "length" or the "total" of blocks. `resident`: the number of resident blocks
-    per multiprocessor, 0 if unknown. `cyclic`: whether forward blocks are distributed cyclically on GPUs; then `label`
-    may also be the "lead", the distance between the first blocks of consecutive chunks, or the "step" between
-    consecutive blocks of one chunk."""
+    per SM, 0 if unknown. `cyclic`: whether forward blocks are distributed cyclically on GPUs; then `label` may also be
+    the "lead", the distance between the first blocks of consecutive chunks, or the "step" between consecutive blocks of
+    one chunk."""
 
     of: tuple[Extent, ...]
     grids: tuple[Extent, ...]
@@ -233,7 +233,7 @@ class ForwardLaunch:
 
     def _fits(self, wide: Merged) -> bool:
         """Whether larger tiles are for this kind of device, are equivalent (Merged), and keep the device busy: on GPUs
-        at least three blocks for four multiprocessors."""
+        at least three blocks for four SMs."""
         blocks = math.prod(self.numbers(wide.step.grid or ()))
         enough = 4 * BUSY * blocks >= 3 * self.busy if self.is_gpu else blocks >= BLOCKS_OF_CORE * self.cores
         covers = self.number(wide.covered) >= self.number(wide.length)

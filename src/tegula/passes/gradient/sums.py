@@ -29,8 +29,8 @@ class SumBuilder(GradientBuilder):
     levels: dict[Value, int]
 
     def accumulated(self, total: Value, more: Value) -> Value:
-        """total + more. If `more` is a matmul or the transpose of a matmul, `total` becomes the matmul's accumulator;
-        likewise for each term of a sum with matmuls."""
+        """Build total + more. If `more` is a matmul or the transpose of a matmul, `total` becomes the matmul's
+        accumulator; likewise for each term of a sum with matmuls."""
         assert isinstance(total.type, TileType)
         scalar = scalar_of(total.type.dtype)
         more = self.unrounded(more, scalar)
@@ -57,7 +57,7 @@ class SumBuilder(GradientBuilder):
         return self.one(TilePermute, [tile], {"perm": (1, 0)}) if before is None else before
 
     def add_to(self, array: Value, total: Value, at: Sequence[Value], bounds_check: bool) -> None:
-        """array[at] += total, rounded once."""
+        """Build array[at] += total, rounded once."""
         assert isinstance(total.type, TileType)
         before = self.loaded(array, at, total.type.shape, _scalar(total), bounds_check)
         after = self.plus(before, total)
@@ -65,7 +65,8 @@ class SumBuilder(GradientBuilder):
         self.store(array, after, at, bounds_check)
 
     def add_alone(self, array: Value, total: Value, at: Sequence[Value]) -> None:
-        """array[at] += total, where total is rounded first and no other block adds; GPUs may use bulk reductions."""
+        """Build array[at] += total, where total is rounded first and no other block adds; GPUs may use bulk
+        reductions."""
         assert isinstance(array.type, ArrayType)
         tile = self.converted(total, scalar_of(array.type.dtype))
         self.emit(TileAtomic, [array, tile, *at], {"op": "add", "bounds_check": True, "alone": True})
@@ -80,7 +81,7 @@ class SumBuilder(GradientBuilder):
         return self.converted(self.one(TileLoad, [array, zero, *at], attrs), to)
 
     def store(self, array: Value, tile: Value, at: Sequence[Value], bounds_check: bool = True) -> None:
-        """array[at] = tile, rounded."""
+        """Build array[at] = tile, rounded."""
         assert isinstance(array.type, ArrayType)
         attrs = {"bounds_check": bounds_check, "aligned": False}
         self.emit(TileStore, [array, self.converted(tile, scalar_of(array.type.dtype)), *at], attrs)

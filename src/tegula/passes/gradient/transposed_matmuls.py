@@ -1,7 +1,7 @@
 """Computes the transpose of a matmul from transposed operands.
 
-The adjoint of `q @ k.T` by `k` is the transpose of `q.T @ g`. To transpose the result takes float32 elements through
-shared memory; to transpose `g` instead takes elements of the operand's type, and `q` stays as it is."""
+The adjoint of `q @ k.T` by `k` is the transpose of `q.T @ g`. A transpose of the result moves float32 elements through
+shared memory; a transpose of `g` moves elements of the operand's narrower type, and `q` is not transposed at all."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tegula.types import TileType
 
 
 def transpose_operands(kernel: Kernel) -> None:
-    """Rewrite transposes of matmuls, of which an operand is a transpose already, in place."""
+    """Rewrite, in place, the transposes of matmuls with an operand that is a transpose already."""
     users, replacements = uses(kernel.body), dict[Value, Value]()
     for op in list(kernel.walk()):
         if not transposes(op):

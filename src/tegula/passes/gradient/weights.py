@@ -27,7 +27,8 @@ TOLERANCE = 1e-7
 
 
 class Change(Enum):
-    """How a value changes: not at all; as 0, which any scale leaves unchanged; by addition; by multiplication."""
+    """The kinds of change of a value: none; none under any scale, because the value is 0; by addition; by
+    multiplication."""
 
     SAME = "same"
     ZERO = "zero"
@@ -101,8 +102,8 @@ class Weights:
         return self.sums([*a.items(), *times(b, factor).items()])
 
     def sums(self, terms: Iterable[tuple[tuple[str, int | None], float]]) -> Form:
-        """The sums of the terms of each shift, without those that cancel. Their error is relative to their terms, so
-        that a small sum of small terms remains."""
+        """The sums of the terms of each shift, without sums that cancel. The error of a sum is relative to its terms,
+        so that a small sum of small terms remains."""
         sums_by_key: dict[tuple[str, int | None], float] = {}
         sizes: dict[tuple[str, int | None], float] = {}
         for key, x in terms:
@@ -146,8 +147,8 @@ class Weights:
         return self.combined(a, b, a.form)
 
     def combined(self, a: Weight, b: Weight, form: Form) -> Weight:
-        """The change of a function of two values by a form. Values that change do so alike, also if their changes
-        cancel: else an addition would cancel a scale, or different elements of the gauge would cancel."""
+        """The change of a function of two values by a form. All values that change must change alike, even if their
+        changes cancel: otherwise an addition might cancel a scale, or different elements of the gauge might cancel."""
         kinds = {w.kind for w in (a, b) if self.resolved(w.form)}
         joined_places, form = self.joined(a, b), self.resolved(form)
         if len(kinds) > 1:
@@ -155,7 +156,8 @@ class Weights:
         return Weight(kinds.pop(), form, joined_places) if kinds and form else SAME
 
     def joined(self, *of: Weight) -> Places:
-        """The dimensions along which a function of values changes: the same for all values that change."""
+        """The dimensions along which a function of values changes, which must be the same for all values that
+        change."""
         moving = {w.positions for w in of if self.resolved(w.form)}
         if len(moving) > 1:
             raise NoWeight
@@ -166,7 +168,7 @@ Rule = Callable[[Weights, Any, list[Weight]], Weight]
 
 
 def _constant(value: Value) -> Weight:
-    """The weight of a value that is not known to change: a constant, or any other value."""
+    """The weight of a value that does not change: a constant, or another value without a known change."""
     owner = value.owner
     if isinstance(owner, Op) and owner.NAME == "tile.full":
         (number,) = owner.operands

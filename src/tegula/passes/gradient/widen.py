@@ -23,7 +23,7 @@ from tegula.types import ArrayType, ElementType, TileType, float32, int32, is_el
 
 ACCESSES = (ArrayView, ArrayAtomic, ArrayLoad, ArrayStore, TileAtomic, TileLoad, TileStore, ScatteredAccess)
 COLUMNS = 1024
-"""Elements of a row that one block converts."""
+"""The number of elements of a row that one block converts."""
 
 
 def widen(step: AdjointStep, positions: Sequence[int]) -> list[AdjointStep]:

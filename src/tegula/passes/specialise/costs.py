@@ -1,4 +1,4 @@
-"""The cost of an iteration of a kernel's mainloop, in cycles of a multiprocessor: a model that ranks a few schedules.
+"""The cost of an iteration of a kernel's mainloop, in cycles of an SM: a model that ranks a few schedules.
 
 Other instructions hardly overlap with wgmma, so that the cost is a sum: the cycles of matmuls, and the issue cycles of
 all other instructions."""
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from tegula.passes.specialise.plan import RolePlan
 
 OPERAND_BITS_PER_CYCLE = 2048 * 16
-"""Multiply-adds per cycle of the tensor cores of a multiprocessor, times the bits of an operand."""
+"""The multiply-adds per cycle of the tensor cores of an SM, times the bits of an operand."""
 SPILL_BYTES = 4
-"""The bytes of a thread that one instruction spills or loads."""
+"""The bytes of a thread that one instruction spills or reloads."""
 WARPS_PER_CYCLE = 4
 OVERLAP = 0.15
-"""The fraction of an iteration that overlapping a chain of matmuls saves."""
+"""The fraction of an iteration's time that overlapping a chain of matmuls saves."""
 ONE_ROLE = 2.0
 """The time of matmuls by mma.sync relative to wgmma."""
 
 
 BYTES_PER_CYCLE = 56
-"""The bytes that a multiprocessor receives from the L2 cache in a cycle of its tensor cores, measured on an H200."""
+"""The bytes that an SM receives from the L2 cache per cycle of its tensor cores, measured on an H200."""
 MMA_ROWS = 64
 """The rows of a wgmma instruction. The instruction reads them and N columns from shared memory in at least (64 + N) / 4
 cycles if elements have 16 bits, and multiplies them in N / 2."""

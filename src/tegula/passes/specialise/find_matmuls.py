@@ -1,4 +1,4 @@
-"""The matmuls of a kernel, and the loads that feed them."""
+"""Analysis of the matmuls of a kernel and the loads that feed them."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def source_loads(op: Maker) -> list[TileLoad]:
 
 
 def transposes(op: object) -> TypeGuard[TilePermute | TileSlice]:
-    """Whether an op gives the transpose of a tile."""
+    """Whether an op transposes a tile."""
     if not isinstance(op, TilePermute | TileSlice):
         return False
     t = op.tile.type
@@ -176,7 +176,7 @@ def transposes(op: object) -> TypeGuard[TilePermute | TileSlice]:
 
 
 def keeps_rows(op: object) -> TypeGuard[ReshapeLike]:
-    """Whether an op gives the rows of a tile, its last dimension, as the rows of a matrix."""
+    """Whether the result of an op is a matrix with the rows of the op's tile, along its last dimension."""
     if not isinstance(op, ReshapeLike) or not op.KEEPS_ORDER:
         return False
     t, (result,) = op.tile.type, op.results

@@ -1,7 +1,7 @@
 """Copies tiles that the producer role cannot load, because the kernel changes their arrays.
 
-The role that multiplies loads such a tile itself, once for each block, as an operand that it computes. Gradients are
-the case: a block reads the gradient of its result and clears it."""
+The role that multiplies loads such a tile itself, once for each block, as an operand that it computes. An example is a
+gradient kernel, whose blocks read the gradient of their result and clear it."""
 
 from __future__ import annotations
 

@@ -28,17 +28,17 @@ ROWS, COLUMNS = 64, 8
 """The number of rows of a wgmma instruction, and the granularity of its number of columns."""
 MAX_GROUPS, MAX_STAGES, MIN_STAGES = 3, 6, 2
 STAGING_BYTES = 64 * 128 * 2
-"""Bytes of the staging buffers through which one warp group stores its results."""
+"""The size in bytes of the staging buffers through which one warp group stores its results."""
 BARRIER_BYTES = 1024
 RASTER = 8
-"""Rows of output tiles in one group of the raster order: their left operands stay in the L2 cache."""
+"""The number of rows of output tiles in one group of the raster order, whose left operands stay in the L2 cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
     """The user's decisions; None leaves a number to the cost model. `specialize`: whether the kernel may get roles;
-    `overlap`: whether chains of matmuls may be overlapped. `split`: into how many iterations each iteration of a loop
-    with matmuls is split. `scale`: the size of a logical block in blocks of the launch; empty: 1."""
+    `overlap`: whether chains of matmuls may be overlapped. `split`: the number of iterations into which each iteration
+    of a loop with matmuls is split. `scale`: the size of a logical block in blocks of the launch; empty: 1."""
 
     specialize: bool = True
     consumers: int | None = None
@@ -56,8 +56,8 @@ class RolePlan:
     """The division of a kernel into roles. `consumers`: the number of consumer warp groups. `stages`: the number of
     stages of each pipe. `registers`: the registers of a consumer thread, 0 to derive them from the other roles.
     `persistent`: whether a CTA computes several output tiles, in groups of `raster` rows. `overlaps`: whether chains of
-    matmuls are overlapped, which takes registers. `cycles`: of the tensor cores for one iteration of the longest loop.
-    `split`: the number of iterations into which each iteration of a loop with matmuls is split. `scale`: as in
+    matmuls are overlapped, which takes registers. `cycles`: the tensor core cycles of one iteration of the longest
+    loop. `split`: the number of iterations into which each iteration of a loop with matmuls is split. `scale`: as in
     `Choice`."""
 
     consumers: int
@@ -241,9 +241,9 @@ def _stages(
     choice: Choice,
 ) -> tuple[int, ...]:
     """The number of stages of each pipe: one for tiles loaded outside of loops, two for converted tiles; pipes of tiles
-    loaded in loops all get the same number, as large as shared memory allows. One stage is enough where several matmuls
-    of a loop read pipes of their own: one pipe is filled while a matmul reads another. Shared memory that remains gives
-    pipes of one stage a second one, in the order of `_by_need`."""
+    loaded in loops all get the same number, as large as shared memory allows. One stage is enough if several matmuls of
+    a loop read separate pipes: one pipe is filled while a matmul reads another. Shared memory that remains gives pipes
+    of one stage a second one, in the order of `_by_need`."""
     fixed = [_fixed_stages(items) for items in fed]
     sizes = [_bytes(items[0]) for items in fed]
     once = sum(n * size for n, size in zip(fixed, sizes, strict=True))
@@ -269,9 +269,9 @@ def _stages(
 
 
 def _by_need(fed: Sequence[Items], matmuls: Sequence[LoadedMatmul]) -> list[int]:
-    """The pipes, those first whose next tile arrives later with a single stage: operands of matmuls in loops, the last
-    matmul first, because its operands are released last; other tiles of loops; tiles from outside of loops, whose
-    stages the next block of a persistent CTA fills."""
+    """The pipes, in the order of their need for a second stage: operands of matmuls in loops, the last matmul first,
+    because its operands are released last; other tiles of loops; tiles from outside of loops, whose stages the next
+    block of a persistent CTA fills."""
     operands = {op: k for k, p in enumerate(matmuls) for op in (*p.left, *p.right)}
 
     def need(k: int) -> tuple[bool, int]:

@@ -15,9 +15,9 @@ from tegula.target import CudaTarget
 from tegula.types import TileType, bool_, element_bytes
 
 SPARE = 24
-"""Registers of a consumer thread besides its tiles: addresses, descriptors, loop indices."""
+"""The registers of a consumer thread besides its tiles: addresses, descriptors, loop indices."""
 RESERVE = 8
-"""Registers of the budget that ptxas needs to schedule instructions."""
+"""The registers of the budget that ptxas needs to schedule instructions."""
 MAX_REGISTERS = 240
 FETCH_REGISTERS = 24
 REGISTER_BYTES = 4

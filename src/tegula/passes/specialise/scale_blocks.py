@@ -1,15 +1,14 @@
-"""Logical blocks of another size than the blocks of the launch: a CTA computes longer or shorter tiles.
-
-A tile of 128 x 96 elements brings more bytes into a multiprocessor for each cycle of its tensor cores than can arrive,
-and 72 tiles of 128 x 256 leave 60 of 132 multiprocessors idle. The size of a tile is the user's, but the blocks of a
-launch are independent, so that the launch can be divided into tiles of another size. This is possible along a dimension
-of the launch if the index of the block only determines offsets of tiles, which follow each other without a gap, and if
-every op computes elements along that axis independently of each other: maps, broadcasts, reductions along other axes,
-rows and columns of matmuls. The length of the axis is all that changes then. A matmul may also sum along the axis if
-the sum is only added to an array: a block then adds more terms, or fewer, and the other blocks add the rest.
+"""Logical blocks of another size than the blocks of the launch, so that a CTA computes longer or shorter tiles. A tile
+of 128 x 96 elements needs more bytes per cycle of the tensor cores than an SM receives, and 72 tiles of 128 x 256 leave
+60 of 132 SMs idle. The size of a tile is the user's, but the blocks of a launch are independent, so that the launch can
+be divided into tiles of another size. This is possible along a dimension of the launch if the index of the block only
+determines offsets of tiles, which follow each other without a gap, and if every op computes elements along that axis
+independently of each other: maps, broadcasts, reductions along other axes, rows and columns of matmuls. Then only the
+length of the axis changes. A matmul may also sum along the axis if the sum is only added to an array: a block then adds
+more terms, or fewer, and the other blocks add the rest.
 
 If logical blocks do not divide the launch, the last one overlaps the one before it, and both store the same elements.
-Blocks that update elements atomically, or read what they store, have such sizes only as divide the launch."""
+Blocks that update elements atomically, or read elements that they store, only have sizes that divide the launch."""
 
 from __future__ import annotations
 
@@ -47,9 +46,10 @@ LENGTHS = (64, 128, 192, 256)
 """The lengths of tiles to choose from, besides the lengths of the kernel: whole rows of wgmma, and whole boxes of 128
 bytes of elements of 16 bits."""
 LEAST_GAIN = 0.95
-"""The largest time with logical blocks of another size, relative to the time without, at which they are used."""
+"""The maximum estimated time with logical blocks of another size, relative to the time with the blocks of the launch,
+at which the other size is chosen."""
 MAX_PARTS = 2**31
-"""The limit of the number of parts along a dimension, which kernels count in 32 bits."""
+"""The exclusive limit of the number of parts along a dimension, which kernels count in 32 bits."""
 
 
 def scale_blocks(kernel: Kernel, scale: Scale) -> None:
@@ -63,8 +63,8 @@ def scale_blocks(kernel: Kernel, scale: Scale) -> None:
 
 @dataclass(frozen=True, slots=True)
 class BlockCosts:
-    """The cycles of an iteration of a logical block for each of its possible sizes. `once`: no block may be computed
-    twice. The blocks of the launch come first; no entries: the blocks have no other size."""
+    """The cycles of an iteration of a logical block, by the size of the block, the size in the launch first; empty if
+    no other size is possible. `once`: whether no block may be computed twice."""
 
     cycles: tuple[tuple[Scale, float], ...] = ()
     once: bool = False
@@ -80,8 +80,8 @@ class BlockCosts:
         return {"cycles": self.cycles, "once": self.once}
 
     def best(self, grid: Sequence[int], multiprocessors: int) -> Scale:
-        """The size that suits a grid of blocks better than the size of the blocks of the launch; empty if none does. A
-        launch takes as many turns as one multiprocessor has blocks."""
+        """The size of logical blocks with the least estimated time for a grid; empty if the blocks of the launch are as
+        fast. The time of a launch is proportional to the number of blocks per SM, its waves."""
         if not self.cycles or 0 in grid:
             return ()
         times: dict[Scale, float] = {}
@@ -94,7 +94,7 @@ class BlockCosts:
         return min(better, key=lambda scale: (times[scale], _fractions(scale)), default=())
 
     def _covers(self, grid: Sequence[int], scale: Scale) -> bool:
-        """Whether logical blocks of a size can be placed in a grid, each inside of it."""
+        """Whether logical blocks of a size cover a grid, each inside the grid."""
         return all(
             up <= n * down < MAX_PARTS and not (self.once and n * down % up)
             for n, (up, down) in zip(grid, scale, strict=True)
@@ -106,8 +106,8 @@ def _fractions(scale: Scale) -> tuple[float, ...]:
 
 
 def costs_of_scales(kernel: Kernel, gets_roles: Callable[[Scale], bool]) -> BlockCosts:
-    """The costs for a kernel, whose tiles keep their lengths, of the sizes for which `gets_roles` returns True while
-    tiles have these lengths. Declined if blocks have no other size."""
+    """The costs of the sizes at which the kernel gets roles: the tiles are resized for each call of `gets_roles`, and
+    restored. Declined if blocks have no other size."""
     _separate_constants(kernel)
     once = _compute_once(kernel)
     axes = [_scaled_axis(kernel, dim, once) for dim in range(kernel.launch.ndim - 1)]
@@ -149,8 +149,8 @@ def _made_from_tiles(op: Op) -> bool:
 
 
 def _compute_once(kernel: Kernel) -> bool:
-    """Whether a block may not be computed twice: it updates elements atomically, or reads what it stores. Declined if a
-    block has an effect besides accesses of tiles."""
+    """Whether a block must not be computed twice, because it updates elements atomically, or reads elements that it
+    stores. Declined if a block has effects other than accesses of tiles."""
     read, changed, updates = set[Value](), set[Value](), False
     for op in kernel.walk():
         for effect in op.effects():
@@ -198,7 +198,7 @@ class _ScaledAxis:
         self.lengths = {value: (along, _shape(value)[along]) for value, along in self.dims.items()}
 
     def scales(self) -> Iterator[tuple[int, int]]:
-        """The fractions of a block to choose from, of which each makes whole tiles from each tile."""
+        """The candidate fractions of a block, each of which gives whole lengths to all tiles."""
         length = gcd(*(n for _, n in self.lengths.values()))
         yield 1, 1
         for other in LENGTHS:
@@ -207,14 +207,14 @@ class _ScaledAxis:
                 yield other // common, length // common
 
     def resize(self, up: int, down: int) -> None:
-        """Change the lengths of all tiles along the axis to a fraction of what they were."""
+        """Multiply the lengths of all tiles along the axis by a fraction."""
         for value, (dim, length) in self.lengths.items():
             if length % down:
                 raise Declined("a tile cannot be divided into parts of blocks")
             _resize(value, dim, length // down * up)
 
     def rescale(self, up: int, down: int) -> None:
-        """Change the lengths of all tiles, and their offsets, in which the index now counts parts of blocks."""
+        """Change the lengths of all tiles, and their offsets, because the block index now counts parts of blocks."""
         self.resize(up, down)
         for access, dim in self.accesses.items() if down > 1 else ():
             if access.aligned:
@@ -277,7 +277,7 @@ class _ScaledAxis:
             raise Declined("two axes of a tile depend on the index of the block")
 
     def _follow_owner(self, value: Value) -> None:
-        """Mark the tiles that a marked tile is made from."""
+        """Mark the operands of the op that defines a marked tile."""
         op, dim = value.owner, self.dims[value]
         if isinstance(op, Region | Carrier):
             self._mark_carried(op.parent if isinstance(op, Region) else op, value, dim)
@@ -291,7 +291,7 @@ class _ScaledAxis:
                 self._mark(part, along)
 
     def _follow_user(self, user: Op, value: Value) -> None:
-        """Mark the tiles that are made from a marked tile."""
+        """Mark the results of an op that uses a marked tile."""
         dim = self.dims[value]
         if isinstance(user, TileAccess):
             self._check_access(user, dim)
@@ -311,7 +311,8 @@ class _ScaledAxis:
             raise self._not_independent(user)
 
     def _mark_sum(self, value: Value) -> None:
-        """Mark a tile that is a sum along the axis, and the sums that it is made from and that are made from it."""
+        """Mark a tile that is a sum along the axis, and the sums that it is computed from or that are computed from
+        it."""
         if value in self.sums:
             return
         self.sums[value] = None
@@ -329,7 +330,7 @@ class _ScaledAxis:
             self._follow_sum(user, value)
 
     def _follow_sum(self, user: Op, value: Value) -> None:
-        """Mark the sums that are made from a sum along the axis, which may only be added to other sums."""
+        """Mark the sums that are computed from a sum along the axis, which may only be added to other sums."""
         if isinstance(user, MatmulLike) and value is user.c and value not in user.sides:
             self._mark_sum(user.result)
         elif isinstance(user, TileAccess) and self._adds(user):

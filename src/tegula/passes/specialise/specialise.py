@@ -46,9 +46,10 @@ from tegula.target import CudaTarget
 from tegula.types import PipeType, TileType
 
 WARPS = 4
-"""Warps of a warp group."""
+"""The number of warps of a warp group."""
 ENOUGH_STAGES = 3
-"""The number of stages with which a producer stays ahead; iterations are split to get as many."""
+"""The number of stages with which a producer stays ahead of its consumers; iterations are split to reach this
+number."""
 SPLITS = (2, 4)
 RELEASE = (Pass(release_stages),)
 
@@ -146,7 +147,7 @@ def undo(kernel: Kernel, schedule: Schedule) -> None:
 
 
 def block_costs(kernel: Kernel, target: CudaTarget) -> BlockCosts:
-    """The costs of logical blocks of all sizes for a kernel before the passes for GPUs, which stays as it is."""
+    """The costs of logical blocks of all sizes for a kernel before the passes for GPUs. The kernel is unchanged."""
     before = kernel.body.ops
     try:
         choice = Choice(**kernel.schedule)
@@ -160,7 +161,7 @@ def block_costs(kernel: Kernel, target: CudaTarget) -> BlockCosts:
 
 
 def _has_plan(kernel: Kernel, target: CudaTarget, choice: Choice) -> bool:
-    """Whether the kernel, which stays as it is, gets roles."""
+    """Whether the kernel, which is not changed, gets roles."""
     try:
         matmuls = find_matmuls(kernel)
         make_plan(kernel, target, matmuls, _groups(kernel, target, matmuls, []), choice)
@@ -244,7 +245,7 @@ OUT_OF_REACH = "no tensor map describes the array of this load, or its tiles may
 
 
 def _check_copies(kernel: Kernel, target: CudaTarget, matmuls: Sequence[LoadedMatmul]) -> None:
-    """Declined for operands that no bulk copy can fetch."""
+    """Raise Declined for operands that no bulk copy can fetch."""
     for op in (op for p in matmuls for op in (*p.left, *p.right)):
         loads, swizzled = source_loads(op), isinstance(op, TileLoad)
         if is_repeated(op) and loads and not any(_copyable(kernel, target, load, swizzled) for load in loads):

@@ -1,4 +1,5 @@
-"""Persistent CTAs: as many as are resident on the GPU, each of which loops over its part of the launch's blocks."""
+"""Persistent CTAs: the launch has as many CTAs as can be resident on the GPU, and each loops over its part of the
+logical blocks."""
 
 from __future__ import annotations
 
