@@ -191,7 +191,7 @@ def stream_to_torch(stream: Any = None) -> Any:
     Returns:
         a `torch.cuda.ExternalStream`.
     Raises:
-        launch: the device is no CUDA device.
+        launch: the device is not a CUDA device.
     """
     from tegula.runtime.cuda.stream import Stream, get_stream
 

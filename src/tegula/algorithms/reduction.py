@@ -13,7 +13,7 @@ from tegula.runtime.array import array
 from tegula.types import element_shape, scalar_of
 
 LONG, WIDE = (1024, 1), (64, 16)
-"""The shape of a block's chunk, along the axis and after the axis: for few sums and for many sums."""
+"""The shapes of a block's chunk, (length along the axis, length after the axis), for few sums and for many sums."""
 THREADS = 128
 
 

@@ -57,7 +57,7 @@ def runlength_encode(
     Parameters:
         values: an array of numbers, of one dimension.
         run_values: an array of the same dtype, with as many elements as there are values.
-        run_lengths: an array of int32, likewise.
+        run_lengths: an array of int32 with as many elements.
         run_count: an array of int32 for the number of runs; by default the call waits and returns the number.
         value_count: the number of values to read, from the first on; all by default.
     Returns:

@@ -23,11 +23,10 @@ from tegula.types import DType, scalar_of
 DIGIT = 4
 """The width of a digit on a GPU, in bits."""
 MIN_CHUNK, MAX_CHUNK, MAX_CHUNKS = 8, 255, 1 << 21
-"""The least and the largest length of a thread's chunk on a GPU, and the number of chunks that makes all chunks longer
-than the least, but never longer than the largest. The data that all running threads read and write should fit the L2
-cache."""
+"""The minimum and the maximum length of a thread's chunk on a GPU, and the number of chunks above which chunks become
+longer than the minimum. The data that all running threads read and write should fit the L2 cache."""
 SUMMED, SUMMING = 8192, 512
-"""The counts that a block sums on a GPU, and its threads."""
+"""The number of counts that a block sums on a GPU, and its number of threads."""
 CPU_DIGIT, CPU_SHORTEST, CPU_MOST = 11, 2048, 16
 """The width of a digit, the minimum length of a chunk and the maximum number of chunks on a CPU."""
 KEYS = (tg.int32, tg.uint32, tg.float32, tg.int64, tg.uint64, tg.float64)
@@ -57,14 +56,14 @@ def _digit(dtype: DType) -> Any:
 
 @tg.func
 def count_digits(low: tg.uint64, high: tg.uint64, digit: int):
-    """How often a digit was counted, by the bytes of two words."""
+    """The count of a digit, which is one byte of two words."""
     word = tg.where(digit < 8, low, high)
     return tg.int32(word >> tg.uint64(8 * (digit & 7))) & 255
 
 
 @tg.func
 def recount_digits(low: tg.uint64, high: tg.uint64, digit: int):
-    """The words after a digit was counted once more."""
+    """The words with the count of a digit incremented."""
     unit = tg.uint64(1) << tg.uint64(8 * (digit & 7))
     return low + tg.where(digit < 8, unit, tg.uint64(0)), high + tg.where(digit < 8, tg.uint64(0), unit)
 
@@ -172,7 +171,7 @@ def sum_counts(counts: tg.array1d[tg.int32], sums: tg.array1d[tg.int32]):
 
 @tg.kernel
 def scan_counts(counts: tg.array1d[tg.int32], before: tg.array1d[tg.int32], positions: tg.array1d[tg.int32]):
-    """Write the sums of the counts before each of a block's counts, after those before the block."""
+    """Write the exclusive running sums of a block's counts, which start from the sum of all preceding blocks."""
     c = tg.tid()
     t = tg.tile_load(counts, shape=(SUMMED,), offset=(c * SUMMED,))
     tg.tile_store(positions, tg.tile_scan_exclusive(t) + before[c], offset=(c * SUMMED,))
@@ -276,7 +275,7 @@ def segmented_sort_pairs(
 
 class Chunks:
     """The scratch memory for sorts of at most `count` elements on a device: chunks and the counts of their digits.
-    `long`: whether these are the few long chunks of CPUs; by default on a CPU."""
+    `long`: whether chunks are few and long, as by default on a CPU."""
 
     def __init__(self, count: int, device: Device, long: bool | None = None) -> None:
         self.long = device.is_cpu if long is None else long
@@ -301,8 +300,8 @@ class Chunks:
         return length, -(-count // length)
 
     def tables(self, chunks: int, bits: int) -> tuple[array, array]:
-        """The counts and the places, [chunk, digit]: those of a long chunk are adjacent, those of a digit for short
-        ones."""
+        """The tables of counts and of offsets, indexed [chunk, digit]. The digits of a long chunk are contiguous; for
+        short chunks, the chunks of a digit are."""
         size = chunks << bits
         tables_of_size = (a[:size] for a in (self._counts, self._positions))
         if self.long:

@@ -50,7 +50,7 @@ def gradcheck(
         restore_inputs: whether the arguments have their old values afterwards; True by default, and always for
             kernels.
     Returns:
-        True, or without `raise_exception` whether the Jacobians agree; NaN agrees with nothing.
+        True, or without `raise_exception` whether the Jacobians agree; NaN never agrees.
     Raises:
         ValueError: the Jacobians differ (tg.GradientMismatch, which is also an AssertionError).
         launch: there are no inputs or outputs, or no such pair.

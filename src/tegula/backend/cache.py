@@ -15,7 +15,7 @@ from typing import Any
 from tegula.backend.tools import MEMO, llvmlite_version, sources_digest
 from tegula.dataclass import dataclass
 
-# The format version of an entry; changes with the layout below.
+# The format version of an entry, which changes with the layout below.
 MAGIC = b"TGLC0002"
 HEADER = struct.Struct("<8s32sQQQ")
 LIMIT = 512 << 20
@@ -113,7 +113,7 @@ class Cache:
         return [p for p in self.path.glob("*") if p.is_file() and not p.name.startswith(".")]
 
     def size(self) -> int:
-        """Bytes of all entries."""
+        """The size of all entries in bytes."""
         return sum(p.stat().st_size for p in self.entries())
 
     def clear(self) -> int:
@@ -144,7 +144,8 @@ def _decode(data: bytes, name: str) -> Entry | None:
 
 
 def _note_use(path: Path) -> None:
-    """Mark an entry as used now, for trimming; most file systems do not keep the time of reading."""
+    """Record a use of an entry, for trimming: the file gets the current time, because most file systems do not record
+    reads."""
     try:
         if time.time() - path.stat().st_mtime > NOTED:
             os.utime(path)

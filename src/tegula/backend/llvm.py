@@ -30,7 +30,7 @@ _MEMORY_INTRINSICS = tuple(f"llvm.{name}." for name in sorted(NAMES))
 
 @cache
 def _machine(target: CpuTarget) -> Any:
-    """LLVM's compiler for a target; safe for several threads, because llvmlite runs one call at a time."""
+    """The compiler of LLVM for a target, which several threads may use, because llvmlite runs one call at a time."""
     if target.is_x86 == llvm.get_default_triple().startswith("x86_64"):
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
@@ -83,7 +83,7 @@ def _simplify_functions(module: Any, builder: Any) -> None:
 
 
 def _pass_builder(machine: Any, speed: int) -> Any:
-    """The pass builder for one module. The code is already vectorised and unrolled."""
+    """The builder of passes for one module. The code is already vectorised and unrolled."""
     options = llvm.create_pipeline_tuning_options(speed_level=speed)
     # LLVM 22 vectorises loops with wrapping narrow indices wrongly: see docs/design/002-loop-vectoriser.md.
     options.loop_vectorization = False

@@ -42,10 +42,11 @@ disk_cache: Callable[[], Cache | None] = _default_cache
 
 
 class _Local(threading.local):
-    """The scratch memory of one launching thread, which follows its watch; it grows and never shrinks."""
+    """The scratch memory of one launching thread, which follows its watch; the memory grows and never shrinks."""
 
     scratch: tuple[int, int] = (-1, 0)
-    """The number of bytes and the address; one attribute, because each access of a thread's attributes is slow."""
+    """The size in bytes and the address: a single attribute, because each access of a thread-local attribute is
+    slow."""
 
     def grow(self, size: int) -> int:
         look = _native().address("look")
@@ -80,7 +81,7 @@ def thread_count() -> int:
 
 
 def support(text: str) -> LoadedObject:
-    """The object of functions that belong to no kernel, compiled from LLVM IR; from the disk cache where possible."""
+    """The loaded object of functions that no kernel owns, from the disk cache or compiled from LLVM IR."""
     target = baseline()
     store = disk_cache()
     name = store.key([text, target.key]) if store is not None else ""
@@ -191,10 +192,10 @@ os.register_at_fork(after_in_child=_after_fork)
 def run(function: Any, args: bytes, blocks: int, scratch: int, threads: int | None = None) -> None:
     """Run blocks 0 .. blocks-1 of a kernel (a KernelFunction) and wait for them.
 
-    `args`: the packed arguments of the kernel. `scratch`: bytes of memory that each thread needs, aligned to 64.
-    `threads`: at most that many, the caller included; None: the value of `thread_count()` at the first launch. Safe
-    from several Python threads at once; a launch that finds the workers busy runs on its own thread. KeyboardInterrupt
-    and other exceptions of signal handlers leave blocks undone, and loops of blocks."""
+    `args`: the packed arguments of the kernel. `scratch`: the bytes of memory that each thread needs, aligned to 64.
+    `threads`: the maximum number of threads, the caller included; None: the value of `thread_count()` at the first
+    launch. Safe from several Python threads at once; a launch that finds the workers busy runs on its own thread.
+    KeyboardInterrupt and other exceptions of signal handlers leave blocks undone, and loops of blocks."""
     if blocks <= 1:
         if blocks == 1 and function(args, _scratch(scratch), 0, 1):
             raise_recorded()

@@ -22,12 +22,12 @@ TIMEOUT = 600
 """The time limit of a run of ptxas in seconds."""
 
 REGISTERS, THREADS, MAX_BLOCKS = 65536, 2048, 32
-"""The registers, the threads and the most blocks of a multiprocessor."""
+"""The registers, the threads and the maximum number of CTAs of an SM."""
 SHARED_BYTES, RESERVED_BYTES = 228 << 10, 1 << 10
-"""The bytes of shared memory of a multiprocessor, and those of a CTA that no kernel can use."""
+"""The bytes of shared memory of an SM, and the bytes of each CTA that are reserved by the hardware."""
 MIN_FRACTION = 0.5
-"""The least fraction of the registers that ptxas chooses without a limit with which reassembly is tried: no kernel of
-the compile report is assembled without spills for less than 0.63 of its registers."""
+"""The minimum register limit with which a kernel is reassembled, as a fraction of the registers that ptxas chooses
+without a limit: every kernel of the compile report spills with less than 0.63 of its registers."""
 
 _REGISTERS = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
@@ -45,8 +45,8 @@ _TOO_OLD = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Cubin:
-    """Code that a driver can load. `is_ptx`: the code is PTX that the driver still has to compile, and the numbers are
-    0.
+    """Machine code that the driver can load. `is_ptx`: the code is PTX that the driver still has to compile, and the
+    numbers are 0.
 
     `spill_bytes`: the bytes of spill stores and spill loads together. `shared_bytes`: static shared memory."""
 
@@ -87,8 +87,8 @@ def compile_cubin(ptx: str, arch: str, configured: str | None = None) -> Cubin:
 def fill_multiprocessor(
     cubin: Cubin, ptx: str, arch: str, threads: int, configured: str | None = None, shared_bytes: int = 0
 ) -> Cubin:
-    """The code reassembled for as many CTAs of `threads` on a multiprocessor as possible without spilled registers.
-    `shared_bytes`: of a CTA, which limits their number too.
+    """The code reassembled for the maximum number of resident CTAs of `threads` threads per SM without spilled
+    registers. `shared_bytes`: the shared memory of a CTA, which limits the number too.
 
     Memory-bound kernels gain from occupancy. The highest occupancy is tried first, then half of it, then one more
     block; but not if a thread would get less than `MIN_FRACTION` of the registers that ptxas chose, or as many as for a
@@ -151,10 +151,8 @@ def _read(code: bytes, log: str) -> Cubin:
 
 
 def candidates(configured: str | None = None) -> list[Path]:
-    """Every ptxas that may be used, best first: as configured, or of CUDA_HOME and CUDA_PATH, on the PATH, of
-    /usr/local/cuda, of the extra "offline", of Triton.
-
-    FileNotFoundError if the configured one does not exist."""
+    """The paths of usable ptxas programs, best first: the configured one, or those of CUDA_HOME and CUDA_PATH, the
+    PATH, /usr/local/cuda, the extra "offline" and Triton. FileNotFoundError if the configured path does not exist."""
     if configured == "driver":
         return []
     if configured:
@@ -178,7 +176,8 @@ def _stamp(program: Path) -> str:
 
 @cache
 def _assembler_paths(name: str, cuda_home: str, cuda_path: str, path: str) -> tuple[Path, ...]:
-    """`name` in all places, each file once. The variables are arguments so that a change of them is seen."""
+    """The paths of the program `name` in all folders, each file once. The environment variables are arguments, so that
+    the cached result depends on them."""
     folders = [Path(base, "bin") for base in (cuda_home, cuda_path) if base]
     on_path = which(name, path=path) if path else None
     folders += [Path(on_path).parent] if on_path else []

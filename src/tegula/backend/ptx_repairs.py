@@ -3,7 +3,7 @@
 The compiler in NVIDIA's driver (580) assumes that `neg` and `abs` of signed integers never overflow: the least 16-bit
 integer, negated and widened, and the absolute value of the least 64-bit integer, compared with 0, are wrong. This
 compiler and ptxas 13.0 also miscompile a comparison of max(x, 1) with 1 for 16-bit x. Negation by complement and
-addition, and extremes of 32 bits, are compiled right (docs/design/004)."""
+addition, and extremes of 32 bits, are compiled correctly (docs/design/004)."""
 
 from __future__ import annotations
 

@@ -4,7 +4,8 @@ Each thread has a watch in front of its scratch memory. A long-running loop of a
 watch's word `due` (codegen/poll.py), and calls `look` after this time. A worker then only checks whether the launch was
 cancelled. The launching thread, if it is the main thread, makes the interpreter run the handlers of pending signals. If
 a handler raises an exception, the launch is cancelled: the kernel returns 1 immediately, and in other threads at their
-next look; the exception is kept until Python code raises it. A handler that returns has no effect on the launch.
+next look; the exception is kept until Python code raises it. A handler that returns normally has no effect on the
+launch.
 
 A handler runs on the stack of the kernel, and may launch kernels, which get other scratch memory."""
 

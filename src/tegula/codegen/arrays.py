@@ -121,8 +121,8 @@ def _fills_register(s: State, t: ElementType) -> bool:
 
 
 def _adjacent(s: State, array: Value, t: ElementType) -> int:
-    """The number of components of a vector that one access of a GPU reads or writes: those of 16 bytes if every element
-    is aligned to as many, else 1."""
+    """The number of components of a vector that one access of a GPU reads or writes: 16 bytes of components if every
+    element is aligned to 16 bytes, else 1."""
     whole, scalar = array_root(array), scalar_of(t)
     if (
         not (isinstance(s.target, CudaTarget) and isinstance(t, VecType))
@@ -319,8 +319,8 @@ def _stack_count(s: State, op: StackCount) -> Components:
 
 
 def thread_component(s: State, k: int, uniform: bool, block: str | None = None) -> str:
-    """Component k of the thread index, i32. `uniform`: the index of the block's first thread, else of the lane.
-    `block`: the block index, an i64."""
+    """Component k of the thread index, i32. `uniform`: whether the index is that of the block's first thread, rather
+    than of the lane. `block`: the block index, an i64."""
     launch, code = s.kernel.launch, s.code
     block = block or s.block
     last = launch.ndim - 1
@@ -410,7 +410,7 @@ def _print(s: State, op: Print) -> None:
 
 
 def slot(s: State, value: str, dtype: DType) -> str:
-    """A scalar's bits as i64."""
+    """The bits of a scalar as an i64."""
     bits = "i1" if dtype.is_bool else f"i{dtype.bits}"
     if register_type(dtype, 1) != bits:
         value = s.code.emit(f"bitcast {register_type(dtype, 1)} {value} to {bits}")

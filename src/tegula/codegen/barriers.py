@@ -153,7 +153,7 @@ def sync(s: State, op: NamedSync) -> None:
 
 
 def load(s: State, op: Op) -> None:
-    """Lower `bulk.load`: the copy is complete at once, and so are its bytes."""
+    """Lower `bulk.load` as a synchronous copy, whose bytes are counted immediately."""
     buffer, barriers, stage, array, *starts = op.operands
     t = buffer_type(buffer.type)
     zero = Value(t.dtype, None)

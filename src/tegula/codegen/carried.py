@@ -20,10 +20,10 @@ from tegula.ops.tile import TileFillAbsent, TileMap, TileMarkPartial, TilePermut
 from tegula.types import TileType
 
 VIEWS = (TileSlice, TilePermute, TileReshape)
-"""Ops whose result aliases the operand."""
+"""The ops whose result aliases the operand."""
 
 IN_PLACE = (TileMap, TileFillAbsent, TileMarkPartial)
-"""Ops that can overwrite each element that they read in place."""
+"""The ops that can overwrite, in place, each element that they have read."""
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from tegula.types import DType, bfloat16, float8_e4m3, float8_e5m2, float16, flo
 
 
 def convert(code: Code, x: str, source: DType, to: DType, width: int) -> str:
-    """x of type `source` converted to `to`, for `width` scalars at once."""
+    """The conversion of x from type `source` to type `to`, for `width` scalars at once."""
     if source == to:
         return x
     if to.is_bool:
@@ -54,7 +54,7 @@ def _int_to_float(code: Code, x: str, source: DType, to: DType, width: int) -> s
     wide = to if to.bits >= 32 else float32
     if (
         to is bfloat16 and source.bits >= 32
-    ):  # float32 would round twice; the range of other narrow floats is too small
+    ):  # A conversion through float32 would round twice; the range of other narrow floats is too small.
         wide = float64
         x = _rounded_to_odd(code, x, source, width) if source.bits == 64 else x
     converted = _cast(
@@ -78,7 +78,7 @@ def _rounded_to_odd(code: Code, x: str, source: DType, width: int) -> str:
 
 
 def _float_to_int(code: Code, x: str, source: DType, to: DType, width: int) -> str:
-    """A float truncated to an integer, with saturation; NaN gives 0. LLVM's saturating conversions are not used,
+    """The saturating truncation of a float to an integer; NaN becomes 0. LLVM's saturating conversions are not used,
     because x86 lowers them element by element."""
     if source.bits < 32:
         x, source = convert(code, x, source, float32, width), float32
@@ -124,7 +124,7 @@ def _float_to_float(code: Code, x: str, source: DType, to: DType, width: int) ->
 
 @dataclass(frozen=True, slots=True)
 class _Ints:
-    """Short names for integer arithmetic on vectors."""
+    """A builder of integer arithmetic on vectors."""
 
     code: Code
     bits: int
@@ -222,7 +222,8 @@ def _narrow(code: Code, x: str, to: DType, width: int) -> str:
 
 
 def _narrow_to_8(code: Code, ints: _Ints, bits: str, to: DType) -> str:
-    """e4m3 has no infinity: numbers that round past 448 are NaN. e5m2 rounds past 57344 to infinity."""
+    """The rounding to 8-bit floats. e4m3 has no infinity: numbers that round past 448 become NaN. Numbers of e5m2 past
+    57344 become infinite."""
     mantissa, bias, largest, past = (3, 7, 0x7E, 0x7F) if to is float8_e4m3 else (2, 15, 0x7B, 0x7C)
     drop = 23 - mantissa
     sign = ints.op("and", ints.op("lshr", bits, 24), 0x80)

@@ -28,7 +28,7 @@ ACCESSES = (ArrayLoad, ArrayStore, BufGet, BufSet)
 
 
 def divergent(s: State, op: Op, body: Body) -> None:
-    """An `if`, `for` or `while` whose condition differs between lanes. `body` lowers a region."""
+    """Lower an `if`, `for` or `while` whose condition differs between lanes. `body` lowers a region."""
     outer = s.mask
     if isinstance(op, If):
         _if(s, op, body)
@@ -144,7 +144,7 @@ def _is_speculatable(s: State, op: Op) -> bool:
 
 
 def _for(s: State, op: For, body: Body) -> None:
-    """All lanes iterate together; lanes that have finished stay masked."""
+    """Lower a `for` in which all lanes iterate together; lanes that have finished are masked."""
     code, width, outer = s.code, s.width, s.mask
     region = op.body
     t = register_type(op.start.type, 1)  # type: ignore[arg-type]
@@ -181,7 +181,8 @@ def _for(s: State, op: For, body: Body) -> None:
 
 
 def _while(s: State, op: While, body: Body) -> None:
-    """The loop runs until the condition fails in all lanes; lanes whose condition failed keep their carried values."""
+    """Lower a `while` that runs until the condition fails in all lanes; lanes whose condition failed keep their carried
+    values."""
     code, width, narrow = s.code, s.width, s.target.mask_registers
     t = vector_of("i1", width) if narrow else _wide_type(s)
     outer = (s.mask or "splat (i1 true)") if narrow else _to_wide(s, s.mask)

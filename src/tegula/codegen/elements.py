@@ -61,7 +61,7 @@ def is_straight(region: Region) -> bool:
 
 
 LONG = 24
-"""The maximum number of ops that cost no more than a branch."""
+"""The maximum number of ops whose cost is at most that of a branch."""
 
 
 def is_long(region: Region) -> bool:
@@ -99,8 +99,8 @@ def is_faster_in_lockstep(s: State, region: Region) -> bool:
 
 
 def element(s: State, value: Value, index: list[str], width: int, masked: bool) -> Components:
-    """`width` elements of a tile along its last dimension, from `index` on. `masked`: loads check the array's
-    bounds."""
+    """The components of `width` elements of a tile along its last dimension, from `index` on. `masked`: loads check the
+    array's bounds."""
     if value in s.tiles:
         return s.memory.load_view(s.tiles[value], index, width)
     op = s.inline[value]

@@ -35,7 +35,7 @@ from tegula.types import ArrayType
 FREE = (TileFull, TileArange, TileEmpty)
 POINTWISE = (TileMap, TileLoad, ArrayGather, TileFillAbsent, TileMarkPartial, TileBroadcast)
 VIEWS = (TileSlice, TilePermute, TileReshape)
-"""Ops whose result aliases the operand."""
+"""The ops whose result aliases the operand."""
 CONSUMERS = (
     *(
         TileMap,
@@ -56,7 +56,7 @@ CONSUMERS = (
 
 
 MAX_FUSED = 64
-"""The largest number of ops that are fused into one consumer."""
+"""The maximum number of ops that are fused into one consumer."""
 
 
 def reads_elements(uses: Sequence[tuple[Op, int]]) -> bool:

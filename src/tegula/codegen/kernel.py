@@ -1,5 +1,5 @@
-"""Lowering of one kernel to one LLVM function: `i32 kernel(ptr args, ptr scratch, i64 first block, i64 end)`. It
-returns 0, or 1 if it was cancelled.
+"""Lowering of one kernel to one LLVM function: `i32 kernel(ptr args, ptr scratch, i64 first block, i64 end)`. The
+function returns 0, or 1 if it was cancelled.
 
 Uniform code runs once per block; code that varies between lanes runs in the loops to which `lanes` ops are lowered."""
 
@@ -226,7 +226,7 @@ class _Walk:
     # Uniform code ----------------------------------------------------------------------------------------------------
 
     def region(self, region: Region) -> None:
-        """Ops that the block runs once; the terminator is left to the caller."""
+        """Lower the ops of a region that the block runs once; the caller lowers the terminator."""
         self.fusion[region] = Fusion(self.s, region)
         for op in region.ops:
             if not isinstance(op, Yield):
@@ -493,7 +493,7 @@ class _Walk:
             self.region(region)
 
     def _in_lanes(self, value: Value) -> bool:
-        """Whether a value is lane-varying and no tile, so that it is in memory."""
+        """Whether a value is lane-varying and not a tile, so that it is in memory."""
         return not isinstance(value.type, TileType) and not self.s.lane and self.s.known.varying(value)
 
     def _home(self, value: Value) -> View:

@@ -95,7 +95,7 @@ def _first_lane_index(s: State, value: Value, crossed: bool = False) -> str | No
     """The first lane's index if the index increases by one per lane, else None. `crossed`: whether an earlier lane loop
     computed the index.
 
-    Integers wrap, but a signed index that wraps is negative and belongs to no element: such a lane is not active."""
+    Integers wrap, but a signed index that wraps is negative and out of bounds, so the lane is not active."""
     dtype: DType = value.type  # type: ignore[assignment]
     source = _source(value)
     owner, crossed = source.owner, crossed or source is not value

@@ -1,4 +1,4 @@
-"""Matmuls of one pair of matrices per SIMD lane. The sums of a block of the result stay in registers."""
+"""Matmuls of one pair of matrices per SIMD lane. The accumulators of a block of the result are in registers."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ def matmul_in_lanes(s: State, op: TileMatmulInLanes) -> None:
     for rows, i in _starts(s, m, 4 if s.target.vector_bytes == MAX_BYTES else 2):
         for columns, j in _starts(s, n, COLUMNS):
             for lane in range(0, lanes, width):
-                places = [
+                indices = [
                     (s.memory.add(i, str(r)), s.memory.add(j, str(c)))
                     for r in range(rows)
                     for c in range(columns)
                 ]
-                sums = _sums(s, views, places, str(lane), width)
-                for (row, column), x in zip(places, sums, strict=True):
+                sums = _sums(s, views, indices, str(lane), width)
+                for (row, column), x in zip(indices, sums, strict=True):
                     s.memory.store_view(into, [row, column, str(lane)], (x,), width)
     s.tiles[op.result] = into
 
 
 def _starts(s: State, n: int, size: int) -> Iterator[tuple[int, str]]:
-    """The size and the start of the blocks that cover 0 .. n-1: a loop over full blocks, then the rest."""
+    """The size and the start of the blocks that cover 0 .. n-1: a loop over full blocks, then the remainder."""
     full = n // size * size
     if full > size:
         with s.code.loop("0", str(full), str(size)) as loop:
@@ -54,18 +54,18 @@ def _starts(s: State, n: int, size: int) -> Iterator[tuple[int, str]]:
         yield n - full, str(full)
 
 
-def _sums(s: State, views: list[View], places: list[tuple[str, str]], lane: str, width: int) -> list[str]:
-    """The elements of a block of the result. `views`: the operands, with the third term unless it is 0; `places`: the
-    row and the column of each element."""
+def _sums(s: State, views: list[View], indices: list[tuple[str, str]], lane: str, width: int) -> list[str]:
+    """The elements of a block of the result. `views`: the operands, followed by the addend unless it is 0; `indices`:
+    the row and the column of each element."""
     a, b, *third = views
     scalar, memory = scalar_of(a.dtype), s.memory
     zero, t = constant(scalar, 0, width), register_type(scalar, width)
-    first = [memory.load_view(third[0], [*p, lane], width)[0] if third else zero for p in places]
+    first = [memory.load_view(third[0], [*p, lane], width)[0] if third else zero for p in indices]
     with s.code.loop("0", str(a.shape[1]), carried=[(t, x) for x in first]) as loop:
         k = loop.index
-        rows = {r: memory.load_view(a, [r, k, lane], width)[0] for r, _ in places}
-        columns = {c: memory.load_view(b, [k, c, lane], width)[0] for _, c in places}
-        for (r, c), total in zip(places, loop.values, strict=True):
+        rows = {r: memory.load_view(a, [r, k, lane], width)[0] for r, _ in indices}
+        columns = {c: memory.load_view(b, [k, c, lane], width)[0] for _, c in indices}
+        for (r, c), total in zip(indices, loop.values, strict=True):
             x, y = rows[r], columns[c]
             if scalar.is_float:
                 made = elementwise(s.code, S.Fma([], []), scalar, [x, y, total], width)

@@ -14,8 +14,8 @@ from tegula.ops.blocks_in_lanes import TileAddress, TileLoadInLanes, TileStoreIn
 from tegula.types import DType, element_bytes, scalar_of
 
 PIECE = 16
-"""The bytes of a piece of a row. Vectors of several pieces are joined in loads and divided in stores without a shuffle
-of elements."""
+"""The bytes of a piece of a row. Vectors of several pieces are concatenated after loads and split before stores,
+without a shuffle of elements."""
 
 
 def tile_address(s: State, op: TileAddress) -> None:

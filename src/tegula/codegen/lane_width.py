@@ -14,7 +14,7 @@ from tegula.ops.structures import StructureAdd, StructureAhead, StructureLoad, S
 from tegula.types import components, is_element, scalar_of
 
 NOT_VECTORISED = (Print, Assert, LaneFence, StructureLoad, StructureValue, StructureAdd, StructureAhead)
-"""Ops that are not vectorised: reports to the host, fences, and traversals of spatial structures, in which lanes
+"""The ops that are not vectorised: reports to the host, fences, and traversals of spatial structures, in which lanes
 diverge."""
 
 FEWEST = 4

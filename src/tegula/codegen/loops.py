@@ -11,7 +11,7 @@ from tegula.types import DType, VecType, components, scalar_of
 
 
 def vector_register(s: State, value: Value) -> str:
-    """The LLVM type of the vector register that a value fills; "" for any other value."""
+    """The LLVM type of the vector register that a value fills; "" for other values."""
     t = value.type
     if not (s.code.packs and isinstance(t, VecType) and components(t) in WIDE and s.width_of(value) == 1):
         return ""
@@ -22,8 +22,8 @@ def vector_register(s: State, value: Value) -> str:
 def joined_registers(
     s: State, results: list[Value], yielded: list[list[Components]], ends: list[str]
 ) -> dict[Value, Components]:
-    """The components of the results of a branch, whose sides yield theirs at the ends of two blocks. Phis come first in
-    a block, and the components of vector registers after these."""
+    """The components of the results of a branch, joined from the values at the ends of both sides' blocks. Phis precede
+    all other instructions of a block, also the extraction of components from vector registers."""
     code = s.code
     joined_values: dict[Value, Components] = {}
     vectors: dict[Value, str] = {}
@@ -44,7 +44,7 @@ def joined_registers(
 
 
 def _packed_vector(code: Code, parts: Components, dtype: DType) -> str:
-    """Components that are in one vector register, or one constant, as a vector; "" for others."""
+    """The vector register, or the vector constant, that contains the components; "" if there is none."""
     if parts not in code.packed and (len(set(parts)) > 1 or parts[0].startswith("%")):
         return ""
     return packed(code, parts, dtype, len(parts))
@@ -66,7 +66,7 @@ class CarriedRegisters:
         self.next_whole: list[str] = []
 
     def _packed(self, result: Value, parts: Components) -> str:
-        """The components of a value that fills a vector register as one register; "" for any other value."""
+        """The vector register with the components of a value that fills it; "" for other values."""
         if not vector_register(self.s, result):
             return ""
         return packed(self.s.code, parts, scalar_of(element(result.type)), len(parts))
@@ -108,7 +108,7 @@ class CarriedRegisters:
 
     def phis(self, before: str, last: str) -> list[str]:
         """The phi instructions of the carried values in the loop header. A value that iterations compute in a vector
-        register stays in one; its components and the register are defined by each other."""
+        register stays in a vector register, and its components are extracted from the phi."""
         out: list[str] = []
         after: list[str] = []
         for k, (r, names) in enumerate(zip(self.results, self.registers, strict=True)):
@@ -129,7 +129,7 @@ class CarriedRegisters:
         return [*out, *after]
 
     def _joined(self, wide: str, t: str, names: Components) -> list[str]:
-        """The instructions that define a vector register by its components."""
+        """The instructions that build a vector register from its components."""
         value = "poison"
         out: list[str] = []
         for i, name in enumerate(names):

@@ -23,17 +23,17 @@ LINE = 64
 REGISTERS = {16: 32, 32: 16, 64: 32}
 # Multiply-adds that must be in flight for the units to be busy: latency 4, two a cycle.
 IN_FLIGHT = 8
-# Up to this many vector multiply-adds, a matmul is straight-line code.
+# The maximum number of vector multiply-adds of a matmul that is emitted as straight-line code.
 STRAIGHT = 128
 # The factor by which a blocking with shorter code may be slower than the fastest, by estimate.
 NEARLY = 1.05
-# Locality of prefetches: 3 is the first cache, 2 the second.
+# The locality argument of prefetches: 3 stands for the L1 cache, 2 for the L2 cache.
 PREFETCH = 2
 MAX_ROWS = 16
 MAX_VECTORS = 4
 # Bytes of the parts of a register within which shuffles are cheap.
 PART = 16
-# Lines in one set of the first cache.
+# The number of lines in one set of the L1 cache.
 CACHE_WAYS = 8
 # The function's writes overlap none of these parameters.
 OWN_POINTERS = ("ptr %a", "ptr %b", "ptr %c", "ptr %scratch")
@@ -133,7 +133,7 @@ class Blocking:
 
 
 def balanced(total: int, size: int) -> tuple[Run, ...]:
-    """`total` cut into the fewest pieces of at most `size`, whose sizes differ by at most one."""
+    """The division of `total` into the fewest pieces of at most `size`, whose sizes differ by at most one."""
     pieces = ceil(total / size)
     small, larger = divmod(total, pieces)
     runs = (Run(0, larger, small + 1), Run(larger * (small + 1), pieces - larger, small))
@@ -319,7 +319,7 @@ class _Matmul:
     # Packing ---------------------------------------------------------------------------------------------------------
 
     def _pack(self, x: MatrixOperand, room: MatrixOperand, rows: int, columns: int) -> MatrixOperand:
-        """A copy of x in `room`, converted to the accumulator's type and stored row by row."""
+        """A row-major copy of x in `room`, converted to the accumulator's type."""
         to = self._in_scratch(room)
         if x.column == "1":
             lanes = min(self.lanes, power_of_two(columns))
@@ -576,7 +576,7 @@ def _strides(name: str, strides: tuple[Stride, Stride], shape: tuple[int, int]) 
 
 
 def _split_last(runs: tuple[Run, ...], apart: bool) -> tuple[Run, ...]:
-    """The runs, with the last piece split off into a run of its own if `apart`."""
+    """The runs, with the last piece split off into a separate run if `apart`."""
     last = runs[-1]
     if not apart or last.count == 1:
         return runs
@@ -585,7 +585,7 @@ def _split_last(runs: tuple[Run, ...], apart: bool) -> tuple[Run, ...]:
 
 
 def _split_first(runs: tuple[Run, ...]) -> tuple[Run, ...]:
-    """The runs, with the first piece split off into a run of its own."""
+    """The runs, with the first piece split off into a separate run."""
     first, *others = runs
     rest = [Run(first.start + first.size, first.count - 1, first.size)] if first.count > 1 else []
     return (Run(first.start, 1, first.size), *rest, *others)

@@ -9,7 +9,8 @@ from tegula.types import DType, ElementType, components, scalar_of
 
 
 class MemoryEmitter:
-    """Address arithmetic and access on one function's code. Indices are i64 registers or integer literals."""
+    """The emitter of address arithmetic and memory accesses of one function. Indices are i64 registers or integer
+    literals."""
 
     def __init__(self, code: Code) -> None:
         self.code = code
@@ -17,7 +18,7 @@ class MemoryEmitter:
     # Integers, folded where known ------------------------------------------------------------------------------------
 
     def add(self, a: str, b: str) -> str:
-        """The sum of two integers of 64 bits, folded where both are literals."""
+        """The sum of two i64 values, folded if both are literals."""
         if a == "0" or b == "0":
             return b if a == "0" else a
         if _literal(a) and _literal(b):
@@ -25,7 +26,7 @@ class MemoryEmitter:
         return self.code.emit(f"add i64 {a}, {b}")
 
     def mul(self, a: str, b: str) -> str:
-        """The product of two integers of 64 bits, folded where both are literals."""
+        """The product of two i64 values, folded if both are literals."""
         if a == "0" or b == "0":
             return "0"
         if a == "1" or b == "1":
@@ -53,13 +54,13 @@ class MemoryEmitter:
         return self.code.emit(f"xor i64 {offset}, {unit}")
 
     def offset(self, pointer: str, scalars: str, dtype: DType) -> str:
-        """The pointer moved by a number of scalars."""
+        """The pointer advanced by a number of scalars."""
         return pointer if scalars == "0" else self.code.emit(
             f"getelementptr {memory_type(dtype)}, ptr {pointer}, i64 {scalars}"
         )  # fmt: skip
 
     def bytes_offset(self, pointer: str, count: str) -> str:
-        """A pointer moved by a number of bytes."""
+        """The pointer advanced by a number of bytes."""
         return pointer if count == "0" else self.code.emit(f"getelementptr i8, ptr {pointer}, i64 {count}")
 
     # Scalars ---------------------------------------------------------------------------------------------------------

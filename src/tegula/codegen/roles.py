@@ -34,8 +34,8 @@ POINTER, ENDED, SITE, ITEM, OTHERS, STAGE = (WORD * k for k in range(6))
 """Byte offsets in a role's control block: the stack pointer of a suspended role, whether the role has ended, and its
 wait (site, item, the other roles, stage)."""
 BLOCK_POINTER, MOVES = 0, WORD
-"""Byte offsets in the memory that all roles share: the block's stack pointer while a role runs, and the number of times
-that a stage was filled or released."""
+"""Byte offsets in the memory that all roles share: the block's stack pointer while a role runs, and the number of fills
+and releases of stages."""
 
 DECLARATIONS = """declare void @start_stack(ptr, ptr, ptr, ptr)
 declare void @switch_stack(ptr, ptr)"""
@@ -58,7 +58,7 @@ def _stage_bytes(t: PipeType) -> int:
 
 
 def lower_roles(s: State, op: Roles, body: Body) -> None:
-    """Start each role, then resume the roles in turn until all have ended; a role that never waits ends at its
+    """Start each role, then resume the roles cyclically until all have ended; a role that never waits ends at its
     start."""
     names, waits = op.names, any(isinstance(inner, WAITING) for inner in op.walk())
     if waits:
@@ -115,8 +115,7 @@ def _connect(s: State, op: Op) -> None:
 
 
 def _resume_cyclically(s: State, scheduler: str, controls: list[str]) -> None:
-    """Resume the unfinished roles in turn until all have ended; report a deadlock after a cycle without
-    progress."""
+    """Resume the unfinished roles cyclically until all have ended; report a deadlock after a cycle without progress."""
     code = s.code
     turn, look, check, stuck, done = (code.label(n) for n in ("turn", "look", "check", "stuck", "all_ended"))
     code.jump(look)

@@ -129,7 +129,8 @@ def elementwise(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> 
 
 
 def _folded(op: Op, dtype: DType, numbers: list[int]) -> str:
-    """The result of an op on integers that are known, which unrolled loops have many of: LLVM would take longer."""
+    """The result of an op on known integers, which are frequent in unrolled loops: folding here is faster than in
+    LLVM."""
     given = [np.array([x]).astype(to_numpy(dtype)) for x in numbers]
     assert isinstance(op, Elementwise)
     return str(op.ref(op.attrs, *given)[0].item()).lower()
@@ -155,8 +156,8 @@ def _intrinsic(name: str) -> Rule:
 
 def _float_extreme(name: str) -> Rule:
     """The rule of a minimum or maximum that prefers numbers to NaNs. LLVM 22 miscompiles it on x86 by known facts about
-    the operands: with AVX-512 a NaN wins over a non-literal scalar known to be no NaN, and LLVM crashes on widened
-    16-bit operands. Fences without instructions hide the operands from these analyses."""
+    the operands: with AVX-512 a NaN wins over a non-literal scalar that is known not to be NaN, and LLVM crashes on
+    widened 16-bit operands. Fences without instructions hide the operands from these analyses."""
     plain = _intrinsic(name)
 
     def rule(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
@@ -199,7 +200,7 @@ def _compare(code: Code, op: Cmp, dtype: DType, xs: list[str], width: int) -> st
 
 
 def _quotient(code: Code, dtype: DType, a: str, b: str, width: int) -> tuple[str, str, str]:
-    """The truncated quotient, 0 for a zero divisor; the divisor that is used; and whether the divisor was 0 or -1."""
+    """The truncated quotient, 0 for a zero divisor; the substituted divisor; and whether the divisor was 0 or -1."""
     t = register_type(dtype, width)
     zero = code.emit(f"icmp eq {t} {b}, {constant(dtype, 0, width)}")
     special = zero
@@ -258,8 +259,8 @@ def _floor_divide(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -
 
 
 def _shift(name: str) -> Rule:
-    """The rule of a shift, which is 0 for too large amounts. The amount is masked, not selected: LLVM 22 would fold a
-    select into a single NVPTX shift, which uses only the low half of a 64-bit amount (docs/design/003)."""
+    """The rule of a shift, whose result is 0 for too large amounts. The amount is masked, not selected: LLVM 22 would
+    fold a select into a single NVPTX shift, which uses only the low half of a 64-bit amount (docs/design/003)."""
 
     def rule(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
         t = register_type(dtype, width)
@@ -449,7 +450,7 @@ _FLOAT: dict[type[Op], Rule] = {
     S.NeverAbove: _not_above,
     S.Classify: _classify,
 }
-# Ops on 16- and 8-bit floats without a final rounding, which would change nothing, or without conversion to float32.
+# The ops on 16- and 8-bit floats whose exact result needs no final rounding, or which need no conversion to float32.
 _FOLDED = frozenset({S.Add, S.Sub, S.Mul, S.Cmp})
 _TO_BOOL = frozenset({S.Cmp, S.NeverAbove, S.Classify})
 _EXACT = frozenset({S.Min, S.Max, S.Floor, S.Ceil, S.Trunc, S.Rint})
@@ -461,7 +462,7 @@ _SIGN_BIT = frozenset({S.Neg, S.Abs, S.CopySign})
 PACKED = (4, 8, 16)
 """The numbers of components that fit a vector register."""
 WIDE = (8, 16)
-"""The vector types by which arrays are read and written as a whole."""
+"""The vector types with which elements of arrays are read and written in one access."""
 
 
 def _in_one_register(code: Code, op: Op, operands: Sequence[Components]) -> Components:
@@ -483,8 +484,8 @@ def _in_one_register(code: Code, op: Op, operands: Sequence[Components]) -> Comp
 
 
 def _kept(code: Code, op: Op, parts: Components) -> Components:
-    """Components of which some were read from vector registers, in one register if they fit one; LLVM makes shuffles of
-    the reads and writes. Others are returned as they are."""
+    """The components in one vector register, if some of them were extracted from vector registers and all fit one
+    register; LLVM combines the extracts and inserts to shuffles. Other components are returned unchanged."""
     t, n = op.result.type, len(parts)
     if not isinstance(t, VecType) or n not in WIDE or code.read.isdisjoint(parts):
         return parts

@@ -121,7 +121,7 @@ class State:
         return self.memory.add(base, str(self.first_lane))
 
     def allocate(self, name: str, dtype: ElementType, shape: tuple[int, ...]) -> View:
-        """Scratch memory for a packed tile, to which `ThreadScratch.planned` assigns an address once all uses are
+        """Allocate scratch memory for a packed tile. `ThreadScratch.planned` assigns the address when all uses are
         known."""
         per = components(dtype)
         count = 1
@@ -133,7 +133,7 @@ class State:
         return View(pointer, dtype, shape, packed_strides(shape, per))
 
     def room(self, value: Value, name: str) -> View:
-        """Memory for a tile that is about to be computed: memory that a loop or branch offers, or fresh scratch
+        """The memory for a tile that is about to be computed: memory that a loop or branch offers, or new scratch
         memory."""
         if value in self.destinations:
             return self.destinations.pop(value)()

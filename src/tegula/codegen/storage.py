@@ -28,7 +28,7 @@ class View:
     component_stride: int = 1
 
     def at(self, memory: Any, index: Sequence[str]) -> str:
-        """The address of an element. `memory`: the address arithmetic of the code at hand."""
+        """The address of an element. `memory`: the emitter of address arithmetic."""
         total, constant, scalar = "0", 0, scalar_of(self.dtype)
         for i, stride in zip(index, self.strides, strict=True):
             variable, more = memory.separated_constant(i)

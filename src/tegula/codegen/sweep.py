@@ -35,8 +35,8 @@ def fused(s: State, value: Value) -> Op | None:
 def width_for(
     s: State, values: list[Value], shape: tuple[int, ...], extra: tuple[ElementType, ...] = ()
 ) -> int:
-    """The number of elements to compute at once: a vector register's worth of the widest type, 1 where vectors are
-    impossible."""
+    """The number of elements to compute at once: as many of the widest type as fit a vector register, or 1 if the code
+    cannot be vectorised."""
     widest = 1
     for value in values:
         for v in tree(s, value):

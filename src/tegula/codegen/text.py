@@ -12,7 +12,7 @@ from tegula.errors import InternalError
 from tegula.ops.convert import convert
 from tegula.types import DTYPES, DType, float16, float32, to_numpy
 
-# LLVM aborts the process on an intrinsic that it cannot lower, so only these are emitted.
+# The permitted intrinsics: LLVM aborts the process on an intrinsic that it cannot lower.
 INTRINSICS = frozenset(
     {
         *("fabs", "sqrt", "floor", "ceil", "trunc", "roundeven", "fma", "copysign"),
@@ -124,7 +124,7 @@ class Code:
         return "".join(f"{line}\n" for line in lines)
 
     def fresh(self, prefix: str = "v") -> str:
-        """A new name of a value."""
+        """A new register name."""
         self._next += 1
         return f"%{prefix}{self._next}"
 
@@ -145,7 +145,7 @@ class Code:
         return parts
 
     def join(self, parts: tuple[str, ...], vector: str) -> None:
-        """Note the vector register whose elements are the components of a value."""
+        """Record the vector register whose elements are the components of a value."""
         self.packed[parts] = vector
         self.read.update(parts)
 
@@ -192,7 +192,7 @@ class Code:
         carried: list[tuple[str, str]] | None = None,
         metadata: str = "",
     ) -> Iterator[Loop]:
-        """A counting loop over i64, which does not run unless start < stop.
+        """Emit a counting loop over i64, which runs only if start < stop.
 
         `carried`: (type, initial value) of carried values. The body sets `loop.next`; `loop.results` are the final
         values. `metadata`: text after the back branch, as in ", !llvm.loop !0"."""

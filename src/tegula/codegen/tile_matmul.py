@@ -116,8 +116,8 @@ def read_in_place(s: State, op: TileMatmul, position: int) -> bool:
 def _spec(
     op: TileMatmul, direct: tuple[bool, ...], transposed: tuple[bool, ...] = (False, False)
 ) -> MatmulSpec:
-    """The specification of a matmul. For each operand, `direct`: it is read from an array rather than from a packed
-    tile; `transposed`: that array holds its transpose."""
+    """The specification of a matmul. For each operand, `direct`: whether it is read from an array rather than from a
+    packed tile; `transposed`: whether the array contains its transpose."""
     a, b, c = (v.type for v in (op.a, op.b, op.c))
     assert isinstance(a, TileType) and isinstance(b, TileType) and isinstance(c, TileType)
     (m, k), n, acc = a.shape, b.shape[1], scalar_of(c.dtype)

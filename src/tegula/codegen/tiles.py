@@ -98,7 +98,7 @@ def _swept(
 
 
 def store(s: State, op: TileStore) -> None:
-    """Lower `tile.store`. Elements of a tile that is not in memory are computed in the same loops."""
+    """Lower `tile.store`. The elements of a tile that is not in memory are computed in the loops of the store."""
     array, value = s.arrays[op.array], op.tile
     t: TileType = value.type  # type: ignore[assignment]
     starts = offsets(s, op)
@@ -255,7 +255,7 @@ def scatter_atomic(s: State, op: ArrayScatterAtomic | ArrayScatterCas) -> None:
 
 
 def _if_present(s: State, ok: str, index: list[str], absent: bool) -> str:
-    """The i1 `ok`, and'ed with whether the element's lane is present if lanes may be absent."""
+    """The conjunction of the i1 `ok` and the presence of the element's lane, if lanes may be absent."""
     if not absent:
         return ok
     return s.code.emit(f"and i1 {ok}, {s.code.emit(f'icmp slt i64 {index[-1]}, {s.present}')}")
@@ -371,7 +371,7 @@ def _remaining_pieces(at: int, n: int, width: int) -> list[tuple[int, int]]:
 
 
 def _widened(s: State, x: str, dtype: DType, narrow: int, width: int, fill: float | int) -> str:
-    """A narrow vector widened with `fill`."""
+    """A narrow vector, extended to more elements by `fill`."""
     if narrow == width:
         return x
     if narrow == 1:
@@ -617,7 +617,7 @@ def _from_grid(s: State, op: TileFromLanes) -> None:
 def _grid_places(
     s: State, shape: tuple[int, ...], grid: tuple[int, ...], lane: str
 ) -> list[tuple[list[str], str]]:
-    """For each element of a lane of a grid, its coordinates and whether it lies in the tile."""
+    """The coordinates of each element of a lane of a grid, and whether the element is in the tile."""
     digits, period = list[str](), 1
     for g in reversed(grid):
         digit = s.memory.quotient(lane, period) if period > 1 else lane

@@ -1,5 +1,6 @@
 """Unswitching of selects whose condition varies along one dimension of a tile only: a branch for each index of this
-dimension replaces the select. Only the selected operand is computed, and nothing if a tile keeps its elements."""
+dimension replaces the select. Only the selected operand is computed, and no code is emitted where a tile keeps its
+elements."""
 
 from __future__ import annotations
 

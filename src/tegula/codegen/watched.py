@@ -1,5 +1,5 @@
 """The layout of the watch, which precedes the scratch memory of a launching thread: generated code polls the watch, and
-the launching thread sets it. Launches import this file without the rest of code generation."""
+the launching thread sets its fields. Launches import this file without the rest of code generation."""
 
 WATCH_BYTES = 64
 DUE, LOOK, SELF = -64, -48, -8

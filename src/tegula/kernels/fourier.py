@@ -32,7 +32,7 @@ def fft(x: Any) -> Any:
         x: complex numbers (..., N), with any strides: an array of vec2f or vec2d, a complex array of NumPy or a complex
             tensor of PyTorch.
     Returns:
-        a new array of the shape of `x`: a complex tensor if `x` is a PyTorch tensor, else a tg.array of vec2f or vec2d.
+        a new array of the shape of `x`: a complex PyTorch tensor if `x` is one, else a tg.array of vec2f or vec2d.
     Raises:
         launch: `x` is not an array of complex numbers, or has no elements in a row.
         out-of-range: there are no tables for N.
@@ -69,7 +69,8 @@ def rfft(x: Any) -> Any:
     Parameters:
         x: (..., N), of float32 or float64, with any strides.
     Returns:
-        a new array (..., N // 2 + 1): a complex tensor if `x` is one of PyTorch, else a tg.array of vec2f or vec2d.
+        a new array (..., N // 2 + 1): a complex PyTorch tensor if `x` is a PyTorch tensor, else a tg.array of vec2f
+            or vec2d.
     Raises:
         launch: `x` is not an array of float32 or float64, or has no elements in a row.
         out-of-range: there are no tables for N.
@@ -88,7 +89,7 @@ def irfft(x: Any, n: int | None = None) -> Any:
         x: complex numbers (..., n // 2 + 1), as `fft` takes.
         n: an int, the length of a result; by default the even one of the two possible lengths.
     Returns:
-        a new array (..., n) of float32 or float64: a tensor if `x` is one of PyTorch, else a tg.array.
+        a new array (..., n) of float32 or float64: a PyTorch tensor if `x` is one, else a tg.array.
     Raises:
         launch: `x` is not an array of complex numbers, or its rows do not have n // 2 + 1 elements.
         out-of-range: there are no tables for n.

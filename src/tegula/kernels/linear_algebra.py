@@ -36,7 +36,7 @@ def cholesky(a: Any, fill_mode: str = "lower") -> Any:
         a: (..., N, N), of float16, bfloat16, float32 or float64, with any strides.
         fill_mode: a string, the triangle that is read: "lower" or "upper"; "lower" by default.
     Returns:
-        a new array of the shape of `a`: a tensor if that is one of PyTorch, else a tg.array.
+        a new array of the shape of `a`: a PyTorch tensor if `a` is one, else a tg.array.
     Raises:
         launch: `a` is not an array of square matrices of floats.
     Gradient:
@@ -54,7 +54,7 @@ def solve(a: Any, y: Any) -> Any:
         a: (..., N, N), of float16, bfloat16, float32 or float64, with any strides.
         y: (..., N) or (..., N, R), of the dtype and the batch of `a`.
     Returns:
-        a new array of the shape of `y`: a tensor if `a` is one of PyTorch, else a tg.array.
+        a new array of the shape of `y`: a PyTorch tensor if `a` is one, else a tg.array.
     Raises:
         launch: shapes or dtypes do not fit.
     Gradient:
@@ -71,7 +71,7 @@ def lu(a: Any) -> tuple[Any, Any]:
     Parameters:
         a: (..., N, N), of float16, bfloat16, float32 or float64, with any strides.
     Returns:
-        lu (..., N, N) and piv (..., N) of int32, tensors if `a` is one of PyTorch, else tg.arrays.
+        lu (..., N, N) and piv (..., N) of int32, PyTorch tensors if `a` is one, else tg.arrays.
     Raises:
         launch: `a` is not an array of square matrices of floats.
     Gradient:
@@ -89,7 +89,7 @@ def qr(a: Any) -> tuple[Any, Any]:
     Parameters:
         a: (..., M, N) with M >= N, of float16, bfloat16, float32 or float64, with any strides.
     Returns:
-        q (..., M, N) and r (..., N, N), tensors if `a` is one of PyTorch, else tg.arrays.
+        q (..., M, N) and r (..., N, N), PyTorch tensors if `a` is one, else tg.arrays.
     Raises:
         launch: `a` is not an array of matrices of floats, or `a` is wider than high.
     Gradient:
@@ -108,7 +108,7 @@ def eigh(a: Any, fill_mode: str = "lower") -> tuple[Any, Any]:
         a: (..., N, N), of float16, bfloat16, float32 or float64, with any strides.
         fill_mode: a string, the triangle that is read: "lower" or "upper"; "lower" by default.
     Returns:
-        w (..., N) and v (..., N, N), tensors if `a` is one of PyTorch, else tg.arrays.
+        w (..., N) and v (..., N, N), PyTorch tensors if `a` is one, else tg.arrays.
     Raises:
         launch: `a` is not an array of square matrices of floats.
     Gradient:
@@ -126,7 +126,7 @@ def svd(a: Any) -> tuple[Any, Any, Any]:
     Parameters:
         a: (..., M, N), of float16, bfloat16, float32 or float64, with any strides.
     Returns:
-        u (..., M, K), s (..., K) and vt (..., K, N), tensors if `a` is one of PyTorch, else tg.arrays.
+        u (..., M, K), s (..., K) and vt (..., K, N), PyTorch tensors if `a` is one, else tg.arrays.
     Raises:
         launch: `a` is not an array of matrices of floats.
     Gradient:
@@ -144,7 +144,7 @@ def inverse(a: Any) -> Any:
     Parameters:
         a: (..., N, N), of float16, bfloat16, float32 or float64, with any strides.
     Returns:
-        a new array of the shape of `a`: a tensor if that is one of PyTorch, else a tg.array.
+        a new array of the shape of `a`: a PyTorch tensor if `a` is one, else a tg.array.
     Raises:
         launch: `a` is not an array of square matrices of floats.
     Gradient:
@@ -164,7 +164,7 @@ def sort(keys: Any, descending: bool = False) -> tuple[Any, Any]:
         keys: (..., N), of float32, float64, int32, int64, uint32 or uint64, with any strides.
         descending: whether the largest key comes first; False by default.
     Returns:
-        keys and indices of int32, both of the shape of `keys`: tensors if `keys` is one of PyTorch, else tg.arrays.
+        keys and indices of int32, both of the shape of `keys`: PyTorch tensors if `keys` is one, else tg.arrays.
     Raises:
         launch: `keys` has another dtype or no dimension.
     Gradient:
@@ -185,7 +185,7 @@ def argsort(keys: Any, descending: bool = False) -> Any:
         keys: (..., N), of float32, float64, int32, int64, uint32 or uint64, with any strides.
         descending: whether the largest key comes first; False by default.
     Returns:
-        an array of int32 of the shape of `keys`: a tensor if that is one of PyTorch, else a tg.array.
+        an array of int32 of the shape of `keys`: a PyTorch tensor if `keys` is one, else a tg.array.
     Raises:
         launch: `keys` has another dtype or no dimension.
     Gradient:
@@ -203,7 +203,7 @@ def topk(keys: Any, k: int) -> tuple[Any, Any]:
         keys: (..., N), of float32, float64, int32, int64, uint32 or uint64, with any strides.
         k: an int, the number of elements, from 1 to N.
     Returns:
-        keys and indices of int32, both (..., k): tensors if `keys` is one of PyTorch, else tg.arrays.
+        keys and indices of int32, both (..., k): PyTorch tensors if `keys` is one, else tg.arrays.
     Raises:
         launch: `keys` has another dtype or no dimension.
         out-of-range: `k` is below 1 or above N.

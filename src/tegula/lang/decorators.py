@@ -249,7 +249,7 @@ def func_grad(forward: FuncDef, *, source: str | None = None) -> Callable[[Calla
         a decorator of a function whose parameters are those of `forward`, then the adjoint of each result that is a
         float; the function adds the increment of the adjoint of argument x to tg.adjoint[x].
     Raises:
-        TypeError: `forward` is no @tg.func.
+        TypeError: `forward` is not a @tg.func.
     """
 
     def wrap(f: Callable[..., Any]) -> FuncDef:
@@ -282,7 +282,7 @@ def func_replay(forward: FuncDef, *, source: str | None = None) -> Callable[[Cal
     Returns:
         a decorator of a function of the same parameters and results.
     Raises:
-        TypeError: `forward` is no @tg.func.
+        TypeError: `forward` is not a @tg.func.
     """
 
     def wrap(f: Callable[..., Any]) -> FuncDef:
@@ -364,7 +364,7 @@ def pipelined(*bounds: int, stages: int = 3, specialize: bool = True) -> range:
     Returns:
         range(*bounds), with a hint that changes no result and that the CPU ignores.
     Raises:
-        wrong-arguments: `stages` is not a constant from 1 to 8, or `specialize` no constant bool.
+        wrong-arguments: `stages` is not a constant from 1 to 8, or `specialize` is not a constant bool.
         not-constant: the step is known at run time only.
         TypeError: outside of kernels: a bound is not an integer.
     Gradient:
@@ -409,7 +409,7 @@ def persistent_tiles(grid: tuple[int, int], raster: int = 8) -> NoReturn:
         pairs (i, j) of int32: the row and the column of a tile.
     Raises:
         launch: outside of kernels.
-        wrong-arguments: `grid` is not a pair, or `raster` no positive constant.
+        wrong-arguments: `grid` is not a pair, or `raster` is not a positive constant.
         assertion: there are more than 2**31 - 1 tiles.
     Gradient:
         of the body, as of a launch with a block for each tile: see docs/gradients.md.

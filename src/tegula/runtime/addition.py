@@ -11,8 +11,8 @@ from tegula.runtime.recording import recording
 
 
 def add(target: array, more: array) -> None:
-    """target += more, each sum rounded once. Both arrays have one shape and dtype and are on one device; no tape
-    records the addition."""
+    """Add an array to `target` in place; each sum is rounded once. Both arrays have the same shape, dtype and device;
+    no tape records the addition."""
     if not target.size:
         return
     if target.device is CPU:

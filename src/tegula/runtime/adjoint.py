@@ -162,8 +162,8 @@ class Adjoint(Kernel):
         return self._concatenated(Kernel.sass)
 
     def explain(self) -> str:
-        """An explanation of the adjoint's launches and of the memory that they keep for the gradient: values of loop
-        iterations in each block, and partial sums that a later launch sums."""
+        """A text about the adjoint's launches and the memory that they need for the gradient: checkpoints of loop
+        iterations in each block, and partial sums that a later launch reduces."""
         return f"{self._concatenated(Kernel.explain)}\n\n{self.memory_report()}"
 
     def memory_report(self) -> str:
@@ -216,7 +216,8 @@ class Part(Kernel):
         self.blocks = 0
         """The number of blocks of the kernel's last launch."""
         self.sums: list[int] = []
-        """The bytes of each array of partial sums that the last launch was the first to write."""
+        """The bytes of each array of partial sums, by the last launch, if this launch was the first to write the
+        array."""
         self.overlap = overlap
         self.placed: dict[LaunchOverlap, Part] = {overlap: self}
         """The copies of this kernel for the positions among an adjoint's launches at which it was used."""
@@ -262,7 +263,7 @@ class Part(Kernel):
         ]
 
     def is_current(self) -> bool:
-        """Whether the captures that the kernel was made from are unchanged."""
+        """Whether the captures from which the kernel was generated are unchanged."""
         if not all(map(unchanged, self.captured)):
             return False
         self.captured = tuple(map(refreshed, self.captured))
@@ -291,7 +292,7 @@ def busy_blocks(device: Device) -> int:
 
 
 Memory = Callable[[Sequence[int], DType, Device, bool], array]
-"""A function that makes a temporary array of a shape and dtype on a device, of zeros or uninitialised."""
+"""A function that allocates a temporary array of a shape and dtype on a device, of zeros or uninitialised."""
 
 
 Rows = dict[Any, array]

@@ -84,8 +84,8 @@ class array(Indexing, Conversions, Arithmetic, Printing):
         retain_grad: whether tg.Tape.backward leaves the gradient of an array that kernels write, which is cleared
             otherwise; False by default. Needs `requires_grad`.
     Raises:
-        number: a number does not fit the dtype, or a length is negative or no integer.
-        TypeError: the dtype is not an element type.
+        number: a number does not fit the dtype, or a length is negative or not an integer. TypeError: the dtype is not
+            an element type.
         ValueError: the shape, `ndim`, the strides, the capacity or the elements do not fit, or the array would
             have more than 4 dimensions.
         launch: there is no such device, or the elements do not form whole vectors or matrices.
@@ -246,8 +246,8 @@ class array(Indexing, Conversions, Arithmetic, Printing):
 
     @property
     def _data(self) -> np.ndarray:
-        """The memory as a NumPy array. For a new array on a GPU the NumPy array is made on first use, because launches
-        do not need it."""
+        """The memory as a NumPy array. For a new array on a GPU the NumPy array is created on first use, because
+        launches do not need it."""
         data = self._memory
         if not isinstance(data, np.ndarray):
             shape, dtype = (*self.shape, *element_shape(self.dtype)), to_numpy(scalar_of(self.dtype))
@@ -262,12 +262,12 @@ class array(Indexing, Conversions, Arithmetic, Printing):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Elements per dimension."""
+        """The number of elements of each dimension."""
         return self.description.shape
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Bytes per step of each dimension."""
+        """The distance in bytes between neighbouring elements of each dimension."""
         return self.description.strides
 
     @property
@@ -380,8 +380,8 @@ class array(Indexing, Conversions, Arithmetic, Printing):
 
     @property
     def whole(self) -> array:
-        """For a leaf of an array of structs the array of structs, whose gradient contains the leaf's gradient;
-        otherwise the array itself."""
+        """The array of structs of which this array is a leaf, whose gradient contains the leaf's gradient; otherwise
+        the array itself."""
         source = self._source[0] if self._source is not None else self
         return source if isinstance(source.dtype, StructType) != isinstance(self.dtype, StructType) else self
 
@@ -446,7 +446,7 @@ class array(Indexing, Conversions, Arithmetic, Printing):
         return interop().cuda_array_interface(self._data, self.device)
 
     def __dlpack__(self, *, stream: int | None = None, **kwargs: Any) -> Any:
-        """A DLPack capsule that shares memory. `stream`: the consumer's, on a GPU."""
+        """A DLPack capsule that shares memory. `stream`: the consumer's stream, on a GPU."""
         if self.device is not CPU:
             return interop().dlpack(self._data, self.device, stream)
         return self._data.__dlpack__(**kwargs)

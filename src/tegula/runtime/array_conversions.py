@@ -19,7 +19,7 @@ class Conversions:
 
     __slots__ = ()
 
-    # Numbers of Python -----------------------------------------------------------------------------------------------
+    # Python numbers -----------------------------------------------------------------------------------------------
 
     def item(self: Any) -> Any:
         """The only element as a Python number, or as a vector, matrix or struct of the host. The element is a constant

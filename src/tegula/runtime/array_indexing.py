@@ -61,7 +61,7 @@ class Indexing:
         must have the elements' shape."""
         target = self[index]
         if _is_same(target, value):
-            return  # the last step of `a[i] += v`
+            return  # This is the last step of `a[i] += v`.
         target.fill_(value)
 
 

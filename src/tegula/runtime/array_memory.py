@@ -89,7 +89,7 @@ class CannotView(ValueError):
 
 
 def viewed(data: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """A view of memory with another shape, made without a read of the memory; CannotView if a copy would be needed."""
+    """A view of memory with another shape, created without reading the memory; CannotView if a copy would be needed."""
     try:
         if data.flags.c_contiguous:
             return data.reshape(shape)
@@ -158,8 +158,8 @@ def may_be_on_device(data: Any) -> bool:
 
 
 def dtype_of_numbers(data: Any, source: np.ndarray) -> ElementType:
-    """The type of an array made of Python's numbers: int32 for integers, float32 for floats, as in kernels. NumPy
-    numbers keep their types, except int64 and float64, which are the types of Python numbers in NumPy."""
+    """The type of an array of Python numbers: int32 for integers, float32 for floats, as in kernels. NumPy numbers keep
+    their types, except int64 and float64, which are the types of Python numbers in NumPy."""
     kind = source.dtype
     if kind == np.float64:
         return float32

@@ -1,4 +1,4 @@
-"""Arrays as text."""
+"""The text of arrays for `repr`, `str` and `format`."""
 
 from __future__ import annotations
 

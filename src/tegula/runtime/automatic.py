@@ -86,8 +86,8 @@ def _with_one_role(
     debug: bool,
     observe: Observer | None,
 ) -> Built:
-    """The kernel without automatic roles. `source`: the ops of the kernel before the passes, from which the kernel is
-    compiled again, with operands that are loaded again, if its tiles do not fit a block otherwise."""
+    """Compile the kernel without automatic roles. `source`: the ops of the kernel before the passes, from which the
+    kernel is compiled again, with reloaded operands, if its tiles do not fit a block otherwise."""
     accept(verdict)
     try:
         return _built(kernel, spread, verdict, target, debug)

@@ -39,7 +39,7 @@ def scale_for(kernel: KernelIR, target: CudaTarget, grid: Sequence[int], multipr
 
 
 def _costs(kernel: Kernel, wanted: Specialisation) -> BlockCosts:
-    """The costs of a kernel's blocks, from memory if the objects that the kernel was made from are the same."""
+    """The costs of a kernel's blocks, from memory if the kernel's captures are unchanged."""
     known = kernel.block_costs.setdefault((wanted, config.code), [])
     for captured, costs in known:
         if all(map(unchanged, captured)):

@@ -85,7 +85,7 @@ def check_forms(
 
 
 def _with_constants(kernel: Kernel, arguments: Sequence[Any]) -> tuple[Kernel, Sequence[Any]]:
-    """The kernel with constants and absent arrays bound, and the given types. Constants that are not given have their
+    """The kernel with constants and absent arrays bound, and the given types. Constants without a value have their
     defaults; WrongArguments for a constant without a default."""
     if len(arguments) == len(kernel.parameters):
         return with_constants(kernel, arguments)[:2]

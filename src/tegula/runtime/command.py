@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Launch:
     """A repeatable launch, whose arguments and dimensions may be changed.
 
-    tg.launch and tg.launch_tiled with record_cmd=True make a launch without running it. Changes apply to later runs.
+    tg.launch and tg.launch_tiled with record_cmd=True return a Launch without running it. Changes apply to later runs.
     Arrays are referenced, not copied, so that a run reads their current elements.
     """
 

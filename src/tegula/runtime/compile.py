@@ -39,7 +39,7 @@ SMALL = 1 << 16
 class Compiled:
     """A kernel ready to run. `function(args, scratch, first block, end)` is native code; `sites` are the code locations
     that report to the host, `writes` the positions of the arrays that it may write; `captured` are the objects besides
-    its source that it was made from (see `lang.captures`)."""
+    its source that the code depends on (see `lang.captures`)."""
 
     __slots__ = (
         "captured",
@@ -77,7 +77,7 @@ class Compiled:
         threads: int | None = None,
     ) -> None:
         """Run the kernel to completion. `packed`: arguments and launch dimensions, without the address of a report.
-        `threads`: the maximal number of threads; one thread runs the blocks in order."""
+        `threads`: the maximum number of threads; a single thread runs the blocks in order."""
         if stream is not None:
             message = f"kernel {self.kernel.name}: there are no streams on the CPU"
             raise LaunchError(message, "launch without stream=")
@@ -192,7 +192,7 @@ def check_memory(plan: MemoryMap, limit: int, device: object) -> None:
 
 
 def written(kernel: Kernel) -> list[int]:
-    """Positions of the array parameters that the kernel may write."""
+    """The positions of the array parameters that the kernel may write."""
     from tegula.passes.overlap import array_root
 
     positions: set[int] = set()

@@ -46,8 +46,8 @@ def is_compound(kernel: Kernel, args: Sequence[Any]) -> bool:
 
 
 def _effective_annotation(annotation: Any, x: Any) -> Any:
-    """The annotation of a parameter for an argument: the declared annotation, or that of the argument's struct or
-    indexed array."""
+    """The annotation of a parameter for an argument: the declared annotation, or the annotation of the argument's
+    struct or indexed array."""
     if annotation is ANY and isinstance(x, Struct):
         return x.type
     if annotation is ANY and isinstance(x, indexedarray):
@@ -138,7 +138,7 @@ def _of_another_definition(name: str, struct: StructType) -> LaunchError:
 
 
 def _named(x: Any) -> str:
-    """The type's name of an argument in messages."""
+    """The name of an argument's type in messages."""
     dtype, shape = getattr(x, "dtype", None), getattr(x, "shape", None)
     if isinstance(x, np.generic) or dtype is None or shape is None:
         return type(x).__name__

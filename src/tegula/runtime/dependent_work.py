@@ -30,7 +30,7 @@ def capture_if(
         stream: the stream of a CUDA device to which the work is submitted; this thread's stream by default.
         **kwargs: the arguments of the functions.
     Raises:
-        TypeError: `condition` is no such array.
+        TypeError: `condition` is not an array (1,) of int32.
         launch: launches are being recorded: a graph has no branches.
         RuntimeError: an error of kernels in the stream (tg.RunError).
     Gradient:
@@ -53,7 +53,7 @@ def capture_while(
         stream: the stream of a CUDA device to which the work is submitted; this thread's stream by default.
         **kwargs: the arguments of the function.
     Raises:
-        TypeError: `condition` is no such array.
+        TypeError: `condition` is not an array (1,) of int32.
         launch: launches are being recorded: a graph has no loops.
         RuntimeError: an error of kernels in the stream (tg.RunError).
     Gradient:

@@ -87,8 +87,8 @@ def _access(size: int, shape: Sequence[int], strides: Sequence[int], start: int)
         packed *= n
         rows.append(packed)
     dense = dense or empty
-    # Strides of an array without elements, or of dimensions of one element, are irrelevant; the rows of a packed array
-    # are as long as its alignment promises even so.
+    # Strides of an array without elements, or of dimensions of one element, are irrelevant; but the length of rows of a
+    # packed array must agree with its alignment.
     steps = (*(() if empty else strides[:-1]), *(rows[:-1] if dense else ()))
     align = ALIGNMENT
     while align > 1 and any(x % align for x in (start, *steps)):

@@ -1,4 +1,4 @@
-"""Devices."""
+"""The devices of kernels and arrays: the CPU and NVIDIA GPUs."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Device:
 
     @property
     def sm_count(self) -> int:
-        """The number of multiprocessors of a CUDA device; 0 for the CPU."""
+        """The number of SMs of a CUDA device; 0 for the CPU."""
         return _context().attribute(self.ordinal, _context().MULTIPROCESSORS) if self.is_cuda else 0
 
     @property
@@ -75,12 +75,12 @@ class Device:
 
     @property
     def total_memory(self) -> int:
-        """Bytes of memory of a CUDA device; 0 for the CPU."""
+        """The bytes of memory of a CUDA device; 0 for the CPU."""
         return _context().context(self.ordinal).memory()[1] if self.is_cuda else 0
 
     @property
     def free_memory(self) -> int:
-        """Bytes of unused memory of a CUDA device; 0 for the CPU."""
+        """The bytes of unused memory of a CUDA device; 0 for the CPU."""
         return _context().context(self.ordinal).memory()[0] if self.is_cuda else 0
 
     @property

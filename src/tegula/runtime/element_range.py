@@ -38,7 +38,7 @@ class ElementRange(NamedTuple):
             return False
         try:
             return np.shares_memory(self._described(), other._described(), max_work=MAX_WORK)
-        except RuntimeError:  # too expensive to decide
+        except RuntimeError:  # The exact answer is too expensive.
             return True
 
     def _interleaves(self, other: ElementRange) -> bool:

@@ -143,7 +143,7 @@ def _names(inputs: Sequence[Input]) -> list[str]:
 
 
 def _applied(expression: Expression, inputs: Sequence[Input], names: Sequence[str], rank: int) -> str:
-    """The text of the expression, applied to the elements."""
+    """The source text of the expression with its fields replaced by elements."""
     return expression.text.format(*(i.read(n, rank) for n, i in zip(names, inputs, strict=True)))
 
 
@@ -155,7 +155,7 @@ def _definition(
     rank: int,
     body: Sequence[str],
 ) -> Kernel:
-    """The kernel with given lines for each element."""
+    """The kernel whose body has the given lines for each element."""
     head = f"def {expression.name}({', '.join([*names, *outputs])}):"
     index = f"{', '.join(INDICES[:rank])} = tg.tid()"
     text = "\n".join([head, *(f"    {line}" for line in (index, *body))]) + "\n"

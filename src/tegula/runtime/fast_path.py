@@ -76,7 +76,7 @@ def keep(cache: dict[Any, Any], key: object, value: Any) -> None:
 
 
 def make_fast_path(parameters: Sequence[Parameter], ready: Ready) -> FastPath:
-    """The fast path for a kernel, which is never taken if there are parameters of an unsupported kind.
+    """The fast path for a kernel; a function that always returns None if a parameter is of an unsupported kind.
 
     The key contains the specialisations of the arrays, so that annotations of arrays are not compared again."""
     arrays: list[str] = []

@@ -40,14 +40,14 @@ class Described:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """The positions of the arrays whose elements an adjoint reads, and the captures that the adjoint was made from."""
+    """The positions of the arrays whose elements an adjoint reads, and the captures on which the adjoint depends."""
 
     positions: frozenset[int]
     captured: tuple[Captured, ...]
 
     @property
     def current(self) -> bool:
-        """Whether the captures that the adjoint was made from are unchanged."""
+        """Whether the captures on which the adjoint depends are unchanged."""
         return all(map(unchanged, self.captured))
 
 
@@ -147,7 +147,7 @@ class KernelFunction:
     # Backward --------------------------------------------------------------------------------------------------------
 
     def differentiable(self, arrays: Sequence[Any], among: Iterable[int]) -> tuple[int, ...]:
-        """The positions, among some, at which there are arrays of floats."""
+        """The given positions at which the arguments are arrays of floats."""
         return tuple(k for k in among if isinstance(a := arrays[k], array) and scalar_of(a.dtype).is_float)
 
     def needed(self, plan: LaunchPlan, arrays: tuple[Any, ...], positions: tuple[int, ...]) -> Needs:

@@ -12,7 +12,7 @@ from tegula.runtime.pack import FORMATS
 from tegula.types import ArrayType, DType, element_bytes, is_element
 
 MAX_CACHED = 4096
-"""The largest number of cached sets of arguments that satisfy the guards of a form."""
+"""The maximum number of cached sets of arguments that satisfy the guards of a form."""
 SLOT = 8
 """The size in bytes of a slot of packed arguments; each argument takes whole slots."""
 

@@ -71,7 +71,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """An argument on which the program is specialised. `key`: equal for arguments with the same program."""
+    """An argument on which the program is specialised. Arguments with equal `key` have the same program."""
 
     key: object
     value: Any = field(compare=False)
@@ -385,7 +385,7 @@ def _runs_without_block(op: Op) -> bool:
 
 
 def _values(builder: KernelBuilder, x: Any, values: list[Value], name: str, location: Location) -> Any:
-    """A result with its numbers as values, which are collected."""
+    """A result with its numbers replaced by values, which are collected."""
     if isinstance(x, tuple):
         return tuple(_values(builder, part, values, name, location) for part in x)
     if isinstance(x, (np.generic, np.ndarray, *LITERALS)):

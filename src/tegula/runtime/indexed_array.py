@@ -115,8 +115,8 @@ class indexedarray(Arithmetic, Printing):
         return None if grad is None else indexedarray(grad, self.indices)
 
     def to(self, device: Device | str) -> indexedarray:
-        """The indexed array on a device: itself if it is already there, else an indexed array of copies of the data and
-        the indices.
+        """The indexed array on a device: the indexed array itself if it is already there, else an indexed array of
+        copies of the data and the indices.
 
         Parameters:
             device: the device, or its name.
@@ -209,7 +209,7 @@ class indexedarray(Arithmetic, Printing):
 
     def __setitem__(self, index: Any, value: object) -> None:
         target = self[index]
-        if target is not value:  # else the last step of `a[i] += v`
+        if target is not value:  # Otherwise this is the last step of `a[i] += v`.
             target.fill_(value)
 
     def __iter__(self) -> Iterator[Any]:

@@ -64,7 +64,7 @@ class Forms:
         return form
 
     def _form_for_grid(self) -> Form:
-        """The form for the blocks that suit the grid, which launches of other grids may have, too."""
+        """The form with the fastest logical blocks for the grid; launches of other grids may share this form."""
         from tegula.runtime.block_scales import with_scale
 
         return self.kernel.forms_for(with_scale(self.kernel, self.specialisation)).current()
@@ -121,7 +121,7 @@ class Kernel(KernelDef):
         key: str | None = None,
         module: object = None,
     ) -> None:
-        """`func`: the decorated function; `origin`: the kernel that this kernel was made of by binding parameters;
+        """`func`: the decorated function; `origin`: the kernel of which this kernel is a variant with bound parameters;
         `key`: the kernel's name in messages; `module`: the kernel's module."""
         super().__init__(_definition(func), options or KernelOptions(module=module))
         self.name = key or self.name

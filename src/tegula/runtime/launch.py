@@ -1,4 +1,4 @@
-"""Launching kernels."""
+"""Launches of kernels: `tg.launch` and `tg.launch_tiled`."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _plan_uncached(dims: tuple[Any, ...], block_dim: int, device: Device = CPU) 
 
 
 def dimensions(dim: Any) -> tuple[Any, ...]:
-    """The launch dimensions as they were given."""
+    """The launch dimensions as passed by the caller."""
     if type(dim) is tuple:
         return dim
     if isinstance(dim, np.ndarray):

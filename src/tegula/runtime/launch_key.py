@@ -56,7 +56,7 @@ _PARTS: dict[type, Callable[[Any], Hashable]] = {
     array: attrgetter("description"),
     type(None): lambda absent: None,
 }
-"""The function that makes an argument's part of the key, by the argument's exact type: subclasses may behave
+"""The function that returns an argument's part of the key, by the argument's exact type: subclasses may behave
 differently."""
 
 

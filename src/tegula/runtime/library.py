@@ -97,7 +97,7 @@ def _kind(pattern: ElementPattern) -> Kind:
 
 
 def _numbers(scalars: set[str], in_float32: bool, several: bool) -> Kind:
-    """The kind of parameters that accept these dtypes; `several`: there are several parameters, of one dtype."""
+    """The kind of parameters that accept these dtypes; `several`: whether several parameters have one dtype."""
     names = [n for n in DTYPES if n in scalars or (in_float32 and "float32" in scalars and n in SIXTEEN)]
     names.sort(key=lambda n: (DTYPES[n].kind, DTYPES[n].bits))
     listed = f"{', '.join(names[:-1])} or {names[-1]}"

@@ -144,7 +144,7 @@ def empty(
     Returns:
         a packed array, aligned to 64 bytes, on a GPU to 256.
     Raises:
-        number: a length is negative or no integer.
+        number: a length is negative or not an integer.
         TypeError: `dtype` is not an element type, or there is neither a shape nor `n`, or both.
         ValueError: there are more than 4 dimensions.
         launch: there is no such device.
@@ -189,7 +189,7 @@ def full(
     Returns:
         a packed array.
     Raises:
-        number: a number does not fit the dtype, or a length is negative or no integer.
+        number: a number does not fit the dtype, or a length is negative or not an integer.
         TypeError: `dtype` is not an element type.
         ValueError: there are more than 4 dimensions.
         launch: there is no such device.
@@ -207,7 +207,7 @@ def zeros(
     retain_grad: bool = False,
     n: int | None = None,
 ) -> array:
-    """A new array of zeros; in a kernel one of each thread for itself.
+    """A new array of zeros; in a kernel, an array of the calling thread.
 
     Parameters:
         shape: the lengths of its 1 to 4 dimensions, an int or a sequence.
@@ -221,7 +221,7 @@ def zeros(
     Returns:
         a packed array.
     Raises:
-        number: a length is negative or no integer.
+        number: a length is negative or not an integer.
         TypeError: `dtype` is not an element type, or there is neither a shape nor `n`, or both.
         ValueError: there are more than 4 dimensions.
         launch: there is no such device.
@@ -250,7 +250,7 @@ def ones(
     Returns:
         a packed array.
     Raises:
-        number: a length is negative or no integer.
+        number: a length is negative or not an integer.
         TypeError: `dtype` is not an element type.
         ValueError: there are more than 4 dimensions.
         launch: there is no such device.

@@ -106,7 +106,7 @@ def over_batches(
 
 
 class ArrayKey(NamedTuple):
-    """What a kernel depends on of an array. `gpu`: whether the array is on a GPU."""
+    """The properties of an array that a kernel depends on. `gpu`: whether the array is on a GPU."""
 
     dtype: Any
     shape: Shape
@@ -139,12 +139,12 @@ def _batched_kernel(
 
 
 def _threads(f: CooperativeDef, elements: int, facts: Mapping[str, Any]) -> int:
-    """The number of threads of a block on a GPU whose largest tile has a number of elements. On a CPU a block has one
-    thread, because SIMD registers hold tiles or blocks."""
+    """The number of threads of a block on a GPU, given the number of elements of its largest tile. On a CPU a block has
+    one thread, because SIMD registers hold tiles or blocks."""
     if elements <= FEW:
         return WARP
     threads = 2 * WARP if elements <= MANY else 4 * WARP
-    # A program of its own for one warp keeps the tile in registers.
+    # Functions with a program for one warp keep the tile in registers.
     alone, others = (f.fitting_program({**facts, "group": n}) for n in (WARP, threads))
     return threads if alone is others else WARP
 
@@ -184,7 +184,7 @@ def _is_batched(f: CooperativeDef, key: str) -> bool:
 
 
 def _core(f: CooperativeDef, key: str, x: ArrayKey, batch: Sequence[int]) -> Shape:
-    """The shape of a tile of one element of the batch."""
+    """The shape of the tile of one element of the batch."""
     return tuple(x.shape[len(batch) :]) if _is_batched(f, key) else tuple(x.shape)
 
 

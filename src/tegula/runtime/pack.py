@@ -1,4 +1,4 @@
-"""Checking and packing the arguments of a launch."""
+"""The checks of the arguments of a launch, and their packing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FORMATS = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "
             "uint32": "I", "uint64": "Q", "float16": "e", "float32": "f", "float64": "d"}  # fmt: skip
 
 NO_REPORT = bytes(8)
-"""The end of the packed arguments of a kernel without sites: a null address of the report buffer."""
+"""The last bytes of the packed arguments of a kernel without report sites: a null address of the report buffer."""
 ARRAY_HELP = (
     "pass a tg.array, or an array of booleans, integers or floats in native byte order with 1 to 4 dimensions"
 )

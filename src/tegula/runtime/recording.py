@@ -17,7 +17,7 @@ MAX_NOTED = 4096
 
 
 class Observer(Protocol):
-    """A tape, which is notified of launches and assignments."""
+    """The interface of a tape, which is notified of launches and assignments."""
 
     def launched(
         self, kernel: Any, plan: Any, arguments: Sequence[Any], args: Sequence[Any], form: Any

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 _warning_registry: dict[Any, Any] = {}
-"""The registry of Python's warnings, by which each line has one warning."""
+"""The registry of Python's warnings, so that each line is warned about once."""
 
 
 class _ReportBuffer:
@@ -59,7 +59,7 @@ class _ReportBuffer:
         self.words[TABLE_SLOT] = HOST.address
 
     def read_and_clear(self, compiled: Compiled) -> Reports:
-        """Take the records, and clear the memory."""
+        """Copy the records, and clear the memory."""
         recorded = min(self.count.value, RECORDS)
         used = self.words[: RECORD_SLOTS * (recorded + 1)]
         rows = used[RECORD_SLOTS:].reshape(recorded, RECORD_SLOTS).copy()
@@ -220,7 +220,7 @@ def _types(site: Site) -> list[ElementType]:
 
 
 def _element(t: ElementType, slots: np.ndarray) -> np.ndarray:
-    """The element with its scalars in the slots, one in each."""
+    """The element whose scalars are in the slots, one per slot."""
     scalar = scalar_of(t)
     raw = b"".join(struct.pack("<q", int(slot))[: scalar.bits // 8] for slot in slots[: components(t)])
     return np.frombuffer(raw, to_numpy(scalar)).reshape(element_shape(t))

@@ -31,8 +31,8 @@ KNOWN = frozenset({array, int, float, bool})
 
 
 def resolve(kernel: Kernel, plan: LaunchPlan, args: tuple[Any, ...]) -> tuple[Form, bytes, bool]:
-    """The compiled form for the arguments, their packed bytes, and whether one is another library's array. LaunchError
-    for arguments that do not fit."""
+    """The compiled form for the arguments, their packed bytes, and whether an argument is another library's array.
+    LaunchError for arguments that do not fit."""
     arguments = args
     args = ours(kernel, args)
     other = args is not arguments
@@ -136,7 +136,7 @@ def overlaps(args: tuple[Any, ...]) -> list[tuple[int, int]]:
 
 
 def _device_of(kernel: Kernel, plan: LaunchPlan, arguments: Sequence[Any]) -> Device:
-    """The device of the arrays among the arguments; LaunchError if they are on several."""
+    """The device of the arrays among the arguments; LaunchError if they are on several devices."""
     homes = {
         p.name: device_of(known)
         for p, known in zip(kernel.parameters, arguments, strict=True)

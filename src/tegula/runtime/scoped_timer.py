@@ -1,4 +1,4 @@
-"""Timing a block of Python code."""
+"""A timer of a block of Python code."""
 
 from __future__ import annotations
 

@@ -32,8 +32,8 @@ class Seeds:
         return [target for target, _ in self.gradients or ()]
 
     def apply(self, records: Sequence[Record]) -> Before:
-        """Set gradients to their initial values. Seeds of overlapping arrays add up. Gradients of other written arrays
-        are results of earlier tapes, not seeds."""
+        """Set gradients to their initial values. Seeds of overlapping arrays are summed. Gradients of other written
+        arrays are results of earlier tapes, not seeds."""
         uses = [w for r in records for w in r.writes if w.has_gradient]
         if self.gradients is None:
             gradients = [(w.array, g) for w in uses if (g := known_gradient(w.array)) is not None]
@@ -89,7 +89,7 @@ def _retained_gradients(
 
 
 def _other_gradients(uses: Iterable[Use], ranges: Sequence[ElementRange]) -> list[array]:
-    """The gradients of written arrays that have memory, each once, except those at the given places."""
+    """The distinct gradients of written arrays that have memory, except the gradients at the given addresses."""
     arrays: dict[ElementRange, array] = {}
     for use in uses:
         grad = known_gradient(use.array)

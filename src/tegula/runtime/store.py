@@ -7,7 +7,7 @@ from tegula.runtime.config import config
 
 
 def configured_cache() -> Cache:
-    """The cache of the configured directory, whether in use or not."""
+    """The cache of the configured directory, even if the cache is disabled."""
     return Cache(directory(config.kernel_cache_dir))
 
 

@@ -21,7 +21,7 @@ from tegula.types import int64
 _TABLES: dict[Device, array] = {}
 """The tables of GPUs."""
 LIVE: WeakValueDictionary[int, Structure] = WeakValueDictionary()
-"""The structures that exist, by id."""
+"""The existing structures, by id."""
 
 
 class Structure(ABC):

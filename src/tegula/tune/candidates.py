@@ -22,7 +22,7 @@ VARIABLE = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A kernel, the values that it was made with, and the number of threads per block if the values have one."""
+    """A kernel, the values from which it was created, and the number of threads per block if the values have one."""
 
     values: Values
     kernel: Kernel
@@ -33,7 +33,7 @@ class Candidate:
 
 
 def describe(values: Values) -> str:
-    """Values as one line of text that is the same in every process."""
+    """The values as one line of text that is the same in every process."""
     return ", ".join(f"{name}={stable_form(value)}" for name, value in values.items())
 
 

@@ -1,5 +1,5 @@
-"""Times candidates in turn by bursts of launches. Pauses between bursts keep a GPU's clock from dropping under a steady
-load."""
+"""The timing of candidates by alternating bursts of launches. Pauses between bursts keep a GPU's clock from dropping
+under a steady load."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ BURST, PAUSE = 4e-3, 20e-3
 REPEATS, FIRST = 9, 3
 """The number of turns of each candidate, and the number after which only candidates near the best continue."""
 NEAR, FAR = 1.2, 8.0
-"""The largest ratio to the best time for candidates that continue, and for candidates that have a turn at all."""
+"""The maximum ratios to the best time of candidates that continue after the first turns, and of candidates that have a
+turn at all."""
 MAX_CALLS = 200
 SPENT = 1.0
 """The approximate limit of all turns of a candidate, in seconds: slow kernels have fewer turns."""

@@ -1,4 +1,4 @@
-"""Remembers the choices of tuning in the disk cache of compiled kernels."""
+"""The choices of tuning, stored in the disk cache of compiled kernels."""
 
 from __future__ import annotations
 
@@ -46,6 +46,6 @@ class ResultStore:
         return chosen
 
     def put(self, chosen: int, kernel: str) -> None:
-        """Remember the position and the digest of the candidate that was chosen for a class of launches."""
+        """Store the position and the digest of the candidate that was chosen for a class of launches."""
         if self.store is not None:
             self.store.put(self.name, Entry({"chosen": chosen, "kernel": kernel}, b""))

@@ -1,4 +1,4 @@
-"""Whether results of different kernels for the same task agree."""
+"""The comparison of the results of different kernels for the same task."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TOLERANCE = {
     "float8_e5m2": 0.5,
 }  # fmt: skip
 """The default tolerance by dtype: the difference of two numbers relative to the larger one plus the root mean square of
-all numbers. It allows for sums in another order, rounded to the dtype."""
+all numbers. The tolerance allows for sums in another order, rounded to the dtype."""
 CHUNK = 1 << 22
 """The number of elements that are compared at a time."""
 

@@ -110,7 +110,7 @@ class Trial:
 
 
 def poison(a: array) -> None:
-    """Fill an array with a poison value, which a kernel is unlikely to write. Arrays of booleans are left unchanged."""
+    """Fill an array with a poison value, which a kernel is unlikely to write. Arrays of bools are left unchanged."""
     kind = scalar_of(a.dtype).kind
     if kind != "b":
         a.fill_(float("nan") if kind == "f" else UNLIKELY)

@@ -75,7 +75,7 @@ class Tuned(KernelChoice):
         stream: Any = None,
     ) -> tuple[Kernel, Any, int | None]:
         """The fastest kernel for arguments like these, found by running all candidates if it is not known. Arrays are
-        then as they were before. TuningError if none can be chosen."""
+        then as they were before. TuningError if no candidate can be chosen."""
         candidate = self.candidates[self._position(dim, args, block_dim, tiled, device, stream)]
         if callable(dim):
             dim = call_with(dim, candidate.values, "dim")
@@ -332,7 +332,8 @@ def autotune(
     Parameters:
         made_of: the kernel or the function; None where there are arguments.
         configs: candidates, a list of dictionaries of values; by default all combinations of `values`.
-        where: a function whose parameters are names of values, true for the candidates to keep; all by default.
+        where: a function whose parameters are names of values, true for the candidates to keep; all candidates by
+            default.
         key: the names of parameters whose exact lengths or values tell classes of launches apart; by default
             lengths up to the next power of 2, with the same power of 2 that divides them.
         tolerance: the largest relative difference between floats of two results; by default a bound for sums in another

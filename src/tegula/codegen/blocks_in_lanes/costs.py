@@ -26,16 +26,16 @@ from tegula.types import TileType, Type, components, scalar_of
 TRIPS = 8
 """The assumed trip count of a loop with an unknown trip count."""
 OVERHEAD = 6
-"""The cost of an op without its vectors."""
+"""The cost of an op besides its vector instructions."""
 TRANSPOSED = 0.6
 """The cost per element of the transpose between an array and the lanes."""
 CHOICE = 0.6
 """The fraction of a select's elements that are computed if a branch replaces the select."""
 SECOND_CACHE = 900_000
-"""The bytes of a tile that fits the second cache of a core with other tiles. The estimates leave out the distance of
-caches, because single blocks of such sizes leave registers as well."""
+"""The maximum bytes of a tile that fits the L2 cache of a core together with other tiles. The estimates ignore the
+latency of caches, because tiles of single blocks of such sizes do not fit in registers either."""
 MAX_SHARED = 0.6
-"""The largest fraction of uniform work for which blocks are vectorised."""
+"""The maximum fraction of uniform work for which blocks are vectorised."""
 GAIN = 0.8
 """Blocks are vectorised if the estimated time is at most this fraction of the scalar time."""
 

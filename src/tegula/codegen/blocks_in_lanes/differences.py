@@ -49,10 +49,10 @@ SCALARS = (
     VecPart,
     TableGet,
 )
-"""Ops on the elements of one lane."""
+"""The ops on the elements of one lane."""
 
 PLACES = (Elementwise, Cast, Select, Const, ArrayShape, ArrayView, Tid, BlockIndex, BlockCount, LaneUniform)
-"""Ops of address computations, which are cheap enough to recompute at each access."""
+"""The ops of address computations, which are cheap enough to recompute at each access."""
 
 MEMORY = (ArrayLoad, ArrayStore, TileLoad, TileStore)
 KNOWN = (
@@ -201,7 +201,7 @@ def _check_op(op: Op, known: Uniformity) -> None:
 
 def check_differences(region: Region, differences: Differences, masked: bool = False) -> None:
     """Raise OneByOne for a region whose accesses or loops cannot be vectorised, as blocks diverge. `masked`: whether
-    only some blocks reach the region."""
+    only some blocks may reach the region."""
     for op in region.ops:
         _check_difference(op, differences, masked)
 

@@ -1,4 +1,4 @@
-"""Reductions in vectorised blocks. Elements are combined in the order of a single block: in the elements of SIMD
+"""Reductions in vectorised blocks. Elements are combined in the same order as in a single block: element-wise in SIMD
 registers, then the halves of a register, as in `codegen.tiles`."""
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def reduce(w: Widening, op: TileReduce) -> list[Value] | None:
 
 
 def _straight(tile: Value) -> bool:
-    """Whether a tile is computed by vectors, in code without branches, at every use."""
+    """Whether a tile is recomputed at every use, by vectors and in straight-line code."""
     op = tile.owner
     if not isinstance(op, TileMap | TileBroadcast):
         return components(tile_type(tile.type).dtype) <= MAX_COMPONENTS
@@ -77,7 +77,7 @@ class _Combine:
 
 
 def _in_order(w: Widening, op: TileReduce, tile: Value, is_total: bool) -> Value:
-    """Combine element by element, from the first on."""
+    """Combine elements one by one, in order."""
     shape = tile_type(op.tile.type).shape
     combine, axis = _Combine(w, op), 0 if is_total else op.axis
     if is_total:
@@ -104,7 +104,7 @@ def _side_by_side(w: Widening, op: TileReduce, tile: Value, is_total: bool) -> V
     registers = 4 if full % 4 == 0 and full >= 4 else 2 if full % 2 == 0 and full >= 2 else 1
 
     def added(row: Value, sums: list[Value | None]) -> list[Value]:
-        """The registers after another row."""
+        """The accumulator registers after one more row."""
         for k in range(full):
             x = combine.rows(row, k * width, width)
             before = sums[k % registers]
@@ -144,8 +144,8 @@ def _side_by_side(w: Widening, op: TileReduce, tile: Value, is_total: bool) -> V
 def _repeated(
     w: Widening, first: list[Value], stop: int, step: Callable[[Value, list[Value]], list[Value]]
 ) -> list[Value]:
-    """The values after the steps `first` to stop - 1; `step` maps an index and the values before to the values
-    after."""
+    """The values after the steps `first` to stop - 1; `step` maps an index and the previous values to the next
+    values."""
     if stop <= MAX_ROWS:
         for k in range(1, stop):
             first = step(w.number(k), first)

@@ -92,7 +92,7 @@ def _hot_bytes(kernel: Kernel) -> int:
 class Widening:
     """The rewriting of one kernel. `widened`: for each block-varying value the tile, for each uniform value the copy.
     `spread`: the tiles of address values, which are made at the first use. `repeated`: for tiles that are recomputed at
-    each use, the function that makes the tile. `mask`: which blocks execute the code at hand; None for all."""
+    each use, the function that makes the tile. `mask`: the blocks that execute the current code; None for all."""
 
     def __init__(self, kernel: Kernel, differences: Differences, lanes: int, vector_bytes: int) -> None:
         self.source = kernel
@@ -123,11 +123,11 @@ class Widening:
         return self.b.insert(kind.typed(operands, attrs, regions, self.b.loc)).result
 
     def number(self, n: int) -> Value:
-        """A constant of int32."""
+        """An int32 constant."""
         return self.put(Const, [], value=n, type=int32)
 
     def type(self, t: Type) -> TileType:
-        """The type with the block dimension."""
+        """The type of an element or tile with the block dimension added."""
         if isinstance(t, TileType | BufType):
             return TileType(t.dtype, (*t.shape, self.lanes))
         assert is_element(t)
@@ -258,7 +258,7 @@ class Widening:
     # One block at a time ---------------------------------------------------------------------------------------------
 
     def is_serial(self, op: Op) -> list[Value]:
-        """The results of an op that runs block by block."""
+        """The results of an op that runs serially, block by block."""
         return self._block_by_block([v.type for v in op.results], lambda lane: lane.recompute(op))
 
     def _block_by_block(
@@ -300,7 +300,7 @@ class Widening:
 
     @contextmanager
     def masked(self, mask: Value | None) -> Generator[None]:
-        """Code that only the blocks of `mask` among those at hand execute; None for all of those."""
+        """A context for code that only the active blocks in `mask` execute; None for all active blocks."""
         outer = self.mask
         if mask is not None:
             self.mask = mask if outer is None else self.like(And([], []), outer, mask)
@@ -308,7 +308,7 @@ class Widening:
         self.mask = outer
 
     def write(self, buffer: Value, tile: Value, attrs: Mapping[str, Any] | None = None) -> None:
-        """Write a tile of all blocks to a buffer; blocks that do not execute the code at hand keep their elements."""
+        """Write a tile of all blocks to a buffer; blocks that do not execute the current code keep their elements."""
         if self.mask is not None:
             tile = self.chosen(self.mask, tile, self.put(BufRead, [buffer]))
         self.b.insert(BufWrite([buffer, tile], [], attrs))
@@ -558,12 +558,12 @@ def _matmul(w: Widening, op: TileMatmul) -> Made:
 
 
 PIECE = 16
-"""The smallest number of adjacent bytes of a tile that are transposed between an array and registers."""
+"""The minimum number of adjacent bytes of a tile that are transposed between an array and registers."""
 
 
 def _load(w: Widening, op: TileLoad) -> Made:
-    """Load the tiles of all blocks, transposed in registers, if each is in bounds and its rows are adjacent elements;
-    else one after the other."""
+    """Load the tiles of all blocks. If all tiles are in bounds and their rows are contiguous, they are transposed in
+    registers; otherwise they are loaded one after the other."""
     t = _tile(op.result)
     at = _addresses(w, op, t)
     if at is None:
@@ -577,7 +577,7 @@ def _load(w: Widening, op: TileLoad) -> Made:
 
 
 def _store(w: Widening, op: TileStore) -> Made:
-    """Store the tiles of all blocks, in the two ways of loads."""
+    """Store the tiles of all blocks, transposed in registers or one after the other, as `_load` loads them."""
     at, tile = _addresses(w, op, _tile(op.tile)), w.wide(op.tile)
 
     def one_by_one() -> None:
@@ -599,9 +599,9 @@ def _store(w: Widening, op: TileStore) -> Made:
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """The tiles of all blocks in arrays. `adjacent`: whether all are in bounds and their rows are adjacent elements;
-    `shape`: the shape of a tile, of one dimension where short rows must be adjacent too; `strides`: of each dimension
-    but the last, in bytes."""
+    """The tiles of all blocks in arrays. `adjacent`: whether all tiles are in bounds and their rows are contiguous;
+    `shape`: the shape of a tile, flattened to one dimension if short rows must be adjacent too; `strides`: the strides
+    of all dimensions but the last, in bytes."""
 
     adjacent: Value
     addresses: Value

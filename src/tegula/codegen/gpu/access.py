@@ -22,11 +22,11 @@ from tegula.passes.overlap import array_root
 from tegula.types import DType, ElementType, TileType, components, element_bytes, int32, scalar_of
 
 WIDEST = 16
-"""Bytes of one access."""
+"""The maximum size of an access in bytes."""
 ROWS = 4
 """The number of rows of an array whose addresses a thread keeps in registers."""
 FAR = 1 << 30
-"""A number larger than the length of any dimension of a tile."""
+"""A distance larger than any dimension of a tile."""
 
 
 # Arrays --------------------------------------------------------------------------------------------------------------
@@ -220,8 +220,8 @@ def _pointers(s: GpuState, op: TileAccess, layout: Layout, array: ArrayAt, width
     """The address of each access, by the access's first register.
 
     Addresses in one of the last `ROWS` rows are the row's first address plus a constant, which is part of the
-    instruction. The first address of a row is that of the row before plus whole strides, which needs fewer registers
-    than multiplications."""
+    instruction. The first address of a row is the first address of the previous row plus a number of strides, which
+    takes fewer registers than a multiplication."""
     last, size = len(layout.shape) - 1, element_bytes(array.dtype)
     pointers: dict[int, str] = {}
     rows: dict[tuple[int, ...], tuple[tuple[int, ...], str]] = {}
@@ -405,8 +405,8 @@ def _start_copies(s: GpuState, op: AsyncCopy) -> None:
 
 
 def _copy_elements(s: GpuState, access: TileAccess, array: ArrayAt, view: View) -> None:
-    """Copy a tile element by element in a loop, with adjacent threads copying adjacent elements. Unrolled, the
-    addresses would take more registers than the elements."""
+    """Copy a tile element by element in a loop, with adjacent threads copying adjacent elements. If the loop were
+    unrolled, the addresses would take more registers than the elements."""
     none, types = (
         list(zeros(array.dtype)),
         [register_type(scalar_of(array.dtype), 1)] * components(array.dtype),
@@ -439,7 +439,7 @@ def _tile_inside(s: GpuState, op: TileAccess, shape: tuple[int, ...], array: Arr
 
 
 def _bytes_inside(s: GpuState, indices: list[str], array: ArrayAt, width: int) -> str:
-    """The number of bytes of an access that are in bounds, i32."""
+    """The number of bytes of an access that are in bounds, an i32."""
     code, size = s.code, element_bytes(array.dtype)
     ok = code.emit(f"icmp sge i64 {indices[-1]}, 0")
     for i, n in zip(indices[:-1], array.shape[:-1], strict=True):

@@ -14,7 +14,7 @@ from tegula.passes.lanes_of_blocks import lanes_in_use
 from tegula.passes.runner import GpuCompilation
 
 MAX_TOGETHER = 8
-"""The maximum number of warps of a CTA that have blocks of their own."""
+"""The maximum number of warps of a CTA that run separate blocks."""
 SHARED_BYTES = 48 << 10
 """The maximum number of bytes of shared memory of a CTA of several blocks."""
 ALIGNMENT, SWIZZLED = 128, 1024
@@ -22,9 +22,9 @@ ALIGNMENT, SWIZZLED = 128, 1024
 
 
 def blocks_together(kernel: Kernel, parts: GpuCompilation) -> tuple[int, int, int]:
-    """The maximum number of warps that share a CTA as blocks of their own, the lanes of each block, and the bytes of
-    shared memory of one block. Blocks of one warp share a CTA: starting a CTA takes as long as a small block runs.
-    Blocks with barriers of the hardware, bulk copies or roles have a CTA each."""
+    """The maximum number of warps in a CTA that run separate blocks, the lanes of each block, and the bytes of shared
+    memory of one block. Blocks of one warp share a CTA, because the start of a CTA takes as long as a small block.
+    Blocks with hardware barriers, bulk copies or roles have a CTA each."""
     shared = parts.shared.plan.total
     if parts.threads != WARP or any(_needs_cta(op) for op in kernel.walk()):
         return 1, WARP, shared
@@ -32,7 +32,7 @@ def blocks_together(kernel: Kernel, parts: GpuCompilation) -> tuple[int, int, in
     unit = SWIZZLED if any(place.row_bytes for place in parts.shared.allocations.values()) else ALIGNMENT
     part, count = -(-shared // unit) * unit, MAX_TOGETHER
     if lanes < WARP:
-        # Blocks of one warp access the same places of their parts, which must be in different banks.
+        # Blocks of one warp access the same offsets of their parts, which must be in different banks.
         part += ALIGNMENT * lanes // WARP
     while count > 1 and count * part * (WARP // lanes) > SHARED_BYTES:
         count //= 2
@@ -51,7 +51,7 @@ def thread_and_block(s: GpuState) -> list[str]:
             "  %block = zext nneg i32 %block32 to i64",
             "  %shared = addrspacecast ptr addrspace(3) @shared to ptr",
         ]
-    # With the range LLVM removes what no thread of a warp computes, such as the corner above a diagonal.
+    # The range lets LLVM remove code that no thread of a warp executes, such as the corner above a diagonal.
     lines = [
         f"  %thread32 = call range(i32 0, {WARP}) i32 @llvm.nvvm.read.ptx.sreg.tid.x()",
         f"  %lane32 = and i32 %thread32, {s.block_lanes - 1}",
@@ -88,8 +88,8 @@ def thread_and_block(s: GpuState) -> list[str]:
 
 
 def for_blocks(s: GpuState, act: Callable[[], None]) -> None:
-    """Emit the code of a block. The last CTA of a launch may have more warps than blocks are left; these end at
-    once."""
+    """Emit the code of a block. The last CTA of a launch may have more warps than remaining blocks; the surplus warps
+    end immediately."""
     if s.together == 1:
         act()
         return
@@ -98,7 +98,7 @@ def for_blocks(s: GpuState, act: Callable[[], None]) -> None:
     if s.block_lanes == WARP:
         for_warps(s, s.first(f"icmp ult i64 %block, {count}"), act)
         return
-    # Lanes without a block compute the last one again.
+    # Lanes without a block recompute the last block.
     last = s.first(f"sub i64 {count}, 1")
     s.code.entry.append(f"  %block = call i64 @llvm.umin.i64(i64 %own, i64 {last})")
     for_warps(s, s.first(f"icmp ult i64 %leading, {count}"), act)
@@ -113,8 +113,8 @@ def _needs_cta(op: Op) -> bool:
 
 
 def logical_blocks(s: GpuState, op: LogicalBlocks) -> None:
-    """The bounds of a loop over blocks, which starts at the block's index with as many blocks as run at once as
-    step."""
+    """The bounds of a loop over blocks, which starts at the block's index; the step is the number of concurrent
+    blocks."""
     if op.scale:
         end = "1"
         for length in _scaled_grid(s, [*s.dims[:-1]], op.scale, "i64"):

@@ -83,7 +83,7 @@ def bulk_store(s: GpuState, op: BulkStore) -> None:
 
 
 def _at_row(s: GpuState, shape: tuple[int, ...], first: list[str], row: str) -> list[str]:
-    """The place in the array of a row of a tile that starts at `first`, without the last dimension."""
+    """The index in the array of a row of a tile that starts at `first`, without the last dimension."""
     code, coordinates = s.code, list(first)
     for d in range(len(first)):
         index = row

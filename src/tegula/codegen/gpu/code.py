@@ -1,4 +1,4 @@
-"""The generated code of a kernel for GPUs, and what a launch needs to know of it."""
+"""The generated code of a kernel for GPUs, with the data that its launches need."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class GpuCode:
     kernel has matmuls, whose operands benefit from many registers. `maps`: the tensor maps that follow the arguments.
     `budgets`: the registers per thread of each warp group, if roles change them; each thread then starts with
     `start_registers`, and the code must be assembled for exactly this number. `clustered`: whether the kernel is
-    launched in 2-CTA clusters. `together`: the maximum number of warps of a CTA, each of which has `per_warp` blocks of
-    its own with `part_bytes` of shared memory; the second dimension of the CTA numbers the warps."""
+    launched in 2-CTA clusters. `together`: the maximum number of warps of a CTA, each of which runs `per_warp` separate
+    blocks with `part_bytes` of shared memory; the second dimension of the CTA numbers the warps."""
 
     text: str
     shared: MemoryMap

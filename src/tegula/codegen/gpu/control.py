@@ -15,8 +15,8 @@ from tegula.ops.control import For, If, While
 from tegula.types import TileType, components, scalar_of
 
 UNROLLED, LINES = 16, 3072
-"""The most iterations of a loop that LLVM may unroll, and the most lines of text that all of them may have: longer code
-takes long to compile and does not fit into the cache of instructions."""
+"""The maximum trip count of a loop that LLVM may unroll, and the maximum number of lines of its unrolled text: longer
+code compiles slowly and does not fit the instruction cache."""
 
 Body = Callable[[Region], None]
 
@@ -240,7 +240,7 @@ def _for(s: GpuState, op: For, body: Body) -> None:
 
 
 def _known_trips(op: For) -> int:
-    """The number of iterations of a loop, more than UNROLLED where it is not a constant."""
+    """The trip count of a loop; more than UNROLLED if it is not a constant."""
     known = [v.owner.value for v in op.bounds if isinstance(v.owner, S.Const)]
     return len(range(*known)) if len(known) == 3 else UNROLLED + 1
 

@@ -239,7 +239,7 @@ class _Walk:
         return s.first(f"call i64 @llvm.smin.i64(i64 {rest}, i64 {n})")
 
     def region(self, region: Region) -> None:
-        """Lower the ops of a region; the terminator is left to the caller."""
+        """Lower the ops of a region; the caller lowers the terminator."""
         for ops in group_ops(self.s, region.ops):
             if not isinstance(ops[0], Yield):
                 self.op(*ops)
@@ -445,7 +445,7 @@ class _Walk:
         self._write(*op.operands, as_tf32=op.to_tf32)
 
     def _write(self, buffer: Value, tile: Value, as_tf32: bool = False) -> None:
-        """Lower a write of a tile. `as_tf32`: its elements are rounded to tf32."""
+        """Lower a write of a tile. `as_tf32`: whether elements are rounded to tf32."""
         s, t = self.s, tile.type
         assert isinstance(t, TileType)
         registers = s.held[tile]

@@ -53,8 +53,8 @@ def mapped(s: GpuState, *ops: Op) -> None:
 
 
 def _straight(s: GpuState, region: Region, environments: Given, dtype: ElementType) -> list[Components]:
-    """The results of a straight region for each register. Conversions that one instruction does for several registers
-    are lowered first; regions with branches are computed for several registers in lockstep."""
+    """The results of a straight region for each register. Conversions with an instruction for several registers are
+    lowered first; regions with branches are computed for several registers in lockstep."""
     known = [dict[Value, Components]() for _ in environments]
     positions = {argument: k for k, argument in enumerate(region.args)}
     for op in region.ops:

@@ -7,7 +7,7 @@ from tegula.codegen.text import Code
 
 
 class GpuMemory(MemoryEmitter):
-    """Address arithmetic that keeps the constants of sums apart, so that elements at constant distances share one
+    """Address arithmetic that keeps the constants of sums separate, so that elements at constant distances share one
     computed address. LLVM cannot separate the constant of a sum that it has replaced by a bitwise or."""
 
     def __init__(self, code: Code) -> None:

@@ -1,4 +1,4 @@
-"""Lines and elements of tiles, taken from the registers that hold them and by shuffles."""
+"""Lines and elements of tiles, which are read from the registers that hold them, and by shuffles."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tegula.types import ElementType, TileType, components, scalar_of
 
 
 def slice_of_tile(s: GpuState, op: TileSlice) -> None:
-    """Lower `tile.slice` of one place along some of the dimensions."""
+    """Lower a `tile.slice` at one index along some of the dimensions."""
     line = line_of(op)
     assert line is not None
     s.held[op.result] = _picked(s, op.tile, line.at)
@@ -47,7 +47,8 @@ def extract(s: GpuState, op: TileExtract) -> None:
 
 
 def _picked(s: GpuState, tile: Value, at: Mapping[int, Value]) -> Registers:
-    """The registers of a tile at one place along some dimensions, in the order of the layout without them."""
+    """The registers of a tile at one index along some dimensions, in the order of the layout without these
+    dimensions."""
     t, layout = tile.type, s.layouts[tile]
     assert isinstance(t, TileType)
     digits = {d: s.i64(v) for d, v in at.items()}
@@ -63,7 +64,7 @@ def _picked(s: GpuState, tile: Value, at: Mapping[int, Value]) -> Registers:
 
 
 def _digit(s: GpuState, digit: str, mode: Mode) -> str:
-    """The digit of a place in a mode, a number if the place is one."""
+    """The digit of an index in a mode, a number if the index is a number."""
     if not digit.startswith("%"):
         return str(int(digit) // mode.stride % mode.size)
     far = s.code.emit(f"udiv i64 {digit}, {mode.stride}") if mode.stride > 1 else digit
@@ -73,7 +74,7 @@ def _digit(s: GpuState, digit: str, mode: Mode) -> str:
 def _of_digit(
     s: GpuState, registers: Registers, before: int, size: int, digit: str, dtype: ElementType
 ) -> Registers:
-    """The registers with one digit of a mode of `size`, which follows modes with `before` registers."""
+    """The registers with a given digit of a mode of `size`, which follows modes with `before` registers."""
     rows = [registers[k : k + before] for k in range(0, len(registers), before)]
     if not digit.startswith("%"):
         return [x for row in rows[int(digit) :: size] for x in row]
@@ -93,8 +94,8 @@ def _selected(s: GpuState, test: str, x: Components, y: Components, dtype: Eleme
 
 
 def _lane(s: GpuState, layout: Layout, digits: Mapping[int, str]) -> str | None:
-    """The lane of the warp that holds the places and otherwise the same elements as this lane, as an i32; None if each
-    lane holds them."""
+    """The lane of the warp that holds the indexed elements and otherwise the same elements as this lane, as an i32;
+    None if each lane holds them."""
     lanes, _ = layout.warp_modes
     constant, terms, period, moved = 0, list[str](), 1, False
     for mode in lanes:

@@ -37,7 +37,7 @@ def batched_functions(rolled: Rolled) -> dict[type, Callable[[Code, Sequence[Seq
 
 
 def quotients(code: Code, pairs: Sequence[Sequence[str]], rolled: Rolled) -> list[str]:
-    """The correctly rounded a / b of each pair."""
+    """The correctly rounded quotient a / b of each pair."""
     fast = [_approximate_quotient(code, a, b) for a, b in pairs]
     lost = [code.emit(f"bitcast float {x} to i32") for _, x in fast]
     any_lost = reduce(lambda a, b: code.emit(f"or i32 {a}, {b}"), lost)
@@ -169,7 +169,8 @@ def _float64_quotient(code: Code, a: str, b: str) -> str:
 
 
 def _scaled(code: Code, x: str, by: float) -> tuple[str, str]:
-    """x times the power of two `by`, and the rounding error, which is 0, never -0, if the result is exact."""
+    """The product of x and the power of two `by`, and the rounding error, which is 0, never -0, if the product is
+    exact."""
     result = _times(code, x, by)
     return result, _fma(code, result, _number(-1.0 / by), x)
 

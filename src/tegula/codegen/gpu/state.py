@@ -45,11 +45,11 @@ class GpuState(State):
     held: dict[Value, Registers] = field(default_factory=dict)
     bases: dict[tuple[int, tuple[Mode, ...]], list[str]] = field(default_factory=dict)
     together: int = 1
-    """The maximum number of warps of a CTA that have blocks of their own."""
+    """The maximum number of warps of a CTA that run separate blocks."""
     block_lanes: int = WARP
-    """The lanes of a warp that each of several blocks has."""
+    """The number of lanes of each block, if several blocks share a warp."""
     part_bytes: int = 0
-    """The bytes of shared memory of each of several blocks of a CTA."""
+    """The bytes of shared memory of each block, if several blocks share a CTA."""
     loops: list[str] = field(default_factory=list)
     repeated: int = 0
     """The lines of code that unrolling adds."""
@@ -157,7 +157,7 @@ class GpuState(State):
         return len(self.code.lines) + self.repeated
 
     def rolled(self, short: bool = False) -> str:
-        """The unrolling metadata of a loop's back edge: a short loop is unrolled completely, other loops not at all,
+        """The unrolling metadata of a loop's back edge: short loops are unrolled completely and other loops not at all,
         because ptxas unrolls them incorrectly (docs/design/004)."""
         self.loops.append("full" if short else "disable")
         return f", !llvm.loop !{2 * len(self.loops)}"

@@ -34,9 +34,9 @@ ADDRESS_MASK = 0x3FFFF
 
 @dataclass(frozen=True, slots=True)
 class WgmmaOperand:
-    """An operand in shared memory. `start`: the i32 address of the stage. `row_bytes`: the swizzle width. `size`: bytes
-    per element. `depth_first`: whether K runs along the rows of the stage (K-major). `across`: the length of the other
-    dimension. `depth`: the length of K."""
+    """An operand in shared memory. `start`: the i32 address of the stage. `row_bytes`: the swizzle width. `size`: the
+    bytes per element. `depth_first`: whether K runs along the rows of the stage (K-major). `across`: the length of the
+    other dimension. `depth`: the length of K."""
 
     start: str
     row_bytes: int
@@ -46,8 +46,8 @@ class WgmmaOperand:
     depth: int
 
     def step(self, position: int, depth: int) -> int:
-        """The byte offset of an element from the start. `position`: along the other dimension, a multiple of 8;
-        `depth`: along K, a multiple of 32 bytes."""
+        """The byte offset of an element from the start. `position`: the index along the other dimension, a multiple of
+        8; `depth`: the index along K, a multiple of 32 bytes."""
         row, column = (position, depth) if self.depth_first else (depth, position)
         rows = self.across if self.depth_first else self.depth
         box, inside = divmod(column * self.size, self.row_bytes)

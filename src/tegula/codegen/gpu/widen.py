@@ -23,7 +23,7 @@ def widens_together(target: CudaTarget, source: DType, to: DType) -> bool:
 
 
 def widened(code: Code, numbers: Sequence[str], source: DType, to: DType) -> list[str]:
-    """8-bit numbers converted to floats of type `to`."""
+    """The conversion of 8-bit numbers to floats of type `to`."""
     floats: list[str] = []
     for first in range(0, len(numbers), TOGETHER):
         part = numbers[first : first + TOGETHER]
@@ -34,7 +34,8 @@ def widened(code: Code, numbers: Sequence[str], source: DType, to: DType) -> lis
 
 def _in_one_register(code: Code, part: Sequence[str]) -> tuple[str, Sequence[int]]:
     """A vector of four bytes that contains the given bytes, and their positions. Bytes that were extracted from one
-    vector are used there, because LLVM may keep a permutation before that of `_interleaved`."""
+    vector stay in this vector, because otherwise LLVM might keep a permutation before the permutation of
+    `_interleaved`."""
     found = [code.bytes_of.get(x, ("", 0)) for x in part]
     vectors = {vector for vector, _ in found}
     if len(part) == TOGETHER and len(vectors) == 1 and "" not in vectors:
@@ -106,7 +107,7 @@ def _floats_to_floats(code: Code, packed: str, places: Sequence[int], source: DT
 
 
 def _two_e5m2_to_float16(code: Code, packed: str, k: int) -> str:
-    """Two e5m2 floats as float16, whose upper halves they are."""
+    """Two e5m2 floats as float16: an e5m2 float is the upper half of the equal float16."""
     bits = _interleaved(code, packed, (None, k, None, k + 1), (0, 0, 0, 0))
     return code.emit(f"bitcast <4 x i8> {bits} to <2 x half>")
 

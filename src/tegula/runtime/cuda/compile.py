@@ -64,7 +64,7 @@ class CudaCompiled:
     """The maximum number of logical blocks for each block of the launch, if CTAs loop over logical blocks; else 0."""
 
     together: int = 1
-    """The maximum number of warps of a CTA that have blocks of their own."""
+    """The maximum number of warps of a CTA that run separate blocks."""
 
     per_warp: int = 1
     """The number of blocks of each such warp."""
@@ -91,7 +91,7 @@ class CudaCompiled:
     __eq__, __hash__ = (
         object.__eq__,
         object.__hash__,
-    )  # compared by identity, as kernels compiled for CPUs
+    )  # Compiled kernels are compared by identity, as kernels for CPUs are.
 
 
 def compile_for_device(kernel: Kernel, text: str, device: Device, debug: bool) -> CudaCompiled:

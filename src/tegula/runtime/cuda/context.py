@@ -36,9 +36,9 @@ CAPABILITY_MAJOR, CAPABILITY_MINOR, MULTIPROCESSORS, L2_BYTES, MEMORY_POOLS, SHA
 )
 
 RESIDENT_THREADS, RESIDENT_SHARED, RESIDENT_REGISTERS = 39, 81, 82
-"""The driver's attributes of a multiprocessor: threads, bytes of shared memory, registers."""
+"""The driver's attributes of an SM: threads, bytes of shared memory, registers."""
 RESERVED_SHARED = 1024
-"""Bytes of shared memory that the hardware reserves for every block."""
+"""The bytes of shared memory that the hardware reserves for every block."""
 
 # Errors after which the driver refuses every call until the process ends.
 FAULTS = {
@@ -208,8 +208,8 @@ class Context:
         return attribute(self.ordinal, which)
 
     def resident_blocks(self, threads: int, shared_bytes: int = 0, registers: int = 0) -> int:
-        """The number of blocks that are resident on the device at once. `threads`, `shared_bytes`: of a block;
-        `registers`: of a thread, or 0 if they do not limit the number."""
+        """The number of blocks that are resident on the device at once. `threads`, `shared_bytes`: the resources of a
+        block; `registers`: the registers of a thread, or 0 if they do not limit the number."""
         fit = [self.attribute(RESIDENT_THREADS) // threads]
         fit.append(self.attribute(RESIDENT_SHARED) // (shared_bytes + RESERVED_SHARED))
         if registers:
@@ -297,7 +297,8 @@ def name(ordinal: int) -> str:
 
 
 def describe_devices() -> list[str]:
-    """One line per CUDA device: number, name, compute capability, multiprocessors. Unavailable without a driver."""
+    """A text with a line for each CUDA device: number, name, compute capability, number of SMs. Unavailable without a
+    driver."""
     lines = []
     for ordinal in range(device_count()):
         major, minor = capability(ordinal)

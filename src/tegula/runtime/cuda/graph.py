@@ -99,7 +99,7 @@ recording = _Recordings()
 
 
 def keep_recorded(device: Device, *objects: object) -> None:
-    """Keep objects alive with the recordings of a device's work: those whose addresses launches have."""
+    """Keep the objects whose addresses are passed to launches alive with the recordings of a device's work."""
     for active in recording.all:
         if active.target.device == device:
             active.retained += objects
@@ -131,7 +131,7 @@ def capture_begin(
         stream: the stream whose work is recorded; by default the calling thread's stream on `device`.
         force_module_load: is accepted and changes nothing.
     Raises:
-        launch: the device is no CUDA device, or the stream is being recorded already.
+        launch: the device is not a CUDA device, or the stream is being recorded already.
     """
     target = stream if stream is not None else stream_on(_recordable(device))
     if recording(target) is not None:
@@ -207,7 +207,7 @@ class ScopedCapture:
         stream: the stream whose work is recorded; by default the calling thread's stream on `device`.
         force_module_load: is accepted and changes nothing.
     Raises:
-        launch: on entry: the device is no CUDA device, or the stream is being recorded already.
+        launch: on entry: the device is not a CUDA device, or the stream is being recorded already.
     """
 
     def __init__(

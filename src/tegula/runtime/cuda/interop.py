@@ -62,7 +62,7 @@ class CapsuleOwner:
         self._device = tensor.device_kind, tensor.device_id
 
     def __dlpack__(self, **options: Any) -> Any:
-        """The capsule, whatever the consumer asks for."""
+        """The capsule, independent of the consumer's request."""
         return self._capsule
 
     def __dlpack_device__(self) -> tuple[int, int]:

@@ -42,12 +42,12 @@ IN_ORDER = 0, 0
 MAX_CONFIGURATIONS = 256
 """The number of launch configurations that a compiled kernel caches."""
 NEARLY = 7 / 8
-"""The fraction of the most resident blocks that CTAs of several blocks keep."""
+"""The minimum occupancy of CTAs with several blocks, as a fraction of the maximum number of resident blocks."""
 MANY_CTAS = 8
-"""The least number of CTAs of several blocks for each multiprocessor. A smaller launch has CTAs of fewer blocks, so
-that its blocks run on all multiprocessors."""
+"""The minimum number of CTAs per SM if CTAs have several blocks. A smaller launch has CTAs with fewer blocks, so that
+its blocks run on all SMs."""
 MAX_BYTES = 32764
-"""The largest size of a kernel's arguments, in bytes."""
+"""The maximum size of a kernel's arguments, in bytes."""
 
 
 class _Local(threading.local):
@@ -78,7 +78,7 @@ def enqueue(
     rows: int = 1,
 ) -> None:
     """Enqueue a kernel in a stream; it reads `packed` as its only argument. RunError if the driver refuses. `blocks`:
-    the number of CTAs, each of `rows` rows of `threads`."""
+    the number of CTAs, each of `rows` rows of `threads` threads."""
     size = blocks, 1, 1, threads, rows, 1, shared_bytes
     configuration = CONFIGURATION.pack(*size, stream.handle, *attributes)
     _submit(stream.context, function, configuration + packed, name)
@@ -108,7 +108,7 @@ def launch_on_device(
     `stream`: by default this thread's stream, or the current stream of PyTorch or CuPy if their arrays are passed."""
     if compiled.guards is not None and blocks:
         compiled.guards.check(packed)
-    # A thread without a stream of its own has no recording.
+    # A thread that has set no stream has no recording.
     if stream is None and not chosen.streams:
         configuration = compiled.configurations.get(blocks)
         if configuration is None and blocks and compiled.is_plain:
@@ -116,7 +116,7 @@ def launch_on_device(
         if configuration is not None and (not other or foreign_handle(compiled.stream, args) == LEGACY):
             maps = compiled.maps
             data = configuration + (packed if maps is None else maps.appended(packed))
-            # `_submit` inlined.
+            # The code of `_submit`, inlined.
             memory, at, parameters = _local.buffer
             memory[CONFIGURATION_AT : CONFIGURATION_AT + len(data)] = data
             context = compiled.context
@@ -155,9 +155,9 @@ def configuration_for(compiled: CudaCompiled, blocks: int) -> bytes:
 
 
 def blocks_of_cta(context: Context, most: int, threads: int, shared_bytes: int, registers: int) -> int:
-    """The number of blocks in each CTA of a large launch: the largest power of two, at most `most`, with which nearly
-    as many blocks are resident as with the best one. `threads`, `shared_bytes`: of a block; `registers`: of a
-    thread."""
+    """The number of blocks in each CTA of a large launch: the largest power of two, at most `most`, with nearly the
+    maximum number of resident blocks. `threads`, `shared_bytes`: the resources of a block; `registers`: the registers
+    of a thread."""
     if most == 1:
         return 1
     each = -(-registers // 8) * 8

@@ -1,7 +1,7 @@
 """Device memory, and copies to, from and within it.
 
-An array on a device is described by a NumPy array at the device's address, which has the shape, strides and dtype and
-makes views. The host cannot read its elements; the functions here copy and fill them."""
+An array on a device is described by a NumPy array at the device's address, which has the shape, strides and dtype, and
+of which views are made. The host cannot read its elements; the functions here copy and fill them."""
 
 from __future__ import annotations
 

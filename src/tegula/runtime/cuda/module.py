@@ -92,7 +92,7 @@ def _compiled_by_driver(context: Context, code: bytes) -> int:
 
 
 def keyed(parts: list[str], target: CudaTarget) -> list[str]:
-    """The text inputs of generated code: `parts`, the target and the compiler of PTX."""
+    """The cache key of generated code: `parts`, the target and the compiler of PTX."""
     return [*parts, target.key, ptx.identity(config.ptxas)]
 
 

@@ -120,15 +120,15 @@ class Method:
 
 
 class _MachineCodeState:
-    """The process's machine code, if it has been made; `impossible`: whether this Python does not support it."""
+    """The process's machine code, if it has been compiled; `impossible`: whether this Python does not support it."""
 
     machine_code: MachineCode | None = None
     impossible = False
 
 
 def machine_code() -> MachineCode | None:
-    """The process's machine code, made by the first call; None if this Python's object layout differs from the layout
-    that machine code reads."""
+    """The process's machine code, compiled by the first call; None if this Python's object layout differs from the
+    layout that machine code reads."""
     if _MachineCodeState.machine_code is None and not _MachineCodeState.impossible:
         sample = 1.5
         if _pointer.from_address(id(sample) + 8).value == id(float):

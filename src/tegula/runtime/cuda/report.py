@@ -91,7 +91,7 @@ def _queue(context: Context) -> _Queue:
 
 
 def launched_on(context: Context) -> int:
-    """The number of a device's launches with reports so far."""
+    """The number of launches with reports on a device so far."""
     return _queue(context).number
 
 

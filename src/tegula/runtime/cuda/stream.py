@@ -30,7 +30,7 @@ class Stream:
             priority.
         cuda_stream: the handle of a stream that another library created and keeps alive; None creates a stream.
     Raises:
-        launch: the device is no CUDA device, or there is none of that name.
+        launch: the device is not a CUDA device, or there is none of that name.
     Source:
         CUDA driver API, stream management.
     """
@@ -60,7 +60,7 @@ class Stream:
         Returns:
             the stream.
         Raises:
-            launch: the device is no CUDA device, or there is none of that name.
+            launch: the device is not a CUDA device, or there is none of that name.
         """
         stream = cls(device, cuda_stream=LEGACY)
         stream.handle, stream.owned = stream._create(NON_BLOCKING), True
@@ -143,7 +143,7 @@ class Event:
         device: the CUDA device, or its name; the current one by default.
         enable_timing: whether the event records a timestamp, for `get_event_elapsed_time`; False by default.
     Raises:
-        launch: the device is no CUDA device, or there is none of that name.
+        launch: the device is not a CUDA device, or there is none of that name.
     Source:
         CUDA driver API, event management.
     """
@@ -214,7 +214,7 @@ def get_stream(device: Device | str | None = None) -> Stream:
     Returns:
         the stream.
     Raises:
-        launch: the device is no CUDA device, or there is none of that name.
+        launch: the device is not a CUDA device, or there is none of that name.
     """
     return stream_on(cuda_device(device))
 
@@ -227,7 +227,7 @@ def set_stream(stream: Stream | None, device: Device | str | None = None, sync: 
         device: the CUDA device, or its name, if `stream` is None; the current one by default.
         sync: whether the stream waits for the work enqueued in the previous stream; False by default.
     Raises:
-        launch: the device is no CUDA device, or there is none of that name.
+        launch: the device is not a CUDA device, or there is none of that name.
     """
     device_of_stream = stream.device if stream is not None else cuda_device(device)
     selected = stream if stream is not None else default_stream(device_of_stream)
@@ -310,7 +310,7 @@ def record_event(event: Event | None = None) -> Event:
     Returns:
         the event.
     Raises:
-        launch: the device is no CUDA device, or there is none of that name.
+        launch: the device is not a CUDA device, or there is none of that name.
     """
     return stream_on(event.device if event is not None else cuda_device(None)).record_event(event)
 
@@ -321,7 +321,7 @@ def synchronize_stream(stream: Stream | Device | str | None = None) -> None:
     Parameters:
         stream: the stream, or a device, for the calling thread's stream on it; the current device by default.
     Raises:
-        launch: the device is no CUDA device, or there is none of that name.
+        launch: the device is not a CUDA device, or there is none of that name.
         RuntimeError: an error of the kernels (tg.RunError and its subclasses), or a fault of the GPU.
     """
     (stream if isinstance(stream, Stream) else get_stream(stream)).synchronize()
@@ -362,6 +362,6 @@ def stream_from_torch(stream: Any) -> Stream:
     Returns:
         the stream.
     Raises:
-        launch: the device is no CUDA device, or there is none of that name.
+        launch: the device is not a CUDA device, or there is none of that name.
     """
     return Stream(f"cuda:{stream.device_index}", cuda_stream=stream.cuda_stream)

@@ -15,7 +15,7 @@ from tegula.runtime.cuda.stream import Stream
 THREADS = 256
 MAX_BLOCKS = 1 << 16
 MAX_RANK = 6
-"""The largest number of dimensions of an array, including the dimensions of its elements."""
+"""The maximum number of dimensions of an array, including the dimensions of its elements."""
 ARGUMENTS = struct.Struct(f"<4q{3 * MAX_RANK}q")
 SIZES = (1, 2, 4, 8)
 
@@ -100,7 +100,7 @@ declare i32 @llvm.nvvm.read.ptx.sreg.nctaid.x()
 
 
 def filled(text: str, size: int) -> str:
-    """A template filled in for elements of `size` bytes."""
+    """The text of a template for elements of `size` bytes."""
     numbers = {"SIZE": size, "BITS": 8 * size, "BYTES": ARGUMENTS.size, "THREADS": THREADS}
     for name, value in numbers.items():
         text = text.replace(f"<{name}>", str(value))
