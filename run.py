@@ -244,7 +244,7 @@ def install(arguments: list[str]) -> int:
     """The wheel, in an environment with its dependencies alone."""
     if not is_ready(DEV_LOCK):
         set_up(DEV_LOCK)
-    return run("python", "tools/installed.py", *arguments)
+    return run("python", "tools/wheel_check.py", *arguments)
 
 
 def compat(arguments: list[str]) -> int:

@@ -8,12 +8,12 @@ from types import ModuleType
 
 import pytest
 
-from support import loaded_tools
+from support import tool_modules
 
 
 def tool() -> ModuleType:
-    loaded_tools.tool("stated_gradients")  # which the docstring tool imports when it checks gradients
-    return loaded_tools.tool("docstrings")
+    tool_modules.tool("stated_gradients")  # which the docstring tool imports when it checks gradients
+    return tool_modules.tool("docstrings")
 
 
 def test_every_public_docstring_is_complete() -> None:

@@ -40,7 +40,7 @@ def test_some(runs): launch() if runs else None
 
 def test_tests_with_a_wrong_machine_code_marker_fail(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(CONFTEST)
-    (tmp_path / "test_kernels.py").write_text(KERNEL)
+    (tmp_path / "test_library_kernels.py").write_text(KERNEL)
     (tmp_path / "pytest.ini").write_text(f"[pytest]\npythonpath = {TESTS}\nmarkers =\n  machine_code\n")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."],
@@ -49,6 +49,8 @@ def test_tests_with_a_wrong_machine_code_marker_fail(tmp_path: Path) -> None:
         text=True,
     )
     failed = [line.split(" ")[1] for line in done.stdout.splitlines() if line.startswith("FAILED")]
-    assert failed == ["test_kernels.py::test_unmarked", "test_kernels.py::test_marked"], done.stdout
+    assert failed == ["test_library_kernels.py::test_unmarked", "test_library_kernels.py::test_marked"], (
+        done.stdout
+    )
     assert "it runs machine code: mark it" in done.stdout and "it runs no machine code" in done.stdout
     assert "5 passed, 1 skipped" in done.stdout

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parent.parent
-KERNELS = ROOT / "tests" / "roles" / "chain.py"
+KERNELS = ROOT / "tests" / "roles" / "pipe_chain.py"
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 
 from support.folders import FOR_V3, NO_MACHINE_CODE, RULES, follows
-from support.loaded_tools import tool
+from support.tool_modules import tool
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "tegula"

@@ -36,7 +36,7 @@ float16 and bfloat16 results are the float32 ones, rounded once more. `round`, `
 
 
 def main() -> None:
-    from measured import CASES, measure, sweep
+    from measured_errors import CASES, measure, sweep
 
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 30_000
     lines = []

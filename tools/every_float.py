@@ -115,7 +115,7 @@ def over_16_bits(name: str, t: Any) -> int:
 
 def promises() -> dict[str, float]:
     """The functions of one number, each with its promise in float32."""
-    from measured import CASES
+    from measured_errors import CASES
 
     measured = {name: case.bounds[0] for name, case in CASES.items() if not case.second}
     return {**measured, **ROUNDED_ONCE, **EXACT}

@@ -195,7 +195,7 @@ class Running:
         from tegula.runtime.cuda import driver
 
         sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "runtime"))
-        from pretend_driver import PretendDriver
+        from simulated_driver import PretendDriver
 
         made = PretendDriver(1)
         made.kernels = defaultdict(lambda: lambda *_: None, made.kernels)

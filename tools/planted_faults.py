@@ -33,7 +33,7 @@ from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
 
-from reached_places import Span, probed, reaching
+from reached_locations import Span, probed, reaching
 
 from tegula.dataclass import dataclass
 

@@ -25,7 +25,7 @@ from shutil import which
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-TESTS = "tests/gpu/test_named_kernels.py"
+TESTS = "tests/gpu/test_sanitized_kernels.py"
 DEFAULT = ("memcheck", "racecheck", "synccheck")
 SUMMARY = re.compile(r"^=+ (?:ERROR|RACECHECK) SUMMARY: (\d+)", re.MULTILINE)
 PASSED = re.compile(r"(\d+) passed")

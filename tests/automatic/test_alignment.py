@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from forced import HOPPER
+from role_rewriting import HOPPER
 
 import tegula as tg
 from tegula.ir import AccessClass, LaunchClass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from forced import as_written, interpreted, rewritten, same
+from role_rewriting import as_written, interpreted, rewritten, same
 from scheduled_kernels import Launch, bf16, gemm
 
 import tegula as tg

@@ -1,4 +1,4 @@
-"""Lets the tests of this folder import native.py."""
+"""Lets the tests of this folder import native_kernels.py."""
 
 import sys
 from pathlib import Path

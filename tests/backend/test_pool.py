@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from native import COUNTING, NAMES, TARGETS, arguments, loaded
+from native_kernels import COUNTING, NAMES, TARGETS, arguments, loaded
 
 from tegula.backend import pool
 

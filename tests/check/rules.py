@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from disguises import kernel
+from equivalent_rewrites import kernel
 from schedules import (
     Mutation,
     chain,
@@ -84,8 +84,8 @@ class Order(Rule):
 LATE = "a matmul of registers goes on in the next iteration"
 
 RULES: dict[str, Rule] = {
-    "two accesses have an order": Order(Memory, "_after", (), True, "corpus refill_while_a_matmul_reads"),
-    "proxies are fenced": Order(Memory, "_after", (), False, "corpus no_fence_before_a_copy_reads"),
+    "two accesses have an order": Order(Memory, "_after", (), True, "corpus refill_during_matmul"),
+    "proxies are fenced": Order(Memory, "_after", (), False, "corpus missing_fence_before_bulk_store"),
     "what is read was written": Rule(Memory, "has_uninitialised", (), False, "gemm: copy to another stage"),
     "barriers lie apart": Rule(limits, "_check_disjoint", (), None, "two barriers in the same bytes"),
     "nothing else is written there": Rule(
@@ -108,7 +108,7 @@ RULES: dict[str, Rule] = {
     ),
     "stages exist": Rule(Run, "phase", ("stage",), None, "a stage that there is not"),
     "somebody can go on": Rule(
-        Run, "_simulate", ("deadlock", "arrivals", "bytes"), None, "corpus first_item_without_a_test"
+        Run, "_simulate", ("deadlock", "arrivals", "bytes"), None, "corpus unguarded_first_item"
     ),
     "nothing is on its way at the end": Rule(
         machine, "check_end", (), None, "gemm: stores on their way at the end"
@@ -157,7 +157,7 @@ def cases() -> dict[str, tuple[str, Callable[[], Any]]]:
         importlib.import_module("support.mutated_schedules"),
         importlib.import_module("support.mutated_memory"),
     )
-    far = importlib.import_module("support.far_rings")
+    far = importlib.import_module("support.late_fault_rings")
     found: dict[str, tuple[str, Callable[[], Any]]] = {}
     for made, table in (
         ("gemm", mutants.GEMM),

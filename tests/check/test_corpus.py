@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from disguises import DISGUISES, kernel
+from equivalent_rewrites import DISGUISES, kernel
 
 from support.campaigns import rest_slow, sampled, slow_except
 from tegula.errors import ScheduleRefuted
@@ -21,8 +21,8 @@ WITHOUT_BARRIER = {"fence", "race", "unfinished", "unwritten", "in-flight"}
 """Kinds of faults that are an access or a copy; other faults are at a barrier."""
 
 UNPROVED = {
-    "items_filled_in_two_ways",
-    ("input_released_before_its_copy_has_read", "a loop peeled"),
+    "mixed_fills_of_one_barrier",
+    ("release_before_bulk_store_read", "a loop peeled"),
 }
 """Correct twins without a proof: all disguises of one, or one disguise."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
-from disguises import kernel
+from equivalent_rewrites import kernel
 from idioms import MUTATED, RIGHT
 
 from support.campaigns import rest_slow, sampled

@@ -27,7 +27,7 @@ from schedules import (
 from schedules import gemm as persistent
 
 import tegula as tg
-from support import by_hand
+from support import handwritten_schedules
 from support.campaigns import sampled
 from tegula.check.schedule import check_schedule
 from tegula.interp.engines.launch import EngineLaunch
@@ -153,11 +153,11 @@ def test_replays_of_library_matmuls_have_correct_results(name: str) -> None:
 
 
 BY_HAND = {
-    "copies": [np.zeros((7, by_hand.ROW), np.float32)] * 2,
+    "copies": [np.zeros((7, handwritten_schedules.ROW), np.float32)] * 2,
     "matmul": [np.zeros(shape, np.float32) for shape in ((16 * 2, 56), (56, 16 * 2), (16 * 2, 16 * 2))],
-    "staged_out": [np.zeros((28, by_hand.ROW), np.float32)] * 2,
-    "alternating_roles": [np.zeros((14, by_hand.ROW), np.float32)] * 2,
-    "one_buffer": [np.zeros((7, by_hand.ROW), np.float32)] * 2,
+    "staged_out": [np.zeros((28, handwritten_schedules.ROW), np.float32)] * 2,
+    "alternating_roles": [np.zeros((14, handwritten_schedules.ROW), np.float32)] * 2,
+    "one_buffer": [np.zeros((7, handwritten_schedules.ROW), np.float32)] * 2,
 }
 
 
@@ -165,7 +165,7 @@ BY_HAND = {
 @pytest.mark.parametrize("n", [0, 1, 7])
 def test_replays_of_schedules_by_hand_have_one_result(name: str, n: int) -> None:
     grid = (1, 1) if name == "matmul" else (1,)
-    made, parts = lowered(getattr(by_hand, name), len(grid) + 1)
+    made, parts = lowered(getattr(handwritten_schedules, name), len(grid) + 1)
     assert failure(ready(made, parts), [*BY_HAND[name], n], (*grid, parts.threads), ORDERS) == ""
 
 
@@ -184,7 +184,7 @@ def test_replays_of_schedules_by_hand_have_one_result(name: str, n: int) -> None
 )
 def test_replays_of_wrong_schedules_by_hand_fail(name: str, mutate: Mutation, kinds: set[str]) -> None:
     """The replay fails, and the checker refutes the schedule too."""
-    made, parts = lowered(getattr(by_hand, name))
+    made, parts = lowered(getattr(handwritten_schedules, name))
     mutate(made, parts)
     found = failure(ready(made, parts), [*BY_HAND[name], 7], (1, parts.threads), ORDERS)
     assert found.partition(":")[0] in kinds, found

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.loaded_tools import tool
+from support.tool_modules import tool
 
 COOKBOOK = Path(__file__).parents[2] / "docs" / "cookbook"
 PAGES = [p.name for p in sorted(COOKBOOK.glob("*.md")) if p.name != "index.md"]

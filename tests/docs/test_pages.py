@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support.loaded_tools import tool
+from support.tool_modules import tool
 
 TOOL = tool("pages")
 ROOT: Path = TOOL.ROOT

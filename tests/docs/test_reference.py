@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import tegula as tg
-from support.loaded_tools import tool
+from support.tool_modules import tool
 from tegula.ops import PUBLIC
 from tegula.ops.documented import documentation
 

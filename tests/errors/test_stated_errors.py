@@ -11,7 +11,7 @@ import pytest
 
 import tegula as tg
 from support.campaigns import chunks
-from support.needed_statements import needed_statements
+from support.pruned_bodies import needed_statements
 from tegula.api import lookup
 from tegula.ir import LaunchClass
 from tegula.ops import PUBLIC

@@ -16,7 +16,7 @@ from internal_names import INTERNAL
 
 import tegula as tg
 from support.campaigns import chunks
-from support.needed_statements import needed_statements
+from support.pruned_bodies import needed_statements
 from tegula.ir import LaunchClass
 from tegula.lang.structs import leaf_parameters
 from tegula.ops import PUBLIC

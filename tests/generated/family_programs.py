@@ -11,10 +11,10 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-import families_of_memory
-import families_of_tiles
-import families_of_values
+import memory_families
 import numpy as np
+import tile_families
+import value_families
 from families import FAMILIES, Term
 
 import tegula as tg
@@ -25,7 +25,7 @@ LANES = (8, 8, 32, 64)
 ROWS = 64
 """The number of values of one kind that a program stores, and of rows of cells that it changes."""
 MASK = 0xFFFFFFFF
-MODULES = (families_of_values, families_of_tiles, families_of_memory)
+MODULES = (value_families, tile_families, memory_families)
 
 
 @tg.struct

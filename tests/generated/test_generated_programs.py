@@ -12,8 +12,8 @@ from collections import Counter
 import pytest
 from choices import Choices
 from expressions import DTYPES
+from program_reduction import reduced
 from programs import BLOCK_DIMS, Maker, Program
-from reduction import reduced
 from run_program import compare
 
 import tegula as tg

@@ -6,7 +6,7 @@ import threading
 
 import numpy as np
 import pytest
-from raw import VectorAdd
+from raw_launch import VectorAdd
 
 import tegula as tg
 from tegula.errors import InternalError

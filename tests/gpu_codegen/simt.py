@@ -15,7 +15,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 from fibers import ASK, ENDED, Fibers
-from lane_order import Order
+from memory_order import Order
 from tensor_cores import multiply_group, multiply_warp, swizzled, to_tf32
 
 from tegula.backend.llvm import compile_object

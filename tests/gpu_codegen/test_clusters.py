@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cluster_walks import Walk
+from cluster_accesses import Walk
 from gpu_code import assembled, distributed, lowered
 from simt import run_together
 
 import tegula as tg
 from support.campaigns import rest_slow, sampled
-from support.warp_matmuls import in_float64, numbers
+from support.small_integers import in_float64, numbers
 from tegula.backend import ptx
 from tegula.check.schedule import check_schedule
 from tegula.ir import Kernel, Op

@@ -13,7 +13,7 @@ import tegula as tg
 from support.campaigns import sampled
 from support.group_matmuls import run
 from support.group_roles import roles
-from support.warp_matmuls import in_float64, numbers
+from support.small_integers import in_float64, numbers
 from tegula.kernels import gemm, shapes
 
 

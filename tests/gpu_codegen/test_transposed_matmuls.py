@@ -12,7 +12,7 @@ import pytest
 import tegula as tg
 from support.campaigns import sampled
 from support.group_matmuls import run
-from support.warp_matmuls import in_float64, numbers
+from support.small_integers import in_float64, numbers
 
 HALF = tg.bfloat16
 

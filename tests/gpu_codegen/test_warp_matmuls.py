@@ -13,7 +13,7 @@ from simt import run_together
 
 import tegula as tg
 from support.campaigns import sampled
-from support.warp_matmuls import in_float64, numbers
+from support.small_integers import in_float64, numbers
 from tegula.backend.llvm import compile_ptx
 from tegula.target import CUDA_TARGETS, get_cuda_target
 

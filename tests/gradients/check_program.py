@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from forward import both_sides
-from forward import forward as in_forward_mode
+from forward_mode import both_sides
+from forward_mode import forward as in_forward_mode
 from kinked_programs import KinkedProgram
 from smooth_programs import BLOCK, CELLS, SmoothProgram
 

@@ -1,7 +1,7 @@
 """Every op and each operand that can have a gradient is checked, or is known to have none.
 
-The registry determines the ops to check: a new op fails here until a kernel of `cases.py` takes gradients through it or
-a list below gives the reason why it has none."""
+The registry determines the ops to check: a new op fails here until a kernel of `op_kernels.py` takes gradients through
+the op, or a list below gives the reason why the op has no gradient."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases import CASES, D
+from op_kernels import CASES, D
 
 import tegula as tg
 from support.elementwise_gradients import (
@@ -60,7 +60,7 @@ REFUSED = {
 }
 """Ops that declare that they have no derivative, and the tests that check this."""
 BY_HAND = "it is part of a hand-written schedule"
-"""The reason of barriers and copies of schedules written by hand; tests/roles/test_by_hand.py tests it."""
+"""The reason of barriers and copies of handwritten schedules, which tests/roles/test_handwritten_schedules.py tests."""
 
 
 def gradients_flow() -> Iterator[tuple[Op, list[Any]]]:

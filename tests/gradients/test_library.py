@@ -9,8 +9,8 @@ import pytest
 
 import tegula as tg
 from support.campaigns import sampled
-from support.functions_of_vectors import OF_VECTORS
 from support.library_gradients import ONE, TWO, D, inputs
+from support.vector_functions import OF_VECTORS
 from tegula.stdlib import FUNCTIONS
 
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from agreement import traced
-from cases import CASES, Case, D
 from lowering import Launch, copies, lowered, run_lowered
+from op_kernels import CASES, Case, D
 
 import tegula as tg
 from support.campaigns import sampled

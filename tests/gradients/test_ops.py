@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases import CASES, D
+from op_kernels import CASES, D
 
 import tegula as tg
 from support.campaigns import slow_except

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases import D
+from op_kernels import D
 
 import tegula as tg
 

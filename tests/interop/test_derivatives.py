@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tegula as tg
-from support.functions_of_vectors import OF_VECTORS
+from support.vector_functions import OF_VECTORS
 from tegula.ir import REGISTRY, Op
 from tegula.jax import function
 from tegula.ops.base import Elementwise

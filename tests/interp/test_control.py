@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from kernel_maker import KernelMaker, lanes_of
+from kernel_builder import KernelMaker, lanes_of
 
 from tegula.errors import DivergentCooperativeOp, KernelAssertion, LaunchError
 from tegula.interp import run

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from kernel_maker import KernelMaker, lanes_of
+from kernel_builder import KernelMaker, lanes_of
 
 from tegula.errors import InternalError, OutOfBounds
 from tegula.types import (

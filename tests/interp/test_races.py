@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from kernel_maker import KernelMaker
+from kernel_builder import KernelMaker
 
 from tegula.errors import InternalError
 from tegula.interp import DataRace, run_lowered

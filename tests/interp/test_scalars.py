@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_maker import KernelMaker
+from kernel_builder import KernelMaker
 
 from tegula.ir import REGISTRY
 from tegula.ops.base import Elementwise

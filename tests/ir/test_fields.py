@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from kernel_maker import KernelMaker
+from kernel_builder import KernelMaker
 
 from tegula.errors import InternalError
 from tegula.ir import REGISTRY, Op, Value

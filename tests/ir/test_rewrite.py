@@ -1,7 +1,7 @@
 """Walking, uses, replacing, cloning, dead code."""
 
 import pytest
-from kernel_maker import KernelMaker
+from kernel_builder import KernelMaker
 
 from tegula.ir import Kernel
 from tegula.ir.rewrite import clone_region, erase_dead, replace, uses, walk, walk_regions

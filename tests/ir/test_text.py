@@ -7,7 +7,7 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_maker import KernelMaker
+from kernel_builder import KernelMaker
 
 from tegula.errors import InternalError
 from tegula.ir import REGISTRY, AccessClass, Kernel, LaunchClass, Region

@@ -1,7 +1,7 @@
 """The verifier catches each kind of broken IR."""
 
 import pytest
-from kernel_maker import KernelMaker
+from kernel_builder import KernelMaker
 
 from tegula.errors import InternalError
 from tegula.ir import REGISTRY, Kernel, Op, Region, Value

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from data import assert_near, in_float64, normal
+from kernel_arguments import assert_near, in_float64, normal
 
 import tegula as tg
 from support.campaigns import sampled

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from data import NUMPY, in_float64, normal
+from kernel_arguments import NUMPY, in_float64, normal
 
 import tegula as tg
 from tegula.kernels import attention, gemm, matmul, operands, shapes

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from data import FLOAT8, NUMPY, assert_near, in_float64, integers, normal
+from kernel_arguments import FLOAT8, NUMPY, assert_near, in_float64, integers, normal
 
 import tegula as tg
 from support.campaigns import sampled

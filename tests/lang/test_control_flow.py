@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from harness import launched, zeros
+from traced_kernels import launched, zeros
 
 import tegula as tg
 from tegula.lang import array1d, func

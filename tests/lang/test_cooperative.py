@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from harness import launched, ops_named, traced, zeros
+from traced_kernels import launched, ops_named, traced, zeros
 
 import tegula as tg
 from tegula import testing

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from harness import traced, zeros
+from traced_kernels import traced, zeros
 
 import tegula as tg
 from tegula import errors as E

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from harness import launched, zeros
+from traced_kernels import launched, zeros
 
 import tegula as tg
 from tegula.lang.flow import Flow

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from harness import launched, ops_named, traced, zeros
+from traced_kernels import launched, ops_named, traced, zeros
 
 import tegula as tg
 from tegula import errors as E

@@ -9,7 +9,7 @@ import pytest
 
 import tegula as tg
 from support.campaigns import chunks
-from support.needed_statements import needed_statements
+from support.pruned_bodies import needed_statements
 from tegula.errors import WrongArguments
 from tegula.lang.decorators import SCHEDULE
 from tegula.ops import PUBLIC

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from exact import agree
-from weighing import BM, BN, attention
+from exact_data import agree
+from two_consumer_attention import BM, BN, attention
 
 import tegula as tg
 

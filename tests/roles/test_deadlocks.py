@@ -8,7 +8,7 @@ from typing import Any
 
 import agreement
 import pytest
-from exact import small_integers
+from exact_data import small_integers
 
 import tegula as tg
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from exact import agree, small_integers
+from exact_data import agree, small_integers
 
 import tegula as tg
 from support.small_matmuls import KERNELS, K, M, N

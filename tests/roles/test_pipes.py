@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from exact import agree, small_integers
+from exact_data import agree, small_integers
 
 import tegula as tg
 from support.pipe_kernels import COLUMNS, N, four_roles, three_roles, two_producers, two_roles

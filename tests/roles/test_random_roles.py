@@ -10,7 +10,7 @@ from typing import Any
 import agreement
 import numpy as np
 import pytest
-from exact import small_integers
+from exact_data import small_integers
 
 import tegula as tg
 from support.campaigns import rest_slow

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from exact import agree, small_integers
+from exact_data import agree, small_integers
 
 import tegula as tg
 

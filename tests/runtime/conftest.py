@@ -11,7 +11,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from pretend_driver import PretendDriver
+from simulated_driver import PretendDriver
 
 from tegula.kernels import gemm, operands
 from tegula.kernels.attention import plans as attention_plans

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pretend_driver import PretendDriver
+from simulated_driver import PretendDriver
 
 import tegula as tg
-from support.spied_launches import Spied
+from support.recorded_launches import Spied
 from tegula.ir import ALONE, WAITED, LaunchOverlap
 from tegula.runtime import adjoint
 from tegula.runtime.cuda.driver import install

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from benchmarks import automatic_kernels as kernels
-from pretend_driver import PretendDriver
+from simulated_driver import PretendDriver
 
 import tegula as tg
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from pretend_driver import PretendDriver
+from simulated_driver import PretendDriver
 
 import tegula as tg
 

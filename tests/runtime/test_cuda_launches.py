@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from pretend_driver import PretendDriver
+from simulated_driver import PretendDriver
 
 import tegula as tg
 from support.cuda_launches import Tensor, add, arrays, checked, run_add, torch_with, total

@@ -6,7 +6,7 @@ from collections import defaultdict
 from importlib import import_module
 
 import pytest
-from pretend_driver import PretendDriver
+from simulated_driver import PretendDriver
 
 import tegula as tg
 

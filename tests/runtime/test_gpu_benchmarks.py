@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from benchmarks import gpu_kernels as kernels
 from benchmarks import role_kernels
-from pretend_driver import PretendDriver
+from simulated_driver import PretendDriver
 
 import tegula as tg
 

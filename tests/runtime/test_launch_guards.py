@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pretend_driver import PretendDriver
+from simulated_driver import PretendDriver
 
 import tegula as tg
 from support.attacks.judge import lowered
-from support.spied_launches import Spied
+from support.recorded_launches import Spied
 from tegula.check.guards import require, requiring
 from tegula.check.schedule import check_schedule
 from tegula.errors import LaunchError

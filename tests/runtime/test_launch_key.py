@@ -8,7 +8,7 @@ import weakref
 import ml_dtypes
 import numpy as np
 import pytest
-from pretend_driver import PretendDriver
+from simulated_driver import PretendDriver
 
 import tegula as tg
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pretend_driver import PretendDriver
+from simulated_driver import PretendDriver
 
 import tegula as tg
 from tegula.kernels import attention, gemm, matmul, shapes

@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pretend_driver import INVALID_VALUE, PretendDriver
+from simulated_driver import INVALID_VALUE, PretendDriver
 
 import tegula as tg
 from support.cuda_launches import Tensor, add, arrays, checked, run_add
-from support.spied_launches import Spied
+from support.recorded_launches import Spied
 from tegula.backend import launcher
 from tegula.errors import RunError
 from tegula.kernels import gemm

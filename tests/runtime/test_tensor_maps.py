@@ -6,7 +6,7 @@ import ctypes
 from typing import Any
 
 import numpy as np
-from pretend_driver import PretendDriver
+from simulated_driver import PretendDriver
 
 import tegula as tg
 from tegula.runtime.cuda.context import context

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pretend_driver import PretendDriver
+from simulated_driver import PretendDriver
 
 import tegula as tg
 from tegula.runtime.config import config

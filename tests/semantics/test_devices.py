@@ -43,7 +43,7 @@ sys.path.insert(0, sys.argv[1] + "/runtime")
 
 class Pretended:
     def pytest_configure(self, config):
-        from pretend_driver import PretendDriver
+        from simulated_driver import PretendDriver
         from tegula.runtime.cuda import driver
         import tegula as tg
         driver.install(PretendDriver())

@@ -1,6 +1,6 @@
 """Every function keeps its promised error, compared with multiprecision arithmetic on random and edge arguments.
 
-On the CPU: tests/gpu/test_same_bits.py compares GPUs with it."""
+On the CPU: tests/gpu/test_bits_of_library_functions.py compares GPUs with it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from measured import (
+from measured_errors import (
     CASES,
     FEW,
     HARD,
@@ -23,7 +23,7 @@ from measured import (
 )
 
 from support.campaigns import chunks, sampled
-from support.functions_of_vectors import OF_VECTORS
+from support.vector_functions import OF_VECTORS
 from tegula.stdlib import FUNCTIONS
 
 pytestmark = pytest.mark.cpu

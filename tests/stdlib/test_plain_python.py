@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from measured import KINDS, applied, arguments
+from measured_errors import KINDS, applied, arguments
 from numpy_primitives import install
 
 from support.campaigns import sampled
-from support.functions_of_vectors import OF_VECTORS
+from support.vector_functions import OF_VECTORS
 from tegula.stdlib import FUNCTIONS
 
 pytestmark = pytest.mark.machine_code

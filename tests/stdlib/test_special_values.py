@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from measured import applied
+from measured_errors import applied
 
 import tegula as tg
 from support.campaigns import chunks

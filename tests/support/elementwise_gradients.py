@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from cases import D
+from op_kernels import D
 
 import tegula as tg
 from tegula.ir import REGISTRY, Op

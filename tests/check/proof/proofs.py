@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeAlias
 
-from disguises import kernel
+from equivalent_rewrites import kernel
 
 import tegula as tg
 from tegula.check.proof import Stuck, prove

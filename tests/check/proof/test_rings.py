@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from disguises import kernel
+from equivalent_rewrites import kernel
 from idioms import RIGHT as IDIOMS
 from proofs import outcome
 from schedules import lowered

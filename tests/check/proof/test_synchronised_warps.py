@@ -4,7 +4,7 @@ of them after all have synchronised. Each pair of lines is right in one order an
 from __future__ import annotations
 
 import pytest
-from disguises import kernel
+from equivalent_rewrites import kernel
 from proofs import outcome
 from schedules import lowered
 

@@ -1,0 +1,37 @@
+"""Automatic schedules change no result."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+from role_rewriting import as_written, interpreted, on_cpu, rewritten, same
+from scheduled_kernels import LAUNCHES, Launch
+
+from tegula.passes.specialise import Choice
+
+NAMES = [f"{launch.name}-{launch.grid}" for launch in LAUNCHES]
+
+
+@cache
+def wanted(at: int) -> list[Any]:
+    return as_written(LAUNCHES[at])
+
+
+@pytest.mark.parametrize("at", range(len(LAUNCHES)), ids=NAMES)
+@pytest.mark.parametrize("persistent", [True, False], ids=["persistent", "one tile a block"])
+def test_automatic_schedules_change_no_result_in_the_interpreter(at: int, persistent: bool) -> None:
+    launch: Launch = LAUNCHES[at]
+    kernel, schedule = rewritten(launch, Choice(persistent=persistent))
+    assert schedule.plan is not None, schedule.reason
+    same(interpreted(kernel, launch), wanted(at), launch.exact)
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize("at", range(len(LAUNCHES)), ids=NAMES)
+def test_automatic_schedules_change_no_result_on_the_cpu(at: int) -> None:
+    launch = LAUNCHES[at]
+    kernel, schedule = rewritten(launch, Choice(persistent=False))
+    assert schedule.plan is not None, schedule.reason
+    same(on_cpu(kernel, launch), wanted(at), launch.exact)

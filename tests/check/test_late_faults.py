@@ -1,0 +1,78 @@
+"""Schedules that fail only after many iterations, or in launches with large numbers, are not proved."""
+
+from __future__ import annotations
+
+import pytest
+from equivalent_rewrites import kernel
+
+from support.late_fault_rings import COUNTED, RIGHT, RING, WRONG
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_faults_in_far_iterations_are_refuted(name: str) -> None:
+    kind, parts = WRONG[name]
+    verdict = kernel(RING.format(**{**RIGHT, **parts}), None, 2).check()
+    assert (verdict.status, verdict.kind) == ("refuted", kind), verdict.message
+
+
+UNPROVED = {"read": "(k + m - m) % S"}
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {},
+        {"filled": "k % 62 % S", "read": "k % 62 % S"},
+        {"read": "(k + m - m) % S"},
+        {"phase": "(k // S & 1) ^ (m & 1) ^ (m & 1)"},
+        {"read": "k & 1", "phase": "k >> 1 & 1"},
+    ],
+)
+def test_right_schedules_with_large_numbers_are_not_refuted(parts: dict[str, str]) -> None:
+    verdict = kernel(RING.format(**{**RIGHT, **parts}), None, 2).check()
+    wanted = "unproved" if parts == UNPROVED else "proved"
+    assert verdict.status == wanted, verdict.message
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"phase": "(k // S & 1) ^ (k * k // 4096 & 1)"},
+        {"phase": "(k // S & 1) ^ (k // (m + 100) & 1)"},
+    ],
+)
+def test_multiples_and_quotients_of_loop_indices_are_followed(parts: dict[str, str]) -> None:
+    verdict = kernel(RING.format(**{**RIGHT, **parts}), None, 2).check()
+    assert verdict.status == "refuted", verdict.message
+
+
+@pytest.mark.parametrize("fenced", ["n * k != 3000", "k != 50000"])
+def test_faults_in_late_iterations_are_not_proved(fenced: str) -> None:
+    """No launch is unrolled that is so long."""
+    verdict = kernel(RING.format(**{**RIGHT, "fenced": fenced}), None, 2).check()
+    assert verdict.status == "unproved" and verdict.gap is not None, verdict.message
+
+
+@pytest.mark.parametrize(
+    "fenced", ["wraps != 3", "wraps != 4", "wraps < 5", "wraps % 5 != 4", "wraps + k != 12"]
+)
+@pytest.mark.parametrize("once", ["if s == S:", "if k % S == S - 1:"])
+def test_faults_that_depend_on_a_slowly_growing_number_are_refuted(once: str, fenced: str) -> None:
+    verdict = kernel(COUNTED.format(**{**RIGHT, "once": once, "fenced": fenced}), None, 2).check()
+    assert verdict.status == "refuted", verdict.message
+
+
+@pytest.mark.parametrize("fenced", ["wraps >= 0", "wraps != -1", "k >= 0"])
+def test_schedules_that_depend_on_a_slowly_growing_number_pass(fenced: str) -> None:
+    verdict = kernel(COUNTED.format(**{**RIGHT, "once": "if s == S:", "fenced": fenced}), None, 2).check()
+    assert verdict.passed, verdict.message
+
+
+@pytest.mark.parametrize(
+    ("fenced", "right"), [("seen != 3", False), ("seen != 9", False), ("seen >= 0", True)]
+)
+def test_faults_that_depend_on_counted_elements_are_refuted(fenced: str, right: bool) -> None:
+    text = RING.replace("last = int(0)", "seen = int(0)")
+    text = text.replace("last = flags[k]", "if flags[k] != 0:\n                seen += 1")
+    found = kernel(text.format(**{**RIGHT, "fenced": fenced}), None, 2).check()
+    assert found.status == ("unproved" if right else "refuted")

@@ -1,0 +1,46 @@
+"""Every library function gives the same bits on a GPU as on the CPU, where errors are measured; the arguments are
+shared with tests/stdlib/test_exact_accuracy.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from agreement import same_bits
+from measured_errors import CASES, FEW, HARD, KNOWN, LIMITS, MANY, STRIDE, applied, numbers, operands
+
+import tegula as tg
+
+
+def compare(name: str, *drawn: list[np.ndarray], written: str = "") -> None:
+    """Compare a function, or the expression `written`, on lists of operands."""
+    for arguments in drawn:
+        with tg.ScopedDevice("cpu"):
+            wanted = applied(name, arguments, written)
+        with tg.ScopedDevice("cuda:0"):
+            found = applied(name, arguments, written)
+        same_bits(found, wanted, name)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("name", CASES)
+def test_functions_of_drawn_arguments_have_the_bits_of_the_cpu(name: str, kind: Any) -> None:
+    compare(name, operands(name, kind, FEW), operands(name, kind, MANY, seed=2))
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("name", HARD)
+def test_functions_of_hard_arguments_have_the_bits_of_the_cpu(name: str, kind: Any) -> None:
+    compare(name, [np.array(HARD[name][kind is np.float64], kind)])
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if not case.second])
+def test_functions_of_every_float32_have_the_bits_of_the_cpu(name: str) -> None:
+    compare(name, *([x] for x in numbers(STRIDE)))
+
+
+@pytest.mark.parametrize("written", KNOWN)
+@pytest.mark.parametrize("name", LIMITS)
+def test_functions_with_known_bounds_have_the_bits_of_the_cpu(name: str, written: str) -> None:
+    compare(name, *([x] for x in numbers(STRIDE)), written=written.format(limit=LIMITS[name]))

@@ -1,0 +1,110 @@
+"""Modules of dropped kernels are unloaded after the device has finished their launches, not before."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from simulated_driver import PretendDriver
+
+import tegula as tg
+from support.cuda_launches import Tensor, add, arrays, run_add, torch_with
+from tegula.runtime.cuda.dropped import Libraries
+
+DEVICE = "cuda:0"
+
+
+@pytest.fixture
+def driver(pretended: PretendDriver, monkeypatch: pytest.MonkeyPatch) -> PretendDriver:
+    monkeypatch.setattr(Libraries, "seen", False)
+    pretended.kernels["kernel"] = run_add
+    add.unload()
+    return pretended
+
+
+def launch_anew() -> None:
+    """Drop the kernel's code and load it again."""
+    add.unload()
+    gc.collect()
+    a, b, c = arrays(device=DEVICE)
+    tg.launch(add, 1000, [a, b], [c], block_dim=64)
+    np.testing.assert_array_equal(c.numpy(), 2 * np.arange(1000))
+
+
+def test_dropped_modules_are_unloaded(driver: PretendDriver) -> None:
+    for _ in range(10):
+        launch_anew()
+    loads, unloads = (driver.calls.count(name) for name in ("cuModuleLoadDataEx", "cuModuleUnload"))
+    assert loads == 10
+    assert unloads == 8
+    assert driver.calls.count("cuEventCreate") - driver.calls.count("cuEventDestroy_v2") <= 1
+
+
+def test_modules_stay_while_the_device_works(driver: PretendDriver) -> None:
+    driver.busy = True
+    for _ in range(4):
+        launch_anew()
+    assert "cuModuleUnload" not in driver.calls
+    driver.busy = False
+    launch_anew()
+    launch_anew()
+    assert driver.calls.count("cuModuleUnload") == 4
+
+
+def test_modules_stay_where_the_driver_refuses_the_event(
+    driver: PretendDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An event that was never recorded counts as complete."""
+    launch_anew()
+    with monkeypatch.context() as refused:
+        refused.setattr(driver, "cuEventRecord", lambda *_: 906, raising=False)
+        with pytest.raises(tg.RunError, match="default stream"):
+            launch_anew()
+    launch_anew()
+    assert "cuModuleUnload" not in driver.calls
+    launch_anew()
+    assert driver.calls.count("cuModuleUnload") == 1
+
+
+def test_recorded_launches_keep_their_modules(driver: PretendDriver) -> None:
+    a, b, c = arrays(device=DEVICE)
+    with tg.ScopedCapture(DEVICE) as capture:
+        tg.launch(add, 1000, [a, b], [c], block_dim=64)
+    for _ in range(4):
+        launch_anew()
+    tg.capture_launch(capture.graph)
+    np.testing.assert_array_equal(c.numpy(), 2 * np.arange(1000))
+    driver.calls.clear()
+    del capture
+    gc.collect()
+    for _ in range(2):
+        launch_anew()
+    assert driver.calls.count("cuModuleUnload") == 3
+
+
+class NewTensor(Tensor):
+    """Tensors of a class that no earlier test has passed to a launch."""
+
+
+def a_tensor(driver: PretendDriver) -> None:
+    a, b, c = arrays(device=DEVICE)
+    tg.launch(add, 1000, [NewTensor(a), b], [c], block_dim=64)
+
+
+def a_stream(driver: PretendDriver) -> None:
+    tg.stream_from_torch(SimpleNamespace(device_index=0, cuda_stream=driver.handle("stream")))
+
+
+@pytest.mark.parametrize("used", [a_tensor, a_stream])
+def test_modules_that_another_library_may_have_recorded_stay_loaded(
+    driver: PretendDriver, monkeypatch: pytest.MonkeyPatch, used: Callable[[PretendDriver], None]
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", torch_with(NewTensor))
+    used(driver)
+    for _ in range(4):
+        launch_anew()
+    assert "cuModuleUnload" not in driver.calls

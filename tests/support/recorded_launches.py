@@ -1,0 +1,55 @@
+"""Launches with a driver that records its arguments."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from typing import Any
+
+from simulated_driver import INVALID_VALUE, PretendDriver
+
+from tegula.runtime.cuda.driver import PROTOTYPES
+from tegula.runtime.cuda.launch import CONFIGURATION
+
+Seen = tuple[bytes, int, bytes]
+"""The arguments of the driver: the configuration, the function, the bytes of the arguments."""
+
+
+class Spied(PretendDriver):
+    """C functions that replace the functions that machine code calls. `seen`: the launches; `size`: the bytes of
+    arguments to record; `moved`: the number of maps whose address was replaced; `refused`: the error that the driver
+    returns."""
+
+    def __init__(self, devices: int) -> None:
+        super().__init__(devices)
+        self.seen: list[Seen] = []
+        self.size = self.moved = self.refused = 0
+        pretended = self.cuLaunchKernelEx
+
+        def launch(at: int, function: int, parameters: int, extra: None) -> int:
+            (first,) = struct.unpack("<Q", ctypes.string_at(parameters, 8))
+            configuration = ctypes.string_at(at, CONFIGURATION.size)
+            self.seen.append((configuration, function, ctypes.string_at(first, self.size)))
+            return pretended(at, function, parameters, extra)
+
+        def current(out: int) -> int:
+            ctypes.c_void_p.from_address(out).value = self.current
+            return 0
+
+        def replace(at: int, address: int) -> int:
+            if at % 64:
+                return INVALID_VALUE
+            self.moved += 1
+            self.TensorMapEncodeTiled(at, 0, 0, address)
+            return self.refused
+
+        functions = {
+            "cuLaunchKernelEx": launch,
+            "cuCtxGetCurrent": current,
+            "cuTensorMapReplaceAddress": replace,
+        }
+        for name, function in functions.items():
+            setattr(self, name, ctypes.CFUNCTYPE(ctypes.c_int, *PROTOTYPES[name])(function))
+
+    def TensorMapEncodeTiled(self, out: int, kind: int, rank: int, address: int, *rest: Any) -> None:
+        ctypes.memmove(out, struct.pack("<Q", address) * 16, 128)

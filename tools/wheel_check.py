@@ -1,0 +1,90 @@
+"""Runs docs/start.md from the wheel, in a new environment without the source tree.
+
+Usage: python tools/wheel_check.py [PYTHON...]        this Python by default, or the named ones
+
+The wheel is built from a copy of the files that git tracks. The environment is made in a temporary folder, gets the
+wheel with its extra `cli` and nothing else, and runs the page's blocks in another folder."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = "docs/start.md"
+PIP = ("-m", "pip", "--disable-pip-version-check", "--quiet")
+
+
+class Failed(Exception):
+    """Raised if a step fails; the message is the step's output."""
+
+
+def step(command: Sequence[str | Path], folder: Path, **variables: str) -> str:
+    """Run a command without environment variables that lead to the source tree. Returns the command's output."""
+    hidden = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+    env = {**{k: v for k, v in os.environ.items() if k not in hidden}, **variables}
+    done = subprocess.run(
+        [*map(str, command)], cwd=folder, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    if done.returncode:
+        raise Failed(f"{' '.join(map(str, command))}:\n{done.stdout}")
+    return done.stdout
+
+
+def wheel(to: Path) -> Path:
+    """The wheel, built in a folder with only the files that git tracks."""
+    files = step(
+        ["git", "ls-files", "-z", "src", "pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md"], ROOT
+    )
+    source = to / "source"
+    for name in filter(None, files.split("\0")):
+        path = source / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes((ROOT / name).read_bytes())
+    step([sys.executable, *PIP, "wheel", "--no-deps", "--no-build-isolation", "-w", to, source], to)
+    (made,) = to.glob("*.whl")
+    return made
+
+
+def check(python: str, made: Path, folder: Path) -> str:
+    """Install the wheel for a Python and run the page. Returns the version of that Python."""
+    venv, work = folder / "venv", folder / "work"
+    work.mkdir()
+    step([python, "-m", "venv", venv], folder)
+    inside = venv / "bin" / "python"
+    step([inside, *PIP, "install", f"{made}[cli]"], folder)
+    runner = work / "tools" / "pages.py"
+    for name in (PAGE, "tools/pages.py", "tests/runtime/simulated_driver.py"):
+        path = work / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes((ROOT / name).read_bytes())
+    where = step([inside, "-c", "import tegula; print(tegula.__file__)"], work).strip()
+    if not Path(where).is_relative_to(venv):
+        raise Failed(f"tegula is imported from {where}")
+    step([inside, runner, PAGE], work, TEGULA_CACHE_DIR=str(folder / "cache"))
+    step([venv / "bin" / "tegula", "doctor"], work)
+    return step([inside, "-c", "import platform; print(platform.python_version())"], work).strip()
+
+
+def main(pythons: Sequence[str]) -> int:
+    """Check the wheel for each Python. Returns 1 if it fails for one."""
+    failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        made = wheel(Path(folder))
+        for k, python in enumerate(pythons or [sys.executable]):
+            inner = Path(folder) / str(k)
+            inner.mkdir()
+            try:
+                print(f"{made.name}: {PAGE} runs with Python {check(python, made, inner)}")
+            except Failed as error:
+                failed += 1
+                print(error)
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
