@@ -10,6 +10,7 @@ from gpu_code import assembled, lowered
 from simt import run_together
 
 import tegula as tg
+from tegula.stdlib.tiles.lu import reference
 
 BLOCKS = 7
 
@@ -147,3 +148,49 @@ def test_blocks_that_read_results_or_run_other_instructions_have_a_warp_each() -
     assert lowered(factors(8), [args[0], args[0], args[2]], (5,), 32).per_warp == 1
     assert lowered(factors(8), args, (5,), 64).per_warp == 1
     assert [lowered(shifted(b), args, (5,), 32).per_warp for b in (False, True)] == [4, 1]
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize(("n", "per_warp", "rows"), [(7, 4, 2), (17, 1, 1)])
+def test_eliminations_of_small_matrices_share_warps(n: int, per_warp: int, rows: int) -> None:
+    """Rows stay in their lanes; the first of equal candidates in the exchanged matrix is the pivot."""
+
+    @tg.kernel
+    def kernel(a: tg.array3d[float], y: tg.array2d[float], lu: tg.array3d[float], piv: tg.array2d[int], x):
+        i = tg.tid()
+        matrix = tg.tile_load(a[i], shape=(n, n))
+        factors, exchanges = tg.tile_lu(matrix)
+        tg.tile_store(lu[i], factors)
+        tg.tile_store(piv[i], exchanges)
+        tg.tile_store(x[i], tg.tile_solve(matrix, tg.tile_load(y[i], n)))
+
+    rng = np.random.default_rng(n)
+    a, y = rng.integers(-3, 4, (5, n, n)).astype(np.float32), rng.standard_normal((5, n)).astype(np.float32)
+    a[3, :, 2] = 0.0
+    args = [tg.array(a), tg.array(y), tg.zeros((5, n, n)), tg.zeros((5, n), dtype=int), tg.zeros((5, n))]
+    code = lowered(kernel, args, (5,), 32)
+    assert code.per_warp == per_warp
+    run_together(code, kernel, args, (5, 32), -(-5 // (per_warp * rows)), rows=rows)
+    wanted, exchanged = reference(a)
+    np.testing.assert_array_equal(args[3].numpy(), exchanged)
+    np.testing.assert_allclose(args[2].numpy(), wanted, rtol=1e-4, atol=1e-4)
+    regular, x = [0, 1, 2, 4], args[4].numpy()
+    residual = np.einsum("bij,bj->bi", a, x.astype(np.float64)) - y
+    assert np.abs(residual[regular]).max() < 1e-4 * np.abs(x[regular]).max()
+    assert not np.isfinite(x[3]).all()
+
+
+def test_elements_left_of_a_pivot_are_not_exchanged() -> None:
+    """The pivot row takes a shuffle for each element that is left; the pivot takes two reductions of the warp."""
+
+    @tg.kernel
+    def kernel(a: tg.array3d[float], lu: tg.array3d[float], piv: tg.array2d[int]):
+        i = tg.tid()
+        factors, exchanges = tg.tile_lu(tg.tile_load(a[i], shape=(24, 24)))
+        tg.tile_store(lu[i], factors)
+        tg.tile_store(piv[i], exchanges)
+
+    args = [tg.zeros((5, 24, 24)), tg.zeros((5, 24, 24)), tg.zeros((5, 24), dtype=int)]
+    text = lowered(kernel, args, (5,), 32).text
+    assert text.count("shfl.sync.idx") == 1 + 24 * 25 // 2
+    assert text.count("redux.sync") == 2 * 24 and "shfl.sync.bfly" not in text

@@ -127,6 +127,14 @@ def check_lu(case: Any) -> None:
     at_most(np.abs(a[order] - lower @ upper), (n + 4) * np.finfo(dtype).eps * (np.abs(lower) @ np.abs(upper)))
 
 
+def check_solve(case: Any) -> None:
+    rng, n, use, dtype, _ = case
+    a, y = matrix(rng, n, n, "random", dtype), rng.standard_normal((n, 3)).astype(dtype)
+    x = run("tile_solve", [a, y], [((n, 3), dtype)], use)[0].astype(np.float64)
+    largest = np.linalg.norm(a.astype(np.float64), 2) * np.linalg.norm(x, axis=0)
+    at_most(np.linalg.norm(y - a @ x, axis=0), 8 * n * np.finfo(dtype).eps * largest)
+
+
 def orthonormal(q: np.ndarray, n: int, eps: float) -> None:
     at_most(np.linalg.norm(q.T @ q - np.eye(q.shape[1]), 2), 8 * n * eps)
 
@@ -169,7 +177,7 @@ def check_svd(case: Any) -> None:
     at_most(np.linalg.norm(a - u * s @ vt, 2), 8 * max(m, n) * eps * np.linalg.norm(a.astype(np.float64), 2))
 
 
-CHECKS = (check_cholesky, check_solves, check_lu, check_qr, check_eigh, check_svd)
+CHECKS = (check_cholesky, check_solves, check_lu, check_solve, check_qr, check_eigh, check_svd)
 
 
 @pytest.mark.campaign
@@ -185,6 +193,9 @@ def test_backward_errors_of_decompositions_are_within_bounds(check: Any, case: A
 @pytest.mark.machine_code
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_backward_errors_of_each_kind_of_matrix_are_within_bounds(check: Any, kind: str) -> None:
-    use = {"block_dim": 33, "storage": "register", "transposed": True}
+@pytest.mark.parametrize("block_dim", (33, 32))
+def test_backward_errors_of_each_kind_of_matrix_are_within_bounds(
+    check: Any, kind: str, block_dim: int
+) -> None:
+    use = {"block_dim": block_dim, "storage": "register", "transposed": True}
     check((np.random.default_rng(7), 19, use, np.float32, kind))

@@ -250,6 +250,11 @@ class ActsOnLines(Op):
     EXCHANGES: ClassVar[bool] = False
 
     @property
+    def exchanges(self) -> bool:
+        """Whether threads exchange more elements than few shuffles do."""
+        return self.EXCHANGES
+
+    @property
     def line(self) -> Line | None:
         """The line that the op takes from a tile with several elements; None if the op takes none."""
         return None

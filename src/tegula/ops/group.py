@@ -129,7 +129,7 @@ class SharedGather(Op):
 
     __slots__ = ()
     NAME = "group.gather"
-    COOPERATIVE = True
+    COOPERATIVE = SIDE_BY_SIDE = True
     PURE = False
     buffer = operand(READ)
     index = operand(READ)

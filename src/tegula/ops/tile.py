@@ -695,7 +695,6 @@ class TileReduce(Divisible, ActsOnLines):
     bases = attr(None)
     extent = attr(None)
     lanes = attr(False)
-    EXCHANGES = True
 
     def infer(self) -> Sequence[Type]:
         tile = tile_type(self.tile.type, partial=True)
@@ -708,6 +707,10 @@ class TileReduce(Divisible, ActsOnLines):
         )
         partial = tile.partial and axis is not None and axis != len(tile.shape) - 1
         return [TileType(tile.dtype, reduced_shape(tile.shape, axis, self.keepdims), partial)]
+
+    @property
+    def exchanges(self) -> bool:
+        return max((tile := tile_type(self.tile.type, partial=True)).shape) < tile.size
 
     def divided(self, dim: int) -> Sequence[tuple[Value, int]] | None:
         if self.axis is None or (self.keepdims and dim == self.axis):

@@ -96,7 +96,7 @@ class _Choice:
             return len(lines) <= FEW
         layouts = [along_registers(t.shape, axis, self.context.threads) for axis in range(2)]
         shuffles = min(sum(_shuffles(op, k, x) for op in lines) for k, x in enumerate(layouts))
-        return shuffles <= max(FEW, layouts[0].register_count // 2)
+        return shuffles <= max(FEW, layouts[0].register_count)
 
     def _loops(self, tile: Value, op: Op, line: Line) -> set[For] | None:
         """The loops to unroll so that the indices of a line are known; empty if the indices may be unknown, because the
@@ -116,7 +116,7 @@ class _Choice:
                 if not all(self._unrollable(loop) for loop in given):
                     return None
                 wanted |= given
-            elif any(isinstance(o, LoopLike) for o in _between(tile, around)):
+            elif not is_vector and any(isinstance(o, LoopLike) for o in _between(tile, around)):
                 return None
         return wanted
 
@@ -126,7 +126,9 @@ class _Choice:
             return False
         each = 0
         for op in loop.body.walk():
-            if isinstance(op, LoopLike) or (isinstance(op, ActsOnLines) and op.EXCHANGES):
+            if isinstance(op, LoopLike) or (
+                isinstance(op, ActsOnLines) and op.EXCHANGES and not _reduces_vector(op)
+            ):
                 return False
             if isinstance(op, ActsOnLines) and op.operations:
                 size = max(1, tile_type(op.result.type).size // self.context.threads)

@@ -10,7 +10,7 @@ from tegula.codegen.gpu.state import GpuState, Registers
 from tegula.codegen.scalar import Components
 from tegula.codegen.text import constant, register_type
 from tegula.dataclass import dataclass
-from tegula.ir import Region, Value
+from tegula.ir import Op, Region, Value
 from tegula.layout import Layout
 from tegula.ops import scalar as S
 from tegula.ops.group import PartialReduce
@@ -56,6 +56,17 @@ def shuffled(s: GpuState, parts: Components, dtype: ElementType, mode: str, by: 
 # Combining -----------------------------------------------------------------------------------------------------------
 
 Combine = Callable[[Components, Components], Components]
+
+
+REDUX: dict[tuple[type[Op], str], str] = {
+    (S.Add, "i"): "add",
+    (S.Add, "u"): "add",
+    (S.Min, "i"): "min",
+    (S.Max, "i"): "max",
+    (S.Min, "u"): "umin",
+    (S.Max, "u"): "umax",
+}
+"""The instruction that reduces 32-bit integers over a warp, by op and kind of integer."""
 
 
 def combination(s: GpuState, region: Region) -> Combine:
@@ -107,7 +118,7 @@ class _Reducer:
     combination, if it has one; otherwise each value carries a presence flag."""
 
     def __init__(self, s: GpuState, region: Region, dtype: ElementType) -> None:
-        self.s, self.dtype = s, dtype
+        self.s, self.dtype, self.region = s, dtype, region
         self.combine = combination(s, region)
         self.neutral = identity(region, dtype)
 
@@ -133,6 +144,25 @@ class _Reducer:
         other = shuffled(self.s, x, self.dtype, "bfly", str(by))
         its = has if has == "true" else shuffle(self.s, has, bool_, "bfly", str(by))
         return self.join(a, (other, its))
+
+    @property
+    def instruction(self) -> str | None:
+        """The name of the instruction that combines the values of all lanes of a warp; None if there is none."""
+        dtype = self.dtype
+        if not isinstance(dtype, DType) or dtype.bits != 32 or self.neutral is None:
+            return None
+        return REDUX.get((type(self.region.ops[0]), dtype.kind))
+
+    def whole_warp(self, parts: Components) -> Components:
+        """The values of all lanes of a warp, combined by one instruction."""
+        call = f"call i32 @llvm.nvvm.redux.sync.{self.instruction}"
+        return tuple(self.s.code.emit(f"{call}(i32 {x}, i32 {ALL})") for x in parts)
+
+
+def _takes_one_instruction(reducer: _Reducer, steps: Sequence[int]) -> bool:
+    """Whether a reduction over the lanes at xor distances `steps` takes one instruction: of integers, over a warp."""
+    is_warp = len(steps) == (WARP - 1).bit_length() and reducer.s.block_lanes == WARP
+    return is_warp and reducer.instruction is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +196,13 @@ def reduced(s: GpuState, reductions: Sequence[Reduction]) -> list[Registers]:
         ]
         sums.append([_tree(reducer, each) for each in values])
         chains.append((reducer, lane_steps(layout, dims)))
+    at_once = [_takes_one_instruction(reducer, steps) for reducer, steps in chains]
+    for at, (reducer, _) in enumerate(chains):
+        if at_once[at]:
+            sums[at] = [(reducer.whole_warp(parts), has) for parts, has in sums[at]]
     for k in range(max(len(steps) for _, steps in chains)):
         for at, (reducer, steps) in enumerate(chains):
-            if k < len(steps):
+            if k < len(steps) and not at_once[at]:
                 sums[at] = [reducer.across(parts, steps[k]) for parts in sums[at]]
     return [[parts for parts, _ in each] for each in sums]
 

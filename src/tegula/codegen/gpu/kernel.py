@@ -48,6 +48,7 @@ from tegula.codegen.scalar import Components, elementwise, lower
 from tegula.codegen.sites import printed_tiles
 from tegula.codegen.storage import FAR, ArrayAt, SwizzledView, View
 from tegula.codegen.text import register_type
+from tegula.codegen.unused import without_unused
 from tegula.ir import Kernel, Op, Region, Synchronising, TileAccess, Value, numbered
 from tegula.layout import Layout
 from tegula.ops import scalar as S
@@ -129,6 +130,7 @@ from tegula.types import (
 )
 
 SYMBOL = "kernel"
+START = "start:"
 GLOBAL = "addrspace(1)"
 
 
@@ -153,7 +155,9 @@ def lower_kernel(
 
 
 def _module(s: GpuState) -> str:
-    entry, lines = "\n".join([*s.frame, *s.code.entry]), "\n".join(s.code.lines)
+    body = without_unused([*s.frame, *s.code.entry, START, *s.code.lines])
+    start = body.index(START)
+    entry, lines = "\n".join(body[:start]), "\n".join(body[start + 1 :])
     size = maps_at(s.kernel) + BYTES * len(s.maps) if s.maps else argument_bytes(s.kernel)
     registers = f' "nvvm.maxnreg"="{s.start_registers}"' if s.start_registers else ""
     align = f'align {ALIGNMENT} "nvvm.grid_constant"' if s.maps else "align 16"
@@ -163,7 +167,7 @@ def _module(s: GpuState) -> str:
         "@shared = external addrspace(3) global [0 x i8], align 1024\n"
         f"{s.code.table_lines()}"
         f"define ptx_kernel void @{SYMBOL}(ptr byval([{size} x i8]) {align} %args) #0{subprogram} {{\n"
-        f"entry:\n{entry}\n  br label %start\nstart:\n{lines}\n  ret void\n}}\n"
+        f"entry:\n{entry}\n  br label %start\n{START}\n{lines}\n  ret void\n}}\n"
         f'attributes #0 = {{ nounwind "nvvm.maxntid"="{threads}"{registers} "no-builtins" }}\n'
         + s.loop_metadata()
         + (s.line_table.metadata() if s.line_table else "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tegula.codegen.gpu.exchange import ALL, ballot, shuffle
+from tegula.codegen.gpu.exchange import ALL, REDUX, ballot, shuffle
 from tegula.codegen.gpu.state import GpuState, zeros
 from tegula.codegen.scalar import Components, elementwise
 from tegula.codegen.text import constant, register_type
@@ -111,16 +111,6 @@ def _reduced(s: GpuState, op: SegmentOp, combine: type[Op], parts: Components) -
         parts = tuple(elementwise(s.code, combine([], []), dtype, [x, y], 1) for x, y in pairs)
         by //= 2
     return parts
-
-
-REDUX: dict[tuple[type[Op], str], str] = {
-    (S.Add, "i"): "add",
-    (S.Add, "u"): "add",
-    (S.Min, "i"): "min",
-    (S.Max, "i"): "max",
-    (S.Min, "u"): "umin",
-    (S.Max, "u"): "umax",
-}
 
 
 def lane_collect(s: GpuState, op: LaneCollect) -> None:

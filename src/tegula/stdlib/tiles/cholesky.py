@@ -10,11 +10,10 @@ import numpy as np
 from tegula.declaration import Refused, Sample, cooperative
 from tegula.signature import Asked, Extent, Real, Tile, constexpr
 from tegula.stdlib.registry import tg
-from tegula.types import DType, int32
+from tegula.stdlib.tiles.warps import fits_warp
+from tegula.types import int32
 
 N, ONE, INFO = Extent("N"), 1, "info"
-WARP, REGISTERS = 32, 128
-"""The threads of a warp, and the registers of each that the matrix may take in a block of one warp."""
 PANEL = 32
 """The number of columns of a panel. Narrower panels take longer to compile, wider panels take longer to run."""
 NARROW = 8
@@ -71,11 +70,6 @@ def lower_by_one_thread(a):
             panel = tg.where(columns > k, panel - below * right, tg.where(columns == k, below, panel))
         tg.tile_assign(factor, tg.where(rows >= columns, panel, 0.0), (p, p))
     return factor, tg._tile_first_nan(factor)
-
-
-def fits_warp(n: int, group: int, dtype: DType) -> bool:
-    """Whether the registers of a block of one warp hold a matrix."""
-    return group == WARP and n * -(-n // WARP) * (dtype.bits // 32 or 1) <= REGISTERS
 
 
 @tile_cholesky.program(

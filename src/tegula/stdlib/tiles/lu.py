@@ -10,7 +10,8 @@ import numpy as np
 from tegula.declaration import Refused, Sample, cooperative
 from tegula.signature import Extent, Real, Tile
 from tegula.stdlib.registry import tg
-from tegula.types import int32
+from tegula.stdlib.tiles.warps import WARP, fits_warp
+from tegula.types import bool_, int32
 
 N, M, ONE = Extent("N"), Extent("M"), 1
 
@@ -54,6 +55,43 @@ def tile_lu(a: Tile[Real, ..., N, N]) -> tuple[Tile[Real, ..., N, N], Tile[int32
         )
         piv = tg.where(index == k, p, piv)
     return a, piv
+
+
+@tile_lu.program(when=lambda N, group, Real: N <= WARP and fits_warp(N, group, Real))
+def by_one_warp(a):
+    """Rows stay in their lanes: `place` holds the place of each row in the exchanged matrix, `order` the row that is at
+    each place in the end."""
+    n = a.shape[0]
+    index = tg.tile_arange(n, dtype=int)
+    columns = tg.tile_reshape(index, (1, n))
+    place, order, piv, free = index, index, index, index >= 0
+    for k in range(n):
+        column = a[:, k]
+        found = tg._tile_free_pivot(column, free, place)[0]
+        p, at = found & (WARP - 1), found >> tg.static(WARP.bit_length() - 1)
+        row = a[p, :]
+        pivot = row[k]
+        free = free & (index != p)
+        factor = column / tg.where(pivot == 0.0, type(pivot)(1.0), pivot)
+        below = tg.tile_reshape(factor, (n, 1))
+        update = tg.where(
+            columns > k, a - below * tg.tile_reshape(row, (1, n)), tg.where(columns == k, below, a)
+        )
+        a = tg.where(tg.tile_reshape(free, (n, 1)), update, a)
+        place = tg.where(index == p, k, tg.where(place == k, at, place))
+        order, piv = tg.where(index == k, p, order), tg.where(index == k, at, piv)
+    return a[order], piv
+
+
+@cooperative
+def _tile_free_pivot(column: Tile[Real, N], free: Tile[bool_, N], place: Tile[int32, N]) -> Tile[int32, ONE]:
+    """Of the free elements of the largest magnitude the one with the lowest place: its place, times WARP, plus its
+    index. NaNs are preferred to numbers."""
+    n = column.shape[0]
+    bits = tg._tile_sort_bits(tg.abs(column))
+    size = tg.where(free, bits, type(bits[0])(0))
+    largest = free & (size == tg.tile_max(size)[0])
+    return tg.tile_min(tg.where(largest, place * WARP + tg.tile_arange(n, dtype=int), WARP * WARP))
 
 
 @cooperative

@@ -11,6 +11,7 @@ from tegula.signature import Extent, Real, Tile
 from tegula.stdlib.registry import tg
 from tegula.stdlib.tiles.lower_solve import solve_reference
 from tegula.stdlib.tiles.lu import well_pivoted
+from tegula.stdlib.tiles.warps import WARP, fits_warp
 
 N, R = Extent("N"), Extent("R", optional=True)
 
@@ -64,6 +65,42 @@ def by_one_thread(a, y):
         update = columns - tg.tile_reshape(row, (m, 1)) * tg.tile_reshape(factor, (1, n))
         columns = tg.where(number > k, update, columns)
     return tg.tile_reshape(tg.tile_upper_solve(kept[:, :n], kept[:, n:]), y.shape)
+
+
+@tile_solve.program(when=lambda N, group, Real: N <= WARP and fits_warp(N, group, Real))
+def by_one_warp(a, y):
+    """Gaussian elimination without exchanges of rows, which stay in their lanes: `order` holds the row that step k
+    subtracts multiples of, `step` the step of each row, and `scale` the reciprocal of its pivot."""
+    n = a.shape[0]
+    z = tg.tile_reshape(y, (n, -1))
+    index = tg.tile_arange(n, dtype=int)
+    columns = tg.tile_reshape(index, (1, n))
+    step, order, free = index, index, index >= 0
+    zero = type(a[0, 0])(0.0)
+    pivots = tg.tile_full(shape=n, value=type(zero)(1.0))
+    for k in range(n):
+        column = a[:, k]
+        p = tg._tile_free_pivot(column, free, index)[0] & (WARP - 1)
+        row, right = a[p, :], z[p, :]
+        pivot = row[k]
+        free = free & (index != p)
+        factor = column / tg.where(pivot == 0.0, type(pivot)(1.0), pivot)
+        below = tg.tile_reshape(tg.where(free, factor, zero), (n, 1))
+        is_free = tg.tile_reshape(free, (n, 1))
+        a = tg.where(is_free & (columns > k), a - below * tg.tile_reshape(row, (1, n)), a)
+        z = tg.where(is_free, z - below * tg.tile_reshape(right, (1, -1)), z)
+        step = tg.where(index == p, k, step)
+        order = tg.where(index == k, p, order)
+        pivots = tg.where(index == p, pivot, pivots)
+    x = z
+    for done in range(n):
+        k = n - 1 - done
+        p = order[k]
+        row = z[p, :] / pivots[p]
+        above = tg.tile_reshape(a[:, k], (n, 1)) * tg.tile_reshape(row, (1, -1))
+        z = tg.where(tg.tile_reshape(step < k, (n, 1)), z - above, z)
+        x = tg.where(tg.tile_reshape(index == k, (n, 1)), tg.tile_reshape(row, (1, -1)), x)
+    return tg.tile_reshape(x, y.shape)
 
 
 @tile_solve.vjp(keep=("a", "result"))
