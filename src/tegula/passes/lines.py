@@ -126,9 +126,7 @@ class _Choice:
             return False
         each = 0
         for op in loop.body.walk():
-            if isinstance(op, LoopLike) or (
-                isinstance(op, ActsOnLines) and op.EXCHANGES and not _reduces_vector(op)
-            ):
+            if isinstance(op, LoopLike) or (isinstance(op, ActsOnLines) and op.exchanges):
                 return False
             if isinstance(op, ActsOnLines) and op.operations:
                 size = max(1, tile_type(op.result.type).size // self.context.threads)
