@@ -251,7 +251,7 @@ class array(Any):
         retain_grad: whether tg.Tape.backward leaves the gradient of an array that kernels write, which is cleared
             otherwise; False by default. Needs `requires_grad`.
     Raises:
-        number: a number does not fit the dtype, or a length is negative or no integer.
+        number: a number does not fit the dtype, or a length is negative or not an integer.
         TypeError: the dtype is not an element type.
         ValueError: the shape, `ndim`, the strides, the capacity or the elements do not fit, or the array would
             have more than 4 dimensions.
@@ -455,7 +455,7 @@ def persistent_tiles(grid: Any, raster: Any = 8) -> Any:
         pairs (i, j) of int32: the row and the column of a tile.
     Raises:
         launch: outside of kernels.
-        wrong-arguments: `grid` is not a pair, or `raster` no positive constant.
+        wrong-arguments: `grid` is not a pair, or `raster` is not a positive constant.
         assertion: there are more than 2**31 - 1 tiles.
     Gradient:
         of the body, as of a launch with a block for each tile: see docs/gradients.md.
@@ -1811,7 +1811,8 @@ def fence(order: Any = 'acq_rel') -> None:
     function, and then acquires, sees the data. The data include what the tile functions of a block stored before the
     release, and may be read by the tile functions after the acquire.
 
-    Blocks run in any order, so that none may wait for another: let the last block that updates a count do the rest.
+    Blocks run in any order, so that a block must not wait for another block: let the last block that updates a count do
+    the remaining work.
 
     Parameters:
         order: "acquire", later accesses stay after earlier reads; "release", earlier accesses stay before later
@@ -2548,7 +2549,7 @@ def match_any(x: Any, width: Any = 32) -> Any:
     Returns:
         a uint32; absent lanes match none.
     Raises:
-        type-mismatch: `x` is not an integer and no bool.
+        type-mismatch: `x` is neither an integer nor a bool.
         not-constant: `width` is known at run time only.
         out-of-range: `width` is not a power of 2 up to 32.
         divergent-cooperative-op: only some threads reach the call.
@@ -6496,7 +6497,7 @@ def tile_rfft(x: Any) -> Any:
         a tile (..., N // 2 + 1) of vec2f or vec2d, complex numbers with the real part first.
     Raises:
         type-mismatch: `x` has another dtype.
-        out-of-range: N is above 65536, or so large a prime number that no table holds its roots.
+        out-of-range: N is above 65536, or a prime number that is too large for the tables of roots.
     Gradient:
         the real part of the inverse transform of the adjoint, padded by 0 and not divided by N.
     Source:

@@ -64,7 +64,7 @@ class Algebra:
 
 
 MAX_LISTED = 4
-"""The largest number of coordinates in one swizzle."""
+"""The maximum number of coordinates in one swizzle."""
 _COORDINATES = tuple(NamedPart(name, (k,)) for k, name in enumerate("xyzw"))
 
 VECTOR = Algebra("vec", parts=_COORDINATES)

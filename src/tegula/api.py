@@ -1,4 +1,4 @@
-"""The names of `tegula`."""
+"""The public names of `tegula`, resolved on first use."""
 
 from __future__ import annotations
 
@@ -124,9 +124,9 @@ MODULES = {
     **{name: f"tegula.{name}" for name in ("autograd", "kernels", "optim", "testing", "types")},
     "utils": "tegula.algorithms",
 }
-"""Parts of the package that are public, by public name, loaded on first use."""
+"""The public parts of the package, by public name, loaded on first use."""
 OPTIONAL = ("jax", "torch")
-"""Parts that need other libraries, public once they are imported."""
+"""The parts that need other libraries, which are public after their import."""
 # Rarely used names; their modules are loaded on first use.
 LAZY = {
     "autotune": "tegula.tune",
@@ -218,7 +218,7 @@ def _of_library(f: Any) -> inspect.Signature:
     if len(f.definitions) == 1:
         return _signature(f.definition.function, skip=0)
     each = [[p.name for p in overload.definition.parameters] for overload in f.definitions]
-    # Parameters after the first ones that all definitions have are passed by name if their places differ.
+    # Parameters after the common leading parameters of all definitions are passed by name if their positions differ.
     shared = next((k for k, names in enumerate(zip(*each, strict=False)) if len({*names}) > 1), None)
     kinds = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
     parameters = [

@@ -170,7 +170,8 @@ def _amount(cache: Cache) -> str:
 
 
 def _cpu_target() -> tuple[str, bool]:
-    """The processor that kernels are compiled for, or the reason why there is none, and whether there is one."""
+    """The processor that kernels are compiled for, or the reason why none is supported, and whether one is
+    supported."""
     from rich.markup import escape
 
     from tegula.runtime.config import config

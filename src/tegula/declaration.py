@@ -92,7 +92,7 @@ class Parts:
         self.examples: Callable[[np.random.Generator], Iterator[Sample]] | None = None
 
     def add(self, function: Function, source: str | None = None) -> Any:
-        """The object that is stored for a program or adjoint. `source`: the text if Python does not have it."""
+        """The object that is stored for a program or adjoint. `source`: the source text, if Python does not keep it."""
         return function
 
     def program(

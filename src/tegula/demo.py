@@ -80,7 +80,7 @@ def sum_of_squares(a: tg.array2d[tg.float64], result: tg.array[tg.float64]):
 
 @dataclass(frozen=True, slots=True)
 class DemoJob:
-    """A kernel on its data. `ours` launches it, which fills `result`; `peer` returns the same from NumPy."""
+    """A kernel with its data. `ours` launches the kernel, which fills `result`; `peer` returns NumPy's result."""
 
     name: str
     size: str
@@ -91,7 +91,7 @@ class DemoJob:
 
 @dataclass(frozen=True, slots=True)
 class DemoOutcome:
-    """Seconds of the median run, NumPy's, and the relative error (2-norm)."""
+    """The seconds of the median run, the seconds of NumPy, and the relative error (2-norm)."""
 
     job: DemoJob
     seconds: float

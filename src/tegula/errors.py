@@ -11,7 +11,7 @@ from tegula.source import Location
 
 
 class TegulaError(Exception):
-    """Base of everything that Tegula raises on purpose."""
+    """The base class of all errors that Tegula reports."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (type(self), self.__dict__, self.args)
@@ -116,7 +116,7 @@ def _restored(cls: type[Exception], state: dict[str, Any], args: tuple[Any, ...]
 
 
 def users_place(loc: Location | None) -> Location | None:
-    """The location, or for one in the standard library the user's call of a function of it."""
+    """The location itself, or for a location in the standard library the user's call of the library function."""
     if loc is None or not _in_library(loc):
         return loc
     return next((at for at in loc.chain() if not _in_library(at)), loc)
@@ -470,7 +470,7 @@ class PoppedTileChanged(CompileError):
 
 
 class NoGradient(CompileError):
-    """A gradient that would flow through an op without one."""
+    """A gradient that would flow through an op without a gradient."""
 
     CODE = "no-gradient"
     MESSAGE = "a gradient would flow through {op}: {why}"
@@ -520,7 +520,7 @@ class LaunchError(TegulaError, RuntimeError, ValueError, TypeError):
 
 
 class TuningError(LaunchError):
-    """Tuning candidates that cannot be made, or none of which can be chosen."""
+    """The candidates of tuning cannot be created, or none of them can be chosen."""
 
     CODE: ClassVar[str] = "tuning"
 
@@ -571,7 +571,7 @@ class NoComparison(TegulaError, TypeError):
 
 
 class RunError(TegulaError, RuntimeError):
-    """A failure that a kernel reported at run time: the first in the order of blocks and threads. `loc`: its
+    """A failure that a kernel reported at run time: the first failure in the order of blocks and threads. `loc`: its
     location."""
 
     CODE: ClassVar[str] = ""
@@ -611,7 +611,7 @@ class DivisionByZero(RunError, ZeroDivisionError):
 
 class BrokenPromise(RunError):
     """A tile access with aligned=True whose first element is not aligned or whose array is not packed, or tg.uniform of
-    a value that differs between threads. Alignment is checked always, the others in debug mode."""
+    a value that differs between threads. Alignment is checked in every mode, the other promises in debug mode."""
 
     CODE = "broken-promise"
 

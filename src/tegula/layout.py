@@ -81,7 +81,7 @@ class Layout:
         return tuple(a + b for a, b in pairs)
 
     def extent(self, dim: int) -> int:
-        """One more than the largest coordinate along a dimension, padding included."""
+        """The largest coordinate along a dimension plus 1, padding included."""
         return 1 + sum((m.size - 1) * m.stride for m in (*self.registers, *self.threads) if m.dim == dim)
 
     def padded(self, dim: int) -> bool:
@@ -456,8 +456,8 @@ def _following(mode: Mode) -> int:
 
 def bank_conflicts(layout: Layout, strides: Sequence[int], element_bytes: int, vector: int) -> int:
     """The factor by which bank conflicts slow down a warp's access to a tile in shared memory; 1 without conflicts.
-    `strides`: of the tile, in elements; `vector`: elements per access of a thread. Threads that read one word do not
-    conflict."""
+    `strides`: the strides of the tile, in elements; `vector`: the number of elements per access of a thread. Threads
+    that read one word do not conflict."""
     width = vector * element_bytes
     phases = max(1, width * 32 // 128)
     group = 32 // phases

@@ -29,8 +29,8 @@ Shape: TypeAlias = tuple[int, ...]
 
 
 class Extent:
-    """A letter for the extent of a dimension in the signature of a cooperative function: one number wherever it
-    stands, and that of the constant parameter of the same name, if there is one.
+    """A letter for the extent of a dimension in the signature of a cooperative function: the same number in all its
+    occurrences, which is also the value of the constant parameter of the same name, if there is one.
 
     Parameters:
         name: a string.
@@ -375,7 +375,7 @@ class Unified:
 
 
 def _evaluate(value: Callable[..., Any], known: Mapping[str, Any]) -> Any:
-    """A function of letters or classes of dtypes, called with those that it names."""
+    """Call a function of letters or classes of dtypes with the values of its parameters."""
     return value(**{name: known[name] for name in inspect.signature(value).parameters})
 
 
@@ -403,7 +403,7 @@ class Unifier:
         return self.unified
 
     def constant(self, name: str, value: object) -> None:
-        """Note a constant argument; an integer is the extent of the same name too."""
+        """Record a constant argument; an integer is also the extent of the same name."""
         self.unified.constants[name] = value
         if isinstance(value, int) and not isinstance(value, bool):
             self.unified.letters[name] = value

@@ -395,7 +395,7 @@ def converted(t: FieldType, value: Any, name: str) -> Any:
 
 
 def _array(expected: Any, value: Any, name: str) -> Any:
-    """An array as the value of a field; TypeError for anything else."""
+    """An array as the value of a field; TypeError for other values."""
     dtype, ndim = getattr(value, "dtype", None), getattr(value, "ndim", None)
     if dtype is None or ndim is None or _is_indexed(value) != _is_indexed(expected):
         kind = "an indexed array" if _is_indexed(expected) else "an array"

@@ -39,11 +39,10 @@ class CpuTarget:
 
 @dataclass(frozen=True, slots=True)
 class CudaTarget:
-    """A GPU architecture: LLVM's name, the PTX version that it needs, and the limits of its multiprocessors.
-
-    `shared_per_block`: bytes of shared memory of one block; `shared_per_sm`: of all blocks of a multiprocessor.
-    `tensor_cores`: the best matrix instruction, "mma" (warps), "wgmma" (warp groups) or "tcgen05". `bulk_copies`:
-    whether there are tensor maps and mbarriers."""
+    """A GPU architecture: LLVM's name, the required PTX version, and the limits of an SM. `shared_per_block`: the bytes
+    of shared memory of one block; `shared_per_sm`: the bytes of shared memory of all blocks of an SM. `tensor_cores`:
+    the best matrix instruction, "mma" (warps), "wgmma" (warp groups) or "tcgen05". `bulk_copies`: whether there are
+    tensor maps and mbarriers."""
 
     arch: str
     ptx: str
@@ -84,7 +83,7 @@ class CudaTarget:
 
     @property
     def capability(self) -> tuple[int, int]:
-        """The least compute capability on which the target's code runs."""
+        """The minimum compute capability on which the target's code runs."""
         number = int("".join(c for c in self.arch if c.isdigit()))
         return number // 10, number % 10
 

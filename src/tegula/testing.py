@@ -67,9 +67,9 @@ def samples(op: Any, seed: int = 0) -> list[Sample]:
 
     Parameters:
         op: a cooperative function, or the name of one of the library.
-        seed: of the random numbers that the samples get; 0 by default.
+        seed: an int, the seed of the samples' random numbers; 0 by default.
     Returns:
-        the samples, none where the function declares none.
+        a list of the samples; empty if the function declares none.
     Raises:
         TypeError: `op` is not a cooperative function.
     """

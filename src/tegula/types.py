@@ -74,7 +74,7 @@ class DType:
         Returns:
             a value of the shape of `value` with components of this type.
         Raises:
-            number: on the host: `value` is outside of the type, or no number.
+            number: on the host: `value` is outside of the type, or not a number.
             type-mismatch: in kernels: `value` is not a scalar, vector, matrix or tile, or there are several arguments.
             out-of-range: in kernels: a literal does not fit an integer type.
         Gradient:
@@ -169,7 +169,7 @@ class VecType:
 
     @property
     def extents(self) -> tuple[int, ...]:
-        """(length,)."""
+        """The shape (length,)."""
         return (self.length,)
 
     @property
@@ -247,7 +247,7 @@ class MatType:
 
     @property
     def extents(self) -> tuple[int, ...]:
-        """(rows, cols)."""
+        """The shape (rows, cols)."""
         return (self.rows, self.cols)
 
     @property
@@ -261,7 +261,7 @@ class MatType:
         return short_name(self)
 
     def part(self, name: str) -> None:
-        """None, because matrices have no named parts."""
+        """The named part; always None, because matrices have no named parts."""
         return
 
     def of_shape(self, shape: tuple[int, ...]) -> VecType | MatType:
@@ -318,7 +318,8 @@ SUFFIXES = {
 
 
 def short_name(t: VecType | MatType) -> str:
-    """vec3f and mat22d where such a name exists, else vector(5, float32) and matrix((2, 3), float32)."""
+    """The name of a type: vec3f and mat22d if such a name exists, else vector(5, float32) and matrix((2, 3),
+    float32)."""
     return _named_element(t, SUFFIXES["float32"])
 
 
@@ -499,7 +500,7 @@ def algebra_of(t: object) -> Algebra:
 
 
 def element_shape(t: ElementType) -> tuple[int, ...]:
-    """() for a scalar, (length,) for a vector, (rows, cols) for a matrix."""
+    """The shape of an element: () for a scalar, (length,) for a vector, (rows, cols) for a matrix."""
     return t.extents if isinstance(t, VecType | MatType) else ()
 
 
@@ -519,7 +520,7 @@ def with_scalar(t: ElementType, scalar: DType) -> ElementType:
 
 
 def element_bytes(t: ElementType) -> int:
-    """Bytes of one element in memory."""
+    """The size of one element in memory, in bytes."""
     return components(t) * scalar_of(t).bits // 8
 
 

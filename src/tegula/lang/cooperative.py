@@ -115,8 +115,11 @@ class CooperativeDef(FuncDef, Parts):
         return (*self.variants, *self._declared_variants)
 
     def fitting_program(self, facts: Mapping[str, Any]) -> Variant | None:
-        """The first program whose condition is satisfied by the facts of a call. Raises: KeyError: a condition takes an
-        unknown fact; the arguments of the error are the program and the name of the fact.
+        """The first program whose condition is satisfied by the facts of a call.
+
+        Raises:
+            KeyError: a condition takes an unknown fact; the arguments of the error are the program and the name of the
+                fact.
         """
         for variant in self.all_programs:
             if variant.when is None:

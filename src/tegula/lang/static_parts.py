@@ -23,8 +23,9 @@ def with_known_parts(
         binding: gives the binding of a local name, None if there is none.
         known: gives the Python object of an expression that is known at compile time; CompileError for others.
     Returns:
-        the expression and a dictionary; the expression itself if nothing is replaced. Raises: CompileError: from
-        `known`.
+        the expression and a dictionary; the expression itself if nothing is replaced.
+    Raises:
+        CompileError: from `known`.
     """
     if not any(isinstance(n, ast.Name) and isinstance(binding(n.id), Value) for n in ast.walk(node)):
         return node, {}

@@ -27,7 +27,8 @@ def _require_places(op: ScatteredAccess) -> TileType:
 
 
 def _require_stored(op: ScatteredAccess, tile: Value) -> TileType:
-    """The type of a tile to be written; TypeRule unless its dtype is the array's and its shape the coordinates'."""
+    """The type of a tile to be written; TypeRule unless the tile has the dtype of the array and the shape of the
+    coordinates."""
     t, expected = tile_type(tile.type, partial=True), array_type(op.array.type).dtype
     if expected != t.dtype:
         help = f"convert the tile: tg.tile_astype(..., tg.{expected})"

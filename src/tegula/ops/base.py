@@ -78,7 +78,7 @@ def require_range(condition: object, message: str, help: str = "", culprit: obje
 
 
 def require_type(actual: Type, expected: Type, holder: str) -> None:
-    """Raise TypeRule unless a value to be stored has the wanted type. `holder`: the start of the message, such as "the
+    """Raise TypeRule unless a value to be stored has the given type. `holder`: the start of the message, such as "the
     array holds"."""
     if actual != expected:
         raise TypeRule(f"{holder} {expected}, the value is {actual}", expected=expected)

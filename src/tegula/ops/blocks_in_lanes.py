@@ -12,10 +12,10 @@ from tegula.types import TileType, Type, bool_, int64
 
 
 class TileAddress(Op):
-    """The memory of a tile in an array: whether all its elements are in bounds and those of its last dimension, with
-    attribute `packed` all elements, are adjacent (bool); the address of the first element, and the stride of each
-    dimension but the last in bytes (int64). Operands: array, one offset per dimension. Attributes: the tile's `shape`;
-    `bounds_check` and `aligned` as in `tile.load`."""
+    """The memory of a tile in an array: whether all elements are in bounds, and whether the elements of each row, or
+    with attribute `packed` all elements, are adjacent (one bool); the address of the first element, and the stride of
+    each dimension but the last in bytes (int64). Operands: array, one offset per dimension. Attributes: the tile's
+    `shape`; `bounds_check` and `aligned` as in `tile.load`."""
 
     __slots__ = ()
     NAME = "tile.address"
@@ -52,7 +52,7 @@ class TileLoadInLanes(Op):
 
 
 class TileStoreInLanes(Op):
-    """Stores L tiles, whose dimension L is the last, to L addresses. Operands: the tiles; else as
+    """Stores L tiles, whose dimension L is the last, to L addresses. Operands: the tiles, then the operands of
     `tile.load_in_lanes`."""
 
     __slots__ = ()

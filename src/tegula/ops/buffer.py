@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Attrs = Mapping[str, Any]
 UPDATES = ("add", "sub", "and", "or", "xor")
 IN_ANY_ORDER = ("and", "or", "xor", "min", "max")
-"""Kinds of atomic updates for which the order of updates of the same kind does not change the result."""
+"""The kinds of atomic updates for which the order of updates of the same kind does not change the result."""
 
 
 def combination(op: Op) -> str:
@@ -126,10 +126,10 @@ class BufWrite(Op):
 
 
 class BufView(ViewLike):
-    """A strided view of a buffer. Operands: buffer, one integer start per buffer dimension. Attributes: `shape`: of the
-    view; `dims`: for each view dimension the buffer dimension that it runs along, or -1 for a broadcast dimension,
-    which is read-only; `steps`: the step of each view dimension. View element (e0, ..) is the buffer element with index
-    start[d] + sum of e_k * step_k over all k with dims[k] = d, for each buffer dimension d."""
+    """A strided view of a buffer. Operands: buffer, one integer start per buffer dimension. Attributes: `shape`: the
+    shape of the view; `dims`: for each view dimension the buffer dimension that it runs along, or -1 for a broadcast
+    dimension, which is read-only; `steps`: the step of each view dimension. View element (e0, ..) is the buffer element
+    with index start[d] + sum of e_k * step_k over all k with dims[k] = d, for each buffer dimension d."""
 
     __slots__ = ()
     NAME = "buf.view"

@@ -185,7 +185,7 @@ _extreme("max", "largest")
 
 
 def _is(b: OpBuilder, x: Value, best: Value) -> Value:
-    """Whether x is the extreme value, with -0.0 and 0.0 distinguished; true for all lanes if the extreme is NaN."""
+    """Whether x is the extreme value, with -0.0 and 0.0 distinguished; true in all lanes if the extreme is NaN."""
     dtype = scalar_of(element(x.type))
     if not dtype.is_float:
         return b.one(S.Cmp, [x, best], {"pred": "eq"})
@@ -233,7 +233,7 @@ def match_any(b: OpBuilder, x: Operand, width: WidthOfBits = 32) -> Value:
     Returns:
         a uint32; absent lanes match none.
     Raises:
-        type-mismatch: `x` is not an integer and no bool.
+        type-mismatch: `x` is neither an integer nor a bool.
     Gradient:
         none: the result is an integer.
     Source:

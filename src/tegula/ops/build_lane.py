@@ -79,7 +79,8 @@ def fence(b: OpBuilder, order: Any = "acq_rel") -> None:
     function, and then acquires, sees the data. The data include what the tile functions of a block stored before the
     release, and may be read by the tile functions after the acquire.
 
-    Blocks run in any order, so that none may wait for another: let the last block that updates a count do the rest.
+    Blocks run in any order, so that a block must not wait for another block: let the last block that updates a count do
+    the remaining work.
 
     Parameters:
         order: "acquire", later accesses stay after earlier reads; "release", earlier accesses stay before later writes;

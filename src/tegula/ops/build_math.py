@@ -65,7 +65,7 @@ def maximum(build: OpBuilder, a: AnyElements, b: AnyElements = None) -> Operand:
 
 
 def _of_components(b: OpBuilder, name: str, op: type[Any], x: Operand) -> Operand:
-    """The components of a vector or matrix, combined from the first on."""
+    """The components of a vector or matrix, combined in order."""
     if b.is_tile(x):
         return b.map(lambda args: _of_components(b, name, op, args[0]), [x])
     value = b.value(x)

@@ -22,13 +22,13 @@ from tegula.types import ArrayType, ElementType, bool_, int32, int64, scalar_of,
 COMPARED = 1 << 16
 """The number of pairs of an index and an element that are compared at a time, in one scatter."""
 MAX_PARTS = 16
-"""The largest number of such comparisons of one scatter."""
+"""The maximum number of such comparisons of one scatter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Picked:
-    """The parts of a subscript with tiles of indices. `spots`: the positions of the tiles; `tiles`: these, of int64 and
-    of one shape."""
+    """The parts of a subscript with tiles of indices. `spots`: the positions of the tiles in the subscript; `tiles`:
+    the tiles, of int64 and of one shape."""
 
     spots: tuple[int, ...]
     tiles: list[Value]
@@ -81,8 +81,8 @@ def _wide(b: OpBuilder, numbers: Value) -> Value:
 
 
 def gather(b: OpBuilder, part: Value, index: Picked, first: int) -> Value:
-    """The elements of a tile at indices. `part`: a tile of which the dimensions from `first` on, one for each tile of
-    indices, are indexed, and the others whole."""
+    """The elements of a tile at indices. `part`: a tile whose dimensions from `first` on, one for each tile of indices,
+    are indexed; the other dimensions are kept."""
     value = b.tile(part)
     value_shape = tile_type(value.type).shape
     before, after = value_shape[:first], value_shape[first + len(index.tiles) :]
@@ -110,8 +110,8 @@ def _line(b: OpBuilder, index: Picked, lengths: Sequence[int]) -> Value:
 
 
 def scatter(b: OpBuilder, part: Value, index: Picked, first: int, value: Operand, op: str = "") -> None:
-    """Assign to the elements of a tile object at indices; of several values for one element the last one stays.
-    `op`: "add" or "sub" adds or subtracts all of them."""
+    """Assign to the elements of a tile object at indices; if several values are assigned to one element, the last one
+    is kept. `op`: "add" or "sub" adds or subtracts all of them."""
     current = b.tile(part)
     t = tile_type(current.type)
     before, after = t.shape[:first], t.shape[first + len(index.tiles) :]
@@ -166,7 +166,7 @@ def _last(b: OpBuilder, numbers: Value, length: int) -> Value:
 
 
 def _source(b: OpBuilder, value: Operand, shape: Sequence[int], t: ElementType) -> Value:
-    """The values that an assignment to elements gives them, as a tile of `shape`."""
+    """The assigned values as a tile of `shape`."""
     values = b.tile(value) if b.is_tile(value) else b.full(shape, value, t)
     type_of_values = tile_type(values.type)
     message = f"the elements are {t}, the value is {type_of_values.dtype}"
@@ -247,8 +247,8 @@ def _constant_range(s: slice[Operand, Operand, Operand]) -> range:
 
 
 def _closed(b: OpBuilder, t: ArrayType, index: Sequence[Operand], value: Operand) -> Sequence[Operand]:
-    """The subscript of an assignment to an array, where a slice without bounds is as long as the dimension of the
-    assigned tile at its place."""
+    """The subscript of an assignment to an array, in which a slice without bounds gets the length of the corresponding
+    dimension of the assigned tile."""
     full_index = [*index, *[slice(None)] * (t.ndim - len(index))]
     if not b.is_tile(value) or len(full_index) > t.ndim:
         return index

@@ -1,4 +1,4 @@
-"""Coordinates of the elements of a tile in an array, and masks that select elements."""
+"""The coordinates of the elements of a tile in an array, and masks that select elements."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ KINDS = {
     **dict.fromkeys("diuoxXc", ("biu", "integer")),
     **dict.fromkeys("eEfFgG", ("f", "float")),
 }
-"""The dtypes that each conversion letter of a format prints: their kinds, and their name in messages."""
+"""The dtypes that each conversion letter of a format prints, by kind, and their name in messages."""
 MAX_PRINTED = 32
 
 

@@ -82,7 +82,8 @@ def _reduce(
 
 
 def _axes(shape: Sequence[int], axis: Operand) -> list[int | None]:
-    """The dimensions along which a tile is reduced one after the other, the last first; None for all at once."""
+    """The dimensions along which a tile is reduced one after the other, last dimension first; None for a single
+    reduction of all elements."""
     if not is_tuple(axis):
         return [tile_axis(shape, axis)]
     axes = [tile_axis(shape, d) for d in axis]

@@ -78,9 +78,9 @@ def bits(b: OpBuilder, x: Value) -> Value:
 
 
 class StoredArray(Value):
-    """A packed array of one dimension in the memory of a spatial structure, which kernels only read. `address`: of its
-    first element; `count`: the number of its elements; `id`: of the structure; `word`: the word of the structure's
-    entry with the address of the array's gradient, None if the array has none."""
+    """A packed array of one dimension in the memory of a spatial structure, which kernels only read. `address`: the
+    address of the first element; `count`: the number of elements; `id`: the id of the structure; `word`: the word of
+    the structure's entry with the address of the array's gradient, None if the array has none."""
 
     __slots__ = ("address", "count", "id", "word")
 

@@ -72,7 +72,7 @@ def constant_shape(shape: Operand) -> tuple[int, ...]:
 
 
 def stored(b: OpBuilder, tile: Value, storage: Operand) -> Value:
-    """Remember the storage that the user declared for a new tile."""
+    """Record the storage that the user declared for a new tile."""
     if storage not in STORAGES:
         help = "omit storage= to let the compiler choose"
         raise TypeRule(
@@ -382,7 +382,7 @@ def array_operand(x: Operand) -> tuple[Value, ArrayType]:
 
 
 def element_literal(b: OpBuilder, x: Operand, t: ElementType) -> Value:
-    """An operand as an element of a type, which a literal takes."""
+    """An operand as an element of a type, to which a literal is converted."""
     if isinstance(x, int) and scalar_of(t).is_float:
         x = float_literal(x)
     return x if isinstance(x, Value) else b.const(x, t)

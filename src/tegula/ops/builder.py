@@ -59,7 +59,7 @@ WRITES = (BufWrite, BufSet, BufUpdate)
 
 
 MAX_VECTOR = 64
-"""The largest number of elements of a constant NumPy array that is a vector or matrix; larger arrays are tables."""
+"""The maximum number of elements of a constant NumPy array that is a vector or matrix; larger arrays are tables."""
 
 
 BY_COMPONENT = ("add", "sub", "and", "or", "xor", "mod", "shl", "shr")
@@ -71,7 +71,7 @@ class LiteralRule(TypeRule):
 
 
 class Function(Protocol):
-    """A function passed as an argument (of tile_map, say)."""
+    """A function that is passed as an argument, for example of tile_map."""
 
     def call(self, builder: OpBuilder, args: list[Operand]) -> Operand:
         """Build a call of the function with these arguments."""
@@ -87,11 +87,11 @@ class ThreadArray(Enum):
 
 
 class OpBuilder(Builder):
-    """The builder of one kernel trace. `block_lanes`: the number of lanes of the block; `lanes`: of the group, a role
-    or the block; `partial`: whether the last block may lack lanes; `library`: calls a standard library function by
-    name. `storage`: the declared storage of new tiles; `read_only`: tiles that cannot be written, with the name of the
-    function that made each tile. `thread_arrays`: the values that are per-thread arrays. `elected`: whether one thread
-    of the group runs the ops."""
+    """The builder of one kernel trace. `block_lanes`: the number of lanes of the block; `lanes`: the number of lanes of
+    the group, which is a role or the block; `partial`: whether the last block may lack lanes; `library`: calls a
+    standard library function by name. `storage`: the declared storage of new tiles; `read_only`: tiles that cannot be
+    written, with the name of the function that made each tile. `thread_arrays`: the values that are per-thread arrays.
+    `elected`: whether one thread of the group runs the ops."""
 
     __slots__ = (
         "block_lanes",
@@ -189,7 +189,7 @@ class OpBuilder(Builder):
         return self.one(VecMake, [self.const(x, scalar_of(t)) for x in numbers], {"type": t})
 
     def value(self, x: Operand, like: Type | None = None) -> Value:
-        """x as a Value; a literal takes the scalar type of `like`, or int32, float32, bool."""
+        """The operand x as a Value; a literal takes the scalar type of `like`, or int32, float32, bool."""
         if isinstance(x, Value):
             return x
         if isinstance(x, np.generic):
@@ -228,7 +228,7 @@ class OpBuilder(Builder):
         return self.one(VecMake, [self.const(v.item(), scalar) for v in x.ravel()], {"type": composite_type})
 
     def tile(self, x: Operand, partial: bool = False) -> Value:
-        """x as a tile value; a buffer is read. Elements of absent lanes become 0 unless `partial`."""
+        """The operand x as a tile value; a buffer is read. Elements of absent lanes become 0 unless `partial`."""
         if not isinstance(x, Value) or not isinstance(x.type, TileType | BufType):
             raise TypeRule(f"expected a tile, got {describe(x)}", culprit=x)
         value = self.one(BufRead, [x]) if isinstance(x.type, BufType) else x
@@ -236,7 +236,7 @@ class OpBuilder(Builder):
         return self.one(TileFillAbsent, [value]) if value.type.partial and not partial else value
 
     def buffer(self, x: Operand) -> Value:
-        """x as a tile object that can be changed; TypeRule for anything else."""
+        """The operand x as a tile object that can be changed; TypeRule for other operands."""
         if isinstance(x, Value) and isinstance(x.type, BufType):
             return x
         raise TypeRule(f"expected a tile bound to a name, got {describe(x)}", culprit=x)
@@ -251,7 +251,7 @@ class OpBuilder(Builder):
         self.emit(BufWrite, [buffer, value])
 
     def index(self, x: Operand) -> Value:
-        """x as an integer scalar."""
+        """The operand x as an integer scalar."""
         index_value = self.value(x)
         if not (isinstance(index_value.type, DType) and index_value.type.is_int):
             message = f"indices must be integers or slices, got {describe(x)}"
@@ -437,7 +437,7 @@ class OpBuilder(Builder):
         ]
 
     def cast(self, x: Operand, to: DType) -> Operand:
-        """x as scalar type `to`; tiles, vectors and matrices component by component."""
+        """The conversion of x to scalar type `to`; tiles, vectors and matrices are converted component by component."""
         if isinstance(x, LITERALS):
             x = self.value(x, to) if isinstance(x, float) and to.is_float else self._literal_cast(x, to)
         if self.is_tile(x):
@@ -714,7 +714,7 @@ def checked_literal(value: Any, scalar: DType) -> Any:
 
 
 _FINITE = {8: 448.0, 16: 65504.0, 32: 3.4e38, 64: 1.7e308}
-"""A bound for each width of floats: numbers up to it do not round to infinity."""
+"""The bound for each width of floats up to which numbers do not round to infinity."""
 
 
 def float_literal(value: bool | int | float, scalar: DType = float64) -> float:

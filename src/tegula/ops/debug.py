@@ -13,7 +13,7 @@ from tegula.ops.base import require, require_range, types
 from tegula.types import TileType, Type, bool_, components, is_element
 
 MAX_SHOWN = 12
-"""The most numbers that the message of an assert shows."""
+"""The maximum number of values in the message of an assert."""
 
 
 class Print(Op):

@@ -19,7 +19,7 @@ from tegula.ops.base import FAMILIES, PUBLIC
 TITLES = ("Parameters", "Returns", "Raises", "Gradient", "Source")
 """The sections of a docstring, in order."""
 OF_ENTRIES = ("Parameters", "Raises")
-"""Sections in which each entry begins on a line of its own; the others are prose."""
+"""The sections in which each entry begins on a new line; the other sections are prose."""
 WIDTH = 112
 
 

@@ -93,8 +93,8 @@ class CopyIn:
 @dataclass(frozen=True, slots=True)
 class MemoryAccess:
     """Loads (`write` false) or stores by the threads of the group, each of its own part. `warp_group`: each warp group
-    accesses its own slots, and `at` is that of the first. `number`: the value of all elements of a stage after a store,
-    or the element that a load returns."""
+    accesses its own slots, and `at` is the slot of the first group. `number`: the value of all elements of a stage
+    after a store, or the element that a load returns."""
 
     at: Bytes
     write: bool

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from tegula.ops.gradient import GradientBuilder
 
 WIDEST = 1024
-"""The largest number of lanes of a segment."""
+"""The maximum number of lanes of a segment."""
 VOTERS = 32
-"""The largest number of lanes of a segment whose votes are the bits of one integer."""
+"""The maximum number of lanes of a segment whose votes are the bits of one integer."""
 COMBINE: dict[str, type[Binary]] = {"add": Add, "min": Min, "max": Max}
 Shown = Callable[..., Value]
 """A function that builds, inside the code of a lane, a read of the value of another lane, given its number in the

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def is_extreme(b: GradientBuilder, x: Value, best: Value) -> Value:
-    """1 if the element x is equal to the extreme `best`, else 0."""
+    """The number 1 if the element x is equal to the extreme `best`, else 0."""
     t = element(x.type)
     return b.one(Select, [b.one(Cmp, [x, best], {"pred": "eq"}), b.const(1.0, t), b.const(0.0, t)])
 

@@ -147,7 +147,7 @@ class GradientBuilder(KernelBuilder):
         return self.one(TileMarkPartial, [zeros]) if t.partial else zeros
 
     def fitted(self, tile: Value, t: Type) -> Value:
-        """The tile, made partial or full as `t` is."""
+        """The tile, converted to a partial or full tile like `t`."""
         assert isinstance(tile.type, TileType) and isinstance(t, TileType)
         if tile.type.partial == t.partial:
             return tile
@@ -158,12 +158,13 @@ class GradientBuilder(KernelBuilder):
         return self.one(S.Mul, [x, self.const(factor, element(x.type))])
 
     def zero_where_zero(self, g: Value, x: Value) -> Value:
-        """x, a multiple of the adjoint g; 0 where g is 0, even if the factor is infinite or NaN."""
+        """The value x, which is a multiple of the adjoint g, or 0 where g is 0, even if the factor is infinite or
+        NaN."""
         zero = self.const(0.0, element(g.type))
         return self.one(S.Select, [self.one(S.Cmp, [g, zero], {"pred": "eq"}), g, x])
 
     def times(self, g: Value, factor: Value, of: Op) -> Value:
-        """g times a forward value, where g is the adjoint of the result of the op `of`."""
+        """The adjoint g times a forward value, where g is the adjoint of the result of the op `of`."""
         scaled = self.one(S.Mul, [g, self.primal(factor)])
         return self.zero_where_zero(g, scaled) if self.may_give_nan(factor, of) else scaled
 
@@ -189,7 +190,7 @@ class GradientBuilder(KernelBuilder):
         return self.total(self.one(TileFromLanes, [x], attrs))
 
     def from_first(self, x: Value) -> Value:
-        """x in lane 0, zero in the others."""
+        """The value x in lane 0, and zero in other lanes."""
         first = self.one(S.Cmp, [self.one(LaneIndex, []), self.const(0, int32)], {"pred": "eq"})
         return self.one(S.Select, [first, x, self.zero(x.type)])
 
@@ -225,21 +226,22 @@ class GradientBuilder(KernelBuilder):
         return self.one(TileReshape, [tile], {"shape": tuple(shape)})
 
     def as_scalar(self, x: Value, to: DType) -> Value:
-        """x with another scalar type; tiles element by element."""
+        """The value x, converted to another scalar type; tiles are converted element by element."""
         scalar = self.cast(x, to)
         assert isinstance(scalar, Value)
         return scalar
 
 
 LIBRARY = "tg."
-"""What the names of functions of the standard library begin with in calls: a function of a user may be named as one."""
+"""The prefix of names of library functions in calls, because a user's function may have the same name."""
 
 
 class Call(CallLike):
     """A call of a function with a declared derivative. Operands: its arguments. Regions: the body and, in kernels to be
-    differentiated, its adjoint. The adjoint's arguments are those of the body, the body's results and their adjoints,
-    each converted to the type that the region takes; it yields the increment of each float operand's adjoint. Attribute
-    `name`. Ops of the body are not fused with ops outside; then `inline_calls` replaces the call by its body."""
+    differentiated, its adjoint. The adjoint's arguments are the arguments and results of the body and the adjoints of
+    these results, each converted to the type of the region's argument; the adjoint yields the increment of each float
+    operand's adjoint. Attribute `name`. Ops of the body are not fused with ops outside; then `inline_calls` replaces
+    the call by its body."""
 
     __slots__ = ()
     NAME = "call"

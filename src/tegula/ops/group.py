@@ -71,9 +71,9 @@ class Publish(Op):
 
 
 class Agree(Op):
-    """Operands: per-lane value, lane 0's value. Reports lanes whose value differs, for `lane.uniform` in debug mode.
-    Attribute `implicit`: the name of an operand for which lane 0's value is used implicitly; the report is then a
-    note."""
+    """Reports lanes whose value differs from lane 0's, for `lane.uniform` in debug mode. Operands: per-lane value, lane
+    0's value. Attribute `implicit`: the name of an operand for which lane 0's value is used implicitly; the report is
+    then a note."""
 
     __slots__ = ()
     NAME = "group.agree"
@@ -242,9 +242,9 @@ class MmaWait(Synchronising):
 
 class AsyncCopy(TileAccess):
     """Starts copying the tile at an offset of an array to a buffer; elements outside the array become 0. Operands:
-    buffer, array, one offset per dimension; attributes `bounds_check`, `aligned`, and `ahead`: the buffer is a stage of
-    its ring that was not read since the last wait; `lean`: addresses must not be kept in registers across iterations of
-    a loop. The buffer may be read after `group.async_wait` and a barrier."""
+    buffer, array, one offset per dimension; attributes `bounds_check`, `aligned`, `ahead`: whether the buffer is a
+    stage of its ring that was not read since the last wait; and `lean`: whether addresses must not be kept in registers
+    across iterations of a loop. The buffer may be read after `group.async_wait` and a barrier."""
 
     __slots__ = ()
     NAME = "group.async_copy"

@@ -380,15 +380,15 @@ class KernelBuilder(OpBuilder):
         raise TypeRule(f"{describe(x)} cannot be assigned to by index")
 
     def stored(self, value: Operand, t: ElementType) -> Value:
-        """The value to be stored as a `t`: literals are converted to the type, and a tile of one element is replaced by
-        the element."""
+        """The value to be stored in an element of type `t`: literals are converted to the type, and a tile of one
+        element is replaced by the element."""
         element = self.only_element(self.value(value, t))
         if element.type != t and isinstance(value, LITERALS):
             element = self.full_element(element, t)
         return element
 
     def full_element(self, scalar: Value, t: ElementType) -> Value:
-        """A `t` whose components are all equal to a scalar."""
+        """An element of type `t` whose components are all equal to a scalar."""
         return scalar if t == scalar.type else self.one(VecSplat, [scalar], {"type": t})
 
     def _assign_tile(self, x: Value, t: BufType, index: Sequence[Operand], value: Operand) -> None:
@@ -434,8 +434,8 @@ class KernelBuilder(OpBuilder):
         return self.one(VecInsert, [x, self.value(value, t.dtype), *self._component_indices(t, index)])
 
     def _assign_part(self, x: Value, t: VecType | MatType, index: Sequence[Operand], value: Operand) -> Value:
-        """x with the components that slices select replaced by the components of a vector or matrix, or by one
-        number."""
+        """The value x with the components that slices select replaced by the components of a vector or matrix, or by
+        one number."""
         picked, values = self._picked(t, index), self.value(value, t.dtype)
         if values.type == t.dtype:
             new = [values] * picked.size
@@ -449,7 +449,8 @@ class KernelBuilder(OpBuilder):
         return self.one(VecMake, parts, {"type": t})
 
     def update_subscript(self, op: str, x: Operand, index: Sequence[Operand], value: Operand) -> Value | None:
-        """x[index] op= value. On tiles and arrays + - & | ^ are atomic between lanes; else read, compute, write."""
+        """x[index] op= value. On tiles and arrays + - & | ^ are atomic between lanes; other operators read, compute and
+        write."""
         t = x.type if isinstance(x, Value) else None
         is_element = not any(isinstance(i, slice) or self.is_tile(i) for i in index)
         if isinstance(t, BufType) and is_element and len(index) >= len(t.shape):

@@ -17,15 +17,15 @@ from tegula.ops.roles import Roles
 from tegula.types import DType, Type
 
 Range = tuple[int, int]
-"""The least and the greatest value."""
+"""The minimum and the maximum of an integer."""
 BOOL: Range = (0, 1)
 MAX_LANES = 1024
 LAST: Range = (0, 2**31 - 1)
 """The range of thread indices and array lengths; launches beyond it are refused."""
 NESTED = 3
-"""The greatest depth of inductions on carried values within inductions on others."""
+"""The maximum nesting depth of inductions on carried values."""
 MAX_DEPTH = 80
-"""The greatest depth of operands of operands that are analysed."""
+"""The maximum depth of operands of operands that are analysed."""
 STEPS = 4
 """The number of times that the bounds of a carried value are widened before they become the range of its type."""
 

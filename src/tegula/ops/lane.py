@@ -48,9 +48,9 @@ class Tid(Op):
 
 
 class LogicalBlocks(Op):
-    """The logical blocks that one CTA runs one after another: the number of the first, the end, and the step, int64.
-    Attribute `scale`: a pair (up, down) for each dimension of the grid; a logical block has the length of up / down
-    blocks of the launch. Empty: logical blocks are blocks of the launch."""
+    """The logical blocks that one CTA runs one after another: the number of the first block, the exclusive end, and the
+    step, int64. Attribute `scale`: a pair (up, down) for each dimension of the grid; a logical block has the length of
+    up / down blocks of the launch. Empty: logical blocks are blocks of the launch."""
 
     __slots__ = ()
     NAME = "logical_blocks"

@@ -152,7 +152,7 @@ def in_flight(op: Op) -> TypeGuard[TileMatmul]:
 
 
 def scaled(b: OpBuilder, tile: Value, factor: Value) -> Value:
-    """factor * tile; zeros if the factor is 0, even if an element is infinite or NaN."""
+    """The product factor * tile; zeros if the factor is 0, even if an element is infinite or NaN."""
 
     def product(args: list[Value]) -> Value:
         x, by = args
@@ -194,8 +194,8 @@ def _as_term(b: GradientBuilder, g: Value, of: TileMatmul) -> Value:
 
 
 def _matmul(b: GradientBuilder, x: Value, y: Value, factor: Value, like: Value, of: Op) -> Value:
-    """factor * x @ y, summed in the type of `factor` and converted to the type of the adjoint of `like`, with the
-    precision of the matmul `of`."""
+    """The matmul factor * x @ y, summed in the type of `factor` and converted to the type of the adjoint of `like`,
+    with the precision of the matmul `of`."""
     shape = (tile_type(x.type).shape[0], tile_type(y.type).shape[1])
     scalar = scalar_of(element(factor.type))
     zero = b.one(TileFull, [b.const(0.0, scalar)], {"shape": shape})

@@ -22,7 +22,7 @@ BITWISE_HELP = (
 )
 
 MAX_BITS = 4096
-"""The largest width of an integer that constant folding computes."""
+"""The maximum width in bits of an integer that constant folding computes."""
 
 
 def fold_literals(op: str, a: Any, b: Any) -> Any:

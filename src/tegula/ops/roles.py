@@ -17,11 +17,12 @@ Attrs = Mapping[str, Any]
 WARP = 32
 WARP_GROUP = 4 * WARP
 REGISTER_FILE, MAX_AT_START, REGISTER_STEP = 65536, 255, 8
-"""The registers of a multiprocessor, the most registers of a thread at its start, and the granularity of budgets."""
+"""The number of registers of an SM, the maximum number of registers of a thread at its start, and the granularity of
+budgets."""
 
 
 def start_registers(threads: int) -> int:
-    """The registers of each thread at the start of a block of `threads` threads that is alone on its multiprocessor."""
+    """The number of registers of each thread at the start of a block of `threads` threads that is alone on its SM."""
     return min(MAX_AT_START, REGISTER_FILE // threads) // REGISTER_STEP * REGISTER_STEP
 
 
@@ -84,9 +85,9 @@ class PipeNew(Op):
 
 class PipeLoad(TileAccess):
     """Waits for a free stage and starts copying the tile at an offset of an array to the stage; elements outside the
-    array become 0. Operands: pipe, array, one offset per dimension; attributes `bounds_check`, `aligned`; `shape`: of
-    the tile, if it differs from the pipe's, which then holds the tile in row-major order with rows of the same length.
-    The stage is full when the copy has arrived."""
+    array become 0. Operands: pipe, array, one offset per dimension; attributes `bounds_check`, `aligned`; `shape`: the
+    shape of the tile, if it differs from the shape of the pipe's tiles, which then hold the elements in row-major order
+    with rows of the same length. The stage is full when the copy has arrived."""
 
     __slots__ = ()
     NAME = "pipe.load"

@@ -51,7 +51,7 @@ def _integer(value: Value) -> int | None:
 
 
 class Add(Binary, AdditionLike):
-    """a + b; integers wrap."""
+    """The sum a + b; integers wrap."""
 
     __slots__ = ()
     NAME = "add"
@@ -70,7 +70,7 @@ class Add(Binary, AdditionLike):
 
 
 class Sub(Binary, AdditionLike):
-    """a - b; integers wrap."""
+    """The difference a - b; integers wrap."""
 
     __slots__ = ()
     NAME = "sub"
@@ -89,7 +89,7 @@ class Sub(Binary, AdditionLike):
 
 
 class Mul(Binary):
-    """a * b, component by component; integers wrap."""
+    """The product a * b, component by component; integers wrap."""
 
     __slots__ = ()
     NAME = "mul"
@@ -121,7 +121,7 @@ def _int_divide(a: np.ndarray, b: np.ndarray, floor: bool) -> tuple[np.ndarray, 
 
 
 class Div(Binary):
-    """a / b; integers truncate toward zero, and division by zero gives 0."""
+    """The quotient a / b; integers truncate toward zero, and division by zero gives 0."""
 
     __slots__ = ()
     NAME = "div"
@@ -260,7 +260,7 @@ class Max(Binary):
 
 
 class And(Binary):
-    """a & b, bit by bit; logical for bools."""
+    """The bitwise and a & b; logical for bools."""
 
     __slots__ = ()
     NAME = "and"
@@ -273,7 +273,7 @@ class And(Binary):
 
 
 class Or(Binary):
-    """a | b, bit by bit; logical for bools."""
+    """The bitwise or a | b; logical for bools."""
 
     __slots__ = ()
     NAME = "or"
@@ -285,7 +285,7 @@ class Or(Binary):
 
 
 class Xor(Binary):
-    """a ^ b, bit by bit; logical for bools."""
+    """The bitwise exclusive or a ^ b; logical for bools."""
 
     __slots__ = ()
     NAME = "xor"
@@ -297,7 +297,7 @@ class Xor(Binary):
 
 
 class Shl(Binary):
-    """a << b; 0 where b is negative or at least the width."""
+    """The left shift a << b; 0 where b is negative or at least the width."""
 
     __slots__ = ()
     NAME = "shl"
@@ -311,7 +311,8 @@ class Shl(Binary):
 
 
 class Shr(Binary):
-    """a >> b, arithmetic for signed types; the sign (or 0) where b is negative or at least the width."""
+    """The right shift a >> b, arithmetic for signed types; the sign (or 0) where b is negative or at least the
+    width."""
 
     __slots__ = ()
     NAME = "shr"
@@ -457,7 +458,8 @@ class Sqrt(Unary):
 
 
 class FastExp2(Unary):
-    """2 ** a for float32 and narrower floats, with a relative error of at most 2 ** -20; subnormal results may be 0."""
+    """The power 2 ** a for float32 and narrower floats, with a relative error of at most 2 ** -20; subnormal results
+    may be 0."""
 
     __slots__ = ()
     NAME = "fast.exp2"
@@ -524,7 +526,7 @@ class Trunc(Unary):
 
 
 class Rint(Unary):
-    """a rounded to the nearest integral number, halves to even."""
+    """The integral number nearest to a, halves to even."""
 
     __slots__ = ()
     NAME = "rint"
@@ -539,7 +541,7 @@ class Rint(Unary):
 
 
 def fused_multiply_add(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """a * b + c rounded once, for float32 and float64 arrays."""
+    """The fused multiply-add a * b + c, rounded once, for float32 and float64 arrays."""
     if a.dtype == np.float32:
         return _fma_in_double(a, b, c)
     return _fma_double(a, b, c)
@@ -582,7 +584,7 @@ def _fma_of_doubles(x: float, y: float, z: float) -> float:
 
 
 class Fma(Binary):
-    """a * b + c, rounded once; for 16-bit floats the float32 result, rounded again."""
+    """The fused multiply-add a * b + c, rounded once; for 16-bit floats the float32 result, rounded again."""
 
     __slots__ = ()
     NAME = "fma"
@@ -646,7 +648,7 @@ class NeverAbove(Predicate, Binary):
 
     @staticmethod
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
-        """Whether the given a is not above b, so that tests without a compiler take both paths."""
+        """Whether the given a is not above b, so that runs without a compiler take both paths."""
         return ~Cmp.ref({"pred": "gt"}, *operands)
 
 

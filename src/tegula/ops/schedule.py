@@ -155,9 +155,9 @@ class MbarrierExpect(AtStage):
 class BulkLoad(AtStage, TileAccess):
     """One thread of the group starts copying a tile of an array, by its tensor map; elements outside the array become
     0. Operands: buffer, barriers, stage, array, one offset (int32) per dimension. The buffer's bytes are counted by the
-    barrier as they arrive. `shape` (attribute): of the tile, if the buffer holds its rows as a matrix. If `cluster`
-    (attribute), the last operand, a bool, is true if the other CTA of the cluster copies the same tile in this
-    iteration: then each copies one half of the tile to both."""
+    barrier as they arrive. `shape` (attribute): the shape of the tile, if the buffer holds its rows as a matrix. If
+    `cluster` (attribute), the last operand, a bool, is true if the other CTA of the cluster copies the same tile in
+    this iteration: then each copies one half of the tile to both."""
 
     __slots__ = ()
     NAME = "bulk.load"
@@ -295,7 +295,7 @@ class LaunchNext(ScheduleOp):
 class BulkPut(ScheduleOp):
     """One thread of the group starts copying a buffer to an array, by its tensor map; elements outside the array are
     dropped. Operands: buffer, array, one offset (int32) per dimension. The copy belongs to the group of copies that the
-    next `bulk.commit` closes."""
+    next `bulk.commit` commits."""
 
     __slots__ = ()
     NAME = "bulk.put"
@@ -433,9 +433,9 @@ class ClusterPeer(_ClusterOp):
 
 
 ELECTABLE = (MbarrierWait, MbarrierArrive, MbarrierExpect, BulkLoad, BulkPut, BulkCommit, BulkWait)
-"""Ops that a single thread of a group can execute."""
+"""The ops that a single thread of a group can execute."""
 HANDOVERS = (MbarrierWait, MbarrierArrive, MbarrierExpect, BulkLoad, NamedSync, NamedArrive)
-"""Ops that start copies, or after which another role may write tiles that roles share."""
+"""The ops that start copies, or after which another role may write tiles that roles share."""
 
 
 def is_elected(op: Op) -> bool:

@@ -14,7 +14,7 @@ from tegula.types import Type, to_numpy
 
 Attrs = Mapping[str, Any]
 MAX_TABLE_ELEMENTS = 1 << 16
-"""The largest number of elements of a table."""
+"""The maximum number of elements of a table."""
 
 
 class TableGet(Op):

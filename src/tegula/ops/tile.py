@@ -53,7 +53,7 @@ def tile_type(t: Type, partial: bool = False) -> TileType:
 
 MAX_DIMENSIONS = 4
 MAX_ELEMENTS = 1 << 26
-"""The largest number of elements of a tile or stack."""
+"""The maximum number of elements of a tile or stack."""
 
 
 def check_shape(shape: Sequence[Any], most: int = MAX_DIMENSIONS) -> tuple[int, ...]:
@@ -329,7 +329,7 @@ class TileMap(Divisible, ActsOnLines):
 
 
 def added_tiles(op: object) -> tuple[Value, Value] | None:
-    """The two tiles that a map adds; None for any other op."""
+    """The two tiles that a map adds; None for other ops."""
     if not isinstance(op, TileMap) or len(op.inputs) != 2 or combination(op.function) is not Add:
         return None
     a, b = op.inputs
@@ -343,7 +343,7 @@ def is_zeros(tile: Value) -> bool:
 
 
 def whole_inputs(op: Op) -> list[Value]:
-    """The tiles that a map reads, without those whose elements repeat along a dimension; none for any other op."""
+    """The tiles that a map reads, without those whose elements repeat along a dimension; empty for other ops."""
     tiles = [v for v in op.inputs if isinstance(v.type, TileType)] if isinstance(op, TileMap) else []
     return [v for v in tiles if not isinstance(v.owner, TileBroadcast | TileFull)]
 

@@ -78,8 +78,8 @@ class VecSplat(Op):
 
 
 class VecPart(Op):
-    """A vector or matrix of the type `type` (attribute) from the components of another, selected by their row-major
-    numbers `picked` (attribute)."""
+    """A vector or matrix of the type `type` (attribute) with selected components of another one; `picked` (attribute):
+    the row-major indices of the components."""
 
     __slots__ = ()
     NAME = "vec.part"

@@ -1,8 +1,9 @@
-"""Slices of tiles at one index, which threads read from registers instead of from a buffer. A line is a slice of a tile
-with one index along some of the dimensions and all indices along the others: a row, a column or an element. If the
-index is the same for all threads, it determines the registers in which a thread holds the line, and other threads
-receive the line by shuffles. In an unrolled loop whose induction variable is the index, the registers are known when
-the code is generated."""
+"""Slices of tiles at one index, which threads read from registers instead of from a buffer.
+
+A line is a slice of a tile with one index along some of the dimensions and all indices along the others: a row, a
+column or an element. If the index is the same for all threads, it determines the registers in which a thread holds the
+line, and other threads receive the line by shuffles. In an unrolled loop whose induction variable is the index, the
+registers are known when the code is generated."""
 
 from __future__ import annotations
 

@@ -84,8 +84,8 @@ class array(Indexing, Conversions, Arithmetic, Printing):
         retain_grad: whether tg.Tape.backward leaves the gradient of an array that kernels write, which is cleared
             otherwise; False by default. Needs `requires_grad`.
     Raises:
-        number: a number does not fit the dtype, or a length is negative or not an integer. TypeError: the dtype is not
-            an element type.
+        number: a number does not fit the dtype, or a length is negative or not an integer.
+        TypeError: the dtype is not an element type.
         ValueError: the shape, `ndim`, the strides, the capacity or the elements do not fit, or the array would
             have more than 4 dimensions.
         launch: there is no such device, or the elements do not form whole vectors or matrices.

@@ -1,4 +1,5 @@
-"""The boxes of a hierarchy of eight children a node: of its items, and of its nodes level by level from below."""
+"""The boxes of a hierarchy with eight children per node: the boxes of its items, and of its nodes, level by level from
+the leaves up."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from tegula.stdlib.geometry.layout import (
 from tegula.types import VecType, float32
 
 NODE = NODE_BYTES // 4
-"""The size of a node in words of four bytes."""
+"""The size of a node in 32-bit words."""
 CHILD_WORD, COUNT_WORD, PARENT_WORD, MIDDLE_WORD = CHILDREN // 4, COUNTS // 4, PARENT // 4, MIDDLE // 4
 UPPER_WORD, AXIS_WORD = UPPER // 4, AXIS // 4
 EIGHT_FLOATS, EIGHT = tg.vector(WIDTH, float), tg.vector(WIDTH, int)
@@ -26,20 +27,20 @@ VEC8 = VecType(WIDTH, float32)
 lang: Any = tg
 """The language with its internal functions."""
 NONE = (1 << 31) - 1
-"""More than the number of any node or item."""
+"""An index above all node and item indices."""
 LARGE = 1.0e38
-"""Boxes are built of as if no coordinate were larger."""
+"""The limit to which the coordinates of boxes are clamped for the build."""
 
 
 @tg.func
 def is_valid_box(low: tg.vec3, high: tg.vec3):
-    """Whether a box has points: it is in order, and has no NaN."""
+    """Whether a box is not empty: its corners are in order, and no coordinate is NaN."""
     return low[0] <= high[0] and low[1] <= high[1] and low[2] <= high[2]
 
 
 @tg.func
 def make_box(low: tg.vec3, high: tg.vec3):
-    """A box as eight floats: the lower corner, the negated upper one, and two zeros; infinities for an empty box."""
+    """A box as eight floats: the lower corner, the negated upper corner, and two zeros; infinities for an empty box."""
     b = VEC8(tg.inf)
     if is_valid_box(low, high):
         b = VEC8(low[0], low[1], low[2], -high[0], -high[1], -high[2], 0.0, 0.0)
@@ -55,8 +56,8 @@ def union(a: VEC8, b: VEC8):
 
 @tg.func
 def centre(b: VEC8):
-    """The centre of a box, and the centre negated; NaN for an empty box."""
-    # Bits of numbers would be floats too small for fast multiplication.
+    """The centre of a box, and the negated centre; NaN for an empty box."""
+    # The bits of integers in the last components would be subnormal floats, whose multiplication is slow.
     half = VEC8(b[0], b[1], b[2], b[3], b[4], b[5], 0.0, 0.0) * 0.5
     return half - VEC8(half[3], half[4], half[5], half[0], half[1], half[2], 0.0, 0.0)
 
@@ -70,7 +71,7 @@ def area(b: VEC8):
 
 @tg.func
 def level_begin(counts: tg.array1d[int], level: int):
-    """The first node of a level, by the numbers of nodes of all levels."""
+    """The index of the first node of a level, given the numbers of nodes of all levels."""
     first = 1
     for k in range(level):
         first += counts[k]
@@ -79,14 +80,14 @@ def level_begin(counts: tg.array1d[int], level: int):
 
 @tg.kernel
 def invert_order(order: tg.array1d[int], places: tg.array1d[int]):
-    """Write the place of each item in an order."""
+    """Write the inverse of a permutation of items."""
     i = tg.tid()
     places[order[i]] = i
 
 
 @tg.func
 def named_item(groups: tg.array1d[int], number: int):
-    """An item without a box: its number and its group."""
+    """An item without a box: its index and its group."""
     item, group = VEC8(), 0
     if groups is not None:
         group = groups[number]
@@ -96,7 +97,7 @@ def named_item(groups: tg.array1d[int], number: int):
 
 @tg.func
 def without_points(item: VEC8):
-    """An item whose box has no points."""
+    """An item whose box is empty."""
     return VEC8(tg.nan, tg.nan, tg.nan, tg.nan, tg.nan, tg.nan, item[6], item[7])
 
 
@@ -104,7 +105,7 @@ def without_points(item: VEC8):
 def write_box(
     lower: tg.array1d[tg.vec3], upper: tg.array1d[tg.vec3], items: tg.array1d[VEC8], place: int, item: VEC8
 ):
-    """Write the box of an item, NaN where it has no points. `item`: the number and the group."""
+    """Write the box of an item, NaN if the box is empty. `item`: the index and the group."""
     number = tg.bitcast(item[6], tg.int32)
     low, high = lower[number], upper[number]
     box = VEC8(low[0], low[1], low[2], high[0], high[1], high[2], item[6], item[7])
@@ -113,14 +114,14 @@ def write_box(
 
 @tg.kernel
 def number_items(groups: tg.array1d[int], order: tg.array1d[int], items: tg.array1d[VEC8]):
-    """Write the number and the group of each item."""
+    """Write the index and the group of each item."""
     i = tg.tid()
     items[i] = named_item(groups, order[i])
 
 
 @tg.kernel
 def write_no_box(items: tg.array1d[VEC8], place: int):
-    """Write a box without points."""
+    """Write an empty box."""
     items[place] = VEC8(tg.nan)
 
 
@@ -132,21 +133,21 @@ def write_boxes(
     places: tg.array1d[int],
     items: tg.array1d[VEC8],
 ):
-    """Write the boxes of items in the order of their numbers: the places that are written in any order are whole
-    sectors of a GPU's memory."""
+    """Write the boxes of items in the order of their indices: reads are then coalesced, and each scattered write fills
+    a whole sector of GPU memory."""
     i = tg.tid()
     write_box(lower, upper, items, places[i], named_item(groups, i))
 
 
 @tg.func
 def with_box(low: VEC8, high: VEC8, box: VEC8):
-    """The bounds of boxes and of one more; NaN components of the box are ignored."""
+    """The union of bounds and one more box; NaN components of the box are ignored."""
     return lang._smaller_of_each(box, low), lang._larger_of_each(box, high)
 
 
 @tg.func
 def corners(low: VEC8, high: VEC8):
-    """A box of the lower corner of one box and the upper corner of another."""
+    """A box with the lower corner of one box and the upper corner of another box."""
     return VEC8(low[0], low[1], low[2], high[3], high[4], high[5], 0.0, 0.0)
 
 
@@ -176,7 +177,8 @@ def upper_halves(a: VEC8, b: VEC8):
 
 @tg.func
 def transposed_half(a: VEC8, b: VEC8, c: VEC8, d: VEC8):
-    """Four vectors of the components k of four vectors and then of their components 4 + k, for k from 0 to 3."""
+    """The transpose of two 4x4 blocks: vector k has the components k of four vectors, then their components 4 + k, for
+    k from 0 to 3."""
     ab, cd = lower_pairs(a, b), lower_pairs(c, d)
     above, beyond = upper_pairs(a, b), upper_pairs(c, d)
     return (
@@ -208,9 +210,9 @@ def child_bounds(
     at: tg.int64,
     k: tg.constexpr,
 ):
-    """The box of a child, of infinities without points. The boxes of nodes are items from `inner` on, the box of node 0
-    has no points, and the numbers of items are 0 for nodes: nodes, leaves of at most two items and missing children
-    need no branch. `single`: whether leaves have one item at most."""
+    """The box of a child; infinities if the box is empty. The boxes of nodes follow the items from index `inner` on,
+    the box of node 0 is empty, and the item count of a node is 0, so that nodes, leaves of at most two items and
+    missing children need no branch. `single`: whether leaves have at most one item."""
     child = words[at + CHILD_WORD + k]
     is_leaf = child >> 31
     begin = (child ^ is_leaf) + (inner & ~is_leaf)
@@ -234,7 +236,7 @@ def fit_node(
     single: tg.constexpr,
     node: int,
 ):
-    """Write the bounds of the children of a node, whose levels below are done, and its own box."""
+    """Write the bounds of the children of a node, and its own box. The deeper levels must be complete."""
     at = tg.int64(node) * NODE
     a = child_bounds(words, items, inner, single, at, 0)
     b = child_bounds(words, items, inner, single, at, 1)
@@ -256,7 +258,7 @@ def fit_node(
     p, q, r, s = transposed_half(e, f, g, h)
     lx, ly, lz = first_half(x, p), first_half(y, q), first_half(z, r)
     hx, hy, hz = first_half(w, s), second_half(x, p), second_half(y, q)
-    # The bounds without points are NaN along each axis.
+    # Empty bounds are NaN along each axis.
     known, none = lang._each_within(lx, hx), VEC8(tg.nan)
     row = tg.int64(node) * WIDTH
     nodes[row], nodes[row + 3] = lang._pick_each(known, lx, none), lang._pick_each(known, hx, none)
@@ -280,9 +282,9 @@ def fit_level(
     level: int,
     threads: int,
 ):
-    """Write the bounds of the children of the nodes of a level, whose levels below are done, and the nodes' own boxes.
-    A node has eight adjacent threads of a GPU, a thread a child, so that what they access is adjacent too.
-    `numbers`: the numbers of the items."""
+    """Write the bounds of the children of the nodes of a level, and the nodes' own boxes. The deeper levels must be
+    complete. On a GPU eight adjacent threads process a node, one child each, so that their accesses are adjacent.
+    `numbers`: the indices of the items."""
     lane, each = tg.tid() % WIDTH, threads // WIDTH
     first, count = tg.uniform(level_begin(counts, level)), tg.uniform(counts[level])
     for turn in range((count + each - 1) // each):
@@ -315,7 +317,7 @@ def fit_level(
 
 @tg.kernel
 def write_subtrees(words: tg.array1d[int], first: int, levels: int, subtrees: tg.array2d[int]):
-    """Write what is below a node: the items, from the first to the one after the last, and the nodes of each level."""
+    """Write the subtree of a node: the range of its items, and the range of its nodes on each level."""
     t = tg.tid()
     begin, end = first + t, first + t + 1
     item, last = NONE, 0
@@ -345,7 +347,8 @@ def fit_subtree(
     subtrees: tg.array2d[int],
     t: int,
 ):
-    """Write the bounds of the nodes of a subtree, level by level from below, and the header with those of the root."""
+    """Write the bounds of the nodes of a subtree, level by level from the leaves up, and the header with the bounds of
+    the root."""
     levels = subtrees.shape[1] // 2 - 1
     for up in range(levels):
         level = levels - up
@@ -367,7 +370,7 @@ def fit_boxes(
     subtrees: tg.array2d[int],
     first: int,
 ):
-    """Write the items and the nodes of a subtree, which a CPU's cache holds meanwhile."""
+    """Write the items and the nodes of a subtree, which fits a CPU's cache."""
     t = first + tg.tid()
     for place in range(subtrees[t, 0], subtrees[t, 1]):
         write_box(lower, upper, items, place, items[place])
@@ -376,5 +379,5 @@ def fit_boxes(
 
 @tg.kernel
 def write_header(nodes: tg.array1d[VEC8], items: tg.array1d[VEC8], inner: int):
-    """Write the bounds of all items."""
+    """Write the bounds of all items to the header."""
     nodes[0] = items[inner + 1]

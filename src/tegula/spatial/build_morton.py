@@ -1,10 +1,10 @@
-"""Hierarchies of eight children a node over boxes in the order of a curve through space, level by level, without
-counts that the host would have to read.
+"""Hierarchies with eight children per node over boxes in Morton order, built level by level without counts that the
+host would have to read.
 
-The keys of the boxes are the places of their centres along the curve, 16 bits of each coordinate. A range of keys is
-split where the highest bit that is not common changes; one of equal keys in the middle. A node opens the range with
-the highest such bit until it has eight. So each level takes three bits at least, of the 48 of keys and the 31 of the
-number of equal ones, and no path is too long."""
+The key of a box is the Morton code of its centre, with 16 bits per coordinate. A range of keys is split at the change
+of the highest bit that differs; a range of equal keys is split in the middle. A node repeatedly splits the range with
+the highest such bit until there are eight ranges. Each level therefore consumes at least three bits of the 48 bits of a
+key and the 31 bits of a count of equal keys, which bounds the depth."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from tegula.spatial.number import Numbering
 from tegula.stdlib.geometry.layout import LEVELS, WIDTH
 
 BITS = 16
-"""The bits of a key for each coordinate."""
+"""The number of bits of a key per coordinate."""
 DEPTH = -(-(3 * BITS + 31) // 3)
-"""The most levels."""
+"""The maximum number of levels."""
 
 
 @tg.func
 def differing_bit(keys: tg.array1d[tg.uint64], begin: int, end: int):
-    """The highest bit in which keys of a range differ; of one of equal keys, -64 and the bits of its number; -64 of one
-    key."""
+    """The index of the highest bit in which keys of a range differ; for a range of equal keys -64 plus the number of
+    bits of its length; -64 for a single key."""
     x = keys[begin] ^ keys[end - 1]
     found = 63 - tg.int32(tg.clz(x))
     if x == tg.uint64(0):
@@ -37,7 +37,7 @@ def differing_bit(keys: tg.array1d[tg.uint64], begin: int, end: int):
 
 @tg.func
 def split_position(keys: tg.array1d[tg.uint64], begin: int, end: int, bit: int):
-    """Where a range is split: at the first key in which a bit is set, or in the middle if keys are equal."""
+    """The split position of a range: the first key in which a bit is set, or the middle if all keys are equal."""
     low, high = begin + 1, end - 1
     if bit < 0:
         low = begin + (end - begin + 1) // 2
@@ -59,7 +59,7 @@ def begin_tree(
     ends: tg.array1d[int],
     words: tg.array1d[int],
 ):
-    """Write the range of the root. The begins of ranges count from 1, as sources of nodes."""
+    """Write the range of the root. Range starts are 1-based, because sources of nodes are positive."""
     begins[1], ends[1] = 1, count + 1
     words[NODE + PARENT_WORD] = 0
     for k in range(LEVELS + 1):
@@ -77,8 +77,8 @@ def split_level(
     ends: tg.array1d[int],
     words: tg.array1d[int],
 ):
-    """Write the children of the nodes of a level, in the order of the keys: for those that are nodes the begins of
-    their ranges, and the lengths as the node's first words."""
+    """Write the children of the nodes of a level, in the order of the keys. For inner children, write the starts of
+    their ranges, and the lengths of the ranges to the first words of the node."""
     first = level_begin(counts, level)
     last = first + counts[level]
     for node in range(first + tg.tid(), last, threads):
@@ -128,8 +128,8 @@ def split_level(
 
 
 class MortonBuild:
-    """The memory of builds of hierarchies of at most `capacity` boxes and `nodes` nodes on a device, and the steps.
-    `most`: the threads of a launch."""
+    """The builder of hierarchies of at most `capacity` boxes and `nodes` nodes on a device, with its memory. `most`:
+    the maximum number of threads of a launch."""
 
     def __init__(self, capacity: int, nodes: int, device: Device, most: int) -> None:
         self.device, self.nodes, self.most = device, nodes, most
@@ -138,7 +138,7 @@ class MortonBuild:
         self.begins, self.ends = (tg.empty(nodes, tg.int32, device) for _ in range(2))
 
     def part(self, count: int, leaf: int, counts: array, words: array) -> None:
-        """Write all nodes of sorted boxes but for the nodes' boxes, and the number of the nodes of each level."""
+        """Write all nodes over sorted boxes, without the nodes' bounds, and the number of nodes of each level."""
         ranges = [counts, self.begins, self.ends, words]
         self._launch(begin_tree, 1, [count, *ranges])
         for level in range(DEPTH):

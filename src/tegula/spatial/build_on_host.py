@@ -1,5 +1,5 @@
-"""Builds of hierarchies on the CPU: clusters of boxes along a curve, a binary hierarchy of these from the top down, and
-nodes of eight children of that."""
+"""The build of hierarchies on the CPU: boxes are clustered in Morton order, a binary hierarchy over the clusters is
+built top-down, and binary nodes are collapsed to nodes with eight children."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ from tegula.spatial.widen import begin_level, widen
 from tegula.stdlib.geometry.layout import LEVELS, WIDTH
 
 CLUSTER = 4
-"""The most boxes of a cluster."""
+"""The maximum number of boxes of a cluster."""
 PARTS = 16
 """The approximate number of subtrees that are built in parallel, one thread each."""
 SHORT, SHORT_BITS, BITS = 1 << 20, 10, 21
-"""So many boxes at most have keys of 10 bits for each coordinate, more have 21."""
+"""The number of boxes up to which keys have 10 bits per coordinate, and the numbers of bits below and above it."""
 
 
 class HostBuild:
-    """A binary hierarchy of boxes on the CPU, and its steps.
+    """The builder of a binary hierarchy of boxes on the CPU.
 
     Parameters:
         lower, upper: the corners of the boxes.
         groups: the group of each box, or None.
-        whole: binary nodes of at most so many boxes are not split.
-        by: where ranges are cut.
-        cluster: the most boxes of a cluster.
+        whole: the maximum number of boxes of a binary node that is not split.
+        by: the method by which ranges are split.
+        cluster: the maximum number of boxes of a cluster.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class HostBuild:
         _launch(write_items, len(self.ranges.boxes), args)
 
     def _sort(self, groups: array | None) -> None:
-        """Sort the boxes along a curve, and stably by group."""
+        """Sort the boxes in Morton order, and stably by group."""
         bits = SHORT_BITS if self.count <= SHORT else BITS
         curve = Curve(self.count, get_device("cpu"), bits)
         self.ids, self.keys = curve.sort(self.lower, self.upper), curve.keys[: self.count]
@@ -135,16 +135,16 @@ class HostBuild:
         _launch(build, len(roots), [self.ranges, given, listed, most, whole, by], 1)
 
     def widen(self, leaf: int, words: array, nodes: int) -> tuple[list[int], array | None]:
-        """Write the nodes of eight children.
+        """Write the nodes with eight children.
 
         Parameters:
-            leaf: the most items of a leaf.
-            words: the nodes.
-            nodes: the number of nodes that there is room for.
+            leaf: the maximum number of items of a leaf.
+            words: the memory of the nodes.
+            nodes: the number of nodes that fit the memory.
         Returns:
             the number of nodes of each level, and pairs of a group and its node; None without groups.
         Raises:
-            launch: a path of the hierarchy is too long.
+            launch: the hierarchy is too deep.
         """
         r, source, counts = self.ranges, _ints(nodes), _ints(LEVELS + 1)
         fixed = None
@@ -170,8 +170,8 @@ class HostBuild:
 
 
 def max_nodes(count: int, groups: int) -> int:
-    """The largest number of nodes of a hierarchy of items in groups, and the header: nodes whose children are leaves
-    have two items at least, the others eight children."""
+    """The maximum number of nodes of a hierarchy of items in groups, header included: nodes whose children are leaves
+    have at least two items, other nodes have eight children."""
     return count * (WIDTH // 2) // (WIDTH - 1) + 2 * groups + 4
 
 

@@ -1,8 +1,8 @@
 """Top-down construction of binary hierarchies: the boxes of a node are split at the best bin along each axis, by the
 surface area heuristic or by the number of items on both sides.
 
-A box is a vector of eight floats: its lower corner, the negated upper one, and the bits of its number and its weight,
-the number of items in it. The union of boxes is the component-wise minimum. The boxes are reordered, so that each
+A box is a vector of eight floats: its lower corner, the negated upper corner, and the bits of its index and of its
+weight, the number of its items. The union of boxes is the component-wise minimum. The boxes are reordered, so that each
 node has a contiguous range of boxes. The indices of a node's children follow from the position of the split, so that
 threads share no counter."""
 
@@ -15,21 +15,23 @@ import tegula as tg
 from tegula.spatial.boxes import LARGE, VEC8, area, centre, lang, union
 
 FINE, COARSE = 16, 8
-"""The number of bins along an axis of ranges of many boxes, and of others."""
+"""The number of bins along an axis for ranges of many boxes, and for other ranges."""
 MANY, FEW = 64, 6
-"""Ranges of at least MANY boxes are split with fine bins; those of at most FEW in the middle of the longest axis."""
+"""The thresholds of bins: ranges of at least MANY boxes are split with fine bins, ranges of at most FEW boxes in the
+middle of the longest axis."""
 AXES = 3
 SAH, MEDIAN = 0, 1
-"""Where ranges are cut: by the surface area heuristic, or by numbers."""
+"""The split methods: the surface area heuristic, or equal numbers of items."""
 MAX_DEPTH = 30
 """The maximum depth of a binary hierarchy. A range is halved if any other split could exceed this depth."""
 
 
 @tg.struct
 class Ranges:
-    """The boxes in the order of the hierarchy, and its nodes: the range of boxes of each, the items in it, its bounds
-    (`box`), and the bounds of the centres of its boxes and of these negated (`mid`). `bins`: for each thread and bin
-    the bounds of the boxes, `counts`: the items in them; `stack`: the nodes that a thread has yet to split."""
+    """The boxes in the order of the hierarchy, and its nodes: the range of boxes of each node, its number of items, its
+    bounds (`box`), and the bounds of the centres of its boxes and of the negated centres (`mid`). `bins`: the bounds of
+    the boxes of each bin of each thread; `counts`: the numbers of items in the bins; `stack`: the nodes that a thread
+    has not split yet."""
 
     boxes: tg.array1d[VEC8]
     begin: tg.array1d[int]
@@ -58,7 +60,7 @@ def tree_depth(count: int):
 
 @tg.func
 def begin_node(r: Ranges, node: int, begin: int, level: int):
-    """Write a node without boxes."""
+    """Write an empty node."""
     r.begin[node], r.end[node], r.level[node], r.left[node], r.weight[node] = begin, begin, level, 0, 0
     r.box[node], r.mid[node] = VEC8(tg.inf), VEC8(tg.inf)
 
@@ -78,9 +80,10 @@ def add_range(r: Ranges, node: int, b: int, e: int):
 def split_range(
     r: Ranges, node: int, b: int, e: int, axis: int, start: float, along: float, last: int, bins: int
 ):
-    """Move the boxes of a range whose bin is at most `last` before the others, and write both parts as the children of
-    the node; halves of the range if one part would be empty."""
-    # The children are a pair of nodes at the place of the cut, which is not known yet: here they are the last two.
+    """Partition the boxes of a range by whether their bin is at most `last`, and write both parts as the children of
+    the node; the range is halved if one part would be empty."""
+    # The children are a pair of nodes whose index follows from the split position. The position is not known yet, so
+    # the last two nodes are used meanwhile.
     lower, upper, level = 2 * e - 2, 2 * e - 1, r.level[node] + 1
     weight = 0
     box, mid, other_box, other_mid = VEC8(tg.inf), VEC8(tg.inf), VEC8(tg.inf), VEC8(tg.inf)
@@ -171,7 +174,7 @@ by_fine_bins, by_coarse_bins = _by_bins(FINE), _by_bins(COARSE)
 
 @tg.func
 def split_at_midpoint(r: Ranges, node: int, b: int, e: int):
-    """Split a range in the middle of the axis along which its centres are furthest apart."""
+    """Split a range in the middle of the axis with the largest extent of centres."""
     mid = r.mid[node]
     axis, start, size = 0, mid[0], -mid[3] - mid[0]
     for k in tg.static(range(1, AXES)):
@@ -185,7 +188,7 @@ def split_at_midpoint(r: Ranges, node: int, b: int, e: int):
 
 @tg.kernel
 def measure(r: Ranges, roots: tg.array1d[int]):
-    """Write the bounds and weights of nodes that no split has made."""
+    """Write the bounds and weights of nodes that are not the result of a split."""
     node = roots[tg.tid()]
     r.box[node], r.mid[node], r.weight[node] = VEC8(tg.inf), VEC8(tg.inf), 0
     add_range(r, node, r.begin[node], r.end[node])
@@ -193,8 +196,9 @@ def measure(r: Ranges, roots: tg.array1d[int]):
 
 @tg.kernel
 def build(r: Ranges, roots: tg.array1d[int], open_nodes: tg.array1d[int], most: int, whole: int, by: int):
-    """Build what is below each root, one thread each. Nodes of at most `whole` items are not split. Nodes of at most
-    `most` boxes are left to later threads if there are `open_nodes` to list them in; [0] is their number."""
+    """Build the subtree of each root, one thread per root. Nodes of at most `whole` items are not split. With
+    `open_nodes`, nodes of at most `most` boxes are appended to this list, whose length is in element 0, for later
+    threads."""
     t = tg.tid()
     top = 1
     r.stack[t, 0] = roots[t]

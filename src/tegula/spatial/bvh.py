@@ -1,4 +1,4 @@
-"""Bounding volume hierarchies on the host."""
+"""The host interface of bounding volume hierarchies: build, refit, and the data that kernels query."""
 
 from __future__ import annotations
 
@@ -35,19 +35,18 @@ from tegula.structs import Struct
 from tegula.types import VecType, components, float32
 
 CONSTRUCTORS = {"sah": SAH, "median": MEDIAN, "lbvh": SAH, "cubql": SAH}
-"""The constructors by name, and the way in which they split ranges of boxes. "lbvh" splits keys instead, unless there
-are groups."""
+"""The split method of each constructor, by name. "lbvh" splits ranges of keys instead, unless there are groups."""
 VEC3 = VecType(3, float32)
 RESIDENT = 1 << 18
-"""The threads of a launch on a GPU for a level whose number of nodes only the GPU knows."""
+"""The number of threads of a launch on a GPU for a level whose number of nodes only the GPU knows."""
 
 
 MOST = 1 << 24
-"""The most threads of a launch for a level."""
+"""The maximum number of threads of a launch for a level."""
 LANES = 256
-"""The threads of a block that fits nodes on a GPU, eight for each node."""
+"""The number of threads of a block that refits nodes on a GPU, eight per node."""
 SUBTREES, SUBTREE_ITEMS = 64, 4096
-"""The least number of subtrees that CPU threads fit, and the largest mean number of items of a subtree."""
+"""The minimum number of subtrees that CPU threads refit, and the maximum mean number of items of a subtree."""
 
 
 class Bvh(Structure):
@@ -59,8 +58,8 @@ class Bvh(Structure):
         lowers, uppers: arrays (N,) of vec3 on one device, the corners of the boxes. The hierarchy refers to the arrays
             and does not copy them.
         constructor: a string, the algorithm that builds the tree: "sah" (the default on CPUs), "median", "lbvh" (the
-            default on GPUs, where it alone runs there: the others run on the CPU) or "cubql". With groups, "lbvh" is
-            the same as "sah". The results of queries do not depend on the algorithm.
+            default on GPUs, and the only algorithm that runs on a GPU; the others run on the CPU) or "cubql". With
+            groups, "lbvh" is the same as "sah". The results of queries do not depend on the algorithm.
         groups: an array (N,) of int32, the group of each box. The boxes of a group form a subtree, to which queries can
             be restricted.
         leaf_size: an int, the largest number of boxes of a leaf, from 1 to 255.
@@ -71,7 +70,7 @@ class Bvh(Structure):
 
     __tegula_annotation__ = TREE
     writes, fits = write_boxes, fit_boxes
-    """The kernels that write items: all of them, and those of subtrees with the nodes."""
+    """The kernels that write all items, and that write the items and nodes of subtrees."""
 
     def __init__(
         self,
@@ -156,18 +155,18 @@ class Bvh(Structure):
 
     @property
     def _by_keys(self) -> bool:
-        """Whether the tree is built by splitting keys, on its device."""
+        """Whether the tree is built from Morton keys, on its device."""
         return self._constructor == "lbvh" and self.groups is None
 
     def _build_by_keys(self, count: int) -> array:
-        """Build the tree on the device, without waiting for it. Returns the order of the items."""
+        """Build the tree on the device, asynchronously. Returns the order of the items."""
         nodes = max_nodes(count, 1)
         self._allocate(nodes, count)
         made = MortonBuild(count, nodes, self.device, RESIDENT)
         order = made.curve.sort(self.lowers, self.uppers)
         self._counts, self._known = tg.empty(LEVELS + 1, dtype=int, device=self.device), None
         made.part(count, self.leaf_size, self._counts, self.node_words)
-        # Replays of a recorded build change the levels at any time.
+        # Replays of a recorded build may change the levels at any time.
         self._varies |= is_recorded(self.device)
         if self.device.is_cpu:
             self._known = self._level_counts()
@@ -194,8 +193,8 @@ class Bvh(Structure):
         return made.order.to(self.device)
 
     def _allocate(self, nodes: int, items: int) -> None:
-        """Make memory for nodes and items unless there is enough. Builds write all that queries read: pages that no
-        node is in stay untouched."""
+        """Allocate memory for nodes and items, unless there is enough. The memory is not initialised, because builds
+        write all data that queries read."""
         if self.nodes is not None and self.node_limit >= nodes:
             return
         self.node_limit = nodes
@@ -206,8 +205,8 @@ class Bvh(Structure):
         self._places = None if self.device.is_cpu else tg.empty(items, dtype=tg.int32, device=self.device)
 
     def _number(self, order: array) -> None:
-        """Write what refits need: on a GPU the place of each item, on a CPU the number of the item at each place, and
-        the subtrees."""
+        """Write the data for refits: on a GPU the position of each item, on a CPU the index of the item at each
+        position, and the subtrees."""
         if self._places is not None:
             self._launch(invert_order, len(order), [order, self._places])
             return
@@ -241,19 +240,19 @@ class Bvh(Structure):
             self._launch(write_header, 1, [nodes, self._items, items])
 
     def _given(self) -> list[Any]:
-        """The first arguments of the kernels that write items."""
+        """The leading arguments of the kernels that write items."""
         return [self.lowers, self.uppers]
 
     def launch_by_level(
         self, kernel: Any, each: int, inputs: list[Any], block_dim: int | None = None
     ) -> None:
-        """Launch a kernel for each level, from the lowest one up.
+        """Launch a kernel for each level, from the deepest level up.
 
         Parameters:
-            kernel: a kernel, whose last arguments are the numbers of the levels' nodes, a level from 0 on, and the
+            kernel: a kernel, whose last arguments are the numbers of nodes of the levels, the index of a level, and the
                 number of threads.
-            each: the number of threads of a node.
-            inputs: the arguments before.
+            each: the number of threads per node.
+            inputs: the preceding arguments.
             block_dim: the number of threads in a block, an integer; None: the default of the kernel.
         Raises:
             nothing.
@@ -291,8 +290,8 @@ class Bvh(Structure):
 
 
 def _with_rest(subtrees: np.ndarray, above: list[tuple[int, int]], items: int) -> tuple[array, int]:
-    """The rows of subtrees, with rows for adjacent items that are in none, and a last row for the levels above if there
-    are any; and the number of the rows before this."""
+    """The rows of subtrees, with rows for adjacent items outside all subtrees, and a last row for the levels above, if
+    there are any; and the number of rows before this last row."""
     begin, end = (subtrees[:, k] for k in range(2))
     order = np.argsort(begin, kind="stable")
     gaps = np.stack([np.append(0, np.maximum.accumulate(end[order])), np.append(begin[order], items)], 1)
@@ -307,7 +306,7 @@ def _with_rest(subtrees: np.ndarray, above: list[tuple[int, int]], items: int) -
 
 
 def view_as(a: array, dtype: Any) -> array:
-    """The memory of a packed array of float32 components as an array of another such dtype, which does not keep the
+    """An array of another dtype of float32 components on the memory of a packed array, without ownership of the
     memory."""
     count = a.size * components(a.dtype) // components(dtype)
     return array(ptr=a.ptr, dtype=dtype, shape=count, device=a.device)
@@ -331,7 +330,7 @@ def check_leaf_size(size: int) -> int:
 
 
 def resolve_constructor(name: str | None, groups: array | None, device: Device) -> str:
-    """A constructor, by default that of a device; ValueError if there is none of this name."""
+    """The name of a constructor, by default the default of the device; ValueError for an unknown name."""
     found = ("sah" if device.is_cpu else "lbvh") if name is None else str(name).lower()
     if found not in CONSTRUCTORS:
         raise ValueError(f"constructor must be one of {', '.join(CONSTRUCTORS)}, got {name!r}")

@@ -1,5 +1,5 @@
-"""Clusters: the few boxes that lie together along a curve through space, which hierarchies are built of from the top
-down. Where more boxes have one key, each is a cluster of its own."""
+"""Clusters of a few boxes that are adjacent in Morton order, over which hierarchies are built top-down. If too many
+boxes have equal keys, each is a separate cluster."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import tegula as tg
 from tegula.spatial.boxes import VEC8, make_box, union
 
 EACH = 2048
-"""The number of boxes whose clusters one thread finds."""
+"""The number of boxes per thread in the search for clusters."""
 
 
 @tg.func
 def begins_cluster(keys, groups: tg.array1d[int], ids: tg.array1d[int], i: int, most: int):
-    """Whether a box is the first of its cluster: more than `most` boxes are in the smallest cell with it and the one
-    before."""
+    """Whether a box is the first of its cluster: more than `most` boxes are in the smallest cell that contains the box
+    and its predecessor."""
     begins = i == 0
     if groups is not None and i > 0:
         begins = groups[ids[i]] != groups[ids[i - 1]]
     if not begins:
         key = tg.uint64(keys[i])
-        # The bits that the keys of the cell have in common.
+        # The common bits of the keys in the cell.
         up = tg.uint64(64) - tg.uint64(tg.clz(tg.uint64(keys[i - 1]) ^ key))
         cell, count = key >> up, 2
         j = i - 2
@@ -55,7 +55,7 @@ def mark_clusters(
 
 @tg.kernel
 def prefix_sum(numbers: tg.array1d[int]):
-    """Write running sums; by one thread."""
+    """Write running sums, in one thread."""
     numbers[0] = 0
     for c in range(1, numbers.shape[0]):
         numbers[c] = numbers[c] + numbers[c - 1]
@@ -82,7 +82,7 @@ def bound_clusters(
     first: tg.array1d[int],
     boxes: tg.array1d[VEC8],
 ):
-    """Write the bounds of clusters, with their numbers and the numbers of their boxes."""
+    """Write the bounds of clusters, with their indices and their numbers of boxes."""
     c = tg.tid()
     box = VEC8(tg.inf)
     for i in range(first[c], first[c + 1]):
@@ -93,7 +93,7 @@ def bound_clusters(
 
 @tg.kernel
 def write_cluster_offsets(boxes: tg.array1d[VEC8], at: tg.array1d[int]):
-    """Write the place of the first item of each cluster, in the order of the hierarchy; by one thread."""
+    """Write the position of the first item of each cluster, in the order of the hierarchy, in one thread."""
     place = 0
     for k in range(boxes.shape[0]):
         at[k] = place
@@ -109,7 +109,7 @@ def write_items(
     ids: tg.array1d[int],
     order: tg.array1d[int],
 ):
-    """Write the numbers of the items in the order of the hierarchy."""
+    """Write the indices of the items in the order of the hierarchy."""
     k = tg.tid()
     begin, cluster = at[k], tg.bitcast(boxes[k][6], tg.int32)
     for i in range(at[k + 1] - begin):

@@ -1,4 +1,4 @@
-"""Boxes in the order of a curve through space: their keys are the bits of the centres' coordinates, interleaved."""
+"""The Morton order of boxes: a key is the interleaved bits of the coordinates of a box's centre."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from tegula.runtime.device import Device
 from tegula.spatial.boxes import centre, is_valid_box, make_box
 
 THREADS, CPU_THREADS = 1 << 15, 64
-"""The threads that find the bounds of all centres on a GPU, and on a CPU."""
+"""The numbers of threads that compute the bounds of all centres on a GPU and on a CPU."""
 HALF = 1 << 31
 
 
 @tg.func
 def sortable_bits(x: float):
-    """A number that is ordered as floats are."""
+    """An unsigned integer with the same order as a float."""
     bits = tg.bitcast(x, tg.uint32)
     return tg.where(bits >= tg.uint32(HALF), ~bits, bits ^ tg.uint32(HALF))
 
 
 @tg.func
 def float_from_bits(bits: tg.uint32):
-    """The float of an ordered number."""
+    """The inverse of `sortable_bits`."""
     return tg.bitcast(tg.where(bits >= tg.uint32(HALF), bits ^ tg.uint32(HALF), ~bits), tg.float32)
 
 
@@ -32,8 +32,8 @@ def float_from_bits(bits: tg.uint32):
 def bound_centres(
     lower: tg.array1d[tg.vec3], upper: tg.array1d[tg.vec3], threads: int, bounds: tg.array1d[tg.uint32]
 ):
-    """Write the bounds of the centres of boxes as ordered numbers: the complements of the lower ones, and the upper
-    ones, which both become larger from 0 on."""
+    """Write the bounds of the centres of boxes as sortable bits: the complements of the lower bounds, and the upper
+    bounds, so that both are maxima that start at 0."""
     first, last = tg.vec3(tg.inf, tg.inf, tg.inf), tg.vec3(-tg.inf, -tg.inf, -tg.inf)
     for i in range(tg.tid(), lower.shape[0], threads):
         c = centre(make_box(lower[i], upper[i]))
@@ -47,7 +47,7 @@ def bound_centres(
 
 @tg.func
 def spread_bits(x: tg.uint64):
-    """The lowest 21 bits of a number, each the first of three."""
+    """The lowest 21 bits of an integer, spread to every third bit."""
     x = (x | (x << tg.uint64(32))) & tg.uint64(0x1F00000000FFFF)
     x = (x | (x << tg.uint64(16))) & tg.uint64(0x1F0000FF0000FF)
     x = (x | (x << tg.uint64(8))) & tg.uint64(0x100F00F00F00F00F)
@@ -64,7 +64,7 @@ def number_boxes(
     keys,
     ids: tg.array1d[int],
 ):
-    """Write the key and the number of each box; boxes without points come last."""
+    """Write the key and the index of each box; empty boxes are last."""
     i = tg.tid()
     low, high = lower[i], upper[i]
     key = (tg.uint64(1) << tg.uint64(3 * bits)) - tg.uint64(1)
@@ -82,7 +82,7 @@ def number_boxes(
 
 
 class Curve:
-    """The memory of sorts of at most `capacity` boxes on a device, with keys of `bits` bits for each coordinate."""
+    """The scratch memory for sorting at most `capacity` boxes on a device, with keys of `bits` bits per coordinate."""
 
     def __init__(self, capacity: int, device: Device, bits: int) -> None:
         self.device, self.bits = device, bits
@@ -92,7 +92,7 @@ class Curve:
         self.bounds = tg.empty(6, tg.uint32, device)
 
     def sort(self, lower: array, upper: array) -> array:
-        """Sort boxes along the curve. Returns their numbers in this order."""
+        """Sort boxes in Morton order. Returns their indices in this order."""
         count = len(lower)
         self.bounds.zero_()
         on_cpu = self.device.is_cpu

@@ -1,4 +1,4 @@
-"""Hash grids on the host."""
+"""The host interface of hash grids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Triangle meshes on the host."""
+"""The host interface of triangle meshes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def write_face_bounds(
 
 @tg.func
 def vertex(points: tg.uint64, indices: tg.uint64, place: int):
-    """A vertex of a face; the arrays are given by their addresses."""
+    """The position of a vertex of a face; the arguments are the addresses of the arrays."""
     index = lang._element_at(indices + tg.uint64(place) * tg.uint64(4), tg.int32)
     return lang._element_at(points + tg.uint64(index) * tg.uint64(12), tg.vec3)
 
@@ -58,8 +58,8 @@ def write_face(
     place: int,
     item: VEC8,
 ):
-    """Write the corners and the box of a face, NaN where a corner has a NaN. `face`: the face's place among the
-    vertices; `item`: the number and the group."""
+    """Write the corners and the box of a face, NaN if a corner has a NaN. `face`: the position of the face's vertex
+    indices; `item`: the index and the group."""
     a, b = vertex(points, vertices, 3 * face), vertex(points, vertices, 3 * face + 1)
     c = vertex(points, vertices, 3 * face + 2)
     total = a + b + c
@@ -85,7 +85,7 @@ def write_faces(
     places: tg.array1d[int],
     items: tg.array1d[VEC8],
 ):
-    """Write the corners and the boxes of faces in the order of their numbers, as `write_boxes` does."""
+    """Write the corners and the boxes of faces in the order of their indices, as `write_boxes` does."""
     i = tg.tid()
     write_face(points, vertices, triangles, items, i, places[i], named_item(groups, i))
 
@@ -112,15 +112,15 @@ def fit_faces(
 
 @tg.kernel
 def order_vertices(indices: tg.array1d[int], order: tg.array1d[int], vertices: tg.array1d[int]):
-    """Write the vertices of faces in an order of the faces."""
+    """Write the vertex indices of faces in a given order of the faces."""
     i = tg.tid()
     for k in tg.static(range(3)):
         vertices[3 * i + k] = indices[3 * order[i] + k]
 
 
 class _Faces(Bvh):
-    """The hierarchy of the faces of a mesh. `lowers` and `uppers` are those of the build; its boxes are made of the
-    vertices, with the triangles, in the order of the hierarchy."""
+    """The hierarchy of the faces of a mesh. `lowers` and `uppers` are the boxes of the build; refits compute the boxes,
+    and the triangles, from the vertices, in the order of the hierarchy."""
 
     def __init__(
         self, points: array, indices: array, constructor: str | None, groups: array | None, leaf: int
@@ -141,7 +141,7 @@ class _Faces(Bvh):
         super()._number(order)
         self._vertices = self.indices
         if self.device.is_cpu:
-            # Faces that are close read vertices that are close.
+            # Neighbouring faces read neighbouring vertices.
             self._vertices = tg.empty(len(self.indices), dtype=int, device=self.device)
             self._launch(order_vertices, len(order), [self.indices, order, self._vertices])
 

@@ -1,8 +1,9 @@
-"""The numbers of the nodes of a level: children follow one another in the order of their parents, so that the nodes
-below any node are adjacent in each level. Numbers depend on the boxes alone, not on the order in which threads run.
+"""The numbering of the nodes of a level: children are numbered in the order of their parents, so that the descendants
+of a node are adjacent on each level. The numbering depends on the boxes alone, not on the schedule of threads.
 
-Builders first write the children of each node of a level: -1 - the first item of a leaf, and for a node a positive
-number, its source, by which the builder finds what is below. `number_level` then replaces sources by numbers."""
+Builders first write the children of each node of a level: -1 minus the index of the first item for a leaf, and for a
+node a positive number, its source, which identifies the subtree to the builder. `number_level` then replaces sources by
+node indices."""
 
 from __future__ import annotations
 
@@ -15,12 +16,12 @@ from tegula.spatial.boxes import CHILD_WORD, NODE, PARENT_WORD, level_begin
 from tegula.stdlib.geometry.layout import WIDTH
 
 SUMMED, SUMMING = 2048, 256
-"""The numbers that a block scans, and its threads."""
+"""The number of counts that a block scans, and its number of threads."""
 
 
 @tg.func
 def thread_node_range(counts: tg.array1d[int], level: int, thread: int, threads: int):
-    """The nodes of a level that a thread works on: the first, and the one after the last."""
+    """The range of nodes of a level that a thread processes, end exclusive."""
     first, count = level_begin(counts, level), counts[level]
     each = (count + threads - 1) // threads
     return first + tg.min(thread * each, count), first + tg.min((thread + 1) * each, count)
@@ -30,7 +31,7 @@ def thread_node_range(counts: tg.array1d[int], level: int, thread: int, threads:
 def count_children(
     counts: tg.array1d[int], level: int, threads: int, words: tg.array1d[int], sums: tg.array1d[int]
 ):
-    """Write the number of the nodes below each thread's part of a level."""
+    """Write the number of child nodes of each thread's part of a level."""
     begin, end = thread_node_range(counts, level, tg.tid(), threads)
     found = 0
     for node in range(begin, end):
@@ -41,7 +42,7 @@ def count_children(
 
 @tg.kernel
 def scan_counts(sums: tg.array1d[int], chunks: tg.array1d[int]):
-    """Replace the numbers of a chunk by the sums of the numbers before each, and write the sum of the chunk."""
+    """Replace the counts of a chunk by their exclusive running sums, and write the sum of the chunk."""
     c = tg.tid()
     t = tg.tile_load(sums, shape=SUMMED, offset=c * SUMMED)
     tg.tile_store(sums, tg.tile_scan_exclusive(t), offset=c * SUMMED)
@@ -60,7 +61,7 @@ def number_level(
     words: tg.array1d[int],
 ):
     """Number the children of a thread's part of a level, and write their sources; with `ends` also the ends of their
-    ranges, whose lengths are the first words of the parents."""
+    ranges, whose lengths are in the first words of the parents."""
     t = tg.tid()
     begin, end = thread_node_range(counts, level, t, threads)
     before = sums[t]
@@ -84,7 +85,7 @@ def number_level(
 
 
 class Numbering:
-    """The memory to number the levels of a hierarchy by at most `most` threads."""
+    """The scratch memory for numbering the levels of a hierarchy with at most `most` threads."""
 
     def __init__(self, most: int, device: Device) -> None:
         self.device = device
@@ -95,7 +96,7 @@ class Numbering:
     def number(
         self, counts: array, level: int, threads: int, source: array, ends: array | None, words: array
     ) -> None:
-        """Number the children of the nodes of a level, whose number of threads is not below that of the level above."""
+        """Number the children of the nodes of a level; the number of threads is at least that of the level above."""
         sums = [self.sums, self.chunks]
         if threads > 1:
             self._launch(count_children, threads, [counts, level, threads, words, self.sums])

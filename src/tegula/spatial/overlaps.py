@@ -37,7 +37,7 @@ def list_overlaps(
     first = starts[i]
     count = 0
     for item in tg.bvh_query_aabb(bvh, lowers[i], uppers[i]):
-        # The new leaf rises above smaller ones.
+        # Sift the new leaf up past smaller elements.
         at = count
         while at > 0 and items[first + (at - 1) // 2] < item:
             items[first + at] = items[first + (at - 1) // 2]

@@ -1,6 +1,7 @@
-"""Hierarchies of eight children a node, of binary ones, level by level.
+"""The collapse of binary hierarchies to hierarchies with eight children per node, level by level.
 
-A binary node that is not split, but has more items than a leaf may have, is a node with leaves of adjacent items."""
+A binary node that was not split, but has more items than a leaf may have, becomes a node with leaves of adjacent
+items."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from tegula.stdlib.geometry.layout import WIDTH
 
 @tg.func
 def halves(along: EIGHT_FLOATS, parts: EIGHT, number: int):
-    """For each child, 1 if its centre is in the upper half of the children in its part, else 0."""
+    """A flag for each child: 1 if its centre is in the upper half of the children in its part, else 0."""
     upper = EIGHT()
     for k in tg.static(range(WIDTH)):
         below, all = 0, 0
@@ -38,7 +39,7 @@ def halves(along: EIGHT_FLOATS, parts: EIGHT, number: int):
 
 @tg.func
 def item_range(r: Ranges, at: tg.array1d[int], node: int):
-    """The places of the items of a binary node: the first, and the one after the last."""
+    """The range of positions of the items of a binary node, end exclusive."""
     return at[r.begin[node]], at[r.end[node]]
 
 
@@ -51,9 +52,9 @@ def child_slots(
     kids: EIGHT,
     number: int,
 ):
-    """The slots of a node's children, with one bit per axis, so that rays visit near children before far ones. Bit 0 is
-    set for children in the upper half along x, bit 1 in the upper half of each half along y, bit 2 in the upper half of
-    each quarter along z."""
+    """The slots of a node's children, with one bit per axis, so that rays visit near children before far children. Bit
+    0 is set for children in the upper half along x, bit 1 in the upper half of each half along y, bit 2 in the upper
+    half of each quarter along z."""
     x, y, z = EIGHT_FLOATS(), EIGHT_FLOATS(), EIGHT_FLOATS()
     for k in tg.static(range(WIDTH)):
         if number > k:
@@ -75,7 +76,7 @@ def child_slots(
 
 @tg.func
 def is_fixed(fixed: tg.array1d[int], node: int):
-    """Whether a binary node is not collapsed: the root of a group."""
+    """Whether a binary node must not be collapsed, because it is the root of a group."""
     found = False
     if fixed is not None:
         found = fixed[node] != 0
@@ -84,7 +85,7 @@ def is_fixed(fixed: tg.array1d[int], node: int):
 
 @tg.kernel
 def begin_level(counts: tg.array1d[int], source: tg.array1d[int], words: tg.array1d[int]):
-    """Write the root, which is the first node of the binary hierarchy."""
+    """Write the root from the first node of the binary hierarchy."""
     source[1], words[NODE + PARENT_WORD] = 0, 0
     for k in range(counts.shape[0]):
         counts[k] = tg.where(k == 0, 1, 0)
@@ -104,14 +105,13 @@ def widen(
     source: tg.array1d[int],
     words: tg.array1d[int],
 ):
-    """Replace the largest children of each node of a level by their children until there are eight, and write these;
-    binary nodes are sources.
-    `at`: the place of the first item of each box; `fixed`: binary nodes that are not collapsed, the roots of groups;
-    `source`: the binary node of each node."""
+    """Replace the largest children of each node of a level by their children until there are eight, and write the
+    children; binary nodes are sources. `at`: the position of the first item of each box; `fixed`: the binary nodes that
+    must not be collapsed, the roots of groups; `source`: the binary node of each node."""
     first = level_begin(counts, level)
     node = first + tg.tid()
     binary = source[node]
-    # A child is a binary node, or -1 - the first of adjacent items, whose number is in `sizes`.
+    # A child is a binary node, or -1 minus the first of adjacent items, whose number is in `sizes`.
     kids, sizes = EIGHT(), EIGHT()
     kids[0] = binary
     number = 1
@@ -123,7 +123,7 @@ def widen(
             if kid >= 0 and (kid == binary or not is_fixed(fixed, kid)):
                 parts = 2
                 if r.left[kid] == 0:
-                    # Items that fit into one leaf stay together.
+                    # Items that fit one leaf stay together.
                     parts = (r.weight[kid] + leaf - 1) // leaf
                     parts = tg.where(parts == 1, WIDTH, parts)
                 size = area(r.box[kid])

@@ -1,4 +1,4 @@
-"""Data for winding numbers: the dipole approximation of the faces below each node."""
+"""The data for winding numbers: the dipole approximation of the faces below each node."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DATA, TRIANGLE = WINDING_BYTES // 4, TRIANGLE_BYTES // 4
 
 @tg.func
 def triangle_vertex(triangles: tg.array1d[float], at: int):
-    """A vertex of a triangle."""
+    """The position of a vertex of a triangle."""
     return tg.vec3(triangles[at], triangles[at + 1], triangles[at + 2])
 
 
@@ -24,8 +24,8 @@ def sum_faces(
     data: tg.array1d[float],
     node: int,
 ):
-    """Write the data of a node, whose levels below are done: the centre of the faces, weighted by area, the sum of
-    their area vectors, the distance from the centre of the furthest corner of the bounds, and the area."""
+    """Write the data of a node: the area-weighted centre of the faces, the sum of their area vectors, the distance from
+    the centre to the furthest corner of the bounds, and the area. The deeper levels must be complete."""
     centre, total, area = tg.vec3(0.0, 0.0, 0.0), tg.vec3(0.0, 0.0, 0.0), 0.0
     for k in range(WIDTH):
         child = words[node * NODE + CHILD_WORD + k]
@@ -77,7 +77,7 @@ def sum_level(
     level: int,
     threads: int,
 ):
-    """Write the data of the nodes of a level, whose levels below are done."""
+    """Write the data of the nodes of a level. The deeper levels must be complete."""
     first = level_begin(counts, level)
     for node in range(first + tg.tid(), first + counts[level], threads):
         sum_faces(nodes, words, triangles, data, node)

@@ -115,7 +115,7 @@ def _svd2(A):
 
 @composite()
 def _reciprocal_gap(a, b):
-    """1 / (b - a); 0 if a and b are equal."""
+    """The reciprocal 1 / (b - a); 0 if a and b are equal."""
     gap = b - a
     none = gap == type(gap)(0.0)
     return tg.where(none, type(gap)(0.0), type(gap)(1.0) / tg.where(none, type(gap)(1.0), gap))

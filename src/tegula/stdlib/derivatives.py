@@ -109,8 +109,8 @@ def _log1p_adjoint(x, y, g):
 
 @func
 def _pow_slopes(x: float32, y: float32, g: float32):
-    """g times the derivatives of x**y by x and, for positive x, by y. Computed in float64, because the derivatives may
-    be in the range of float32 where the power is not."""
+    """The products of g and the derivatives of x**y by x and, for positive x, by y. Computed in float64, because the
+    derivatives may be in the range of float32 where the power is not."""
     wide_x, wide_y, wide_g = tg.float64(x), tg.float64(y), tg.float64(g)
     by_base = wide_g * wide_y * tg._pow_beyond(wide_x, wide_y - 1.0)
     by_exponent = wide_g * tg.float64(tg.log(tg.abs(x))) * tg._pow_beyond(wide_x, wide_y)

@@ -20,7 +20,7 @@ from tegula.types import (
 )
 
 CBRT_BITS_32 = 709958130
-"""Two thirds of the exponent's bias, less a constant that minimises the error of the first guess."""
+"""Two thirds of the exponent's bias, minus a constant that minimises the error of the first guess."""
 CBRT_BITS_64 = 715094163 << 32
 
 

@@ -98,7 +98,7 @@ def _quarter_far(x: float32):
     """The results of `_quarter_near` for larger |x|: the integer mantissa of x is multiplied by the digits of 2 / pi
     that affect the quotient modulo 4 and the remainder."""
     bits = tg.bitcast(x, tg.uint32)
-    offset = ((bits >> 23) & 255) - 120  # higher digits contribute multiples of 4
+    offset = ((bits >> 23) & 255) - 120  # Higher digits contribute multiples of 4.
     w0, w1, w2 = tg._two_over_pi(offset)
     m = tg.uint64((bits & 0x7FFFFF) | 0x800000)
     product = ((m * tg.uint64(w0)) << 32) + m * tg.uint64(w1) + ((m * tg.uint64(w2)) >> 32)

@@ -1,11 +1,13 @@
 """Logical blocks of another size than the blocks of the launch, so that a CTA computes longer or shorter tiles. A tile
 of 128 x 96 elements needs more bytes per cycle of the tensor cores than an SM receives, and 72 tiles of 128 x 256 leave
 60 of 132 SMs idle. The size of a tile is the user's, but the blocks of a launch are independent, so that the launch can
-be divided into tiles of another size. This is possible along a dimension of the launch if the index of the block only
-determines offsets of tiles, which follow each other without a gap, and if every op computes elements along that axis
-independently of each other: maps, broadcasts, reductions along other axes, rows and columns of matmuls. Then only the
-length of the axis changes. A matmul may also sum along the axis if the sum is only added to an array: a block then adds
-more terms, or fewer, and the other blocks add the rest.
+be divided into tiles of another size.
+
+This is possible along a dimension of the launch if the index of the block only determines offsets of tiles, which
+follow each other without a gap, and if every op computes elements along that axis independently of each other: maps,
+broadcasts, reductions along other axes, rows and columns of matmuls. Then only the length of the axis changes. A matmul
+may also sum along the axis if the sum is only added to an array: a block then adds more terms, or fewer, and the other
+blocks add the rest.
 
 If logical blocks do not divide the launch, the last one overlaps the one before it, and both store the same elements.
 Blocks that update elements atomically, or read elements that they store, only have sizes that divide the launch."""

@@ -34,7 +34,7 @@ def tile_rfft(x: Tile[Number, *S]) -> Tile[Pair, *HALF]:
         a tile (..., N // 2 + 1) of vec2f or vec2d, complex numbers with the real part first.
     Raises:
         type-mismatch: `x` has another dtype.
-        out-of-range: N is above 65536, or so large a prime number that no table holds its roots.
+        out-of-range: N is above 65536, or a prime number that is too large for the tables of roots.
     Gradient:
         the real part of the inverse transform of the adjoint, padded by 0 and not divided by N.
     Source:
@@ -147,7 +147,7 @@ def _tile_real_dft(x: Tile[Number, ROWS, N]) -> Tile[Pair, FLAT]:
 
 
 def half_length(shape: tuple[int, ...], n: int) -> int:
-    """n // 2; OutOfRange unless the rows of a shape have n // 2 + 1 elements."""
+    """The number n // 2; OutOfRange unless the rows of a shape have n // 2 + 1 elements."""
     if n < 1 or shape[-1] != n // 2 + 1:
         help = f"a row is {n // 2 + 1} elements for n = {n}" if n > 0 else "n is 1 or more"
         raise OutOfRange(None, what=f"'x' has the shape {shape}, and n is {n}", help=help)

@@ -9,9 +9,9 @@ import numpy as np
 PRIMES = (2, 3, 5, 7, 11, 13)
 """The prime factors of lengths that are transformed by stages of butterflies."""
 MAX_RADIX = 16
-"""The largest radix of a stage."""
+"""The maximum radix of a stage."""
 MAX_LENGTH = 1 << 16
-"""The largest length of a transform by stages."""
+"""The maximum length of a transform by stages."""
 
 
 def roots(n: int, powers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -42,8 +42,8 @@ def is_smooth(n: int, primes: tuple[int, ...] = PRIMES) -> bool:
 
 @lru_cache(maxsize=256)
 def radices(n: int, largest: int = MAX_RADIX) -> tuple[int, ...]:
-    """The shortest factorisation of n with factors of at most `largest`, or prime factors above; of several the one
-    with the smallest sum, in descending order."""
+    """The shortest factorisation of n with factors of at most `largest`, or larger prime factors, in descending order;
+    among equally short factorisations the one with the smallest sum."""
     if n == 1:
         return ()
     first = [r for r in range(2, min(n, largest) + 1) if n % r == 0] or [min(p for p in PRIMES if n % p == 0)]

@@ -42,9 +42,9 @@ def tile_solve(a: Tile[Real, ..., N, N], y: Tile[Real, ..., N, R]) -> Tile[Real,
 
 @tile_solve.program(when=lambda group: group == 1)
 def by_one_thread(a, y):
-    """Gaussian elimination without exchanges of rows: step k subtracts multiples of a row that was no pivot row before,
-    and keeps the row as row k of the triangular matrix. Columns are rows of `columns`, so that a step leaves out the
-    columns before k."""
+    """Gaussian elimination without exchanges of rows: step k subtracts multiples of a row that was not a pivot row
+    before, and keeps the row as row k of the triangular matrix. The columns of the matrix are the rows of `columns`, so
+    that a step skips the columns before k."""
     n = a.shape[0]
     columns = tg.tile_concat((tg.tile_transpose(a), tg.tile_transpose(tg.tile_reshape(y, (n, -1)))), axis=0)
     m = columns.shape[0]

@@ -52,7 +52,7 @@ def _tile_sort_with_indices(
 
 
 def check_k(k: int, n: int) -> int:
-    """k; OutOfRange unless k is between 1 and the number of keys."""
+    """The number k; OutOfRange unless k is between 1 and the number of keys."""
     if not 1 <= k <= n:
         raise OutOfRange(
             None, what=f"'k' is {k}, and there are {n} keys", help="k is 1 to the number of keys"
