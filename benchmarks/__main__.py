@@ -25,7 +25,7 @@ LINE = 170
 
 
 @click.command()
-@click.argument("wanted", default="")
+@click.argument("name_filter", default="")
 @click.option("--gate", is_flag=True, help="Exit with 1 if a row misses its threshold.")
 @click.option("--save", default="", help="The name of a JSON file, written after each row.")
 @click.option(
@@ -48,7 +48,7 @@ LINE = 170
     help="Compile GPU kernels for sm_90a; with --gate compare and write nothing.",
 )
 def main(
-    wanted: str,
+    name_filter: str,
     gate: bool,
     save: str,
     into: Path,
@@ -61,11 +61,11 @@ def main(
     if compile_only:
         from benchmarks.compile_report.command import compile_forms
 
-        raise SystemExit(compile_forms(wanted, gate))
+        raise SystemExit(compile_forms(name_filter, gate))
     report = Report()
     console = Console() if sys.stdout.isatty() else Console(width=LINE)
     known = [r.name for r in saved_rows(save, into, commit())] if resume and save else []
-    for row in _rows(wanted, only, report, seconds, known):
+    for row in _rows(name_filter, only, report, seconds, known):
         if resume and row.failure == gpu.NO_TIME:
             console.print(f"left for the next part: {row.name}", markup=False, highlight=False)
             continue
@@ -84,14 +84,16 @@ def main(
         raise SystemExit(1)
 
 
-def _rows(wanted: str, only: str | None, report: Report, seconds: float, known: list[str]) -> Iterator[Row]:
+def _rows(
+    name_filter: str, only: str | None, report: Report, seconds: float, known: list[str]
+) -> Iterator[Row]:
     if only in ON_GPUS:
         limit = gpu.SWEEP_LIMIT if only == "sweep" else gpu.CASE_LIMIT
-        yield from gpu.rows(wanted, report, seconds, limit=limit, family=only, known=known)
+        yield from gpu.rows(name_filter, report, seconds, limit=limit, family=only, known=known)
         return
     for family in (latency, cpu, spatial):
         if (only is None and family is not spatial) or family.__name__.endswith(str(only)):
-            yield from (row for row in family.rows() if wanted in row.name and row.name not in known)
+            yield from (row for row in family.rows() if name_filter in row.name and row.name not in known)
 
 
 def _print_sweep_summary(rows: list[Row], path: Path | None, console: Console) -> None:

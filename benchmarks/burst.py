@@ -87,10 +87,10 @@ def _keep_gpu_busy(seconds: float) -> None:
         spin(int(min(seconds, 10e-3) * CYCLES))
 
 
-def relative_error(found: torch.Tensor, wanted: torch.Tensor) -> float:
-    """The 2-norm of the difference divided by the 2-norm of `wanted`, in float64."""
-    wide = wanted.double()
-    return float(torch.linalg.vector_norm(found.double() - wide) / torch.linalg.vector_norm(wide))
+def relative_error(actual: torch.Tensor, expected: torch.Tensor) -> float:
+    """The 2-norm of the difference divided by the 2-norm of `expected`, in float64."""
+    wide = expected.double()
+    return float(torch.linalg.vector_norm(actual.double() - wide) / torch.linalg.vector_norm(wide))
 
 
 def comparison_row(

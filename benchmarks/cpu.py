@@ -103,14 +103,14 @@ def gradients_row() -> Row:
     gradient of the output; zeros take as long as other numbers here."""
     n, kernel = 1024, gemm_kernel(64, 64, 64)
     A, B, C, dA, dB, dC = (tg.array(random(n, n)) for _ in range(6))
-    wanted = dA.numpy() + dC.numpy().astype(np.float64) @ B.numpy().T
+    expected = dA.numpy() + dC.numpy().astype(np.float64) @ B.numpy().T
     grid = (n // 64, n // 64, 64)
 
     def kernel_run() -> None:
         tg.launch(kernel, grid, [A, B], [C], [dA, dB], [dC], adjoint=True, block_dim=64)
 
     kernel_run()
-    error = float(np.linalg.norm(dA.numpy() - wanted) / np.linalg.norm(wanted))
+    error = float(np.linalg.norm(dA.numpy() - expected) / np.linalg.norm(expected))
     kernel_time, peer_time, ratio = interleaved(
         kernel_run, lambda: tg.launch(kernel, grid, [A, B, C], block_dim=64)
     )
@@ -249,10 +249,10 @@ def fft_row(n: int, threshold: float) -> Row:
     """Fourier transforms of many rows against pocketfft, in CPU time, since that has one thread."""
     many = (1 << 19) // n
     x = random(many, n) + 1j * random(many, n)
-    X, wanted = tg.array(x), np.fft.fft(x.astype(np.complex128))
+    X, expected = tg.array(x), np.fft.fft(x.astype(np.complex128))
     return compare(
         f"Fourier transforms of {n} complex64", lambda: tg.kernels.fft(X), lambda: np.fft.fft(x),
-        lambda: tg.kernels.fft(X).numpy(), np.stack([wanted.real, wanted.imag], -1), many / 1e6, "M/s",
+        lambda: tg.kernels.fft(X).numpy(), np.stack([expected.real, expected.imag], -1), many / 1e6, "M/s",
         "np.fft.fft, CPU time", threshold, clock=time.process_time,
     )  # fmt: skip
 

@@ -26,7 +26,7 @@ LEAST = 5.0
 
 
 def rows(
-    wanted: str,
+    name_filter: str,
     report: Report,
     seconds: float,
     worker: Sequence[str] = WORKER,
@@ -34,17 +34,19 @@ def rows(
     family: str = "gpu",
     known: Iterable[str] = (),
 ) -> Iterator[Row]:
-    """The rows of the cases of a family whose name contains `wanted`, without the `known` rows, within `seconds` in
-    all. A case for which no time is left, that takes longer than `limit` seconds or that ends its process gets a row
+    """The rows of the cases of a family whose name contains `name_filter`, without the `known` rows, within `seconds`
+    in all. A case for which no time is left, that takes longer than `limit` seconds or that ends its process gets a row
     with this failure."""
     end = time.monotonic() + seconds
     done = list(known)
     left: list[str] | None = None
     while left is None or left:
-        with _Worker([*worker, json.dumps({"family": family, "wanted": wanted, "done": done})]) as process:
+        with _Worker(
+            [*worker, json.dumps({"family": family, "name_filter": name_filter, "done": done})]
+        ) as process:
             first = process.next(min(limit, end - time.monotonic()))
             if not isinstance(first, dict):
-                yield failed((left or [f"gpu {wanted}".strip()])[0], first)
+                yield failed((left or [f"gpu {name_filter}".strip()])[0], first)
                 if left is None:
                     return
                 done.append(left.pop(0))
@@ -55,13 +57,13 @@ def rows(
                 if end - time.monotonic() < LEAST:
                     yield from (failed(name, NO_TIME) for name in left)
                     return
-                found = process.next(min(limit, end - time.monotonic()))
+                result = process.next(min(limit, end - time.monotonic()))
                 name = left.pop(0)
                 done.append(name)
-                if not isinstance(found, dict):
-                    yield failed(name, NO_TIME if time.monotonic() >= end else found)
+                if not isinstance(result, dict):
+                    yield failed(name, NO_TIME if time.monotonic() >= end else result)
                     break
-                yield from map(row_of, found["rows"])
+                yield from map(row_of, result["rows"])
 
 
 class _Worker:
@@ -83,11 +85,11 @@ class _Worker:
     def next(self, seconds: float) -> dict[str, Any] | str:
         """The next record of the process, or the reason why the process printed no record."""
         try:
-            found = self.told.get(timeout=max(seconds, 0.0))
+            result = self.told.get(timeout=max(seconds, 0.0))
         except queue.Empty:
             return f"no result within {seconds:.0f} s; the process was ended"
-        if found is not None:
-            return found
+        if result is not None:
+            return result
         status = self.process.wait()
         self.errors.seek(0)
         said = self.errors.read().decode(errors="replace").strip()

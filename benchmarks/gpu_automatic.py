@@ -55,8 +55,8 @@ def matmul(
         return made if after is None else after(made)
 
     run(0)
-    wanted = a[0].double() @ narrow[0].double()
-    error = relative_error(c[0], wanted if after is None else after(wanted))
+    expected = a[0].double() @ narrow[0].double()
+    error = relative_error(c[0], expected if after is None else after(expected))
     name = "torch.mm to float32" if wide else "torch.matmul"
     name += "" if after is None else " and activation"
     yield comparison_row(

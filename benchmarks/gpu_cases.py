@@ -52,7 +52,7 @@ def elementwise(
     make: Callable[[int], Any],
     dtype: str,
     tiles: tuple[int, ...],
-    wanted: Callable[..., torch.Tensor],
+    expected: Callable[..., torch.Tensor],
 ) -> Iterator[Row]:
     """An elementwise kernel with one input and one output; the peer copies the same bytes. `tiles`: elements per block
     of 256 threads, of which the first has a threshold; 0: the copy with one element per thread."""
@@ -60,7 +60,7 @@ def elementwise(
     x = [random((n,), dtype, seed) for seed in range(SETS)]
     y = [poisoned(t) for t in x]
     arrays = [[array_of(a), array_of(b)] for a, b in zip(x, y, strict=True)]
-    exact = wanted(x[0].double())
+    exact = expected(x[0].double())
 
     def run(kernel: Any, tile: int, k: int) -> None:
         if tile:
@@ -113,13 +113,13 @@ def norm(which: str, dtype: str) -> Iterator[Row]:
     x = [random((ROWS, WIDTH), dtype, seed) for seed in range(SETS)]
     y = [poisoned(t) for t in x]
     w, v = random((WIDTH,), dtype, 11), random((WIDTH,), dtype, 12)
-    kernel, arguments, torchs, wanted = _norm(which, dtype, x, y, w, v)
+    kernel, arguments, torchs, expected = _norm(which, dtype, x, y, w, v)
 
     def run(k: int, threads: int = THREADS) -> None:
         tg.launch_tiled(kernel, ROWS, arguments[k], block_dim=threads)
 
     run(0)
-    error = relative_error(y[0], wanted(x[0].double(), w.double(), v.double()))
+    error = relative_error(y[0], expected(x[0].double(), w.double(), v.double()))
     peers = {
         "copy_": lambda k: y[k].copy_(x[k]),
         "torch": lambda k: torchs(x[k], w, v),
@@ -209,8 +209,8 @@ def squares_compiled() -> Iterator[Row]:
     """The sum of squares by row tiles against compiled PyTorch."""
     rows = Squares(by_rows=True)
     compiled = torch.compile(lambda x: (x * x).sum(), dynamic=False)
-    wanted = rows.eager(0)
-    error = relative_error(compiled(rows.x[0]), wanted)
+    expected = rows.eager(0)
+    error = relative_error(compiled(rows.x[0]), expected)
     peers = {"torch.compile": lambda k: compiled(rows.x[k])}
     yield comparison_row(
         f"{SQUARES}, row tiles, compiled peer", rows, peers, SETS, rows.error(),
@@ -252,7 +252,7 @@ def pipelining() -> Iterator[Row]:
     y = [poisoned(t) for t in x]
     arrays = [[array_of(a), array_of(b)] for a, b in zip(x, y, strict=True)]
     wide = x[0].double()
-    wanted = torch.tanh(torch.sqrt(torch.exp(-torch.abs(torch.sin(wide * 1.1 + 0.1)) * 0.5) + 1.0) * 0.7)
+    expected = torch.tanh(torch.sqrt(torch.exp(-torch.abs(torch.sin(wide * 1.1 + 0.1)) * 0.5) + 1.0) * 0.7)
 
     def run(kernel: Any, k: int) -> None:
         tg.launch_tiled(kernel, 1, arrays[k], block_dim=256)
@@ -261,7 +261,7 @@ def pipelining() -> Iterator[Row]:
         y[0].fill_(float("nan"))
         call(0)
         torch.cuda.synchronize()
-        return relative_error(y[0], wanted)
+        return relative_error(y[0], expected)
 
     ways = {kernel.name: partial(run, kernel) for kernel in (kernels.sequential, kernels.pipelined)}
     errors = {name: error_of(way) for name, way in ways.items()}

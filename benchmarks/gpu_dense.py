@@ -63,7 +63,7 @@ def row_of_matrices(
     """A row with the rate of the bytes that must be moved. `given`: the tensors of each set; `error`: of the results
     for the first set; `of_copy`: whether the gate is on the ratio to a copy, instead of PyTorch."""
     made = run_kernel(*given[0])
-    found = error(given[0], made)
+    result = error(given[0], made)
     results = made if isinstance(made, tuple) else (made,)
     moved = sum(t.numel() * t.element_size() for t in (*given[0], *results))
     source, target = (torch.empty(moved // 8, device="cuda").normal_() for _ in range(2))
@@ -75,7 +75,7 @@ def row_of_matrices(
         lambda k: run_kernel(*given[k]),
         {which: peers[which] for which in order},
         SETS,
-        found,
+        result,
         "float32",
         gate,
         moved / 1e9,
@@ -195,8 +195,8 @@ def transform(n: int) -> Iterator[Row]:
     """Transforms of rows of complex64."""
     many = NUMBERS // n
     x = [torch.view_as_complex(random((many, n, 2), "float32", seed)) for seed in range(SETS)]
-    wanted = torch.fft.fft(x[0][:4096].to(torch.complex128))
-    error = relative_error_of_complex(kernels.fft(x[0])[:4096], wanted)
+    expected = torch.fft.fft(x[0][:4096].to(torch.complex128))
+    error = relative_error_of_complex(kernels.fft(x[0])[:4096], expected)
     last = relative_error_of_complex(kernels.fft(x[0])[-16:], torch.fft.fft(x[0][-16:].to(torch.complex128)))
     moved = torch.empty(many * n, dtype=torch.complex64, device="cuda")
     yield comparison_row(
@@ -213,8 +213,8 @@ def transform(n: int) -> Iterator[Row]:
     )
 
 
-def relative_error_of_complex(found: torch.Tensor, wanted: torch.Tensor) -> float:
-    return relative_error(torch.view_as_real(found), torch.view_as_real(wanted))
+def relative_error_of_complex(actual: torch.Tensor, expected: torch.Tensor) -> float:
+    return relative_error(torch.view_as_real(actual), torch.view_as_real(expected))
 
 
 def convolution(n: int) -> Iterator[Row]:
@@ -250,8 +250,8 @@ def convolution(n: int) -> Iterator[Row]:
     scaled = array_of(weights / n)
     run(0)
     wide = x[0][:1024].to(torch.complex128)
-    wanted = torch.fft.ifft(torch.fft.fft(wide) * weights.double())
-    error = relative_error_of_complex(y[0][:1024], wanted)
+    expected = torch.fft.ifft(torch.fft.fft(wide) * weights.double())
+    error = relative_error_of_complex(y[0][:1024], expected)
     yield comparison_row(
         f"FFT, weights, inverse of {n} complex64",
         run,
@@ -279,12 +279,12 @@ def sorts(name: str, n: int) -> Iterator[Row]:
     many, gate = KEYS // n, 2.0 if 256 <= n <= 4096 and n in ROWS_OF_KEYS else None
     x = [random((many, n), "float32", seed) for seed in range(SETS)]
     call, peer = SORTS[name]
-    found, wanted = call(x[0]), peer(x[0])
+    result, expected = call(x[0]), peer(x[0])
     if name == "argsort":
-        right = torch.equal(found.long(), wanted)
+        right = torch.equal(result.long(), expected)
     else:
-        at = found[1].long()
-        right = torch.equal(found[0], wanted[0]) and torch.equal(torch.gather(x[0], 1, at), wanted[0])
+        at = result[1].long()
+        right = torch.equal(result[0], expected[0]) and torch.equal(torch.gather(x[0], 1, at), expected[0])
     assert right, "keys or indices are wrong"
     yield comparison_row(
         f"{name} of {n} float32",

@@ -47,7 +47,7 @@ def matmul(n: int) -> Iterator[Row]:
 
     run(0)
     pairs = ((da[0], g[0].double() @ b[0].double().T), (db[0], a[0].double().T @ g[0].double()))
-    error = max(relative_error(found, wanted) for found, wanted in pairs)
+    error = max(relative_error(result, expected) for result, expected in pairs)
     yield comparison_row(
         f"gradients of a matmul, bfloat16 {n}, tile {tm}x{tn}x{tk}", run, {"two torch.mm": peer}, SETS, error,
         "bfloat16", 0.8, 4 * n**3 / 1e12, "TFLOP/s",
@@ -80,7 +80,7 @@ def norm(which: str, dtype: str) -> Iterator[Row]:
     run(0)
     wide = [t.double().requires_grad_() for t in (x[0], *weights)]
     _reference(which, *wide).backward(g[0].double())
-    error = max(relative_error(found, t.grad) for found, t in zip((dx[0], *grads), wide, strict=True))  # type: ignore[arg-type]
+    error = max(relative_error(gradient, t.grad) for gradient, t in zip((dx[0], *grads), wide, strict=True))  # type: ignore[arg-type]
     moved = (COPIED + LOADED) * x[0].numel()
     source, target = (random((moved // 2,), dtype, 5 + k) for k in range(2))
     peers = {"copy_": lambda k: target.copy_(source), "256 threads": partial(run, threads=256)}

@@ -177,22 +177,24 @@ def library_calls(tensors: bool) -> Iterator[Row]:
             1.0,
         ),
     ]
-    for name, call, inputs, peer, wanted in cases:
+    for name, call, inputs, peer, expected in cases:
         given = inputs if tensors else tuple(tg.array(t, copy=False) for t in inputs)
         kernel_time = host_time(partial(call, *given))
-        found = call(*given)
-        error = largest_difference((found.float().cpu() if tensors else found).numpy().astype(float), wanted)
+        result = call(*given)
+        error = largest_difference(
+            (result.float().cpu() if tensors else result).numpy().astype(float), expected
+        )
         title = f"host time of {name} with {kind}"
         yield Row(
             title, kernel_time, "us", "PyTorch", host_time(peer), threshold=15.0, error=error, samples=COUNTED
         )
 
 
-def largest_difference(found: Any, wanted: float) -> float:
+def largest_difference(actual: Any, expected: float) -> float:
     """The largest difference; AssertionError if it is not 0."""
-    error = float(abs(found - wanted).max())
+    error = float(abs(actual - expected).max())
     if error:
-        raise AssertionError(f"the launches computed {found.flat[0]}, not {wanted}")
+        raise AssertionError(f"the launches computed {actual.flat[0]}, not {expected}")
     return error
 
 

@@ -35,8 +35,8 @@ def consumers(m: int, n: int, k: int) -> Iterator[Row]:
 
     run(0)
     peer(0)
-    wanted = a[0].double() @ b[0].double()
-    error = max(relative_error(c[0], wanted), relative_error(d[0], wanted))
+    expected = a[0].double() @ b[0].double()
+    error = max(relative_error(c[0], expected), relative_error(d[0], expected))
     yield comparison_row(
         consumers_name(m, n, k), run,
         {"separate": peer, "torch.matmul": lambda i: torch.matmul(a[i], b[i], out=d[i])},

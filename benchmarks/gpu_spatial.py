@@ -85,10 +85,10 @@ def count_overlaps(
     bvh: tg.Bvh, low: tg.array1d[tg.vec3], high: tg.array1d[tg.vec3], count: tg.array1d[int]
 ) -> None:
     i = tg.tid()
-    found = 0
+    result = 0
     for item in tg.bvh_query_aabb(bvh, low[i], high[i]):
-        found += tg.where(item >= 0, 1, 0)
-    count[i] = found
+        result += tg.where(item >= 0, 1, 0)
+    count[i] = result
 
 
 def vectors(t: torch.Tensor) -> tg.array:
@@ -113,8 +113,8 @@ def require_overlaps(bvh: tg.Bvh, low: torch.Tensor, high: torch.Tensor) -> None
     )
     tg.synchronize()
     for k in range(len(chosen)):
-        wanted = int(((low <= last[k]).all(1) & (high >= first[k]).all(1)).sum())
-        assert int(count[k]) == wanted, f"query {k} found {int(count[k])} boxes of {wanted}"
+        expected = int(((low <= last[k]).all(1) & (high >= first[k]).all(1)).sum())
+        assert int(count[k]) == expected, f"query {k} found {int(count[k])} boxes of {expected}"
 
 
 def bvh_builds() -> Iterator[Row]:
@@ -292,17 +292,17 @@ def hash_grid_queries() -> Iterator[Row]:
 
     grid.build(points, radius)
     query(0)
-    found = count.numpy()
+    result = count.numpy()
     for k in range(0, POINTS, POINTS // 50):
         distance = np.linalg.norm((x - x[k]).astype(np.float64), axis=1)
-        assert found[k] == (distance <= radius).sum(), f"the points around point {k}"
+        assert result[k] == (distance <= radius).sum(), f"the points around point {k}"
     timed = bursts({"build": lambda _: grid.build(points, radius), "query": query}, 1, 7)
     for name, label in (
         ("build", "build of a hash grid of 4 M points"),
         ("query", "points of a hash grid around a point"),
     ):
         t = timed[name]
-        note = f"{t.median * 1e3:.3f} ms; {found.mean():.2f} points are found"
+        note = f"{t.median * 1e3:.3f} ms; {result.mean():.2f} points are found"
         yield Row(
             f"spatial: {label}",
             POINTS / t.median / 1e6,

@@ -1,4 +1,6 @@
-"""The process that measures on a GPU: `python -m benchmarks.gpu_worker '{"family": "gpu", "wanted": "", "done": []}'`.
+"""The process that measures on a GPU.
+
+    python -m benchmarks.gpu_worker '{"family": "gpu", "name_filter": "", "done": []}'
 
 It prints one line of JSON with the properties of the device and the cases that it will run, then one line for each
 case. A fault of the GPU ends the process; another process then continues with the remaining cases."""
@@ -27,7 +29,7 @@ def main(arguments: str) -> None:
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
     asked = json.loads(arguments)
     every = FAMILIES[asked["family"]]()
-    parts = asked["wanted"].split("|")
+    parts = asked["name_filter"].split("|")
     cases = {k: v for k, v in every.items() if any(part in k for part in parts) and k not in asked["done"]}
     print_record({"device": device(), "cases": list(cases)})
     for name, case in cases.items():

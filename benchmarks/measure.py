@@ -95,8 +95,8 @@ class Report:
 
 def saved_rows(name: str, folder: Path = RESULTS, commit: str | None = None) -> list[Row]:
     """The rows of a file, or its rows that were measured at a commit."""
-    found = _read_rows(folder / f"{name}.json")
-    return [row_of(row) for row in found if commit in (None, row["measured"].get("commit"))]
+    result = _read_rows(folder / f"{name}.json")
+    return [row_of(row) for row in result if commit in (None, row["measured"].get("commit"))]
 
 
 def _read_rows(path: Path) -> list[dict[str, Any]]:
@@ -128,11 +128,11 @@ def _text(rows: list[dict[str, Any]]) -> str:
 def commit() -> str:
     """The commit of the checkout; without a checkout or git, a hash of the source."""
     if shutil.which("git") is not None:
-        found = subprocess.run(
+        process = subprocess.run(
             ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
         )
-        if found.returncode == 0:
-            return found.stdout.strip()
+        if process.returncode == 0:
+            return process.stdout.strip()
     root, text = Path(__file__).parents[1], hashlib.sha256()
     for path in sorted(p for place in ("src", "benchmarks") for p in (root / place).rglob("*.py")):
         text.update(path.read_bytes())
@@ -203,10 +203,10 @@ def median_of_calls(
     return statistics.median(samples)
 
 
-def relative_error(found: np.ndarray, wanted: np.ndarray) -> float:
-    """The 2-norm of the difference divided by the 2-norm of `wanted`, in float64."""
-    difference = found.astype(np.float64) - wanted.astype(np.float64)
-    return float(np.linalg.norm(difference) / max(np.linalg.norm(wanted.astype(np.float64)), 1e-300))
+def relative_error(actual: np.ndarray, expected: np.ndarray) -> float:
+    """The 2-norm of the difference divided by the 2-norm of `expected`, in float64."""
+    difference = actual.astype(np.float64) - expected.astype(np.float64)
+    return float(np.linalg.norm(difference) / max(np.linalg.norm(expected.astype(np.float64)), 1e-300))
 
 
 def require_right(name: str, error: float, dtype: str = "float32") -> None:
@@ -220,7 +220,7 @@ def compare(
     kernel: Callable[[], object],
     peer: Callable[[], object],
     result: Callable[[], np.ndarray],
-    wanted: np.ndarray,
+    expected: np.ndarray,
     work: float,
     unit: str,
     peer_name: str,
@@ -230,7 +230,7 @@ def compare(
 ) -> Row:
     """A row with the speed, `work` per second in `unit`; AssertionError if the result is wrong."""
     kernel()
-    error = relative_error(result(), wanted)
+    error = relative_error(result(), expected)
     require_right(name, error, dtype)
     kernel_time, peer_time, ratio = interleaved(kernel, peer, clock=clock)
     return Row(name, work / kernel_time, unit, peer_name, work / peer_time, ratio, threshold, error, 54)

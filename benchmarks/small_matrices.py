@@ -39,7 +39,7 @@ def row(
 ) -> Row:
     """`parts`: the parts of the results that are compared with float64."""
     arrays, many = [tg.array(x) for x in given], len(given[0])
-    wanted = parts(peer(*(x.astype(np.float64) for x in given)), given)
+    expected = parts(peer(*(x.astype(np.float64) for x in given)), given)
 
     def result() -> np.ndarray:
         made = run_kernel(*arrays)
@@ -50,7 +50,7 @@ def row(
         lambda: run_kernel(*arrays),
         lambda: peer(*given),
         result,
-        wanted,
+        expected,
         many / 1e6,
         "M/s",
         f"np.linalg.{peer.__name__}, CPU time",
@@ -93,13 +93,13 @@ def matrix_rows() -> Iterator[Row]:
 def sort_row(n: int, gate: float, kind: Literal["quicksort", "stable"]) -> Row:
     """Sorted indices of rows of random keys."""
     keys = np.random.default_rng(n).standard_normal(((1 << 19) // n, n)).astype(np.float32)
-    array, wanted = tg.array(keys), np.sort(keys, axis=-1)
+    array, expected = tg.array(keys), np.sort(keys, axis=-1)
     return compare(
         f"indices that sort {n} float32",
         lambda: kernels.argsort(array),
         lambda: np.argsort(keys, axis=-1, kind=kind),
         lambda: np.take_along_axis(keys, kernels.argsort(array).numpy(), -1),
-        wanted,
+        expected,
         keys.size / 1e6,
         "M/s",
         f"np.argsort, {kind}, CPU time",

@@ -146,8 +146,8 @@ def overlaps(m: tg.Mesh, centres: tg.array1d[tg.vec3], half: float, out: tg.arra
 @tg.kernel
 def closest(m: tg.Mesh, points: tg.array1d[tg.vec3], out: tg.array1d[float]):
     i = tg.tid()
-    found = tg.mesh_query_point_no_sign(m, points[i], FAR)
-    out[i] = tg.length(tg.mesh_eval_position(m, found.face, found.u, found.v) - points[i])
+    result = tg.mesh_query_point_no_sign(m, points[i], FAR)
+    out[i] = tg.length(tg.mesh_eval_position(m, result.face, result.u, result.v) - points[i])
 
 
 @tg.kernel
@@ -195,8 +195,8 @@ def warp_kernels() -> dict[str, Any]:
     @wp.kernel
     def closest(m: wp.uint64, points: wp.array(dtype=wp.vec3), out: wp.array(dtype=float)):
         i = wp.tid()
-        found = wp.mesh_query_point_no_sign(m, points[i], 1.0e30)
-        out[i] = wp.length(wp.mesh_eval_position(m, found.face, found.u, found.v) - points[i])
+        result = wp.mesh_query_point_no_sign(m, points[i], 1.0e30)
+        out[i] = wp.length(wp.mesh_eval_position(m, result.face, result.u, result.v) - points[i])
 
     @wp.kernel
     def neighbours(grid: wp.uint64, points: wp.array(dtype=wp.vec3), radius: float, out: wp.array(dtype=int)):
@@ -271,8 +271,8 @@ def ray_rows(kind: str) -> Iterator[Row]:
         tg.launch(cast, count, args, [out])
 
     run_kernel()
-    found = embree_scene().run(starts, dirs, output=True)
-    error = relative_error(out.numpy(), np.where(found["primID"] >= 0, found["tfar"], -1.0))
+    result = embree_scene().run(starts, dirs, output=True)
+    error = relative_error(out.numpy(), np.where(result["primID"] >= 0, result["tfar"], -1.0))
     yield comparison_row(
         f"rays, {kind}, against Embree",
         run_kernel,
@@ -322,10 +322,10 @@ def against_warp(
 
     run_kernel()
     run_peer()
-    found = out.numpy()
-    error = relative_error(found, peer_result.numpy())
+    result = out.numpy()
+    error = relative_error(result, peer_result.numpy())
     row = comparison_row(name, run_kernel, run_peer, count / 1e6, "M/s", "Warp", threshold, error)
-    row.note += f", mean result {found.mean():.4g}"
+    row.note += f", mean result {result.mean():.4g}"
     return row
 
 

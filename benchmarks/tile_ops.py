@@ -346,8 +346,8 @@ def gpu_instructions(case: Case) -> dict[str, int]:
     """The numbers of instructions of the kernel for sm_90a."""
     ((_, made),) = forward_form(kernel_of(case), lambda: arguments(case, 4), (4,), BLOCK)
     code = machine_code.read(build(made, get_cuda_target("sm_90a")).cubin.sass())
-    found = machine_code.counts(code.instructions)
-    return {what: found[what] for what in ("instructions", "global", "shared", "barriers")}
+    result = machine_code.counts(code.instructions)
+    return {what: result[what] for what in ("instructions", "global", "shared", "barriers")}
 
 
 def measured(name: str) -> dict[str, Any]:

@@ -70,10 +70,10 @@ def patterns(size: int) -> tuple[np.ndarray, np.ndarray]:
 
 def run(size: int) -> dict[str, Any]:
     known, noisy = (tg.array(x, dtype=tg.bfloat16) for x in patterns(size))
-    found = tg.zeros_like(noisy)
+    result = tg.zeros_like(noisy)
     blocks = HEADS, -(-size // QUERIES)
-    tg.launch_tiled(attention, blocks, inputs=[noisy, known, known, SCALE], outputs=[found])
-    pictures = {"known": known, "noisy": noisy, "found": found}
+    tg.launch_tiled(attention, blocks, inputs=[noisy, known, known, SCALE], outputs=[result])
+    pictures = {"known": known, "noisy": noisy, "found": result}
     shown = {name: x.numpy().astype(np.float32) for name, x in pictures.items()}
     return shown | {"schedule": schedule(), "proved": attention.check().passed}
 

@@ -29,9 +29,9 @@ def spread(old: tg.array2d[float], new: tg.array2d[float]):
 
 
 @tg.kernel
-def misfit(found: tg.array2d[float], measured: tg.array2d[float], loss: tg.array[float]):
+def misfit(actual: tg.array2d[float], measured: tg.array2d[float], loss: tg.array[float]):
     i, j = tg.tid()
-    apart = tg.tile_load(found, shape=(TILE, TILE), offset=(i * TILE, j * TILE))
+    apart = tg.tile_load(actual, shape=(TILE, TILE), offset=(i * TILE, j * TILE))
     apart -= tg.tile_load(measured, shape=(TILE, TILE), offset=(i * TILE, j * TILE))
     tg.tile_atomic_add(loss, tg.tile_sum(apart * apart))
 
@@ -54,8 +54,8 @@ def gradient(guess: Any, measured: Any) -> tuple[float, Any]:
     loss = tg.zeros(1, requires_grad=True)
     guess.grad.zero_()
     with tg.Tape() as tape:
-        found = later(guess)
-        tg.launch_tiled(misfit, blocks(len(guess)), inputs=[found, measured], outputs=[loss], block_dim=64)
+        result = later(guess)
+        tg.launch_tiled(misfit, blocks(len(guess)), inputs=[result, measured], outputs=[loss], block_dim=64)
     tape.backward(loss)
     return loss.item(), guess.grad
 

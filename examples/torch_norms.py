@@ -74,15 +74,15 @@ def losses(size: int, norm: Any, probabilities: Any, steps: int) -> list[float]:
     weight, bias = torch.ones(WIDTH, requires_grad=True), torch.zeros(WIDTH, requires_grad=True)
     adam = torch.optim.Adam([*first.parameters(), *last.parameters(), weight, bias], lr=0.01)
     x, labels = spirals(size)
-    found = []
+    result = []
     for _ in range(steps):
         p = probabilities(last(torch.tanh(norm(first(x), weight, bias))))
         loss = -torch.log(p[torch.arange(size), labels]).mean()
-        found.append(loss.item())
+        result.append(loss.item())
         adam.zero_grad()
         loss.backward()
         adam.step()
-    return found
+    return result
 
 
 def run(size: int, steps: int = STEPS) -> dict[str, list[float]]:
@@ -95,8 +95,8 @@ def run(size: int, steps: int = STEPS) -> dict[str, list[float]]:
 
 def draw(figure: Any, result: dict[str, list[float]]) -> None:
     axes = figure.subplots()
-    for (name, found), style in zip(result.items(), ("-", "--"), strict=True):
-        axes.plot(found, style, label=f"with {name}'s softmax and layer norm")
+    for (name, actual), style in zip(result.items(), ("-", "--"), strict=True):
+        axes.plot(actual, style, label=f"with {name}'s softmax and layer norm")
     axes.set(xlabel="step", ylabel="loss", yscale="log")
     axes.legend()
 

@@ -15,7 +15,7 @@ import json, os, sys, time
 asked = json.loads(sys.argv[1])
 def tell(what):
     print("benchmark: " + json.dumps(what), flush=True)
-cases = [n for n in ("good", "wrong", "fatal", "slow", "last") if asked["wanted"] in n and n not in asked["done"]]
+cases = [n for n in ("good", "wrong", "fatal", "slow", "last") if asked["name_filter"] in n and n not in asked["done"]]
 print("something else", flush=True)
 tell({"device": {"gpu": "none"}, "cases": cases})
 for name in cases:
@@ -31,29 +31,29 @@ for name in cases:
 """
 
 
-def run(tmp_path: Path, seconds: float = 60.0, wanted: str = "", worker: str = WORKER) -> list[Row]:
+def run(tmp_path: Path, seconds: float = 60.0, name_filter: str = "", worker: str = WORKER) -> list[Row]:
     report = Report()
-    for row in rows(wanted, report, seconds, [sys.executable, "-c", worker], limit=2.0):
+    for row in rows(name_filter, report, seconds, [sys.executable, "-c", worker], limit=2.0):
         report.rows.append(row)
         report.save("found", tmp_path)
     return report.rows
 
 
 def test_a_failing_benchmark_does_not_affect_others(tmp_path: Path) -> None:
-    found = run(tmp_path)
-    assert [(row.name, row.passes) for row in found] == [
+    actual = run(tmp_path)
+    assert [(row.name, row.passes) for row in actual] == [
         ("good", True), ("wrong", False), ("fatal", False), ("slow", False), ("last", True)
     ]  # fmt: skip
-    assert found[2].failure == "the process ended with 3: memory fault"
-    assert found[3].failure == "no result within 2 s; the process was ended"
+    assert actual[2].failure == "the process ended with 3: memory fault"
+    assert actual[3].failure == "no result within 2 s; the process was ended"
     kept = json.loads((tmp_path / "found.json").read_text())
     assert {kept["machines"][row["machine"]]["gpu"] for row in kept["rows"]} == {"none"}
     assert [row["value"] for row in kept["rows"]] == [2.0, None, None, None, 2.0]
 
 
 def test_benchmarks_without_time_left_are_named(tmp_path: Path) -> None:
-    found = run(tmp_path, seconds=4.0, wanted="good")
-    assert [(row.name, row.failure) for row in found] == [("good", "not measured: no time was left")]
+    actual = run(tmp_path, seconds=4.0, name_filter="good")
+    assert [(row.name, row.failure) for row in actual] == [("good", "not measured: no time was left")]
 
 
 def test_a_benchmark_process_that_cannot_start_is_reported(tmp_path: Path) -> None:
@@ -69,23 +69,23 @@ def test_rows_of_results_that_were_not_measured_again_stay(tmp_path: Path) -> No
     for _ in range(2):
         report.save("kept", tmp_path)
     kept = json.loads((tmp_path / "kept.json").read_text())
-    found = [(row["name"], row["value"], kept["machines"][row["machine"]]["gpu"]) for row in kept["rows"]]
-    assert found == [("copy", 1.0, "old"), ("sum", 3.0, "new"), ("softmax", 4.0, "new")]
+    stored = [(row["name"], row["value"], kept["machines"][row["machine"]]["gpu"]) for row in kept["rows"]]
+    assert stored == [("copy", 1.0, "old"), ("sum", 3.0, "new"), ("softmax", 4.0, "new")]
     assert len(kept["machines"]) == 2 and kept["machines"][1]["date"]
 
 
 def test_a_benchmark_beyond_the_time_limit_is_not_measured(tmp_path: Path) -> None:
     report = Report()
     command = [sys.executable, "-c", WORKER]
-    found = list(rows("slow", report, 6.0, command, limit=60.0, family="sweep"))
-    assert [(row.name, row.failure) for row in found] == [("slow", NO_TIME)]
+    measured = list(rows("slow", report, 6.0, command, limit=60.0, family="sweep"))
+    assert [(row.name, row.failure) for row in measured] == [("slow", NO_TIME)]
 
 
 def test_known_rows_of_results_are_not_measured_again() -> None:
-    found = list(
+    measured = list(
         rows("", Report(), 60.0, [sys.executable, "-c", WORKER], 2.0, known=["good", "fatal", "slow"])
     )
-    assert [row.name for row in found] == ["wrong", "last"]
+    assert [row.name for row in measured] == ["wrong", "last"]
 
 
 def test_rows_of_results_are_read_from_a_commit(tmp_path: Path) -> None:

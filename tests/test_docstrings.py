@@ -95,7 +95,7 @@ def test_a_docstring_with_all_sections_is_complete() -> None:
     ],
 )
 def test_missing_parts_of_docstrings_are_reported(old: str, new: str, fault: str) -> None:
-    assert any(found.startswith(fault) for found in lacks(RIGHT.replace(old, new)))
+    assert any(report.startswith(fault) for report in lacks(RIGHT.replace(old, new)))
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_stated_gradients_agree_with_ops(name: str, said: str, fault: str) -> No
     right = rest.partition("\nSource:")[0]
     assert tool().faults(of) == []
     wrong = of._replace(text=f"{before}Gradient:\n    {said}" + rest.removeprefix(right))
-    assert any(found.startswith(fault) for found in tool().faults(wrong))
+    assert any(report.startswith(fault) for report in tool().faults(wrong))
 
 
 def test_stated_gradients_agree_with_samples() -> None:
@@ -124,7 +124,7 @@ def test_stated_gradients_agree_with_samples() -> None:
         text = declared[name].text
         at = text.index("Gradient:\n    ") + len("Gradient:\n    ")
         wrong = declared[name]._replace(text=text[:at] + said)
-        assert any(found.startswith("gradient: ") for found in tool().faults(wrong))
+        assert any(report.startswith("gradient: ") for report in tool().faults(wrong))
 
 
 def test_errors_of_refused_samples_are_stated() -> None:

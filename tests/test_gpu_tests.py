@@ -89,9 +89,9 @@ def summary(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def outcomes(summary: dict[str, Any], file: str) -> dict[str, str]:
-    found = [r for r in summary["results"] if r["test"].startswith(file)]
-    made = {r["test"].partition("::")[2]: r["outcome"] for r in found}
-    assert len(made) == len(found)
+    results = [r for r in summary["results"] if r["test"].startswith(file)]
+    made = {r["test"].partition("::")[2]: r["outcome"] for r in results}
+    assert len(made) == len(results)
     return made
 
 
@@ -174,8 +174,8 @@ def test_a_sanitizer_finding_fails_the_file(tmp_path: Path) -> None:
     command = [sys.executable, str(TOOL), "--under", under, "--save", str(saved), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=ALONE)
     assert done.returncode == 1, done.stdout + done.stderr
-    found = json.loads(saved.read_text())
-    assert found["counts"] == {"passed": 2, "failed": 1}
-    (group,) = found["groups"]
+    record = json.loads(saved.read_text())
+    assert record["counts"] == {"passed": 2, "failed": 1}
+    (group,) = record["groups"]
     assert group["message"] == "failed: ========= ERROR SUMMARY: # errors"
     assert group["tests"][0].startswith("test_wrong.py under ")

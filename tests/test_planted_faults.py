@@ -51,14 +51,14 @@ def tool(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_planted_faults_of_a_text_are_listed(tool: Any) -> None:
-    found = set()
+    changes = set()
     for kind, place in tool.places_of("a.py", TEXT):
         for instead in place.instead:
             text = tool.replaced(TEXT, place, instead)
             ast.parse(text)
             assert len(text.splitlines()) == len(TEXT.splitlines())
-            found.add((kind, place.line + 1, text.splitlines()[place.line].strip()))
-    assert found == FAULTS
+            changes.add((kind, place.line + 1, text.splitlines()[place.line].strip()))
+    assert changes == FAULTS
 
 
 def test_probes_are_at_the_lines_of_planted_faults(tool: Any) -> None:

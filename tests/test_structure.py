@@ -106,9 +106,9 @@ def imports(tree: ast.AST) -> Iterator[Import]:
                 yield Import(node.lineno, str(node.args[0].value))
 
 
-def modules(found: Iterable[Import]) -> Iterator[tuple[int, str]]:
+def modules(actual: Iterable[Import]) -> Iterator[tuple[int, str]]:
     """The line and module of imports, where `from tegula import ir` names a part, not an attribute."""
-    for each in found:
+    for each in actual:
         yield each.line, each.module
         if each.module == "tegula":
             yield from ((each.line, f"tegula.{name}") for name in each.names)
@@ -192,19 +192,19 @@ def test_kernels_of_the_library_use_public_names() -> None:
 
 
 def test_heavy_packages_stay_in_their_files() -> None:
-    found = [
+    violating = [
         f"{name_of(path)}:{line}: {module}"
         for path in files()
         for line, module in imported_by(path)
         if name_of(path) not in CONFINED.get(module.partition(".")[0], {name_of(path)})
     ]
-    assert found == []
+    assert violating == []
 
 
 def test_no_other_package_is_imported() -> None:
     known = LIGHT | set(CONFINED) | set(sys.stdlib_module_names)
-    found = {module.partition(".")[0] for path in files() for _, module in imported_by(path)}
-    assert found <= known
+    packages = {module.partition(".")[0] for path in files() for _, module in imported_by(path)}
+    assert packages <= known
 
 
 def loaded_by(statement: str) -> set[str]:
@@ -247,12 +247,12 @@ def test_file_names_describe_the_contents() -> None:
 def test_public_classes_have_names_of_their_own() -> None:
     """A name refers to one class. The checker's classes are exempt, because its parts share no code with the code that
     they check; so is Kernel, which users and the compiler have."""
-    found: dict[str, list[str]] = {}
+    files_of: dict[str, list[str]] = {}
     for path in files():
         for node in tree_of(path).body if part_of(path) != "check" else ():
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                found.setdefault(node.name, []).append(name_of(path))
-    several = {name: places for name, places in found.items() if len(places) > 1}
+                files_of.setdefault(node.name, []).append(name_of(path))
+    several = {name: places for name, places in files_of.items() if len(places) > 1}
     assert several == {"Kernel": ["ir/kernel.py", "runtime/kernel.py"]}
 
 
@@ -373,7 +373,7 @@ def test_no_test_module_imports_another() -> None:
     code is in tests/support."""
     tests = Path(__file__).parent
     tests_of = {path.stem for path in tests.rglob("test_*.py")}
-    found = [
+    violating = [
         f"{path.relative_to(tests)}: {name}"
         for path in sorted(tests.rglob("*.py"))
         if tests_of.intersection(re.findall(r"\w+", text := path.read_text()))
@@ -381,7 +381,7 @@ def test_no_test_module_imports_another() -> None:
         for name in (each.module, *(f"{each.module}.{name}" for name in each.names))
         if tests_of.intersection(name.split("."))
     ]
-    assert found == []
+    assert violating == []
 
 
 # Tiers ---------------------------------------------------------------------------------------------------------------

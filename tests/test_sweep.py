@@ -69,11 +69,11 @@ def test_results_of_the_sweep_match_float64(name: str) -> None:
     p = POINTS[name]
     values = made(p.small)
     arrays = results(p.small, launched(p, values))
-    found = [a.numpy().astype(np.float64) for a in arrays]
-    difference, norm = ([0.0] * len(found) for _ in range(2))
-    for n, index, wanted in p.exact(np, *inputs(p.small, in_float64(p.small, values))):
-        difference[n] += np.sum((found[n][index] - wanted) ** 2)
-        norm[n] += np.sum(wanted**2)
+    actual = [a.numpy().astype(np.float64) for a in arrays]
+    difference, norm = ([0.0] * len(actual) for _ in range(2))
+    for n, index, expected in p.exact(np, *inputs(p.small, in_float64(p.small, values))):
+        difference[n] += np.sum((actual[n][index] - expected) ** 2)
+        norm[n] += np.sum(expected**2)
     for n, a in enumerate(arrays):
         assert difference[n] <= (p.tolerance or TOLERANCE[str(a.dtype)]) ** 2 * norm[n]
 
@@ -105,7 +105,7 @@ def test_gradients_of_the_sweep_match_float64_along_some_directions(name: str) -
     for k, a in enumerate(p.small.arguments):
         if isinstance(a, Array) and a.differentiable and not a.result:
             directions = [random.standard_normal(a.shape) for _ in range(DIRECTIONS)]
-            wanted = [(loss(k, STEP * d) - loss(k, -STEP * d)) / (2 * STEP) for d in directions]
-            found = [np.sum(grads[k].numpy().astype(np.float64) * d) for d in directions]
-            error = np.linalg.norm(np.subtract(found, wanted)) / np.linalg.norm(wanted)
+            expected = [(loss(k, STEP * d) - loss(k, -STEP * d)) / (2 * STEP) for d in directions]
+            actual = [np.sum(grads[k].numpy().astype(np.float64) * d) for d in directions]
+            error = np.linalg.norm(np.subtract(actual, expected)) / np.linalg.norm(expected)
             assert error <= GRADIENT_TOLERANCE, f"argument {k}"

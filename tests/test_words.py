@@ -159,8 +159,8 @@ UNREAD = (
 def texts() -> Iterator[tuple[str, str]]:
     """The texts of all files that are searched, by their path in the repository."""
     for place in PLACES:
-        found = ROOT / place
-        for path in sorted(found.rglob("*")) if found.is_dir() else [found]:
+        result = ROOT / place
+        for path in sorted(result.rglob("*")) if result.is_dir() else [result]:
             if path.suffix in (".py", ".pyi", ".md", ".ir", ".txt") and path.name not in (THIS, *NOT_OURS):
                 yield path.relative_to(ROOT).as_posix(), path.read_text()
 
@@ -176,15 +176,15 @@ def allowed(word: str, path: str) -> bool:
 def wrong(path: str, line: str) -> list[str]:
     """The words of a line that the table replaces."""
     meant = [m.span() for pattern in MEANT for m in re.finditer(pattern, line)]
-    found: list[str] = []
+    messages: list[str] = []
     for pattern, instead in REPLACED.items():
         for m in re.finditer(rf"(?<![a-zA-Z])(?:{pattern})(?![a-z])", line, re.IGNORECASE):
             inside = any(a <= m.start() and m.end() <= b for a, b in meant)
             if not inside and not allowed(m[0].lower(), path):
-                found.append(f"{m[0]!r}: say {instead}")
+                messages.append(f"{m[0]!r}: say {instead}")
     for pattern, instead in PHRASES.items():
-        found += [f"{m[0]!r}: say {instead}" for m in re.finditer(pattern, line)]
-    return found
+        messages += [f"{m[0]!r}: say {instead}" for m in re.finditer(pattern, line)]
+    return messages
 
 
 def faults(path: str, text: str) -> list[str]:
@@ -198,8 +198,8 @@ def faults(path: str, text: str) -> list[str]:
 
 
 def test_the_fields_words_are_used() -> None:
-    found = [fault for path, text in texts() for fault in faults(path, text)]
-    assert not found, "\n".join(found)
+    messages = [fault for path, text in texts() for fault in faults(path, text)]
+    assert not messages, "\n".join(messages)
 
 
 def test_local_variables_say_what_their_values_are() -> None:

@@ -42,12 +42,12 @@ def main() -> None:
     lines = []
     whole = json.loads(WHOLE.read_text()) if WHOLE.exists() else {}
     for name, case in CASES.items():
-        found = [measure(name, kind, count, seed=3)[0] for kind in (np.float32, np.float64)]
+        result = [measure(name, kind, count, seed=3)[0] for kind in (np.float32, np.float64)]
         if not case.second:
-            found[0] = max(found[0], sweep(name, STRIDE)[0])
-        shown = [f"{e:.2f}" for e in found]
+            result[0] = max(result[0], sweep(name, STRIDE)[0])
+        shown = [f"{e:.2f}" for e in result]
         if name in whole:
-            shown[0] = f"{max(found[0], whole[name]['float32']):.2f}*"
+            shown[0] = f"{max(result[0], whole[name]['float32']):.2f}*"
         cells = " | ".join(f"{e} | ({b:g})" for e, b in zip(shown, case.bounds, strict=True))
         lines.append(f"| `{name}` | {cells} |\n")
     PAGE.write_text(INTRODUCTION.format(count=f"{count:,}", stride=STRIDE) + "".join(lines))

@@ -97,8 +97,8 @@ def main() -> int:
         options.constructs,
     )
     work = [(options.wrong, tuple(left[k : k + CHUNK]), rows, how) for k in range(0, len(left), CHUNK)]
-    for found in run(work, options.jobs, options.seconds):
-        for result in found:
+    for record in run(work, options.jobs, options.seconds):
+        for result in record:
             known[options.wrong, result["seed"], rows] = result
             if options.into:
                 keep(options.into, options.wrong, rows, result)
@@ -121,8 +121,8 @@ def run(work: Sequence[Work], jobs: int, seconds: float | None) -> Iterator[list
             if not pending:
                 return
             done, pending = wait(pending, return_when=FIRST_COMPLETED)
-            for found in done:
-                yield found.result()
+            for record in done:
+                yield record.result()
 
 
 def judged(work: Work, end: float) -> list[dict[str, Any]]:

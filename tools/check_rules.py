@@ -21,12 +21,12 @@ def main(words: list[str]) -> int:
     for name, rule in RULES.items():
         if words and not any(word in name for word in words):
             continue
-        found = next(noticing(rule, known), None)
-        if found is None:
+        noticed = next(noticing(rule, known), None)
+        if noticed is None:
             missed += 1
             print(f"{name:36} NOT NOTICED")
             continue
-        case, text = found
+        case, text = noticed
         print(f"{name:36} {case}: {known[case][0]} -> {text}")
     return 1 if missed else 0
 

@@ -94,9 +94,9 @@ def run(options: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
     def tried(row: dict[str, Any]) -> None:
         if time.monotonic() > end:
             return
-        found = in_process(row["kernel"], row["number"], options.limit, options.offline)
+        result = in_process(row["kernel"], row["number"], options.limit, options.offline)
         with lock:
-            rows.append({**row, **found})
+            rows.append({**row, **result})
             print(*(f"{key}: {value}" for key, value in rows[-1].items()), sep=", ", flush=True)
             if options.save:
                 options.save.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
@@ -131,10 +131,14 @@ def chosen(name: str, count: int) -> Iterator[dict[str, Any]]:
     from tegula.check.schedule import check_schedule
 
     judge = Judge(subject(name), ORDERS)
-    found: dict[str, set[str]] = {"wrong": set(), "stuck": set(), "right": set()}
+    operators_by_group: dict[str, set[str]] = {"wrong": set(), "stuck": set(), "right": set()}
     for number, mutant in enumerate(judge.mutants):
-        wanted = {g for g, given in found.items() if len(given) < count and mutant.operator not in given}
-        if not wanted:
+        open_groups = {
+            g
+            for g, given in operators_by_group.items()
+            if len(given) < count and mutant.operator not in given
+        }
+        if not open_groups:
             continue
         try:
             mutant.apply()
@@ -142,8 +146,8 @@ def chosen(name: str, count: int) -> Iterator[dict[str, Any]]:
             group = GROUPS.get((verdict.status, played(judge)), "")
         finally:
             judge.saved.restore(judge.subject)
-        if group in wanted:
-            found[group].add(mutant.operator)
+        if group in open_groups:
+            operators_by_group[group].add(mutant.operator)
             yield {
                 "kernel": name,
                 "number": number,
@@ -208,9 +212,9 @@ def mutate(name: str, number: int) -> list[str]:
     def mutated(kernel: Any, *args: Any, **options: Any) -> Any:
         parts = plain(kernel, *args, **options)
         made: Any = None
-        found: Sequence[Mutant] = list(mutants(Subject(name, kernel, parts, made, (), [])))
-        found[number].apply()
-        changes.append(found[number].what)
+        candidates: Sequence[Mutant] = list(mutants(Subject(name, kernel, parts, made, (), [])))
+        candidates[number].apply()
+        changes.append(candidates[number].what)
         return parts
 
     pipeline_gpu.for_gpu = automatic.for_gpu = mutated

@@ -89,9 +89,9 @@ def kernel_functions() -> Iterator[Documented]:
             signature = inspect.signature(build)
             _, *parameters = signature.parameters.values()
             needed = _needed([p.name for p in parameters], signature.return_annotation not in (None, "None"))
-            found = tuple(map(_spelt, parameters))
+            result = tuple(map(_spelt, parameters))
             yield Documented(
-                name, documentation(name), found, (*needed, "Gradient"), None if name in BOTH else build
+                name, documentation(name), result, (*needed, "Gradient"), None if name in BOTH else build
             )
     for name, f in sorted(library().items()):
         if not name.startswith("_"):
@@ -179,9 +179,9 @@ def _host_definitions() -> Iterator[tuple[str, ast.ClassDef | ast.FunctionDef]]:
     for name, (module, defined) in places.items():
         if module == "tegula.errors":
             continue  # exceptions, which docs/errors.md is about
-        found = _definition(module, defined)
-        if found is not None:
-            yield name, found
+        result = _definition(module, defined)
+        if result is not None:
+            yield name, result
 
 
 def _lazy(node: ast.expr) -> Iterator[tuple[str, str]]:
@@ -200,9 +200,9 @@ def _definition(module: str, name: str) -> ast.ClassDef | ast.FunctionDef | None
     """The last definition of a name in a module, or in the module that it is imported from; None for an object."""
     path = SOURCE.joinpath(*module.split(".")[1:])
     tree = tree_of(path.with_suffix(".py") if path.with_suffix(".py").exists() else path / "__init__.py")
-    found = [n for n in tree.body if isinstance(n, (ast.ClassDef, ast.FunctionDef)) and n.name == name]
-    if found:
-        return found[-1]
+    definitions = [n for n in tree.body if isinstance(n, (ast.ClassDef, ast.FunctionDef)) and n.name == name]
+    if definitions:
+        return definitions[-1]
     for node in tree.body:
         if isinstance(node, ast.ImportFrom) and any((a.asname or a.name) == name for a in node.names):
             return _definition(node.module or "", name)
@@ -240,17 +240,17 @@ def _is_static(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 def faults(of: Documented) -> list[str]:
     """The faults of the docstring of a function or class that users call, as text."""
     text, sections, order = _split(of.text)
-    found: list[str] = []
+    messages: list[str] = []
     if not re.match(r"[^\n].*?\.(\s|$)", text, re.DOTALL):
-        found.append("no sentence first")
-    found += [f"no section {name}" for name in of.needed if name not in sections]
-    found += [f"no such section: {name}" for name in order if name not in SECTIONS]
+        messages.append("no sentence first")
+    messages += [f"no section {name}" for name in of.needed if name not in sections]
+    messages += [f"no such section: {name}" for name in order if name not in SECTIONS]
     if order != sorted(order, key=lambda s: SECTIONS.index(s) if s in SECTIONS else 99):
-        found.append(f"sections in another order: {', '.join(order)}")
-    found += [f"nothing in section {name}" for name, lines in sections.items() if not lines]
-    found += _parameter_faults(sections.get("Parameters"), of.parameters)
-    found += _raise_faults(sections.get("Raises", []))
-    return found + (_declared_faults(of, sections) if of.declared is not None and not found else [])
+        messages.append(f"sections in another order: {', '.join(order)}")
+    messages += [f"nothing in section {name}" for name, lines in sections.items() if not lines]
+    messages += _parameter_faults(sections.get("Parameters"), of.parameters)
+    messages += _raise_faults(sections.get("Raises", []))
+    return messages + (_declared_faults(of, sections) if of.declared is not None and not messages else [])
 
 
 def _declared_faults(of: Documented, sections: dict[str, list[str]]) -> list[str]:
@@ -273,16 +273,16 @@ def _declared_faults(of: Documented, sections: dict[str, list[str]]) -> list[str
         return [f"gradient: the library has one, not {said}"] if wrong else []
     stated = {line.partition(":")[0] for line in sections["Raises"]}
     tried = samples(made)
-    found = [
+    messages = [
         f"errors: a sample is refused with {x.code}"
         for x in tried
         if isinstance(x, Refused) and x.code not in stated
     ]
     if re.match("none|refused", said) and any(x.differentiable for x in tried):
-        found.append(f"gradient: a sample is differentiable, not {said}")
+        messages.append(f"gradient: a sample is differentiable, not {said}")
     if not re.match("none|refused", said) and not any(x.differentiable for x in tried):
-        found.append("gradient: no sample is differentiable")
-    return found
+        messages.append("gradient: no sample is differentiable")
+    return messages
 
 
 def _parameter_faults(lines: list[str] | None, parameters: tuple[str, ...]) -> list[str]:
@@ -300,16 +300,16 @@ def _parameter_faults(lines: list[str] | None, parameters: tuple[str, ...]) -> l
 def _raise_faults(lines: list[str]) -> list[str]:
     if lines == [NOTHING]:
         return []
-    found: list[str] = []
+    messages: list[str] = []
     for line in lines:
         if line.startswith(" "):
             continue
         entry = CODE.match(line)
         if entry is None:
-            found.append(f"no error code and reason: {line}")
+            messages.append(f"no error code and reason: {line}")
         elif entry[1] not in codes() and entry[1] not in PYTHON:
-            found.append(f"no such error: {entry[1]}")
-    return found
+            messages.append(f"no such error: {entry[1]}")
+    return messages
 
 
 def _split(text: str) -> tuple[str, dict[str, list[str]], list[str]]:
@@ -371,12 +371,12 @@ def public_definitions(
 @cache
 def _classes() -> dict[str, list[ast.ClassDef]]:
     """All classes of modules of the package, by name."""
-    found: dict[str, list[ast.ClassDef]] = {}
+    by_name: dict[str, list[ast.ClassDef]] = {}
     for path in files():
         for node in tree_of(path).body:
             if isinstance(node, ast.ClassDef):
-                found.setdefault(node.name, []).append(node)
-    return found
+                by_name.setdefault(node.name, []).append(node)
+    return by_name
 
 
 def _inherits(cls: ast.ClassDef, name: str, seen: frozenset[str] = frozenset()) -> bool:
@@ -395,14 +395,14 @@ def _inherits(cls: ast.ClassDef, name: str, seen: frozenset[str] = frozenset()) 
 def without_docstring() -> dict[str, list[str]]:
     """The public definitions of each file that have no docstring and inherit none."""
     first = {path: _first_overloads(path) for path in (SOURCE / "stdlib").glob("*.py")}
-    found: dict[str, list[str]] = {}
+    missing: dict[str, list[str]] = {}
     for path in files():
         for name, node, around in public_definitions(path):
             inherited = bool(around) and _inherits(around[-1], node.name)
             other = path in first and id(node) not in first[path]
             if not ast.get_docstring(node) and not inherited and not other:
-                found.setdefault(path.relative_to(SOURCE).as_posix(), []).append(name)
-    return found
+                missing.setdefault(path.relative_to(SOURCE).as_posix(), []).append(name)
+    return missing
 
 
 SENTENCE = re.compile(r"(?!`\w+`:).*?[.:](\s|$)")
@@ -421,13 +421,13 @@ NO_NOUNS = """
 def without_noun() -> dict[str, list[str]]:
     """The public definitions of each file whose docstring's first sentence has no noun, that is not a word besides
     code, pronouns, articles, prepositions, conjunctions and auxiliary verbs."""
-    found: dict[str, list[str]] = {}
+    missing: dict[str, list[str]] = {}
     for path in files():
         for name, node, _ in public_definitions(path):
             text = " ".join((ast.get_docstring(node) or "").split("\n\n")[0].split())
             if text and not _has_noun(text):
-                found.setdefault(path.relative_to(SOURCE).as_posix(), []).append(name)
-    return found
+                missing.setdefault(path.relative_to(SOURCE).as_posix(), []).append(name)
+    return missing
 
 
 def _has_noun(text: str) -> bool:
@@ -451,11 +451,11 @@ def _first_overloads(path: Path) -> set[int]:
 
 def lacking() -> dict[str, list[str]]:
     """The docstring faults of functions that users call, by the name of the function."""
-    found: dict[str, list[str]] = {}
+    messages: dict[str, list[str]] = {}
     for of in (*kernel_functions(), *host_functions()):
         if lacks := faults(of):
-            found.setdefault(of.name, []).extend(lacks)
-    return found
+            messages.setdefault(of.name, []).extend(lacks)
+    return messages
 
 
 def all_faults() -> list[str]:
@@ -477,12 +477,14 @@ def all_faults() -> list[str]:
 
 def main() -> int:
     """Print the faults of the named docstrings, or of all docstrings. Returns 1 if there are any."""
-    every, wanted = lacking(), sys.argv[1:]
-    found = (
-        [f"{name}: {'; '.join(every[name])}" for name in wanted if name in every] if wanted else all_faults()
+    every, requested = lacking(), sys.argv[1:]
+    lines = (
+        [f"{name}: {'; '.join(every[name])}" for name in requested if name in every]
+        if requested
+        else all_faults()
     )
-    print("\n".join(found) or "nothing is lacking")
-    return int(bool(found))
+    print("\n".join(lines) or "nothing is lacking")
+    return int(bool(lines))
 
 
 if __name__ == "__main__":

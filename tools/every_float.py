@@ -92,10 +92,10 @@ def over_float32(name: str) -> tuple[float, float]:
     worst, number = 0.0, 0
     for first in range(0, 1 << 32, LAUNCH):
         tg.launch_tiled(kernel, LAUNCH // TILE, inputs=[first, errors, places], block_dim=256)
-        found = errors.numpy()
-        i = int(np.argmax(found))
-        if found[i] > worst:
-            worst, number = float(found[i]), first + i * TILE + int(places.numpy()[i])
+        result = errors.numpy()
+        i = int(np.argmax(result))
+        if result[i] > worst:
+            worst, number = float(result[i]), first + i * TILE + int(places.numpy()[i])
     return worst, float(np.uint32(number).view(np.float32))
 
 
@@ -108,9 +108,9 @@ def over_16_bits(name: str, t: Any) -> int:
     tg.launch(made["narrow"], x.size, inputs=[tg.array(x, dtype=t)], outputs=[y])
     tg.launch(made["wide"], x.size, inputs=[tg.array(x.astype(np.float32))], outputs=[wide])
     with np.errstate(all="ignore"):
-        want, got = wide.numpy().astype(stored), y.numpy()
-    both = np.isnan(want.astype(np.float32)) & np.isnan(got.astype(np.float32))
-    return int(((want.view(np.uint16) != got.view(np.uint16)) & ~both).sum())
+        expected, actual = wide.numpy().astype(stored), y.numpy()
+    both = np.isnan(expected.astype(np.float32)) & np.isnan(actual.astype(np.float32))
+    return int(((expected.view(np.uint16) != actual.view(np.uint16)) & ~both).sum())
 
 
 def promises() -> dict[str, float]:
@@ -131,10 +131,10 @@ def main() -> int:
     parser.add_argument("--again", action="store_true", help="measure functions that are in the file too")
     asked = parser.parse_args()
     known, begin, bad = promises(), time.monotonic(), 0
-    wanted = asked.functions or [*known]
+    requested = asked.functions or [*known]
     noted = json.loads(NOTED.read_text()) if NOTED.exists() else {}
     with tg.ScopedDevice(asked.device):
-        for name in wanted:
+        for name in requested:
             if name not in noted or asked.again:
                 if time.monotonic() - begin > asked.seconds:
                     print(f"{name} and what comes after it is left for another run")
@@ -143,12 +143,14 @@ def main() -> int:
                 differ = {str(t): over_16_bits(name, t) for t in (tg.float16, tg.bfloat16)}
                 noted[name] = {"float32": error, "at": at, "differ": differ}
                 NOTED.write_text(json.dumps(noted, indent=1, sort_keys=True) + "\n")
-            found = noted[name]
-            broken = found["float32"] > known[name] or any(found["differ"].values())
+            result = noted[name]
+            broken = result["float32"] > known[name] or any(result["differ"].values())
             bad += broken
-            note = f"{found['float32']:.4f} at {found['at']!r} (promised {known[name]:g}), {found['differ']}"
+            note = (
+                f"{result['float32']:.4f} at {result['at']!r} (promised {known[name]:g}), {result['differ']}"
+            )
             print(f"{'BAD ' if broken else ''}{name}: {note}", flush=True)
-    print(f"{len(wanted)} functions, {bad} not as promised, {time.monotonic() - begin:.0f} s")
+    print(f"{len(requested)} functions, {bad} not as promised, {time.monotonic() - begin:.0f} s")
     return 1 if bad else 0
 
 

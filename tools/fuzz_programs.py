@@ -255,7 +255,7 @@ def mutate(function: Any, rng: random.Random) -> None:
 
 def _places(function: Any) -> list[tuple[Any, str, int | None, ast.expr]]:
     """The expressions that are read, each with its parent, field and index in a list."""
-    found = []
+    nodes = []
     for statement in function.body:
         for node in ast.walk(statement):
             for name, value in () if isinstance(node, ast.JoinedStr) else ast.iter_fields(node):
@@ -263,8 +263,8 @@ def _places(function: Any) -> list[tuple[Any, str, int | None, ast.expr]]:
                     continue
                 for k, each in enumerate(value) if isinstance(value, list) else [(None, value)]:
                     if isinstance(each, ast.expr) and not isinstance(getattr(each, "ctx", None), ast.Store):
-                        found.append((node, name, k, each))
-    return found
+                        nodes.append((node, name, k, each))
+    return nodes
 
 
 def _put(place: tuple[Any, str, int | None, ast.expr], value: ast.expr) -> None:
@@ -428,9 +428,9 @@ def _compile(kernel: Any, launch: tuple[tuple[int, ...], int], seed: int, run: b
     if run:
         tg.launch(kernel, dim=dims, block_dim=block_dim, inputs=args)
         return
-    wanted = wanted_form(kernel, plan(dims, block_dim), args)
+    specialised = wanted_form(kernel, plan(dims, block_dim), args)
     for gpu in (False, True) if seed % 4 == 0 else (False,):
-        made = trace(kernel, wanted.types, wanted.launch, wanted.access)
+        made = trace(kernel, specialised.types, specialised.launch, specialised.access)
         prepare(made)
         if gpu:
             lower_for_gpu(made, for_gpu(made, get_cuda_target()), get_cuda_target(), debug=False)
@@ -443,13 +443,13 @@ def chunk(job: tuple[int, int, bool]) -> tuple[collections.Counter[str], dict[st
     first, count, run = job
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115
-    found: collections.Counter[str] = collections.Counter()
+    result: collections.Counter[str] = collections.Counter()
     examples: dict[str, int] = {}
     for seed in range(first, first + count):
         what = outcome(program(seed), seed, run)
-        found[what] += 1
+        result[what] += 1
         examples.setdefault(what, seed)
-    return found, examples
+    return result, examples
 
 
 def in_process(job: tuple[int, int, bool]) -> tuple[collections.Counter[str], dict[str, int]]:
@@ -471,8 +471,8 @@ def in_process(job: tuple[int, int, bool]) -> tuple[collections.Counter[str], di
     total: collections.Counter[str] = collections.Counter()
     examples: dict[str, int] = {}
     for seed in range(first, first + count):
-        found, where = in_process((seed, 1, run))
-        total.update(found)
+        result, where = in_process((seed, 1, run))
+        total.update(result)
         examples = where | examples
     return total, examples
 
@@ -504,8 +504,8 @@ def main() -> int:
     total: collections.Counter[str] = collections.Counter()
     examples: dict[str, int] = {}
     with ThreadPoolExecutor(options.jobs) as pool:
-        for found, where in pool.map(in_process, jobs):
-            total.update(found)
+        for finding, where in pool.map(in_process, jobs):
+            total.update(finding)
             examples = where | examples
     for what, n in sorted(total.items(), key=lambda pair: (pair[0].startswith("FOUND"), -pair[1])):
         print(f"{n:7} {what}" + (f" (seed {examples[what]})" if what.startswith("FOUND") else ""))

@@ -79,10 +79,10 @@ def worst_outcome(program: Any, **options: Any) -> str:
     from check_program import check
 
     try:
-        found = check(program, **options)
+        result = check(program, **options)
     except Exception as error:
         return f"failed: {type(error).__name__} {error}\n{program}"
-    others = {iterations: verdict for iterations, verdict in found.items() if verdict != "right"}
+    others = {iterations: verdict for iterations, verdict in result.items() if verdict != "right"}
     if not others:
         return "right"
     worst = max(others.values(), key=lambda verdict: verdict.startswith("wrong"))
@@ -124,10 +124,10 @@ def outcome_of_rescaling(seed: int, devices: str) -> str:
 
     program = RescalingProgram(seed)
     try:
-        found = check(program.text, program.threads, program.count, seed)
+        result = check(program.text, program.threads, program.count, seed)
     except Exception as error:
         return f"failed: {type(error).__name__} {error}\n{program}"
-    return f"failed: {found}\n{program}" if found.startswith("wrong") else found.split(":")[0]
+    return f"failed: {result}\n{program}" if result.startswith("wrong") else result.split(":")[0]
 
 
 def outcome_of_rounded(seed: int, devices: str) -> str:
@@ -137,10 +137,10 @@ def outcome_of_rounded(seed: int, devices: str) -> str:
 
     program = RoundedProgram(seed)
     try:
-        found = check(program)
+        result = check(program)
     except Exception as error:
         return f"failed: {type(error).__name__} {error}\n{program}"
-    return f"failed: {found}\n{program}" if found.startswith("wrong") else found
+    return f"failed: {result}\n{program}" if result.startswith("wrong") else result
 
 
 def outcome_of_family(seed: int, devices: str) -> str:
@@ -151,12 +151,14 @@ def outcome_of_family(seed: int, devices: str) -> str:
 
     program = FamilyProgram(seed)
     try:
-        found = outcome(program, tuple(devices.split(",")))
+        result = outcome(program, tuple(devices.split(",")))
     except Exception as error:
-        found = f"failed: {type(error).__name__} {error}"
+        result = f"failed: {type(error).__name__} {error}"
     families = ", ".join(sorted(program.seen))
     return (
-        f"{found}\n{FAMILIES}{families}\n{program}" if found.startswith("failed") else f"{found}: {families}"
+        f"{result}\n{FAMILIES}{families}\n{program}"
+        if result.startswith("failed")
+        else f"{result}: {families}"
     )
 
 

@@ -154,10 +154,10 @@ def collected(places: Sequence[str], marker: str, folder: Path) -> dict[str, flo
     """The names of all tests with their expected seconds; RuntimeError if pytest cannot collect them."""
     report, log = folder / "collected", folder / "collected.log"
     status = started(report, log, ["--collect-only", "-m", marker, *places]).wait()
-    found = {test: s for line in lines(report, 0)[0] for test, s in line.get("tests", {}).items()}
+    durations = {test: s for line in lines(report, 0)[0] for test, s in line.get("tests", {}).items()}
     if status not in (0, 5):
         raise RuntimeError(log.read_text(errors="replace"))
-    return found
+    return durations
 
 
 def pieces(tests: Mapping[str, float], most: int) -> list[Piece]:
@@ -199,9 +199,9 @@ def run(piece: Piece, folder: Path, limit: float, end: float, under: Sequence[st
     left = list(piece.tests)
     begun = time.monotonic()
     while left and time.monotonic() < end:
-        found = _one_process(piece, left, folder, limit, end, under)
-        piece.results += found
-        done = {result.test for result in found}
+        actual = _one_process(piece, left, folder, limit, end, under)
+        piece.results += actual
+        done = {result.test for result in actual}
         left = [test for test in left if test not in done]
     piece.results += [Result(test, "left", 0.0, "there was no time left") for test in left]
     piece.spent = time.monotonic() - begun
@@ -217,7 +217,7 @@ def _one_process(
     names, report, log = (base.with_suffix(s) for s in (".tests", ".report", ".log"))
     names.write_text("\n".join(left))
     process = started(report, log, [f"@{names}"], under)
-    found: list[Result] = []
+    results: list[Result] = []
     current, since, position, over = "", time.monotonic(), 0, ""
     while not over:
         ended = process.poll() is not None
@@ -226,7 +226,7 @@ def _one_process(
             since = time.monotonic()
             current = line.get("start", "")
             if "outcome" in line:
-                found.append(Result(**line))
+                results.append(Result(**line))
         waited = time.monotonic() - since
         if ended and not new:
             over = "crashed"
@@ -236,15 +236,17 @@ def _one_process(
             process.wait()
         elif not new:
             time.sleep(PAUSE)
-    if current or not found:
+    if current or not results:
         said = log.read_text(errors="replace").strip().splitlines()[-3:]
         what = f"did not end within {limit:g} s" if over == "hung" else f"ended with {process.returncode}"
         tail = f": {' / '.join(said)}" if over == "crashed" else ""
-        found.append(Result(current or left[0], over, time.monotonic() - since, f"the process {what}{tail}"))
+        results.append(
+            Result(current or left[0], over, time.monotonic() - since, f"the process {what}{tail}")
+        )
     said = FINDINGS.search(log.read_text(errors="replace"))
     if said:
-        found.append(Result(f"{', '.join(piece.files)} under {under[0]}", "failed", 0.0, said[0]))
-    return found
+        results.append(Result(f"{', '.join(piece.files)} under {under[0]}", "failed", 0.0, said[0]))
+    return results
 
 
 def grouped(results: Sequence[Result]) -> Iterator[tuple[str, list[Result]]]:
@@ -259,10 +261,10 @@ def grouped(results: Sequence[Result]) -> Iterator[tuple[str, list[Result]]]:
 
 
 def counts(results: Sequence[Result]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    totals: dict[str, int] = {}
     for result in results:
-        found[result.outcome] = found.get(result.outcome, 0) + 1
-    return found
+        totals[result.outcome] = totals.get(result.outcome, 0) + 1
+    return totals
 
 
 def spoken(results: Sequence[Result]) -> str:

@@ -90,14 +90,14 @@ def topic(name: str) -> str | None:
 @cache
 def entries() -> dict[str, list[Documented]]:
     """The documented functions, classes and methods on each page."""
-    found: dict[str, list[Documented]] = {page: [] for page in TOPICS}
+    by_page: dict[str, list[Documented]] = {page: [] for page in TOPICS}
     for of in host_functions():
         page = topic(of.name)
         if page is not None:
-            found[page].append(of)
-    for each in found.values():
+            by_page[page].append(of)
+    for each in by_page.values():
         each.sort(key=lambda of: (of.name.lower(), of.name))
-    return found
+    return by_page
 
 
 @cache
@@ -105,19 +105,19 @@ def plain() -> dict[str, list[str]]:
     """The public names without a docstring of sections, by page: types, constants, modules, annotations."""
     documented = {of.name.partition(".")[0] for each in entries().values() for of in each}
     elsewhere = {*names(), *(name.partition(".")[0] for name in names())}
-    found: dict[str, list[str]] = {page: [] for page in TOPICS}
+    by_page: dict[str, list[str]] = {page: [] for page in TOPICS}
     for name in api.public_names():
         value = api.NAMES.get(name)
         is_type = (
             name in DTYPES or name in NAMED_ELEMENTS or name == "bool_" or isinstance(value, int | float)
         )
         if is_type:
-            found["types"].append(name)
+            by_page["types"].append(name)
         elif name not in documented and name not in elsewhere and not _is_error(value):
             page = topic(name)
             if page is not None:
-                found[page].append(name)
-    return found
+                by_page[page].append(name)
+    return by_page
 
 
 def _is_error(value: Any) -> bool:
@@ -126,10 +126,10 @@ def _is_error(value: Any) -> bool:
 
 def known() -> set[str]:
     """All public names that stand on a page: of this tool, of docs/ops or, of errors, docs/errors.md."""
-    found = {of.name.partition(".")[0] for each in entries().values() for of in each}
-    found |= {name for each in plain().values() for name in each}
-    found |= {name.partition(".")[0] for name in names()}
-    return found | {name for name in api.public_names() if _is_error(api.NAMES.get(name))} | {"utils"}
+    documented = {of.name.partition(".")[0] for each in entries().values() for of in each}
+    documented |= {name for each in plain().values() for name in each}
+    documented |= {name.partition(".")[0] for name in names()}
+    return documented | {name for name in api.public_names() if _is_error(api.NAMES.get(name))} | {"utils"}
 
 
 @cache
@@ -174,12 +174,12 @@ def _shown(name: str) -> str:
 
 
 def _signature(of: Documented) -> str:
-    found: Any = tg
+    result: Any = tg
     try:
         for part in _shown(of.name).split("."):
-            found = getattr(found, part)
+            result = getattr(result, part)
         parameters = [
-            str(p.replace(annotation=p.empty)) for p in inspect.signature(found).parameters.values()
+            str(p.replace(annotation=p.empty)) for p in inspect.signature(result).parameters.values()
         ]
     except (AttributeError, ValueError, TypeError):
         parameters = [*of.parameters]
@@ -193,35 +193,35 @@ def _signature(of: Documented) -> str:
 
 def _plain(page: str) -> Iterator[str]:
     """A table of names that are not functions."""
-    found = plain()[page]
+    result = plain()[page]
     if page == "types":
-        yield from _types(found)
+        yield from _types(result)
         return
-    if found:
+    if result:
         yield from ("| name | what |", "|---|---|")
-    for name in found:
+    for name in result:
         text = " ".join((inspect.getdoc(getattr(tg, name)) or "").split("\n\n")[0].split()).replace(
             "|", "\\|"
         )
         yield f"| `tg.{name}` | {text} |"
-    if found:
+    if result:
         yield ""
 
 
-def _types(found: list[str]) -> Iterator[str]:
+def _types(type_names: list[str]) -> Iterator[str]:
     yield "Scalar types; Python's `float`, `int` and `bool` mean float32, int32 and bool in kernels:"
     yield ""
     yield from ("| name | bytes | NumPy |", "|---|---|---|")
-    for name in (n for n in found if n in DTYPES or n == "bool_"):
+    for name in (n for n in type_names if n in DTYPES or n == "bool_"):
         dtype = api.NAMES[name]
         yield f"| `tg.{name}` | {max(dtype.bits // 8, 1)} | `{np.dtype(tg.dtype_to_numpy(dtype))}` |"
     yield from ("", "Vectors, matrices, quaternions and transforms, by the type of their components:", "")
     yield from ("| name | components | of |", "|---|---|---|")
-    for name in (n for n in found if n in NAMED_ELEMENTS):
+    for name in (n for n in type_names if n in NAMED_ELEMENTS):
         made = api.NAMES[name]()
         yield f"| `tg.{name}` | {' x '.join(map(str, made.shape))} | {np_name(made)} |"
     yield from ("", "Constants:", "", "| name | value |", "|---|---|")
-    for name in (n for n in found if isinstance(api.NAMES.get(n), int | float)):
+    for name in (n for n in type_names if isinstance(api.NAMES.get(n), int | float)):
         yield f"| `tg.{name}` | {api.NAMES[name]!r} |"
     yield ""
     yield from ("`tg.vector(n, dtype)` and `tg.matrix((rows, columns), dtype)` are types of other sizes.", "")

@@ -60,8 +60,8 @@ def minimax(fit: Fit) -> tuple[list[mpf], mpf]:
     return coefficients, worst
 
 
-def exchanged(errors: list[mpf], wanted: int) -> list[int]:
-    """The positions of `wanted` extremes of the error with alternating signs; the smaller of the two ends is dropped
+def exchanged(errors: list[mpf], count: int) -> list[int]:
+    """The positions of `count` extremes of the error with alternating signs; the smaller of the two ends is dropped
     until as many are left."""
     extremes: list[int] = []
     for i, e in enumerate(errors):
@@ -70,7 +70,7 @@ def exchanged(errors: list[mpf], wanted: int) -> list[int]:
                 extremes[-1] = i
         else:
             extremes.append(i)
-    while len(extremes) > wanted:
+    while len(extremes) > count:
         extremes.pop(0 if abs(errors[extremes[0]]) < abs(errors[extremes[-1]]) else -1)
     return extremes
 

@@ -70,17 +70,17 @@ def main() -> int:
             known[part] = judged
             if options.log:
                 _keep(options.log, part, judged)
-    found = [judged for name in names for w in work if w[0] == name for judged in known[w]]
-    text = page(found, count * len(MAKERS["chain"][3]), len(MAKERS["chain"][3]))
+    judgements = [judged for name in names for w in work if w[0] == name for judged in known[w]]
+    text = page(judgements, count * len(MAKERS["chain"][3]), len(MAKERS["chain"][3]))
     print(text)
     print(f"{time.monotonic() - start:.0f} s")
     if options.save:
         options.save.write_text(text, encoding="utf-8")
-    alarms = sum(j.alarm for j in found)
+    alarms = sum(j.alarm for j in judgements)
     return int(
-        any(j.missed for j in found)
-        or any(j.same and not j.passed for j in found)
-        or alarms >= MAX_ALARMS * len(found)
+        any(j.missed for j in judgements)
+        or any(j.same and not j.passed for j in judgements)
+        or alarms >= MAX_ALARMS * len(judgements)
     )
 
 
@@ -107,47 +107,47 @@ def _read(log: Path | None) -> dict[Part, list[Judged]]:
     return {tuple(part): [Judged(**row) for row in rows] for part, rows in lines}
 
 
-def page(found: Sequence[Judged], orders: int, launches: int) -> str:
-    failing = [j for j in found if j.failure]
+def page(results: Sequence[Judged], orders: int, launches: int) -> str:
+    failing = [j for j in results if j.failure]
     rows = {
-        "mutants": len(found),
+        "mutants": len(results),
         "fail": len(failing),
         "of these refuted": sum(j.status == "refuted" for j in failing),
         "of these unproved": sum(j.status == "unproved" for j in failing),
         "of these passed": sum(j.missed for j in failing),
-        "do the same as the kernel": sum(j.same for j in found),
-        "of these passed ": sum(j.same and j.passed for j in found),
-        "store something else, the same in every order": sum(j.other for j in found),
-        "of these passed: other kernels, with correct schedules": sum(j.other and j.passed for j in found),
-        "do something else, and do not fail": sum(not (j.failure or j.same or j.other) for j in found),
-        "of these passed  ": sum(not (j.failure or j.same or j.other) and j.passed for j in found),
-        "false alarms: not passed, and do not fail": f"{sum(j.alarm for j in found)} "
-        f"({100 * sum(j.alarm for j in found) / max(1, len(found)):.1f} %)",
+        "do the same as the kernel": sum(j.same for j in results),
+        "of these passed ": sum(j.same and j.passed for j in results),
+        "store something else, the same in every order": sum(j.other for j in results),
+        "of these passed: other kernels, with correct schedules": sum(j.other and j.passed for j in results),
+        "do something else, and do not fail": sum(not (j.failure or j.same or j.other) for j in results),
+        "of these passed  ": sum(not (j.failure or j.same or j.other) and j.passed for j in results),
+        "false alarms: not passed, and do not fail": f"{sum(j.alarm for j in results)} "
+        f"({100 * sum(j.alarm for j in results) / max(1, len(results)):.1f} %)",
     }
     lines = [HEAD.format(orders=orders, launches=launches).rstrip()]
     lines += [f"| {name.strip()} | {n} |" for name, n in rows.items()]
-    lines += ["", "## By operator", "", *_table(found, "operator")]
-    lines += ["", "## By kernel", "", *_table(found, "subject")]
+    lines += ["", "## By operator", "", *_table(results, "operator")]
+    lines += ["", "## By kernel", "", *_table(results, "subject")]
     lines += ["", "## How mutants fail", "", *_kinds(failing)]
-    lines += ["", "## False alarms", "", *_alarms([j for j in found if j.alarm])]
-    others = [j for j in found if j.other and j.passed]
+    lines += ["", "## False alarms", "", *_alarms([j for j in results if j.alarm])]
+    others = [j for j in results if j.other and j.passed]
     lines += ["", "## Other kernels", "", *_others(others)] if others else []
-    for j in found:
+    for j in results:
         if j.missed or (j.same and not j.passed):
             lines.append(f"- **{j.subject}**: {j.operator}: {j.what}: {j.status} {j.message}; {j.failure}")
     return "\n".join(lines) + "\n"
 
 
-def _table(found: Sequence[Judged], by: str) -> list[str]:
-    subjects = list(dict.fromkeys(j.subject for j in found))
+def _table(results: Sequence[Judged], by: str) -> list[str]:
+    subjects = list(dict.fromkeys(j.subject for j in results))
     each = subjects if by == "operator" else []
     out = [
         f"| {by} | mutants | fail | not passed | right and passed | alarms |"
         + "".join(f" {s} |" for s in each)
     ]
     out.append("|---" * (6 + len(each)) + "|")
-    for name in sorted({getattr(j, by) for j in found}):
-        of = [j for j in found if getattr(j, by) == name]
+    for name in sorted({getattr(j, by) for j in results}):
+        of = [j for j in results if getattr(j, by) == name]
         fail = [j for j in of if j.failure]
         cells = [len(of), len(fail), sum(not j.passed for j in fail)]
         cells += [sum(j.passed and not j.failure for j in of), sum(j.alarm for j in of)]

@@ -46,15 +46,15 @@ def main() -> int:
     parser.add_argument("--lowered", action="store_true")
     parser.add_argument("--traced", action="store_true")
     args = parser.parse_args()
-    found: Counter[str] = Counter()
+    actual: Counter[str] = Counter()
     with ProcessPoolExecutor(args.jobs) as pool:
         run = partial(outcome, shared=args.shared, lowered=args.lowered, traced=args.traced)
         for result in pool.map(run, range(args.first, args.first + args.count), chunksize=20):
             if result.startswith(FAILED):
                 print(result, flush=True)
-            found["failed" if result.startswith(FAILED) else result] += 1
-    print(", ".join(f"{n} {what}" for what, n in found.most_common()))
-    return 1 if found["failed"] else 0
+            actual["failed" if result.startswith(FAILED) else result] += 1
+    print(", ".join(f"{n} {what}" for what, n in actual.most_common()))
+    return 1 if actual["failed"] else 0
 
 
 if __name__ == "__main__":

@@ -38,13 +38,13 @@ def tested_classes(name: str, tree: ast.Module) -> set[str]:
 
 def counts() -> dict[str, int]:
     """The number of classes that each file tests for; files that test for none, or may test for any, are left out."""
-    found: dict[str, int] = {}
+    by_file: dict[str, int] = {}
     for path in sorted(SOURCE.rglob("*.py")):
         name = path.relative_to(SOURCE).as_posix()
         number = 0 if name.startswith(FREE) else len(tested_classes(name, tree_of(path)))
         if number:
-            found[name] = number
-    return found
+            by_file[name] = number
+    return by_file
 
 
 def recorded_counts() -> dict[str, int]:
@@ -111,10 +111,10 @@ def _members(node: ast.expr) -> Iterator[ast.expr]:
 def main() -> int:
     now = counts()
     before = recorded_counts() if KEPT.exists() else now
-    found = {name: min(n, before[name]) for name, n in now.items() if name in before}
-    KEPT.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    lowered_counts = {name: min(n, before[name]) for name, n in now.items() if name in before}
+    KEPT.write_text(json.dumps(lowered_counts, indent=2) + "\n", encoding="utf-8")
     more = growth(now, before)
-    print(f"{sum(found.values())} classes in {len(found)} files", *more, sep="\n")
+    print(f"{sum(lowered_counts.values())} classes in {len(lowered_counts)} files", *more, sep="\n")
     return 1 if more else 0
 
 

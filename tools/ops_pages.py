@@ -168,8 +168,8 @@ def data() -> dict[str, Any]:
 @cache
 def names() -> list[str]:
     """The names of all functions that kernels call."""
-    found = {name for name in (*PUBLIC, *library()) if not name.startswith("_")}
-    return sorted({*found, *SPECIAL})
+    public_names = {name for name in (*PUBLIC, *library()) if not name.startswith("_")}
+    return sorted({*public_names, *SPECIAL})
 
 
 def family(name: str) -> str:
@@ -188,26 +188,26 @@ def family(name: str) -> str:
 @cache
 def by_family() -> dict[str, list[str]]:
     """The names on each page, in the order of the pages."""
-    found: dict[str, list[str]] = {page: [] for page in FAMILIES}
+    by_page: dict[str, list[str]] = {page: [] for page in FAMILIES}
     for name in names():
-        found.setdefault(family(name), []).append(name)
-    return found
+        by_page.setdefault(family(name), []).append(name)
+    return by_page
 
 
 @cache
 def all_pages() -> dict[str, str]:
     """The texts of all pages by file name."""
-    made = {f"{page}.md": _page(page, found) for page, found in by_family().items()}
+    made = {f"{page}.md": _page(page, members) for page, members in by_family().items()}
     return {"index.md": _index(), **made}
 
 
-def _page(page: str, found: list[str]) -> str:
+def _page(page: str, members: list[str]) -> str:
     title, question, _ = FORMS if page == "forms" else FAMILIES.get(page, (page.capitalize(), "", ""))
     question = question or f"What is there for {page}?"
     known = [*by_family()]
     later = known[(known.index(page) + 1) % len(known)]
     lines = [f"# {title}", "", "<!-- Written by tools/ops_pages.py. -->", "", question, ""]
-    lines += [*_links(found), ""]
+    lines += [*_links(members), ""]
     lines += [
         "The examples begin with",
         "",
@@ -217,13 +217,13 @@ def _page(page: str, found: list[str]) -> str:
         "```",
         "",
     ]
-    lines += [text for name in found for text in _section(name, page)]
+    lines += [text for name in members for text in _section(name, page)]
     lines += [f"Next: [{_title(later)}]({later}.md), or [all names](index.md)."]
     return "\n".join(lines) + "\n"
 
 
-def _links(found: list[str]) -> list[str]:
-    text = ", ".join(f"[{name}](#{_anchor(name)})" for name in found) + "."
+def _links(members: list[str]) -> list[str]:
+    text = ", ".join(f"[{name}](#{_anchor(name)})" for name in members) + "."
     return textwrap.wrap(text, 118, **UNBROKEN)
 
 
@@ -239,7 +239,7 @@ def _section(name: str, page: str) -> Iterator[str]:
     yield from (f"## {name}", "", f"`tg.{name}({', '.join(_parameters(name))})`", "")
     yield from told(_documentation(name))
     yield from ("", f"**Cost**: {cost(name, page)}", "")
-    elsewhere = " · ".join(f"{library} `{found}`" for library, found in _elsewhere(name))
+    elsewhere = " · ".join(f"{library} `{equivalent}`" for library, equivalent in _elsewhere(name))
     if elsewhere:
         yield from (f"**Elsewhere**: {elsewhere}", "")
     if name in data()["shown"]:
@@ -277,10 +277,10 @@ def _documentation(name: str) -> str:
 
 
 def _object(name: str) -> Any:
-    found: Any = tg
+    result: Any = tg
     for part in name.split("."):
-        found = getattr(found, part)
-    return found
+        result = getattr(result, part)
+    return result
 
 
 def _parameters(name: str) -> list[str]:
@@ -314,11 +314,11 @@ def measured() -> dict[str, Any]:
 
 def _elsewhere(name: str) -> Iterator[tuple[str, str]]:
     for other, prefix in (("NumPy", "np."), ("Warp", "wp."), ("Triton", "tl.")):
-        found = data()["elsewhere"].get(name, {}).get(other.lower())
-        if found is None and other == "Warp" and name in data()["warp"]["names"]:
-            found = name
-        if found:
-            yield other, found if found[0] in "@~" or " " in found else prefix + found
+        result = data()["elsewhere"].get(name, {}).get(other.lower())
+        if result is None and other == "Warp" and name in data()["warp"]["names"]:
+            result = name
+        if result:
+            yield other, result if result[0] in "@~" or " " in result else prefix + result
 
 
 def example(name: str) -> str | None:
@@ -348,10 +348,10 @@ def _program(text: str) -> str:
 def _of_numbers(name: str) -> str | None:
     for given in ARGUMENTS:
         try:
-            found = _object(name)(*given)
+            result = _object(name)(*given)
         except Exception:
             continue
-        if isinstance(found, np.generic | float | int | bool):
+        if isinstance(result, np.generic | float | int | bool):
             return f"print(tg.{name}({', '.join(map(repr, given))}))"
     return None
 
@@ -416,7 +416,7 @@ def _index() -> str:
         "",
         "| page | functions |",
         "|---|---|",
-        *(f"| [{_title(page)}]({page}.md) | {len(found)} |" for page, found in by_family().items()),
+        *(f"| [{_title(page)}]({page}.md) | {len(members)} |" for page, members in by_family().items()),
         "",
         "| Tegula | what | NumPy | Warp | Triton |",
         "|---|---|---|---|---|",
@@ -448,8 +448,8 @@ def main() -> None:
             continue
         path.write_text(text, encoding="utf-8")
         page = f"docs/ops/{name}"
-        found = pages.outcome_in_child(page)
-        pages.update(page, found)
+        actual = pages.outcome_in_child(page)
+        pages.update(page, actual)
         print(*pages.outcome_in_child(page).faults, sep="\n")
 
 

@@ -79,7 +79,7 @@ def pages() -> list[str]:
 
 def blocks(text: str) -> list[Block]:
     """The blocks of a page, in order."""
-    found: list[Block] = []
+    code_blocks: list[Block] = []
     lines = text.splitlines()
     inside: tuple[int, str, str] | None = None
     for number, line in enumerate(lines, 1):
@@ -92,11 +92,11 @@ def blocks(text: str) -> list[Block]:
         first, kind, indent = inside
         body = "".join(f"{x.removeprefix(indent)}\n" for x in lines[first - 1 : number - 1])
         words = kind.rpartition(" ")
-        found.append(Block(first, *((words[0], body, words[2]) if words[0] in FILES else (kind, body))))
+        code_blocks.append(Block(first, *((words[0], body, words[2]) if words[0] in FILES else (kind, body))))
         inside = None
     if inside is not None:
-        found.append(Block(inside[0], "a block without an end", ""))
-    return found
+        code_blocks.append(Block(inside[0], "a block without an end", ""))
+    return code_blocks
 
 
 def name_of(page: str) -> str:
@@ -115,9 +115,9 @@ class Running:
         """The preceding block and its output or error, if a `text` block may show it."""
         self.pretended = False
 
-    def run(self, found: Sequence[Block]) -> Outcome:
+    def run(self, page_blocks: Sequence[Block]) -> Outcome:
         """Run blocks in order, up to the first that fails with an exception."""
-        for block in found:
+        for block in page_blocks:
             try:
                 self._one(block)
             except Exception:
@@ -263,15 +263,15 @@ def lacking(text: str) -> list[str]:
 def outcome(page: str) -> Outcome:
     """Run a page in this process, whose state it changes."""
     text = (ROOT / page).read_text(encoding="utf-8")
-    found = blocks(text)
+    result = blocks(text)
     with tempfile.TemporaryDirectory() as folder:
         running = Running(page, Path(folder))
         if lacking(text):
-            for block in found:
+            for block in result:
                 if block.kind.startswith("python"):
                     ast.parse(block.text)
-            found = [block for block in found if block.kind not in (*KINDS[:5], "text")]
-        return running.run(found)
+            result = [block for block in result if block.kind not in (*KINDS[:5], "text")]
+        return running.run(result)
 
 
 def outcome_in_child(page: str) -> Outcome:
@@ -306,10 +306,10 @@ def outcome_when_forked(page: str) -> Outcome:
         os.close(read)
         with os.fdopen(write, "w") as stream:
             try:
-                found = outcome(page)
+                result = outcome(page)
             except BaseException:
-                found = Outcome(faults=[f"{page}: {traceback.format_exc()}"])
-            stream.write(_encoded(found))
+                result = Outcome(faults=[f"{page}: {traceback.format_exc()}"])
+            stream.write(_encoded(result))
         os._exit(0)
     os.close(write)
     with os.fdopen(read) as stream:
@@ -318,8 +318,8 @@ def outcome_when_forked(page: str) -> Outcome:
     return _decoded(text) if text else Outcome(faults=[f"{page}: the process ended with {status}"])
 
 
-def _encoded(found: Outcome) -> str:
-    return json.dumps({"printed": list(found.printed.items()), "faults": found.faults})
+def _encoded(page_outcome: Outcome) -> str:
+    return json.dumps({"printed": list(page_outcome.printed.items()), "faults": page_outcome.faults})
 
 
 def _decoded(text: str) -> Outcome:
@@ -327,17 +327,17 @@ def _decoded(text: str) -> Outcome:
     return Outcome(dict(map(tuple, data["printed"])), data["faults"])
 
 
-def update(page: str, found: Outcome) -> bool:
+def update(page: str, page_outcome: Outcome) -> bool:
     """Write the outputs and errors of blocks into a page. Returns whether the page changed."""
     path = ROOT / page
     text = path.read_text(encoding="utf-8")
     lines = text.splitlines(keepends=True)
     for block in reversed(blocks(text)):
-        if block.line in found.printed and block.text:
+        if block.line in page_outcome.printed and block.text:
             first, count = block.line - 1, len(block.text.splitlines())
             indent = lines[first - 1][: len(lines[first - 1]) - len(lines[first - 1].lstrip())]
             lines[first : first + count] = [
-                indent + line for line in found.printed[block.line].splitlines(keepends=True)
+                indent + line for line in page_outcome.printed[block.line].splitlines(keepends=True)
             ]
     path.write_text("".join(lines), encoding="utf-8")
     return "".join(lines) != text
@@ -352,14 +352,14 @@ def main(arguments: Sequence[str]) -> int:
     wrong = 0
     for page in chosen:
         begin = time.perf_counter()
-        found = outcome_in_child(page)
+        result = outcome_in_child(page)
         if "--update" in arguments:
             for _ in range(3):  # lines that are added move the places of later messages
-                if not update(page, found):
+                if not update(page, result):
                     break
-                found = outcome_in_child(page)
-        wrong += len(found.faults)
-        print("\n".join([f"{page}: {time.perf_counter() - begin:.1f} s", *found.faults]), flush=True)
+                result = outcome_in_child(page)
+        wrong += len(result.faults)
+        print("\n".join([f"{page}: {time.perf_counter() - begin:.1f} s", *result.faults]), flush=True)
     return int(wrong > 0)
 
 

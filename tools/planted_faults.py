@@ -165,13 +165,13 @@ def _faults(node: ast.AST) -> Iterator[tuple[str, list[str]]]:
 @cache
 def all_places(source: Path) -> dict[str, list[Place]]:
     """All places by kind, in the order of files and lines."""
-    found: dict[str, list[Place]] = {}
+    by_file: dict[str, list[Place]] = {}
     for path in sorted(source.rglob("*.py")):
         name = path.relative_to(source).as_posix()
         if name not in ELSEWHERE:
             for kind, place in places_of(name, path.read_text(encoding="utf-8")):
-                found.setdefault(kind, []).append(place)
-    return found
+                by_file.setdefault(kind, []).append(place)
+    return by_file
 
 
 def drawn(source: Path, seed: int, number: int) -> tuple[random.Random, str, Place]:
@@ -258,8 +258,8 @@ class Checkout:
         right = file.read_bytes()
         file.write_text(one.text, encoding="utf-8")
         try:
-            found = (self._failure(arguments, limit) for arguments in runs)
-            return next(filter(None, found), "")
+            failure = (self._failure(arguments, limit) for arguments in runs)
+            return next(filter(None, failure), "")
         finally:
             file.write_bytes(right)
 

@@ -98,11 +98,11 @@ def reaching(checkout: Path, arguments: Sequence[str], jobs: int, every: int) ->
         )
         rows = (line.split(None, 1) for line in times.read_text(encoding="utf-8").splitlines())
         seconds = {name: float(taken) for taken, name in rows}
-        found: defaultdict[int, list[str]] = defaultdict(list)
+        result: defaultdict[int, list[str]] = defaultdict(list)
         for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else ():
             number, test = line.split("\t", 1)
-            found[int(number)].append(test)
-    return {number: _in_turn(tests, seconds) for number, tests in found.items()}
+            result[int(number)].append(test)
+    return {number: _in_turn(tests, seconds) for number, tests in result.items()}
 
 
 def _in_turn(tests: Iterable[str], seconds: Mapping[str, float]) -> list[str]:

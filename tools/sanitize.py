@@ -65,8 +65,8 @@ class Explained:
     note: str
 
     def covers(self, race: Race) -> bool:
-        wanted = {Access("Write", self.kernel, self.writes), Access("Read", self.kernel, self.reads)}
-        return {race.first, race.second} == wanted and race.hazards == self.hazards
+        accesses = {Access("Write", self.kernel, self.writes), Access("Read", self.kernel, self.reads)}
+        return {race.first, race.second} == accesses and race.hazards == self.hazards
 
 
 EXPLAINED = (
@@ -90,14 +90,14 @@ SECOND = re.compile(rf"and {ACCESS}.* \[(\d+) hazards?\]")
 
 def races(text: str, sources: Path = ROOT / "tests") -> list[Race]:
     """The pairs of accesses that racecheck reports; a report names the first access once for several second ones."""
-    found: list[Race] = []
+    reported: list[Race] = []
     first: Access | None = None
     for line in text.splitlines():
         if opening := FIRST.search(line):
             first = _access(opening[1], opening[2], opening[3], sources)
         elif (other := SECOND.search(line)) and first is not None:
-            found.append(Race(first, _access(other[1], other[2], other[3], sources), int(other[4])))
-    return found
+            reported.append(Race(first, _access(other[1], other[2], other[3], sources), int(other[4])))
+    return reported
 
 
 def _access(does: str, file: str | None, line: str | None, sources: Path) -> Access:
@@ -112,8 +112,8 @@ def _access(does: str, file: str | None, line: str | None, sources: Path) -> Acc
 
 def judged(text: str, status: int, explained: Sequence[Explained] = EXPLAINED) -> dict[str, Any]:
     """The findings of a tool. `clean`: all findings are explained, and the tests passed."""
-    found, passed = SUMMARY.search(text), PASSED.search(text)
-    findings = int(found[1]) if found else None
+    match, passed = SUMMARY.search(text), PASSED.search(text)
+    findings = int(match[1]) if match else None
     known = [(r, next((e for e in explained if e.covers(r)), None)) for r in races(text)]
     shown = [asdict(e) for _, e in known if e is not None]
     return {

@@ -42,21 +42,21 @@ def faults(site: Path, browser: Any) -> Iterator[str]:
     facts: dict[Path, dict[str, Any]] = {}
     for path in pages(site):
         page.goto(path.as_uri())
-        found = facts[path] = page.evaluate(FACTS)
+        result = facts[path] = page.evaluate(FACTS)
         name = path.relative_to(site)
         yield from (f"{name}: {text}" for text in said)
         said.clear()
-        if not found["title"]:
+        if not result["title"]:
             yield f"{name}: no heading"
-        if found["fences"]:
+        if result["fences"]:
             yield f"{name}: a fence is shown as text"
-        if found["pictures"]:
-            yield f"{name}: pictures that are not there: {found['pictures']}"
-        if found["wide"] > 1:
-            yield f"{name}: {found['wide']} pixels too wide for a narrow screen"
-    ids = {path: set(found["ids"]) for path, found in facts.items()}
-    for path, found in facts.items():
-        for link in sorted(set(found["links"])):
+        if result["pictures"]:
+            yield f"{name}: pictures that are not there: {result['pictures']}"
+        if result["wide"] > 1:
+            yield f"{name}: {result['wide']} pixels too wide for a narrow screen"
+    ids = {path: set(result["ids"]) for path, result in facts.items()}
+    for path, result in facts.items():
+        for link in sorted(set(result["links"])):
             parts = urlparse(link)
             target = Path(unquote(parts.path))
             if parts.scheme != "file":
@@ -84,10 +84,10 @@ def reader(site: Path, browser: Any) -> Iterator[str]:
         yield f"copying gives {copied!r}"
     page.keyboard.press("/")
     page.keyboard.type("tile_sum", delay=20)
-    found = page.locator("a[href*='tile_sum']")
+    result = page.locator("a[href*='tile_sum']")
     try:
-        found.first.wait_for(timeout=10_000)
-        found.first.click()
+        result.first.wait_for(timeout=10_000)
+        result.first.click()
         page.wait_for_url("**/ops/reductions.html*", timeout=10_000)
     except Exception as error:
         yield f"search for tile_sum finds no page: {str(error).splitlines()[0]}"
@@ -113,10 +113,10 @@ def main(site: Path) -> int:
         return 1
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        found = list(faults(site, browser))
+        messages = list(faults(site, browser))
         browser.close()
-    print("\n".join([*found, f"{len(pages(site))} pages, {len(found)} faults"]))
-    return int(bool(found))
+    print("\n".join([*messages, f"{len(pages(site))} pages, {len(messages)} faults"]))
+    return int(bool(messages))
 
 
 if __name__ == "__main__":

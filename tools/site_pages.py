@@ -151,9 +151,9 @@ def navigation(pages: list[str]) -> list[dict[str, object]]:
     for section, patterns in NAV.items():
         inside: list[object] = []
         for pattern in patterns:
-            found = _matching(left, pattern)
-            inside += [{title(page): page} for page in found]
-            for page in found:
+            result = _matching(left, pattern)
+            inside += [{title(page): page} for page in result]
+            for page in result:
                 del left[page]
         if inside:
             made.append({section: inside})
@@ -168,8 +168,8 @@ def _matching(pages: dict[str, None], pattern: str) -> list[str]:
 
 def title(page: str) -> str:
     """The heading of a page."""
-    found = re.search(r"^# (.*)$", (DOCS / page).read_text(encoding="utf-8"), re.MULTILINE)
-    return (found[1] if found else page).replace("`", "")
+    match = re.search(r"^# (.*)$", (DOCS / page).read_text(encoding="utf-8"), re.MULTILINE)
+    return (match[1] if match else page).replace("`", "")
 
 
 def examples() -> list[Path]:
@@ -186,11 +186,11 @@ def rendered(page: str, known: set[Path]) -> str:
     """The text of a page for the generator."""
     text = (DOCS / page).read_text(encoding="utf-8")
 
-    def link(found: re.Match[str]) -> str:
-        target = ((DOCS / page).parent / found[2].partition("#")[0]).resolve()
+    def link(match: re.Match[str]) -> str:
+        target = ((DOCS / page).parent / match[2].partition("#")[0]).resolve()
         if target in examples():
-            return f"[{found[1]}]({'../' * page.count('/')}{shown(target)})"
-        return found[0] if target in known else found[1]
+            return f"[{match[1]}]({'../' * page.count('/')}{shown(target)})"
+        return match[0] if target in known else match[1]
 
     return LINK.sub(link, FENCE.sub(r"\1\2", text))
 

@@ -67,19 +67,19 @@ def _ops(function: FunctionType, seen: set[FunctionType]) -> set[type[Op]]:
         return set()
     seen.add(function)
     names = _names(function.__code__)
-    found: set[type[Op]] = set()
+    op_classes: set[type[Op]] = set()
     for x in _reached(function, names):
         if isinstance(x, type) and issubclass(x, Op):
-            found.add(x)
+            op_classes.add(x)
         elif isinstance(x, FunctionType) and _builds(x):
-            found |= _ops(x, seen)
+            op_classes |= _ops(x, seen)
     by_name = {"binary", "unary", "inplace"} & names.attributes or "REGISTRY" in names.of_module
-    found |= {REGISTRY[x] for x in _texts(function.__code__) if by_name and x in REGISTRY}
-    found |= {REGISTRY["cast"]} if "cast" in names.attributes else set()
-    for name in names.attributes if not found and _builds(function) else ():
+    op_classes |= {REGISTRY[x] for x in _texts(function.__code__) if by_name and x in REGISTRY}
+    op_classes |= {REGISTRY["cast"]} if "cast" in names.attributes else set()
+    for name in names.attributes if not op_classes and _builds(function) else ():
         method = getattr(KernelBuilder, name, None)
-        found |= _ops(method, seen) if isinstance(method, FunctionType) else set()
-    return found
+        op_classes |= _ops(method, seen) if isinstance(method, FunctionType) else set()
+    return op_classes
 
 
 def _reached(function: FunctionType, names: Names) -> Iterator[object]:
@@ -114,9 +114,9 @@ def _takes_operands(build: Callable[..., Any]) -> bool:
 @cache
 def _names(code: CodeType) -> Names:
     inner = [_names(c) for c in code.co_consts if isinstance(c, CodeType)]
-    found = [(i.opname == "LOAD_GLOBAL", i.argval) for i in dis.get_instructions(code) if i.arg is not None]
-    of_module = {name for is_global, name in found if is_global}
-    attributes = {name for is_global, name in found if not is_global and name in code.co_names}
+    loads = [(i.opname == "LOAD_GLOBAL", i.argval) for i in dis.get_instructions(code) if i.arg is not None]
+    of_module = {name for is_global, name in loads if is_global}
+    attributes = {name for is_global, name in loads if not is_global and name in code.co_names}
     return Names(
         frozenset(of_module.union(*(n.of_module for n in inner))),
         frozenset(attributes.union(*(n.attributes for n in inner))),

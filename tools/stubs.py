@@ -81,8 +81,8 @@ def _imports() -> Iterator[str]:
         if isinstance(node, ast.ImportFrom) and module.startswith("tegula.") and module not in TABLES:
             for alias in node.names:
                 name = alias.asname or alias.name
-                found = api.NAMES.get(name)
-                if found is not None and not _is_type(found) and not _ends(found):
+                result = api.NAMES.get(name)
+                if result is not None and not _is_type(result) and not _ends(result):
                     yield f"from {module} import {alias.name} as {name}"
     yield from (f"from {module} import {name} as {name}" for name, module in api.LAZY.items())
     for name, module in api.MODULES.items():
@@ -117,9 +117,9 @@ def _ends(x: Any) -> bool:
 def _of_tracer(name: str) -> str:
     """The stub of a function that is built into the tracer, whose result in kernels is an iterable, a context or a
     number."""
-    found = api.NAMES.get(name)
-    parameters = inspect.signature(found).parameters.values() if found is not None else ()
-    doc = inspect.getdoc(found) if found is not None else None
+    result = api.NAMES.get(name)
+    parameters = inspect.signature(result).parameters.values() if result is not None else ()
+    doc = inspect.getdoc(result) if result is not None else None
     return f"def {name}({', '.join(map(_parameter, parameters))}) -> Any:\n    {_literal(doc or name)}"
 
 
@@ -139,15 +139,15 @@ def _types(others: set[str]) -> str:
 
 def _type(name: str) -> str:
     """A name for annotations in kernels. To type checkers a value of such a type is Any."""
-    found = api.NAMES[name]
+    result = api.NAMES[name]
     if name in WITH_PARTS:
         init = "def __init__(self, *args: Any, **options: Any) -> None: ..."
-        doc = _literal(inspect.getdoc(found) or "")
+        doc = _literal(inspect.getdoc(result) or "")
         item = "def __class_getitem__(cls, item: Any) -> Any: ..."
         return f"class {name}(Any):\n    {doc}\n    {init}\n    {item}"
     if name in ALIASES:
         return f"{name}: TypeAlias = Any"
-    of_annotations = is_element(found) or isinstance(found, Dtypes)
+    of_annotations = is_element(result) or isinstance(result, Dtypes)
     return f"class {name}(_Element): ..." if of_annotations else f"{name}: Any"
 
 

@@ -179,22 +179,22 @@ def difference(c: Case, kernel: Any, seed: int, device: str) -> str:
     m, n, k = c.sizes
     a, b, gradient = draw(m, k), draw(k, n), draw(m, n)
     dtype, result = getattr(tg, c.dtype), getattr(tg, c.result)
-    wanted = a @ b
+    expected = a @ b
     stored = a.reshape(m // 16, 16, k) if c.stacked else a.T if c.transposed[0] else a
     out = tg.zeros((m, n), result, device=device, requires_grad=True)
     args = [array(stored, dtype), array(b.T if c.transposed[1] else b, dtype), out]
     if c.after in ("residual", "columns"):
         extra = draw(m, n) if c.after == "residual" else draw(n)
-        wanted = wanted + extra
+        expected = expected + extra
         args.append(array(extra, dtype if c.after == "residual" else tg.float32))
-    passed = gradient * (wanted > 0.5) if c.after == "relu" else gradient
-    wanted = np.maximum(wanted, 0.5) if c.after == "relu" else wanted
+    passed = gradient * (expected > 0.5) if c.after == "relu" else gradient
+    expected = np.maximum(expected, 0.5) if c.after == "relu" else expected
     with tg.Tape() as tape:
         tg.launch_tiled(kernel, c.grid, args, block_dim=c.threads)
-    found = out.numpy()
-    rounded = wanted.astype(found.dtype)
-    if not np.array_equal(found, rounded):
-        return f"{np.count_nonzero(found != rounded)} of {found.size} elements of C"
+    actual = out.numpy()
+    rounded = expected.astype(actual.dtype)
+    if not np.array_equal(actual, rounded):
+        return f"{np.count_nonzero(actual != rounded)} of {actual.size} elements of C"
     tape.backward(grads={out: tg.array(gradient, dtype=result, device=device)})
     slopes = passed @ b.T, a.T @ passed
     slopes = (
@@ -217,10 +217,10 @@ def batch(first: int, end: int, device: str, limit: float) -> list[list[Any]]:
         lines, error = done.stdout, done.stderr if done.returncode else ""
     except subprocess.TimeoutExpired as e:
         lines, error = (e.stdout or b"").decode(), ""
-    found = [json.loads(line) for line in lines.splitlines() if line.startswith("[")]
-    if error and len(found) < end - first:
-        found.append([first + len(found), "failed", error.strip()[-300:]])
-    return found
+    record = [json.loads(line) for line in lines.splitlines() if line.startswith("[")]
+    if error and len(record) < end - first:
+        record.append([first + len(record), "failed", error.strip()[-300:]])
+    return record
 
 
 def main() -> int:

@@ -15,23 +15,23 @@ WIDTH = 170
 """The width of the table if the output is not a terminal."""
 
 
-def compile_forms(wanted: str, compare: bool) -> int:
-    """Compile the forms whose name contains `wanted` and write the report. With `compare` nothing is written, and 1 is
-    returned if a row differs from the committed report in more than times."""
+def compile_forms(name_filter: str, compare: bool) -> int:
+    """Compile the forms whose name contains `name_filter` and write the report. With `compare` nothing is written, and
+    1 is returned if a row differs from the committed report in more than times."""
     console = Console() if sys.stdout.isatty() else Console(width=WIDTH)
     kept = report.read()["rows"] if report.PATH.exists() else {}
-    found: list[report.Row] = []
+    measured: list[report.Row] = []
     changed: list[str] = []
-    for row in report.rows(wanted):
-        found.append(row)
+    for row in report.rows(name_filter):
+        measured.append(row)
         changed += report.differences(row, kept.get(row["name"]))
         console.print(f"{row['name']}: {row['seconds']:.2f} s", markup=False, highlight=False)
-    console.print(_table(found))
+    console.print(_table(measured))
     for line in changed or ["nothing changed"]:
         console.print(line, markup=False, highlight=False)
     if compare:
         return int(bool(changed))
-    console.print(f"written to {report.save(found, whole=not wanted)}")
+    console.print(f"written to {report.save(measured, whole=not name_filter)}")
     return 0
 
 

@@ -41,9 +41,11 @@ def forward_form(
     """A kernel specialised for the types, ranks and memory layouts of the arguments, and for a launch of `dims` blocks,
     which determines the size of logical blocks."""
     args = arguments()
-    found = [SPECIALISATIONS[pack(a)[0]] for pack, a in zip(kernel.packers, args, strict=True)]
-    wanted = specialisation(found, plan((*dims, threads), threads).launch, overlaps(tuple(args)))
-    made = trace(kernel, wanted.types, wanted.launch, wanted.access)
+    specialisations = [SPECIALISATIONS[pack(a)[0]] for pack, a in zip(kernel.packers, args, strict=True)]
+    specialised = specialisation(
+        specialisations, plan((*dims, threads), threads).launch, overlaps(tuple(args))
+    )
+    made = trace(kernel, specialised.types, specialised.launch, specialised.access)
     prepare(made)
     scale = scale_for(made, get_cuda_target("sm_90a"), dims, PROCESSORS)
     made.launch = replace(made.launch, scale=scale)
@@ -60,8 +62,8 @@ def gradient_form(
         args[k].requires_grad = True
     adjoint = adjoint_of(kernel, positions)
     grads = [args[k].grad for k in positions]
-    wanted = wanted_form(adjoint, plan((*dims, threads), threads), (*args, *grads))
-    for number, part in enumerate(p for step in adjoint.steps_for(wanted) for p in (step, *step.shared)):
+    specialised = wanted_form(adjoint, plan((*dims, threads), threads), (*args, *grads))
+    for number, part in enumerate(p for step in adjoint.steps_for(specialised) for p in (step, *step.shared)):
         ir = part.step.kernel
         access = [PACKED if isinstance(p.type, ArrayType) else None for p in ir.params]
         made = part.trace([p.type for p in ir.params], ir.launch, access)

@@ -57,8 +57,8 @@ def read(sass: str) -> Code:
     for line in sass.splitlines():
         if label := _LABEL.match(line):
             labels[label[1]] = len(instructions)
-        elif found := _INSTRUCTION.match(line):
-            address, predicate, name, operands = found.groups()
+        elif match := _INSTRUCTION.match(line):
+            address, predicate, name, operands = match.groups()
             addresses[f"0x{int(address, 16):x}"] = len(instructions)
             target = _TARGET.search(operands) if name.startswith("BRA") else None
             predicated = predicate is not None or _GUARD.search(operands) is not None
@@ -93,9 +93,11 @@ def graph(code: Code) -> Graph:
     for k, (_, end) in enumerate(spans):
         last = code.instructions[end - 1]
         goes_on = last.predicated or last.family not in ("BRA", "EXIT")
-        found = [k + 1] if goes_on and k + 1 < len(spans) else []
-        found += [block_at[code.labels[last.target]]] if code.labels.get(last.target, count) < count else []
-        follow.append(tuple(found))
+        successors = [k + 1] if goes_on and k + 1 < len(spans) else []
+        successors += (
+            [block_at[code.labels[last.target]]] if code.labels.get(last.target, count) < count else []
+        )
+        follow.append(tuple(successors))
     return Graph(spans, tuple(follow))
 
 
@@ -116,13 +118,13 @@ def loops(flow: Graph) -> list[frozenset[int]]:
 
 
 def _reaching(tail: int, head: int, before: list[list[int]]) -> set[int]:
-    found, pending = {head}, [tail]
+    result, pending = {head}, [tail]
     while pending:
         block = pending.pop()
-        if block not in found:
-            found.add(block)
+        if block not in result:
+            result.add(block)
             pending += before[block]
-    return found
+    return result
 
 
 def _dominators(flow: Graph, before: list[list[int]]) -> dict[int, set[int]]:
@@ -133,17 +135,17 @@ def _dominators(flow: Graph, before: list[list[int]]) -> dict[int, set[int]]:
             if block not in order:
                 order[block] = None
                 pending.append(block)
-    found = {block: set(order) for block in order}
-    found[0] = {0}
+    dominators = {block: set(order) for block in order}
+    dominators[0] = {0}
     changed = True
     while changed:
         changed = False
         for block in order:
-            ways = [found[b] for b in before[block] if b in found]
+            ways = [dominators[b] for b in before[block] if b in dominators]
             new = set.intersection(*ways) | {block} if block and ways else {block}
-            if new != found[block]:
-                found[block], changed = new, True
-    return found
+            if new != dominators[block]:
+                dominators[block], changed = new, True
+    return dominators
 
 
 def main_loop(code: Code) -> Sequence[Instruction]:
@@ -169,11 +171,11 @@ def _only_waits(body: Sequence[Instruction]) -> bool:
 
 def counts(body: Sequence[Instruction]) -> dict[str, int]:
     """The number of instructions of each family, and under "instructions" of all instructions except padding."""
-    found = {what: sum(i.family in names for i in body) for what, names in FAMILIES.items()}
-    return {"instructions": sum(i.family != "NOP" for i in body), **found}
+    result = {what: sum(i.family in names for i in body) for what, names in FAMILIES.items()}
+    return {"instructions": sum(i.family != "NOP" for i in body), **result}
 
 
 def waits(body: Sequence[Instruction]) -> list[int]:
     """For each wait for wgmma, in order, the number of groups that it leaves in flight."""
     left = (re.search(r"gsb0, (0x[0-9a-f]+)", i.operands) for i in body if i.name == "WARPGROUP.DEPBAR.LE")
-    return [int(found[1], 16) for found in left if found]
+    return [int(wait[1], 16) for wait in left if wait]

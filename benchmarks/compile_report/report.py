@@ -57,10 +57,10 @@ def _cpu_seconds() -> float:
     return sum(u.ru_utime + u.ru_stime for u in used)
 
 
-def rows(wanted: str) -> Iterator[Row]:
-    """The rows of all forms whose name contains one of the alternatives of `wanted`, which are separated by |."""
+def rows(name_filter: str) -> Iterator[Row]:
+    """The rows of all forms whose name contains one of the alternatives of `name_filter`, which are separated by |."""
     for name, make in forms().items():
-        if any(part in name for part in wanted.split("|")):
+        if any(part in name for part in name_filter.split("|")):
             yield from rows_of(name, make)
 
 
@@ -82,24 +82,24 @@ def read(path: Path = PATH) -> dict[str, Any]:
     return {**kept, "rows": {r["name"]: r for r in kept["rows"]}}
 
 
-def save(found: list[Row], path: Path = PATH, whole: bool = True) -> Path:
+def save(measured: list[Row], path: Path = PATH, whole: bool = True) -> Path:
     """Write the report; unless `whole`, rows that were not compiled again are kept."""
     kept = read(path)["rows"] if path.exists() and not whole else {}
-    kept |= {r["name"]: r for r in found}
+    kept |= {r["name"]: r for r in measured}
     lines = ",\n".join(f"  {json.dumps(r)}" for r in kept.values())
     path.write_text(f'{{"ptxas": "{assembler()}", "rows": [\n{lines}\n]}}\n')
     return path
 
 
-def differences(found: Row, kept: Row | None) -> list[str]:
+def differences(measured: Row, kept: Row | None) -> list[str]:
     """The changes of a row as text; none if only times differ."""
     if kept is None:
-        return [f"{found['name']}: new"]
+        return [f"{measured['name']}: new"]
     changed: list[str] = []
-    for what, value in _flat(found):
+    for what, value in _flat(measured):
         before = dict(_flat(kept)).get(what)
         if before != value and what not in TIMES:
-            changed.append(f"{found['name']}: {what} {before} -> {value}")
+            changed.append(f"{measured['name']}: {what} {before} -> {value}")
     return changed
 
 

@@ -84,13 +84,13 @@ class Errors:
         self.differences: dict[tuple[str, int], float] = {}
         self.norms: dict[int, float] = {}
 
-    def add(self, number: int, index: Any, wanted: torch.Tensor) -> None:
+    def add(self, number: int, index: Any, expected: torch.Tensor) -> None:
         """A part of a result. An attempt without this result has no error there."""
-        wanted = wanted.detach()
-        self.norms[number] = self.norms.get(number, 0.0) + float(wanted.square().sum())
-        for name, found in self.attempts.items():
-            if number < len(found):
-                square = float((found[number][index].double() - wanted).square().sum())
+        expected = expected.detach()
+        self.norms[number] = self.norms.get(number, 0.0) + float(expected.square().sum())
+        for name, attempt in self.attempts.items():
+            if number < len(attempt):
+                square = float((attempt[number][index].double() - expected).square().sum())
                 self.differences[name, number] = self.differences.get((name, number), 0.0) + square
 
     def of(self, name: str) -> list[float]:
@@ -107,7 +107,7 @@ def measured(
     point: Point,
     name: str,
     kernel_time: Call,
-    found: dict[str, Attempt],
+    actual: dict[str, Attempt],
     errors: Errors,
     tolerances: Sequence[float],
     work: float,
@@ -123,7 +123,7 @@ def measured(
             raise AssertionError(f"relative error {error:.2e} is above {most:.0e}")
     calls: dict[str, Call] = {}
     allowed = PEER_LAXER * max(*tolerances, *known_tolerances(point))
-    for peer, (call, _) in found.items():
+    for peer, (call, _) in actual.items():
         wrong = [e for e in errors.of(peer) if not e <= allowed]
         if wrong:
             notes.append(f"{peer} computes something else: error {wrong[0]:.1e}")
@@ -167,17 +167,17 @@ def measured_peers(
     """The peers that work, by name; for each other peer a note with the reason."""
     torch._dynamo.reset()
     torch.cuda.empty_cache()
-    found: dict[str, Attempt] = {}
+    result: dict[str, Attempt] = {}
     for peer in peers(point):
-        if peer.instead and found:
+        if peer.instead and result:
             continue
         try:
-            found[peer.name] = attempt(peer.prepare(*given))
+            result[peer.name] = attempt(peer.prepare(*given))
             torch.cuda.synchronize()
         except Exception as error:
-            found.pop(peer.name, None)
+            result.pop(peer.name, None)
             notes.append(f"{peer.name} failed: {type(error).__name__}: {str(error).strip()[:160]}")
-    return found
+    return result
 
 
 def copied(count: int, before: Call = lambda k: None) -> Attempt:
@@ -211,18 +211,18 @@ def forward(point: Point) -> Iterator[Row]:
         return lambda k: function(*given[k]), as_tuple(function(*given[0]))
 
     run(0)
-    found = measured_peers(point, given[0], attempt, notes)
+    result = measured_peers(point, given[0], attempt, notes)
     made = results(launch, values[0])
-    errors = Errors({"": made, **{name: outcome for name, (_, outcome) in found.items()}})
+    errors = Errors({"": made, **{name: outcome for name, (_, outcome) in result.items()}})
     with torch.device(DEVICE), torch.no_grad():
-        for number, index, wanted in point.exact(torch, *in_float64(given[0])):
-            errors.add(number, index, wanted)
+        for number, index, expected in point.exact(torch, *in_float64(given[0])):
+            errors.add(number, index, expected)
     if point.group == "rows":
-        found["copy"] = copied(launch.bytes)
+        result["copy"] = copied(launch.bytes)
     unit, work = point.unit
     tolerances = [point.tolerance or TOLERANCE[a.dtype] for a in launch.arrays if a.result]
     yield measured(
-        point, PREFIX + point.name, run, found, errors, tolerances, work, unit, sets, point.target, notes
+        point, PREFIX + point.name, run, result, errors, tolerances, work, unit, sets, point.target, notes
     )
 
 
@@ -268,14 +268,14 @@ def gradients(point: Point) -> Iterator[Row]:
         return call, call(0)
 
     run(0)
-    found = measured_peers(point, given[0], attempt, notes)
+    result = measured_peers(point, given[0], attempt, notes)
     if point.group == "rows":
-        found["copy"] = copied(adjoint_bytes(launch), take)
+        result["copy"] = copied(adjoint_bytes(launch), take)
     kernel_time = [
         g for a, g in zip(launch.arguments, grads[0], strict=True) if g is not None and not a.result
     ]
     errors = Errors(
-        {"": [g.clone() for g in kernel_time], **{name: outcome for name, (_, outcome) in found.items()}}
+        {"": [g.clone() for g in kernel_time], **{name: outcome for name, (_, outcome) in result.items()}}
     )
     exact = in_float64(given[0], gradients=True)
     with torch.device(DEVICE):
@@ -293,7 +293,7 @@ def gradients(point: Point) -> Iterator[Row]:
         work = (adjoint_bytes(launch) + 2 * sum(a.bytes for a in launch.arrays if a.result)) / 1e9
     name = PREFIX + point.name + GRADIENTS
     yield measured(
-        *(point, name, run, found, errors, [most] * len(kernel_time)),
+        *(point, name, run, result, errors, [most] * len(kernel_time)),
         *(work, unit, sets, point.gradient_target, notes),
     )
 

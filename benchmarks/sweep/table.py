@@ -24,10 +24,10 @@ def group(row: Row) -> str:
 
 def groups(rows: Sequence[Row]) -> dict[str, list[Row]]:
     """The rows by group, forward groups first."""
-    found: dict[str, list[Row]] = {}
+    by_group: dict[str, list[Row]] = {}
     for row in sorted(rows, key=lambda row: row.name.endswith(GRADIENTS)):
-        found.setdefault(group(row), []).append(row)
-    return found
+        by_group.setdefault(group(row), []).append(row)
+    return by_group
 
 
 def mean(rows: Sequence[Row]) -> float:

@@ -21,11 +21,13 @@ def test_array_sums_along_every_axis_match_numpy(shape: tuple[int, ...]) -> None
     x, y = numbers(shape), numbers(shape, 1)
     a, b = tg.array(x), tg.array(y)
     for axis in range(-len(shape), len(shape)):
-        for found, wanted in (
+        for actual, expected in (
             (tg.utils.array_sum(a, axis=axis), x),
             (tg.utils.array_inner(a, b, axis=axis), x * y),
         ):
-            np.testing.assert_allclose(found.numpy(), wanted.sum(axis, keepdims=True), rtol=1e-12, atol=1e-11)
+            np.testing.assert_allclose(
+                actual.numpy(), expected.sum(axis, keepdims=True), rtol=1e-12, atol=1e-11
+            )
     assert tg.utils.array_sum(a) == pytest.approx(x.sum(), abs=1e-11)
     assert tg.utils.array_inner(a, b) == pytest.approx((x * y).sum(), abs=1e-11)
 
@@ -36,8 +38,8 @@ def test_array_sum_adds_vectors_by_component() -> None:
     np.testing.assert_allclose(tg.utils.array_sum(a), x.sum((0, 1)), rtol=1e-11)
     np.testing.assert_allclose(tg.utils.array_sum(a, axis=1).numpy(), x.sum(1, keepdims=True), rtol=1e-11)
     np.testing.assert_allclose(tg.utils.array_inner(a, a), (x * x).sum(), rtol=1e-12)
-    found = tg.utils.array_inner(a, a, axis=0)
-    np.testing.assert_allclose(found.numpy(), (x * x).sum((0, 2))[None], rtol=1e-12)
+    actual = tg.utils.array_inner(a, a, axis=0)
+    np.testing.assert_allclose(actual.numpy(), (x * x).sum((0, 2))[None], rtol=1e-12)
 
 
 def test_array_sum_takes_strided_arrays_and_a_given_result() -> None:

@@ -70,8 +70,8 @@ def on_cpu(kernel: Kernel, launch: Launch) -> list[Any]:
     return _plain(arguments)
 
 
-def same(found: Sequence[Any], wanted: Sequence[Any], exact: bool) -> None:
-    for a, b in zip(found, wanted, strict=True):
+def same(actual: Sequence[Any], expected: Sequence[Any], exact: bool) -> None:
+    for a, b in zip(actual, expected, strict=True):
         if not isinstance(a, np.ndarray):
             continue
         if exact:

@@ -68,5 +68,5 @@ def test_half_rows_aligned_to_16_bytes_allow_no_bulk_copies() -> None:
 def test_packed_arrays_are_aligned_like_their_rows(
     shape: tuple[int, ...], strides: tuple[int, ...], align: int
 ) -> None:
-    found = _access(2, shape, strides, 0)
-    assert found.dense and found.align == align
+    actual = _access(2, shape, strides, 0)
+    assert actual.dense and actual.align == align

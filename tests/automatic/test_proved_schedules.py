@@ -31,11 +31,11 @@ def test_loops_with_bounds_known_at_run_time_get_proved_roles(bounds: str) -> No
     text = TEXT.format(bounds=bounds).lstrip()
     space: dict[str, Any] = {"tg": tg}
     exec(text, space)
-    found = tg.kernel(source=text)(space["matmul"]).check()
-    assert found.proved and found.automatic.startswith("fetch with"), found.message
+    verdict = tg.kernel(source=text)(space["matmul"]).check()
+    assert verdict.proved and verdict.automatic.startswith("fetch with"), verdict.message
 
 
 @pytest.mark.parametrize("kernel", [narrow_result, half_transposed, few_rows])
 def test_persistent_blocks_in_clusters_get_proved_roles(kernel: Any) -> None:
-    found = kernel.check()
-    assert found.proved and "persistent blocks" in found.automatic, found.message
+    verdict = kernel.check()
+    assert verdict.proved and "persistent blocks" in verdict.automatic, verdict.message

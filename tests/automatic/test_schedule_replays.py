@@ -75,7 +75,7 @@ def test_automatic_schedules_replayed_in_many_orders_have_one_result(name: str) 
     assert parts.schedule.plan is not None and parts.threads == launch.block_dim
     plain = [a.numpy() if isinstance(a, tg.array) else a for a in arguments]
     run = Replayed(ready(kernel, parts), plain, launch.dims)
-    found = [run.run(order) for order in some(run, ORDERS)]
-    assert all(x == found[0] for x in found)
-    Values(run).store(found[-1])
+    failures = [run.run(order) for order in some(run, ORDERS)]
+    assert all(x == failures[0] for x in failures)
+    Values(run).store(failures[-1])
     same(plain, as_written(launch), launch.exact)

@@ -74,8 +74,8 @@ def test_a_cache_entry_under_another_name_is_a_miss(store, names, seed):
     for name in names:
         source = seed.choice(names)
         (store.path / name).write_bytes(contents[source])
-        found = store.get(name)
-        assert found is None if source != name else found.metadata["k"] == names.index(name)
+        actual = store.get(name)
+        assert actual is None if source != name else actual.metadata["k"] == names.index(name)
 
 
 @pytest.mark.machine_code
@@ -304,7 +304,7 @@ tg.config.cache_kernels = sys.argv[1] != ""
 pool.WorkerPool(2)
 """
     env = os.environ | {"TEGULA_CACHE_DIR": str(tmp_path / "environment")}
-    for wanted in (str(tmp_path / "configured"), ""):
-        subprocess.run([sys.executable, "-c", text, wanted], env=env, check=True)
+    for expected in (str(tmp_path / "configured"), ""):
+        subprocess.run([sys.executable, "-c", text, expected], env=env, check=True)
     assert not (tmp_path / "environment").exists()
     assert len(Cache(tmp_path / "configured").entries()) == 1

@@ -117,12 +117,12 @@ def test_constants_of_objects_are_aligned_to_cache_lines():
 
 def mappings(start: int, end: int) -> set[str]:
     """The permissions of the pages of a range."""
-    found = set()
+    result = set()
     for line in Path("/proc/self/maps").read_text().splitlines():
         low, high = (int(x, 16) for x in line.split()[0].split("-"))
         if low < end and start < high:
-            found.add(line.split()[1][:3])
-    return found
+            result.add(line.split()[1][:3])
+    return result
 
 
 @pytest.mark.machine_code
@@ -254,13 +254,13 @@ def test_memcpy_and_memset_of_every_size_match_numpy(target):
     source = np.random.default_rng(0).integers(0, 256, 5000).astype(np.uint8)
     for n in SIZES:
         for at in (8, 13):
-            got, want = np.zeros(5000, np.uint8), np.zeros(5000, np.uint8)
-            copy(got.ctypes.data + at, source.ctypes.data + 3, n)
-            want[at : at + n] = source[3 : 3 + n]
-            np.testing.assert_array_equal(got, want)
-            fill(got.ctypes.data + at, 0xA7, n)
-            want[at : at + n] = 0xA7
-            np.testing.assert_array_equal(got, want)
+            actual, expected = np.zeros(5000, np.uint8), np.zeros(5000, np.uint8)
+            copy(actual.ctypes.data + at, source.ctypes.data + 3, n)
+            expected[at : at + n] = source[3 : 3 + n]
+            np.testing.assert_array_equal(actual, expected)
+            fill(actual.ctypes.data + at, 0xA7, n)
+            expected[at : at + n] = 0xA7
+            np.testing.assert_array_equal(actual, expected)
 
 
 @pytest.mark.machine_code
@@ -271,10 +271,10 @@ def test_memmove_within_one_buffer_matches_numpy(target):
     source = np.random.default_rng(0).integers(0, 256, 1500).astype(np.uint8)
     for n in (0, 1, 2, 3, 5, 8, 15, 16, 31, 32, 33, 63, 64, 65, 100, 128, 200, 999):
         for distance in (-100, -64, -33, -32, -31, -8, -1, 0, 1, 7, 31, 32, 33, 64, 100, 300):
-            got, want = source.copy(), source.copy()
-            move(got.ctypes.data + 120 + distance, got.ctypes.data + 120, n)
-            want[120 + distance : 120 + distance + n] = source[120 : 120 + n]
-            np.testing.assert_array_equal(got, want)
+            actual, expected = source.copy(), source.copy()
+            move(actual.ctypes.data + 120 + distance, actual.ctypes.data + 120, n)
+            expected[120 + distance : 120 + distance + n] = source[120 : 120 + n]
+            np.testing.assert_array_equal(actual, expected)
 
 
 @pytest.mark.machine_code
@@ -307,13 +307,13 @@ loop:
 out: ret void
 }}"""
     code = loaded(text, target)
-    got, source = np.ones(2000, np.int64), np.arange(2000)
-    ctypes.CFUNCTYPE(None, pointer, i64)(code.address("fill"))(got.ctypes.data, 1000 * 8)
-    assert got.sum() == 1000
+    actual, source = np.ones(2000, np.int64), np.arange(2000)
+    ctypes.CFUNCTYPE(None, pointer, i64)(code.address("fill"))(actual.ctypes.data, 1000 * 8)
+    assert actual.sum() == 1000
     ctypes.CFUNCTYPE(None, pointer, pointer, i64)(code.address("copy"))(
-        got.ctypes.data, source.ctypes.data, 1500
+        actual.ctypes.data, source.ctypes.data, 1500
     )
-    np.testing.assert_array_equal(got, np.where(np.arange(2000) < 1500, np.arange(2000), 1))
+    np.testing.assert_array_equal(actual, np.where(np.arange(2000) < 1500, np.arange(2000), 1))
 
 
 def test_objects_of_every_target_are_self_contained():

@@ -199,14 +199,14 @@ def test_more_blocks_are_tried_only_with_enough_registers(
     registers: int, threads: int, shared_bytes: int, blocks: list[int], tmp_path: Path
 ) -> None:
     """With a ptxas that always spills."""
-    found = program(
+    actual = program(
         tmp_path,
         f'while [ "$1" != -o ]; do shift; done; cp "$3" {tmp_path}/$(ls {tmp_path} | wc -l).ptx; printf code > "$2"\n'
         'echo "8 bytes spill stores, 8 bytes spill loads" >&2; echo "Used 32 registers" >&2',
     )
     made = Cubin(b"first", is_ptx=False, registers=registers)
     entry = f".maxntid {threads}\n"
-    assert fill_multiprocessor(made, entry, "sm_90a", threads, found, shared_bytes) is made
+    assert fill_multiprocessor(made, entry, "sm_90a", threads, actual, shared_bytes) is made
     tried = sorted(tmp_path.glob("*.ptx"), key=lambda path: int(path.stem))
     assert [path.read_text() for path in tried] == [f"{entry}.minnctapersm {n}\n" for n in blocks]
 

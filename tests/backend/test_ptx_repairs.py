@@ -12,16 +12,16 @@ def test_neg_and_abs_of_integers_are_replaced() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "wanted"),
+    ("line", "expected"),
     [
         ("max.u16 \t%rs5, %rs4, 1;", ("cvt.u32.u16 a, %rs4;", "mov.b32 b, 1;", "max.u32 a, a, b;")),
         ("min.s16 \t%rs5, %rs4, -3;", ("cvt.s32.s16 a, %rs4;", "mov.b32 b, -3;", "min.s32 a, a, b;")),
         ("min.u16 \t%rs5, -1, %rs4;", ("mov.b32 a, 65535;", "cvt.u32.u16 b, %rs4;")),
     ],
 )
-def test_min_and_max_of_16_bit_integers_are_replaced(line: str, wanted: tuple[str, ...]) -> None:
+def test_min_and_max_of_16_bit_integers_are_replaced(line: str, expected: tuple[str, ...]) -> None:
     made = repair_ptx("\t" + line)
-    assert all(part in made for part in wanted) and made.endswith("cvt.u16.u32 %rs5, a; }")
+    assert all(part in made for part in expected) and made.endswith("cvt.u16.u32 %rs5, a; }")
 
 
 def test_other_ptx_instructions_are_unchanged() -> None:

@@ -26,14 +26,14 @@ def failure(
         launch = EngineLaunch(made, args, dims)
     except Wrong as e:
         return f"{e.kind}: {e.text}"
-    wanted: Any = None
+    expected: Any = None
     for order in some(launch, count):
         try:
-            found = launch.run(order, ignore_races)
+            result = launch.run(order, ignore_races)
         except ReplayFailed as e:
             return f"{e.kind}: {e.text} ({order.name})"
-        wanted = found if wanted is None else wanted
-        if found != wanted:
+        expected = result if expected is None else expected
+        if result != expected:
             return f"value: other results ({order.name})"
     return ""
 

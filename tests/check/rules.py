@@ -68,8 +68,8 @@ def _only(kind: bool) -> Callable[..., Any]:
     real = Memory._after
 
     def after(self: Memory, first: Any, second: Any, clock: Any) -> Any:
-        found = real(self, first, second, clock)
-        return None if found is not None and found.fence is not kind else found
+        result = real(self, first, second, clock)
+        return None if result is not None and result.fence is not kind else result
 
     return after
 
@@ -158,7 +158,7 @@ def cases() -> dict[str, tuple[str, Callable[[], Any]]]:
         importlib.import_module("support.mutated_memory"),
     )
     far = importlib.import_module("support.late_fault_rings")
-    found: dict[str, tuple[str, Callable[[], Any]]] = {}
+    result: dict[str, tuple[str, Callable[[], Any]]] = {}
     for made, table in (
         ("gemm", mutants.GEMM),
         ("two_producers", mutants.TWO_PRODUCERS),
@@ -166,27 +166,29 @@ def cases() -> dict[str, tuple[str, Callable[[], Any]]]:
         ("registers", mutants.REGISTERS),
     ):
         for name, (mutate, kind) in table.items():
-            found[f"{made}: {name}"] = (kind, lambda made=made, mutate=mutate: verdict(MADE[made](), mutate))
+            result[f"{made}: {name}"] = (kind, lambda made=made, mutate=mutate: verdict(MADE[made](), mutate))
     for name, (make, mutate, _, kind) in impossible.IN_MEMORY.items():
-        found[name] = (kind or "undecided", lambda make=make, mutate=mutate: verdict(make(), mutate))
+        result[name] = (kind or "undecided", lambda make=make, mutate=mutate: verdict(make(), mutate))
     for path in sorted(CORPUS.glob("*.py")):
         names: dict[str, Any] = {}
         exec(path.read_text(), names)
-        found[f"corpus {path.stem}"] = (names["KIND"], lambda text=names["WRONG"]: kernel(text).check())
+        result[f"corpus {path.stem}"] = (names["KIND"], lambda text=names["WRONG"]: kernel(text).check())
     for name, mutate in MUTATIONS.items():
-        found[name] = ("budget", lambda mutate=mutate: verdict(gemm(), mutate))
-    found[LATE] = ("in-flight", lambda: schedule.check_schedule(*lowered_late(registers())))
+        result[name] = ("budget", lambda mutate=mutate: verdict(gemm(), mutate))
+    result[LATE] = ("in-flight", lambda: schedule.check_schedule(*lowered_late(registers())))
     for name, (kind, parts) in far.WRONG.items():
         text = far.RING.format(**{**far.RIGHT, **parts})
-        found[name] = (kind, lambda text=text: kernel(text, None, 2).check())
+        result[name] = (kind, lambda text=text: kernel(text, None, 2).check())
     for name, (kind, text) in TEXTS.items():
-        found[name] = (kind, lambda text=text: kernel(text).check())
-    return found
+        result[name] = (kind, lambda text=text: kernel(text).check())
+    return result
 
 
-def rejection_kind(found: Verdict) -> str:
+def rejection_kind(verdict: Verdict) -> str:
     """The kind of fault of a verdict; "undecided" or the status of a verdict without a fault."""
-    return found.kind or ("undecided" if found.status == UNPROVED and found.locations else found.status)
+    return verdict.kind or (
+        "undecided" if verdict.status == UNPROVED and verdict.locations else verdict.status
+    )
 
 
 def noticing(rule: Rule, known: dict[str, tuple[str, Callable[[], Any]]]) -> Iterator[tuple[str, str]]:

@@ -179,8 +179,8 @@ Mutation = Callable[[Kernel, GpuCompilation], None]
 
 def ops(kernel: Kernel, name: str, barrier: str = "") -> list[Op]:
     """The ops of that name, of a barrier."""
-    found = [op for op in kernel.walk() if op.NAME == name]
-    return [op for op in found if not barrier or any(v.name == barrier for v in op.operands)]
+    matching = [op for op in kernel.walk() if op.NAME == name]
+    return [op for op in matching if not barrier or any(v.name == barrier for v in op.operands)]
 
 
 def _region(op: Op) -> list[Op]:

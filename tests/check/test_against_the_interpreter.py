@@ -66,8 +66,8 @@ def test_programs_that_deadlock_in_the_interpreter_are_refuted(seed: int) -> Non
         return
     made = judged(seed, STRIDED)
     assert made is not None
-    found = made[2]
-    assert found.status == "refuted" if wrong else found.passed, f"{program.text}\n{found.message}"
+    actual = made[2]
+    assert actual.status == "refuted" if wrong else actual.passed, f"{program.text}\n{actual.message}"
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -78,9 +78,9 @@ def test_programs_that_pass_the_checker_never_fail_in_replays(seed: int, arrays:
     program, seen = Program(seed), judged(seed, arrays)
     if seen is None:
         return
-    kernel, parts, found = seen
+    kernel, parts, actual = seen
     made = ready(kernel, parts)
     args = [np.zeros((ROWS, N), np.float32), np.zeros((2 * program.roles, N), np.float32)]
     failures = [failure(made, [*args, n], (1, parts.threads), ORDERS) for n in (1, 2, 9)]
     allowed = ("refuted",) if any(failures) else ("proved", "no schedule", "unproved")
-    assert found.status in allowed, f"{program.text}\n{found.message}\n{failures}"
+    assert actual.status in allowed, f"{program.text}\n{actual.message}\n{failures}"

@@ -79,8 +79,8 @@ def test_the_simulation_finds_a_fault_in_its_iteration(kind: str) -> None:
     text = RING.replace(*MUTATED[kind], 1) if kind != "unfinished" else swapped(*MUTATED[kind])
     assert text != RING
     assert simulate(text, launch(4)) == ""
-    found = simulate(text, launch(20 if kind == "unfinished" else 24, 1 << 28 if kind == "unwritten" else 1))
-    assert found.startswith(("race", "unwritten") if kind == "unwritten" else kind), found
+    actual = simulate(text, launch(20 if kind == "unfinished" else 24, 1 << 28 if kind == "unwritten" else 1))
+    assert actual.startswith(("race", "unwritten") if kind == "unwritten" else kind), actual
 
 
 def swapped(old: str, new: str) -> str:

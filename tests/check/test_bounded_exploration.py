@@ -26,13 +26,13 @@ def checked(text: str, **options: Any) -> Any:
 
 
 def test_bounded_checks_try_numbers_that_differ_far_away() -> None:
-    found = checked(TEXT.format(iterations="tg.min(n, 1000)"))
-    assert found.status == "refuted" and dict(found.launch)["n"] > 1000
+    verdict = checked(TEXT.format(iterations="tg.min(n, 1000)"))
+    assert verdict.status == "refuted" and dict(verdict.launch)["n"] > 1000
 
 
 def test_a_faulty_launch_is_refused_with_bounded_checks_too() -> None:
-    found = checked(TEXT.format(iterations="n + 1"), check="bounded")
-    assert (found.status, found.accepted) == ("refuted", False)
+    verdict = checked(TEXT.format(iterations="n + 1"), check="bounded")
+    assert (verdict.status, verdict.accepted) == ("refuted", False)
 
 
 def test_a_correct_schedule_passes_with_bounded() -> None:
@@ -53,21 +53,21 @@ WRITTEN = """def first(x: tg.array2d[float], out: tg.array2d[float], c: tg.array
 
 def test_an_unproved_kernel_without_bounded_checks_is_refused() -> None:
     """The behaviour of the roles depends on data in every launch."""
-    found = checked(WRITTEN)
-    assert (found.status, found.accepted) == ("unproved", False)
+    verdict = checked(WRITTEN)
+    assert (verdict.status, verdict.accepted) == ("unproved", False)
     with pytest.raises(
         tg.CompileError, match="the value that decides this branch or trip count is unknown"
     ) as caught:
-        found.require()
+        verdict.require()
     assert 'check="bounded"' in str(caught.value)
 
 
 def test_the_verdict_of_a_bounded_check_states_the_explored_launches() -> None:
-    found = checked(WRITTEN, check="bounded")
-    assert (found.status, found.accepted) == ("unproved", True)
-    assert "unproved (0 launches explored" in found.report()
-    found.require()
-    accept(found)
+    verdict = checked(WRITTEN, check="bounded")
+    assert (verdict.status, verdict.accepted) == ("unproved", True)
+    assert "unproved (0 launches explored" in verdict.report()
+    verdict.require()
+    accept(verdict)
 
 
 MIXED = """def first(x: tg.array2d[float], out: tg.array2d[float], n: int):
@@ -98,8 +98,8 @@ MIXED = """def first(x: tg.array2d[float], out: tg.array2d[float], n: int):
 
 def test_writes_of_a_branch_happen_where_the_branch_is_taken() -> None:
     assert checked(MIXED.format(fenced="")).status != "refuted"
-    found = checked(MIXED.format(fenced=" and k > 0").replace("k > 2 * n - 7", "k < 1"))
-    assert (found.status, found.kind) == ("refuted", "fence"), found.message
+    verdict = checked(MIXED.format(fenced=" and k > 0").replace("k > 2 * n - 7", "k < 1"))
+    assert (verdict.status, verdict.kind) == ("refuted", "fence"), verdict.message
 
 
 KEYS = """def first(x: tg.array2d[float], out: tg.array2d[float], n: int, keys: tg.array1d[int]):
@@ -138,5 +138,5 @@ KEYS = """def first(x: tg.array2d[float], out: tg.array2d[float], n: int, keys: 
 def test_fills_with_a_second_wait_still_wait_for_a_free_stage() -> None:
     """The last wait before a stage is filled may be for another condition, and the first fills need not wait at all."""
     assert checked(KEYS.format(stage="k % 2")).status != "refuted"
-    found = checked(KEYS.format(stage="k % 2 if k < 5 else 0"))
-    assert found.status == "refuted", found.message
+    verdict = checked(KEYS.format(stage="k % 2 if k < 5 else 0"))
+    assert verdict.status == "refuted", verdict.message

@@ -38,28 +38,28 @@ def program(name: str) -> ModuleType:
 @sampled(4, ("name", "disguise"), rest_slow(product(PROGRAMS, DISGUISES), lambda name, _: name != LONG))
 def test_wrong_programs_of_the_corpus_are_refuted(name: str, disguise: str) -> None:
     change, stages = DISGUISES[disguise]
-    wanted = program(name)
-    found = kernel(wanted.WRONG, change, stages).check()
-    assert (found.status, found.kind) == ("refuted", wanted.KIND), found.message
-    assert found.loc.line
-    assert found.help
-    assert found.steps
-    if wanted.KIND not in WITHOUT_BARRIER:
-        assert any(s.barrier and s.stage >= 0 and s.phase >= 0 for s in found.steps)
+    expected = program(name)
+    verdict = kernel(expected.WRONG, change, stages).check()
+    assert (verdict.status, verdict.kind) == ("refuted", expected.KIND), verdict.message
+    assert verdict.loc.line
+    assert verdict.help
+    assert verdict.steps
+    if expected.KIND not in WITHOUT_BARRIER:
+        assert any(s.barrier and s.stage >= 0 and s.phase >= 0 for s in verdict.steps)
 
 
 @sampled(2, ("name", "disguise"), product(PROGRAMS, DISGUISES))
 def test_right_programs_of_the_corpus_are_proved(name: str, disguise: str) -> None:
     change, stages = DISGUISES[disguise]
-    found = kernel(program(name).RIGHT, change, stages).check()
-    wanted = "unproved" if (name, disguise) in UNPROVED or name in UNPROVED else "proved"
-    assert found.status == wanted, f"{found.kind}: {found.message}{found.launch_text}"
+    verdict = kernel(program(name).RIGHT, change, stages).check()
+    expected = "unproved" if (name, disguise) in UNPROVED or name in UNPROVED else "proved"
+    assert verdict.status == expected, f"{verdict.kind}: {verdict.message}{verdict.launch_text}"
 
 
 @pytest.mark.parametrize("name", slow_except({LONG}, PROGRAMS))
 def test_refutations_name_the_role_the_barrier_and_the_missing_event(name: str) -> None:
     """Messages name the role, the barrier or tile, and the missing event."""
-    wanted = program(name)
+    expected = program(name)
     with pytest.raises(ScheduleRefuted) as caught:
-        kernel(wanted.WRONG).check().require()
-    assert all(word in str(caught.value) for word in wanted.WORDS), caught.value
+        kernel(expected.WRONG).check().require()
+    assert all(word in str(caught.value) for word in expected.WORDS), caught.value

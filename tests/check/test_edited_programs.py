@@ -25,9 +25,9 @@ def fault(text: str, kernel: Kernel, parts: GpuCompilation, items: tuple[int, ..
     """The first fault in a number of orders of several launches, or ""."""
     for n in items:
         args = judge.replay_arguments(text, {**defaults(200), "n": n, "m": 2})
-        found = judge.replayed(kernel, parts, args, count)
-        if found:
-            return f"n = {n}: {found}"
+        failure = judge.replayed(kernel, parts, args, count)
+        if failure:
+            return f"n = {n}: {failure}"
     return ""
 
 
@@ -49,8 +49,8 @@ def wrongly_proved(seed: int, items: tuple[int, ...] = ITEMS, count: int = 20) -
         kernel, parts = judge.lowered(judge.kernel_of(text))
     except tg.CompileError:
         return ""
-    found = fault(text, kernel, parts, items, count) if proved(kernel, parts) else ""
-    return f"{seed}: {what}: {found}\n{text}" if found and "unknown" not in found else ""
+    actual = fault(text, kernel, parts, items, count) if proved(kernel, parts) else ""
+    return f"{seed}: {what}: {actual}\n{text}" if actual and "unknown" not in actual else ""
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -67,11 +67,11 @@ def test_each_edit_applies_to_some_line() -> None:
 
 
 def test_edited_programs_that_are_proved_replay_without_faults() -> None:
-    found = [wrongly_proved(seed, (1, 5), 4) for seed in range(12)]
-    assert not any(found), "\n".join(found)
+    faults = [wrongly_proved(seed, (1, 5), 4) for seed in range(12)]
+    assert not any(faults), "\n".join(faults)
 
 
 @pytest.mark.parametrize("first", chunks(range(0, len(MANY), CHUNK)))
 def test_many_edited_programs_that_are_proved_replay_without_faults(first: int) -> None:
-    found = [wrongly_proved(seed) for seed in MANY[first : first + CHUNK]]
-    assert not any(found), "\n".join(found)
+    faults = [wrongly_proved(seed) for seed in MANY[first : first + CHUNK]]
+    assert not any(faults), "\n".join(faults)

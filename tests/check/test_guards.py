@@ -55,10 +55,10 @@ def test_each_assert_about_arguments_is_needed_for_the_proof(parts: tuple[str, .
     """Without any one of the asserts the schedule is not proved."""
     fills, pops, *asserts = parts
     kernel, spread = lowered(copies(fills, pops, *asserts))
-    found = check_schedule(kernel, spread)
-    assert found.status == "proved", found.message
-    assert [g.text for g in found.guards] == list(asserts)
-    assert [g.loc.line for g in found.guards] == [2 + k for k in range(len(asserts))]
+    verdict = check_schedule(kernel, spread)
+    assert verdict.status == "proved", verdict.message
+    assert [g.text for g in verdict.guards] == list(asserts)
+    assert [g.loc.line for g in verdict.guards] == [2 + k for k in range(len(asserts))]
     other = check_schedule(*lowered(copies(fills, pops)))
     assert other.status != "proved" or other.guards
 
@@ -66,9 +66,9 @@ def test_each_assert_about_arguments_is_needed_for_the_proof(parts: tuple[str, .
 @pytest.mark.parametrize("written", ["x[0, 0] > 1.0", "float(n) < 5.0", "m < 5", "n < 5 or m == 3"])
 def test_asserts_about_memory_and_floats_are_not_guards(written: str) -> None:
     """Values read from memory and floats are not facts; facts about other numbers do not help."""
-    found = check_schedule(*lowered(copies("n", "1, n + 1", written)))
-    assert written not in [g.text for g in found.guards] or "m" in written
-    assert found.status != "proved" or "fits" in [g.kind for g in found.guards]
+    verdict = check_schedule(*lowered(copies("n", "1, n + 1", written)))
+    assert written not in [g.text for g in verdict.guards] or "m" in written
+    assert verdict.status != "proved" or "fits" in [g.kind for g in verdict.guards]
 
 
 def test_an_assert_inside_a_role_is_no_fact() -> None:
@@ -76,8 +76,8 @@ def test_an_assert_inside_a_role_is_no_fact() -> None:
     text = text.replace("    with tg.ws(0):\n", "    with tg.ws(0):\n        assert n < 1000\n")
     space: dict[str, Any] = {"tg": tg}
     exec(text, space)
-    found = check_schedule(*lowered(tg.kernel(source=text)(space["copies"])))
-    assert all(g.kind == "fits" for g in found.guards)
+    verdict = check_schedule(*lowered(tg.kernel(source=text)(space["copies"])))
+    assert all(g.kind == "fits" for g in verdict.guards)
 
 
 def packed(kernel: Any, *values: Any) -> bytes:
@@ -135,9 +135,9 @@ def test_guards_read_the_numbers_of_all_kinds_of_arguments() -> None:
             tg.tile_store(f, tg.tile_pipe_pop(pipe) * e * v[0], offset=(0, 0))
 
     kernel, spread = lowered(mixed)
-    found = check_schedule(kernel, spread)
-    assert found.status == "proved", found.message
-    guards = LaunchGuards(kernel, json.loads(json.dumps([g.row() for g in found.guards])))
+    verdict = check_schedule(kernel, spread)
+    assert verdict.status == "proved", verdict.message
+    guards = LaunchGuards(kernel, json.loads(json.dumps([g.row() for g in verdict.guards])))
     assert len(guards.guards) == 3
     right = [tg.zeros(5), True, 250, (1.0, 2.0, 3.0), 2**41, 1.0, tg.zeros((7, 8)), -1]
     guards.check(packed(mixed, *right))

@@ -45,14 +45,14 @@ UNPROVED = {
 def test_idioms_of_users_pass_with_any_stage_count(name: str, stages: int) -> None:
     if stages == 1 and any(word in name for word in ("ahead", "late")):
         stages = 3  # roles hold one stage while they use another
-    found = kernel(RIGHT[name], None, stages).check()
-    wanted = "unproved" if name in UNPROVED else "proved"
-    assert found.status == wanted, f"{found.kind}: {found.message}{found.launch_text}"
+    verdict = kernel(RIGHT[name], None, stages).check()
+    expected = "unproved" if name in UNPROVED else "proved"
+    assert verdict.status == expected, f"{verdict.kind}: {verdict.message}{verdict.launch_text}"
 
 
 @sampled(2, "name", rest_slow(((name,) for name in MUTATED), lambda name: name not in LONG), slow=3)
 def test_faulty_variants_of_idioms_do_not_pass(name: str) -> None:
     idiom, old, new = MUTATED[name]
     assert old in RIGHT[idiom]
-    found = kernel(RIGHT[idiom].replace(old, new), None, 3).check()
-    assert found.status == "refuted", found.message
+    verdict = kernel(RIGHT[idiom].replace(old, new), None, 3).check()
+    assert verdict.status == "refuted", verdict.message

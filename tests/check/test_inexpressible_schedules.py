@@ -16,9 +16,9 @@ from tegula.check.schedule import check_schedule
 def test_schedules_impossible_in_the_language_do_not_pass_in_lowered_form(name: str) -> None:
     make, mutate, status, kind = IN_MEMORY[name]
     assert verdict(make()).passed
-    found = verdict(make(), mutate)
-    assert (found.status, found.kind or found.passed) == (status, kind or False), found.message
-    assert found.help
+    actual = verdict(make(), mutate)
+    assert (actual.status, actual.kind or actual.passed) == (status, kind or False), actual.message
+    assert actual.help
 
 
 REFUSED: dict[str, tuple[type[E.CompileError], str]] = {

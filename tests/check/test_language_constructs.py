@@ -11,8 +11,8 @@ WRONG, CHUNK = range(600), 8
 
 
 def wrongly_proved(seeds: range, count: int) -> list[str]:
-    found = [(seed, *judged(seed, count)) for seed in seeds]
-    return [f"{seed}: {name}: {why}" for seed, name, status, why in found if status == "wrongly proved"]
+    judgements = [(seed, *judged(seed, count)) for seed in seeds]
+    return [f"{seed}: {name}: {why}" for seed, name, status, why in judgements if status == "wrongly proved"]
 
 
 def test_schedules_with_faults_in_any_construct_are_not_proved() -> None:

@@ -30,8 +30,8 @@ UNPROVED = {"read": "(k + m - m) % S"}
 )
 def test_right_schedules_with_large_numbers_are_not_refuted(parts: dict[str, str]) -> None:
     verdict = kernel(RING.format(**{**RIGHT, **parts}), None, 2).check()
-    wanted = "unproved" if parts == UNPROVED else "proved"
-    assert verdict.status == wanted, verdict.message
+    expected = "unproved" if parts == UNPROVED else "proved"
+    assert verdict.status == expected, verdict.message
 
 
 @pytest.mark.parametrize(
@@ -74,5 +74,5 @@ def test_schedules_that_depend_on_a_slowly_growing_number_pass(fenced: str) -> N
 def test_faults_that_depend_on_counted_elements_are_refuted(fenced: str, right: bool) -> None:
     text = RING.replace("last = int(0)", "seen = int(0)")
     text = text.replace("last = flags[k]", "if flags[k] != 0:\n                seen += 1")
-    found = kernel(text.format(**{**RIGHT, "fenced": fenced}), None, 2).check()
-    assert found.status == ("unproved" if right else "refuted")
+    verdict = kernel(text.format(**{**RIGHT, "fenced": fenced}), None, 2).check()
+    assert verdict.status == ("unproved" if right else "refuted")

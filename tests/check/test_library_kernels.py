@@ -42,8 +42,8 @@ def test_matmul_kernels_of_the_library_pass_the_checker(number: int, more: bool,
     epilogue = gemm.Epilogue(result, scaled=more, keeps=more, activation=activation, exact=exact)
     kernel = gemm.matmul_kernel(dtype, tile, b_transposed, epilogue, precision)
     made, parts = lowered(kernel)
-    found = check_schedule(made, parts)
-    assert found.passed, found.message
+    verdict = check_schedule(made, parts)
+    assert verdict.passed, verdict.message
     # wgmma reads stages in the layout in which copies write them.
     assert any(op.NAME == "fence.async" for op in made.walk()) == exact
 
@@ -57,8 +57,8 @@ def test_matmul_kernels_of_the_library_pass_the_checker(number: int, more: bool,
 )
 def test_matmul_kernels_with_splits_pass_the_checker(tile: shapes.Tile, splits: int) -> None:
     kernel = gemm.matmul_kernel(tg.bfloat16, tile.with_splits(splits), False, gemm.Epilogue(tg.float32))
-    found = check_schedule(*lowered(kernel))
-    assert found.passed, found.message
+    verdict = check_schedule(*lowered(kernel))
+    assert verdict.passed, verdict.message
 
 
 @sampled(
@@ -73,8 +73,8 @@ def test_attention_kernels_of_the_library_pass_the_checker(
     depth: int, causal: bool, ragged: bool, logs: bool
 ) -> None:
     made, parts = lowered(attention.forward(tg.bfloat16, depth, causal, ragged, logs), 4 if causal else 2)
-    found = check_schedule(made, parts)
-    assert found.passed, found.message
+    verdict = check_schedule(made, parts)
+    assert verdict.passed, verdict.message
     assert not any(op.NAME == "fence.async" for op in made.walk())
 
 
@@ -85,5 +85,5 @@ def test_a_stage_that_overlaps_the_staging_of_the_second_warp_group_is_refuted()
     (staging, at), (_, query) = places["staging"], places["query_pipe"]
     assert query.size == at.size // 2
     parts.shared.allocations[staging] = replace(at, offset=query.offset - query.size)
-    found = check_schedule(made, parts)
-    assert (found.status, found.kind) == ("refuted", "race")
+    verdict = check_schedule(made, parts)
+    assert (verdict.status, verdict.kind) == ("refuted", "race")

@@ -58,26 +58,26 @@ MUTANTS = [
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("stages", [2, 3, 4])
 def test_unmutated_schedules_are_proved(kernel: str, stages: int) -> None:
-    found = verdict(KERNELS[kernel](stages))
-    assert found.status == "proved", found.message
+    actual = verdict(KERNELS[kernel](stages))
+    assert actual.status == "proved", actual.message
 
 
 @sampled(4, ("kernel", "mutate", "kind"), MUTANTS, slow=3)
 def test_mutated_schedules_are_refuted_for_the_expected_reason(
     kernel: str, mutate: Mutation, kind: str
 ) -> None:
-    found = verdict(KERNELS[kernel](), mutate)
-    assert (found.status, found.kind) == ("refuted", kind), found.message
-    assert found.help
-    assert found.loc.line or kind == "init"
+    actual = verdict(KERNELS[kernel](), mutate)
+    assert (actual.status, actual.kind) == ("refuted", kind), actual.message
+    assert actual.help
+    assert actual.loc.line or kind == "init"
 
 
 def test_reading_registers_before_their_iteration_fills_them_is_refuted() -> None:
-    found = check_schedule(*lowered_late(registers()))
-    assert (found.status, found.kind) == ("refuted", "in-flight"), found.message
-    assert "registers that the next iteration of the loop overwrites" in found.message
-    assert found.loc.line
-    assert found.help
+    verdict = check_schedule(*lowered_late(registers()))
+    assert (verdict.status, verdict.kind) == ("refuted", "in-flight"), verdict.message
+    assert "registers that the next iteration of the loop overwrites" in verdict.message
+    assert verdict.loc.line
+    assert verdict.help
 
 
 HARMLESS: dict[str, tuple[str, Mutation]] = {
@@ -91,8 +91,8 @@ HARMLESS: dict[str, tuple[str, Mutation]] = {
 @pytest.mark.parametrize("name", HARMLESS)
 def test_mutations_without_effect_still_pass(name: str) -> None:
     kernel, mutate = HARMLESS[name]
-    found = verdict(KERNELS[kernel](), mutate)
-    assert found.passed, found.message
+    actual = verdict(KERNELS[kernel](), mutate)
+    assert actual.passed, actual.message
 
 
 def last_apart() -> Any:
@@ -121,26 +121,26 @@ def test_reading_an_item_from_another_stage_is_refuted() -> None:
     zero.parent = view.parent
     view.parent.ops.insert(view.parent.ops.index(view), zero)
     view.operands[1] = zero.result
-    found = check_schedule(made, parts)
-    assert (found.status, found.kind) == ("refuted", "stage"), found.message
-    assert "after its release" in found.message
+    verdict = check_schedule(made, parts)
+    assert (verdict.status, verdict.kind) == ("refuted", "stage"), verdict.message
+    assert "after its release" in verdict.message
 
 
 def test_a_counterexample_names_its_events() -> None:
     """Both accesses of the race, and the launch."""
-    found = verdict(gemm(), last("group.mma_wait"))
-    ((place, text),) = found.locations
-    assert found.message == "left[0]: ws0 has a copy write it while another access may be in progress"
+    actual = verdict(gemm(), last("group.mma_wait"))
+    ((place, text),) = actual.locations
+    assert actual.message == "left[0]: ws0 has a copy write it while another access may be in progress"
     assert text == "ws1+2 has tensor cores or a copy read it, without an order between the two accesses"
     assert "tile_matmul" in place.text()
-    assert "tile_pipe_load(left" in found.loc.text()
-    assert {s.role for s in found.steps} == {"ws0", "ws1+2"}
-    assert dict(found.launch)["a.shape[1]"] > 3 * 64
+    assert "tile_pipe_load(left" in actual.loc.text()
+    assert {s.role for s in actual.steps} == {"ws0", "ws1+2"}
+    assert dict(actual.launch)["a.shape[1]"] > 3 * 64
 
 
 def test_the_message_of_a_deadlock_names_waiting_roles_and_barriers() -> None:
-    found = verdict(two_producers(), drop("mbarrier.arrive", "right.empty"))
-    text = " ".join([found.message, *(note for _, note in found.locations)])
+    actual = verdict(two_producers(), drop("mbarrier.arrive", "right.empty"))
+    text = " ".join([actual.message, *(note for _, note in actual.locations)])
     assert "fetch y waits for phase 0 of right.empty[0]" in text
     assert (
         "a warp of multiply waits for phase 1 of right.full[0] to be ended by fetch y, which waits too"

@@ -190,8 +190,8 @@ RIGHT = (
 
 @pytest.mark.parametrize("kernel", RIGHT, ids=lambda k: k.name)
 def test_right_networks_of_roles_pass(kernel: Any) -> None:
-    found = kernel.check()
-    assert found.passed, found.message
+    verdict = kernel.check()
+    assert verdict.passed, verdict.message
 
 
 # Wrong ---------------------------------------------------------------------------------------------------------------
@@ -324,9 +324,9 @@ WRONG = {
 
 @sampled(4, "kernel", WRONG, ids=lambda k: k.name)
 def test_wrong_networks_of_roles_are_refuted(kernel: Any) -> None:
-    found = kernel.check()
-    assert (found.status, found.kind) == ("refuted", WRONG[kernel]), found.message
-    assert found.launch and found.help
+    verdict = kernel.check()
+    assert (verdict.status, verdict.kind) == ("refuted", WRONG[kernel]), verdict.message
+    assert verdict.launch and verdict.help
 
 
 # Copies and threads that fill in one role ----------------------------------------------------------------------------
@@ -361,8 +361,8 @@ def test_warps_that_start_no_copy_wait_for_no_stage_of_copies() -> None:
     assert [w.operands[0].name for w in waits] == ["p.empty"]
     for wait in waits:
         wait.attrs["elected"] = False
-    found = check_schedule(made, parts)
-    assert (found.status, found.kind) == ("refuted", "aliasing")
+    verdict = check_schedule(made, parts)
+    assert (verdict.status, verdict.kind) == ("refuted", "aliasing")
 
 
 def test_roles_of_copies_alone_wait_as_one_warp() -> None:

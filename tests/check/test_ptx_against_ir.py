@@ -68,8 +68,8 @@ MADE: dict[str, Callable[[], Any]] = {
 @pytest.mark.parametrize("name", MADE)
 def test_ptx_of_kernels_agrees_with_their_lowered_ir(name: str) -> None:
     made, ptx = emitted(MADE[name]())
-    found = disagreement(ptx, made)
-    assert found is None, found
+    actual = disagreement(ptx, made)
+    assert actual is None, actual
     assert {step.number for step in Code(ptx).steps} == set(range(len(numbered(made.body))))
 
 

@@ -44,10 +44,10 @@ def crossed(stages: int) -> Any:
 
 def test_filling_more_stages_than_exist_before_a_release_is_refuted() -> None:
     assert verdict(crossed(2)).passed
-    found = verdict(crossed(1))
-    assert (found.status, found.kind) == ("refuted", "deadlock")
+    actual = verdict(crossed(1))
+    assert (actual.status, actual.kind) == ("refuted", "deadlock")
     assert "ws0 waits for phase 0 of first.empty[0]" in " ".join(
-        [found.message, *(t for _, t in found.locations)]
+        [actual.message, *(t for _, t in actual.locations)]
     )
 
 
@@ -68,15 +68,15 @@ def bounded(most: int) -> Any:
 @pytest.mark.parametrize("most", [4, 1000])
 def test_roles_with_different_trip_counts_are_refuted(most: int) -> None:
     """The search tries numbers that occur in the kernel."""
-    found = verdict(bounded(most))
-    assert found.status == "refuted"
-    assert dict(found.launch)["n"] > most
+    actual = verdict(bounded(most))
+    assert actual.status == "refuted"
+    assert dict(actual.launch)["n"] > most
 
 
 def test_trip_counts_that_differ_for_large_numbers_are_not_proved() -> None:
     """No launch that is unrolled has as many tiles."""
-    found = verdict(bounded(10**6))
-    assert found.status == "unproved" and found.gap is not None
+    actual = verdict(bounded(10**6))
+    assert actual.status == "unproved" and actual.gap is not None
 
 
 @tg.kernel
@@ -93,8 +93,8 @@ def tile_before_the_loop(x: tg.array2d[float], out: tg.array2d[float], n: int):
 
 
 def test_a_pop_before_a_loop_without_iterations_is_refuted() -> None:
-    found = verdict(tile_before_the_loop)
-    assert (found.status, found.kind, found.launch) == ("refuted", "deadlock", (("n", 0),))
+    actual = verdict(tile_before_the_loop)
+    assert (actual.status, actual.kind, actual.launch) == ("refuted", "deadlock", (("n", 0),))
 
 
 @tg.kernel
@@ -118,8 +118,8 @@ def test_a_waiter_that_may_miss_a_phase_is_refuted() -> None:
             if isinstance(op, MbarrierWait):
                 op.attrs["elected"] = False
 
-    found = verdict(loads_overlapped_with_other_work, all_wait)
-    assert (found.status, found.kind) == ("refuted", "aliasing")
+    actual = verdict(loads_overlapped_with_other_work, all_wait)
+    assert (actual.status, actual.kind) == ("refuted", "aliasing")
 
 
 @tg.kernel
@@ -166,8 +166,8 @@ WRONG = {"test_deadlocks"}
 
 
 def kernels(module: str) -> list[Kernel]:
-    found = vars(importlib.import_module(module)).values()
-    return [k for k in found if isinstance(k, Kernel) and k.has_roles]
+    result = vars(importlib.import_module(module)).values()
+    return [k for k in result if isinstance(k, Kernel) and k.has_roles]
 
 
 LONG = {"functions", "while_loops", "early_exit"}
@@ -179,24 +179,24 @@ RIGHT = [(module, kernel.name) for module in MODULES if module not in WRONG for 
 def test_kernels_with_roles_pass_the_checker(module: str, name: str) -> None:
     for kernel in kernels(module):
         if kernel.name == name:
-            found = kernel.check()
-            wanted = "unproved" if kernel.options.check == "bounded" else "proved"
-            assert found.status == wanted, f"{found.message}{found.launch_text}"
+            verdict = kernel.check()
+            expected = "unproved" if kernel.options.check == "bounded" else "proved"
+            assert verdict.status == expected, f"{verdict.message}{verdict.launch_text}"
 
 
 @pytest.mark.parametrize("kernel", kernels("test_deadlocks"), ids=lambda k: k.name)
 def test_deadlocks_are_found_before_the_launch(kernel: Kernel) -> None:
-    found = kernel.check()
-    assert found.status == "refuted"
-    assert found.kind in ("deadlock", "arrivals")
+    verdict = kernel.check()
+    assert verdict.status == "refuted"
+    assert verdict.kind in ("deadlock", "arrivals")
 
 
 @pytest.mark.parametrize("stages", [1, 2, 3, 8])
 @sampled(2, "name", ["two_roles", "three_roles", "four_roles"])
 def test_chains_of_pipes_pass_the_checker(name: str, stages: int) -> None:
     made = getattr(importlib.import_module("support.pipe_kernels"), name)(stages)
-    found = made.check()
-    assert found.passed, found.message
+    verdict = made.check()
+    assert verdict.passed, verdict.message
 
 
 @pytest.mark.parametrize("name", ["two_roles", "three_roles"])
@@ -231,9 +231,9 @@ def many_roles(roles: int) -> Any:
 
 def test_more_roles_than_named_barriers_are_refuted() -> None:
     assert verdict(many_roles(8)).passed
-    found = verdict(many_roles(16))
-    assert (found.status, found.kind) == ("refuted", "budget")
-    assert "named barrier 16" in found.message
+    actual = verdict(many_roles(16))
+    assert (actual.status, actual.kind) == ("refuted", "budget")
+    assert "named barrier 16" in actual.message
 
 
 def loops(outer: str, inner: str) -> Any:
@@ -292,8 +292,8 @@ def test_loops_with_different_bounds_are_refuted(outer: str, inner: str) -> None
 
 
 def test_remainders_and_masks_of_negative_numbers_are_distinguished() -> None:
-    found = verdict(loops("n & 7", "n % 8"))
-    assert found.status == "refuted" and dict(found.launch)["n"] < 0
+    actual = verdict(loops("n & 7", "n % 8"))
+    assert actual.status == "refuted" and dict(actual.launch)["n"] < 0
 
 
 def counted(write: str) -> Any:
@@ -318,11 +318,11 @@ def kernel(x: tg.array2d[float], out: tg.array2d[float], c: tg.array1d[int], d: 
 def test_trip_counts_in_an_array_that_the_kernel_writes_are_unproved() -> None:
     assert verdict(counted("d[0] = 3")).passed
     for write in ("c[0] = 3", "tg.tile_store(c, tg.tile_ones(shape=1, dtype=int))", "tg.atomic_add(c, 0, 1)"):
-        found = verdict(counted(write))
-        assert found.status == "unproved" and found.locations, write
+        actual = verdict(counted(write))
+        assert actual.status == "unproved" and actual.locations, write
 
 
 def test_long_loops_are_proved_but_not_explored() -> None:
     assert verdict(loops("100000", "100000")).status == "proved"
-    found = explore(*lowered(loops("100000", "100000")), Gap(""))
-    assert (found.status, found.explored[0]) == ("unproved", 0)
+    actual = explore(*lowered(loops("100000", "100000")), Gap(""))
+    assert (actual.status, actual.explored[0]) == ("unproved", 0)

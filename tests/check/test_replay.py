@@ -72,9 +72,9 @@ KERNELS = {
 def stored(kernel: Any, args: list[Any], ndim: int = 2, threads: int = 384) -> None:
     """The results, equal in many orders, which are copied to the arrays."""
     launch = EngineLaunch(ready(*lowered(kernel, ndim)), args, (*(1,) * (ndim - 1), threads))
-    found = [launch.run(order) for order in some(launch, ORDERS)]
-    assert all(x == found[0] for x in found)
-    Values(launch).store(found[-1])
+    failure = [launch.run(order) for order in some(launch, ORDERS)]
+    assert all(x == failure[0] for x in failure)
+    Values(launch).store(failure[-1])
 
 
 @pytest.mark.parametrize("depth", [8, 64, 264])
@@ -103,8 +103,8 @@ def test_a_matmul_that_reads_registers_waits_in_its_iteration() -> None:
     stored(registers(), args, threads=256)
     assert np.array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
     launch = EngineLaunch(ready(*lowered_late(registers())), args, (1, 256))
-    found = [launch.run(order) for order in some(launch, ORDERS)]
-    assert any(x != found[0] for x in found)
+    failure = [launch.run(order) for order in some(launch, ORDERS)]
+    assert any(x != failure[0] for x in failure)
 
 
 def test_replays_of_two_producers_in_many_orders_have_one_result() -> None:
@@ -186,8 +186,8 @@ def test_replays_of_wrong_schedules_by_hand_fail(name: str, mutate: Mutation, ki
     """The replay fails, and the checker refutes the schedule too."""
     made, parts = lowered(getattr(handwritten_schedules, name))
     mutate(made, parts)
-    found = failure(ready(made, parts), [*BY_HAND[name], 7], (1, parts.threads), ORDERS)
-    assert found.partition(":")[0] in kinds, found
+    actual = failure(ready(made, parts), [*BY_HAND[name], 7], (1, parts.threads), ORDERS)
+    assert actual.partition(":")[0] in kinds, actual
     assert check_schedule(made, parts).status == "refuted"
 
 

@@ -22,8 +22,8 @@ def wrongly_proved(seed: int, count: int) -> str:
         kernel, parts = judge.lowered(judge.kernel_of(text))
     except tg.CompileError:
         return ""
-    found = fault(text, kernel, parts, count) if proved(kernel, parts) else ""
-    return f"{seed}: {name}: {found}\n{text}" if found and "unknown" not in found else ""
+    actual = fault(text, kernel, parts, count) if proved(kernel, parts) else ""
+    return f"{seed}: {name}: {actual}\n{text}" if actual and "unknown" not in actual else ""
 
 
 def test_right_compositions_of_roles_are_proved_and_replay_without_faults() -> None:
@@ -41,11 +41,11 @@ def test_right_compositions_of_roles_are_proved_and_replay_without_faults() -> N
 
 
 def test_wrong_compositions_of_roles_are_not_proved() -> None:
-    found = [wrongly_proved(seed, 4) for seed in range(6)]
-    assert not any(found), "\n".join(found)
+    faults = [wrongly_proved(seed, 4) for seed in range(6)]
+    assert not any(faults), "\n".join(faults)
 
 
 @pytest.mark.parametrize("first", chunks(range(0, len(WRONG), CHUNK)))
 def test_many_wrong_compositions_of_roles_are_not_proved(first: int) -> None:
-    found = [wrongly_proved(seed, 20) for seed in WRONG[first : first + CHUNK]]
-    assert not any(found), "\n".join(found)
+    faults = [wrongly_proved(seed, 20) for seed in WRONG[first : first + CHUNK]]
+    assert not any(faults), "\n".join(faults)

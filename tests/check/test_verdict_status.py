@@ -52,23 +52,23 @@ def checked(fills: str, pops: str, t: str = "int", on_fill: str = "", on_pop: st
     ],
 )
 def test_roles_with_equal_trip_counts_are_proved_with_a_certificate(fills: str, pops: str, t: str) -> None:
-    found = checked(fills, pops, t)
-    assert found.status == "proved", found.message
-    assert json.loads(found.certificate)["labels"]
+    verdict = checked(fills, pops, t)
+    assert verdict.status == "proved", verdict.message
+    assert json.loads(verdict.certificate)["labels"]
 
 
 def test_trip_counts_that_may_wrap_are_proved_with_a_guard() -> None:
     """The host checks that the number does not wrap."""
-    found = checked("n", "1, n + 1")
-    assert found.status == "proved" and [g.kind for g in found.guards] == ["fits"]
-    assert found.guards[0].holds(lambda leaf: 1000) and not found.guards[0].holds(lambda leaf: 2**31 - 1)
+    verdict = checked("n", "1, n + 1")
+    assert verdict.status == "proved" and [g.kind for g in verdict.guards] == ["fits"]
+    assert verdict.guards[0].holds(lambda leaf: 1000) and not verdict.guards[0].holds(lambda leaf: 2**31 - 1)
 
 
 def test_an_unproved_schedule_has_a_reason() -> None:
-    found = checked("n", "tg.min(n, 1000000)")
-    assert found.status == "unproved" and not found.accepted
-    assert found.gap is not None and found.gap.loc.line and found.gap.role in ("ws0", "ws1")
-    assert str(found.gap) in found.report()
+    verdict = checked("n", "tg.min(n, 1000000)")
+    assert verdict.status == "unproved" and not verdict.accepted
+    assert verdict.gap is not None and verdict.gap.loc.line and verdict.gap.role in ("ws0", "ws1")
+    assert str(verdict.gap) in verdict.report()
 
 
 def test_a_proved_schedule_is_cached(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -93,9 +93,9 @@ def test_compiled_kernels_keep_their_certificates() -> None:
 
 def test_reports_state_premises_guards_and_determinism() -> None:
     """Each verdict has the premises, the guards, and whether results are determined."""
-    found = checked("n", "1, n + 1")
-    assert all(p in found.report() for p in found.premises) and len(found.premises) == 5
-    assert str(found.guards[0]) in found.report() and "results: deterministic" in found.report()
+    verdict = checked("n", "1, n + 1")
+    assert all(p in verdict.report() for p in verdict.premises) and len(verdict.premises) == 5
+    assert str(verdict.guards[0]) in verdict.report() and "results: deterministic" in verdict.report()
 
 
 @tg.kernel
@@ -114,13 +114,13 @@ def test_a_proof_that_the_verifier_rejects_is_not_proved(monkeypatch: pytest.Mon
     real = schedule.prove
 
     def corrupted(kernel: Any, spread: Any) -> Any:
-        found = real(kernel, spread)
-        found["lags"] = found["lags"][1:]
-        return found
+        result = real(kernel, spread)
+        result["lags"] = result["lags"][1:]
+        return result
 
     monkeypatch.setattr(schedule, "prove", corrupted)
-    found = schedule.check_schedule(*lowered(copies))
-    assert (found.status, found.kind, found.certificate) == ("unproved", "", "")
+    verdict = schedule.check_schedule(*lowered(copies))
+    assert (verdict.status, verdict.kind, verdict.certificate) == ("unproved", "", "")
 
 
 @pytest.mark.parametrize("error", [Stuck("no invariant"), KeyError("k"), AssertionError()])
@@ -129,9 +129,9 @@ def test_launches_are_explored_if_the_prover_fails(error: Exception, monkeypatch
         raise error
 
     monkeypatch.setattr(schedule, "prove", fails)
-    found = schedule.check_schedule(*lowered(copies))
-    assert found.status == "unproved" and not found.passed and found.explored[0] > 3
-    assert found.gap is not None and found.gap.failed is not isinstance(error, Stuck)
+    verdict = schedule.check_schedule(*lowered(copies))
+    assert verdict.status == "unproved" and not verdict.passed and verdict.explored[0] > 3
+    assert verdict.gap is not None and verdict.gap.failed is not isinstance(error, Stuck)
 
 
 def test_buffers_of_two_roles_in_the_same_bytes_are_refuted() -> None:
@@ -150,8 +150,8 @@ def test_buffers_of_two_roles_in_the_same_bytes_are_refuted() -> None:
     first, *others = places
     for v in others:
         places[v] = replace(places[v], offset=places[first].offset)
-    found = schedule.check_schedule(kernel, parts)
-    assert (found.status, found.kind) == ("refuted", "race"), found.message
+    verdict = schedule.check_schedule(kernel, parts)
+    assert (verdict.status, verdict.kind) == ("refuted", "race"), verdict.message
 
 
 def test_a_kernel_without_a_schedule_passes() -> None:
@@ -160,8 +160,8 @@ def test_a_kernel_without_a_schedule_passes() -> None:
         i = tg.tid()
         out[i] = x[i] * 2.0
 
-    found = scaled.check()
-    assert (found.status, found.passed, found.certificate) == ("no schedule", True, "")
+    verdict = scaled.check()
+    assert (verdict.status, verdict.passed, verdict.certificate) == ("no schedule", True, "")
 
 
 UPDATED = [
@@ -203,5 +203,5 @@ def sums(x: tg.array2d[{dtype}], out: tg.array2d[{dtype}], n: int):
 """.lstrip()
     space: dict[str, Any] = {"tg": tg}
     exec(text, space)
-    found = tg.kernel(source=text)(space["sums"]).check()
-    assert found.proved and found.results.startswith(expected), found.results
+    verdict = tg.kernel(source=text)(space["sums"]).check()
+    assert verdict.proved and verdict.results.startswith(expected), verdict.results

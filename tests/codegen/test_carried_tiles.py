@@ -104,10 +104,10 @@ def in_place(x: tg.array2d[float], n: int, out: tg.array2d[float]):
 
 
 def test_elementwise_updates_of_carried_tiles_are_in_place(x: np.ndarray) -> None:
-    want = x[0]
+    expected = x[0]
     for i in range(4):
-        want = want * 2 + 1 + x[i]
-    np.testing.assert_array_equal(launch(in_place, x, 4, 1)[0], want)
+        expected = expected * 2 + 1 + x[i]
+    np.testing.assert_array_equal(launch(in_place, x, 4, 1)[0], expected)
     assert copies(in_place) == 0
     assert "256 bytes of" in in_place.explain()
 
@@ -189,10 +189,10 @@ def stages(x: tg.array2d[float], n: int, out: tg.array2d[float]):
 
 def test_carried_tiles_with_disjoint_lifetimes_share_memory() -> None:
     x = np.random.default_rng(2).integers(-1, 2, (32, 32)).astype(np.float32)
-    want = x
+    expected = x
     for _ in range(3):
-        want = want @ want.T
-    np.testing.assert_array_equal(launch(stages, x, 0, 32), want)
+        expected = expected @ expected.T
+    np.testing.assert_array_equal(launch(stages, x, 0, 32), expected)
     (line,) = [t for t in stages.explain().split("\n") if t.startswith("scratch memory")]
     assert int(line.split(":")[1].split()[0].replace(",", "")) <= 3 * (32 * 32 * 4 + 512)
 
@@ -208,6 +208,6 @@ def large(x: tg.array2d[float], n: int, out: tg.array2d[float]):
 
 def test_two_carried_tiles_of_64_mib_are_correct() -> None:
     x = np.arange(12, dtype=np.float32).reshape(3, 4)
-    want = x + np.vstack([x[1:], np.zeros((1, 4), np.float32)])
-    want[0, 0] += 32
-    np.testing.assert_array_equal(launch(large, x, 0, 3), want)
+    expected = x + np.vstack([x[1:], np.zeros((1, 4), np.float32)])
+    expected[0, 0] += 32
+    np.testing.assert_array_equal(launch(large, x, 0, 3), expected)

@@ -68,7 +68,7 @@ def test_vectors_with_changed_components_are_correct() -> None:
     a = np.random.default_rng(1).integers(0, 99, (5, 16)).astype(np.int32)
     out = tg.zeros(4, dtype=INTEGERS)
     tg.launch(parts, 2, [tg.array(a, dtype=INTEGERS), out, len(a)])
-    wanted: list[Any] = []
+    expected: list[Any] = []
     for t in range(2):
         last, mixed = np.zeros(16, np.int32), np.full(16, 3, np.int32)
         for i, row in enumerate(a):
@@ -76,8 +76,8 @@ def test_vectors_with_changed_components_are_correct() -> None:
             mixed[(i + t) % 16] = i
             last = row.copy()
             last[:2] += mixed[5]
-        wanted += [last, mixed]
-    np.testing.assert_array_equal(out.numpy(), wanted)
+        expected += [last, mixed]
+    np.testing.assert_array_equal(out.numpy(), expected)
 
 
 @tg.kernel
@@ -93,6 +93,6 @@ def test_vectors_made_of_components_of_vector_registers_are_vector_registers() -
     out = tg.zeros(8, dtype=FLOATS)
     tg.launch(chosen, 8, [tg.array(a, dtype=FLOATS), out])
     x, y = a[:-1], a[1:]
-    wanted = np.stack([x[:, 0], y[:, 0], x[:, 1], y[:, 1], x[:, 4], y[:, 4], np.full(8, 7), y[:, 5]], 1)
-    np.testing.assert_array_equal(out.numpy(), np.where(x[:, 2:3] < y[:, 2:3], wanted, 2))
+    expected = np.stack([x[:, 0], y[:, 0], x[:, 1], y[:, 1], x[:, 4], y[:, 4], np.full(8, 7), y[:, 5]], 1)
+    np.testing.assert_array_equal(out.numpy(), np.where(x[:, 2:3] < y[:, 2:3], expected, 2))
     assert "float %" not in "".join(line for line in chosen.llvm().splitlines() if "select" in line)

@@ -94,18 +94,20 @@ def call(loaded: LoadedObject, name: str, arrays: list[np.ndarray], n: int) -> N
     kind(loaded.address(name))(*pointers, n)
 
 
-def assert_same_bits(got: np.ndarray, want: np.ndarray, what: str, *operands: np.ndarray) -> None:
+def assert_same_bits(actual: np.ndarray, expected: np.ndarray, what: str, *operands: np.ndarray) -> None:
     """Raise AssertionError unless the bits are equal; all NaNs are equal."""
-    assert got.dtype == want.dtype, what
-    got, want = got.reshape(len(got), -1), want.reshape(len(want), -1)
-    bits = f"u{got.dtype.itemsize}"
-    same = got.view(bits) == np.ascontiguousarray(want).view(bits)
-    if got.dtype.kind not in "iub":
+    assert actual.dtype == expected.dtype, what
+    actual, expected = actual.reshape(len(actual), -1), expected.reshape(len(expected), -1)
+    bits = f"u{actual.dtype.itemsize}"
+    same = actual.view(bits) == np.ascontiguousarray(expected).view(bits)
+    if actual.dtype.kind not in "iub":
         with np.errstate(invalid="ignore"):
-            same |= np.isnan(got) & np.isnan(want)
+            same |= np.isnan(actual) & np.isnan(expected)
     bad = np.flatnonzero(~same.all(axis=1))
     shown = [[x[k].tolist() for x in operands] for k in bad[:4]]
-    assert not len(bad), f"{what}: {len(bad)} differ; of {shown} got {got[bad[:4]]}, not {want[bad[:4]]}"
+    assert not len(bad), (
+        f"{what}: {len(bad)} differ; of {shown} got {actual[bad[:4]]}, not {expected[bad[:4]]}"
+    )
 
 
 # Data -------------------------------------------------------------------------------------------------------
@@ -271,11 +273,11 @@ def test_scalar_ops_match_their_reference(cases: Callable[[], Iterator[Case]], t
     loaded = program.compiled(target)
     for case, names in plan:
         data = case.data()
-        want = meaning(case.op, data)
+        expected = meaning(case.op, data)
         for width, name in names.items():
-            got = np.zeros(len(data[0]), to_numpy(case.result))
-            call(loaded, name, [*data, got], len(got))
-            assert_same_bits(got, want, f"{case} at width {width}", *data)
+            actual = np.zeros(len(data[0]), to_numpy(case.result))
+            call(loaded, name, [*data, actual], len(actual))
+            assert_same_bits(actual, expected, f"{case} at width {width}", *data)
 
 
 @pytest.mark.slow
@@ -364,14 +366,14 @@ def test_components_are_extracted_and_inserted_like_the_reference() -> None:
                 data.append(rng.integers(low, 5, shape).astype(to_numpy(scalar_of(t))))
             else:
                 data.append(random_bits(scalar_of(t), int(np.prod(shape)), 4).reshape(shape))
-        want = type(op).ref(op.attrs, *data)  # type: ignore[attr-defined]
+        expected = type(op).ref(op.attrs, *data)  # type: ignore[attr-defined]
         result: ElementType = op.result.type  # type: ignore[assignment]
         packed = [np.ascontiguousarray(np.moveaxis(x.reshape(64, -1), 0, 1)) for x in data]
         for width, name in names.items():
-            got = np.zeros((components(result), 64), to_numpy(scalar_of(result)))
-            call(loaded, name, [*packed, got], 64)
+            actual = np.zeros((components(result), 64), to_numpy(scalar_of(result)))
+            call(loaded, name, [*packed, actual], 64)
             assert_same_bits(
-                np.ascontiguousarray(got.T), want.reshape(64, -1), f"{op.NAME} at width {width}", *data
+                np.ascontiguousarray(actual.T), expected.reshape(64, -1), f"{op.NAME} at width {width}", *data
             )
 
 
@@ -397,12 +399,12 @@ def test_constants_wrap_and_round_as_in_the_interpreter() -> None:
         n = to_numpy(dtype)
         if dtype.is_int:
             low = np.iinfo(n).min
-            want = np.full(8, (int(value) - int(low)) % (1 << dtype.bits) + int(low), n)
+            expected = np.full(8, (int(value) - int(low)) % (1 << dtype.bits) + int(low), n)
         else:
-            want = convert(np.full(8, value, np.float64), n)
-        got = np.zeros(8, n)
-        call(loaded, name, [got], 8)
-        assert_same_bits(got, want, f"constant {value} of {dtype}")
+            expected = convert(np.full(8, value, np.float64), n)
+        actual = np.zeros(8, n)
+        call(loaded, name, [actual], 8)
+        assert_same_bits(actual, expected, f"constant {value} of {dtype}")
 
 
 @pytest.mark.machine_code
@@ -430,9 +432,9 @@ def test_division_by_a_constant_vector_matches_the_reference() -> None:
     for dtype, divisor, cls, name in plan:
         a = operands(dtype, 2)[0]
         by = np.full_like(a, np.array(divisor).astype(a.dtype))
-        got = np.zeros_like(a)
-        call(loaded, name, [a, got], len(a))
-        assert_same_bits(got, cls.ref({}, a, by), f"{cls.NAME} of {dtype} by {divisor}", a)
+        actual = np.zeros_like(a)
+        call(loaded, name, [a, actual], len(a))
+        assert_same_bits(actual, cls.ref({}, a, by), f"{cls.NAME} of {dtype} by {divisor}", a)
 
 
 def test_constant_vectors_have_their_components() -> None:
@@ -459,17 +461,17 @@ def test_masked_accesses_leave_inactive_elements_unchanged() -> None:
         def body(code: Code, memory: MemoryEmitter, index: str, dtype: DType = dtype) -> None:
             mask = memory.load(memory.offset("%p0", index, bool_), bool_, 8)
             fill = memory.load(memory.offset("%p1", index, dtype), dtype, 8)
-            got = memory.masked_load(memory.offset("%p2", index, dtype), dtype, 8, mask, fill)
-            memory.store(memory.offset("%p3", index, dtype), got, dtype, 8)
-            memory.masked_store(memory.offset("%p4", index, dtype), got, dtype, 8, mask)
+            actual = memory.masked_load(memory.offset("%p2", index, dtype), dtype, 8, mask, fill)
+            memory.store(memory.offset("%p3", index, dtype), actual, dtype, 8)
+            memory.masked_store(memory.offset("%p4", index, dtype), actual, dtype, 8, mask)
 
         names[dtype] = program.add(5, body, 8)
     loaded = program.compiled(TARGETS[-1])
     for dtype, name in names.items():
         mask, fill, source, old = (random_bits(t, 64, k) for k, t in enumerate((bool_, dtype, dtype, dtype)))
-        got, stored = np.zeros_like(source), old.copy()
-        call(loaded, name, [mask, fill, source, got, stored], 64)
-        assert_same_bits(got, np.where(mask, source, fill), f"masked load of {dtype}")
+        actual, stored = np.zeros_like(source), old.copy()
+        call(loaded, name, [mask, fill, source, actual, stored], 64)
+        assert_same_bits(actual, np.where(mask, source, fill), f"masked load of {dtype}")
         assert_same_bits(stored, np.where(mask, source, old), f"masked store of {dtype}")
 
 
@@ -500,9 +502,9 @@ def test_atomics_match_their_reference(target: CpuTarget) -> None:
     loaded = program.compiled(target)
     for kind, dtype, name in plan:
         value, old = operands(dtype, 2)
-        target_array, got = old.copy(), np.zeros_like(old)
-        call(loaded, name, [value, target_array, got], len(old))
-        assert_same_bits(got, old, f"previous value of atomic {kind} of {dtype}")
+        target_array, actual = old.copy(), np.zeros_like(old)
+        call(loaded, name, [value, target_array, actual], len(old))
+        assert_same_bits(actual, old, f"previous value of atomic {kind} of {dtype}")
         assert_same_bits(target_array, UPDATES[kind](old, value), f"atomic {kind} of {dtype}", old, value)
 
 
@@ -524,10 +526,10 @@ def test_compare_and_swap_compares_bits() -> None:
     for dtype, name in plan:
         expected, old = operands(dtype, 2)
         value, bits = old[::-1].copy(), f"u{old.dtype.itemsize}"
-        held, got = old.copy(), np.zeros_like(old)
-        call(loaded, name, [expected, value, held, got], len(old))
+        held, actual = old.copy(), np.zeros_like(old)
+        call(loaded, name, [expected, value, held, actual], len(old))
         want = np.where(old.view(bits) == expected.view(bits), value, old)
-        assert (got.view(bits) == old.view(bits)).all(), dtype
+        assert (actual.view(bits) == old.view(bits)).all(), dtype
         assert (held.view(bits) == want.view(bits)).all(), dtype
 
 
@@ -542,9 +544,9 @@ def test_atomics_of_vectors_update_each_component() -> None:
 
     name = program.add(2, body, 1)
     value, old = (random_bits(float32, 48, k) for k in (1, 2))
-    got = old.copy()
-    call(program.compiled(TARGETS[-1]), name, [value, got], 16)
-    assert_same_bits(got, S.Max.ref({}, old, value), "atomic max of vectors")
+    actual = old.copy()
+    call(program.compiled(TARGETS[-1]), name, [value, actual], 16)
+    assert_same_bits(actual, S.Max.ref({}, old, value), "atomic max of vectors")
 
 
 @pytest.mark.machine_code

@@ -44,8 +44,8 @@ def test_values_that_cross_the_border_of_a_loop_live_to_its_end() -> None:
 
 
 def test_values_made_before_a_loop_live_to_its_end() -> None:
-    found = spans(LOOP, "%s1", "%s2", "%s3", "%s4", made=1)
-    assert found == {"%s1": (0, 11), "%s2": (2, 11), "%s3": (2, 11), "%s4": (12, 13)}
+    actual = spans(LOOP, "%s1", "%s2", "%s3", "%s4", made=1)
+    assert actual == {"%s1": (0, 11), "%s2": (2, 11), "%s3": (2, 11), "%s4": (12, 13)}
     nested = LOOP.replace(
         "  store i32 0, ptr %s3",
         "  br label %more\nmore:\n  store i32 0, ptr %s3\n  br i1 %d, label %more, label %on\non:",
@@ -71,8 +71,8 @@ def test_operands_of_phis_are_live_around_the_loop() -> None:
         "%i = phi i64 [ 0, %entry ]", "%h = phi ptr [ %s2, %entry ], [ %h2, %body ]\n  %i = 0"
     )
     text = text.replace("ptr %s1\n  %y", "ptr %h\n  %y")
-    found = spans(text.replace("\n  %i = 0", ""), "%s2")
-    assert found["%s2"] == (1, 11)
+    actual = spans(text.replace("\n  %i = 0", ""), "%s2")
+    assert actual["%s2"] == (1, 11)
 
 
 def test_both_operands_of_a_select_are_live() -> None:

@@ -50,9 +50,9 @@ def test_tiles_of_vectors_match_numpy(kind: Any, rows: int, columns: int) -> Non
     there = values[1:6, 3:40]
     tile = np.zeros((5, 37, *values.shape[2:]), values.dtype)
     tile[: there.shape[0], : there.shape[1]] = there
-    want = np.zeros_like(values)
-    want[1:6, 3:40] = 2 * there
-    np.testing.assert_array_equal(y.numpy(), want)
+    expected = np.zeros_like(values)
+    expected[1:6, 3:40] = 2 * there
+    np.testing.assert_array_equal(y.numpy(), expected)
     np.testing.assert_array_equal(z.numpy(), 2 * np.swapaxes(tile[1:4, ::2], 0, 1))
     np.testing.assert_array_equal(w.numpy(), tile[:1] + tile)
     if values.ndim == 3:

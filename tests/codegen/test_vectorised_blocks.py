@@ -111,16 +111,16 @@ def test_arrays_are_transposed_into_lanes_whatever_their_strides_and_bounds() ->
 
     whole = np.random.default_rng(0).standard_normal((BLOCKS, 24, 40)).astype(np.float32)
     for a in (whole, whole[:, ::2, :20], whole[:, :, ::3], whole[:, :6, :10], whole[::-1], whole[:, :8, :11]):
-        wanted = np.zeros((a.shape[0], 10, 14), np.float32)
-        part = wanted[:, 1:8, 2:11]
-        found = a[:, 1:8, 2:11]
-        part[:, : found.shape[1], : found.shape[2]] = found
+        expected = np.zeros((a.shape[0], 10, 14), np.float32)
+        part = expected[:, 1:8, 2:11]
+        actual = a[:, 1:8, 2:11]
+        part[:, : actual.shape[1], : actual.shape[2]] = actual
         for _ in range(9):
             part[:] = part * np.float32(0.5) + part[:, :, :1]
         for shape in ((10, 14), (8, 11), (5, 13)):
             out = tg.zeros((BLOCKS, *shape), dtype=tg.float32)
             tg.launch_tiled(powers, dim=[BLOCKS], inputs=[tg.array(a, copy=False), out], block_dim=1)
-            np.testing.assert_array_equal(out.numpy(), wanted[:, : shape[0], : shape[1]])
+            np.testing.assert_array_equal(out.numpy(), expected[:, : shape[0], : shape[1]])
     assert "blocks side by side" in powers.explain()
 
 

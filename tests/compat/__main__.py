@@ -51,11 +51,11 @@ PLACE = re.compile(r"^(\S+\.py:\d+:\d+: )?error\[[a-z-]+\]: ")
 def files(root: Path) -> list[str]:
     """The test files, without `test_`: those of tiles, and others; the examples are one more."""
     tests = root.joinpath(PACKAGE, "tests")
-    found = sorted(path.stem.removeprefix("test_") for path in tests.joinpath("tile").glob("test_*.py"))
+    stems = sorted(path.stem.removeprefix("test_") for path in tests.joinpath("tile").glob("test_*.py"))
     others = [
         name for name, folder in ELSEWHERE.items() if tests.joinpath(folder, f"test_{name}.py").exists()
     ]
-    return [*found, *others, EXAMPLES]
+    return [*stems, *others, EXAMPLES]
 
 
 def tests_of(file: str, root: Path, made: Path) -> Iterator[tuple[str, unittest.TestCase]]:
@@ -125,30 +125,30 @@ def run_file(
     file: str, root: Path, pattern: str, reasons: Mapping[str, str], limit: float
 ) -> list[tuple[str, ...]]:
     """Runs the tests of a file, each in a separate process; prints a line for each."""
-    found: list[Outcome] = []
+    outcomes: list[Outcome] = []
     with tempfile.TemporaryDirectory() as made:
         tests = [(name, test) for name, test in tests_of(file, root, Path(made)) if pattern in name]
         works = [(name, partial(outcome, test)) for name, test in tests]
         for name, result, wrong in isolated(works, WORKERS, limit):
-            found.append(Outcome(name, *(result or ("failed", wrong or ""))))
+            outcomes.append(Outcome(name, *(result or ("failed", wrong or ""))))
             mark = f" (does not count: {reasons[name]})" if name in reasons else ""
-            print(f"{found[-1]}{mark}", flush=True)
-    return [astuple(each) for each in found]
+            print(f"{outcomes[-1]}{mark}", flush=True)
+    return [astuple(each) for each in outcomes]
 
 
 def run(root: Path, pattern: str, reasons: Mapping[str, str], limit: float) -> list[Outcome]:
     """Runs the tests whose name contains a pattern; a file that cannot be imported is one failed test."""
     install(root)
-    wanted, in_file, _ = pattern.partition("::")
-    chosen = [file for file in files(root) if not in_file or file.endswith(wanted)]
+    file_suffix, in_file, _ = pattern.partition("::")
+    chosen = [file for file in files(root) if not in_file or file.endswith(file_suffix)]
     works = [(file, partial(run_file, file, root, pattern, reasons, limit)) for file in chosen]
-    found: list[Outcome] = []
+    outcomes: list[Outcome] = []
     for file, results, wrong in isolated(works, workers=1, limit=LIMIT_OF_FILE, silent=False):
         if results is None:
             results = [(f"{file}::(import)", "failed", wrong or "")]
             print(Outcome(*results[0]), flush=True)
-        found += [Outcome(*result) for result in results]
-    return found
+        outcomes += [Outcome(*result) for result in results]
+    return outcomes
 
 
 def main() -> int:

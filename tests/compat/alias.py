@@ -109,9 +109,9 @@ class Alias(MetaPathFinder):
             return ModuleSpec(fullname, Existing(harness))
         if rest and rest[-1].startswith("test_"):
             path = str(self.root.joinpath(PACKAGE, "tests", *rest).with_suffix(".py"))
-            found = spec_from_file_location(fullname, path, loader=Statements(fullname, path))
-            assert found is not None
-            return found
+            spec = spec_from_file_location(fullname, path, loader=Statements(fullname, path))
+            assert spec is not None
+            return spec
         made = Absent(fullname) if rest and rest[-1].startswith("aux_") else ModuleType(fullname)
         made.__path__ = []
         return ModuleSpec(fullname, Existing(made), is_package=True)
@@ -123,16 +123,16 @@ def namespace(names: list[str]) -> ModuleType:
     Raises:
         ModuleNotFoundError: Tegula has none.
     """
-    found: Any = tegula
+    result: Any = tegula
     try:
         for name in names:
-            found = getattr(found, name)
+            result = getattr(result, name)
     except AttributeError:
         raise ModuleNotFoundError(f"tegula has no namespace {'.'.join(names)}") from None
-    if isinstance(found, ModuleType):
-        return found
+    if isinstance(result, ModuleType):
+        return result
     made = ModuleType(".".join(names))
-    made.__getattr__ = lambda name: getattr(found, name)
+    made.__getattr__ = lambda name: getattr(result, name)
     return made
 
 

@@ -38,7 +38,7 @@ def examples(root: Path) -> list[Example]:
     Parameters:
         root: the directory of the package's files.
     """
-    found: list[Example] = []
+    result: list[Example] = []
     seen: Counter[str] = Counter()
     for name, text in docstrings(ast.parse((root / DECLARED).read_text())):
         blocks = [
@@ -49,8 +49,8 @@ def examples(root: Path) -> list[Example]:
             seen[name] += 1
             numbered = name if seen[name] == 1 else f"{name}_{seen[name]}"
             output = "".join(body.strip("\n") + "\n" for kind, body in blocks if kind == "testoutput")
-            found.append(Example(numbered, program, output))
-    return found
+            result.append(Example(numbered, program, output))
+    return result
 
 
 def docstrings(tree: ast.Module) -> Iterator[tuple[str, str]]:

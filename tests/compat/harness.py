@@ -173,11 +173,11 @@ def add_kernel_test(
 
     def launched(test: unittest.TestCase, device: Any) -> None:
         args = list((inputs_factory(device) if inputs_factory else inputs) or ())
-        wanted = wp.array(expect, dtype=int, device=device) if expect else None
-        result = wp.zeros_like(wanted) if wanted is not None else None
+        expected = wp.array(expect, dtype=int, device=device) if expect else None
+        result = wp.zeros_like(expected) if expected is not None else None
         wp.launch(kernel, dim=dim, inputs=[*args, *([] if result is None else [result])], device=device)
-        if wanted is not None:
-            assert_array_equal(result, wanted)
+        if expected is not None:
+            assert_array_equal(result, expected)
 
     chosen = get_test_devices() if devices is None else devices
     add_function_test(cls, name or kernel.key, launched, devices=chosen)

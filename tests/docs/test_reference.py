@@ -35,9 +35,9 @@ def test_every_function_of_kernels_has_an_example_that_calls_the_function() -> N
 
 def test_pages_of_kernels_have_the_docstrings_of_kernels() -> None:
     """Functions of the host with the same name have other docstrings."""
-    for page, found in OPS.by_family().items():
+    for page, functions in OPS.by_family().items():
         text = OPS.all_pages()[f"{page}.md"]
-        for name in (name for name in found if name in PUBLIC):
+        for name in (name for name in functions if name in PUBLIC):
             first = documentation(name).partition("\n\n")[0]
             assert first in text.partition(f"\n## {name}\n")[2].partition("\n## ")[0], name
 
@@ -52,18 +52,18 @@ def test_examples_and_names_elsewhere_belong_to_functions() -> None:
 def test_names_in_numpy_exist() -> None:
     import numpy as np
 
-    for name, found in OPS.data()["elsewhere"].items():
+    for name, entry in OPS.data()["elsewhere"].items():
         value = np
-        for part in found.get("numpy", "").split(".") if found.get("numpy") else ():
+        for part in entry.get("numpy", "").split(".") if entry.get("numpy") else ():
             value = getattr(value, part, None)
-        assert value is not None or found["numpy"] == "bitwise_count", name
+        assert value is not None or entry["numpy"] == "bitwise_count", name
 
 
 def test_pages_of_kernels_are_up_to_date() -> None:
     """`python tools/ops_pages.py` writes them."""
     for page, text in OPS.all_pages().items():
-        found = (OPS.FOLDER / page).read_text(encoding="utf-8")
-        assert OPS.without_output(found) == OPS.without_output(text), page
+        actual = (OPS.FOLDER / page).read_text(encoding="utf-8")
+        assert OPS.without_output(actual) == OPS.without_output(text), page
 
 
 def test_pages_of_the_host_are_up_to_date() -> None:

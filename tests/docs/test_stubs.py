@@ -75,10 +75,10 @@ def test_dir_has_no_internal_name() -> None:
     callable."""
     names = [name for name in dir(tg) if not name.startswith("__")]
     assert {"sin", "exp", "tile_sort", "tid", "array", "constexpr", "fast"} <= set(names)
-    found = {name: getattr(tg, name) for name in names}
-    assert {name for name, x in found.items() if isinstance(x, ModuleType)} - set(OPTIONAL) == set(MODULES)
-    assert not [name for name, x in found.items() if isinstance(x, dict | list | tuple | set)]
-    functions = {name: x for name, x in found.items() if isinstance(x, PublicFunction | FunctionType)}
+    values = {name: getattr(tg, name) for name in names}
+    assert {name for name, x in values.items() if isinstance(x, ModuleType)} - set(OPTIONAL) == set(MODULES)
+    assert not [name for name, x in values.items() if isinstance(x, dict | list | tuple | set)]
+    functions = {name: x for name, x in values.items() if isinstance(x, PublicFunction | FunctionType)}
     assert not [name for name, x in functions.items() if not x.__doc__]
     assert [*inspect.signature(tg.tile_load).parameters][:3] == ["a", "shape", "offset"]
     assert not [name for name, x in functions.items() if inspect.signature(x) is None]
@@ -155,6 +155,6 @@ def test_type_checkers_accept_kernels_and_the_examples(tmp_path: Path) -> None:
         "--outputjson",
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    found = [x["message"] for x in json.loads(done.stdout)["generalDiagnostics"] if x["severity"] == "error"]
-    assert found == ['"WRONG" is not a known attribute of module "tegula"']
+    record = [x["message"] for x in json.loads(done.stdout)["generalDiagnostics"] if x["severity"] == "error"]
+    assert record == ['"WRONG" is not a known attribute of module "tegula"']
     assert (ROOT / "src" / "tegula" / "py.typed").exists()

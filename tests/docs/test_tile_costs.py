@@ -38,5 +38,5 @@ def test_each_measured_case_computes_its_formula(name: str) -> None:
     args = arguments(CASES[name], 3)
     tg.launch_tiled(kernel_of(CASES[name]), 3, inputs=args, block_dim=BLOCK)
     *given, made = (a.numpy() for a in args)
-    want = given[0] * 2 if name == "tile_map" else np.concatenate(given, 1)
-    np.testing.assert_array_equal(made, want)
+    expected = given[0] * 2 if name == "tile_map" else np.concatenate(given, 1)
+    np.testing.assert_array_equal(made, expected)

@@ -19,13 +19,13 @@ def _classes() -> set[str]:
     """The names with a capital letter inside of all classes of the compiler that are not public."""
     library()
     modules = [m for name, m in sys.modules.items() if name.startswith(COMPILER)]
-    found = {
+    class_names = {
         x.__name__
         for m in modules
         for x in vars(m).values()
         if inspect.isclass(x) and x.__module__.startswith(COMPILER)
     }
-    inside = {name for name in found if re.fullmatch(r"_?[A-Z][a-z0-9]+[A-Z]\w*", name)}
+    inside = {name for name in class_names if re.fullmatch(r"_?[A-Z][a-z0-9]+[A-Z]\w*", name)}
     return {name.lstrip("_") for name in inside if not hasattr(tg, name)} | {*WORDS}
 
 

@@ -45,8 +45,8 @@ OF_PYTHON = (
 
 
 def classes() -> list[type]:
-    found = [c for c in vars(errors).values() if inspect.isclass(c) and issubclass(c, tg.TegulaError)]
-    return [c for c in found if getattr(c, "CODE", "")]
+    error_classes = [c for c in vars(errors).values() if inspect.isclass(c) and issubclass(c, tg.TegulaError)]
+    return [c for c in error_classes if getattr(c, "CODE", "")]
 
 
 @pytest.mark.parametrize("cls", classes(), ids=lambda c: c.__name__)
@@ -67,8 +67,8 @@ def test_combined_errors_derive_from_the_classes_of_their_members() -> None:
             member.loc = None
         together = errors.CompileErrors(members)
         for base in (*OF_PYTHON, RuntimeError):
-            wanted = base is not NameError and any(issubclass(c, base) for c in chosen)
-            assert isinstance(together, base) == wanted, (chosen, base)
+            expected = base is not NameError and any(issubclass(c, base) for c in chosen)
+            assert isinstance(together, base) == expected, (chosen, base)
         assert together.errors == members
         # A later error of the same classes has the same class.
         assert type(errors.CompileErrors(members)) is type(together)
@@ -103,7 +103,7 @@ def test_constants_outside_of_a_range_are_value_errors(what: str) -> None:
     text = f"def k(a: tg.array2d[float]):\n    t = tg.tile_load(a, shape=(4, 4))\n    x = {RANGE[what]}\n"
     names = {"tg": tg}
     exec(text, names)
-    with pytest.raises(ValueError) as found:
+    with pytest.raises(ValueError) as caught:
         tg.launch_tiled(tg.kernel(source=text)(names["k"]), 1, inputs=[tg.zeros((4, 4))], block_dim=32)
-    assert isinstance(found.value, tg.CompileError) and found.value.help, str(found.value)
-    assert golden.printed(found.value).count("\n") > 2
+    assert isinstance(caught.value, tg.CompileError) and caught.value.help, str(caught.value)
+    assert golden.printed(caught.value).count("\n") > 2

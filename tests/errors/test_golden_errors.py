@@ -28,7 +28,7 @@ def test_each_program_has_its_expected_error_text_and_help(name: str) -> None:
 
 def test_no_expected_text_has_names_of_the_compiler() -> None:
     texts = {name: golden.expected(name).read_text() for name in golden.names()}
-    assert {name: found[0] for name, text in texts.items() if (found := INTERNAL.search(text))} == {}
+    assert {name: match[0] for name, text in texts.items() if (match := INTERNAL.search(text))} == {}
     assert INTERNAL.search("got buf<int32,[4],register>") and INTERNAL.search("got a FuncDef")
 
 
@@ -41,7 +41,7 @@ def concrete(cls: type) -> list[type]:
 def test_each_error_class_has_a_program() -> None:
     """A text with several errors belongs to the class CompileErrors."""
     codes = [re.findall(r"error\[([\w-]+)\]", golden.expected(name).read_text()) for name in golden.names()]
-    shown = {errors.CompileErrors.CODE if len(found) > 1 else found[0] for found in codes}
+    shown = {errors.CompileErrors.CODE if len(code) > 1 else code[0] for code in codes}
     assert {cls.CODE for cls in concrete(tg.TegulaError)} == shown
 
 

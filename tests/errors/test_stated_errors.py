@@ -48,13 +48,13 @@ ANY_CALL = {"wrong-arguments", "role-placement", "divergent-cooperative-op", "pi
 @cache
 def stated() -> dict[str, tuple[frozenset[str], bool]]:
     """For each function the codes that its docstring states, and whether it returns a value."""
-    found: dict[str, tuple[frozenset[str], bool]] = {}
-    for name in sorted(n for n in (*PUBLIC, *library()) if not n.startswith("_") and n not in found):
+    result: dict[str, tuple[frozenset[str], bool]] = {}
+    for name in sorted(n for n in (*PUBLIC, *library()) if not n.startswith("_") and n not in result):
         text = documentation(name) if name in PUBLIC else of_library(library()[name])
         _, sections = split(text)
         codes = frozenset(entry.partition(":")[0] for entry in sections["Raises"])
-        found[name] = codes, "Returns" in sections
-    return found
+        result[name] = codes, "Returns" in sections
+    return result
 
 
 def _calls(name: str, count: int, random: Random) -> Iterator[str]:

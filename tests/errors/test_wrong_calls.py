@@ -186,19 +186,19 @@ def _error(statement: str) -> tg.TegulaError | None:
 
 def faults(statements: Iterable[str]) -> list[str]:
     """The faults of the error messages of statements."""
-    found = []
+    messages = []
     for statement in statements:
         try:
             error = _error(statement)
         except Exception as error:  # a fault of the compiler
-            found.append(f"{statement}: {type(error).__name__}: {error}")
+            messages.append(f"{statement}: {type(error).__name__}: {error}")
             continue
         for each in getattr(error, "errors", [error] if error is not None else []):
             if INTERNAL.search(str(each)):
-                found.append(f"{statement}: internal words: {each}")
+                messages.append(f"{statement}: internal words: {each}")
             if not each.help and not each.notes:
-                found.append(f"{statement}: no way out: {each}")
-    return found
+                messages.append(f"{statement}: no way out: {each}")
+    return messages
 
 
 def test_wrong_calls_have_help() -> None:

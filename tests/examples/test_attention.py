@@ -15,9 +15,9 @@ def test_attention_example_matches_float64() -> None:
     known, noisy = r["known"].astype(np.float64), r["noisy"].astype(np.float64)
     scores = attention.SCALE * noisy @ known.transpose(0, 2, 1)
     p = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    wanted = p / p.sum(axis=-1, keepdims=True) @ known
-    np.testing.assert_allclose(r["found"], wanted, atol=0.02)
-    assert np.abs(wanted - known).mean() < 0.2 * np.abs(noisy - known).mean(), "patterns are remembered"
+    expected = p / p.sum(axis=-1, keepdims=True) @ known
+    np.testing.assert_allclose(r["found"], expected, atol=0.02)
+    assert np.abs(expected - known).mean() < 0.2 * np.abs(noisy - known).mean(), "patterns are remembered"
 
 
 def test_the_schedule_of_the_attention_example_is_shown_and_proved() -> None:

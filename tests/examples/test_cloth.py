@@ -34,6 +34,6 @@ def reference() -> np.ndarray:
 
 def test_cloth_example_matches_float64(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cloth, "DT", 4e-3)
-    wanted = reference()
-    assert np.linalg.norm(wanted, axis=-1).min() < cloth.RADIUS + cloth.MARGIN + 1e-6, "it lies on the ball"
-    np.testing.assert_allclose(cloth.run(SIZE, STEPS), wanted, atol=2e-4)
+    expected = reference()
+    assert np.linalg.norm(expected, axis=-1).min() < cloth.RADIUS + cloth.MARGIN + 1e-6, "it lies on the ball"
+    np.testing.assert_allclose(cloth.run(SIZE, STEPS), expected, atol=2e-4)

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.machine_code
 
 
 def test_fft_filter_example_matches_float64() -> None:
-    found = example.run(3)
+    actual = example.run(3)
     k = np.arange(example.N)
     frequency = np.minimum(k, example.N - k)
 
@@ -19,7 +19,7 @@ def test_fft_filter_example_matches_float64() -> None:
 
     weight = step(frequency - example.LOWEST) * step(example.HIGHEST - frequency)
     weight *= 1 - np.exp(-0.5 * (frequency - example.HUM) ** 2)
-    want = np.fft.ifft(np.fft.fft(found["measured"]) * weight).real
-    np.testing.assert_allclose(found["cleaned"], want, atol=1e-5)
-    noise, left = (np.linalg.norm(found[name] - found["packet"]) for name in ("measured", "cleaned"))
+    expected = np.fft.ifft(np.fft.fft(actual["measured"]) * weight).real
+    np.testing.assert_allclose(actual["cleaned"], expected, atol=1e-5)
+    noise, left = (np.linalg.norm(actual[name] - actual["packet"]) for name in ("measured", "cleaned"))
     assert left < 0.3 * noise

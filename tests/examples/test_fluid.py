@@ -49,9 +49,9 @@ def test_fluid_example_and_its_gradient_match_float64(monkeypatch: pytest.Monkey
     force, way = 0.3 * rng.standard_normal((2, SIZE, SIZE, 2))
     given = tg.array(force, dtype=tg.vec2, requires_grad=True)
     with tg.Tape() as tape:
-        found = fluid.stirred(tg.array(dye, dtype=float), given)
-    tape.backward(grads={found: tg.array(weights, dtype=float)})
-    np.testing.assert_allclose(found.numpy(), stirred(dye, force), atol=1e-5)
+        actual = fluid.stirred(tg.array(dye, dtype=float), given)
+    tape.backward(grads={actual: tg.array(weights, dtype=float)})
+    np.testing.assert_allclose(actual.numpy(), stirred(dye, force), atol=1e-5)
     step = 1e-6
     slope = (weights * (stirred(dye, force + step * way) - stirred(dye, force - step * way))).sum() / (
         2.0 * step
@@ -61,5 +61,5 @@ def test_fluid_example_and_its_gradient_match_float64(monkeypatch: pytest.Monkey
 
 @pytest.mark.slow
 def test_fluid_example_recovers_the_force() -> None:
-    found = fluid.run(24, tries=20)["losses"]
-    assert found[-1] < 0.3 * found[0]
+    actual = fluid.run(24, tries=20)["losses"]
+    assert actual[-1] < 0.3 * actual[0]

@@ -35,19 +35,19 @@ def test_gaussian_process_likelihoods_and_gradients_match_float64() -> None:
     tape.backward(grads={loss: tg.ones_like(loss)})
     np.testing.assert_allclose(loss.numpy(), list(map(surprise, x, y, logs)), rtol=1e-4)
     step = 1e-5 * np.eye(2)
-    wanted = [
+    expected = [
         [surprise(*s, at + d) - surprise(*s, at - d) for d in step] for *s, at in zip(x, y, logs, strict=True)
     ]
-    np.testing.assert_allclose(given.grad.numpy(), np.array(wanted) / 2e-5, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(given.grad.numpy(), np.array(expected) / 2e-5, rtol=1e-3, atol=1e-3)
 
 
 def test_gaussian_process_predictions_match_float64() -> None:
-    found = gp.run(SIZE, steps=2)
+    actual = gp.run(SIZE, steps=2)
     x, y = gp.series(SIZE)
     for k in range(SIZE):
-        logs = found["logs"][k].astype(np.float64)
+        logs = actual["logs"][k].astype(np.float64)
         across = covariance(x[k], np.linspace(0.0, 1.0, gp.QUERIES), logs[0])
         solved = np.linalg.solve(noisy(x[k], logs), across)
-        np.testing.assert_allclose(found["mean"][k], y[k] @ solved, atol=1e-4)
+        np.testing.assert_allclose(actual["mean"][k], y[k] @ solved, atol=1e-4)
         deviation = np.sqrt(1.0 - (across * solved).sum(0))
-        np.testing.assert_allclose(found["deviation"][k], deviation, atol=1e-3)
+        np.testing.assert_allclose(actual["deviation"][k], deviation, atol=1e-3)

@@ -23,8 +23,8 @@ def later(plate: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("block_dim", [33, 64])
 def test_heat_example_matches_float64(block_dim: int) -> None:
     plate = np.random.default_rng(0).random((SIZE, SIZE))
-    found = heat.later(tg.array(plate, dtype=float), block_dim).numpy()
-    np.testing.assert_allclose(found, later(plate), rtol=1e-5, atol=1e-6)
+    actual = heat.later(tg.array(plate, dtype=float), block_dim).numpy()
+    np.testing.assert_allclose(actual, later(plate), rtol=1e-5, atol=1e-6)
 
 
 def test_the_gradient_of_the_heat_example_solves_the_adjoint_equation() -> None:

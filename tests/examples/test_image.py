@@ -20,9 +20,9 @@ def filtered(values: np.ndarray, down: np.ndarray, right: np.ndarray) -> np.ndar
 
 @pytest.mark.parametrize("block_dim", [33, 128])
 def test_image_filters_match_float64(block_dim: int) -> None:
-    found = image.run(SIZE, block_dim)
+    actual = image.run(SIZE, block_dim)
     weights = image.WEIGHTS.astype(np.float64)
     blurred = filtered(image.drawing(SIZE).astype(np.float64), weights, weights)
-    np.testing.assert_allclose(found["blurred"], blurred, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(actual["blurred"], blurred, rtol=1e-5, atol=1e-6)
     y, x = filtered(blurred, SLOPE, SMOOTH), filtered(blurred, SMOOTH, SLOPE)
-    np.testing.assert_allclose(found["edges"], np.hypot(x, y), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(actual["edges"], np.hypot(x, y), rtol=1e-4, atol=1e-5)

@@ -24,6 +24,6 @@ def reference(size: int) -> np.ndarray:
 
 def test_mandelbrot_example_matches_numpy() -> None:
     """Except points at the border, which amplify the rounding of each iteration."""
-    found, wanted = mandelbrot.run(60), reference(60)
-    assert np.isclose(found, wanted, rtol=1e-4).mean() > 0.995
-    assert ((found == mandelbrot.MOST) == (wanted == mandelbrot.MOST)).mean() > 0.999
+    actual, expected = mandelbrot.run(60), reference(60)
+    assert np.isclose(actual, expected, rtol=1e-4).mean() > 0.995
+    assert ((actual == mandelbrot.MOST) == (expected == mandelbrot.MOST)).mean() > 0.999

@@ -28,5 +28,5 @@ def test_nbody_orbits_match_float64() -> None:
 
 @pytest.mark.parametrize("block_dim", [32, 100])
 def test_nbody_has_the_same_bits_for_any_block_size(block_dim: int) -> None:
-    found = nbody.run(BODIES, STEPS, block_dim)
-    np.testing.assert_array_equal(found, nbody.run(BODIES, STEPS))
+    actual = nbody.run(BODIES, STEPS, block_dim)
+    np.testing.assert_array_equal(actual, nbody.run(BODIES, STEPS))

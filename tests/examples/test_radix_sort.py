@@ -14,9 +14,9 @@ pytestmark = pytest.mark.machine_code
 @sampled(2, ("size", "block_dim"), [(1300, 64), (700, 100)])
 def test_radix_sort_example_sorts_and_counts_keys(size: int, block_dim: int) -> None:
     """The last tile is not full, and rows of a block's threads do not divide a tile."""
-    found, keys = radix_sort.run(size, block_dim), radix_sort.unsorted(size)
-    np.testing.assert_array_equal(found["sorted"], np.sort(keys))
-    np.testing.assert_array_equal(found["counts"], np.bincount(keys >> 28, minlength=radix_sort.DIGITS))
+    actual, keys = radix_sort.run(size, block_dim), radix_sort.unsorted(size)
+    np.testing.assert_array_equal(actual["sorted"], np.sort(keys))
+    np.testing.assert_array_equal(actual["counts"], np.bincount(keys >> 28, minlength=radix_sort.DIGITS))
 
 
 def test_radix_sort_example_sorts_the_largest_key(monkeypatch: pytest.MonkeyPatch) -> None:

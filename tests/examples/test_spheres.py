@@ -41,15 +41,15 @@ def nearest() -> np.ndarray:
 def test_spheres_example_shades_a_ball_under_one_light(monkeypatch: pytest.MonkeyPatch) -> None:
     """Light that a ball scatters reaches the sky: each path has the light of the sky times the colour."""
     monkeypatch.setattr(spheres, "sky", white)
-    found, near = pictured(0.0, monkeypatch), nearest()
+    actual, near = pictured(0.0, monkeypatch), nearest()
     np.testing.assert_allclose(
-        found[near < 0.85], np.broadcast_to(COLOUR, (*found.shape,))[near < 0.85], rtol=1e-5
+        actual[near < 0.85], np.broadcast_to(COLOUR, (*actual.shape,))[near < 0.85], rtol=1e-5
     )
-    np.testing.assert_allclose(found[near > 1.15], 1.0, rtol=1e-5)
+    np.testing.assert_allclose(actual[near > 1.15], 1.0, rtol=1e-5)
 
 
 def test_spheres_example_reflects_the_sky_in_a_mirror(monkeypatch: pytest.MonkeyPatch) -> None:
-    found, way, near = pictured(1.0, monkeypatch), directions(), nearest()
+    actual, way, near = pictured(1.0, monkeypatch), directions(), nearest()
     start = np.array([0.0, 0.0, 3.0])
     along = -way @ start
     point = start + (along - np.sqrt(np.maximum(1.0 - near**2, 0.0)))[..., None] * way
@@ -57,4 +57,4 @@ def test_spheres_example_reflects_the_sky_in_a_mirror(monkeypatch: pytest.Monkey
     up = 0.5 + 0.5 * reflected[..., 1:2]
     sky = (1.0 - up) * [1.0, 0.9, 0.8] + up * [0.4, 0.6, 1.0]
     inside = near < 0.7
-    np.testing.assert_allclose(found[inside], (COLOUR * sky)[inside], atol=0.01)
+    np.testing.assert_allclose(actual[inside], (COLOUR * sky)[inside], atol=0.01)

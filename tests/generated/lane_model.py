@@ -204,11 +204,11 @@ class Model:
             array, at = self.arrays[e.value.id], self.value(e.slice, active)
             return np.array([array[at[k]] if on else 0 for k, on in enumerate(active)], np.int32)
         tile, at = self.element(e, active)
-        found = [tile[lane][at(lane)] if on else None for lane, on in enumerate(active)]
-        some = next(v for v in [*found, np.int32(0)] if v is not None)
+        elements = [tile[lane][at(lane)] if on else None for lane, on in enumerate(active)]
+        some = next(v for v in [*elements, np.int32(0)] if v is not None)
         if np.ndim(some):
-            return [some if v is None else v for v in found]
-        return np.array([0 if v is None else v for v in found], np.int32)
+            return [some if v is None else v for v in elements]
+        return np.array([0 if v is None else v for v in elements], np.int32)
 
     def element(self, e: ast.Subscript, active: Lanes) -> tuple[list[np.ndarray], Callable[[int], Any]]:
         """The tile of each lane, and the index in it; IndexError outside."""

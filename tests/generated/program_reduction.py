@@ -31,20 +31,20 @@ def failure(program: Program) -> str:
 
 def reduced(program: Program, seconds: float = 60) -> Program:
     """A smaller program that fails in the same way."""
-    wanted, end = failure(program), time.monotonic() + seconds
+    expected, end = failure(program), time.monotonic() + seconds
     size = -1
     while size != len(str(program)) and time.monotonic() < end:
         size = len(str(program))
         for name in ("", *program.functions):
-            program = _smaller(program, name, wanted, end)
+            program = _smaller(program, name, expected, end)
         for name in list(program.functions):
             rest = {k: v for k, v in program.functions.items() if k != name}
             without = replace(program, functions=rest)
-            program = without if failure(without) == wanted else program
+            program = without if failure(without) == expected else program
     return program
 
 
-def _smaller(program: Program, name: str, wanted: str, end: float) -> Program:
+def _smaller(program: Program, name: str, expected: str, end: float) -> Program:
     """One pass of reductions over the text of a function, or of the kernel ("")."""
     tree = ast.parse(program.functions[name] if name else program.text)
     text = ast.unparse(tree) + "\n"
@@ -58,7 +58,7 @@ def _smaller(program: Program, name: str, wanted: str, end: float) -> Program:
             continue
         functions = {**program.functions, name: made} if name else program.functions
         trial = replace(program, functions=functions, text=program.text if name else made)
-        if len(made) <= len(text) and _sound(trial, program) and failure(trial) == wanted:
+        if len(made) <= len(text) and _sound(trial, program) and failure(trial) == expected:
             program, text = trial, made
         else:
             undo()

@@ -25,18 +25,18 @@ NEAR = 2e-4
 def outcome(program: FamilyProgram, devices: tuple[str, ...] = ()) -> str:
     """Run the program on devices, by default on the current device. Returns "ran", or the difference."""
     kernel, dims = program.kernel(), (BLOCKS, program.lanes)
-    wanted, lines = program.expected()
+    expected, lines = program.expected()
     with tg.ScopedDevice("cpu"):
         reference = program.arguments()
     told = interpret(kernel, reference, dims, program.lanes)
     same = [a.numpy() for a in reference[-len(RESULTS) :]]
-    if found := different(same, wanted, sorted(told), sorted(lines)):
-        return f"failed: in the interpreter {found}"
+    if difference := different(same, expected, sorted(told), sorted(lines)):
+        return f"failed: in the interpreter {difference}"
     for device in devices or (str(tg.get_device()),):
-        got, told = RUNS.get(device, partial(launched, device))(program, kernel, dims)
-        if found := different(got, wanted, sorted(told), sorted(lines)):
-            return f"failed: on {device} {found}"
-        for name, one, other in zip(RESULTS, got, same, strict=True):
+        actual, told = RUNS.get(device, partial(launched, device))(program, kernel, dims)
+        if difference := different(actual, expected, sorted(told), sorted(lines)):
+            return f"failed: on {device} {difference}"
+        for name, one, other in zip(RESULTS, actual, same, strict=True):
             if name != "near" and one.dtype.names is None:
                 same_bits(one + 0, other + 0, f"{device} {name}")
     return "ran"
@@ -89,9 +89,9 @@ RUNS: dict[str, Callable[[FamilyProgram, Any, tuple[int, ...]], Run]] = {
 }
 
 
-def different(got: list[np.ndarray], wanted: list[np.ndarray], told: list[str], lines: list[str]) -> str:
+def different(actual: list[np.ndarray], expected: list[np.ndarray], told: list[str], lines: list[str]) -> str:
     """The difference from the meaning of a program in Python."""
-    for name, one, want in zip(RESULTS, got, wanted, strict=True):
+    for name, one, want in zip(RESULTS, actual, expected, strict=True):
         if name == "near":
             wrong = ~(np.abs(one - want) <= NEAR * max(1.0, float(np.abs(want).max())))
         elif one.dtype.names:

@@ -28,12 +28,12 @@ def compare_with_model(program: LaneProgram) -> str:
     """The outcome of a program, "ran" or "refused"; AssertionError or DataRace for a wrong result."""
     kernel = program.build()
     try:
-        got, _ = agree(kernel, program.arguments(), 1, program.lanes, tiled=True)
+        actual, _ = agree(kernel, program.arguments(), 1, program.lanes, tiled=True)
     except tg.CompileError as error:
         if codes(error) <= REFUSED:
             return "refused"
         raise
-    np.testing.assert_array_equal(got, program.want)
+    np.testing.assert_array_equal(actual, program.want)
     launch = Launch(kernel, program.arguments(), (1, program.lanes), program.lanes)
     args, _ = run_lowered(*lowered(launch), launch)
     np.testing.assert_array_equal(args[0], program.want)

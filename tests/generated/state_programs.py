@@ -30,8 +30,8 @@ class Stack:
     def __init__(self, capacity: int) -> None:
         self.capacity, self.items = capacity, list[int]()
 
-    def push(self, values: np.ndarray, wanted: np.ndarray) -> None:
-        for value, flag in zip(values, wanted, strict=True):
+    def push(self, values: np.ndarray, expected: np.ndarray) -> None:
+        for value, flag in zip(values, expected, strict=True):
             if flag and len(self.items) < self.capacity:
                 self.items.append(int(value))
 
@@ -184,11 +184,11 @@ class Maker:
 
     def some(self, dims: int = 0) -> Tile:
         """A tile in scope, optionally with a given number of dimensions."""
-        found = [t for t in self.tiles if not dims or len(t.shape) == dims]
-        if not found:
+        matching = [t for t in self.tiles if not dims or len(t.shape) == dims]
+        if not matching:
             self.new_tile(dims)
             return self.tiles[-1]
-        return self.c.pick(found)
+        return self.c.pick(matching)
 
     def new_tile(self, dims: int = 0) -> None:
         shape = self.c.pick([s for s in SHAPES if not dims or len(s) == dims])

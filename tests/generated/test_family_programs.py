@@ -60,8 +60,8 @@ FAMILIES = {
 def check(seeds: range) -> None:
     for seed in seeds:
         program = FamilyProgram(seed)
-        found = outcome(program)
-        assert found == "ran", f"seed {seed}: {found}\n{program}"
+        result = outcome(program)
+        assert result == "ran", f"seed {seed}: {result}\n{program}"
 
 
 def test_programs_of_all_families_are_generated() -> None:

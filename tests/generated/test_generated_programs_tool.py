@@ -40,9 +40,9 @@ def test_each_outcome_of_a_program_is_counted_and_recorded(tmp_path: Path) -> No
         file.write('{"seed": 8, "outc')
     done = subprocess.run([*asked, "--count", "3"], capture_output=True, text=True)
     assert done.returncode == 0 and " s, 3 programs: " in done.stdout, done.stdout + done.stderr
-    found = [json.loads(line) for line in into.read_text().splitlines()]
-    assert [line["seed"] for line in found] == [7, 8, 9]
-    assert not any(line["outcome"].startswith("failed") for line in found)
+    record = [json.loads(line) for line in into.read_text().splitlines()]
+    assert [line["seed"] for line in record] == [7, 8, 9]
+    assert not any(line["outcome"].startswith("failed") for line in record)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -104,10 +104,10 @@ def test_generated_programs_find_a_planted_bug(
     monkeypatch.setattr(tg.config, "kernel_cache_dir", str(tmp_path))
     with monkeypatch.context() as planted:
         bug(planted)
-        found = next((seed for seed in (BUGS[bug], *range(LIMIT)) if fails(seed)), None)
-    assert found is not None, f"{LIMIT} programs did not find the bug"
+        failing_seed = next((seed for seed in (BUGS[bug], *range(LIMIT)) if fails(seed)), None)
+    assert failing_seed is not None, f"{LIMIT} programs did not find the bug"
     monkeypatch.setattr(tg.config, "cache_kernels", False)
-    assert not fails(found), "the program fails without the bug, too"
+    assert not fails(failing_seed), "the program fails without the bug, too"
 
 
 def fails(seed: int) -> bool:

@@ -29,10 +29,10 @@ def check(seeds: range) -> Counter[str]:
     seen: Counter[str] = Counter()
     for seed in seeds:
         made = program(seed)
-        args, want = made.arguments(), made.expected()
+        args, expected = made.arguments(), made.expected()
         try:
             tg.launch(made.kernel(), dim=made.dims, inputs=args, block_dim=made.block_dim)
-            np.testing.assert_array_equal(args[-1].numpy(), want)
+            np.testing.assert_array_equal(args[-1].numpy(), expected)
         except Exception:
             print(f"# seed {seed}", made, sep="\n")
             raise
@@ -66,15 +66,15 @@ def test_many_state_programs_match_python(chunk: int) -> None:
 def gathers(n: int, out: tg.array[int]):
     b, j = tg.tid()
     for outer in range(2):
-        found = tg.tile_stack(64, int)
+        result = tg.tile_stack(64, int)
         for r in range(n):
             other = tg.tile_stack(64, int)
             if r < n - 1:
-                tg.tile_stack_push(found, outer * 1000 + r * 10 + j, j < 3)
+                tg.tile_stack_push(result, outer * 1000 + r * 10 + j, j < 3)
             else:
                 m = 0
                 while m < n:
-                    value, slot = tg.tile_stack_pop(found)
+                    value, slot = tg.tile_stack_pop(result)
                     if slot >= 0:
                         out[(outer * n + m) * 8 + j] = value
                     m += 1
@@ -90,11 +90,11 @@ def test_a_stack_keeps_its_elements_from_one_iteration_to_the_next() -> None:
     n = 4
     out = tg.zeros(2 * n * 8, dtype=int)
     tg.launch_tiled(gathers, dim=1, inputs=[n, out], block_dim=8)
-    want = np.zeros((2, n * 8), int)
+    expected = np.zeros((2, n * 8), int)
     for outer in range(2):
         pushed = [outer * 1000 + r * 10 + j for r in range(n - 1) for j in range(3)]
-        want[outer, : len(pushed)] = pushed[::-1]
-    assert out.numpy().tolist() == want.reshape(-1).tolist()
+        expected[outer, : len(pushed)] = pushed[::-1]
+    assert out.numpy().tolist() == expected.reshape(-1).tolist()
 
 
 @pytest.mark.slow

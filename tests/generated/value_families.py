@@ -151,9 +151,9 @@ def joined_loops(p: FamilyProgram) -> None:
         f"{f} = 0.0\nfor i, c in enumerate({v}):\n    {f} = {f} * 0.5 + c",
         f"{f} = {v}[:, 0] * 0.25 + {v}[:, 1] * 0.5 + {v}[:, 2]",
     )
-    found = Term(f, 2 * v.bound, 4 * v.denominator)
-    if found.fits():
-        p.known["float"].append(found)
+    result = Term(f, 2 * v.bound, 4 * v.denominator)
+    if result.fits():
+        p.known["float"].append(result)
 
 
 @family

@@ -17,10 +17,10 @@ def compare(name: str, *drawn: list[np.ndarray], written: str = "") -> None:
     """Compare a function, or the expression `written`, on lists of operands."""
     for arguments in drawn:
         with tg.ScopedDevice("cpu"):
-            wanted = applied(name, arguments, written)
+            expected = applied(name, arguments, written)
         with tg.ScopedDevice("cuda:0"):
-            found = applied(name, arguments, written)
-        same_bits(found, wanted, name)
+            result = applied(name, arguments, written)
+        same_bits(result, expected, name)
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])

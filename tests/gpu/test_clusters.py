@@ -35,10 +35,10 @@ def test_matmuls_in_clusters_have_the_bits_of_single_blocks(
 ) -> None:
     m, n, k = size
     a, b = numbers(m, k, 1), numbers(k, n, 2)
-    found, wanted = (tg.full((m, n), float("nan"), dtype=tg.bfloat16, device="cuda:0") for _ in range(2))
-    matmul(on_device(a, k), on_device(b, n), found, tile=tile)
-    matmul(on_device(a, aligned(k)), on_device(b, aligned(n)), wanted, tile=tile)
-    assert np.array_equal(found.numpy().view(np.uint16), wanted.numpy().view(np.uint16))
+    actual, expected = (tg.full((m, n), float("nan"), dtype=tg.bfloat16, device="cuda:0") for _ in range(2))
+    matmul(on_device(a, k), on_device(b, n), actual, tile=tile)
+    matmul(on_device(a, aligned(k)), on_device(b, aligned(n)), expected, tile=tile)
+    assert np.array_equal(actual.numpy().view(np.uint16), expected.numpy().view(np.uint16))
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 3, 6, 7, 132])
@@ -46,9 +46,9 @@ def test_matmuls_in_clusters_take_any_number_of_blocks(blocks: int) -> None:
     """An odd number has no pairs."""
     m, n, k, tile = 700, 520, 328, shapes.TENSOR_CORES[0]
     a, b = on_device(numbers(m, k, 1), k), on_device(numbers(k, n, 2), n)
-    found, wanted = (tg.full((m, n), float("nan"), dtype=tg.bfloat16, device="cuda:0") for _ in range(2))
+    actual, expected = (tg.full((m, n), float("nan"), dtype=tg.bfloat16, device="cuda:0") for _ in range(2))
     kernel = gemm.matmul_kernel(tg.bfloat16, tile, False, gemm.Epilogue(tg.bfloat16))
-    tg.launch_tiled(kernel, blocks, [a, b, 0, 1.0, 0.0], [found])
-    tg.launch_tiled(kernel, 1, [a, b, 0, 1.0, 0.0], [wanted])
+    tg.launch_tiled(kernel, blocks, [a, b, 0, 1.0, 0.0], [actual])
+    tg.launch_tiled(kernel, 1, [a, b, 0, 1.0, 0.0], [expected])
     assert kernel.compiled[-1].clustered
-    assert np.array_equal(found.numpy().view(np.uint16), wanted.numpy().view(np.uint16))
+    assert np.array_equal(actual.numpy().view(np.uint16), expected.numpy().view(np.uint16))

@@ -100,8 +100,8 @@ def junk(torch: Any) -> list[Any]:
 
 def is_junk(kept: list[Any]) -> bool:
     """Whether nothing else was written there."""
-    found = [t.numpy() if isinstance(t, tg.array) else t.cpu().numpy() for t in kept]
-    return all(np.all(x == 1e9) for x in found)
+    result = [t.numpy() if isinstance(t, tg.array) else t.cpu().numpy() for t in kept]
+    return all(np.all(x == 1e9) for x in result)
 
 
 @tg.kernel

@@ -84,8 +84,8 @@ def run_matmul(dtype: str, **options: Any) -> Callable[[], None]:
             kernel_arguments.integers(*s, dtype=dtype, seed=k) for k, s in enumerate(((200, 136), (136, 264)))
         )
         given = np.ascontiguousarray(b.T) if options.get("transpose_b") else b
-        found = matmul(tg.array(a), tg.array(given), out=tg.zeros((200, 264)), **options)
-        assert np.array_equal(found.numpy(), kernel_arguments.in_float64(a) @ kernel_arguments.in_float64(b))
+        result = matmul(tg.array(a), tg.array(given), out=tg.zeros((200, 264)), **options)
+        assert np.array_equal(result.numpy(), kernel_arguments.in_float64(a) @ kernel_arguments.in_float64(b))
 
     return run
 
@@ -95,13 +95,13 @@ def run_attention(causal: bool) -> Callable[[], None]:
         q, k, v = (
             kernel_arguments.normal(1, heads, 200, 64, seed=heads + s) for s, heads in enumerate((2, 1, 1))
         )
-        found = attention(*(tg.array(x) for x in (q, k, v)), causal=causal)
+        result = attention(*(tg.array(x) for x in (q, k, v)), causal=causal)
         scores = kernel_arguments.in_float64(q) @ kernel_arguments.in_float64(k).swapaxes(2, 3) / 8.0
         if causal:
             scores[..., np.triu_indices(200, 1)[0], np.triu_indices(200, 1)[1]] = -np.inf
         weights = np.exp(scores - scores.max(-1, keepdims=True))
         kernel_arguments.assert_near(
-            found, weights / weights.sum(-1, keepdims=True) @ kernel_arguments.in_float64(v), "bfloat16", 4.0
+            result, weights / weights.sum(-1, keepdims=True) @ kernel_arguments.in_float64(v), "bfloat16", 4.0
         )
 
     return run

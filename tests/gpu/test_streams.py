@@ -133,5 +133,5 @@ def test_any_thread_can_launch(add: VectorAdd) -> None:
     for thread in threads:
         thread.join()
     assert len(results) == 4
-    for found in results:
-        np.testing.assert_array_equal(found, 201 * np.arange(N, dtype=np.float32))
+    for result in results:
+        np.testing.assert_array_equal(result, 201 * np.arange(N, dtype=np.float32))

@@ -30,9 +30,11 @@ def distributed(
 ) -> tuple[Kernel, GpuCompilation]:
     """The kernel of a launch after all passes."""
     ours = [tg.array(a) if isinstance(a, np.ndarray) else a for a in args]
-    found = [SPECIALISATIONS[pack(a)[0]] for pack, a in zip(kernel.packers, ours, strict=True)]
-    wanted = specialisation(found, plan((*dims, block_dim), block_dim).launch, overlaps(tuple(ours)))
-    made = trace(kernel, wanted.types, wanted.launch, wanted.access)
+    specialisations = [SPECIALISATIONS[pack(a)[0]] for pack, a in zip(kernel.packers, ours, strict=True)]
+    specialised = specialisation(
+        specialisations, plan((*dims, block_dim), block_dim).launch, overlaps(tuple(ours))
+    )
+    made = trace(kernel, specialised.types, specialised.launch, specialised.access)
     prepare(made)
     return made, for_gpu(made, get_cuda_target(arch))
 

@@ -410,10 +410,10 @@ class _Block:
         x = _without_subnormals(np.array([word & 0xFFFFFFFF], np.uint32).view(np.float32))
         with np.errstate(all="ignore"):
             exact = 1.0 / np.sqrt(x.astype(np.float64))
-            found = exact.astype(np.float32)
-        if np.isfinite(found[0]) and found[0] != exact[0]:
-            found = np.nextafter(found, np.float32(0))
-        return int(found.view(np.uint32)[0])
+            result = exact.astype(np.float32)
+        if np.isfinite(result[0]) and result[0] != exact[0]:
+            result = np.nextafter(result, np.float32(0))
+        return int(result.view(np.uint32)[0])
 
     def _synchronise(self, thread: _Thread, key: Any, count: int) -> Turn:
         def all_arrived(present: list[int]) -> list[None]:

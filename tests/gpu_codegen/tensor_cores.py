@@ -100,14 +100,14 @@ def multiply_warp(name: str, words: np.ndarray) -> np.ndarray:
 @cache
 def _places(element: Any, shape: tuple[int, int, int], bits: int, count: int) -> Any:
     """The positions of the elements of all lanes."""
-    found = np.array([[element(shape, bits, lane, i) for i in range(count)] for lane in range(32)])
-    return found[..., 0], found[..., 1]
+    result = np.array([[element(shape, bits, lane, i) for i in range(count)] for lane in range(32)])
+    return result[..., 0], result[..., 1]
 
 
 @cache
 def _result_places(count: int) -> Any:
-    found = np.array([[result_element(lane, i) for i in range(count)] for lane in range(32)])
-    return found[..., 0], found[..., 1]
+    result = np.array([[result_element(lane, i) for i in range(count)] for lane in range(32)])
+    return result[..., 0], result[..., 1]
 
 
 # Warp groups ---------------------------------------------------------------------------------------------------------
@@ -147,8 +147,8 @@ def group_element(thread: int, i: int) -> tuple[int, int]:
 
 @cache
 def _group_places(count: int) -> Any:
-    found = np.array([[group_element(thread, i) for i in range(count)] for thread in range(128)])
-    return found[..., 0], found[..., 1]
+    result = np.array([[group_element(thread, i) for i in range(count)] for thread in range(128)])
+    return result[..., 0], result[..., 1]
 
 
 def multiply_group(text: str, outputs: int, given: list[list[int]], memory: np.ndarray) -> list[list[int]]:

@@ -50,14 +50,14 @@ def kernel(ndim: int, raster: int, blocks: str = WALKED) -> Kernel:
 
 def wanted(grid: tuple[int, ...], raster: int) -> list[tuple[int, ...]]:
     *outer, rows, columns = (1, *grid) if len(grid) == 1 else grid
-    found = [
+    result = [
         (*at, i, j)
         for at in np.ndindex(*outer)
         for first in range(0, rows, raster)
         for j in range(columns)
         for i in range(first, min(rows, first + raster))
     ]
-    return [at[-len(grid) :] for at in found]
+    return [at[-len(grid) :] for at in result]
 
 
 @pytest.mark.machine_code
@@ -92,5 +92,5 @@ def compiled(made: Kernel, shape: tuple[int, ...], dims: tuple[int, ...]) -> Any
 @pytest.mark.parametrize(("rows", "columns", "raster"), [(1, (2**32 + 2) // 3, 3), (2, (2**32 + 3) // 7, 7)])
 def test_a_raster_group_may_have_more_blocks_than_int32_counts(rows: int, columns: int, raster: int) -> None:
     """The number of columns times `raster` wraps to 2 and to 3."""
-    found = compiled(kernel(3, raster, FIRST), (4, 2), (rows, columns, THREADS))
-    assert found.tolist() == [[n % rows, n // rows] for n in range(4)]
+    actual = compiled(kernel(3, raster, FIRST), (4, 2), (rows, columns, THREADS))
+    assert actual.tolist() == [[n % rows, n // rows] for n in range(4)]

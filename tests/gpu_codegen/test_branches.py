@@ -43,15 +43,15 @@ def by_lanes(a: tg.array2d[float], b: tg.array2d[float]):
 def blocks(kernel: Any, threads: int = 64) -> dict[str, list[str]]:
     """The basic blocks of a kernel: their lines."""
     given = [np.zeros((8, 64), np.float32), np.zeros((8, 64), np.float32)]
-    found: dict[str, list[str]] = {"start": []}
+    by_label: dict[str, list[str]] = {"start": []}
     at = "start"
     for line in lowered(kernel, given, (8,), threads).text.splitlines():
         if label := re.match(r"(\w+):", line):
             at = label[1]
-            found[at] = []
+            by_label[at] = []
         else:
-            found[at].append(line.strip())
-    return found
+            by_label[at].append(line.strip())
+    return by_label
 
 
 @pytest.mark.parametrize("kernel", [loaded, under_a_condition])

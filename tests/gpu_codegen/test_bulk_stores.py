@@ -83,14 +83,14 @@ def made(kernel: Any, *rest: Any) -> tuple[Kernel, Any]:
 
 def before_stores(kernel: Kernel) -> list[list[type[Op]]]:
     """The instructions before each bulk store: waits for copies, barriers."""
-    found: list[list[type[Op]]] = []
+    preceding: list[list[type[Op]]] = []
     for op in kernel.walk():
         if isinstance(op, BulkStore):
             assert op.parent is not None
             ops = op.parent.ops
             at = ops.index(op)
-            found.append([type(x) for x in ops[max(0, at - 2) : at] if isinstance(x, Barrier | BulkWait)])
-    return found
+            preceding.append([type(x) for x in ops[max(0, at - 2) : at] if isinstance(x, Barrier | BulkWait)])
+    return preceding
 
 
 def crossing(down: int, across: int, groups: int, rows: int, columns: int) -> bool:
@@ -115,8 +115,8 @@ def test_warp_groups_that_store_the_same_part_synchronise(
     down: int, across: int, groups: int, rows: int, columns: int
 ) -> None:
     kernel, parts = made(storing(down, across, groups, rows, columns), ITERATIONS, 3)
-    wanted = [BulkWait, Barrier] if crossing(down, across, groups, rows, columns) else []
-    assert before_stores(kernel) == [wanted]
+    expected = [BulkWait, Barrier] if crossing(down, across, groups, rows, columns) else []
+    assert before_stores(kernel) == [expected]
     assert check_schedule(kernel, parts).passed
 
 

@@ -42,9 +42,9 @@ def test_conversions_of_every_8_bit_number_match_the_interpreter(source: Any, to
         x, y = bits.view(to_numpy(source)), np.zeros(n, to_numpy(to))
         kernel, args = cast(to, n), [tg.array(x, copy=False), tg.array(y, copy=False)]
         run_together(lowered(kernel, args, (1,), THREADS), kernel, args, (1, THREADS), 1)
-        wanted = convert(x, to_numpy(to))
-        np.testing.assert_array_equal(y.astype(np.float32), wanted.astype(np.float32))
-        np.testing.assert_array_equal(np.signbit(y), np.signbit(wanted))
+        expected = convert(x, to_numpy(to))
+        np.testing.assert_array_equal(y.astype(np.float32), expected.astype(np.float32))
+        np.testing.assert_array_equal(np.signbit(y), np.signbit(expected))
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
@@ -76,5 +76,5 @@ def test_bytes_of_one_word_are_not_permuted_twice(to: Any) -> None:
         code.bytes_of[f"%b{k}"] = "%four", k
     widened(code, [f"%b{k}" for k in order], tg.int8, to)
     picked = [re.findall(r"i32 ([0-3])\b", line) for line in code.lines if "shufflevector" in line]
-    assert [int(k) for found in picked for k in found] == list(order)
+    assert [int(k) for selector in picked for k in selector] == list(order)
     assert not any("insertelement <4 x i8>" in line for line in code.lines)

@@ -159,8 +159,8 @@ def test_ctas_of_a_cluster_iterate_in_lockstep_and_multicast_tiles(
 def test_clusters_of_library_matmuls_are_proved(tile: shapes.Tile, splits: int, transposed: bool) -> None:
     kernel, parts = by_roles(256, 520, 4104, tile.with_splits(splits), transposed)
     assert len(shared(kernel)) == 2
-    found = check_schedule(kernel, parts)
-    assert found.passed, found.message
+    verdict = check_schedule(kernel, parts)
+    assert verdict.passed, verdict.message
 
 
 def test_automatic_schedules_with_clusters_are_proved() -> None:
@@ -259,5 +259,5 @@ MUTATED = dict(mutations())
 def test_mutated_clusters_are_not_proved(name: str) -> None:
     kernel, parts = automatic(256, 520, 4104)
     MUTATED[name](kernel)
-    found = check_schedule(kernel, parts)
-    assert found.status == "unproved" and "the two CTAs of a cluster" in found.message
+    verdict = check_schedule(kernel, parts)
+    assert verdict.status == "unproved" and "the two CTAs of a cluster" in verdict.message

@@ -68,13 +68,13 @@ def of_tiles(n: tg.array[int], o: tg.array2d[float]):
 def test_tables_and_parts_of_vectors_agree_on_all_targets(kernel: Any) -> None:
     n = tg.array(np.random.default_rng(0).integers(-1500, 1500, 64).astype(np.int32))
     launch = Launch(kernel, [n, tg.zeros((5, 64))], (64,), 32)
-    want = agree(kernel, launch.args, 64, 32)
+    expected = agree(kernel, launch.args, 64, 32)
     lowered, spread = agrees(launch)
     code = lower_kernel(lowered, spread, get_cuda_target())
-    got = [tg.clone(a) for a in launch.args]
-    run_together(code, kernel, got, launch.dims, 2)
-    same_bits(got[1].numpy(), want[1])
-    check(kernel, n.numpy().astype(np.int64), want[1], assembled(code)[0])
+    actual = [tg.clone(a) for a in launch.args]
+    run_together(code, kernel, actual, launch.dims, 2)
+    same_bits(actual[1].numpy(), expected[1])
+    check(kernel, n.numpy().astype(np.int64), expected[1], assembled(code)[0])
 
 
 def check(kernel: Any, n: np.ndarray, o: np.ndarray, text: str) -> None:

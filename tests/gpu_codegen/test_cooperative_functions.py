@@ -24,8 +24,8 @@ MOST = 300
 
 
 def taken(name: str) -> list[Sample]:
-    found = [s for s in testing.samples(name) if not isinstance(s, Refused)]
-    return [s for s in found if sum(x.size for x in s.arguments if isinstance(x, np.ndarray)) <= MOST]
+    accepted = [s for s in testing.samples(name) if not isinstance(s, Refused)]
+    return [s for s in accepted if sum(x.size for x in s.arguments if isinstance(x, np.ndarray)) <= MOST]
 
 
 PUBLIC = [name for name in sorted(DECLARED) if name[0] != "_"]
@@ -66,11 +66,11 @@ MAX_SPILLED = {"tile_eigh": 64, "tile_svd": 64}
 """Bytes that a thread of long programs may keep outside registers, by function; other functions keep none."""
 
 
-def check_alike(name: str, sample: Sample, got: np.ndarray, want: np.ndarray) -> None:
+def check_alike(name: str, sample: Sample, actual: np.ndarray, expected: np.ndarray) -> None:
     if name in WITH_SUMS:
-        testing.check_close(got, want.astype(np.float64), sample.tolerance)
+        testing.check_close(actual, expected.astype(np.float64), sample.tolerance)
     else:
-        same_bits(got, want, name)
+        same_bits(actual, expected, name)
 
 
 def pairs(x: np.ndarray) -> np.ndarray:
@@ -90,14 +90,14 @@ def interpreted(made: testing.SampleProgram, block_dim: int) -> list[np.ndarray]
 
 def check_lowered(name: str, sample: Sample, block_dim: int, on_cpu: bool = False) -> None:
     made = testing.program(name, sample)
-    want = interpreted(made, block_dim)
+    expected = interpreted(made, block_dim)
     if on_cpu:
-        for a, b in zip(made.run(block_dim), want[len(made.tiles) :], strict=True):
+        for a, b in zip(made.run(block_dim), expected[len(made.tiles) :], strict=True):
             check_alike(name, sample, a, b)
     launch = tiled(made.kernel, [tg.array(x) for x in (*made.tiles, *made.outs)], (1,), block_dim)
     kernel, parts = distributed(launch)
-    got, _ = run_lowered(kernel, parts, launch)
-    for a, b in zip(got, want, strict=True):
+    actual, _ = run_lowered(kernel, parts, launch)
+    for a, b in zip(actual, expected, strict=True):
         check_alike(name, sample, a, b)
 
 

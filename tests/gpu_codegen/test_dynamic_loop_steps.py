@@ -43,14 +43,14 @@ def test_loops_with_steps_of_either_sign_match_python() -> None:
     args = [tg.array(x.astype(kind)), tg.array(y.astype(kind)), tg.zeros((M, N), dtype=tg.float32), 0, 5, 1]
     threads = block_size(strided, None, args)
     made, parts = distributed(strided, args, (1,), threads)
-    found = check_schedule(made, parts)
-    assert found.accepted, found.message
+    verdict = check_schedule(made, parts)
+    assert verdict.accepted, verdict.message
     assert any(op.attrs.get("wait") is False for op in made.walk()), "the wait is not delayed"
     code = lower_kernel(made, parts, get_cuda_target())
     for bounds in ((0, 3, 2), (2, -1, -1), (0, 5, -1)):
         args[3:] = bounds
         run_together(code, strided, args, (1, threads), 1)
-        wanted = np.zeros((M, N), np.float32)
+        expected = np.zeros((M, N), np.float32)
         for k in range(*bounds):
-            wanted += x[:, k * K : k * K + K] @ y[k * K : k * K + K]
-        np.testing.assert_array_equal(args[2].numpy(), wanted)
+            expected += x[:, k * K : k * K + K] @ y[k * K : k * K + K]
+        np.testing.assert_array_equal(args[2].numpy(), expected)

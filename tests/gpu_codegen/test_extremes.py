@@ -36,8 +36,8 @@ def check(seed: int) -> None:
     wanted = expected(args)
     code = lowered(kernel, args, (1,), threads)
     run_together(code, kernel, args, (1, threads), 1)
-    for found, want in zip(args[1:], wanted, strict=True):
-        same_numbers(found.numpy(), want)
+    for result, want in zip(args[1:], wanted, strict=True):
+        same_numbers(result.numpy(), want)
     text, _ = assembled(code)
     used = set(re.findall(r"\b(?:min|max)(?:\.\w+)*\.b?f\d+", text))
     wide = "f64" if args[0].dtype == tg.float64 else "f32"

@@ -64,25 +64,25 @@ def instructions(kernel: Any, args: Sequence[Any], dims: tuple[int, ...], block_
     """The barriers, fences and accesses of global memory in PTX, in order."""
     made = for_threads(Launch(kernel, args, dims, block_dim))
     text = assembled(lower_kernel(*made, get_cuda_target()))[0]
-    found = re.findall(r"bar\.sync|fence\S*gpu|atom\.\S*?(?:add|exch|cas)|(?:ld|st)\.global", text)
-    return " ".join(re.sub(r"atom\..*\.", "atom.", x) for x in found)
+    result = re.findall(r"bar\.sync|fence\S*gpu|atom\.\S*?(?:add|exch|cas)|(?:ld|st)\.global", text)
+    return " ".join(re.sub(r"atom\..*\.", "atom.", x) for x in result)
 
 
 def test_tile_functions_are_not_moved_over_a_fence() -> None:
-    found = instructions(total, arguments(), (BLOCKS, N), N)
+    actual = instructions(total, arguments(), (BLOCKS, N), N)
     part = "st.global bar.sync fence.acq_rel.gpu atom.add fence.acq_rel.gpu"
-    assert part in found, found
-    after = found.split(part)[1]
-    assert re.match(r"( bar\.sync)+ ld\.global", after), found
+    assert part in actual, actual
+    after = actual.split(part)[1]
+    assert re.match(r"( bar\.sync)+ ld\.global", after), actual
     launch = Launch(total, arguments(), (BLOCKS, N), N)
     assert run_lowered(*for_threads(launch), launch)[0][3][0] == sum(range(BLOCKS * N))
 
 
 def test_thread_fences_become_fence_instructions() -> None:
-    found = instructions(of_threads, [tg.zeros(9, dtype=int), tg.zeros(9, dtype=int)], (32,), 32)
+    actual = instructions(of_threads, [tg.zeros(9, dtype=int), tg.zeros(9, dtype=int)], (32,), 32)
     fence = "fence.acq_rel.gpu"
     # Two fences in a row are one; `+=` of an element of an array is an atomic addition.
-    assert found == f"st.global {fence} atom.exch {fence} atom.cas {fence} atom.add"
+    assert actual == f"st.global {fence} atom.exch {fence} atom.cas {fence} atom.add"
 
 
 def test_unknown_memory_orders_are_refused() -> None:

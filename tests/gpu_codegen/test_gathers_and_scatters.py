@@ -34,11 +34,11 @@ def test_gathers_and_scatters_match_numpy(threads: int) -> None:
     at = 40 - 2 * np.arange(N)
     inside = (at + 1 >= 0) & (at + 1 < 35) & (np.fmod(at, 3) != 0)
     t = np.where(inside, data[np.clip(at + 1, 0, 34)], 9.0)
-    want = np.zeros(43)
+    expected = np.zeros(43)
     for place, value in zip(at + 3, t, strict=True):
         if 0 <= place < 43:
-            want[place] = value
-    np.testing.assert_array_equal(y.numpy(), want)
+            expected[place] = value
+    np.testing.assert_array_equal(y.numpy(), expected)
     np.testing.assert_array_equal(z.numpy(), [[0.0, 0.0], [t.sum(), N]])
 
 
@@ -66,9 +66,9 @@ def test_atomic_exchanges_of_elements_match_numpy() -> None:
     at = np.arange(N)
     chosen = (at % 3 == 0) & (at + 5 < 60)
     np.testing.assert_array_equal(old, np.where(chosen, data[np.minimum(at + 5, 59)], 0))
-    want = data.copy()
-    want[at[chosen] + 5] = at[chosen]
-    np.testing.assert_array_equal(x, want)
+    expected = data.copy()
+    expected[at[chosen] + 5] = at[chosen]
+    np.testing.assert_array_equal(x, expected)
     np.testing.assert_array_equal(seats, np.where(free == -1, at, free))
     np.testing.assert_array_equal(seen, free)
     text, _ = assembled(code)

@@ -36,8 +36,8 @@ def parts_of(kernel: Any, shapes: list[Any], dims: tuple[int, ...], block: int) 
     """The kernels that may be launched for the gradients."""
     args = [tg.zeros(s, dtype=tg.bfloat16, requires_grad=True) for s in shapes]
     adjoint = adjoint_of(kernel, tuple(range(len(args))))
-    wanted = wanted_form(adjoint, plan((*dims, block), block), (*args, *(a.grad for a in args)))
-    return [p for step in adjoint.steps_for(wanted) for p in (step, *step.shared)]
+    specialised = wanted_form(adjoint, plan((*dims, block), block), (*args, *(a.grad for a in args)))
+    return [p for step in adjoint.steps_for(specialised) for p in (step, *step.shared)]
 
 
 def distributed(part: Part, place: LaunchOverlap = ALONE) -> tuple[Kernel, GpuCompilation]:
@@ -63,16 +63,16 @@ def text_of(part: Part, place: LaunchOverlap = ALONE) -> str:
 
 def compiled(kernel: Any, shapes: list[Any], dims: tuple[int, ...], block: int) -> dict[str, str]:
     """PTX of every kernel that may be launched for the gradients, by name."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for part in parts_of(kernel, shapes, dims, block):
-        found[found_name(part.name, found)] = text_of(part)
-    return found
+        texts[found_name(part.name, texts)] = text_of(part)
+    return texts
 
 
-def found_name(name: str, found: dict[str, str]) -> str:
+def found_name(name: str, actual: dict[str, str]) -> str:
     """The name of a launch. Two launches may have the same name: a sum of chunks is named like the array that it adds
     to."""
-    return name if name not in found else f"{name} again"
+    return name if name not in actual else f"{name} again"
 
 
 TM, TN, TK = 128, 256, 64
@@ -100,9 +100,9 @@ def matmul(transposed: bool) -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize("transposed", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_adjoints_of_matmuls_become_matmul_kernels(transposed: bool) -> None:
-    found = compiled(matmul(transposed), [(512, 512)] * 3, (4, 2), 256)
+    actual = compiled(matmul(transposed), [(512, 512)] * 3, (4, 2), 256)
     for which in ("a", "b"):
-        owner, wide = (found[f"gemm_adjoint_of_adj_{which}{end}"] for end in ("", "_wide"))
+        owner, wide = (actual[f"gemm_adjoint_of_adj_{which}{end}"] for end in ("", "_wide"))
         for text in (owner, wide):
             assert "wgmma.mma_async" in text and "cp.async.bulk.tensor" in text
         shape = re.findall(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k16", wide)
@@ -111,18 +111,20 @@ def test_adjoints_of_matmuls_become_matmul_kernels(transposed: bool) -> None:
         asked = wide.count("cp.async.bulk.prefetch.tensor.2d.L2.global")
         assert asked == 128 * 256 // (64 * 64), "what is added to is in the cache by then"
         assert wide.rindex("cp.async.bulk.prefetch") < wide.index("wgmma"), "the fetching role asks"
-    assert not any(re.search(r"\b(red|atom)\.global", text) for text in found.values())
+    assert not any(re.search(r"\b(red|atom)\.global", text) for text in actual.values())
 
 
 def test_the_clearing_of_a_gradient_may_start_before_its_readers_end() -> None:
     """Once the block that owns tiles has multiplied all of them, and all earlier launches are complete."""
-    found = {part.step.kernel.name: part for part in parts_of(matmul(False), [(512, 512)] * 3, (4, 2), 256)}
-    text = text_of(found["gemm_adjoint_of_adj_b_wide"], LaunchOverlap(waits_at_end=True, lets=READ))
+    parts_by_name = {
+        part.step.kernel.name: part for part in parts_of(matmul(False), [(512, 512)] * 3, (4, 2), 256)
+    }
+    text = text_of(parts_by_name["gemm_adjoint_of_adj_b_wide"], LaunchOverlap(waits_at_end=True, lets=READ))
     let, wait = "griddepcontrol.launch_dependents", "griddepcontrol.wait"
     assert text.count(let) == 1 and text.count(wait) == 2
     assert text.rindex("wgmma.wait_group") < text.index(wait) < text.index(let) < text.index("cp.reduce")
     assert text.rindex("cp.async.bulk.wait_group") < text.rindex(wait)
-    text = text_of(found["gemm_adjoint"], LaunchOverlap(waits_at_end=True))
+    text = text_of(parts_by_name["gemm_adjoint"], LaunchOverlap(waits_at_end=True))
     assert text.index(let) < text.index("st.global") and text.rindex("st.global") < text.index(wait)
 
 
@@ -153,9 +155,9 @@ def layer_norm(
 @sampled(2, "kernel, weights", [(softmax, 0), (layer_norm, 2)])
 def test_adjoints_of_norms_move_16_bytes_without_atomics(kernel: Any, weights: int) -> None:
     shapes = [(64, WIDTH), *[WIDTH] * weights, (64, WIDTH)]
-    found = compiled(kernel, shapes, (64,), 128)
-    assert len(found) == 1 + (weights > 0), "one launch adds up the gradients of all weights"
-    text = found[f"{kernel.name}_adjoint"]
+    actual = compiled(kernel, shapes, (64,), 128)
+    assert len(actual) == 1 + (weights > 0), "one launch adds up the gradients of all weights"
+    text = actual[f"{kernel.name}_adjoint"]
     loads = re.findall(r"ld\.global\S*\.v4\.", text) + re.findall(
         r"cp\.async\.cg\.shared\.global \[.*\], 16;", text
     )
@@ -165,7 +167,7 @@ def test_adjoints_of_norms_move_16_bytes_without_atomics(kernel: Any, weights: i
     assert not re.search(r"mov\.b32\s+\{%rs\d+, %rs\d+\}, %r", text), (
         "halves of words are widened where they are"
     )
-    assert not any(re.search(r"\b(red|atom)\.global", text) for text in found.values())
+    assert not any(re.search(r"\b(red|atom)\.global", text) for text in actual.values())
 
 
 def test_stages_of_rows_are_aligned_to_sectors() -> None:

@@ -27,12 +27,12 @@ def check(shape: tuple[int, int, int], a: Any, b: Any, c: Any, turns: tuple[bool
     y = numbers(*((n, long) if turns[1] else (long, n)), dtype=b, seed=1)
     z = tg.zeros((m, n), dtype=c)
     text = run(roles(shape, a, b, c, turns, groups), [x, y, z, steps])
-    wanted = (in_float64(x).T if turns[0] else in_float64(x)) @ (
+    expected = (in_float64(x).T if turns[0] else in_float64(x)) @ (
         in_float64(y).T if turns[1] else in_float64(y)
     )
     if c is tg.int8:
-        wanted = wanted.astype(np.int64).astype(np.int8)
-    np.testing.assert_array_equal(in_float64(z), wanted)
+        expected = expected.astype(np.int64).astype(np.int8)
+    np.testing.assert_array_equal(in_float64(z), expected)
     return re.findall(r"wgmma\.mma_async\.sync\.aligned\.(\S+)", text)
 
 
@@ -51,16 +51,16 @@ def test_matmuls_of_16_bit_operands_in_every_order_match_numpy(turns: tuple[bool
 )
 def test_operands_of_several_narrow_boxes_match_numpy(n: int, k: int, turns: tuple[bool, bool]) -> None:
     """Rows of 96, 160, 192 and 320 bytes are boxes of 32 and 64 bytes."""
-    found = check((64, n, k), tg.bfloat16, tg.bfloat16, tg.float32, turns, steps=2, ragged=8)
-    assert found == [f"m64n{n}k16.f32.bf16.bf16"] * (k // 16)
+    actual = check((64, n, k), tg.bfloat16, tg.bfloat16, tg.float32, turns, steps=2, ragged=8)
+    assert actual == [f"m64n{n}k16.f32.bf16.bf16"] * (k // 16)
 
 
 @pytest.mark.machine_code
 @sampled(2, ("n", "transposed"), [(192, False), (192, True), (96, False)], ids=str)
 def test_warp_groups_whose_columns_start_within_a_box_match_numpy(n: int, transposed: bool) -> None:
     """Half of 192 columns is one box and a half: instructions read whole boxes, so that K runs along rows instead."""
-    found = check((64, n, 32), tg.bfloat16, tg.bfloat16, tg.float32, (False, transposed), groups=2, steps=2)
-    assert found == [f"m64n{n // 2}k16.f32.bf16.bf16"] * 2
+    actual = check((64, n, 32), tg.bfloat16, tg.bfloat16, tg.float32, (False, transposed), groups=2, steps=2)
+    assert actual == [f"m64n{n // 2}k16.f32.bf16.bf16"] * 2
 
 
 @pytest.mark.machine_code
@@ -79,8 +79,8 @@ def test_warp_groups_whose_columns_start_within_a_box_match_numpy(n: int, transp
 )
 def test_k_major_operands_match_numpy(a: Any, b: Any, c: Any, k: int, name: str) -> None:
     for ragged in (min(16, k // 2), 5):
-        found = check((64, 48, k), a, b, c, (False, True), ragged=ragged)
-        assert found == [name] * (k * a.bits // 256)
+        actual = check((64, 48, k), a, b, c, (False, True), ragged=ragged)
+        assert actual == [name] * (k * a.bits // 256)
 
 
 @pytest.mark.machine_code
@@ -100,8 +100,8 @@ def test_operands_that_are_not_k_major_are_transposed_into_shared_memory(
 ) -> None:
     """K is not along the rows of a stage."""
     k = 32 * 8 // a.bits
-    found = check((64, 64, k), a, a, c, turns)
-    assert len(found) == k * a.bits // 256 and all(x.startswith(f"m64n64k{256 // a.bits}.") for x in found)
+    actual = check((64, 64, k), a, a, c, turns)
+    assert len(actual) == k * a.bits // 256 and all(x.startswith(f"m64n64k{256 // a.bits}.") for x in actual)
 
 
 @pytest.mark.machine_code
@@ -111,8 +111,8 @@ def test_operands_that_are_not_k_major_are_transposed_into_shared_memory(
     ids=str,
 )
 def test_sums_are_narrowed_after_each_matmul(a: Any, c: Any, k: int) -> None:
-    found = check((64, 32, k), a, a, c, (False, True))
-    assert len(found) == k * a.bits // 256
+    actual = check((64, 32, k), a, a, c, (False, True))
+    assert len(actual) == k * a.bits // 256
 
 
 @pytest.mark.machine_code
@@ -131,8 +131,8 @@ def test_the_library_matmul_in_the_model_of_instructions_matches_numpy(dtype: An
     )
     x, y, z = numbers(m, k, dtype=dtype), numbers(n, k, dtype=dtype, seed=1), tg.zeros((m, n), dtype=result)
     text = run(kernel, [x, y, 0, 2.0, 0.0, z])
-    wanted = np.maximum(2.0 * (in_float64(x) @ in_float64(y).T), 0.0)
-    np.testing.assert_array_equal(in_float64(z), wanted.astype(z.numpy().dtype).astype(np.float64))
+    expected = np.maximum(2.0 * (in_float64(x) @ in_float64(y).T), 0.0)
+    np.testing.assert_array_equal(in_float64(z), expected.astype(z.numpy().dtype).astype(np.float64))
     assert "cp.async.bulk.tensor.2d.global.shared::cta" in text
 
 
@@ -162,8 +162,8 @@ def test_matmuls_of_a_pipe_and_a_computed_tile_match_numpy(dtype: Any, groups: i
     x, y = numbers(128, 3 * k, dtype=dtype), numbers(3 * k, n, dtype=dtype, seed=1)
     w, z = numbers(n, k, dtype=dtype, seed=2), tg.zeros((128, n))
     text = run(multiply, [x, y, w, z])
-    wanted = in_float64(x) @ (in_float64(y) + np.tile(in_float64(w).T, (3, 1)))
-    np.testing.assert_array_equal(in_float64(z), wanted)
+    expected = in_float64(x) @ (in_float64(y) + np.tile(in_float64(w).T, (3, 1)))
+    np.testing.assert_array_equal(in_float64(z), expected)
     assert len(re.findall(r"wgmma\.mma_async", text)) >= 2 * (k * dtype.bits // 256)
     assert "mma.sync" not in text
     fences = [m.start() for m in re.finditer(r"fence\.proxy\.async\.shared::cta", text)]

@@ -34,14 +34,14 @@ def test_interleaved_iterations_have_the_bits_of_the_cpu(kernel: Any, n: int) ->
     rare = rng.random(a.shape)
     a = np.where(rare < 0.05, a * 1e7, np.where(rare < 0.1, a * 1e-39, a)).astype(np.float32)
     a[3, 7], a[4, 9], a[5, 0] = np.inf, 0.0, np.nan
-    found = []
+    result = []
     for on_cpu in (True, False):
         given = [tg.array(a), tg.full((17, 34), -1.0, dtype=tg.float32), n]
         if on_cpu:
             tg.launch_tiled(kernel, 1, given, block_dim=THREADS)
         else:
             run_serially(lowered(kernel, given, (1,), THREADS), kernel, given, (1, THREADS), 1)
-        found.append(given[1].numpy())
-    wanted, got = found
-    same = (got.view(np.uint32) == wanted.view(np.uint32)) | (np.isnan(got) & np.isnan(wanted))
-    assert same.all(), (got[~same][:5], wanted[~same][:5])
+        result.append(given[1].numpy())
+    expected, actual = result
+    same = (actual.view(np.uint32) == expected.view(np.uint32)) | (np.isnan(actual) & np.isnan(expected))
+    assert same.all(), (actual[~same][:5], expected[~same][:5])

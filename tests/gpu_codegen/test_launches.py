@@ -74,9 +74,9 @@ def test_a_kernel_waits_once_before_accesses_to_memory(kernel: Any) -> None:
     text = text_of(kernel, arguments(kernel), 256)
     assert text.count(LET) == text.count(WAIT) == 1
     assert text.index(LET) < text.index(WAIT)
-    found = MEMORY.search(text)
-    assert (found is None) == (kernel is nothing)
-    assert found is None or text.index(WAIT) < found.start()
+    match = MEMORY.search(text)
+    assert (match is None) == (kernel is nothing)
+    assert match is None or text.index(WAIT) < match.start()
 
 
 def test_barriers_are_initialised_before_the_wait_for_earlier_launches() -> None:
@@ -140,8 +140,8 @@ def test_the_first_launch_of_a_series_triggers_the_next_when_earlier_launches_ar
     for kernel in (scale, matmul):
         text = text_in_series(kernel, FIRST)
         assert text.count(LET) == text.count(WAIT) == 1
-        found = MEMORY.search(text)
-        assert found is not None and text.index(WAIT) < text.index(LET) < found.start()
+        match = MEMORY.search(text)
+        assert match is not None and text.index(WAIT) < text.index(LET) < match.start()
 
 
 def test_later_launches_of_a_series_wait_at_their_end() -> None:

@@ -50,13 +50,13 @@ def line_of(text: str) -> int:
 
 def lines_before(ptx: str, instruction: str) -> set[int]:
     """The source lines that the PTX gives for an instruction."""
-    at, found = 0, set[int]()
+    at, result = 0, set[int]()
     for line in ptx.splitlines():
         said = re.match(r"\s*\.loc\s+\d+ (\d+)", line)
         at = int(said[1]) if said else at
         if re.search(instruction, line):
-            found.add(at)
-    return found
+            result.add(at)
+    return result
 
 
 def test_instructions_have_the_lines_of_their_statements() -> None:

@@ -39,12 +39,12 @@ def units_of(kernel: Any, args: list[Any], arch: str = "sm_90a") -> list[str]:
 
 def explained(kernel: Any, args: list[Any]) -> list[str]:
     """The lines of `explain()` on a GPU."""
-    found = [SPECIALISATIONS[pack(a)[0]] for pack, a in zip(kernel.packers, args, strict=True)]
+    specialisations = [SPECIALISATIONS[pack(a)[0]] for pack, a in zip(kernel.packers, args, strict=True)]
     threads = block_size(kernel, None, args)
-    wanted = specialisation(found, plan((1, threads), threads).launch, overlaps(tuple(args)))
-    made = trace(kernel, wanted.types, wanted.launch, wanted.access)
+    specialised = specialisation(specialisations, plan((1, threads), threads).launch, overlaps(tuple(args)))
+    made = trace(kernel, specialised.types, specialised.launch, specialised.access)
     prepare(made)
-    return inspect_for_gpu(kernel, wanted, made, get_cuda_target("sm_90a"), {}).text().splitlines()
+    return inspect_for_gpu(kernel, specialised, made, get_cuda_target("sm_90a"), {}).text().splitlines()
 
 
 def piped(shape: tuple[int, int, int], a: Any, b: Any, c: Any, turns: tuple[bool, bool], groups: int = 1,
@@ -70,11 +70,11 @@ PIPED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("shape", "a", "b", "turns", "groups", "wanted"), PIPED, ids=range(len(PIPED)))
+@pytest.mark.parametrize(("shape", "a", "b", "turns", "groups", "unit"), PIPED, ids=range(len(PIPED)))
 def test_explain_states_the_unit_of_matmuls_of_pipes(
-    shape: tuple[int, int, int], a: Any, b: Any, turns: tuple[bool, bool], groups: int, wanted: str
+    shape: tuple[int, int, int], a: Any, b: Any, turns: tuple[bool, bool], groups: int, unit: str
 ) -> None:
-    assert piped(shape, a, b, tg.float32, turns, groups) == [wanted]
+    assert piped(shape, a, b, tg.float32, turns, groups) == [unit]
 
 
 def test_explain_states_that_earlier_gpus_have_no_wgmma() -> None:
@@ -111,11 +111,11 @@ def halves(x: tg.array2d[HALF], y: tg.array2d[HALF], z: tg.array2d[tg.float32], 
 def test_explain_states_the_unit_of_matmuls_of_partially_filled_stages() -> None:
     """The message names the line of the first part."""
     args = [numbers(64, 64, dtype=HALF), numbers(64, 32, dtype=HALF), tg.zeros((64, 32), dtype=tg.float32), 1]
-    (found,) = units_of(halves, args)
+    (actual,) = units_of(halves, args)
     line = halves.definition.location.line + 11
     why = f"the left operand lies in a ring with an access other than to a whole stage (line {line}), and it "
-    assert found == f"{WARPS}{why}is in a hand-written ring, which is never copied to a swizzled stage"
-    assert f"  line {line + 8}: {found}" in explained(halves, args)
+    assert actual == f"{WARPS}{why}is in a hand-written ring, which is never copied to a swizzled stage"
+    assert f"  line {line + 8}: {actual}" in explained(halves, args)
 
 
 @tg.kernel

@@ -38,8 +38,8 @@ def test_each_block_runs_once_with_memory_of_its_own(rows: int) -> None:
     assert code.together == 8 and code.part_bytes >= 128
     run_together(code, work, args, (BLOCKS, 32), -(-BLOCKS // rows), rows=rows)
     a, places = args[0].numpy(), np.arange(32) * 5
-    want = np.stack([a[i, (places + i) % 32] for i in range(BLOCKS)])
-    np.testing.assert_array_equal(args[1].numpy(), want)
+    expected = np.stack([a[i, (places + i) % 32] for i in range(BLOCKS)])
+    np.testing.assert_array_equal(args[1].numpy(), expected)
     np.testing.assert_array_equal(args[2].numpy(), (a * a[:, ::-1]).sum(1))
     assert args[3].numpy()[0] == sum(range(BLOCKS))
 
@@ -121,8 +121,8 @@ def test_blocks_of_small_matrices_share_warps(n: int, per_warp: int, rows: int) 
     assert code.per_warp == per_warp
     run_together(code, factors(n), args, (5, 32), -(-5 // (per_warp * rows)), rows=rows)
     regular = [0, 1, 2, 4]
-    want = np.linalg.cholesky(x[regular].astype(np.float64))
-    np.testing.assert_allclose(args[1].numpy()[regular], want, atol=1e-5)
+    expected = np.linalg.cholesky(x[regular].astype(np.float64))
+    np.testing.assert_allclose(args[1].numpy()[regular], expected, atol=1e-5)
     np.testing.assert_array_equal(args[2].numpy()[:, 0], [0, 0, 0, 2, 0])
 
 

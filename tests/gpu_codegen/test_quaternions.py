@@ -27,11 +27,11 @@ def test_transforms_of_points_stay_in_registers() -> None:
     a = tg.array(rng.integers(-3, 4, (33, 4)), dtype=tg.quat)
     x = tg.array(rng.integers(-3, 4, (32, 7)), dtype=tg.transform)
     launch = Launch(moved, [a, x, tg.zeros(32, dtype=tg.transform)], (32,), 32)
-    want = agree(moved, launch.args, 32, 32)
+    expected = agree(moved, launch.args, 32, 32)
     lowered, spread = agrees(launch)
     code = lower_kernel(lowered, spread, get_cuda_target("sm_90a"))
-    got = [tg.clone(each) for each in launch.args]
-    run_together(code, moved, got, launch.dims, 1)
-    same_bits(got[2].numpy(), want[2])
+    actual = [tg.clone(each) for each in launch.args]
+    run_together(code, moved, actual, launch.dims, 1)
+    same_bits(actual[2].numpy(), expected[2])
     text, made = assembled(code)
     assert made.spill_bytes == 0 and ".local" not in text

@@ -90,9 +90,9 @@ def operands(count: int) -> tuple[np.ndarray, np.ndarray]:
     close = rng.integers(0, 2**23, (2, count)) | rng.integers(120, 134, (2, count)) << 23
     edges = rng.integers(0, 2**23, (2, count)) | rng.choice([0, 1, 2, 4, 126, 253, 254], (2, count)) << 23
     powers = (rng.integers(-3, 4, (2, count)) & (2**23 - 1)) | rng.integers(120, 134, (2, count)) << 23
-    found = np.concatenate([pairs, bits, close, edges, powers], axis=1).astype(np.uint32)
-    found = found[:, : found.shape[1] // TILE * TILE]
-    a, b = np.ascontiguousarray(found).view(np.float32)
+    result = np.concatenate([pairs, bits, close, edges, powers], axis=1).astype(np.uint32)
+    result = result[:, : result.shape[1] // TILE * TILE]
+    a, b = np.ascontiguousarray(result).view(np.float32)
     return a, b
 
 
@@ -104,10 +104,10 @@ def run(kernel: Any, a: np.ndarray, b: np.ndarray, dtype: Any = tg.float32) -> n
     return given[2].numpy()
 
 
-def assert_same(found: np.ndarray, wanted: np.ndarray) -> None:
-    word = np.dtype(f"u{found.itemsize}")
-    same = (found.view(word) == wanted.view(word)) | (np.isnan(found) & np.isnan(wanted))
-    assert same.all(), (found[~same][:5], wanted[~same][:5], int((~same).sum()))
+def assert_same(actual: np.ndarray, expected: np.ndarray) -> None:
+    word = np.dtype(f"u{actual.itemsize}")
+    same = (actual.view(word) == expected.view(word)) | (np.isnan(actual) & np.isnan(expected))
+    assert same.all(), (actual[~same][:5], expected[~same][:5], int((~same).sum()))
 
 
 @pytest.mark.machine_code
@@ -128,8 +128,8 @@ def test_reciprocals_agree_with_ieee() -> None:
 def test_quotients_of_narrow_floats_are_rounded_once_more() -> None:
     with np.errstate(all="ignore"):
         a, b = (np.clip(x, -65000, 65000).astype(np.float16) for x in operands(500))
-        wanted = (a.astype(np.float32) / b.astype(np.float32)).astype(np.float16)
-    assert_same(run(narrow_quotients, a, b, tg.float16), wanted)
+        expected = (a.astype(np.float32) / b.astype(np.float32)).astype(np.float16)
+    assert_same(run(narrow_quotients, a, b, tg.float16), expected)
 
 
 @pytest.mark.machine_code
@@ -143,8 +143,8 @@ def test_square_roots_agree_with_ieee() -> None:
 def test_square_roots_of_narrow_floats_are_rounded_once_more() -> None:
     with np.errstate(all="ignore"):
         a, b = (np.clip(x, -65000, 65000).astype(np.float16) for x in operands(500))
-        wanted = np.sqrt(a.astype(np.float32)).astype(np.float16)
-    assert_same(run(narrow_roots, a, b, tg.float16), wanted)
+        expected = np.sqrt(a.astype(np.float32)).astype(np.float16)
+    assert_same(run(narrow_roots, a, b, tg.float16), expected)
 
 
 @pytest.mark.machine_code

@@ -47,12 +47,12 @@ def of_lanes(x: tg.array1d[float], y: tg.array2d[float]):
 
 
 def check(launch: Launch) -> None:
-    want = agree(launch.kernel, launch.args, launch.dims, launch.block_dim)
+    expected = agree(launch.kernel, launch.args, launch.dims, launch.block_dim)
     kernel, parts = agrees(launch)
-    got = [tg.clone(a) for a in launch.args]
+    actual = [tg.clone(a) for a in launch.args]
     blocks = -(-int(np.prod(launch.dims)) // launch.block_dim)
-    run_together(lower_kernel(kernel, parts, get_cuda_target()), launch.kernel, got, launch.dims, blocks)
-    for a, b in zip(got, want, strict=True):
+    run_together(lower_kernel(kernel, parts, get_cuda_target()), launch.kernel, actual, launch.dims, blocks)
+    for a, b in zip(actual, expected, strict=True):
         same_bits(a.numpy(), b)
 
 

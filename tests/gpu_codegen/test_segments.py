@@ -24,12 +24,12 @@ def check(launch: Launch) -> str:
     """The PTX of a kernel that does the same everywhere."""
     (threads,), block = launch.dims, launch.block_dim
     args = launch.args
-    want = agree(launch.kernel, args, threads, block)
+    expected = agree(launch.kernel, args, threads, block)
     kernel, parts = agrees(launch)
     code = lower_kernel(kernel, parts, get_cuda_target())
-    got = [tg.clone(a) for a in args]
-    run_together(code, launch.kernel, got, launch.dims, -(-threads // block))
-    for a, b in zip(got, want, strict=True):
+    actual = [tg.clone(a) for a in args]
+    run_together(code, launch.kernel, actual, launch.dims, -(-threads // block))
+    for a, b in zip(actual, expected, strict=True):
         same_bits(a.numpy(), b)
     return assembled(code)[0]
 
@@ -40,9 +40,9 @@ def test_lane_exchanges_in_segments_of_a_warp_match_the_interpreter(shape: tuple
     threads, block = shape
     text = check(Launch(within_warps, arguments(within_warps, threads), (threads,), block))
     assert "bar.sync" not in text and "barrier" not in text and ".shared" not in text
-    found = set(re.findall(r"(?:shfl|redux|match|vote)\.[\w.]+", text))
-    wanted = {"shfl.sync.idx.b32", "shfl.sync.bfly.b32", "redux.sync.add.s32", "vote.sync.ballot.b32"}
-    assert found >= wanted | {"match.any.sync.b32", "match.any.sync.b64"}
+    instructions_used = set(re.findall(r"(?:shfl|redux|match|vote)\.[\w.]+", text))
+    expected = {"shfl.sync.idx.b32", "shfl.sync.bfly.b32", "redux.sync.add.s32", "vote.sync.ballot.b32"}
+    assert instructions_used >= expected | {"match.any.sync.b32", "match.any.sync.b64"}
 
 
 @pytest.mark.machine_code
@@ -104,14 +104,14 @@ def test_tiles_over_grids_of_threads_match_the_interpreter(
     block = int(np.prod(grid))
     x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
     launch = tiled(spread(shape, grid), [tg.array(x), tg.zeros(shape)], (1,), block)
-    found = agree(launch.kernel, launch.args, 1, block, tiled=True)[1]
-    np.testing.assert_array_equal(found, x * x)
+    result = agree(launch.kernel, launch.args, 1, block, tiled=True)[1]
+    np.testing.assert_array_equal(result, x * x)
     kernel, parts = agrees(launch)
     code = lower_kernel(kernel, parts, get_cuda_target())
     assert not parts.shared.allocations and "shared" not in code.text.partition("start:")[2]
-    got = [tg.clone(a) for a in launch.args]
-    run_together(code, launch.kernel, got, launch.dims, 1)
-    np.testing.assert_array_equal(got[1].numpy(), x * x)
+    actual = [tg.clone(a) for a in launch.args]
+    run_together(code, launch.kernel, actual, launch.dims, 1)
+    np.testing.assert_array_equal(actual[1].numpy(), x * x)
 
 
 def test_threads_of_a_grid_own_their_elements_of_a_tile() -> None:

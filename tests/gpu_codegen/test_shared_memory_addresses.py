@@ -69,5 +69,5 @@ def test_constants_of_rows_do_not_change_swizzled_places(row_bytes: int, unit: i
     for stage, row, column in ((s, i, j) for s in (0, 1) for i in range(32) for j in range(0, 128, 7)):
         box, byte = divmod(2 * column, row_bytes)
         plain = ((stage * (256 // row_bytes) + box) * 32 + row) * row_bytes + byte
-        wanted = plain ^ (plain >> 7 & row_bytes // 16 - 1) << 4
-        assert int(view.at(memory, [str(stage), str(row), str(column)])) == wanted, (stage, row, column)
+        expected = plain ^ (plain >> 7 & row_bytes // 16 - 1) << 4
+        assert int(view.at(memory, [str(stage), str(row), str(column)])) == expected, (stage, row, column)

@@ -58,14 +58,14 @@ def numbers(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
 
 def check(kernel: Any, x: np.ndarray, y: np.ndarray, rest: tuple[int, ...], blocks: int) -> None:
     """The code for the GPU stores the same elements as the code for the CPU."""
-    wanted, made = y.copy(), y.copy()
+    expected, made = y.copy(), y.copy()
     tg.launch_tiled(
-        kernel, blocks, [tg.array(x, copy=False), tg.array(wanted, copy=False), *rest], block_dim=THREADS
+        kernel, blocks, [tg.array(x, copy=False), tg.array(expected, copy=False), *rest], block_dim=THREADS
     )
     arrays = [tg.array(a, copy=False) for a in (x, made)]
     code = lowered(kernel, [*arrays, *rest], (blocks,), THREADS)
     run_serially(code, kernel, [*arrays, *rest], (blocks, THREADS), blocks)
-    np.testing.assert_array_equal(made.view(np.uint8), wanted.view(np.uint8))
+    np.testing.assert_array_equal(made.view(np.uint8), expected.view(np.uint8))
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: np.dtype(d).name)

@@ -24,10 +24,10 @@ def run_both_ways(kernel: Any, args: list[Any], block_dim: int) -> tuple[Any, An
     the code."""
     made, parts = distributed(kernel, args, (1,), block_dim)
     launch = tiled(kernel, args, (1,), block_dim)
-    want, _ = run_lowered(made, parts, launch)
+    expected, _ = run_lowered(made, parts, launch)
     code = lower_kernel(made, parts, get_cuda_target())
     run_together(code, kernel, args, (1, block_dim), 1)
-    for a, b in zip(args, want, strict=True):
+    for a, b in zip(args, expected, strict=True):
         if isinstance(a, tg.array):
             np.testing.assert_array_equal(a.numpy(), b)
     return made, code

@@ -49,12 +49,12 @@ def check(
     x = numbers(*((long, m) if transposed else (m, long)), dtype=HALF)
     y, z = numbers(long, n, dtype=source, seed=1), tg.zeros((m, n), dtype=result)
     text = run(kernel, [x, y, z, 2])
-    wanted = (
+    expected = (
         ((in_float64(x).T if transposed else in_float64(x)) @ in_float64(y))
         .astype(z.numpy().dtype)
         .astype(np.float64)
     )
-    np.testing.assert_array_equal(in_float64(z), wanted)
+    np.testing.assert_array_equal(in_float64(z), expected)
     return text
 
 
@@ -124,11 +124,11 @@ def test_ops_after_a_transposed_matmul_have_its_layout() -> None:
     row, column = (numbers(length, dtype=tg.float32, seed=length) for length in (n, m))
     other, z, sums = numbers(m, n, dtype=tg.float32, seed=2), tg.zeros((m, n)), tg.zeros(m)
     text = run(fused, [x, y, row, column, other, z, sums])
-    wanted = (
+    expected = (
         2 * in_float64(x) @ in_float64(y) + in_float64(row) + in_float64(column)[:, None] + in_float64(other)
     )
-    np.testing.assert_array_equal(in_float64(z), wanted)
-    np.testing.assert_array_equal(in_float64(sums), wanted.sum(axis=1))
+    np.testing.assert_array_equal(in_float64(z), expected)
+    np.testing.assert_array_equal(in_float64(sums), expected.sum(axis=1))
     assert "m64n64k16" in text and "ldmatrix" in text
 
 

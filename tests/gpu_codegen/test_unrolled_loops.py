@@ -73,15 +73,15 @@ KERNELS = [(network, 64), (carried, 32), (summed, 64)]
 def test_unrolled_loops_agree_on_all_targets(kernel: Any, threads: int) -> None:
     x = np.random.default_rng(1).integers(-50, 50, threads).astype(np.float32)
     launch = Launch(kernel, [tg.array(x), tg.zeros(threads)], (threads,), 32)
-    want = agree(kernel, launch.args, threads, 32)[1]
+    expected = agree(kernel, launch.args, threads, 32)[1]
     code = lower_kernel(*agrees(launch), get_cuda_target())
-    got = [tg.clone(a) for a in launch.args]
-    run_together(code, kernel, got, launch.dims, threads // 32)
-    same_bits(got[1].numpy(), want)
+    actual = [tg.clone(a) for a in launch.args]
+    run_together(code, kernel, actual, launch.dims, threads // 32)
+    same_bits(actual[1].numpy(), expected)
     if kernel is network:
-        np.testing.assert_array_equal(want.reshape(2, 32), np.sort(x.reshape(2, 32), axis=1))
+        np.testing.assert_array_equal(expected.reshape(2, 32), np.sort(x.reshape(2, 32), axis=1))
     if kernel is summed:
-        np.testing.assert_array_equal(want.reshape(2, 32), x.reshape(2, 32).cumsum(axis=1))
+        np.testing.assert_array_equal(expected.reshape(2, 32), x.reshape(2, 32).cumsum(axis=1))
 
 
 def test_code_of_unrolled_loops_has_constants_and_no_loop() -> None:

@@ -46,12 +46,12 @@ def check(shape: tuple[int, int, int], a: Any, b: Any, c: Any, turns: tuple[bool
     x = numbers(*((k, m) if turns[0] else (m, k)), dtype=a)
     y = numbers(*((n, k) if turns[1] else (k, n)), dtype=b, seed=1)
     z = numbers(m, n, dtype=c, seed=2)
-    wanted = in_float64(z) + (in_float64(x).T if turns[0] else in_float64(x)) @ (
+    expected = in_float64(z) + (in_float64(x).T if turns[0] else in_float64(x)) @ (
         in_float64(y).T if turns[1] else in_float64(y)
     )
     code = lowered(kernel, [x, y, z], (1,), threads, arch=arch)
     run_together(code, kernel, [x, y, z], (1, threads), 1)
-    np.testing.assert_array_equal(z.numpy(), wanted.astype(z.numpy().dtype))
+    np.testing.assert_array_equal(z.numpy(), expected.astype(z.numpy().dtype))
     text, _ = assembled(code, arch)
     return text
 
@@ -190,6 +190,6 @@ def test_operands_that_ldmatrix_cannot_read_match_numpy() -> None:
     code = lowered(multiply, [x, y, z, 5], (1,), 32)
     run_together(code, multiply, [x, y, z, 5], (1, 32), 1)
     a, b = in_float64(x), in_float64(y)
-    wanted = a[:, 8:24] @ b[8:24, :8] + a[:, 3:19] @ b[3:19, 5:13] + a[:, 5:21] @ b[:16, 8:16]
-    np.testing.assert_array_equal(in_float64(z), wanted)
+    expected = a[:, 8:24] @ b[8:24, :8] + a[:, 3:19] @ b[3:19, 5:13] + a[:, 5:21] @ b[:16, 8:16]
+    np.testing.assert_array_equal(in_float64(z), expected)
     assert "ldmatrix" in compile_ptx(code.text, "sm_90a")

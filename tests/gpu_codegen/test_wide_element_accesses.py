@@ -31,9 +31,9 @@ def accesses(a: Any) -> list[str]:
     ("dtype", "each", "number"), [(tg.vec4, "v4.b32", 1), (EIGHT, "v4.b32", 2), (tg.vec4d, "v2.b64", 2)]
 )
 def test_elements_of_aligned_arrays_are_accesses_of_16_bytes(dtype: Any, each: str, number: int) -> None:
-    found = accesses(tg.zeros(32, dtype=dtype))
-    assert sum(x.startswith("ld") and x.endswith(each) for x in found) == number, found
-    assert sum(x.startswith("st") and x.endswith(each) for x in found) == number, found
+    actual = accesses(tg.zeros(32, dtype=dtype))
+    assert sum(x.startswith("ld") and x.endswith(each) for x in actual) == number, actual
+    assert sum(x.startswith("st") and x.endswith(each) for x in actual) == number, actual
 
 
 def test_elements_of_other_arrays_are_accesses_of_their_scalars() -> None:

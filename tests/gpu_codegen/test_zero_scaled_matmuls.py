@@ -67,7 +67,7 @@ def test_matmuls_with_zero_factors_known_at_run_time_match_numpy(
     kind = tg.zeros(1, dtype=tg.bfloat16).numpy().dtype if kind == "bfloat16" else kind
     rng = np.random.default_rng(len(unit))
     a, b, c = (rng.integers(-3, 4, s).astype(np.float32) for s in ((M, K), (K, N), (M, N)))
-    wanted = factors[0] * (a @ b) if factors[0] else factors[1] * c
+    expected = factors[0] * (a @ b) if factors[0] else factors[1] * c
     for array in (a, b) if not factors[0] else (c,):
         array.flat[::5] = rng.choice(NONE, array.flat[::5].shape)
     args = [tg.array(a.astype(kind)), tg.array(b.astype(kind)), tg.array(c), *factors]
@@ -75,5 +75,5 @@ def test_matmuls_with_zero_factors_known_at_run_time_match_numpy(
     made, parts = distributed(kernel, args, (1,), threads)
     code = lower_kernel(made, parts, get_cuda_target())
     run_together(code, kernel, args, (1, threads), 1)
-    np.testing.assert_array_equal(args[2].numpy(), wanted)
+    np.testing.assert_array_equal(args[2].numpy(), expected)
     assert instruction in assembled(code)[0]

@@ -61,18 +61,18 @@ def run_lowered(kernel: Kernel, parts: GpuCompilation, launch: Launch) -> tuple[
 
 def agrees(launch: Launch) -> tuple[Kernel, GpuCompilation]:
     """The lowered kernel, after a check that it has the kernel's results and no races."""
-    want, lines = copies(launch.args), []
+    expected, lines = copies(launch.args), []
     interp.run(
         traced(launch.kernel, launch.args, launch.dims, launch.block_dim),
-        want,
+        expected,
         launch.dims,
         launch.block_dim,
         lines.append,
     )
     kernel, parts = lowered(launch)
-    got, printed = run_lowered(kernel, parts, launch)
+    actual, printed = run_lowered(kernel, parts, launch)
     assert printed == lines
-    for name, a, b in zip(kernel.param_names, got, want, strict=True):
+    for name, a, b in zip(kernel.param_names, actual, expected, strict=True):
         if isinstance(a, np.ndarray):
             same_bits(a, b, name)
     return kernel, parts

@@ -31,8 +31,10 @@ def test_aranges_compared_with_a_number_take_no_shared_memory() -> None:
     launch = tiled(below, [a, np.zeros_like(a), 40], (1,), 64)
     kernel, _ = agrees(launch)
     assert not any(isinstance(op, BufNew) for op in kernel.walk())
-    found = [op.result.type for op in kernel.walk() if isinstance(op, TileArange) and "shape" in op.attrs]
-    assert {t.shape for t in found} == {(ROWS, 1), (1, COLUMNS)}  # type: ignore[union-attr]
+    arange_types = [
+        op.result.type for op in kernel.walk() if isinstance(op, TileArange) and "shape" in op.attrs
+    ]
+    assert {t.shape for t in arange_types} == {(ROWS, 1), (1, COLUMNS)}  # type: ignore[union-attr]
 
 
 def test_aranges_of_whole_threads_take_no_shared_memory() -> None:

@@ -53,10 +53,10 @@ def test_barrier_counts_cover_all_kernels() -> None:
 @sampled(2, "name", COUNTS)
 def test_kernels_have_the_expected_number_of_barriers(name: str, memory: str) -> None:
     kernel, _ = agrees(LAUNCHES[name])
-    found = barriers(kernel)
-    wanted = TIGHT.get(name, COUNTS[name]) if memory == "tight" else COUNTS[name]
-    assert len(found) == wanted
-    assert all(b.attrs["reason"] for b in found)
+    actual = barriers(kernel)
+    expected = TIGHT.get(name, COUNTS[name]) if memory == "tight" else COUNTS[name]
+    assert len(actual) == expected
+    assert all(b.attrs["reason"] for b in actual)
 
 
 @pytest.mark.parametrize("name", [name for name, n in COUNTS.items() if n])

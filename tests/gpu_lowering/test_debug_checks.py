@@ -113,7 +113,9 @@ def test_alignment_promises_of_asynchronous_copies_are_checked(arch: str) -> Non
         (tiled(piped, [x, x], (1,), 256), 1),
         (tiled(in_matmuls, [a, a, c], (2, 2), 128), 2),
     ):
-        found = reports(*distributed(launch, False, arch), False, arch)
-        assert found == ["misaligned"] * promises
-    found = reports(*distributed(tiled(piped, [x, tg.zeros((8, 16))], (1,), 256), True, arch), True, arch)
-    assert found == ["misaligned", "strided", "tile bounds", "tile bounds"]
+        release_reports = reports(*distributed(launch, False, arch), False, arch)
+        assert release_reports == ["misaligned"] * promises
+    release_reports = reports(
+        *distributed(tiled(piped, [x, tg.zeros((8, 16))], (1,), 256), True, arch), True, arch
+    )
+    assert release_reports == ["misaligned", "strided", "tile bounds", "tile bounds"]

@@ -123,8 +123,8 @@ def test_loads_of_later_iterations_are_fetched_ahead(
         a.grad.assign(rng.integers(-1, 2, a.shape))
     adjoint = adjoint_of(kernel, (0, 1, 2, 3))
     given = (*args, *(a.grad for a in args))
-    wanted = wanted_form(adjoint, plan((*grid, 32), 32), given)
-    steps = adjoint.steps_for(wanted)
+    specialised = wanted_form(adjoint, plan((*grid, 32), 32), given)
+    steps = adjoint.steps_for(specialised)
     results: list[list[np.ndarray]] = []
     for is_lowered in (False, True):
         arrays: dict[int, np.ndarray] = {}
@@ -137,7 +137,9 @@ def test_loads_of_later_iterations_are_fetched_ahead(
             kept.append(arguments)
             ir = part.step.kernel
             access = [PACKED if isinstance(p.type, ArrayType) else None for p in ir.params]
-            made = part.trace([p.type for p in ir.params], ir.launch, [*wanted.access, *access[len(given) :]])
+            made = part.trace(
+                [p.type for p in ir.params], ir.launch, [*specialised.access, *access[len(given) :]]
+            )
             prepare(made)
             if not is_lowered:
                 interp.run(made, [known(a) for a in arguments], dims, 32)
@@ -154,8 +156,8 @@ def test_loads_of_later_iterations_are_fetched_ahead(
                 spread.threads,
             )
         results.append([known(a.grad) for a in args])
-    for got, want in zip(*results, strict=True):
-        np.testing.assert_array_equal(got, want)
+    for actual, want in zip(*results, strict=True):
+        np.testing.assert_array_equal(actual, want)
     x, w = (args[k].numpy().astype(np.float64) for k in (0, 1))
     g = args[3].grad.numpy().astype(np.float64)
     sums = (x * x * g).reshape(-1, width).sum(0) + args[1].grad.numpy().astype(np.float64)

@@ -37,21 +37,21 @@ def layouts(draw: st.DrawFn, rank: int | None = None) -> Layout:
 
 def elements(layout: Layout, owners: bool) -> dict[int, set[tuple[int, ...]]]:
     """The elements of each thread, or the elements that it owns, as their first holder."""
-    found: dict[int, set[tuple[int, ...]]] = {}
+    by_owner: dict[int, set[tuple[int, ...]]] = {}
     for at, pairs in layout.owners().items():
         threads = {t for t, _ in pairs}
         for t in {min(threads)} if owners else threads:
-            found.setdefault(t, set()).add(at)
-    return found
+            by_owner.setdefault(t, set()).add(at)
+    return by_owner
 
 
 @given(layouts())
 def test_layouts_state_the_holders_of_elements(layout: Layout) -> None:
     pairs = held_elements(layout)
-    found: dict[int, set[tuple[int, ...]]] = {}
+    holders: dict[int, set[tuple[int, ...]]] = {}
     for thread, *at in zip(pairs.threads.tolist(), *pairs.at.tolist(), strict=True):
-        found.setdefault(thread, set()).add(tuple(at))
-    assert found == elements(layout, False)
+        holders.setdefault(thread, set()).add(tuple(at))
+    assert holders == elements(layout, False)
     owned = pairs.owned
     acting: dict[int, set[tuple[int, ...]]] = {}
     for thread, *at in zip(owned.threads.tolist(), *owned.at.tolist(), strict=True):
@@ -73,11 +73,11 @@ def test_equal_parts_of_layouts_give_threads_the_same_elements(data: st.DataObje
 @given(layouts(), st.data())
 def test_parts_of_reductions_belong_to_warps(layout: Layout, data: st.DataObject) -> None:
     axis = data.draw(st.sampled_from([None, *range(len(layout.shape))]))
-    found = parts(layout, axis)
+    actual = parts(layout, axis)
     bases = layout.parts(axis)[2]
     warps: dict[tuple[int, ...], set[int]] = {}
     for at, pairs in layout.owners().items():
         row = tuple(i for d, i in enumerate(at) if axis is not None and d != axis)
-        warps.setdefault((*row, found[at]), set()).add(min(t for t, _ in pairs) // 32)
+        warps.setdefault((*row, actual[at]), set()).add(min(t for t, _ in pairs) // 32)
     assert all(len(threads) == 1 for threads in warps.values())
-    assert found.max(initial=0) < len(bases)
+    assert actual.max(initial=0) < len(bases)

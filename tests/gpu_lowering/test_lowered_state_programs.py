@@ -21,8 +21,8 @@ def check(seeds: range) -> None:
         program = Maker(Choices(random.Random(seed).randrange)).program()
         launch = Launch(program.kernel(), program.arguments(), program.dims, program.block_dim)
         try:
-            got, _ = run_lowered(*lowered(launch), launch)
-            np.testing.assert_array_equal(got[-1], program.expected())
+            actual, _ = run_lowered(*lowered(launch), launch)
+            np.testing.assert_array_equal(actual[-1], program.expected())
         except Exception:
             print(f"# seed {seed}", program, sep="\n")
             raise

@@ -82,5 +82,5 @@ def test_reloaded_tiles_have_the_same_elements(writes: bool) -> None:
     assert len(loads) == (5 if writes else 6)
     a, b, c = (x.astype(np.float64) for x in given.args[:3])
     y = c[:16] @ c[16:].T
-    (*_, got), _ = run_lowered(kernel, parts, given)
-    np.testing.assert_allclose(got, np.vstack([a @ b.T, y, y + b @ a.T]), atol=1e-4)
+    (*_, actual), _ = run_lowered(kernel, parts, given)
+    np.testing.assert_allclose(actual, np.vstack([a @ b.T, y, y + b @ a.T]), atol=1e-4)

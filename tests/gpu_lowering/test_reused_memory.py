@@ -58,11 +58,11 @@ def test_shared_memory_is_reused_without_more_barriers(
 ) -> None:
     kernel, args, most = CASES[name]
     launch = tiled(kernel, args, (1,), threads)
-    found, parts = agrees(launch)
+    actual, parts = agrees(launch)
     other_passes = tuple(step for step in pipeline_gpu.FOR_GPU if step.name != "reuse_shared")
     monkeypatch.setattr(pipeline_gpu, "FOR_GPU", other_passes)
     plain, without_reuse = lowered(launch)
-    assert len(barriers(found)) == len(barriers(plain))
+    assert len(barriers(actual)) == len(barriers(plain))
     assert parts.shared.plan.total <= min(most, without_reuse.shared.plan.total)
 
 

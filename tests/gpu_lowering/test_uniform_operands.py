@@ -101,9 +101,9 @@ def check(seed: int, *steps: str) -> None:
     y = np.zeros(4 * int(np.prod(dims)), np.float32)
     args = [tg.array(x), tg.array(y), 2]
     agrees(Launch(kernel, args, dims, block_dim))
-    got = agree(kernel, args, dims, block_dim)[1]
+    actual = agree(kernel, args, dims, block_dim)[1]
     compute(x, y)
-    np.testing.assert_array_equal(got, y)
+    np.testing.assert_array_equal(actual, y)
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -105,8 +105,8 @@ def test_accesses_within_a_warp_need_warp_barriers_only(name: str) -> None:
     program, threads, wide, narrow = CASES[name]
     one = launch(program, threads)
     kernel, parts = agrees(one)
-    found = barriers(kernel)
-    assert (sum(not b.of_warps for b in found), sum(b.of_warps for b in found)) == (wide, narrow)
+    actual = barriers(kernel)
+    assert (sum(not b.of_warps for b in actual), sum(b.of_warps for b in actual)) == (wide, narrow)
 
 
 @pytest.mark.slow
@@ -115,8 +115,8 @@ def test_programs_race_without_any_one_barrier(name: str) -> None:
     program, threads, _, _ = CASES[name]
     one = launch(program, threads)
     kernel, parts = lowered(one)
-    found = barriers(kernel)
-    for barrier in found[:: max(1, len(found) // 5)]:
+    actual = barriers(kernel)
+    for barrier in actual[:: max(1, len(actual) // 5)]:
         assert barrier.parent is not None
         at = barrier.parent.ops.index(barrier)
         if barrier.of_warps:
@@ -134,8 +134,8 @@ def test_programs_race_without_any_one_barrier(name: str) -> None:
 def test_sorting_networks_sort(program: Any) -> None:
     for threads in (128, 64) if program is pairs else (128,):
         one = launch(program, threads)
-        (found,) = agree(program, one.args, 1, threads, tiled=True)
-        np.testing.assert_array_equal(found, np.arange(N))
+        (actual,) = agree(program, one.args, 1, threads, tiled=True)
+        np.testing.assert_array_equal(actual, np.arange(N))
 
 
 @tg.kernel

@@ -77,8 +77,8 @@ def writes(a: tg.array2d[float], n: int):
 def test_offsets_wrap_at_a_power_of_two() -> None:
     """Each thread then accesses its own elements in order."""
     made, _ = agrees(tiled(writes, [tg.zeros((4, 512)), 4], (1,), 64))
-    found = [b.attrs["reason"] for b in barriers(made)]
-    assert not any(r == "tile.store writes what tile.store writes" for r in found)
+    reasons = [b.attrs["reason"] for b in barriers(made)]
+    assert not any(r == "tile.store writes what tile.store writes" for r in reasons)
 
 
 @pytest.mark.parametrize("step", [1, 2**28, 2**29, 2**30])

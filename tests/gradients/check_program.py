@@ -120,10 +120,10 @@ def check(
         return dict.fromkeys(counts, min(codes))
     out: dict[int, str] = {}
     for n in counts:
-        found = {one.verdict() for one in differences[n]} or {"unstable"}
+        verdicts = {one.verdict() for one in differences[n]} or {"unstable"}
         exact = ahead[n].verdict() if n in ahead else "unstable"
-        wrong = [verdict for verdict in (exact, *found) if verdict.startswith("wrong")]
-        out[n] = wrong[0] if wrong else "right" if exact == "right" or found == {"right"} else "unstable"
+        wrong = [verdict for verdict in (exact, *verdicts) if verdict.startswith("wrong")]
+        out[n] = wrong[0] if wrong else "right" if exact == "right" or verdicts == {"right"} else "unstable"
     return out
 
 
@@ -144,9 +144,9 @@ class Difference:
         numbers, size = [float(t.sum()) for t in terms], float(np.abs(terms[0]).sum()) + 1e-3
         if not abs(numbers[0] - numbers[1]) <= STABLE * size:
             return "unstable"
-        found = float((self.runs.gradients[self.back][A] * self.along).sum())
-        if not abs(found - numbers[1]) <= AGREED * size:
-            return f"wrong: {found} for {numbers}, terms sum to {size}"
+        result = float((self.runs.gradients[self.back][A] * self.along).sum())
+        if not abs(result - numbers[1]) <= AGREED * size:
+            return f"wrong: {result} for {numbers}, terms sum to {size}"
         return "right"
 
 

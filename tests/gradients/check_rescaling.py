@@ -121,7 +121,7 @@ def check(text: str, threads: int, n: int, seed: int = 0) -> str:
         return f"refused: {min(codes)}: {str(error)[:300]}"
     if not np.allclose(values, expected, rtol=1e-9, atol=1e-9):
         return f"wrong value: {np.abs(values - expected).max()}"
-    found = np.einsum("dij,ij->d", along, gradient)
-    if not np.abs(found - slopes[:, 1]).max() <= AGREED * size:
-        return f"wrong: {found} for {slopes[:, 1]}, terms sum to {size}"
+    result = np.einsum("dij,ij->d", along, gradient)
+    if not np.abs(result - slopes[:, 1]).max() <= AGREED * size:
+        return f"wrong: {result} for {slopes[:, 1]}, terms sum to {size}"
     return "right"

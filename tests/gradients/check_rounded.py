@@ -54,10 +54,10 @@ def check(program: RoundedProgram) -> str:
     twin = program.values(base)
     if not np.allclose(values, twin, rtol=0.0, atol=VALUES[program.dtype]):
         return f"unstable: values differ by {np.abs(values - twin).max()}"
-    wanted, blur = program.gradient(base, g)
-    found = x.grad.numpy().astype(np.float64)
-    apart, size = np.abs(found - wanted), max(0.5, float(np.abs(wanted).max()))
+    expected, blur = program.gradient(base, g)
+    result = x.grad.numpy().astype(np.float64)
+    apart, size = np.abs(result - expected), max(0.5, float(np.abs(expected).max()))
     lost = NARROWED * blur if program.dtype == "float64" else 0.0
     if not (apart <= AGREED[program.dtype] * size + lost).all():
-        return f"wrong: {found.tolist()} for {wanted.tolist()}, apart by {apart.max() / size}"
+        return f"wrong: {result.tolist()} for {expected.tolist()}, apart by {apart.max() / size}"
     return "right"

@@ -211,8 +211,8 @@ class Tangents(Machine):
     def by_slopes(self, value: np.ndarray, slopes: Slopes, xs: Sequence[np.ndarray]) -> np.ndarray:
         if not any(x.imag.any() for x in xs):
             return value
-        found = slopes(*(x.real for x in xs))
-        parts = [moved(s, x.imag).reshape(*value.shape, -1).sum(-1) for s, x in zip(found, xs, strict=True)]
+        result = slopes(*(x.real for x in xs))
+        parts = [moved(s, x.imag).reshape(*value.shape, -1).sum(-1) for s, x in zip(result, xs, strict=True)]
         return paired(value, sum(parts))
 
     def by_values(self, op: Op, cls: type[Op], mask: Mask) -> Any:
@@ -328,15 +328,17 @@ RULES: dict[str, Callable[[Tangents, Op, Mask], Any]] = {
 def differentiable(kernel: Any, args: Sequence[Any], dims: Sequence[int], block_dim: int) -> Kernel:
     """The traced IR from which an adjoint is made: functions with a declared derivative are calls in it."""
     packed = [pack(value) for pack, value in zip(kernel.packers, args, strict=True)]
-    found = [SPECIALISATIONS[number] for number, _ in packed]
-    return _traced(kernel, specialisation(found, plan(tuple(dims), block_dim).launch, overlaps(tuple(args))))
+    specialisations = [SPECIALISATIONS[number] for number, _ in packed]
+    return _traced(
+        kernel, specialisation(specialisations, plan(tuple(dims), block_dim).launch, overlaps(tuple(args)))
+    )
 
 
 @lru_cache(maxsize=16)
-def _traced(kernel: Any, wanted: Specialisation) -> Kernel:
+def _traced(kernel: Any, expected: Specialisation) -> Kernel:
     """The IR of a launch, traced once for all launches of a class; the machine does not change it."""
     return trace(
-        kernel.definition, wanted.types, wanted.launch, wanted.access, library(), differentiable=True
+        kernel.definition, expected.types, expected.launch, expected.access, library(), differentiable=True
     )
 
 

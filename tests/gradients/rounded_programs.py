@@ -71,18 +71,18 @@ class Run:
 
     def _choice(self, edge: int, x: Any, decide: Callable[[np.ndarray], np.ndarray], step: float) -> Any:
         if self.paths is not None:
-            found = np.asarray(self.paths[len(self.taken)])
-            return found if x.ndim or not found.ndim else found[0]
+            result = np.asarray(self.paths[len(self.taken)])
+            return result if x.ndim or not result.ndim else result[0]
         if edge not in self.set:
             self.set.add(edge)
             near = np.float64(np.asarray(x + step, self.dtype))
             self.edges[edge] = near
         return decide(x - (self.edges[edge] if x.ndim else self.edges[edge, 0])).astype(int)
 
-    def weights(self, found: Callable[[], np.ndarray]) -> np.ndarray:
+    def weights(self, actual: Callable[[], np.ndarray]) -> np.ndarray:
         """The parts of a gradient for equal extremes, as they were in the run that computed errors."""
         if self.like is None:
-            self.shares.append(found())
+            self.shares.append(actual())
             return self.shares[-1]
         self.shared += 1
         return self.like.shares[self.shared - 1]

@@ -135,8 +135,8 @@ class Name:
         return bool(self.array.is_detached)
 
     def slopes(self, of: str = "slopes") -> np.ndarray:
-        found = getattr(self.memory, of)[self.at]
-        return found * 0 if self.detached else found
+        result = getattr(self.memory, of)[self.at]
+        return result * 0 if self.detached else result
 
     @property
     def values(self) -> np.ndarray:
@@ -565,7 +565,7 @@ class TapeProgram:
         held: dict[int, np.ndarray] = {}
         for n in self._graded():
             m = n.memory
-            wanted = sums[m.first : m.first + len(m.values)].copy()
+            expected = sums[m.first : m.first + len(m.values)].copy()
             bound = mass[m.first : m.first + len(m.values)].copy()
             if way != "none":
                 before = self.held.get(id(m), np.zeros(len(m.values)))
@@ -573,19 +573,19 @@ class TapeProgram:
                 for target in stay:
                     if target.memory is m:
                         replaced[target.at] = True
-                wanted += np.where(replaced, 0.0, before)
+                expected += np.where(replaced, 0.0, before)
                 bound += np.abs(before)
             for target in stay:
                 if target.memory is m and not m.read[target.at].any():
                     seed = start.get(id(m))
-                    wanted[target.at] = 0.0 if seed is None else seed[target.at]
-                    bound[target.at] = np.abs(wanted[target.at])
-            found = n.array.grad.numpy().astype(np.float64).reshape(-1)[np.argsort(n.at.reshape(-1))]
+                    expected[target.at] = 0.0 if seed is None else seed[target.at]
+                    bound[target.at] = np.abs(expected[target.at])
+            result = n.array.grad.numpy().astype(np.float64).reshape(-1)[np.argsort(n.at.reshape(-1))]
             limit = 4 * (self.steps + 6) * self.epsilon * (bound + 1e-3)
-            if not np.all(np.abs(found - wanted) <= limit):
-                k = int(np.argmax(np.abs(found - wanted) - limit))
-                return f"wrong: a{self.names.index(n)}.grad[{k}] is {found[k]}, not {wanted[k]}"
-            held[id(m)] = found
+            if not np.all(np.abs(result - expected) <= limit):
+                k = int(np.argmax(np.abs(result - expected) - limit))
+                return f"wrong: a{self.names.index(n)}.grad[{k}] is {result[k]}, not {expected[k]}"
+            held[id(m)] = result
         self.held = held
         return "right"
 

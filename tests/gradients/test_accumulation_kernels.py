@@ -31,20 +31,20 @@ def numbers(dtype: Any, shape: tuple[int, ...], seed: int) -> tg.array:
 def test_gradients_of_any_shape_are_added(dtype: Any) -> None:
     for shape in SHAPES:
         x, y = numbers(dtype, shape, 1), numbers(dtype, shape, 2)
-        wanted = y.numpy() + x.numpy()
+        expected = y.numpy() + x.numpy()
         again = tg.clone(y)
         tg.launch(ADDING[len(shape) - 1], shape, [x], [y])
         add(again, x)
-        assert np.array_equal(y.numpy(), wanted) and np.array_equal(again.numpy(), wanted)
+        assert np.array_equal(y.numpy(), expected) and np.array_equal(again.numpy(), expected)
 
 
 @pytest.mark.machine_code
 def test_gradients_are_added_to_views_in_place() -> None:
     x, y = numbers(tg.float32, (3, 2), 1), tg.zeros((4, 3))
-    wanted = np.zeros((4, 3), np.float32)
-    wanted[::-2, 1:] += x.numpy()[:2]
+    expected = np.zeros((4, 3), np.float32)
+    expected[::-2, 1:] += x.numpy()[:2]
     tg.launch(ADDING[1], (2, 2), [x[:2]], [y[::-2, 1:]])
-    assert np.array_equal(y.numpy(), wanted)
+    assert np.array_equal(y.numpy(), expected)
 
 
 @pytest.mark.cpu

@@ -65,7 +65,7 @@ BY_HAND = "it is part of a hand-written schedule"
 
 def gradients_flow() -> Iterator[tuple[Op, list[Any]]]:
     """The ops whose adjoints were built for the gradients of all cases, with their results."""
-    found: list[tuple[Op, list[Any]]] = []
+    ops: list[tuple[Op, list[Any]]] = []
 
     def recorded(adjoint: Any) -> Any:
         def run(self: Op, b: Any, *grads: Any) -> Any:
@@ -77,7 +77,7 @@ def gradients_flow() -> Iterator[tuple[Op, list[Any]]]:
                 )
                 for v, more in zip(self.operands, grows, strict=True)
             ]
-            found.append((self, flows))
+            ops.append((self, flows))
             return grows
 
         return run
@@ -92,7 +92,7 @@ def gradients_flow() -> Iterator[tuple[Op, list[Any]]]:
             adjoint.steps_for(
                 wanted_form(adjoint, plan(case.dims, case.block), (*args, *(a.grad for a in args)))
             )
-    return iter(found)
+    return iter(ops)
 
 
 def place(op: Op, k: int) -> Place:
@@ -190,9 +190,9 @@ def test_derivatives_at_negative_tied_and_zero_points(name: str, form: str) -> N
         kernel = (by_tiles_1, by_tiles_2, by_tiles_3)[len(op.signature.operands) - 1](f, n)
         dims = (1, 32)
     tg.launch(kernel, dims, args, [y], adj_outputs=[tg.ones(n, dtype=D)], adjoint=True, block_dim=32)
-    found = np.stack([a.grad.numpy() for a in args], axis=1)
-    wanted = np.array([wanted_derivatives(op, name, at) for at in points])
-    np.testing.assert_allclose(found, wanted, rtol=1e-7, atol=1e-8, err_msg=str(points))
+    actual = np.stack([a.grad.numpy() for a in args], axis=1)
+    expected = np.array([wanted_derivatives(op, name, at) for at in points])
+    np.testing.assert_allclose(actual, expected, rtol=1e-7, atol=1e-8, err_msg=str(points))
 
 
 def by_tiles_1(f: Any, n: int) -> Any:

@@ -89,15 +89,15 @@ def taped(
     return [a.grad.numpy() for a in inputs]
 
 
-def compare(found: np.ndarray, wanted: list[Any], dtype: str, part: float = 0.25) -> None:
+def compare(computed: np.ndarray, expected: list[Any], dtype: str, part: float = 0.25) -> None:
     """Compare derivatives that are normal numbers, within some units in the last place."""
     ends, checked = limits(dtype), 0
-    for got, exact in zip(found, wanted, strict=True):
+    for actual, exact in zip(computed, expected, strict=True):
         if float(ends.tiny) < abs(exact) < float(ends.max):
-            error = abs(mpmath.mpf(float(got)) - exact)
-            assert error <= 16 * abs(exact) * mpmath.mpf(2) ** -BITS[dtype], (got, exact)
+            error = abs(mpmath.mpf(float(actual)) - exact)
+            assert error <= 16 * abs(exact) * mpmath.mpf(2) ** -BITS[dtype], (actual, exact)
             checked += 1
-    assert checked > part * len(wanted)
+    assert checked > part * len(expected)
 
 
 def exact_slopes(slope: Callable[..., Any], *values: np.ndarray) -> list[Any]:
@@ -111,8 +111,8 @@ def test_derivatives_of_binary_functions_near_the_limits_of_the_type_are_exact(
 ) -> None:
     x, z = (as_held(v.ravel(), dtype) for v in np.meshgrid(ENDS[dtype], ENDS[dtype]))
     exact = exact_slopes(SLOPES[expression], x, z)
-    for k, found in enumerate(gradients(expression, dtype, x, z)):
-        compare(found, [e[k] for e in exact], dtype)
+    for k, slope in enumerate(gradients(expression, dtype, x, z)):
+        compare(slope, [e[k] for e in exact], dtype)
 
 
 @pytest.mark.parametrize("dtype", BITS)
@@ -122,8 +122,8 @@ def test_derivatives_of_unary_functions_near_the_limits_of_the_type_are_exact(
 ) -> None:
     large = (1.5, 5.0, 9.0, 20.0, 26.0) if dtype == "float64" else (1.5, 3.0, 5.0, 7.5, 9.0)
     x = as_held([*large, *ENDS[dtype]], dtype)
-    (found,) = gradients(expression, dtype, x)
-    compare(found, exact_slopes(OF_ONE[expression], x), dtype)
+    (actual,) = gradients(expression, dtype, x)
+    compare(actual, exact_slopes(OF_ONE[expression], x), dtype)
 
 
 @pytest.mark.parametrize("dtype", BITS)
@@ -134,8 +134,8 @@ def test_derivatives_of_powers_near_the_limits_of_the_type_are_exact(dtype: str)
     powers = np.array(exact_slopes(lambda x, y: abs(x) ** y < float(limits(dtype).max), x, y))
     x, y = x[powers], y[powers]
     exact = exact_slopes(power, x, y)
-    for k, found in enumerate(gradients("tg.pow(x, z)", dtype, x, y)):
-        compare(found, [e[k] for e in exact], dtype)
+    for k, slope in enumerate(gradients("tg.pow(x, z)", dtype, x, y)):
+        compare(slope, [e[k] for e in exact], dtype)
 
 
 BROADCAST = {

@@ -76,7 +76,7 @@ def weighted_bytes() -> bytes:
 def test_gradients_do_not_depend_on_threads() -> None:
     run = "import test_order as t, sys; t.tg.config.deterministic = True; sys.stdout.buffer.write(t.gradient_bytes())"
     path = os.pathsep.join(p for p in sys.path if p)
-    found = {
+    process = {
         subprocess.run(
             [sys.executable, "-c", run],
             env={**os.environ, "TEGULA_NUM_THREADS": threads, "PYTHONPATH": path},
@@ -85,7 +85,7 @@ def test_gradients_do_not_depend_on_threads() -> None:
         ).stdout
         for threads in ("1", "3")
     }
-    assert found == {gradient_bytes()}
+    assert process == {gradient_bytes()}
 
 
 @pytest.mark.machine_code
@@ -111,8 +111,8 @@ def steps_of(kernel: Any, args: list[Any], dims: tuple[int, ...], block: int) ->
     positions = tuple(k for k, a in enumerate(args) if a.requires_grad)
     adjoint = adjoint_of(kernel, positions)
     all_args = (*args, *(args[k].grad for k in positions))
-    wanted = wanted_form(adjoint, plan(dims, block), all_args)
-    return split(adjoint.trace(wanted.types, wanted.launch, wanted.access), len(args), True)
+    specialised = wanted_form(adjoint, plan(dims, block), all_args)
+    return split(adjoint.trace(specialised.types, specialised.launch, specialised.access), len(args), True)
 
 
 def test_deterministic_mode_refuses_orders_that_gpus_do_not_keep() -> None:

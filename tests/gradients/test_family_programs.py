@@ -15,20 +15,20 @@ pytestmark = pytest.mark.machine_code
 
 def outcomes(seeds: range) -> tuple[Counter[str], set[str]]:
     """How the gradients of programs end, over their trip counts, and the families in the programs."""
-    found, used = Counter[str](), set[str]()
+    result, used = Counter[str](), set[str]()
     for seed in seeds:
         program = SmoothFamilies(seed)
         verdicts = check(program, forward=())
         wrong = [v for v in verdicts.values() if v not in ("right", "unstable", *OF_PROGRAMS, *OF_GRADIENTS)]
         assert not wrong, f"seed {seed}: {wrong}\n{program}"
-        found.update(verdicts.values())
+        result.update(verdicts.values())
         used |= program.used
-    return found, used
+    return result, used
 
 
 @pytest.mark.seconds(30)
 @pytest.mark.parametrize("chunk", chunks(range(60)))
 def test_gradients_of_family_programs_are_correct_or_refused(chunk: int) -> None:
-    found, used = outcomes(range(1000 + 5 * chunk, 1005 + 5 * chunk))
-    assert found["right"] >= 10, found
+    actual, used = outcomes(range(1000 + 5 * chunk, 1005 + 5 * chunk))
+    assert actual["right"] >= 10, actual
     assert len(used & {*NUMBERS, *OTHERS}) >= 6

@@ -25,14 +25,14 @@ FEW, SHARDS = 3, 9
 
 def outcomes(seeds: Iterable[int]) -> Counter[str]:
     """The outcomes of the trip counts of programs, none of which is wrong."""
-    found: Counter[str] = Counter()
+    result: Counter[str] = Counter()
     for seed in seeds:
         program = SmoothProgram(seed)
         forward = [TRIP_COUNTS[seed // 2 % len(TRIP_COUNTS)]] * (seed % 2)
         for count, verdict in check(program, forward=forward).items():
             assert not verdict.startswith("wrong"), f"seed {seed}, {count} iterations: {verdict}\n{program}"
-            found[verdict] += 1
-    return found
+            result[verdict] += 1
+    return result
 
 
 @pytest.mark.seconds(3)
@@ -50,11 +50,11 @@ def test_gradients_of_generated_programs_are_correct_or_refused(
     shard: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tg.config, "cache_kernels", False)
-    found = outcomes(range(FEW + shard, PROGRAMS, SHARDS))
-    total = found.total()
-    refused = total - sum(found[v] for v in ("right", "unstable", *OF_PROGRAMS))
-    assert refused <= 0.02 * total, found
-    assert found["right"] >= 0.8 * total, found
+    actual = outcomes(range(FEW + shard, PROGRAMS, SHARDS))
+    total = actual.total()
+    refused = total - sum(actual[v] for v in ("right", "unstable", *OF_PROGRAMS))
+    assert refused <= 0.02 * total, actual
+    assert actual["right"] >= 0.8 * total, actual
 
 
 @pytest.mark.seconds(5)

@@ -57,5 +57,5 @@ def test_gradients_of_gathers_reach_gathered_elements_only(kernel: tg.Kernel, dt
         for n in places.tolist():
             if -ROWS <= n < ROWS:
                 counts[n] += 1
-        wanted = counts[:, None] if kernel is rows else counts
-        assert np.array_equal(x.grad.numpy(), np.broadcast_to(wanted, shape))
+        expected = counts[:, None] if kernel is rows else counts
+        assert np.array_equal(x.grad.numpy(), np.broadcast_to(expected, shape))

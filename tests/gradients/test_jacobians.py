@@ -61,16 +61,16 @@ def arguments() -> tuple[list[object], list[tg.array], dict[tuple[int, int], np.
         z_x[i, 0, i, 0], z_x[i, 1, i, 1] = a, 1.0
         z_a[i] = x[i, 0], 0.0
     y_a = (x * x).sum(1)[:, None] * s
-    wanted = {(0, 0): y_x, (0, 1): z_x.reshape(4, 2, 3), (2, 0): y_a, (2, 1): z_a.reshape(4, 1)}
-    return [tg.array(x, dtype=tg.vec3d, requires_grad=True), s, variable(a)], [y, z], wanted
+    expected = {(0, 0): y_x, (0, 1): z_x.reshape(4, 2, 3), (2, 0): y_a, (2, 1): z_a.reshape(4, 1)}
+    return [tg.array(x, dtype=tg.vec3d, requires_grad=True), s, variable(a)], [y, z], expected
 
 
 def test_jacobians_of_a_kernel_match_the_formula() -> None:
-    inputs, outputs, wanted = arguments()
+    inputs, outputs, expected = arguments()
     exact = tg.autograd.jacobian(vectors, 2, inputs, outputs)
     numeric = tg.autograd.jacobian_fd(vectors, 2, inputs, outputs, eps=1e-5)
-    assert set(exact) == set(numeric) == set(wanted)
-    for pair, jacobian in wanted.items():
+    assert set(exact) == set(numeric) == set(expected)
+    for pair, jacobian in expected.items():
         np.testing.assert_allclose(exact[pair].numpy(), jacobian, rtol=1e-14)
         np.testing.assert_allclose(numeric[pair].numpy(), jacobian, atol=1e-9)
     assert exact[0, 0].dtype == tg.vec3d and not outputs[0].numpy().any()

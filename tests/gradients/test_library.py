@@ -77,9 +77,9 @@ def test_derivatives_in_narrow_floats_are_correct(dtype: Any) -> None:
         tg.launch_tiled(kernel, 1, inputs=[x], outputs=[y], block_dim=32)
     tape.backward(grads={y: np.ones(4)})
     v = x.numpy().astype(np.float64)
-    wanted = np.exp(v) * (np.tanh(v) + 1.0 / np.cosh(v) ** 2)
+    expected = np.exp(v) * (np.tanh(v) + 1.0 / np.cosh(v) ** 2)
     np.testing.assert_allclose(
-        x.grad.numpy().astype(np.float64), wanted, rtol=2e-2 if dtype.bits == 16 else 1e-6
+        x.grad.numpy().astype(np.float64), expected, rtol=2e-2 if dtype.bits == 16 else 1e-6
     )
 
 

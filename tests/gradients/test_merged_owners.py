@@ -57,9 +57,9 @@ def gradients_and_kernel_names(
         iterations, *grid = (-(-n // T) for n in (data[0].shape[1], *g.shape))
         tg.launch_tiled(kernel, grid, inputs=[iterations, a, b], outputs=[c], block_dim=32)
     tape.backward(grads={c: g})
-    found = [x.grad.numpy().T if t else x.grad.numpy() for x, t in zip((a, b), transposed, strict=True)]
+    result = [x.grad.numpy().T if t else x.grad.numpy() for x, t in zip((a, b), transposed, strict=True)]
     launched = next(iter(kernel.adjoints.values())).launched
-    return found, [part.name.removeprefix("matmul_adjoint") for part in launched]
+    return result, [part.name.removeprefix("matmul_adjoint") for part in launched]
 
 
 @pytest.mark.parametrize(
@@ -93,8 +93,8 @@ def test_merged_owners_have_the_bits_of_owners_of_one_tile(
     assert names == wide
     many, names = gradients_and_kernel_names(transposed, [a, b], g, 100, monkeypatch)
     assert names == [name.removesuffix("_wide") for name in wide]
-    wanted = [g.astype(np.float64) @ b.T + 1.0, a.T.astype(np.float64) @ g + 1.0]
-    for x, y, z in zip(few, many, wanted, strict=True):
+    expected = [g.astype(np.float64) @ b.T + 1.0, a.T.astype(np.float64) @ g + 1.0]
+    for x, y, z in zip(few, many, expected, strict=True):
         np.testing.assert_array_equal(x, y)
         np.testing.assert_allclose(x, z, rtol=1e-4, atol=1e-4)
 

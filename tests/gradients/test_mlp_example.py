@@ -49,7 +49,7 @@ def reference(mlp: ModuleType, steps: int) -> Iterator[float]:
 
 def test_the_loss_of_the_mlp_example_matches_numpy() -> None:
     mlp = example()
-    found, wanted = list(mlp.train(300)), list(reference(mlp, 300))
-    np.testing.assert_allclose(found[:100], wanted[:100], rtol=2e-3)
-    np.testing.assert_allclose(found, wanted, rtol=0.05, atol=2e-3)
-    assert found[-1] < 0.1 * found[0]
+    actual, expected = list(mlp.train(300)), list(reference(mlp, 300))
+    np.testing.assert_allclose(actual[:100], expected[:100], rtol=2e-3)
+    np.testing.assert_allclose(actual, expected, rtol=0.05, atol=2e-3)
+    assert actual[-1] < 0.1 * actual[0]

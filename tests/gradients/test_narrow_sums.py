@@ -116,13 +116,13 @@ def test_gradient_sums_of_narrow_floats_are_rounded_once(dt: Any, name: str) -> 
     seed = np.random.default_rng(0).integers(1, 9, (ROWS, COLUMNS)) / 16
     changed = {w: tg.full(16, 3.0, dtype=dt)} if "changed" in name else {}
     tape.backward(grads={y: seed, **changed})
-    found = w.grad.numpy().astype(np.float64).reshape(-1)
-    wanted = seed.sum(0) + 3.0
+    actual = w.grad.numpy().astype(np.float64).reshape(-1)
+    expected = seed.sum(0) + 3.0
     roundings = 3 if "names" in name else 2  # one for each name, one of what is there
     np.testing.assert_allclose(
-        found[:8], wanted, rtol=roundings * {"bfloat16": 2**-9, "float16": 2**-12}[str(dt)] * 2
+        actual[:8], expected, rtol=roundings * {"bfloat16": 2**-9, "float16": 2**-12}[str(dt)] * 2
     )
-    assert found[8:].tolist() == ([6.0] * 8 if "changed" in name else [3.0] * 8)
+    assert actual[8:].tolist() == ([6.0] * 8 if "changed" in name else [3.0] * 8)
     assert np.array_equal(x.grad.numpy().astype(np.float64), seed)
 
 
@@ -140,9 +140,9 @@ def test_gradients_of_weights_are_sums_over_all_blocks(activation: str | None) -
     tape.backward(grads={c: seed})
     s = 1 / (1 + np.exp(-1.0))
     slope = s + s * (1 - s) if activation else 1.0
-    wanted = slope * seed.sum(0)
+    expected = slope * seed.sum(0)
     np.testing.assert_allclose(
-        b.grad.numpy().astype(np.float64), np.broadcast_to(wanted, (16, 16)), rtol=2**-7
+        b.grad.numpy().astype(np.float64), np.broadcast_to(expected, (16, 16)), rtol=2**-7
     )
 
 
@@ -182,14 +182,14 @@ def test_sums_of_arrays_that_share_elements_are_rounded_once(name: str, first: i
     whole.grad.fill_(3.0)
     w, v = whole[:16], whole[first : None if step < 0 else first + 16 : step]
     seed = np.random.default_rng(0).integers(1, 9, (ROWS, COLUMNS)) / 16
-    wanted = np.zeros(40)
-    wanted[:8] += seed.sum(0)
-    wanted[first + step] += seed.sum()
+    expected = np.zeros(40)
+    expected[:8] += seed.sum(0)
+    expected[first + step] += seed.sum()
     changed = [first + step * (8 + j) for j in range(8)]
-    wanted[[p for p in range(40) if p not in changed]] += 3.0
-    wanted[changed] += 6.0
+    expected[[p for p in range(40) if p not in changed]] += 3.0
+    expected[changed] += 6.0
     with tg.Tape() as tape:
         tg.launch(kernel, grid, [x, w, v], [y], block_dim=threads)
     tape.backward(grads={y: seed, whole: tg.full(40, 3.0, dtype=dt)})
-    found = whole.grad.numpy().astype(np.float64)
-    np.testing.assert_allclose(found, wanted, rtol=2**-8)
+    actual = whole.grad.numpy().astype(np.float64)
+    np.testing.assert_allclose(actual, expected, rtol=2**-8)

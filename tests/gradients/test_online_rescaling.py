@@ -218,9 +218,9 @@ def arrays(tiles: int = 3) -> list[Any]:
 def forward(source: Any) -> Kernel:
     """The forward kernel before it is differentiated."""
     args = tuple(arrays())
-    found = [SPECIALISATIONS[pack(a)[0]] for pack, a in zip(source.packers, args, strict=True)]
-    wanted = specialisation(found, plan((1, 32), 32).launch, overlaps(args))
-    own = wanted.types, wanted.launch, wanted.access
+    specialisations = [SPECIALISATIONS[pack(a)[0]] for pack, a in zip(source.packers, args, strict=True)]
+    specialised = specialisation(specialisations, plan((1, 32), 32).launch, overlaps(args))
+    own = specialised.types, specialised.launch, specialised.access
     kernel = trace(source.definition, *own, library(), differentiable=True)
     settle(kernel)
     inline_selected(kernel.body, lambda call: not call.has_rule)

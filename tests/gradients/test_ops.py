@@ -79,13 +79,13 @@ def test_adjoints_are_linear(name: str) -> None:
     inputs, output = case.arguments()
     rng = np.random.default_rng(1)
     seeds = [rng.standard_normal(output.shape) for _ in range(2)]
-    found = []
+    result = []
     for seed in (*seeds, 2.0 * seeds[0] - seeds[1]):
         grads = [tg.zeros(x.shape, dtype=x.dtype) for x in inputs]
         tg.launch(
             *(case.kernel, case.dims, inputs, [output], grads, [tg.array(seed, dtype=D)]),
             adjoint=True, block_dim=case.block,
         )  # fmt: skip
-        found.append([g.numpy().copy() for g in grads])
-    for first, second, both in zip(*found, strict=True):
+        result.append([g.numpy().copy() for g in grads])
+    for first, second, both in zip(*result, strict=True):
         np.testing.assert_allclose(both, 2.0 * first - second, rtol=1e-9, atol=1e-9)

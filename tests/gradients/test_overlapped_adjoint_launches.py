@@ -48,8 +48,8 @@ def two_matmuls(
 
 def steps_of(kernel: Any, args: list[Any], grads: list[Any]) -> list[AdjointStep]:
     adjoint = adjoint_of(kernel, tuple(range(len(args))))
-    wanted = wanted_form(adjoint, plan((2, 2, 32), 32), (*args, *grads))
-    return [part.step for part in adjoint.steps_for(wanted)]
+    specialised = wanted_form(adjoint, plan((2, 2, 32), 32), (*args, *grads))
+    return [part.step for part in adjoint.steps_for(specialised)]
 
 
 def squares(count: int) -> list[Any]:
@@ -89,8 +89,8 @@ def test_blocks_of_chunks_let_the_next_launch_start_after_their_loop() -> None:
     """Otherwise blocks of the next launch would crowd the multiprocessors where the first blocks end."""
     arrays = [tg.zeros((64, T)), tg.zeros(T), tg.zeros((64, T))]
     adjoint = adjoint_of(scaled, (0, 1, 2))
-    wanted = wanted_form(adjoint, plan((64, 32), 32), (*arrays, *map(tg.zeros_like, arrays)))
-    steps = [part.step for part in adjoint.steps_for(wanted)]
+    specialised = wanted_form(adjoint, plan((64, 32), 32), (*arrays, *map(tg.zeros_like, arrays)))
+    steps = [part.step for part in adjoint.steps_for(specialised)]
     assert in_series(steps) == [LaunchOverlap(lets=LOOPED), ALONE]
 
 

@@ -94,8 +94,8 @@ def test_gradients_of_the_pipelined_kernel_of_the_guide_are_correct(rows: int) -
     s, c = np.sin(x * 1.1 + 0.1), np.cos(x * 1.1 + 0.1)
     root = np.sqrt(np.abs(s) + 1.0)
     np.testing.assert_allclose(out.numpy(), np.tanh(root * 0.7), rtol=1e-13)
-    wanted = g / np.cosh(root * 0.7) ** 2 * 0.7 * 0.5 / root * np.sign(s) * c * 1.1
-    np.testing.assert_allclose(inp.grad.numpy(), wanted, rtol=1e-11)
+    expected = g / np.cosh(root * 0.7) ** 2 * 0.7 * 0.5 / root * np.sign(s) * c * 1.1
+    np.testing.assert_allclose(inp.grad.numpy(), expected, rtol=1e-11)
 
 
 # Many launches -------------------------------------------------------------------------------------------------------
@@ -163,10 +163,10 @@ def test_gradients_of_one_array_for_several_arguments_are_correct() -> None:
         tg.launch(products, 2, [x[1:3], x[2:4]], [y])
     tape.backward(grads={y: np.array([1.0, 10.0])})
     a, b = x.numpy()[1:3], x.numpy()[2:4]
-    wanted = np.zeros(4)
-    wanted[1:3] += 2 * a * b * [1.0, 10.0]
-    wanted[2:4] += a * a * [1.0, 10.0]
-    np.testing.assert_allclose(x.grad.numpy(), wanted)
+    expected = np.zeros(4)
+    expected[1:3] += 2 * a * b * [1.0, 10.0]
+    expected[2:4] += a * a * [1.0, 10.0]
+    np.testing.assert_allclose(x.grad.numpy(), expected)
     same = tg.zeros(2, dtype=D)
     ones = tg.ones(2, dtype=D)
     tg.launch(products, 2, [x[:2], x[:2]], [y], adj_inputs=[same, same], adj_outputs=[ones], adjoint=True)

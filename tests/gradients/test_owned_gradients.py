@@ -224,16 +224,16 @@ def test_owners_of_gradient_tiles_agree_with_the_interpreter() -> None:
     backwards(matmul, (2, 1), [leaf(a), leaf(b)], tg.zeros((16, 8), requires_grad=True), g)
     adjoint = list(matmul.adjoints.values())[-1]
     ((steps,),) = adjoint.steps.values()
-    found, rows, sums = copies(args), {}, {}
+    actual, rows, sums = copies(args), {}, {}
     for one in plan_launches(steps, (2, 1, 32), args, CPU):
         part, dims, extra = one.part, one.dims, one.extra(args, sums, zeros)
         given = (*args, *extra)
-        own = [*found, *(x for x in extra if isinstance(x, int))]
+        own = [*actual, *(x for x in extra if isinstance(x, int))]
         own += [rows.setdefault(id(x), x.numpy().copy()) for x in extra if isinstance(x, tg.array)]
         interp.run(traced(part, given, dims, 32), own, dims, 32, print)
-    np.testing.assert_array_equal(found[3], g @ b.T)
-    np.testing.assert_array_equal(found[4], a.T @ g)
-    assert not found[5].any()
+    np.testing.assert_array_equal(actual[3], g @ b.T)
+    np.testing.assert_array_equal(actual[4], a.T @ g)
+    assert not actual[5].any()
 
 
 # Gradients that all blocks add to ------------------------------------------------------------------------------------
@@ -273,10 +273,10 @@ def test_gradients_of_weights_loaded_twice_are_gathered() -> None:
     x, w, g = integers(201, 16), integers(24, seed=1), integers(201, 16, seed=2)
     args = [leaf(v) for v in (x, w)]
     steps = backwards(twice_scaled, 201, args, tg.zeros((201, 16), requires_grad=True), g)
-    wanted = np.zeros_like(w)
-    wanted[:16] += (x * g).sum(0)
-    wanted[4:20] += g.sum(0)
-    np.testing.assert_array_equal(args[1].grad.numpy(), wanted)
+    expected = np.zeros_like(w)
+    expected[:16] += (x * g).sum(0)
+    expected[4:20] += g.sum(0)
+    np.testing.assert_array_equal(args[1].grad.numpy(), expected)
     assert_gathered(steps, 1)
 
 
@@ -295,10 +295,10 @@ def test_gradients_of_weights_over_a_3d_grid_are_gathered() -> None:
     args = [leaf(v) for v in (x, w, s)]
     steps = backwards(scaled_grid, (3, 5, 7), args, tg.zeros(x.shape, requires_grad=True), g)
     pairs, part = (x * g).reshape(3, 5, 7, 2, 4), w[1:3, 2:6]
-    wanted = np.zeros_like(w)
-    wanted[1:3, 2:6] = pairs.sum((0, 1, 2)) * s[2]
+    expected = np.zeros_like(w)
+    expected[1:3, 2:6] = pairs.sum((0, 1, 2)) * s[2]
     np.testing.assert_array_equal(args[0].grad.numpy(), np.tile(part, (7, 1)) * s[2] * g)
-    np.testing.assert_array_equal(args[1].grad.numpy(), wanted)
+    np.testing.assert_array_equal(args[1].grad.numpy(), expected)
     np.testing.assert_array_equal(args[2].grad.numpy(), [0, 0, (pairs * part).sum()])
     assert_gathered(steps, 2)
 
@@ -327,9 +327,9 @@ def test_gradients_of_short_weights_are_rounded_once(dtype: Any) -> None:
     d = wide - wide.mean(1, keepdims=True)
     z = d / np.sqrt((d * d).mean(1, keepdims=True) + 1e-5)
     for grad, terms in ((w.grad, gw * z), (b.grad, gw)):
-        wanted, size = terms.sum(0), np.abs(terms).sum(0)
-        off = np.abs(grad.numpy().astype(np.float64) - wanted)
-        assert (off <= step * np.abs(wanted) + 1e-6 * size).all()
+        expected, size = terms.sum(0), np.abs(terms).sum(0)
+        off = np.abs(grad.numpy().astype(np.float64) - expected)
+        assert (off <= step * np.abs(expected) + 1e-6 * size).all()
 
 
 @tg.kernel
@@ -359,15 +359,15 @@ def test_atomic_additions_are_rounded_once(dtype: Any) -> None:
         tg.launch_tiled(picked_rows, n, inputs=[x, index], outputs=[y], block_dim=8)
         tg.launch(picked_elements, n, inputs=[x, index], outputs=[z], block_dim=32)
     tape.backward(grads={y: g, z: h})
-    value, wanted = x.numpy().astype(np.float64), np.ones((3, 10))
+    value, expected = x.numpy().astype(np.float64), np.ones((3, 10))
     for k, j in enumerate(at):
-        wanted[j, 1] += value[j, 2] * h[k]
-        wanted[j, 2] += value[j, 1] * h[k]
-    wanted = wanted.astype(np.float32).astype(x.numpy().dtype).astype(np.float64)
+        expected[j, 1] += value[j, 2] * h[k]
+        expected[j, 2] += value[j, 1] * h[k]
+    expected = expected.astype(np.float32).astype(x.numpy().dtype).astype(np.float64)
     for k, j in enumerate(at):
-        wanted[j, :8] += value[j, 2:10] * g[k]
-        wanted[j, 2:10] += value[j, :8] * g[k]
-    np.testing.assert_array_equal(x.grad.numpy(), wanted.astype(np.float32).astype(x.numpy().dtype))
+        expected[j, :8] += value[j, 2:10] * g[k]
+        expected[j, 2:10] += value[j, :8] * g[k]
+    np.testing.assert_array_equal(x.grad.numpy(), expected.astype(np.float32).astype(x.numpy().dtype))
 
 
 # Tiles without owners -------------------------------------------------------------------------------------------------
@@ -412,10 +412,10 @@ def test_gradients_of_overlapping_windows_are_correct() -> None:
     x, y, c = leaf(a), leaf(b), tg.zeros((16, 16), requires_grad=True)
     backwards(overlapping, (2, 2), [x, y], c, g)
     wide = np.concatenate([a[:, k * 4 : k * 4 + T] for k in range(3)], 1)
-    dwide, wanted = g @ b.T, np.zeros_like(a)
+    dwide, expected = g @ b.T, np.zeros_like(a)
     for k in range(3):
-        wanted[:, k * 4 : k * 4 + T] += dwide[:, k * T : (k + 1) * T]
-    np.testing.assert_array_equal(x.grad.numpy(), wanted)
+        expected[:, k * 4 : k * 4 + T] += dwide[:, k * T : (k + 1) * T]
+    np.testing.assert_array_equal(x.grad.numpy(), expected)
     np.testing.assert_array_equal(y.grad.numpy(), wide.T @ g)
 
 

@@ -14,13 +14,13 @@ pytestmark = pytest.mark.machine_code
 
 def outcomes(seeds: range) -> Counter[str]:
     """How the gradients of programs end, none of which is wrong."""
-    found = Counter[str]()
+    result = Counter[str]()
     for seed in seeds:
         program = RescalingProgram(seed)
         verdict = check(program.text, program.threads, program.count, seed)
         assert not verdict.startswith("wrong"), f"seed {seed}: {verdict}\n{program}"
-        found[verdict.split(":")[0]] += 1
-    return found
+        result[verdict.split(":")[0]] += 1
+    return result
 
 
 @pytest.mark.seconds(3)

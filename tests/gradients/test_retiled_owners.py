@@ -22,9 +22,9 @@ def wide(monkeypatch: pytest.MonkeyPatch) -> None:
     """Launches use larger tiles wherever results are the same."""
 
     def steps(self: ForwardLaunch, step: Any) -> tuple[Any, ...]:
-        found = step.wide
-        fits = found is not None and self.number(found.covered) >= self.number(found.length)
-        return (found.step,) if fits else (step,)
+        result = step.wide
+        fits = result is not None and self.number(result.covered) >= self.number(result.length)
+        return (result.step,) if fits else (step,)
 
     monkeypatch.setattr(ForwardLaunch, "steps", steps)
 
@@ -45,9 +45,9 @@ def backwards(kernel: Any, grid: Any, inputs: list[Any], output: Any, g: np.ndar
     return [part.name for part in list(kernel.adjoints.values())[-1].launched]
 
 
-def same(found: Any, wanted: np.ndarray) -> None:
-    assert np.abs(wanted).max() <= 256, "bfloat16 holds all of it"
-    np.testing.assert_array_equal(found.numpy().astype(float), wanted)
+def same(actual: Any, expected: np.ndarray) -> None:
+    assert np.abs(expected).max() <= 256, "bfloat16 holds all of it"
+    np.testing.assert_array_equal(actual.numpy().astype(float), expected)
 
 
 @tg.kernel

@@ -21,13 +21,13 @@ ON_GPUS = 100
 
 
 def verdicts(seeds: range) -> Counter[str]:
-    found: Counter[str] = Counter()
+    result: Counter[str] = Counter()
     for seed in seeds:
         program = RoundedProgram(seed)
         verdict = check(program)
         assert not verdict.startswith("wrong"), f"seed {seed}: {verdict}\n{program}"
-        found[verdict.split(":")[0]] += 1
-    return found
+        result[verdict.split(":")[0]] += 1
+    return result
 
 
 @pytest.mark.machine_code
@@ -50,8 +50,8 @@ SOME_ON_GPUS = [
 @pytest.mark.parametrize("chunk", SOME_ON_GPUS)
 def test_gradients_of_many_rounded_programs_are_correct(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tg.config, "cache_kernels", False)
-    found = verdicts(range(chunk * EACH, (chunk + 1) * EACH))
-    assert found["right"] >= 0.8 * found.total(), found
+    actual = verdicts(range(chunk * EACH, (chunk + 1) * EACH))
+    assert actual["right"] >= 0.8 * actual.total(), actual
 
 
 # The twin -------------------------------------------------------------------------------------------------------------
@@ -79,10 +79,10 @@ def twin_is_smooth(seed: int) -> bool:
     # Lengths near 0 become NaN at a small distance, so the rounding errors are kept as they were.
     with np.errstate(invalid="ignore"):
         steps = ([2.0 ** -(k + n) for k in range(3)] for n in STEPS)
-        found = [(h[0], d) for h in steps if np.isfinite(d := [*map(difference, h)]).all()]
-    if not found:
+        result = [(h[0], d) for h in steps if np.isfinite(d := [*map(difference, h)]).all()]
+    if not result:
         return False
-    step, slopes = found[0]
+    step, slopes = result[0]
     first, last = ((4.0 * y - x) / 3.0 for x, y in pairwise(slopes))
     noise = 2.0**-43 / step * max(0.5, float(np.abs(gradient * along).sum()))
     close = abs(last - gradient @ along) <= 2.0 * abs(last - first) + noise

@@ -120,10 +120,10 @@ def run(
 def test_every_field_of_a_struct_has_its_derivative(kernel: Any) -> None:
     weights, rates = nodes(), np.array([0.7, 1.3, 0.9])
     _, a, given = run(kernel, nodes(), rates, weights)
-    found = [*floats(a.grad.numpy()), given.grad.numpy()]
+    actual = [*floats(a.grad.numpy()), given.grad.numpy()]
     assert (a.grad.numpy()["point"]["tag"] == 0).all()
     step = 1e-6
-    for k, grad in enumerate(found):
+    for k, grad in enumerate(actual):
         for at in np.ndindex(*grad.shape):
             ends: list[float] = []
             for sign in (step, -step):

@@ -203,7 +203,7 @@ def test_launches_of_other_threads_are_not_recorded() -> None:
 
 @pytest.mark.machine_code
 def test_each_thread_has_a_tape() -> None:
-    found: list[np.ndarray] = []
+    result: list[np.ndarray] = []
 
     def work() -> None:
         x, y, loss = arrays()
@@ -211,11 +211,11 @@ def test_each_thread_has_a_tape() -> None:
             tg.launch(sines, 8, inputs=[x], outputs=[y])
             tg.launch(squares, 8, inputs=[y], outputs=[loss])
         tape.backward(loss)
-        found.append(x.grad.numpy() - derivative(x))
+        result.append(x.grad.numpy() - derivative(x))
 
     with tg.Tape() as outer:
         in_another_thread(work)
-    assert not outer.records and np.allclose(found, 0.0)
+    assert not outer.records and np.allclose(result, 0.0)
 
 
 @pytest.mark.machine_code
@@ -432,9 +432,9 @@ def test_gradients_of_tiles_overwritten_by_their_own_function_are_correct() -> N
         tg.launch_tiled(mirrored, 1, [x], [y], block_dim=32)
     seed = np.arange(16.0).reshape(4, 4)
     tape.backward(grads={y: seed})
-    wanted = np.concatenate([np.zeros((2, 4)), seed[2:]])
-    wanted[1:3] += 2.0 * values[1:3] * seed[0:2, ::-1]
-    np.testing.assert_allclose(x.grad.numpy(), wanted, rtol=1e-12)
+    expected = np.concatenate([np.zeros((2, 4)), seed[2:]])
+    expected[1:3] += 2.0 * values[1:3] * seed[0:2, ::-1]
+    np.testing.assert_allclose(x.grad.numpy(), expected, rtol=1e-12)
 
 
 POWERS = """

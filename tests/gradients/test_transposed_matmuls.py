@@ -42,9 +42,9 @@ def test_no_float32_result_of_a_matmul_is_transposed() -> None:
         g = 0.5 * x @ y.T
         wanted_q[i * N : i * N + N] += g @ y
         wanted_k[row : row + N] += g.T @ x
-    for found, wanted in ((left, wanted_q), (right, wanted_k)):
-        error = np.abs(found.grad.numpy().astype(np.float64) - wanted).max()
-        assert error <= 2**-7 * np.abs(wanted).max()
+    for actual, expected in ((left, wanted_q), (right, wanted_k)):
+        error = np.abs(actual.grad.numpy().astype(np.float64) - expected).max()
+        assert error <= 2**-7 * np.abs(expected).max()
     parts = list(scores.adjoints.values())[-1].launched
     kept = [op for part in parts for op in part.step.kernel.walk() if transposes(op)]
     assert {dtype_of(op.tile.type) for op in kept} == {tg.bfloat16}

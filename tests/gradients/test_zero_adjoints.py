@@ -99,10 +99,10 @@ def check(expression: str, mask: str, dtype: Any) -> None:
     text = f"m = given[j]\nu = x[j]\n{MASKS[mask].format(f=f)}"
     if mask in ("a loop", "a while") and not math.isfinite(bad):
         return
-    found = gradient(text, x, m, np.ones(8), dtype)
+    result = gradient(text, x, m, np.ones(8), dtype)
     alone = gradient(f"u = x[j]\ny[j] = {f}", x, m, [0.0] * 4 + [1.0] * 4, dtype)
     assert np.isfinite(alone[4:]).all()
-    assert found.tolist() == [3.0] * 4 + alone[4:].tolist(), text
+    assert result.tolist() == [3.0] * 4 + alone[4:].tolist(), text
     if math.isfinite(bad):
         assert alone[:4].tolist() == [0.0] * 4, "a gradient of 0 stays 0"
 

@@ -33,5 +33,5 @@ def test_addition_and_subtraction_of_tiles_match_numpy() -> None:
     rng = np.random.default_rng(4)
     a, b = rng.random((2, TILE_SIZE), dtype=np.float32)
     *_, out = agree(add_sub_example, [tg.array(a), tg.array(b), tg.zeros((5, TILE_SIZE))], 1, 32, tiled=True)
-    for got, want in zip(out, (a + b, a - b, -a, a + b + a, a - b - b), strict=True):
-        np.testing.assert_array_equal(got, want)
+    for actual, expected in zip(out, (a + b, a - b, -a, a + b + a, a - b - b), strict=True):
+        np.testing.assert_array_equal(actual, expected)

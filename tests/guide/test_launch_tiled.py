@@ -23,10 +23,10 @@ def three(out: tg.array3d[int]):
 
 def test_launch_tiled_is_equivalent_to_launch_with_threads() -> None:
     M, N = 3, 5
-    want = np.broadcast_to((np.arange(M)[:, None] * 10 + np.arange(N))[..., None], (M, N, 64))
+    expected = np.broadcast_to((np.arange(M)[:, None] * 10 + np.arange(N))[..., None], (M, N, 64))
     for kernel in (two, three):
         tiled, plain = tg.zeros((M, N, 64), dtype=int), tg.zeros((M, N, 64), dtype=int)
         tg.launch_tiled(kernel, dim=[M, N], inputs=[tiled], block_dim=64)
         tg.launch(kernel, dim=[M, N, 64], inputs=[plain], block_dim=64)
-        np.testing.assert_array_equal(tiled.numpy(), want)
-        np.testing.assert_array_equal(plain.numpy(), want)
+        np.testing.assert_array_equal(tiled.numpy(), expected)
+        np.testing.assert_array_equal(plain.numpy(), expected)

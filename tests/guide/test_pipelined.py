@@ -103,8 +103,8 @@ def test_sequential_and_pipelined_kernels_have_the_same_bits() -> None:
     first, second = run(sequential, values), run(pipelined, values)
     np.testing.assert_array_equal(first, second)
     x = values.astype(np.float64)
-    want = np.tanh(np.sqrt(np.exp(-np.abs(np.sin(x * 1.1 + 0.1)) * 0.5) + 1.0) * 0.7)
-    np.testing.assert_allclose(first, want, rtol=2e-6)
+    expected = np.tanh(np.sqrt(np.exp(-np.abs(np.sin(x * 1.1 + 0.1)) * 0.5) + 1.0) * 0.7)
+    np.testing.assert_allclose(first, expected, rtol=2e-6)
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -48,9 +48,9 @@ def test_stream_compaction_keeps_the_selected_values(threshold: float) -> None:
     out = tg.zeros(BLOCK_DIM, dtype=float)
     tg.launch_tiled(compact_kernel, dim=[1], inputs=[data, out], block_dim=BLOCK_DIM)
     kept = values[values > 0.5]
-    got = out.numpy()
-    np.testing.assert_array_equal(np.sort(got[: len(kept)]), np.sort(kept))
-    assert not got[len(kept) :].any()
+    actual = out.numpy()
+    np.testing.assert_array_equal(np.sort(actual[: len(kept)]), np.sort(kept))
+    assert not actual[len(kept) :].any()
 
 
 def test_stacks_count_and_clear_their_elements() -> None:

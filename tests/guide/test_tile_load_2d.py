@@ -26,8 +26,8 @@ def test_each_block_sums_its_tile_of_two_dimensions(rows: int, columns: int) -> 
     a, sums = tg.array(values), tg.zeros((rows, columns))
     dim = [a.shape[0] / TILE_M, a.shape[1] / TILE_N]
     tg.launch_tiled(compute, dim=[int(n) for n in dim], inputs=[a, sums], block_dim=TILE_THREADS)
-    want = values.reshape(rows, 16, columns, 16).sum((1, 3))
-    np.testing.assert_array_equal(sums.numpy(), want)
+    expected = values.reshape(rows, 16, columns, 16).sum((1, 3))
+    np.testing.assert_array_equal(sums.numpy(), expected)
 
 
 def test_launches_take_whole_floats_as_grid_dimensions() -> None:

@@ -75,12 +75,12 @@ def compared(ours: Any, theirs: Any, inputs: list[Any], rtol: float) -> None:
     rng = np.random.default_rng(1)
     u = [jnp.asarray(rng.standard_normal(x.shape), x.dtype) for x in inputs]
     value, forward = jax.jvp(theirs, inputs, u)
-    found, back = jax.vjp(ours, *inputs)
-    np.testing.assert_allclose(found, value, rtol=rtol, atol=rtol)
+    result, back = jax.vjp(ours, *inputs)
+    np.testing.assert_allclose(result, value, rtol=rtol, atol=rtol)
     v = jnp.asarray(rng.standard_normal(value.shape), value.dtype)
     grads = back(v)
-    for mine, wanted in zip(grads, jax.vjp(theirs, *inputs)[1](v), strict=True):
-        np.testing.assert_allclose(mine, wanted, rtol=rtol, atol=rtol * float(jnp.abs(v).max()))
+    for mine, expected in zip(grads, jax.vjp(theirs, *inputs)[1](v), strict=True):
+        np.testing.assert_allclose(mine, expected, rtol=rtol, atol=rtol * float(jnp.abs(v).max()))
     left = float(jnp.vdot(v, forward))
     right = sum(float(jnp.vdot(g, d)) for g, d in zip(grads, u, strict=True))
     size = sum(float(jnp.abs(g * d).sum()) for g, d in zip(grads, u, strict=True))

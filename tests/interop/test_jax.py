@@ -51,9 +51,9 @@ def test_jax_functions_have_correct_values_and_gradients(jitted: bool) -> None:
 @pytest.mark.parametrize("at", [0, 1, (0, 1)])
 def test_jax_functions_have_gradients_of_some_inputs_only(at: Any) -> None:
     x, w = numbers(5, 7), numbers(7, seed=1)
-    found = jax.jit(jax.grad(lambda a, b: sines(a, b, 1.0).sum(), at))(x, w)
-    wanted = jax.grad(lambda a, b: reference(a, b, 1.0).sum(), at)(x, w)
-    jax.tree.map(np.testing.assert_allclose, found, wanted)
+    actual = jax.jit(jax.grad(lambda a, b: sines(a, b, 1.0).sum(), at))(x, w)
+    expected = jax.grad(lambda a, b: reference(a, b, 1.0).sum(), at)(x, w)
+    jax.tree.map(np.testing.assert_allclose, actual, expected)
 
 
 @pytest.mark.machine_code
@@ -61,8 +61,8 @@ def test_jax_functions_take_traced_numbers() -> None:
     x, w = numbers(5, 7), numbers(7, seed=1)
     run = jax.jit(lambda x, w, s: sines(x, w, 2.0 * s))
     np.testing.assert_allclose(run(x, w, 0.5), reference(x, w, 1.0))
-    found = jax.grad(lambda x: run(x, w, 0.5).sum())(x)
-    np.testing.assert_allclose(found, jnp.cos(x) * w)
+    actual = jax.grad(lambda x: run(x, w, 0.5).sum())(x)
+    np.testing.assert_allclose(actual, jnp.cos(x) * w)
 
 
 @pytest.mark.machine_code
@@ -73,12 +73,12 @@ def test_jax_functions_are_composed_and_mapped() -> None:
         return f(jnp.exp(f(x, w, 1.0)), w, 0.5).sum()
 
     for f in (jax.jit, lambda f: f):
-        found = f(jax.grad(lambda x, w: loss(sines, x, w), (0, 1)))(x, w)
-        wanted = jax.grad(lambda x, w: loss(reference, x, w), (0, 1))(x, w)
-        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12), found, wanted)
+        actual = f(jax.grad(lambda x, w: loss(sines, x, w), (0, 1)))(x, w)
+        expected = jax.grad(lambda x, w: loss(reference, x, w), (0, 1))(x, w)
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12), actual, expected)
     many = numbers(6, 3, 4, seed=2)
-    found = jax.jit(jax.vmap(jax.grad(lambda x: loss(sines, x, w))))(many)
-    np.testing.assert_allclose(found, jax.vmap(jax.grad(lambda x: loss(reference, x, w)))(many), rtol=1e-12)
+    actual = jax.jit(jax.vmap(jax.grad(lambda x: loss(sines, x, w))))(many)
+    np.testing.assert_allclose(actual, jax.vmap(jax.grad(lambda x: loss(reference, x, w)))(many), rtol=1e-12)
 
 
 @pytest.mark.machine_code
@@ -94,9 +94,9 @@ def test_jax_functions_may_have_outputs_without_a_gradient() -> None:
     x, k = numbers(4), jnp.asarray([1, 0, 3, 3], dtype=jnp.int32)
     assert f(x, k)[2].tolist() == [2, 1, 4, 4]
     for out in (1, 0):
-        found = jax.grad(lambda x, out=out: f(x, k)[out].sum())(x)
-        wanted = jax.grad(lambda x, out=out: (x[k] * x, jnp.exp(x))[out].sum())(x)
-        np.testing.assert_allclose(found, wanted)
+        actual = jax.grad(lambda x, out=out: f(x, k)[out].sum())(x)
+        expected = jax.grad(lambda x, out=out: (x[k] * x, jnp.exp(x))[out].sum())(x)
+        np.testing.assert_allclose(actual, expected)
 
 
 @pytest.mark.machine_code

@@ -61,9 +61,9 @@ def test_matmuls_of_tensors_of_different_layouts_are_correct() -> None:
             (a, memory[1 : 80 * 60 + 1].reshape(80, 60)),
             (a, torch.nn.Parameter(b, requires_grad=False)),
         ):
-            found = matmul(x, y)
-            assert type(found) is torch.Tensor and found.dtype == x.dtype
-            assert torch.equal(found, (x.float() @ y.float()).to(x.dtype))
+            actual = matmul(x, y)
+            assert type(actual) is torch.Tensor and actual.dtype == x.dtype
+            assert torch.equal(actual, (x.float() @ y.float()).to(x.dtype))
             out = torch.full((x.shape[0], y.shape[1]), 7.0)
             assert matmul(x, y, out, alpha=2.0, beta=1.0) is out
             assert torch.equal(out, 2 * (x.float() @ y.float()) + 7)
@@ -101,13 +101,13 @@ def test_repeated_attention_of_tensors_is_correct() -> None:
     q, k, v = (torch.randn(1, 2, 40, 64, generator=torch.Generator().manual_seed(s)).half() for s in range(3))
     for _ in range(2):
         for causal in (False, True):
-            wanted = torch.nn.functional.scaled_dot_product_attention(
+            expected = torch.nn.functional.scaled_dot_product_attention(
                 q.float(), k.float(), v.float(), is_causal=causal
             )
             out = torch.empty_like(q)
-            found, lse = attention(q, k, v, out, causal=causal, return_lse=True)
-            assert found is out and lse.dtype == torch.float32 and lse.shape == (1, 2, 40)
-            torch.testing.assert_close(out.float(), wanted, rtol=2e-3, atol=2e-3)
+            actual, lse = attention(q, k, v, out, causal=causal, return_lse=True)
+            assert actual is out and lse.dtype == torch.float32 and lse.shape == (1, 2, 40)
+            torch.testing.assert_close(out.float(), expected, rtol=2e-3, atol=2e-3)
             torch.testing.assert_close(attention(q, k, v, causal=causal), out)
 
 

@@ -33,14 +33,14 @@ def losses(mlp: Any, forward: Any, dtype: torch.dtype) -> np.ndarray:
     x, labels = torch.tensor(points, dtype=dtype), torch.tensor(classes)
     weights = [torch.tensor(p, dtype=dtype, requires_grad=True) for p in mlp.parameters(rng)]
     adam = torch.optim.Adam(weights, mlp.RATE, (mlp.DECAY_1, mlp.DECAY_2), mlp.EPSILON)
-    found = []
+    result = []
     for _ in range(STEPS):
         adam.zero_grad()
         loss = forward(x, labels, *weights)
-        found.append(loss.item())
+        result.append(loss.item())
         loss.backward()
         adam.step()
-    return np.array(found)
+    return np.array(result)
 
 
 def plain(x: Any, labels: Any, w1: Any, b1: Any, w2: Any, b2: Any) -> Any:
@@ -49,12 +49,12 @@ def plain(x: Any, labels: Any, w1: Any, b1: Any, w2: Any, b2: Any) -> Any:
 
 @pytest.mark.machine_code
 def test_the_example_has_the_loss_curve_of_torch(mlp: Any) -> None:
-    wanted = losses(mlp, plain, torch.float64)
-    found = np.array(list(mlp.train(STEPS)))
-    assert wanted[-1] < 0.8 * wanted[0]
-    np.testing.assert_allclose(found, wanted, rtol=2e-4)
+    expected = losses(mlp, plain, torch.float64)
+    actual = np.array(list(mlp.train(STEPS)))
+    assert expected[-1] < 0.8 * expected[0]
+    np.testing.assert_allclose(actual, expected, rtol=2e-4)
     theirs = losses(mlp, plain, torch.float32)
-    assert np.abs(found - wanted).max() <= 4 * np.abs(theirs - wanted).max() + 1e-6
+    assert np.abs(actual - expected).max() <= 4 * np.abs(theirs - expected).max() + 1e-6
 
 
 @pytest.mark.machine_code
@@ -87,5 +87,5 @@ def test_kernels_of_the_example_train_under_the_optimiser_of_torch(mlp: Any) -> 
     def forward(x: Any, labels: Any, w1: Any, b1: Any, w2: Any, b2: Any) -> Any:
         return entropy(output(hidden(x, w1, b1, 2), w2, b2), labels)
 
-    wanted = losses(mlp, plain, torch.float64)
-    np.testing.assert_allclose(losses(mlp, forward, torch.float32), wanted, rtol=2e-4)
+    expected = losses(mlp, plain, torch.float64)
+    np.testing.assert_allclose(losses(mlp, forward, torch.float32), expected, rtol=2e-4)

@@ -60,19 +60,19 @@ def row(case: Callable[[Any], Any], name: str) -> Any:
 @pytest.mark.machine_code
 @pytest.mark.parametrize("name", POINTS)
 def test_points_of_the_sweep_and_their_peers_have_equal_results(name: str) -> None:
-    found = row(cases.forward, name)
-    assert "something else" not in found.note
+    actual = row(cases.forward, name)
+    assert "something else" not in actual.note
     if not name.endswith(ELSEWHERE):
-        assert found.peer and found.ratio == 1.0
+        assert actual.peer and actual.ratio == 1.0
 
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("name", ADJOINTS)
 def test_adjoints_of_the_sweep_and_their_peers_have_equal_results(name: str) -> None:
-    found = row(cases.gradients, name)
-    assert "something else" not in found.note
-    if UNSUPPORTED not in found.note:
-        assert found.peer and found.ratio == 1.0
+    actual = row(cases.gradients, name)
+    assert "something else" not in actual.note
+    if UNSUPPORTED not in actual.note:
+        assert actual.peer and actual.ratio == 1.0
 
 
 def test_attention_with_and_without_pages_of_keys_is_equal() -> None:

@@ -49,9 +49,9 @@ def test_torch_functions_have_correct_values_and_gradients() -> None:
 @pytest.mark.machine_code
 def test_torch_functions_take_strided_tensors() -> None:
     x, w = numbers(7, 10), numbers(14, seed=1)
-    found = torch.autograd.grad(sines(x.t()[::2], w[::2], 1.0).sum(), (x, w))
-    wanted = torch.autograd.grad((torch.sin(x.t()[::2]) * w[::2]).sum(), (x, w))
-    for a, b in zip(found, wanted, strict=True):
+    actual = torch.autograd.grad(sines(x.t()[::2], w[::2], 1.0).sum(), (x, w))
+    expected = torch.autograd.grad((torch.sin(x.t()[::2]) * w[::2]).sum(), (x, w))
+    for a, b in zip(actual, expected, strict=True):
         torch.testing.assert_close(a, b)
 
 
@@ -62,8 +62,8 @@ def test_torch_functions_leave_expanded_and_shared_gradients_unchanged() -> None
     seed = torch.ones(1, dtype=torch.float64).expand(3, 4)
     own = torch.ones(3, 4, dtype=torch.float64)
     for g in (seed, own):
-        found = torch.autograd.grad(y, x, g, retain_graph=True)[0]
-        torch.testing.assert_close(found, torch.cos(x) * w)
+        actual = torch.autograd.grad(y, x, g, retain_graph=True)[0]
+        torch.testing.assert_close(actual, torch.cos(x) * w)
         assert torch.equal(g, torch.ones(3, 4, dtype=torch.float64))
 
 
@@ -108,8 +108,8 @@ def test_torch_functions_may_have_outputs_without_a_gradient() -> None:
         torch.autograd.grad(z.sum(), x, retain_graph=True)[0], torch.exp(x), msg="y has no gradient here"
     )
     both = torch.autograd.grad((y * y).sum() + z.sum(), x)[0]
-    want = torch.autograd.grad(((x[k.long()] * x) ** 2).sum() + torch.exp(x).sum(), x)[0]
-    torch.testing.assert_close(both, want)
+    expected = torch.autograd.grad(((x[k.long()] * x) ** 2).sum() + torch.exp(x).sum(), x)[0]
+    torch.testing.assert_close(both, expected)
 
 
 @tg.kernel
@@ -172,9 +172,9 @@ def test_torch_functions_sum_gradients_of_one_tensor_for_two_inputs() -> None:
 def test_torch_functions_work_in_modules() -> None:
     x, w = numbers(3, 4), numbers(4, seed=1)
     y = sines(torch.exp(sines(x, w, 1.0)), w, 0.5)
-    want = torch.sin(torch.exp(torch.sin(x) * w)) * w * 0.5
+    expected = torch.sin(torch.exp(torch.sin(x) * w)) * w * 0.5
     for a, b in zip(
-        torch.autograd.grad(y.sum(), (x, w)), torch.autograd.grad(want.sum(), (x, w)), strict=True
+        torch.autograd.grad(y.sum(), (x, w)), torch.autograd.grad(expected.sum(), (x, w)), strict=True
     ):
         torch.testing.assert_close(a, b)
 
@@ -264,8 +264,8 @@ def test_torch_functions_run_backwards_twice() -> None:
 @pytest.mark.machine_code
 def test_torch_functions_work_in_functional_gradients() -> None:
     x, w = numbers(3, 4, grad=False), numbers(4, seed=1, grad=False)
-    found = torch.func.grad(lambda a: sines(a, w, 1.0).sum())(x)
-    torch.testing.assert_close(found, torch.cos(x) * w)
+    actual = torch.func.grad(lambda a: sines(a, w, 1.0).sum())(x)
+    torch.testing.assert_close(actual, torch.cos(x) * w)
 
 
 @pytest.mark.machine_code

@@ -15,10 +15,10 @@ def test_torch_norms_and_their_gradients_match_float64() -> None:
     exact = [x.detach().double().requires_grad_() for x in given]
     seed = torch.randn(7, 33)
     wanted = torch.softmax(torch.layer_norm(exact[0], (33,), *exact[1:]), 1)
-    found = torch_norms.softmax(torch_norms.layer_norm(*given))
-    torch.testing.assert_close(found, wanted.float())
+    actual = torch_norms.softmax(torch_norms.layer_norm(*given))
+    torch.testing.assert_close(actual, wanted.float())
     for gradient, expected in zip(
-        torch.autograd.grad(found, given, seed),
+        torch.autograd.grad(actual, given, seed),
         torch.autograd.grad(wanted, exact, seed.double()),
         strict=True,
     ):
@@ -26,6 +26,6 @@ def test_torch_norms_and_their_gradients_match_float64() -> None:
 
 
 def test_a_network_trains_alike_with_norms_of_torch_and_tegula() -> None:
-    found = torch_norms.run(64, steps=30)
-    assert found["Tegula"][-1] < found["Tegula"][0]
-    torch.testing.assert_close(found["Tegula"], found["PyTorch"], rtol=1e-3, atol=0.0)
+    actual = torch_norms.run(64, steps=30)
+    assert actual["Tegula"][-1] < actual["Tegula"][0]
+    torch.testing.assert_close(actual["Tegula"], actual["PyTorch"], rtol=1e-3, atol=0.0)

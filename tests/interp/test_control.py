@@ -105,8 +105,8 @@ def test_nested_divergent_branches_are_correct():
     lanes_of(m, m.params[0], out)
     a = np.zeros(4, np.int32)
     m.run(a)
-    want = [sum(k if k % 2 == 0 else -1 for k in range(n * n)) if n >= 2 else -9 for n in range(4)]
-    assert a.tolist() == want
+    expected = [sum(k if k % 2 == 0 else -1 for k in range(n * n)) if n >= 2 else -9 for n in range(4)]
+    assert a.tolist() == expected
 
 
 def test_branches_inside_branches_keep_the_outer_mask():

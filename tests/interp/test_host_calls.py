@@ -127,22 +127,24 @@ def compared(types: Sequence[Any], seed: int = 42, names: Sequence[str] = NAMES)
         for each in signatures(name, types):
             args = arguments(each, rng)
             try:
-                got = getattr(tg, name)(*args)
+                actual = getattr(tg, name)(*args)
             except tg.TegulaError:  # it takes no such arguments
                 continue
-            parts = [(f"[{k}]", x) for k, x in enumerate(got)] if isinstance(got, tuple) else [("", got)]
+            parts = (
+                [(f"[{k}]", x) for k, x in enumerate(actual)] if isinstance(actual, tuple) else [("", actual)]
+            )
             for part, one in parts:
                 if not hasattr(one, "dtype"):
                     continue
                 try:
-                    want = in_a_kernel(name, args, type_of(one), part)
+                    expected = in_a_kernel(name, args, type_of(one), part)
                 except tg.CompileError:
                     # As in a launch, NumPy numbers are taken as Python numbers if no definition matches them.
                     args = [x.item() if isinstance(x, np.number) else x for x in args]
-                    want = np.asarray(eval(f"found{part}", {"found": getattr(tg, name)(*args)}))
+                    expected = np.asarray(eval(f"found{part}", {"found": getattr(tg, name)(*args)}))
                 done[name] += 1
-                same = np.asarray(one).tobytes() == want.tobytes()
-                alike = np.isnan(want).any() and np.array_equal(one, want, equal_nan=True)
+                same = np.asarray(one).tobytes() == expected.tobytes()
+                alike = np.isnan(expected).any() and np.array_equal(one, expected, equal_nan=True)
                 assert same or alike, (name, args)
     return done
 

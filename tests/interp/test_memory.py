@@ -62,15 +62,15 @@ def test_atomics_of_many_lanes_keep_lane_order():
 
 
 @pytest.mark.parametrize(
-    ("op", "want"),
+    ("op", "expected"),
     [("add", 6), ("sub", -6), ("min", 0), ("max", 3), ("and", 0), ("or", 3), ("xor", 0), ("exch", 3)],
 )
-def test_every_atomic_op_updates_its_element(op, want):
+def test_every_atomic_op_updates_its_element(op, expected):
     m = KernelMaker(INTS)
     m("array.atomic", m.params[0], m.tid(), m.const(0), op=op)
     a = np.zeros(1, np.int32)
     m.run(a)
-    assert a.tolist() == [want]
+    assert a.tolist() == [expected]
 
 
 def test_atomic_adds_are_wrapped_for_integers_and_rounded_for_floats():
@@ -230,10 +230,10 @@ def test_buffer_views_alias_each_other():
     flat = m("buf.reshape", t, shape=(24,))
     m("buf.set", flat, m.const(7), m.const(1))
     show(m, t)
-    want = np.zeros((4, 6), int)
-    want[3, [5, 3, 1]] = 1, 2, 3
-    want[1, 5], want[0, 1] = 9, 7
-    assert m.run() == [str(want.tolist())]
+    expected = np.zeros((4, 6), int)
+    expected[3, [5, 3, 1]] = 1, 2, 3
+    expected[1, 5], expected[0, 1] = 9, 7
+    assert m.run() == [str(expected.tolist())]
 
 
 def test_a_diagonal_view_walks_one_dimension_of_each():

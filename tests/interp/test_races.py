@@ -20,7 +20,7 @@ LOAD = {"bounds_check": True, "aligned": False}
 def run(m: KernelMaker, *args, offsets=None, layouts=None, lanes=THREADS) -> None:
     """Run a kernel; by default buffers are adjacent in memory and every tile has a blocked layout."""
     kernel = m.finish()
-    found, places, top = dict(layouts or {}), {}, 0
+    result, places, top = dict(layouts or {}), {}, 0
     for op in kernel.walk():
         for v in op.results:
             t = v.type
@@ -33,8 +33,8 @@ def run(m: KernelMaker, *args, offsets=None, layouts=None, lanes=THREADS) -> Non
                 places[v] = SimpleNamespace(offset=top, size=16 + 4 * t.capacity, strides=(1,))
                 top += 16 + 4 * t.capacity
             elif not isinstance(t, BufType) and hasattr(t, "partial"):
-                found.setdefault(v, blocked(t.shape, THREADS, 1))
-    run_lowered(kernel, args, (lanes,), None, found, places, THREADS)
+                result.setdefault(v, blocked(t.shape, THREADS, 1))
+    run_lowered(kernel, args, (lanes,), None, result, places, THREADS)
 
 
 def maker(*params) -> KernelMaker:
@@ -234,7 +234,7 @@ def test_group_ops_need_a_lowered_kernel() -> None:
 def test_overlapping_arrays_are_one_traced_region() -> None:
     x = np.zeros((4, 6), np.float32)
     other = np.zeros(3, np.int8)
-    found = list(regions_of([("a", x[:2]), ("b", x[1:, ::-1]), ("c", other), ("d", other[:0])]))
-    shapes = {r.name: (r.size, r.unit) for r in found}
+    regions = list(regions_of([("a", x[:2]), ("b", x[1:, ::-1]), ("c", other), ("d", other[:0])]))
+    shapes = {r.name: (r.size, r.unit) for r in regions}
     assert shapes == {"'a' and 'b'": (96, 4), "'c'": (3, 1)}
-    assert all(isinstance(r, TracedRegion) and not r.shared for r in found)
+    assert all(isinstance(r, TracedRegion) and not r.shared for r in regions)

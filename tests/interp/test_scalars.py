@@ -59,9 +59,9 @@ def evaluate(name: str, t: DType, *columns: list, **attrs) -> np.ndarray:
     return result
 
 
-def same_floats(actual: np.ndarray, wanted: list) -> None:
+def same_floats(actual: np.ndarray, expected: list) -> None:
     """Whether floats are equal, with -0 and 0 distinguished; all NaNs are equal."""
-    for a, w in zip(actual.astype(np.float64).tolist(), wanted, strict=True):
+    for a, w in zip(actual.astype(np.float64).tolist(), expected, strict=True):
         assert (math.isnan(a) and math.isnan(w)) or (a == w and math.copysign(1, a) == math.copysign(1, w)), (
             a,
             w,
@@ -116,8 +116,8 @@ def test_integers_agree_with_wrapped_python_integers(name, t):
     )
     a = [x for x in corners for _ in corners]
     b = [x for _ in corners for x in corners]
-    wanted = [wrap(EXACT[name](x, y, t), t) for x, y in zip(a, b, strict=True)]
-    assert evaluate(name, t, a, b).tolist() == wanted
+    expected = [wrap(EXACT[name](x, y, t), t) for x, y in zip(a, b, strict=True)]
+    assert evaluate(name, t, a, b).tolist() == expected
 
 
 @pytest.mark.parametrize("t", INTEGERS, ids=str)
@@ -174,7 +174,7 @@ def test_float_ops_on_corner_values_follow_ieee(t):
 @pytest.mark.parametrize("t", FLOATS, ids=str)
 def test_comparisons_with_nan_are_false_except_ne(t):
     a, b = [1.0, NAN, NAN, -0.0, 2.0], [NAN, 1.0, NAN, 0.0, 1.0]
-    wanted = {
+    expected = {
         "eq": [0, 0, 0, 1, 0],
         "ne": [1, 1, 1, 0, 1],
         "lt": [0] * 5,
@@ -182,7 +182,7 @@ def test_comparisons_with_nan_are_false_except_ne(t):
         "gt": [0, 0, 0, 0, 1],
         "ge": [0, 0, 0, 1, 1],
     }
-    for pred, want in wanted.items():
+    for pred, want in expected.items():
         assert evaluate("cmp", t, a, b, pred=pred).tolist() == [bool(w) for w in want]
     for test, want in {"isnan": [0, 0, 1], "isinf": [0, 1, 0], "isfinite": [1, 0, 0]}.items():
         assert evaluate("classify", t, [1.0, -INF, NAN], test=test).tolist() == [bool(w) for w in want]
@@ -203,8 +203,8 @@ def test_narrow_floats_round_the_float32_result_once(t):
     rng = np.random.default_rng(1)
     a, b = (rng.standard_normal(200).astype(to_numpy(t)) for _ in range(2))
     x, y = a.astype(np.float32), b.astype(np.float32)
-    for name, want in {"add": x + y, "sub": x - y, "mul": x * y, "div": x / y}.items():
-        assert (evaluate(name, t, a, b) == want.astype(to_numpy(t))).all()
+    for name, expected in {"add": x + y, "sub": x - y, "mul": x * y, "div": x / y}.items():
+        assert (evaluate(name, t, a, b) == expected.astype(to_numpy(t))).all()
 
 
 numbers = st.floats(width=32, allow_nan=False, allow_infinity=False)
@@ -216,15 +216,15 @@ def test_fma_rounds_once(rows):
     a, b, c = zip(*rows, strict=True)
     for t, smallest in ((float32, -149), (float64, -1074)):
         out = evaluate("fma", t, a, b, c).tolist()
-        for x, y, z, got in zip(a, b, c, out, strict=True):
+        for x, y, z, actual in zip(a, b, c, out, strict=True):
             exact = Fraction(x) * Fraction(y) + Fraction(z)
-            if math.isinf(got):
+            if math.isinf(actual):
                 assert abs(exact) >= Fraction(2) ** (128 if t is float32 else 1024) * Fraction(1 - 2.0**-25)
                 continue
             digits = 24 if t is float32 else 53
-            size = math.frexp(abs(got))[1] if got else smallest
+            size = math.frexp(abs(actual))[1] if actual else smallest
             half_ulp = Fraction(2) ** (max(size - digits, smallest) - 1)
-            assert abs(exact - Fraction(got)) <= half_ulp
+            assert abs(exact - Fraction(actual)) <= half_ulp
 
 
 def test_fma_matches_exact_arithmetic_where_two_roundings_differ():
@@ -250,8 +250,8 @@ def test_fma_matches_exact_arithmetic_where_two_roundings_differ():
 def test_floats_to_integers_truncate_saturate_and_drop_nan(source, t):
     low, high = limits(t)
     values = [1.75, -1.75, NAN, INF, -INF, 0.0, -0.0]
-    wanted = [1, -1 if low else 0, 0, high, low, 0, 0]
-    assert evaluate("cast", source, values, to=t).tolist() == wanted
+    expected = [1, -1 if low else 0, 0, high, low, 0, 0]
+    assert evaluate("cast", source, values, to=t).tolist() == expected
 
 
 def test_integers_wrap_when_narrowed():

@@ -220,12 +220,12 @@ def test_values_of_lanes_become_tiles_and_return():
     assert lines[1:5] == lines[5:] == [f"[[{i}, {-i}], [5, {i * i}]]" for i in range(4)]
 
 
-@pytest.mark.parametrize(("lane", "want"), [(0, 10), (2, 12), (3, 0), (4, 0), (-1, 0)])
-def test_from_thread_of_an_absent_lane_is_zero(lane, want):
+@pytest.mark.parametrize(("lane", "expected"), [(0, 10), (2, 12), (3, 0), (4, 0), (-1, 0)])
+def test_from_thread_of_an_absent_lane_is_zero(lane, expected):
     m = KernelMaker()
     value = m("add", m.tid(), m.const(10))
     m("print.tile", m("tile.from_thread", value, m.const(lane), shape=(2,)))
-    assert m.run(lanes=3) == [f"[{want}, {want}]"]
+    assert m.run(lanes=3) == [f"[{expected}, {expected}]"]
 
 
 def test_the_lane_index_of_another_group_size_is_refused():

@@ -81,8 +81,8 @@ def test_a_missing_optional_operand_is_none() -> None:
 def test_effects_lanes_and_indices_follow_from_the_declaration() -> None:
     given = values(4)
     op = Between(given, [int32], {"size": 1})
-    found = [(e.kind, e.value) for e in op.effects()]
-    assert found == [(READ, given[0]), (WRITE, given[1]), (WRITE, given[2]), (WRITE, op.result)]
+    effects = [(e.kind, e.value) for e in op.effects()]
+    assert effects == [(READ, given[0]), (WRITE, given[1]), (WRITE, given[2]), (WRITE, op.result)]
     assert Between.signature.lanes == (2,) and Between.signature.first_index == 0
 
 

@@ -30,10 +30,10 @@ def test_uses_and_replace_follow_chains_into_regions():
     k = m.finish()
     assert [(op.NAME, at) for op, at in uses(k.body)[a]] == [("cmp", 0), ("yield", 0), ("add", 0)]
     replace(k.body, {a: b, b: x})
-    found = uses(k.body)
-    assert a not in found
-    assert b not in found
-    assert len(found[x]) == 7
+    actual = uses(k.body)
+    assert a not in actual
+    assert b not in actual
+    assert len(actual[x]) == 7
     verify(k)
 
 

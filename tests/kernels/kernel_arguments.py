@@ -29,6 +29,8 @@ def in_float64(x: Any) -> np.ndarray:
     return (x.numpy() if isinstance(x, tg.array) else x).astype(np.float64)
 
 
-def assert_near(found: Any, wanted: np.ndarray, dtype: str, scale: float = 1.0) -> None:
+def assert_near(actual: Any, expected: np.ndarray, dtype: str, scale: float = 1.0) -> None:
     """`scale`: of the numbers that were summed, whose rounding shows where results cancel."""
-    np.testing.assert_allclose(in_float64(found), wanted, rtol=ROUNDING[dtype], atol=ROUNDING[dtype] * scale)
+    np.testing.assert_allclose(
+        in_float64(actual), expected, rtol=ROUNDING[dtype], atol=ROUNDING[dtype] * scale
+    )

@@ -32,9 +32,9 @@ def reference(
     top = np.maximum(scores.max(-1, keepdims=True, initial=-np.inf), -1e30)
     weights = np.exp(scores - top)
     total = weights.sum(-1, keepdims=True)
-    found = weights @ in_float64(v).repeat(group, 1) / np.where(total > 0.0, total, 1.0)
+    result = weights @ in_float64(v).repeat(group, 1) / np.where(total > 0.0, total, 1.0)
     with np.errstate(divide="ignore"):
-        return found, (np.log(total) + top)[..., 0]
+        return result, (np.log(total) + top)[..., 0]
 
 
 def check(
@@ -53,10 +53,10 @@ def check(
     k, v = (normal(batch, heads[1], keys, depth, dtype=dtype, seed=seed) for seed in (1, 2))
     out = tg.full(q.shape, float("nan"), dtype=getattr(tg, dtype))
     arrays = [tg.array(x) for x in (q, k, v)]
-    found, lse = attention(*arrays, out, causal=causal, scale=scale, return_lse=True)
-    assert found is out and lse.shape == q.shape[:3] and lse.dtype == tg.float32
-    wanted, logs = reference(q, k, v, causal, depth**-0.5 if scale is None else scale)
-    assert_near(out, wanted, dtype, scale=1.0)
+    result, lse = attention(*arrays, out, causal=causal, scale=scale, return_lse=True)
+    assert result is out and lse.shape == q.shape[:3] and lse.dtype == tg.float32
+    expected, logs = reference(q, k, v, causal, depth**-0.5 if scale is None else scale)
+    assert_near(out, expected, dtype, scale=1.0)
     np.testing.assert_allclose(lse.numpy(), logs, rtol=1e-5, atol=1e-5)
     np.testing.assert_array_equal(in_float64(attention(*arrays, causal=causal, scale=scale)), in_float64(out))
 
@@ -145,15 +145,15 @@ def test_attention_of_transposed_dimensions_matches_float64() -> None:
     q, k, v = (tg.array(x).transpose((0, 2, 1, 3)) for x in memory)
     out = tg.zeros((2, 140, 3, 64), dtype=tg.bfloat16)
     attention(q, k, v, out.transpose((0, 2, 1, 3)))
-    wanted, _ = reference(*(x.transpose(0, 2, 1, 3) for x in memory), False, 0.125)
-    assert_near(out, wanted.transpose(0, 2, 1, 3), "bfloat16")
+    expected, _ = reference(*(x.transpose(0, 2, 1, 3) for x in memory), False, 0.125)
+    assert_near(out, expected.transpose(0, 2, 1, 3), "bfloat16")
 
 
 @pytest.mark.machine_code
 def test_attention_of_unaligned_memory_matches_float64() -> None:
     memory = [normal(1, 2, 130, 65, seed=seed) for seed in range(3)]
-    found = attention(*(tg.array(x)[:, :, :, :64] for x in memory))
-    assert_near(found, reference(*(x[..., :64] for x in memory), False, 0.125)[0], "bfloat16")
+    actual = attention(*(tg.array(x)[:, :, :, :64] for x in memory))
+    assert_near(actual, reference(*(x[..., :64] for x in memory), False, 0.125)[0], "bfloat16")
 
 
 def zeros(*shape: int, dtype: Any = tg.bfloat16) -> tg.array:
@@ -180,9 +180,9 @@ Q = zeros(1, 4, 8, 64)
     ],
 )  # fmt: skip
 def test_attention_refuses_invalid_arguments(arguments: Any, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(tg.LaunchError) as found:
+    with pytest.raises(tg.LaunchError) as caught:
         attention(*arguments, **options)
-    assert message in str(found.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.machine_code
@@ -191,11 +191,11 @@ def test_later_calls_of_attention_use_their_scales_and_options() -> None:
     arrays = [tg.array(x) for x in (q, k, v)]
     for scale in (None, 0.5, 2.0, None):
         for causal in (False, True):
-            wanted, logs = reference(q, k, v, causal, 0.125 if scale is None else scale)
+            expected, logs = reference(q, k, v, causal, 0.125 if scale is None else scale)
             out, lse = attention(*arrays, causal=causal, scale=scale, return_lse=True)
-            assert_near(out, wanted, "bfloat16")
+            assert_near(out, expected, "bfloat16")
             np.testing.assert_allclose(lse.numpy(), logs, rtol=1e-5, atol=1e-5)
-            assert_near(attention(*arrays, causal=causal, scale=scale), wanted, "bfloat16")
+            assert_near(attention(*arrays, causal=causal, scale=scale), expected, "bfloat16")
     for _ in range(2):
         with pytest.raises(tg.LaunchError, match="scale must be positive"):
             attention(*arrays, scale=-1.0)

@@ -21,8 +21,8 @@ def whole(x: Any) -> np.ndarray:
     return x.numpy().view(np.complex128)[..., 0]
 
 
-def assert_close(got: np.ndarray, want: np.ndarray) -> None:
-    np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-12)
+def assert_close(actual: np.ndarray, expected: np.ndarray) -> None:
+    np.testing.assert_allclose(actual, expected, rtol=1e-10, atol=1e-12)
 
 
 def check(shape: tuple[int, ...]) -> None:

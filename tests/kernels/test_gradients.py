@@ -47,9 +47,11 @@ def array_with_gradient(*shape: int, dtype: str = "float32", seed: int = 0) -> t
     return tg.array(values, dtype=getattr(tg, dtype), requires_grad=True)
 
 
-def assert_close(found: Any, wanted: np.ndarray, dtype: str, name: str) -> None:
-    far = np.abs(in_float64(found) - wanted).max(initial=0.0) / max(np.abs(wanted).max(initial=0.0), 1e-30)
-    assert found.shape == wanted.shape and far <= NEAR[dtype], f"the gradient of {name} is {far:.3g} away"
+def assert_close(actual: Any, expected: np.ndarray, dtype: str, name: str) -> None:
+    far = np.abs(in_float64(actual) - expected).max(initial=0.0) / max(
+        np.abs(expected).max(initial=0.0), 1e-30
+    )
+    assert actual.shape == expected.shape and far <= NEAR[dtype], f"the gradient of {name} is {far:.3g} away"
 
 
 @tg.kernel
@@ -211,9 +213,9 @@ def check_attention(
     out = tg.zeros_like(q) if given else None
     with tg.Tape() as tape:
         made = attention(q, k, v, out, causal=causal, scale=scale, return_lse=logs)
-    found, lse = made if logs else (made, None)
+    result, lse = made if logs else (made, None)
     seed = tg.array(normal(*q.shape, dtype="float32", seed=3), dtype=q.dtype)
-    grads, of_logs = {found: seed}, np.zeros(q.shape[:3])
+    grads, of_logs = {result: seed}, np.zeros(q.shape[:3])
     if lse is not None:
         of_logs = normal(*lse.shape, dtype="float32", seed=4)
         grads[lse] = tg.array(of_logs)

@@ -19,8 +19,8 @@ def positive_definite(*batch: int, n: int = 4, dtype: Any = np.float64) -> np.nd
     return (m @ np.swapaxes(m, -1, -2) + np.eye(n)).astype(dtype)
 
 
-def assert_close(got: Any, want: np.ndarray) -> None:
-    np.testing.assert_allclose(got.numpy(), want, rtol=1e-8, atol=1e-10)
+def assert_close(actual: Any, expected: np.ndarray) -> None:
+    np.testing.assert_allclose(actual.numpy(), expected, rtol=1e-8, atol=1e-10)
 
 
 @pytest.mark.machine_code

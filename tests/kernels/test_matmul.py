@@ -38,8 +38,8 @@ def check(
     c = matmul(tg.array(a), tg.array(b), transpose_b=transposed, precision=precision, tile=tile)
     result = "bfloat16" if dtype in FLOAT8 else dtype
     assert c.shape == (m, n) and str(c.dtype) == result
-    wanted = in_float64(a) @ (in_float64(b).T if transposed else in_float64(b))
-    np.testing.assert_array_equal(c.numpy(), wanted.astype(np.float32).astype(NUMPY[result]))
+    expected = in_float64(a) @ (in_float64(b).T if transposed else in_float64(b))
+    np.testing.assert_array_equal(c.numpy(), expected.astype(np.float32).astype(NUMPY[result]))
 
 
 @pytest.mark.machine_code
@@ -68,10 +68,10 @@ def test_epilogues_of_matmuls_with_splits_match_float64() -> None:
     )
     arrays, out = [tg.array(x) for x in (a, b)], tg.array(old)
     matmul(*arrays, out, alpha=0.5, beta=2.0, bias=tg.array(bias), activation="gelu", tile=tile)
-    wanted = ACTIVATIONS["gelu"](
+    expected = ACTIVATIONS["gelu"](
         0.5 * (in_float64(a) @ in_float64(b)) + 2.0 * in_float64(old) + in_float64(bias)
     )
-    assert_near(out, wanted, "bfloat16", scale=30.0)
+    assert_near(out, expected, "bfloat16", scale=30.0)
     again = tg.array(old)
     matmul(*arrays, again, alpha=0.5, beta=2.0, bias=tg.array(bias), activation="gelu", tile=tile)
     np.testing.assert_array_equal(in_float64(again), in_float64(out))
@@ -103,8 +103,8 @@ def test_matmuls_of_float8_match_float64() -> None:
     out = tg.ones((20, 30), dtype=tg.float32)
     bias = integers(30, dtype="float16", seed=2)
     matmul(tg.array(a), tg.array(b), out, alpha=0.5, beta=2.0, bias=tg.array(bias), activation="relu")
-    wanted = np.maximum(0.5 * (in_float64(a) @ in_float64(b)) + 2.0 + in_float64(bias), 0.0)
-    np.testing.assert_array_equal(in_float64(out), wanted)
+    expected = np.maximum(0.5 * (in_float64(a) @ in_float64(b)) + 2.0 + in_float64(bias), 0.0)
+    np.testing.assert_array_equal(in_float64(out), expected)
 
 
 @pytest.mark.machine_code(some=True)
@@ -149,8 +149,8 @@ def test_epilogues_of_matmuls_match_float64(activation: str | None, dtype: str) 
         out = tg.array(old) if beta else tg.full(old.shape, float("nan"), dtype=getattr(tg, dtype))
         inputs = {"alpha": alpha, "beta": beta, "bias": None if added is None else tg.array(added)}
         assert matmul(*arrays, out, activation=activation, **inputs) is out
-        wanted = alpha * plain + beta * in_float64(old) + (0.0 if added is None else in_float64(added))
-        assert_near(out, activate(wanted), dtype)
+        expected = alpha * plain + beta * in_float64(old) + (0.0 if added is None else in_float64(added))
+        assert_near(out, activate(expected), dtype)
 
 
 @pytest.mark.machine_code
@@ -159,8 +159,8 @@ def test_epilogues_of_matmuls_match_float64(activation: str | None, dtype: str) 
 def test_activations_far_from_zero_match_float64(activation: str, dtype: str) -> None:
     """Small results of large negative numbers are accurate too."""
     x = np.linspace(-9.0, 9.0, 64, dtype=np.float32).astype(NUMPY[dtype])[:, None]
-    found = in_float64(matmul(tg.array(x), tg.ones((1, 1), dtype=getattr(tg, dtype)), activation=activation))
-    np.testing.assert_allclose(found, ACTIVATIONS[activation](in_float64(x)), rtol=2.0**-7, atol=1e-6)
+    actual = in_float64(matmul(tg.array(x), tg.ones((1, 1), dtype=getattr(tg, dtype)), activation=activation))
+    np.testing.assert_allclose(actual, ACTIVATIONS[activation](in_float64(x)), rtol=2.0**-7, atol=1e-6)
 
 
 @pytest.mark.machine_code
@@ -177,8 +177,8 @@ def test_matmuls_of_strided_operands_and_results_match_float64() -> None:
     a, b = integers(40, 2 * 64), integers(50, 70, seed=1)
     memory = tg.zeros((40, 128), dtype=tg.bfloat16)
     matmul(tg.array(a)[:, 40:90], tg.array(b), memory[:, 8:78])
-    wanted = in_float64(a)[:, 40:90] @ in_float64(b)
-    np.testing.assert_array_equal(in_float64(memory)[:, 8:78], in_float64(wanted.astype(NUMPY["bfloat16"])))
+    expected = in_float64(a)[:, 40:90] @ in_float64(b)
+    np.testing.assert_array_equal(in_float64(memory)[:, 8:78], in_float64(expected.astype(NUMPY["bfloat16"])))
     assert not in_float64(memory)[:, :8].any() and not in_float64(memory)[:, 78:].any()
     c = matmul(tg.array(a).transpose(), tg.array(a))
     np.testing.assert_array_equal(
@@ -218,9 +218,9 @@ def zeros(*shape: int, dtype: Any = tg.bfloat16) -> tg.array:
     ],
 )  # fmt: skip
 def test_matmuls_refuse_invalid_arguments(arguments: Any, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(tg.LaunchError) as found:
+    with pytest.raises(tg.LaunchError) as caught:
         matmul(*arguments, **options)
-    assert message in str(found.value)
+    assert message in str(caught.value)
 
 
 def test_a_matmul_result_that_overlaps_an_operand_is_refused() -> None:
@@ -244,11 +244,11 @@ def test_matmul_calls_with_arguments_of_different_layouts_are_correct() -> None:
             (a, b.transpose(), True),
             (tg.array(wide_a, dtype=tg.float32), tg.array(wide_b, dtype=tg.float32), False),
         ):
-            found = matmul(x, y, transpose_b=transposed)
-            wanted = in_float64(x) @ (in_float64(y).T if transposed else in_float64(y))
-            assert found.dtype == x.dtype
+            actual = matmul(x, y, transpose_b=transposed)
+            expected = in_float64(x) @ (in_float64(y).T if transposed else in_float64(y))
+            assert actual.dtype == x.dtype
             np.testing.assert_array_equal(
-                in_float64(found), wanted.astype(np.float32).astype(x.numpy().dtype)
+                in_float64(actual), expected.astype(np.float32).astype(x.numpy().dtype)
             )
 
 

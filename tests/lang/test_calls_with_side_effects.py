@@ -43,7 +43,7 @@ def iterations(out: tg.array2d[int]):
 def test_conditions_of_loops_may_change_variables() -> None:
     out = tg.zeros((8, 2), dtype=int)
     tg.launch(iterations, 8, outputs=[out])
-    for i, found in enumerate(out.numpy().tolist()):
+    for i, result in enumerate(out.numpy().tolist()):
         state = [tg.rand_init(7, i)]
 
         def draw(high: int, state: list[Any] = state) -> int:
@@ -58,7 +58,7 @@ def test_conditions_of_loops_may_change_variables() -> None:
             odd += 1
             while draw(2) != 0:
                 more += 1
-        assert found == [odd, more]
+        assert result == [odd, more]
 
 
 def pcg(b: int) -> Any:
@@ -73,10 +73,10 @@ class Walk:
 
 
 @tg.func
-def square(walk: tg.InOut[Walk], found: tg.InOut[int]):
+def square(walk: tg.InOut[Walk], actual: tg.InOut[int]):
     more = walk.at < walk.end
     if more:
-        found = walk.at * walk.at
+        actual = walk.at * walk.at
         walk.at += 1
     return more
 
@@ -84,14 +84,14 @@ def square(walk: tg.InOut[Walk], found: tg.InOut[int]):
 @tg.kernel
 def sums_of_squares(ends: tg.array[int], sums: tg.array[int], last: tg.array2d[int]):
     i = tg.tid()
-    walk, found, total = Walk(0, ends[i]), -1, 0
-    while square(walk, found):
-        if found == 9:
+    walk, result, total = Walk(0, ends[i]), -1, 0
+    while square(walk, result):
+        if result == 9:
             continue
-        if found > 40:
+        if result > 40:
             break
-        total += found
-    sums[i], last[i, 0], last[i, 1] = total, found, walk.at
+        total += result
+    sums[i], last[i, 0], last[i, 1] = total, result, walk.at
 
 
 @pytest.mark.machine_code

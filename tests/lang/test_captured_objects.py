@@ -87,13 +87,13 @@ def test_the_next_launch_uses_a_changed_captured_attribute(monkeypatch: pytest.M
 @pytest.mark.machine_code
 def test_constants_of_a_kernel_may_be_dataclasses_and_named_tuples() -> None:
     out = tg.zeros(1)
-    for options, pair, wanted in (
+    for options, pair, expected in (
         (OPTIONS, Pair(1.0, 2), 11.0),
         (Options(Sizes(), 20.0), Pair(1.0, 2), 21.0),
         (OPTIONS, Pair(5.0, 2), 15.0),
     ):
         tg.launch(takes, 1, inputs=[out, options, pair])
-        assert out.item() == wanted
+        assert out.item() == expected
 
 
 @pytest.mark.machine_code

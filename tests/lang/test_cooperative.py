@@ -44,9 +44,9 @@ def total(a: tg.tile[Number, ..., N], power: tg.constexpr[1, 2] = 1) -> tg.tile[
 
 
 def error_of(kernel: Any, *args: Any, **launch: Any) -> str:
-    with pytest.raises(tg.CompileError) as found:
+    with pytest.raises(tg.CompileError) as caught:
         launched(kernel, *args, **launch)
-    return str(found.value)
+    return str(caught.value)
 
 
 def test_a_cooperative_call_is_one_isolated_op() -> None:
@@ -335,9 +335,9 @@ def test_a_declared_adjoint_takes_the_values_that_the_program_keeps() -> None:
     x, y = tg.zeros(4, requires_grad=True), tg.zeros(4, requires_grad=True)
     with tg.Tape() as tape:
         tg.launch_tiled(run, dim=1, inputs=[x], outputs=[y], block_dim=32)
-    with pytest.raises(tg.CompileError, match="'a' is not a parameter of") as found:
+    with pytest.raises(tg.CompileError, match="'a' is not a parameter of") as caught:
         tape.backward(grads={y: tg.ones(4)})
-    assert "choose from: result, grad" in str(found.value)
+    assert "choose from: result, grad" in str(caught.value)
 
 
 def test_a_cooperative_call_from_python_runs_the_reference() -> None:
@@ -384,12 +384,12 @@ def refused(part: Any, kernel: Any = of_doubled, gradient: bool = False) -> str:
     try:
         part()
         x, y = tg.zeros(4, requires_grad=gradient), tg.zeros(4, requires_grad=gradient)
-        with pytest.raises(tg.CompileError) as found, tg.Tape() as tape:
+        with pytest.raises(tg.CompileError) as caught, tg.Tape() as tape:
             tg.launch_tiled(kernel, dim=1, inputs=[x], outputs=[y], block_dim=32)
             tape.backward(grads={y: tg.ones(4)})
     finally:
         doubled.variants, doubled.rule = before
-    return str(found.value)
+    return str(caught.value)
 
 
 @pytest.mark.machine_code

@@ -44,10 +44,10 @@ def test_enumerate_and_zip_match_python(name: str) -> None:
 """
     y = tg.full(40, -1)
     launched(text, y, 9)
-    want = [-1] * 40
+    expected = [-1] * 40
     for at, (k, x) in enumerate(eval(LOOPS[name], {"n": 9})):
-        want[2 * at : 2 * at + 2] = k, x[0] if isinstance(x, tuple) else x
-    assert y.list() == want
+        expected[2 * at : 2 * at + 2] = k, x[0] if isinstance(x, tuple) else x
+    assert y.list() == expected
 
 
 @pytest.mark.parametrize("bounds", [(1, 9), (0, 10, 3), (9, 0, -4), (5, 5), (7, 2)])

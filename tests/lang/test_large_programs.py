@@ -34,10 +34,10 @@ def lowered(made: Any) -> str:
     """The LLVM text of a kernel, which is not run."""
     args = [tg.zeros(64), tg.zeros(64)]
     packed = [pack(value) for pack, value in zip(made.packers, args, strict=True)]
-    wanted = specialisation(
+    specialised = specialisation(
         [SPECIALISATIONS[n] for n, _ in packed], plan((1, 8), 8).launch, overlaps(tuple(args))
     )
-    ir = trace(made, wanted.types, wanted.launch, wanted.access)
+    ir = trace(made, specialised.types, specialised.launch, specialised.access)
     prepare(ir)
     return lower_kernel(ir, for_cpu(ir), get_target()).text
 

@@ -115,12 +115,12 @@ def views_in_loops(n: int, out: tg.array[int]):
 
 
 def test_a_view_created_in_each_iteration_is_not_merged_with_its_tile() -> None:
-    out, want = zeros(8, dtype="int32"), zeros(8, dtype="int32")
+    out, expected = zeros(8, dtype="int32"), zeros(8, dtype="int32")
     launched(views_in_loops, 3, out, dims=(1, 1), block_dim=1)
     for _ in range(6):
-        want[0] += 2
-        want += want + 1
-    assert out.tolist() == want.tolist()
+        expected[0] += 2
+        expected += expected + 1
+    assert out.tolist() == expected.tolist()
 
 
 @tg.kernel

@@ -118,8 +118,8 @@ def compare(text: str) -> None:
 
     out = zeros(LANES, dtype=np.int32)
     launched(run, out, dims=(LANES,), block_dim=8)
-    want = np.array([python(n) for n in range(LANES)], dtype=object)
-    assert out.tolist() == [(int(x) + 2**31) % 2**32 - 2**31 for x in want], text
+    expected = np.array([python(n) for n in range(LANES)], dtype=object)
+    assert out.tolist() == [(int(x) + 2**31) % 2**32 - 2**31 for x in expected], text
 
 
 @pytest.mark.parametrize("seed", range(60))

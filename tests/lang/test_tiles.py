@@ -45,9 +45,9 @@ def test_rotated_tiles_of_a_pipelined_loop_match_numpy() -> None:
 
     a, out = data(6, N), zeros(6, N)
     launched(rotate, a, out)
-    want = a.copy()
-    want[:4] *= 2
-    np.testing.assert_array_equal(out, want)
+    expected = a.copy()
+    expected[:4] *= 2
+    np.testing.assert_array_equal(out, expected)
 
 
 @pytest.mark.parametrize("storage", ["register", "shared"])

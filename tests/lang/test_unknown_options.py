@@ -31,10 +31,10 @@ def _misspelt(name: str, random: Random) -> str:
 def test_misspelt_options_of_kernels_are_refused_with_a_suggestion(name: str) -> None:
     for seed in range(5):
         wrong = _misspelt(name, Random(seed))
-        with pytest.raises(TypeError) as found:
+        with pytest.raises(TypeError) as caught:
             tg.kernel(**{wrong: 1})
-        assert isinstance(found.value, WrongArguments)
-        assert f"did you mean '{name}'?" in str(found.value) and "tg.kernel(**" in str(found.value)
+        assert isinstance(caught.value, WrongArguments)
+        assert f"did you mean '{name}'?" in str(caught.value) and "tg.kernel(**" in str(caught.value)
 
 
 @pytest.mark.machine_code

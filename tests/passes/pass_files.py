@@ -51,27 +51,27 @@ def files() -> list[Path]:
 
 def result(path: Path) -> tuple[str, str]:
     """The expected and the actual result of a file."""
-    given, _, wanted = path.read_text().partition(LINE)
+    given, _, expected = path.read_text().partition(LINE)
     options, text = split(given)
     kernel = parse_kernel(text)
     before = print_kernel(kernel)
     try:
         remarks = applied(path.parent.name, kernel, options)
     except CompileError as error:
-        return wanted, f"{error}\n"
+        return expected, f"{error}\n"
     values = {k: said for k, said in remarks.items() if isinstance(k, Value)}
     after, said = print_kernel(kernel), print_kernel(kernel, remarks=values) + remarks.get("", "")
-    return wanted, said if after != before else f"{UNCHANGED}{said.removeprefix(after)}"
+    return expected, said if after != before else f"{UNCHANGED}{said.removeprefix(after)}"
 
 
 def kind(path: Path) -> Kind:
     """The kind of the expected result of a file."""
-    _, _, wanted = path.read_text().partition(LINE)
-    if "error[" in wanted:
+    _, _, expected = path.read_text().partition(LINE)
+    if "error[" in expected:
         return Kind.REFUSES
-    if not wanted.startswith(UNCHANGED):
+    if not expected.startswith(UNCHANGED):
         return Kind.ACTS
-    return Kind.LEAVES if wanted == UNCHANGED else Kind.FINDS
+    return Kind.LEAVES if expected == UNCHANGED else Kind.FINDS
 
 
 def update(path: Path) -> None:

@@ -48,5 +48,5 @@ def kernel(a: tg.array2d[tg.bfloat16], b: tg.array2d[tg.bfloat16], s: float, c: 
 
 @pytest.mark.parametrize("written", SUMS)
 def test_running_sums_of_matmuls_are_one_kernel(written: str) -> None:
-    wanted = prepared("acc = acc * s\n        tg.tile_matmul(p, v, acc)")
-    assert sum("tile.matmul" in op for op in wanted) == 1 and prepared(SUMS[written]) == wanted
+    expected = prepared("acc = acc * s\n        tg.tile_matmul(p, v, acc)")
+    assert sum("tile.matmul" in op for op in expected) == 1 and prepared(SUMS[written]) == expected

@@ -42,7 +42,7 @@ KEPT = (
 
 
 @pytest.mark.parametrize(
-    ("lines", "found"),
+    ("lines", "op_names"),
     [
         (["%8: float32 = add %7, %2"], ["select", "fma"]),
         (["%8: float32 = sub %7, %2"], ["neg", "select", "fma"]),
@@ -54,12 +54,12 @@ KEPT = (
 )
 @pytest.mark.parametrize("values", [(0.0, np.inf), (-0.0, np.nan), (3.0, 5.0), (3.0, np.inf)], ids=str)
 def test_a_product_that_is_kept_at_0_is_fused(
-    lines: list[str], found: list[str], values: tuple[float, float]
+    lines: list[str], op_names: list[str], values: tuple[float, float]
 ):
     k, whole = (kernel(*KEPT, *lines, "array.store %0, %8, %3") for _ in range(2))
     contract_fma(k, Compilation())
     verify(k)
-    assert [name for name in names(k) if name != "cmp"] == [*found, "array.store"]
+    assert [name for name in names(k) if name != "cmp"] == [*op_names, "array.store"]
     made = []
     for each in (k, whole):
         out = np.zeros(4, np.float32)

@@ -68,17 +68,17 @@ def stages(kernel: Any) -> str:
     types = argument_types(kernel, ())
     access = tuple(PACKED if isinstance(t, ArrayType) else None for t in types)
     made = trace(kernel, types, LaunchClass(2, THREADS, (True, False), True, False), access)
-    found = Stages(made)
-    prepare(made, found.add)
-    for_gpu(made, get_cuda_target("sm_90a"), found.add)
-    return "\n".join(found.lines) + "\n"
+    result = Stages(made)
+    prepare(made, result.add)
+    for_gpu(made, get_cuda_target("sm_90a"), result.add)
+    return "\n".join(result.lines) + "\n"
 
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_ir_of_library_kernels_after_each_pass_is_as_expected(name: str, update: bool) -> None:
     path = Path(__file__).parent / "stages" / f"{name}.txt"
-    found = stages(KERNELS[name])
+    actual = stages(KERNELS[name])
     if update:
         path.parent.mkdir(exist_ok=True)
-        path.write_text(found)
-    assert found == path.read_text()
+        path.write_text(actual)
+    assert actual == path.read_text()

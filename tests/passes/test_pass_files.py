@@ -29,10 +29,10 @@ ELSEWHERE = {
 def test_the_ir_after_a_pass_is_as_expected(path: Path, update: bool) -> None:
     if update:
         pass_files.update(path)
-    wanted, found = pass_files.result(path)
-    assert found == wanted
-    if found.startswith("kernel "):
-        assert print_kernel(parse_kernel(found)) == found.partition("\n// ")[0].rstrip("\n") + "\n"
+    expected, actual = pass_files.result(path)
+    assert actual == expected
+    if actual.startswith("kernel "):
+        assert print_kernel(parse_kernel(actual)) == actual.partition("\n// ")[0].rstrip("\n") + "\n"
 
 
 PASSES = {
@@ -48,13 +48,13 @@ PASSES = {
 def test_every_pass_has_tests(name: str) -> None:
     """A pass has at least one file in which the pass acts and one in which it does not; an analysis has its findings, a
     check a refusal."""
-    found = kinds_of(name)
-    assert len(found) >= NEEDED
+    actual = kinds_of(name)
+    assert len(actual) >= NEEDED
     if pass_files.sets_a_field(PASSES[name]):
-        assert set(found) == {Kind.FINDS}
+        assert set(actual) == {Kind.FINDS}
     else:
         acts = Kind.REFUSES if isinstance(PASSES[name], Analysis) else Kind.ACTS
-        assert acts in found and {Kind.LEAVES, Kind.FINDS} & set(found)
+        assert acts in actual and {Kind.LEAVES, Kind.FINDS} & set(actual)
 
 
 def test_passes_that_refuse_have_a_test_of_the_error() -> None:
@@ -62,8 +62,8 @@ def test_passes_that_refuse_have_a_test_of_the_error() -> None:
     modules: dict[str, list[Kind]] = {}
     for name, step in PASSES.items():
         modules.setdefault(step.run.__module__, []).extend(kinds_of(name))
-    for module, found in modules.items():
-        assert (Kind.REFUSES in found) == any(map(is_mistake, vars(sys.modules[module]).values())), module
+    for module, kinds in modules.items():
+        assert (Kind.REFUSES in kinds) == any(map(is_mistake, vars(sys.modules[module]).values())), module
 
 
 def test_every_folder_has_the_name_of_a_pass() -> None:

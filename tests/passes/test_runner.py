@@ -34,9 +34,9 @@ def test_passes_run_in_order_and_show_their_ir() -> None:
     seen: list[tuple[str, int]] = []
     passes = (Pass(look), Analysis(look), Pass(drop, when=lambda c: False), Pass(drop))
     context = Compilation()
-    found = run(passes, parse_kernel(TEXT), context, lambda name, k: seen.append((name, len(k.body.ops))))
+    actual = run(passes, parse_kernel(TEXT), context, lambda name, k: seen.append((name, len(k.body.ops))))
     assert seen == [("look", 2), ("drop", 1)]
-    assert found is context
+    assert actual is context
 
 
 @pytest.mark.parametrize("last", [[], [Pass(drop)]])

@@ -30,6 +30,6 @@ def agree(kernel: Any, args: Sequence[Any], dim: int | Sequence[int]) -> list[np
     prepare(made)
     plain = [a.numpy() if isinstance(a, tg.array) else a for a in prepared]
     interp.run(made, plain, (*dims, threads), threads)
-    for want, got in zip(arrays, (a for a in plain if isinstance(a, np.ndarray)), strict=True):
-        agreement.same_bits(got, want, "prepared")
+    for expected, actual in zip(arrays, (a for a in plain if isinstance(a, np.ndarray)), strict=True):
+        agreement.same_bits(actual, expected, "prepared")
     return arrays

@@ -22,7 +22,7 @@ Arrays = list[np.ndarray]
 
 @dataclass
 class Variant:
-    """A kernel with scalars after its arrays. `data`: its inputs, of a seed; `want`: the results of these."""
+    """A kernel with scalars after its arrays. `data`: the inputs of a seed; `expected`: the results of inputs."""
 
     name: str
     kernel: Any
@@ -283,15 +283,15 @@ def repeat(variant: Variant, launches: int) -> None:
     """Run a number of launches; AssertionError at the first wrong one."""
     for launch in range(launches):
         data = variant.data(np.random.default_rng(launch))
-        want = variant.want(data)
+        expected = variant.want(data)
         arrays = [
             tg.array(x, dtype=t)
             for x, t in zip(data, variant.dtypes or (tg.float32,) * len(data), strict=True)
         ]
-        out = tg.full(want.shape, 7.0, dtype=variant.out)
+        out = tg.full(expected.shape, 7.0, dtype=variant.out)
         tg.launch_tiled(variant.kernel, dim=variant.dim, inputs=arrays, outputs=[out, *variant.scalars])
-        got = out.numpy()
-        wrong = np.argwhere(got != want)
+        actual = out.numpy()
+        wrong = np.argwhere(actual != expected)
         assert not len(wrong), f"{variant.name}, launch {launch}: {len(wrong)} wrong, the first at {wrong[0]}"
 
 

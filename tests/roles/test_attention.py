@@ -19,5 +19,5 @@ def test_shared_memory_of_concurrent_roles_is_disjoint(d: int, shared: str) -> N
     q, k, v = (rng.integers(-1, 2, (rows, d)).astype(np.float16) for rows in (m, n, n))
     args = [tg.array(x) for x in (q, k, v)]
     *_, o = agree(attention(d, shared), [*args, tg.zeros((m, d)), 5], 2)
-    want = (q.astype(np.float32) @ k.T.astype(np.float32) > 0).astype(np.float32) @ v.astype(np.float32)
-    assert np.array_equal(o, want)
+    expected = (q.astype(np.float32) @ k.T.astype(np.float32) > 0).astype(np.float32) @ v.astype(np.float32)
+    assert np.array_equal(o, expected)

@@ -128,9 +128,9 @@ def launched(kernel: Any, x: tg.array, blocks: int) -> None:
 def test_errors_of_deadlocks_have_the_wait_of_each_role(
     kernel: Any, run: Callable[..., None], blocks: int
 ) -> None:
-    with pytest.raises(tg.Deadlock) as found:
+    with pytest.raises(tg.Deadlock) as caught:
         run(kernel, tg.clone(small_integers(10, N), device="cpu"), blocks)
-    error = found.value
+    error = caught.value
     assert [text for _, text in error.waits] == WAITS[kernel]
     assert all(text in str(error) for text in WAITS[kernel]) and f"kernel {kernel.name}" in str(error)
     assert all("tile_pipe_" in at.text() or "barrier_" in at.text() for at, _ in error.waits)

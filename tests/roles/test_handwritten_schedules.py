@@ -50,8 +50,8 @@ def rows(n: int) -> tuple[tg.array, tg.array]:
 @pytest.mark.parametrize(("kernel", "factor"), [(copies, 2), (one_buffer, 3)])
 def test_schedules_by_hand_over_rows_match_numpy(kernel: tg.Kernel, factor: int, n: int) -> None:
     x, out = rows(n)
-    (_, found) = agree(kernel, [x, out, n], 1)
-    assert np.array_equal(found, factor * x.numpy() if n else 0 * found)
+    (_, actual) = agree(kernel, [x, out, n], 1)
+    assert np.array_equal(actual, factor * x.numpy() if n else 0 * actual)
 
 
 @pytest.mark.parametrize("n", COUNTS)
@@ -68,15 +68,15 @@ def test_bulk_stores_of_schedules_by_hand_match_numpy(n: int) -> None:
     """Part of the last tile is outside of the array."""
     x = small_integers(max(4 * n - 1, 1), ROW)
     out = tg.zeros(x.shape)
-    (_, found) = agree(staged_out, [x, out, n], 1)
-    assert np.array_equal(found, x.numpy() + 1 if n else 0 * found)
+    (_, actual) = agree(staged_out, [x, out, n], 1)
+    assert np.array_equal(actual, x.numpy() + 1 if n else 0 * actual)
 
 
 @pytest.mark.parametrize("n", [0, 1, 5])
 def test_roles_that_alternate_over_rows_match_numpy(n: int) -> None:
     x, out = rows(2 * n)
-    (_, found) = agree(alternating_roles, [x, out, n], 1)
-    assert np.array_equal(found, x.numpy() if n else 0 * found)
+    (_, actual) = agree(alternating_roles, [x, out, n], 1)
+    assert np.array_equal(actual, x.numpy() if n else 0 * actual)
 
 
 def test_gradients_of_schedules_by_hand_are_refused() -> None:

@@ -111,5 +111,5 @@ def overlapped(
 def test_matmuls_overlapped_with_the_previous_iteration_match_numpy(n: int) -> None:
     q, k, v = small_integers(M, M), small_integers(n * K, M, seed=1), small_integers(n * K, M, seed=2)
     *_, o = agree(overlapped, [q, k, v, tg.zeros((M, M)), n], 1)
-    want = (q.numpy() @ k.numpy().T > 0).astype(np.float32) @ v.numpy()
-    assert np.array_equal(o, want)
+    expected = (q.numpy() @ k.numpy().T > 0).astype(np.float32) @ v.numpy()
+    assert np.array_equal(o, expected)

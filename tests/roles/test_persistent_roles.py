@@ -64,18 +64,18 @@ def test_persistent_loops_over_no_tiles_visit_none(rows: int, columns: int) -> N
 
 
 @tg.kernel
-def last_tile(found: tg.array1d[int], rows: int, columns: int):
+def last_tile(results: tg.array1d[int], rows: int, columns: int):
     with tg.ws(0):
         for i, j in tg.persistent_tiles((rows, columns), raster=1024):
             if i < 2 and j < 2:
-                found[i * 2 + j] = j + 1
+                results[i * 2 + j] = j + 1
 
 
 def test_a_raster_group_larger_than_the_grid_has_the_tiles_of_the_grid() -> None:
     """Columns times raster is 2**32 here."""
-    found = tg.zeros(4, int)
-    tg.launch_tiled(last_tile, dim=2**15, inputs=[found, 1, 2**22])
-    assert found.numpy().tolist() == [1, 2, 0, 0]
+    actual = tg.zeros(4, int)
+    tg.launch_tiled(last_tile, dim=2**15, inputs=[actual, 1, 2**22])
+    assert actual.numpy().tolist() == [1, 2, 0, 0]
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(2**16, 2**16), (2**31 - 1, 2**31 - 1)])

@@ -37,6 +37,6 @@ def test_pipe_loads_start_anywhere_in_rows(column: int) -> None:
     x = tg.array(np.arange(8 * 64).reshape(8, 64) % 97, dtype=tg.float16)
     y = tg.full((8, 64), -1.0, dtype=tg.float16)
     tg.launch_tiled(shifted, dim=1, inputs=[x, y, column])
-    wanted = np.full((8, 64), -1.0, np.float16)
-    wanted[:, column : column + 16] = x.numpy()[:, column : column + 16]
-    assert np.array_equal(y.numpy(), wanted)
+    expected = np.full((8, 64), -1.0, np.float16)
+    expected[:, column : column + 16] = x.numpy()[:, column : column + 16]
+    assert np.array_equal(y.numpy(), expected)

@@ -46,9 +46,9 @@ def functions(x: tg.array2d[float], out: tg.array2d[float], n: int):
 def test_functions_take_pipes_and_return_popped_tiles() -> None:
     x = small_integers(10, N)
     _, out = agree(functions, [x, tg.zeros_like(x), 10], 1)
-    want = x.numpy().copy()
-    want[::2] *= 2
-    assert np.array_equal(out, want)
+    expected = x.numpy().copy()
+    expected[::2] *= 2
+    assert np.array_equal(out, expected)
 
 
 @tg.kernel

@@ -85,9 +85,9 @@ def failure(text: str) -> tg.CompileError:
     names: dict[str, Any] = {"tg": tg}
     exec(text, names)
     kernel = tg.kernel(source=text)(names["kernel"])
-    with pytest.raises(tg.CompileError) as found:
+    with pytest.raises(tg.CompileError) as caught:
         tg.launch_tiled(kernel, dim=1, inputs=[tg.zeros((8, 8))])
-    return found.value
+    return caught.value
 
 
 @pytest.mark.parametrize(("head", "code", "gist"), HEADS)

@@ -44,11 +44,11 @@ def copy_kernel(size: int) -> Kernel:
 
 def registers(cubin: bytes) -> int:
     """The registers per thread of a function, from the limits in the code's attributes."""
-    at, found = cubin.find(REGISTER_COUNT), 0
+    at, position = cubin.find(REGISTER_COUNT), 0
     while at >= 0:
         (count,) = struct.unpack_from("<I", cubin, at + len(REGISTER_COUNT) + 4)
-        found, at = max(found, count), cubin.find(REGISTER_COUNT, at + 1)
-    return found
+        position, at = max(position, count), cubin.find(REGISTER_COUNT, at + 1)
+    return position
 
 
 class PretendDriver:
@@ -194,8 +194,8 @@ class PretendDriver:
         return self._move(to, from_, size, stream)
 
     def _owner(self, address: int) -> int | None:
-        found = (start for start, raw in self.memory.items() if start <= address < start + raw.size)
-        return self.owners.get(next(found, 0))
+        starts = (start for start, raw in self.memory.items() if start <= address < start + raw.size)
+        return self.owners.get(next(starts, 0))
 
     def MemcpyHtoDAsync_v2(self, to: int, from_: int, size: int, stream: int) -> int | None:
         return CAPTURE_UNSUPPORTED if stream in self.recorded else self._move(to, from_, size, stream)
@@ -249,10 +249,10 @@ class PretendDriver:
             return INVALID_CONTEXT
         self.launches.append((blocks, threads, shared, stream))
         at = range(attributes, attributes + 72 * count, 72)
-        found = [struct.unpack("<I4x3I52x", ctypes.string_at(x, 72)) for x in at]
-        assert set(found) <= {PROGRAMMATIC_SERIALIZATION, PAIRS_OF_BLOCKS}
-        self.early.append(PROGRAMMATIC_SERIALIZATION in found)
-        self.clustered.append(PAIRS_OF_BLOCKS in found)
+        decoded = [struct.unpack("<I4x3I52x", ctypes.string_at(x, 72)) for x in at]
+        assert set(decoded) <= {PROGRAMMATIC_SERIALIZATION, PAIRS_OF_BLOCKS}
+        self.early.append(PROGRAMMATIC_SERIALIZATION in decoded)
+        self.clustered.append(PAIRS_OF_BLOCKS in decoded)
         return self.do(stream, lambda: self.kernels[name](blocks, threads, data))
 
     # Streams, events, graphs -----------------------------------------------------------------------------------------

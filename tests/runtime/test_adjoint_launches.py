@@ -71,14 +71,14 @@ def backwards(kernel: Any, arrays: list[Any], grid: tuple[int, ...], *first: Any
 
 def launched(driver: Spied) -> list[tuple[tuple[int, ...], bytes]]:
     """The configurations and arguments of the latest launches."""
-    found = [(CONFIGURATION.unpack(c), data) for c, _, data in driver.seen]
+    launches = [(CONFIGURATION.unpack(c), data) for c, _, data in driver.seen]
     driver.seen.clear()
-    return found
+    return launches
 
 
 def adjoint_of(kernel: Any) -> Any:
-    (found,) = kernel.adjoints.values()
-    return found
+    (result,) = kernel.adjoints.values()
+    return result
 
 
 def in_machine_code(kernel: Any) -> bool:

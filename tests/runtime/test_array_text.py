@@ -70,8 +70,8 @@ def test_elements_of_structs_are_values_on_the_host() -> None:
     s = Pair()
     s.first.where, s.first.kind, s.first.seen, s.mass = (1.0, 2.0), -3, True, 0.5
     a = tg.array([[s, Pair()]], dtype=Pair)
-    found = a[0, 0].item()
-    assert isinstance(found, Pair) and str(found) == str(s)
+    actual = a[0, 0].item()
+    assert isinstance(actual, Pair) and str(actual) == str(s)
     ((first, second),) = a.tolist()
     assert str(first) == str(s) and second.mass == 0.0
     assert [x.kind for x in tg.zeros(2, dtype=Point).list()] == [0, 0]
@@ -91,10 +91,10 @@ def test_parts_of_indexed_arrays_are_printed() -> None:
     data = np.arange(12, dtype=np.float32).reshape(3, 4)
     a = tg.array(data)
     picked = tg.indexedarray(a, [[2, 0], None])
-    wanted = data[[2, 0]]
+    expected = data[[2, 0]]
     for index in (0, -1, slice(1, None), (0, 1), (slice(None), 2), (slice(None, None, -1), slice(1, 3))):
-        assert (picked[index].numpy() == wanted[index]).all()
-    assert picked.tolist() == wanted.tolist() and [x.tolist() for x in picked] == wanted.tolist()
+        assert (picked[index].numpy() == expected[index]).all()
+    assert picked.tolist() == expected.tolist() and [x.tolist() for x in picked] == expected.tolist()
     picked[0, 1] = 50.0
     picked[1] += 1.0
     assert a.numpy()[2, 1] == 50.0 and a.numpy()[0].tolist() == [1.0, 2.0, 3.0, 4.0]

@@ -42,12 +42,12 @@ def driver(pretended: PretendDriver) -> PretendDriver:
 
 @pytest.mark.slow
 def test_timed_kernels_have_no_spills(driver: PretendDriver) -> None:
-    for kernel, grid, arguments, threads, wanted in launches():
+    for kernel, grid, arguments, threads, expected in launches():
         tg.launch_tiled(kernel, grid, arguments, block_dim=threads)
         made = kernel.compiled[-1]
         assert made.spill_bytes == 0, kernel.name
         text = kernel.assembly()
-        assert wanted in text and "ld.local" not in text, kernel.name
+        assert expected in text and "ld.local" not in text, kernel.name
 
 
 @pytest.mark.slow

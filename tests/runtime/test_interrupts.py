@@ -280,12 +280,12 @@ def test_a_signal_ends_a_launch_within_a_handler_too(alarm: Callable[..., None])
 def test_a_launch_of_another_thread_continues_after_a_signal(alarm: Callable[..., None]) -> None:
     """Handlers run on the main thread meanwhile."""
     n, made, fired = 20_000_000, list[np.ndarray](), list[int]()
-    wanted = launched(counted, n)
+    expected = launched(counted, n)
     alarm(0.005, lambda: fired.append(1), 0.02)
     other = threading.Thread(target=lambda: made.append(launched(counted, n)))
     other.start()
     other.join()
-    assert fired and np.array_equal(made[0], wanted)
+    assert fired and np.array_equal(made[0], expected)
 
 
 # Results of loops -----------------------------------------------------------------------------------------------------
@@ -343,8 +343,8 @@ def check_walks(seed: int, block_dim: int, most: int) -> None:
     table = np.tile(np.array([0, 2, 4, 0], np.int32), (19, 1))
     out, given = tg.array(table, device="cpu"), tg.array(np.array(stops, np.int32), device="cpu")
     tg.launch(walks, dim=19, inputs=[out, given, first, step, inner], block_dim=block_dim)
-    wanted = np.array([walked(i, stops, first, step, inner) for i in range(19)])
-    assert np.array_equal(out.numpy()[:, [0, 3]], wanted), (seed, block_dim)
+    expected = np.array([walked(i, stops, first, step, inner) for i in range(19)])
+    assert np.array_equal(out.numpy()[:, [0, 3]], expected), (seed, block_dim)
 
 
 @pytest.mark.parametrize("block_dim", [1, 32])

@@ -15,9 +15,9 @@ import tegula as tg
 
 def key(x: object) -> object:
     """The key of one argument, which is hashable."""
-    found = tg.launch_key(x)
-    assert found is not None and {found: True}[found]
-    return found
+    result = tg.launch_key(x)
+    assert result is not None and {result: True}[result]
+    return result
 
 
 def test_arrays_of_equal_layout_have_one_key() -> None:

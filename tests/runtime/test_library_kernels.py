@@ -105,6 +105,6 @@ def test_unaligned_rows_of_operands_are_copied(driver: PretendDriver, columns: i
     data = np.arange(6 * columns, dtype=np.float32).reshape(6, columns)
     known = tg.array(data, device="cuda:0")[:, columns % 8 :]
     assert allows_bulk_reads(known) is is_aligned(known) is (columns == 64)
-    found = with_aligned_copy(known, known.dtype)
-    assert is_aligned(found) and found.device == known.device
-    np.testing.assert_array_equal(found.numpy(), known.numpy())
+    actual = with_aligned_copy(known, known.dtype)
+    assert is_aligned(actual) and actual.device == known.device
+    np.testing.assert_array_equal(actual.numpy(), known.numpy())

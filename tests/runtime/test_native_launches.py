@@ -331,12 +331,12 @@ def test_launches_in_own_streams_start_early(driver: Spied) -> None:
     for stream, early in ((side, 1), (tg.Stream("cuda:0", cuda_stream=side.handle), 0), (None, 1)):
         assert is_native(add, 1000, None, [a, b, c], stream=stream) is True
         in_python(add, lambda stream=stream: tg.launch(add, 1000, [a, b, c], stream=stream))
-        found, wanted = (CONFIGURATION.unpack(seen[0]) for seen in driver.seen[-2:])
-        assert found[:8] == wanted[:8] and found[-1] == wanted[-1] == early
-        assert not early or found == wanted
+        actual, expected = (CONFIGURATION.unpack(seen[0]) for seen in driver.seen[-2:])
+        assert actual[:8] == expected[:8] and actual[-1] == expected[-1] == early
+        assert not early or actual == expected
         with tg.ScopedStream(stream or tg.get_stream("cuda:0")):
             assert is_native(add, 1000, None, [a, b, c]) is True
-        assert CONFIGURATION.unpack(driver.seen[-1][0]) == found
+        assert CONFIGURATION.unpack(driver.seen[-1][0]) == actual
 
 
 def test_tapes_record_native_launches(driver: Spied) -> None:
@@ -477,15 +477,15 @@ def test_numbers_are_packed_like_struct_pack(given: tuple[Any, ...]) -> None:
     out, function = packing()
     SENT.clear()
     done = function(1, 32, [out, *given], (), 0, None)
-    wanted = numbered(given)
-    if wanted is None:
+    expected = numbered(given)
+    if expected is None:
         assert done is False and SENT == []
     elif any(type(x) is int and abs(x) >= 2**63 for x in given):
         assert done in (True, False)
     else:
         assert done is True
         # A NaN keeps its bits as far as Python's does.
-        assert SENT[0][24 : 24 + 88] == wanted
+        assert SENT[0][24 : 24 + 88] == expected
 
 
 @cache

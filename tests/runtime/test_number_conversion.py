@@ -25,7 +25,7 @@ VALUES += [float(2**k) for k in (31, 32, 63, 64)]
 def nearest(value: Any, t: DType) -> Any:
     """The number of the type for a value of Python's, worked out with fractions; None if the type has no such
     number."""
-    wanted = to_numpy(t)
+    expected = to_numpy(t)
     special = isinstance(value, float) and not math.isfinite(value)
     if t.is_float:
         try:
@@ -33,13 +33,13 @@ def nearest(value: Any, t: DType) -> Any:
         except OverflowError:
             return None
         with np.errstate(all="ignore"):
-            made = np.float64(wide).astype(wanted)
+            made = np.float64(wide).astype(expected)
         kept = math.isnan(float(made)) if math.isnan(wide) else float(made) == wide
         return made if kept or (not special and math.isfinite(float(made))) else None
     if special or Fraction(value).denominator != 1:
         return None
-    low, high = (0, 1) if t.is_bool else (int(np.iinfo(wanted).min), int(np.iinfo(wanted).max))
-    return wanted.type(int(value)) if low <= value <= high else None
+    low, high = (0, 1) if t.is_bool else (int(np.iinfo(expected).min), int(np.iinfo(expected).max))
+    return expected.type(int(value)) if low <= value <= high else None
 
 
 def same(a: Any, b: Any) -> bool:
@@ -164,8 +164,8 @@ def test_every_scalar_argument_becomes_the_nearest_number_or_an_error(t: DType) 
                 with pytest.raises(tg.LaunchError, match=t.name):
                     launched(composite, given, of)
             else:
-                found = launched(composite, given, of)
-                assert same(found[1] if found.ndim == 1 else found[1, 0], expected), (value, t)
+                actual = launched(composite, given, of)
+                assert same(actual[1] if actual.ndim == 1 else actual[1, 0], expected), (value, t)
 
 
 @pytest.mark.parametrize(

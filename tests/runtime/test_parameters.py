@@ -190,12 +190,12 @@ def test_the_interpreter_and_gpus_accept_struct_parameters() -> None:
     a = np.zeros(32, F)
     run(trace(bound, types, launch, (AccessClass(),)), [a], [32], 32)
     assert np.array_equal(a, np.full(32, 7, F))
-    wanted = Specialisation(types, launch, (AccessClass(),))
-    made = trace(bound, types, launch, wanted.access)
+    expected = Specialisation(types, launch, (AccessClass(),))
+    made = trace(bound, types, launch, expected.access)
     prepare(made)
-    found = inspect_for_gpu(bound, wanted, made, get_cuda_target("sm_90a"), {})
-    assert str(0x40E00000) in found.assembly()  # 7.0
-    assert "n: the constant 7" in found.text()
+    actual = inspect_for_gpu(bound, expected, made, get_cuda_target("sm_90a"), {})
+    assert str(0x40E00000) in actual.assembly()  # 7.0
+    assert "n: the constant 7" in actual.text()
     with pytest.raises(WrongArguments, match="the value of 'n' is not known"):
         counted.check()
     assert counted.check(tg.array[float], 7).status == "no schedule"
@@ -343,11 +343,11 @@ def test_errors_name_a_none_array_that_is_accessed() -> None:
         y[0] = float(a.shape[0])
 
     for kernel, error in ((read, TypeMismatch), (measured, UnknownAttribute)):
-        with pytest.raises(error) as found:
+        with pytest.raises(error) as caught:
             tg.launch(kernel, 1, [X, None])
-        assert "note: 'a' is None in this launch" in str(found.value)
+        assert "note: 'a' is None in this launch" in str(caught.value)
         assert "help: pass an array, or access it only where there is one: if a is not None:" in str(
-            found.value
+            caught.value
         )
     with pytest.raises(LaunchError, match="argument 's': expected float32, got None"):
         tg.launch(affine, 8, [X, X.copy(), None])

@@ -275,9 +275,9 @@ def test_arrays_of_structs_with_arrays_move_between_devices() -> None:
         s.data = tg.ones((2, 3))
     a, b = tg.array(values, dtype=Outer), tg.zeros(2, dtype=Outer)
     tg.launch(reversed_order, 2, inputs=[a, b])
-    found = b.numpy()["data"]
-    assert found["data"].tolist() == [values[1].data.ptr, values[0].data.ptr]
-    assert found["shape"].tolist() == [[2, 3]] * 2 and found["ndim"].tolist() == [2, 2]
+    actual = b.numpy()["data"]
+    assert actual["data"].tolist() == [values[1].data.ptr, values[0].data.ptr]
+    assert actual["shape"].tolist() == [[2, 3]] * 2 and actual["ndim"].tolist() == [2, 2]
 
 
 def test_memory_of_structs_is_copied_in_words() -> None:
@@ -411,9 +411,9 @@ def test_indexed_arrays_in_elements_are_moved_with_their_indices() -> None:
     s.picked = tg.indexedarray(tg.zeros(3), [[2, 0]])
     a, b = tg.array([s, Rows()], dtype=Rows), tg.zeros(2, dtype=Rows)
     tg.launch(swapped, 2, inputs=[a, b])
-    found = b.numpy()["picked"]
-    assert found["data"].tolist() == [0, s.picked.data.ptr] and found["shape"].tolist() == [[0], [3]]
-    assert found["indices"].tolist() == [[0], [s.picked.indices[0].ptr]]
+    actual = b.numpy()["picked"]
+    assert actual["data"].tolist() == [0, s.picked.data.ptr] and actual["shape"].tolist() == [[0], [3]]
+    assert actual["indices"].tolist() == [[0], [s.picked.indices[0].ptr]]
     assert s.to("cpu").picked is s.picked
 
 

@@ -17,8 +17,8 @@ def encoded(driver: PretendDriver, x: tg.array, written: bool) -> tuple[int, lis
     """The address, the lengths and the strides of an array's map, the last dimension first."""
     asked: list[Any] = []
     driver.cuTensorMapEncodeTiled = lambda *arguments: asked.append(arguments) or 0
-    wanted = ArrayMap(0, len(x.packed), "float32", (8,) * x.ndim, 0, written)
-    TensorMaps(context(0), 0, [wanted]).appended(x.packed)
+    expected = ArrayMap(0, len(x.packed), "float32", (8,) * x.ndim, 0, written)
+    TensorMaps(context(0), 0, [expected]).appended(x.packed)
     ((_, _, rank, address, lengths, strides, *_),) = asked
     return address, list(lengths)[:rank], list(strides)[: rank - 1]
 

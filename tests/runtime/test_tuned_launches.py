@@ -85,8 +85,8 @@ def test_arrays_changed_in_place_are_restored_in_the_recording(driver: PretendDr
 def test_tuning_in_a_recording_is_refused(driver: PretendDriver) -> None:
     kernel = tg.autotune(block_dim=[64, 96])(add)
     a, b, c = arrays()
-    wanted = "launched in a recording before it is tuned"
-    with pytest.raises(tg.TuningError, match=wanted), tg.ScopedCapture("cuda:0"):
+    expected = "launched in a recording before it is tuned"
+    with pytest.raises(tg.TuningError, match=expected), tg.ScopedCapture("cuda:0"):
         tg.launch(kernel, 1000, [a, b], [c])
     tg.launch(kernel, 1000, [a, b], [c])
     with tg.ScopedCapture("cuda:0") as recorded:
@@ -104,6 +104,6 @@ def test_a_candidate_that_faults_the_device_is_named(driver: PretendDriver) -> N
     driver.kernels["kernel"] = fault
     kernel = tg.autotune(block_dim=[192, 160, 224])(add)
     a, b, c = arrays()
-    wanted = "candidate block_dim=160 makes cuda:0 unusable: an access outside of any array in kernel 'add'"
-    with pytest.raises(tg.TuningError, match=wanted):
+    expected = "candidate block_dim=160 makes cuda:0 unusable: an access outside of any array in kernel 'add'"
+    with pytest.raises(tg.TuningError, match=expected):
         tg.launch(kernel, 1000, [a, b], [c])

@@ -20,9 +20,9 @@ from tegula.runtime.resolve import overlaps, specialisation
 def traced(kernel: Any, args: Sequence[Any], dims: Sequence[int], block_dim: int) -> KernelIR:
     """The unoptimised IR that a launch with these arguments would compile."""
     packed = [pack(value) for pack, value in zip(kernel.packers, args, strict=True)]
-    found = [SPECIALISATIONS[number] for number, _ in packed]
-    wanted = specialisation(found, plan(tuple(dims), block_dim).launch, overlaps(tuple(args)))
-    return trace(kernel, wanted.types, wanted.launch, wanted.access)
+    specialisations = [SPECIALISATIONS[number] for number, _ in packed]
+    specialised = specialisation(specialisations, plan(tuple(dims), block_dim).launch, overlaps(tuple(args)))
+    return trace(kernel, specialised.types, specialised.launch, specialised.access)
 
 
 def interpret(
@@ -51,24 +51,24 @@ def agree(
     interpret(kernel, reference, dims, block_dim)
     tg.launch(kernel, dims, inputs=native, block_dim=block_dim)
     names = (p.name for p in kernel.definition.parameters)
-    for name, want, got in zip(names, reference, native, strict=True):
-        if isinstance(want, tg.array):
-            same_bits(got.numpy(), want.numpy(), name)
+    for name, expected, actual in zip(names, reference, native, strict=True):
+        if isinstance(expected, tg.array):
+            same_bits(actual.numpy(), expected.numpy(), name)
     return [a.numpy() for a in native if isinstance(a, tg.array)]
 
 
-def same_bits(got: np.ndarray, want: np.ndarray, name: str = "") -> None:
+def same_bits(actual: np.ndarray, expected: np.ndarray, name: str = "") -> None:
     """Equal bit for bit, except that any NaN equals any NaN; AssertionError that shows both."""
-    assert got.shape == want.shape and got.dtype == want.dtype
-    for field in got.dtype.names or ():
-        same_bits(got[field], want[field], f"{name}.{field}")
-    if got.dtype.names is not None:
+    assert actual.shape == expected.shape and actual.dtype == expected.dtype
+    for field in actual.dtype.names or ():
+        same_bits(actual[field], expected[field], f"{name}.{field}")
+    if actual.dtype.names is not None:
         return
-    raw = np.dtype(f"u{got.dtype.itemsize}")
-    equal = np.ascontiguousarray(got).view(raw) == np.ascontiguousarray(want).view(raw)
-    if got.dtype.kind not in "biu":
-        equal |= np.isnan(got.astype(np.float64)) & np.isnan(want.astype(np.float64))
-    assert equal.all(), f"{name}: device\n{got}\ninterpreter\n{want}"
+    raw = np.dtype(f"u{actual.dtype.itemsize}")
+    equal = np.ascontiguousarray(actual).view(raw) == np.ascontiguousarray(expected).view(raw)
+    if actual.dtype.kind not in "biu":
+        equal |= np.isnan(actual.astype(np.float64)) & np.isnan(expected.astype(np.float64))
+    assert equal.all(), f"{name}: device\n{actual}\ninterpreter\n{expected}"
 
 
 def codes(error: tg.CompileError) -> set[str]:

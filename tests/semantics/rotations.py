@@ -209,13 +209,15 @@ def drawn(count: int, seed: int = 0) -> dict[str, Array]:
         x = random.standard_normal((count, n))
         return x / np.linalg.norm(x, axis=-1, keepdims=True)
 
-    found = {"a": unit(4), "b": unit(4), "n": unit(3)}
-    found |= {"u": random.uniform(-1.5, 1.5, (count, 3)), "v": random.uniform(0.3, 1.5, (count, 3))}
-    found |= {x: np.concatenate([random.uniform(-1, 1, (count, 3)), unit(4)], -1) for x in "st"}
-    found |= {x: random.uniform(-1, 1, (count, 6)) for x in "fg"}
-    found["m"] = np.stack([rigid(s) for s in found["s"]])
-    found["k"] = np.stack([scaled(*each) for each in zip(found["u"], found["a"], found["v"], strict=True)])
-    return found
+    inputs = {"a": unit(4), "b": unit(4), "n": unit(3)}
+    inputs |= {"u": random.uniform(-1.5, 1.5, (count, 3)), "v": random.uniform(0.3, 1.5, (count, 3))}
+    inputs |= {x: np.concatenate([random.uniform(-1, 1, (count, 3)), unit(4)], -1) for x in "st"}
+    inputs |= {x: random.uniform(-1, 1, (count, 6)) for x in "fg"}
+    inputs["m"] = np.stack([rigid(s) for s in inputs["s"]])
+    inputs["k"] = np.stack(
+        [scaled(*each) for each in zip(inputs["u"], inputs["a"], inputs["v"], strict=True)]
+    )
+    return inputs
 
 
 def kernel(table: dict[str, Reference], dtype: str = "d") -> tuple[Any, int]:

@@ -43,14 +43,14 @@ def compare(program: Program, native: bool = True) -> str:
     except tg.CompileError as error:
         return refusal(error)
     for n in ARGUMENTS:
-        want, got = np.zeros(o.shape, np.int32), np.zeros(o.shape, np.int32)
-        run_plain(program.texts, want, n)
-        interp.run(body, [got, n], (1, LANES), LANES)
-        np.testing.assert_array_equal(got, want, f"interpreter, n = {n}")
+        expected, actual = np.zeros(o.shape, np.int32), np.zeros(o.shape, np.int32)
+        run_plain(program.texts, expected, n)
+        interp.run(body, [actual, n], (1, LANES), LANES)
+        np.testing.assert_array_equal(actual, expected, f"interpreter, n = {n}")
         if native:
             made = tg.zeros(o.shape, dtype=int)
             tg.launch_tiled(kernel, dim=1, inputs=[made, n], block_dim=LANES)
-            np.testing.assert_array_equal(made.numpy(), want, f"device, n = {n}")
+            np.testing.assert_array_equal(made.numpy(), expected, f"device, n = {n}")
     return ""
 
 
@@ -59,15 +59,15 @@ def compare_lowered(program: Program, seed: int) -> str:
     from lowering import Launch, lowered, run_lowered
 
     n, lanes = seed % len(ARGUMENTS), (1, 4, 64)[seed % 3]
-    want = np.zeros((len(SHAPES), 8), np.int32)
-    run_plain(program.texts, want, n)
-    launch = Launch(build(program), [tg.zeros(want.shape, dtype=int, device="cpu"), n], (1, lanes), lanes)
+    expected = np.zeros((len(SHAPES), 8), np.int32)
+    run_plain(program.texts, expected, n)
+    launch = Launch(build(program), [tg.zeros(expected.shape, dtype=int, device="cpu"), n], (1, lanes), lanes)
     try:
         kernel, parts = lowered(launch)
     except tg.CompileError as error:
         return refusal(error)
-    (got, _), _ = run_lowered(kernel, parts, launch)
-    np.testing.assert_array_equal(got, want, f"lowered, n = {n}")
+    (actual, _), _ = run_lowered(kernel, parts, launch)
+    np.testing.assert_array_equal(actual, expected, f"lowered, n = {n}")
     return ""
 
 

@@ -146,5 +146,5 @@ def test_accesses_that_may_conflict_wait_where_all_lanes_arrive() -> None:
     s[t] = t * 2
     s[t + 40] = x + s[t + u]
     s[0] = np.bitwise_or.reduce([s[0], *t]) - LANES
-    got, _ = agree(kernel(MOVING), arguments(), 1, LANES, tiled=True)
-    np.testing.assert_array_equal(got, s)
+    actual, _ = agree(kernel(MOVING), arguments(), 1, LANES, tiled=True)
+    np.testing.assert_array_equal(actual, s)

@@ -94,9 +94,9 @@ def test_unary_operators_of_arrays_match_numpy() -> None:
 def test_matmul_operator_matches_numpy(dtype: DType) -> None:
     a, b = numbers((33, 40), tg.float64) * 2, numbers((40, 5), tg.float64, 1)
     a, b = a.astype(to_numpy(dtype)), b.astype(to_numpy(dtype))
-    want = a.astype(np.float64) @ b.astype(np.float64)
+    expected = a.astype(np.float64) @ b.astype(np.float64)
     ours, other = tg.array(a), tg.array(b)
-    np.testing.assert_allclose((ours @ other).numpy(), want, rtol=2e-3 if dtype == tg.float16 else 1e-5)
+    np.testing.assert_allclose((ours @ other).numpy(), expected, rtol=2e-3 if dtype == tg.float16 else 1e-5)
     assert (ours @ other[:, 0]).shape == (33,) and (ours[0] @ other).shape == (5,)
     assert (ours[0] @ ours[1]).shape == (1,) and (a @ other).shape == (33, 5)
     with pytest.raises(tg.LaunchError, match="columns"):
@@ -148,16 +148,16 @@ def test_one_element_arrays_convert_to_numbers() -> None:
     ids=str,
 )
 def test_assignment_to_parts_of_arrays_matches_numpy(index: Any) -> None:
-    want = np.arange(12, dtype=np.float32).reshape(3, 4)
-    made = tg.array(want)
-    np.testing.assert_array_equal(made[index].numpy(), np.atleast_1d(want[index]))
-    for value in (7.0, np.full_like(want[index], 3.0) * 2):
+    expected = np.arange(12, dtype=np.float32).reshape(3, 4)
+    made = tg.array(expected)
+    np.testing.assert_array_equal(made[index].numpy(), np.atleast_1d(expected[index]))
+    for value in (7.0, np.full_like(expected[index], 3.0) * 2):
         made[index] = value
-        want[index] = value
-        np.testing.assert_array_equal(made.numpy(), want)
+        expected[index] = value
+        np.testing.assert_array_equal(made.numpy(), expected)
     made[index] += 1
-    want[index] += 1
-    np.testing.assert_array_equal(made.numpy(), want)
+    expected[index] += 1
+    np.testing.assert_array_equal(made.numpy(), expected)
 
 
 def test_invalid_indices_of_arrays_are_refused() -> None:
@@ -220,13 +220,15 @@ def test_gradients_of_array_arithmetic_are_correct() -> None:
 
     at = {"x": x.numpy().copy(), "c": c.numpy().copy()}
     for name, a in (("x", x), ("c", c)):
-        want = np.zeros(a.shape)
+        expected = np.zeros(a.shape)
         for k in np.ndindex(*a.shape):
             step = np.zeros(a.shape)
             step[k] = 1e-6
-            want[k] = (value(**{**at, name: at[name] + step}) - value(**{**at, name: at[name] - step})) / 2e-6
+            expected[k] = (
+                value(**{**at, name: at[name] + step}) - value(**{**at, name: at[name] - step})
+            ) / 2e-6
         assert a.grad is not None
-        np.testing.assert_allclose(a.grad.numpy(), want, rtol=1e-6)
+        np.testing.assert_allclose(a.grad.numpy(), expected, rtol=1e-6)
 
 
 @pytest.mark.machine_code

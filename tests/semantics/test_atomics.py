@@ -37,10 +37,10 @@ def test_atomics_of_every_kind_and_rank_match_numpy(rank: int) -> None:
     named = [*(f"a{n}" for n in range(len(KINDS))), "c", "d"]
     made = kernel("\n".join(lines), ", ".join(f"{n}: tg.array{rank}d[int]" for n in named))
     args = [tg.full((1,) * rank, 5, dtype=int) for _ in named]
-    found = [int(x.ravel()[0]) for x in agree(made, args, 31, 31)]
-    wanted = [AFTER[kind] for kind in KINDS]
-    wanted[KINDS.index("xor")] = 5 ^ 2
-    assert found == [*wanted, 9, 36]
+    totals = [int(x.ravel()[0]) for x in agree(made, args, 31, 31)]
+    expected = [AFTER[kind] for kind in KINDS]
+    expected[KINDS.index("xor")] = 5 ^ 2
+    assert totals == [*expected, 9, 36]
 
 
 @pytest.mark.machine_code

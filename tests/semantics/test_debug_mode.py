@@ -104,8 +104,8 @@ def outcome(run, a, device=None):
     return None, out.list()
 
 
-@pytest.mark.parametrize(("kernel", "b", "found"), FOUND, ids=lambda x: getattr(x, "name", None) or str(x))
-def test_debug_mode_reports_equal_errors_in_interpreter_and_compiled_kernel(kernel, b, found, monkeypatch):
+@pytest.mark.parametrize(("kernel", "b", "actual"), FOUND, ids=lambda x: getattr(x, "name", None) or str(x))
+def test_debug_mode_reports_equal_errors_in_interpreter_and_compiled_kernel(kernel, b, actual, monkeypatch):
     def launch(args):
         tg.launch(kernel, 4, inputs=args, block_dim=4)
 
@@ -115,11 +115,11 @@ def test_debug_mode_reports_equal_errors_in_interpreter_and_compiled_kernel(kern
     monkeypatch.setattr(tg.config, "mode", "debug")
     compiled = outcome(launch, b)
     assert compiled == wanted(debug=True)
-    assert compiled[0] is found
+    assert compiled[0] is actual
     monkeypatch.setattr(tg.config, "mode", "release")
     released = outcome(launch, b)
     assert released == wanted(debug=False)
-    assert released == (found if found is tg.KernelAssertion else None, compiled[1])
+    assert released == (actual if actual is tg.KernelAssertion else None, compiled[1])
 
 
 def test_debug_mode_does_not_compare_absent_threads(monkeypatch):

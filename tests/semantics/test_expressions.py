@@ -112,13 +112,13 @@ def test_arrays_of_one_thread_match_numpy() -> None:
         kept = line.copy()
         for k in range(8):
             line[k] = line[7 - k] * x[k]
-        want = [
+        expected = [
             line @ np.arange(8),
             kept[6] + 8 + 3 + bins[0] + bins[4],
             square[1, 2] + points[3, 1] * points[2, 0],
             24.5,
         ]
-        np.testing.assert_array_equal(row, want)
+        np.testing.assert_array_equal(row, expected)
 
 
 @pytest.mark.machine_code
@@ -141,9 +141,9 @@ def test_gradients_through_arrays_of_one_thread_are_correct() -> None:
         return line @ np.arange(8)
 
     steps = 1e-6 * np.eye(8)
-    want = [(meaning(a[0] + d) - meaning(a[0] - d)) / 2e-6 for d in steps]
+    expected = [(meaning(a[0] + d) - meaning(a[0] - d)) / 2e-6 for d in steps]
     assert given.grad is not None
-    np.testing.assert_allclose(given.grad.numpy()[0], want, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(given.grad.numpy()[0], expected, rtol=1e-4, atol=1e-4)
 
 
 @tg.func
@@ -230,8 +230,8 @@ def normal(out: tg.array2d[float], seed: int):
 def test_random_normal_tiles_have_mean_and_variance() -> None:
     (out,) = agree(normal, [tg.zeros((40, 50)), 42], 1, 64, tiled=True)
     states = (tg.rand_init(42) + np.arange(2000)) & 0xFFFFFFFF
-    want = [tg.randn(tg.rand_init(int(s) - 2**32 * (s >= 2**31))) for s in states[:5]]
-    np.testing.assert_array_equal(out.ravel()[:5], np.array(want, np.float32))
+    expected = [tg.randn(tg.rand_init(int(s) - 2**32 * (s >= 2**31))) for s in states[:5]]
+    np.testing.assert_array_equal(out.ravel()[:5], np.array(expected, np.float32))
     assert abs(out.mean()) < 0.1 and abs(out.std() - 1) < 0.1
 
 

@@ -38,15 +38,15 @@ def test_exp2_is_within_its_bound(kernel: tg.Kernel) -> None:
     x = np.concatenate([
         np.random.default_rng(0).uniform(-126, 128, N // 2), np.random.default_rng(1).uniform(-1, 1, N // 2)
     ]).astype(np.float32)  # fmt: skip
-    want = np.exp2(x.astype(np.float64))
-    assert np.max(np.abs(run(kernel, x) - want) / want) <= 2.0**-20
+    expected = np.exp2(x.astype(np.float64))
+    assert np.max(np.abs(run(kernel, x) - expected) / expected) <= 2.0**-20
 
 
 @pytest.mark.machine_code
 def test_exp2_of_special_values() -> None:
     x = np.array([np.nan, -np.inf, np.inf, 0.0, -0.0, 128.0, 1000.0, -1000.0, 127.0, -126.0], np.float32)
-    want = [np.nan, 0.0, np.inf, 1.0, 1.0, np.inf, np.inf, 0.0, 2.0**127, 2.0**-126]
-    np.testing.assert_allclose(run(powers, x), want, rtol=2.0**-20)
+    expected = [np.nan, 0.0, np.inf, 1.0, 1.0, np.inf, np.inf, 0.0, 2.0**127, 2.0**-126]
+    np.testing.assert_allclose(run(powers, x), expected, rtol=2.0**-20)
 
 
 @pytest.mark.machine_code

@@ -59,14 +59,14 @@ def test_elements_of_indexed_arrays_match_numpy(kernel: Any) -> None:
     data, indices = picked(shape)
     a = tg.array(data)
     through = tg.indexedarray(a, indices)
-    want = seen(data, indices)
-    assert through.shape == want.shape and through.ndim == len(shape) and through.size == want.size
-    np.testing.assert_array_equal(through.numpy(), want)
-    np.testing.assert_array_equal(through.contiguous().numpy(), want)
-    out = tg.zeros(want.shape)
-    tg.launch(kernel, want.shape, [through], [out])
-    np.testing.assert_array_equal(out.numpy(), want * want.shape[0])
-    assert (through.numpy() == 7).all() and (a.numpy() == 7).sum() == want.size
+    expected = seen(data, indices)
+    assert through.shape == expected.shape and through.ndim == len(shape) and through.size == expected.size
+    np.testing.assert_array_equal(through.numpy(), expected)
+    np.testing.assert_array_equal(through.contiguous().numpy(), expected)
+    out = tg.zeros(expected.shape)
+    tg.launch(kernel, expected.shape, [through], [out])
+    np.testing.assert_array_equal(out.numpy(), expected * expected.shape[0])
+    assert (through.numpy() == 7).all() and (a.numpy() == 7).sum() == expected.size
 
 
 @tg.func
@@ -105,9 +105,9 @@ def test_tiles_of_indexed_arrays_are_loaded(block_dim: int) -> None:
     out = tg.zeros((4, 4), requires_grad=True)
     with tg.Tape() as tape:
         tg.launch_tiled(tiles, 2, [tg.indexedarray(x, indices)], [out], block_dim=block_dim)
-    want = np.full((4, 4), -1.0, np.float32)
-    want[1:, :3] = seen(data, indices)[:3, 1:]
-    np.testing.assert_allclose(out.numpy(), want**2, rtol=1e-6)
+    expected = np.full((4, 4), -1.0, np.float32)
+    expected[1:, :3] = seen(data, indices)[:3, 1:]
+    np.testing.assert_allclose(out.numpy(), expected**2, rtol=1e-6)
     tape.backward(grads={out: tg.ones((4, 4))})
     grad = np.zeros_like(data)
     grad[indices[0][:3], 1:] = 2 * data[indices[0][:3], 1:]
@@ -136,13 +136,13 @@ def extremes(x: tg.array1d[float], a: tg.indexedarray1d[float], before: tg.array
 @pytest.mark.parametrize("block_dim", [2, 32])
 def test_tiles_of_indexed_arrays_are_stored_and_added(block_dim: int) -> None:
     values = np.array([1.0, 2.0, 3.0, 4.0, 5.0], np.float32)
-    for kernel, want in ((written, [9.0, 1.0, 12.0, 6.0]), (added, [4.0, 1.0, 5.0, 3.0])):
+    for kernel, expected in ((written, [9.0, 1.0, 12.0, 6.0]), (added, [4.0, 1.0, 5.0, 3.0])):
         x = tg.array(values, requires_grad=True)
         a = tg.ones(4, requires_grad=True)
         through = tg.indexedarray(a, [[3, 0, 2]])
         with tg.Tape() as tape:
             tg.launch_tiled(kernel, 1, [x], [through], block_dim=block_dim)
-        assert a.list() == want
+        assert a.list() == expected
         seed = tg.array([10.0, 20.0, 30.0, 40.0])
         tape.backward(grads={a: seed})
         scale = 3.0 if kernel is written else 1.0
@@ -297,9 +297,9 @@ def test_parameters_without_annotation_take_indexed_arrays() -> None:
     for dtype in (tg.float64, tg.int32):
         x, out = tg.array([1, 2, 3], dtype=dtype), tg.zeros(2, dtype=dtype)
         through = tg.indexedarray(x, [[2, 0]])
-        for a, want in ((through, [6, 2]), (x, [2, 4]), (through, [6, 2])):
+        for a, expected in ((through, [6, 2]), (x, [2, 4]), (through, [6, 2])):
             tg.launch(generic, 2, [a], [out])
-            assert out.list() == want
+            assert out.list() == expected
     x, out = tg.array([1.0, 2.0], requires_grad=True), tg.zeros(1, requires_grad=True)
     with tg.Tape() as tape:
         tg.launch(generic, 1, [tg.indexedarray(x, [[1]])], [out])

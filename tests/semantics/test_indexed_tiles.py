@@ -55,10 +55,10 @@ def test_loads_of_tiles_at_indices_match_numpy(dtype: type, block_dim: int) -> N
         at[1], at[3] = -1, -5
     for kernel, axis, shape, missing in ((load_rows, 0, (N, M), 0.0), (load_columns, -1, (M, N), -7.0)):
         y = tg.zeros(shape)
-        *_, got = agree(kernel, [tg.array(a), tg.array(at), y, 1], 1, block_dim, tiled=True)
+        *_, actual = agree(kernel, [tg.array(a), tg.array(at), y, 1], 1, block_dim, tiled=True)
         rows, columns, inside = taken(a, at, (1, 0), shape, axis)
-        want = np.where(inside, a[np.where(inside, rows, 0), np.where(inside, columns, 0)], missing)
-        np.testing.assert_array_equal(got, want)
+        expected = np.where(inside, a[np.where(inside, rows, 0), np.where(inside, columns, 0)], missing)
+        np.testing.assert_array_equal(actual, expected)
 
 
 @tg.kernel
@@ -75,10 +75,10 @@ def test_stores_and_adds_of_tiles_at_indices_match_numpy(block_dim: int) -> None
     x, at = numbers(N, M), np.array([3, 0, 7, 1, -2, 6], np.int32)
     stored, added = numbers(6, 6, seed=1), numbers(4, 6, seed=2)
     args = [tg.array(v) for v in (x, at, stored, added, np.zeros((N, M), np.float32))]
-    _, _, got, sums, _ = agree(write_rows, args, 1, block_dim, tiled=True)
+    _, _, actual, sums, _ = agree(write_rows, args, 1, block_dim, tiled=True)
     rows, columns, inside = taken(stored, at, (-1, 2), (N, M), 0)
     stored[rows[inside], columns[inside]] = x[inside]
-    np.testing.assert_array_equal(got, stored)
+    np.testing.assert_array_equal(actual, stored)
     rows, columns, inside = taken(added, np.fmod(at, 3), (1, 2), (N, M), 0)
     np.add.at(added, (rows[inside], columns[inside]), x[inside])
     np.testing.assert_array_equal(sums, added)
@@ -90,11 +90,11 @@ def test_atomic_adds_at_indices_return_old_elements() -> None:
     args = [tg.array(v) for v in (x, at, np.zeros((8, 8), np.float32), np.zeros((8, 8), np.float32))]
     before = tg.full((N, M), 9.0)
     tg.launch_tiled(write_rows, 1, [*args, before], block_dim=32)
-    found = before.numpy()
+    actual = before.numpy()
     np.testing.assert_array_equal(
-        np.sort(found[[0, 1, 4]], axis=0), np.array([[0.0], [1.0], [2.0]]).repeat(M, 1)
+        np.sort(actual[[0, 1, 4]], axis=0), np.array([[0.0], [1.0], [2.0]]).repeat(M, 1)
     )
-    assert (found[2] == 0.0).all()
+    assert (actual[2] == 0.0).all()
 
 
 @tg.kernel
@@ -107,9 +107,9 @@ def of_threads(x: tg.array1d[float], at: tg.array1d[int], y: tg.array1d[float]):
 def test_elements_of_absent_threads_are_dropped() -> None:
     y = tg.full(20, -1.0)
     tg.launch(of_threads, 5, [tg.array(numbers(5)), tg.array([1])], [y], block_dim=8)
-    want = np.full(20, -1.0, np.float32)
-    want[1:11:2] = numbers(5)
-    np.testing.assert_array_equal(y.numpy(), want)
+    expected = np.full(20, -1.0, np.float32)
+    expected[1:11:2] = numbers(5)
+    np.testing.assert_array_equal(y.numpy(), expected)
 
 
 @tg.kernel
@@ -129,12 +129,12 @@ def test_gradients_of_tiles_at_indices_are_correct(dtype: Any) -> None:
         tg.launch_tiled(gradients, 1, [x, tg.array(at)], [y, z], block_dim=32)
     of_y, of_z = numbers(9, M, seed=3), numbers(3, M, seed=4)
     tape.backward(grads={y: tg.array(of_y, dtype=dtype), z: tg.array(of_z, dtype=dtype)})
-    want = np.zeros((4, M))
+    expected = np.zeros((4, M))
     for k, n in enumerate(at.tolist()):
         if 0 <= n < 4:
-            want[n] += (2 * a[n] * of_y[2 * k] if 2 * k < 9 else 0) + (of_z[n] if n < 3 else 0)
+            expected[n] += (2 * a[n] * of_y[2 * k] if 2 * k < 9 else 0) + (of_z[n] if n < 3 else 0)
     assert x.grad is not None
-    np.testing.assert_array_equal(x.grad.numpy(), want)
+    np.testing.assert_array_equal(x.grad.numpy(), expected)
 
 
 @tg.struct
@@ -155,10 +155,12 @@ def test_tiles_of_structs_at_indices_match_numpy() -> None:
     data["key"], data["place"] = np.arange(4), np.arange(12).reshape(4, 3)
     y = tg.zeros(4, dtype=Named)
     tg.launch_tiled(structs, 1, [tg.array(data, dtype=Named), tg.array([2, 9, 0, 3])], [y], block_dim=32)
-    got = y.numpy()
-    assert got["key"].tolist() == [3 + 5, 0, 0, 2]
-    np.testing.assert_array_equal(got["place"][1:], data["place"][[0, 0, 2]] * np.array([[1], [0], [1]]))
-    np.testing.assert_array_equal(got["place"][0], 2 * data["place"][3] + data["place"][2] + data["place"][0])
+    actual = y.numpy()
+    assert actual["key"].tolist() == [3 + 5, 0, 0, 2]
+    np.testing.assert_array_equal(actual["place"][1:], data["place"][[0, 0, 2]] * np.array([[1], [0], [1]]))
+    np.testing.assert_array_equal(
+        actual["place"][0], 2 * data["place"][3] + data["place"][2] + data["place"][0]
+    )
 
 
 @tg.kernel

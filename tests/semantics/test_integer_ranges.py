@@ -18,8 +18,8 @@ from tegula.ops.integer_ranges import RULES, range_of_type, within
 def check(seed: int) -> None:
     program = IntegerProgram(seed)
     try:
-        got, _ = agree(program.build(), program.arguments(), 1, LANES, tiled=True)
-        np.testing.assert_array_equal(got, program.want)
+        actual, _ = agree(program.build(), program.arguments(), 1, LANES, tiled=True)
+        np.testing.assert_array_equal(actual, program.want)
     except Exception:
         print(f"seed {seed}, n {program.n}, x {program.x.tolist()}\n{program.text}")
         raise
@@ -59,10 +59,10 @@ def test_bounds_of_every_op_hold_for_all_operands_within_bounds(op: Any, dtype: 
         ]
         numbers = np.meshgrid(*(np.arange(low, high + 1) for low, high in ranges))
         attrs = {"to": dtype}
-        found = op.ref(attrs, *(n.astype(np.dtype(dtype.name)) for n in numbers))
+        actual = op.ref(attrs, *(n.astype(np.dtype(dtype.name)) for n in numbers))
         bounds = rule(*map(tuple, ranges))
         if within(bounds, whole):
-            assert within((int(found.min()), int(found.max())), bounds), (ranges, bounds)
+            assert within((int(actual.min()), int(actual.max())), bounds), (ranges, bounds)
 
 
 @tg.kernel

@@ -28,11 +28,13 @@ def edges(t: Any) -> np.ndarray:
     """Integers next to midpoints of two bfloat16 numbers, and other integers."""
     limits = np.iinfo(str(t))
     drawn = np.random.default_rng(0).integers(limits.min, limits.max, 100, dtype=str(t), endpoint=True)
-    found = [0, limits.min, limits.max, *map(int, drawn)]
+    corner_values = [0, limits.min, limits.max, *map(int, drawn)]
     for shift in range(limits.bits - 9):
         halves = [(2 * digits + 1) << shift for digits in (0x80, 0x81, 0xFF)]
-        found += [sign * half + step for half in halves for sign in (1, -1) for step in (-2, -1, 0, 1, 2)]
-    return np.array([v for v in found if limits.min <= v <= limits.max], dtype=str(t))
+        corner_values += [
+            sign * half + step for half in halves for sign in (1, -1) for step in (-2, -1, 0, 1, 2)
+        ]
+    return np.array([v for v in corner_values if limits.min <= v <= limits.max], dtype=str(t))
 
 
 slow = pytest.mark.slow
@@ -50,11 +52,11 @@ def test_integers_become_bfloat16_in_one_rounding(t: Any) -> None:
         tg.tile_store(tile, tg.tile_astype(row, tg.bfloat16), offset=i * 32)
 
     values = np.resize(edges(t), -(-len(edges(t)) // 32) * 32)
-    wanted = [nearest(int(v)) for v in values]
+    expected = [nearest(int(v)) for v in values]
     one, tile = (tg.zeros(len(values), dtype=tg.bfloat16) for _ in range(2))
     tg.launch_tiled(
         kernel, dim=len(values) // 32, inputs=[tg.array(values)], outputs=[one, tile], block_dim=32
     )
     meaning = convert(values, np.dtype(ml_dtypes.bfloat16))
-    for found in (one.numpy(), tile.numpy(), meaning):
-        assert found.astype(float).tolist() == wanted
+    for converted in (one.numpy(), tile.numpy(), meaning):
+        assert converted.astype(float).tolist() == expected

@@ -40,15 +40,15 @@ def test_elements_beyond_2_gib_are_accessed_correctly() -> None:
     assert a.nbytes > 2**31
     tg.launch(lanes, ROWS, [a])
     tg.launch_tiled(tiles, ROWS // 2, [a], block_dim=32)
-    want = np.arange(ROWS) % 100
-    np.testing.assert_array_equal(a[:, -1].numpy(), want)
-    np.testing.assert_array_equal(a[:, 62:64].numpy(), np.stack([np.ones_like(want), want + 1], 1))
-    np.testing.assert_array_equal(a[::2, 191].numpy(), want[1::2])
-    total = int(want.sum() + (want + 1).sum() + want[1::2].sum()) + 63 * ROWS
+    expected = np.arange(ROWS) % 100
+    np.testing.assert_array_equal(a[:, -1].numpy(), expected)
+    np.testing.assert_array_equal(a[:, 62:64].numpy(), np.stack([np.ones_like(expected), expected + 1], 1))
+    np.testing.assert_array_equal(a[::2, 191].numpy(), expected[1::2])
+    total = int(expected.sum() + (expected + 1).sum() + expected[1::2].sum()) + 63 * ROWS
     assert a.sum().item() == total
     a += 1
-    assert a[-1, -1].item() == want[-1] + 1 and a[-1, -2].item() == 1
-    assert tg.indexedarray(a, [[ROWS - 1], None]).contiguous()[0, -1].item() == want[-1] + 1
+    assert a[-1, -1].item() == expected[-1] + 1 and a[-1, -2].item() == 1
+    assert tg.indexedarray(a, [[ROWS - 1], None]).contiguous()[0, -1].item() == expected[-1] + 1
     line, out = a.flatten(), tg.zeros(32, dtype=tg.int8)
     assert line.size > 2**31
     tg.launch_tiled(flat, 1, [line, line.size - 128], [out], block_dim=32)

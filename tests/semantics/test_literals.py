@@ -87,18 +87,24 @@ def chosen(dtype: Any, count: int, seed: int, known: str) -> list[Case]:
     """Cases with the same meaning at compile time and run time: no overflow and no division by 0."""
     numbers = FLOATS if dtype.is_float else INTEGERS
     every = (*BOTH, *(OF_FLOATS if dtype is tg.float32 else () if dtype.is_float else OF_INTEGERS))
-    found = [(e, a, b) for e, a, b in product(every, numbers, numbers)]
+    combinations = [(e, a, b) for e, a, b in product(every, numbers, numbers)]
     if not dtype.is_float:
-        found = [(e, a, b) for e, a, b in found if b or e not in DIVISIONS]
+        combinations = [(e, a, b) for e, a, b in combinations if b or e not in DIVISIONS]
         if known == "literals":
-            found = [
-                (e, a, b) for e, a, b in found if ("<<" not in e or b < 32) and ("**" not in e or abs(a) < 99)
+            combinations = [
+                (e, a, b)
+                for e, a, b in combinations
+                if ("<<" not in e or b < 32) and ("**" not in e or abs(a) < 99)
             ]
     elif dtype is tg.float32 and known == "literals":
         # Literals are added in float64.
-        found = [(e, a, b) for e, a, b in found if e in (*OF_FLOATS, "tg.min(a, b)", "max(a, b)")]
+        combinations = [
+            (e, a, b) for e, a, b in combinations if e in (*OF_FLOATS, "tg.min(a, b)", "max(a, b)")
+        ]
     rng = np.random.default_rng(seed)
-    return [found[k] for k in rng.choice(len(found), min(count, len(found)), replace=False)]
+    return [
+        combinations[k] for k in rng.choice(len(combinations), min(count, len(combinations)), replace=False)
+    ]
 
 
 def check(dtype: Any, known: str, count: int, seed: int) -> None:
@@ -125,8 +131,8 @@ def test_powers_of_literals_match_pow_of_c() -> None:
     """Powers as in C's pow; integers with a negative exponent are floats."""
     cases = [("a ** b", a, b) for a, b in product(FLOATS, FLOATS)] + [("a ** b", 2, -1), ("a ** b", 0, -1)]
     with np.errstate(all="ignore"):
-        wanted = np.power(*(np.array([c[k] for c in cases], np.float64) for k in (1, 2)))
-    np.testing.assert_array_equal(values(cases, tg.float64, "literals"), wanted)
+        expected = np.power(*(np.array([c[k] for c in cases], np.float64) for k in (1, 2)))
+    np.testing.assert_array_equal(values(cases, tg.float64, "literals"), expected)
 
 
 @pytest.mark.cpu
@@ -154,5 +160,5 @@ def test_invalid_operations_on_literals_are_refused(text: str) -> None:
 
 @pytest.mark.machine_code
 def test_mod_of_integers_has_the_sign_of_the_dividend() -> None:
-    (found,) = values([("tg.mod(a, b)", -7, 4)], tg.int32, "arguments")
-    assert found == -3
+    (actual,) = values([("tg.mod(a, b)", -7, 4)], tg.int32, "arguments")
+    assert actual == -3

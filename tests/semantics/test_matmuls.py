@@ -73,20 +73,20 @@ KINDS = [
 @pytest.mark.parametrize(("a", "b", "c"), KINDS, ids=str)
 def test_matmuls_of_every_type_are_exact(a: Any, b: Any, c: Any) -> None:
     x, y, z = numbers(M, K, dtype=a), numbers(K, N, dtype=b, seed=1), numbers(M, N, dtype=c, seed=2)
-    *_, found = agree(rounded if a == b == tg.float32 else plain, [x, y, z], 1, 64, tiled=True)
-    wanted = in_float64(z) + in_float64(x) @ in_float64(y)
+    *_, actual = agree(rounded if a == b == tg.float32 else plain, [x, y, z], 1, 64, tiled=True)
+    expected = in_float64(z) + in_float64(x) @ in_float64(y)
     if not c.is_float:
-        wanted = wanted.astype(np.int64)
-    np.testing.assert_array_equal(found, wanted.astype(found.dtype))
+        expected = expected.astype(np.int64)
+    np.testing.assert_array_equal(actual, expected.astype(actual.dtype))
 
 
 @pytest.mark.parametrize(("a", "b", "c"), KINDS[::2], ids=str)
 def test_matmuls_of_transposed_operands_are_exact(a: Any, b: Any, c: Any) -> None:
     x, y, z = numbers(K, M, dtype=a), numbers(N, K, dtype=b, seed=1), numbers(M, N, dtype=c, seed=2)
-    *_, found = agree(transposed, [x, y, z], 1, 96, tiled=True)
-    wanted = in_float64(z) + in_float64(x).T @ in_float64(y).T
+    *_, actual = agree(transposed, [x, y, z], 1, 96, tiled=True)
+    expected = in_float64(z) + in_float64(x).T @ in_float64(y).T
     np.testing.assert_array_equal(
-        in_float64(found), wanted if c.bits > 8 else in_float64(wanted.astype(found.dtype))
+        in_float64(actual), expected if c.bits > 8 else in_float64(expected.astype(actual.dtype))
     )
 
 
@@ -120,9 +120,9 @@ def test_matmuls_of_widened_operands_equal_narrow_matmuls(narrow: Any, between: 
         tg.tile_store(z, total + tg.tile_astype(a[:, 8:24], result))
 
     x, y = numbers(16, 32, dtype=narrow), numbers(16, 32, dtype=narrow, seed=1)
-    *_, found = agree(widen, [x, y, tg.ones((16, 16), dtype=result)], 1, 64, tiled=True)
+    *_, actual = agree(widen, [x, y, tg.ones((16, 16), dtype=result)], 1, 64, tiled=True)
     np.testing.assert_array_equal(
-        in_float64(found), 1.0 + in_float64(x) @ in_float64(y).T + in_float64(x)[:, 8:24]
+        in_float64(actual), 1.0 + in_float64(x) @ in_float64(y).T + in_float64(x)[:, 8:24]
     )
 
 
@@ -138,9 +138,9 @@ def test_signs_removed_by_a_conversion_stay_removed() -> None:
         tg.tile_store(z, total)
 
     x = numbers(16, 32, dtype=tg.int8)
-    *_, found = agree(convert, [x, tg.zeros((16, 16), dtype=tg.int32)], 1, 64, tiled=True)
-    wanted = x.numpy().astype(np.uint16).astype(np.int64) @ x.numpy().astype(np.int64).T
-    np.testing.assert_array_equal(found, wanted)
+    *_, actual = agree(convert, [x, tg.zeros((16, 16), dtype=tg.int32)], 1, 64, tiled=True)
+    expected = x.numpy().astype(np.uint16).astype(np.int64) @ x.numpy().astype(np.int64).T
+    np.testing.assert_array_equal(actual, expected)
 
 
 def test_tf32_has_its_stated_precision() -> None:

@@ -38,24 +38,24 @@ def test_programs_with_both_kinds_of_tiles_agree_with_python() -> None:
 
 @pytest.mark.cpu
 def test_programs_with_shared_tiles_agree_with_python_or_are_refused() -> None:
-    found = outcomes(range(900, 908), 0.4, native=False)
-    assert set(found) <= {"", "merged-shared-tiles"} and found[""] > 4
+    actual = outcomes(range(900, 908), 0.4, native=False)
+    assert set(actual) <= {"", "merged-shared-tiles"} and actual[""] > 4
 
 
 @pytest.mark.machine_code
 @pytest.mark.seconds(15)
 @pytest.mark.parametrize("first", chunks(range(0, 5000, EACH)))
 def test_more_programs_with_register_tiles(first: int) -> None:
-    found = outcomes(range(first, first + EACH), 0.0)
-    assert set(found) <= {"", *NO_REFERENCE} and found[""] > 0.9 * EACH
+    actual = outcomes(range(first, first + EACH), 0.0)
+    assert set(actual) <= {"", *NO_REFERENCE} and actual[""] > 0.9 * EACH
 
 
 @pytest.mark.machine_code
 @pytest.mark.seconds(15)
 @pytest.mark.parametrize("first", chunks(range(5000, 7000, EACH)))
 def test_more_programs_with_shared_tiles(first: int) -> None:
-    found = outcomes(range(first, first + EACH), 0.3)
-    assert set(found) <= {"", "merged-shared-tiles", *NO_REFERENCE} and found[""] > 0.6 * EACH
+    actual = outcomes(range(first, first + EACH), 0.3)
+    assert set(actual) <= {"", "merged-shared-tiles", *NO_REFERENCE} and actual[""] > 0.6 * EACH
 
 
 TWICE = """

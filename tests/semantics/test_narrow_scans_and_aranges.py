@@ -60,16 +60,16 @@ def test_gradients_of_scans_of_narrow_floats_are_correct(dtype: Any, which: int)
     tape.backward(grads={outs[which]: tg.ones(n, dtype=dtype)})
     later = np.arange(n, 0, -1.0)
     if which == 2:
-        wanted = np.zeros(n)
-        wanted[0], wanted[n // 4] = n // 4, n - n // 4
+        expected = np.zeros(n)
+        expected[0], expected[n // 4] = n // 4, n - n // 4
     else:
-        wanted = later - which
-    same_bits(x.grad.numpy(), wanted.astype(kind))
+        expected = later - which
+    same_bits(x.grad.numpy(), expected.astype(kind))
 
 
 def test_gradients_of_running_minima_after_nan_are_correct() -> None:
     """A leading NaN has no gradient; a leading infinity has one."""
-    for x, wanted in (
+    for x, expected in (
         ([np.nan, 3, np.nan, 5, 2, 2], [0, 3, 0, 0, 2, 0]),
         ([np.inf, np.inf, 7, 7, 8, 6], [2, 0, 3, 0, 0, 1]),
         ([np.nan] * 6, [0] * 6),
@@ -79,7 +79,7 @@ def test_gradients_of_running_minima_after_nan_are_correct() -> None:
         with tg.Tape() as tape:
             tg.launch_tiled(scans(6), [1], [source, *outs], block_dim=32)
         tape.backward(grads={outs[2]: tg.ones(6, dtype=tg.float32)})
-        np.testing.assert_array_equal(source.grad.numpy(), wanted)
+        np.testing.assert_array_equal(source.grad.numpy(), expected)
 
 
 @cache
@@ -93,9 +93,9 @@ def counting(dtype: Any, start: float, stop: float, step: float, n: int) -> Any:
 
 def check_range(dtype: Any, start: float, step: float, n: int) -> None:
     stop = start + step * (n - 0.5)
-    (found,) = agree(counting(dtype, start, stop, step, n), [tg.zeros(n, dtype=dtype)], 1, 64, tiled=True)
-    wanted = (start + step * np.arange(n, dtype=np.float64)).astype(kind_of(dtype))
-    same_bits(found, wanted)
+    (result,) = agree(counting(dtype, start, stop, step, n), [tg.zeros(n, dtype=dtype)], 1, 64, tiled=True)
+    expected = (start + step * np.arange(n, dtype=np.float64)).astype(kind_of(dtype))
+    same_bits(result, expected)
 
 
 RANGES = [

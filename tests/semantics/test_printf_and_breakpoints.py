@@ -64,11 +64,11 @@ def long(m: tg.array[tg.mat44], n: tg.array2d[int]):
 def test_print_takes_many_values(capfd: pytest.CaptureFixture[str]) -> None:
     m, n = np.arange(48.0).reshape(3, 4, 4), np.arange(30).reshape(3, 10)
     args = [tg.array(m, dtype=tg.mat44), tg.array(n, dtype=int)]
-    wanted = [f"{i}; {m[i].tolist()}; {n[i].tolist()}; {(2 * m[i]).tolist()}" for i in range(3)]
-    assert interpret(long, [tg.clone(a, device="cpu") for a in args], (3,), 2) == wanted
+    expected = [f"{i}; {m[i].tolist()}; {n[i].tolist()}; {(2 * m[i]).tolist()}" for i in range(3)]
+    assert interpret(long, [tg.clone(a, device="cpu") for a in args], (3,), 2) == expected
     tg.launch(long, 3, inputs=args, block_dim=2)
     tg.synchronize()
-    assert sorted(capfd.readouterr().out.splitlines()) == wanted
+    assert sorted(capfd.readouterr().out.splitlines()) == expected
 
 
 PROGRAM = """

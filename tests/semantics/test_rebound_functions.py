@@ -83,9 +83,9 @@ def test_the_overload_that_fits_best_is_called_in_kernels_and_in_python(seed):
     names = F.cell(kernel, f"<kernel {seed}>", names)
     out = tg.zeros(9, dtype=int)
     tg.launch(names["k"], 1, outputs=[out], block_dim=1)
-    wanted = [_meant(definitions, given) for given in good]
-    assert out.numpy().tolist()[: len(good)] == wanted, "\n".join([*lines, *texts])
-    assert [eval(text, names) for text in texts] == wanted, "\n".join([*lines, *texts])
+    expected = [_meant(definitions, given) for given in good]
+    assert out.numpy().tolist()[: len(good)] == expected, "\n".join([*lines, *texts])
+    assert [eval(text, names) for text in texts] == expected, "\n".join([*lines, *texts])
     for given in calls:
         if given not in good and len(names["f"].definitions) > 1:
             with pytest.raises(tg.CompileError, match="no overload fits"):
@@ -101,7 +101,7 @@ def test_the_next_launch_uses_a_redefined_gradient():
         "<gradient>",
         {"tg": tg},
     )
-    found = []
+    result = []
     for slope in (None, 5.0, 7.0):
         if slope is not None:
             rule = ["@tg.func_grad(f)", "def rule(x: float, s: float):", f"    tg.adjoint[x] += {slope} * s"]
@@ -110,5 +110,5 @@ def test_the_next_launch_uses_a_redefined_gradient():
         with tg.Tape() as tape:
             tg.launch(names["k"], 1, inputs=[a], outputs=[out], block_dim=1)
         tape.backward(loss=out)
-        found.append(float(a.grad.numpy()[0]))
-    assert found == [6.0, 5.0, 7.0]
+        result.append(float(a.grad.numpy()[0]))
+    assert result == [6.0, 5.0, 7.0]

@@ -106,8 +106,8 @@ def test_integers_wrap(name: str) -> None:
     x, y = pairs(name)
     plus, minus, times = evaluate(name, ("x + y", "x - y", "x * y"), name)
     with np.errstate(all="ignore"):
-        for got, want in ((plus, x + y), (minus, x - y), (times, x * y)):
-            np.testing.assert_array_equal(got, want)
+        for actual, expected in ((plus, x + y), (minus, x - y), (times, x * y)):
+            np.testing.assert_array_equal(actual, expected)
 
 
 @pytest.mark.parametrize("name", (*SIGNED, *UNSIGNED))
@@ -118,10 +118,10 @@ def test_integer_division_truncates_floors_and_divides_by_zero_as_stated(name: s
     dtype = numpy_type(name)
     for k, (a, b) in enumerate(zip(x.tolist(), y.tolist(), strict=True)):
         truncated = 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-        want = [truncated, 0 if b == 0 else a // b, 0 if b == 0 else a - b * truncated]
+        expected = [truncated, 0 if b == 0 else a // b, 0 if b == 0 else a - b * truncated]
         width = dtype.itemsize * 8
-        got = [int(quotient[k]) % 2**width, int(floor[k]) % 2**width, int(rest[k]) % 2**width]
-        assert got == [w % 2**width for w in want], (a, b)
+        actual = [int(quotient[k]) % 2**width, int(floor[k]) % 2**width, int(rest[k]) % 2**width]
+        assert actual == [w % 2**width for w in expected], (a, b)
 
 
 @pytest.mark.parametrize("name", (*SIGNED, *UNSIGNED))
@@ -153,11 +153,11 @@ def test_bits_are_counted_and_reversed(name: str) -> None:
 @pytest.mark.parametrize("name", FLOATS)
 def test_float_to_integer_truncates_and_saturates(name: str, target: str) -> None:
     x, _ = pairs(name)
-    (got,) = evaluate(name, (f"tg.{target}(x)",), target)
+    (actual,) = evaluate(name, (f"tg.{target}(x)",), target)
     info = np.iinfo(target)
-    for a, b in zip(x.astype(np.float64).tolist(), got.tolist(), strict=True):
-        want = 0 if np.isnan(a) else info.max if a >= info.max else info.min if a <= info.min else int(a)
-        assert b == want, a
+    for a, b in zip(x.astype(np.float64).tolist(), actual.tolist(), strict=True):
+        expected = 0 if np.isnan(a) else info.max if a >= info.max else info.min if a <= info.min else int(a)
+        assert b == expected, a
 
 
 @pytest.mark.parametrize("target", (*DTYPES, "float8_e4m3", "float8_e5m2", "bool"))
@@ -187,10 +187,10 @@ def test_each_operation_is_rounded_once(name: str) -> None:
     with np.errstate(all="ignore"):
         wants = [a + b, a - b, a * b, a / b, np.sqrt(a)]
         wants = [w.astype(x.dtype) for w in wants]
-    for got, want in zip(
+    for actual, expected in zip(
         evaluate(name, ("x + y", "x - y", "x * y", "x / y", "tg.sqrt(x)"), name), wants, strict=True
     ):
-        same_bits(got, want)
+        same_bits(actual, expected)
 
 
 @pytest.mark.parametrize("name", FLOATS)
@@ -210,9 +210,9 @@ def test_conversion_to_bfloat16_keeps_subnormals() -> None:
     text = "def kernel(a: tg.array[float], o: tg.array[tg.bfloat16]):\n    i = tg.tid()\n    o[i] = tg.bfloat16(a[i])\n"
     exec(text, space)
     kernel = tg.kernel(source=text)(space["kernel"])
-    _, got = agree(kernel, [tg.array(values), tg.zeros(4, dtype=tg.bfloat16)], 4, 4)
-    same_bits(got, values.astype(ml_dtypes.bfloat16))
-    assert (got.astype(np.float32) != 0).all()
+    _, actual = agree(kernel, [tg.array(values), tg.zeros(4, dtype=tg.bfloat16)], 4, 4)
+    same_bits(actual, values.astype(ml_dtypes.bfloat16))
+    assert (actual.astype(np.float32) != 0).all()
 
 
 def contracted(name: str) -> Any:
@@ -267,12 +267,12 @@ def test_differences_of_rounded_products_are_bit_equal(name: str) -> None:
 
     dtype = getattr(tg, name)
     arguments = [tg.array(values, dtype=dtype), tg.zeros((3, 64), dtype=dtype)]
-    got = agree(differences, arguments, 64, 64)[1]
-    want = rounded(rounded(a * b) - rounded(c * d))
+    actual = agree(differences, arguments, 64, 64)[1]
+    expected = rounded(rounded(a * b) - rounded(c * d))
     for k in range(2):
-        np.testing.assert_array_equal(got[k].astype(wide), want)
-        assert not got[k][::2].any()
-    np.testing.assert_array_equal(got[2].astype(wide), rounded(rounded(a * b) - rounded(b * wide(2.5))))
+        np.testing.assert_array_equal(actual[k].astype(wide), expected)
+        assert not actual[k][::2].any()
+    np.testing.assert_array_equal(actual[2].astype(wide), rounded(rounded(a * b) - rounded(b * wide(2.5))))
 
 
 @tg.kernel

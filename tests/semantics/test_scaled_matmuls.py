@@ -62,8 +62,8 @@ def with_non_finite(x: np.ndarray, seed: int) -> np.ndarray:
 def check(dtype: Any, alpha: float, beta: float, known: tuple[bool, bool]) -> None:
     """`known`: which factors are constants of the kernel."""
     a, b, c = numbers(dtype, M, K), numbers(dtype, K, N, seed=1), numbers(dtype, M, N, seed=2)
-    wanted = alpha * (a.astype(np.float64) @ b.astype(np.float64)) if alpha else np.zeros((M, N))
-    both = wanted + (beta * c.astype(np.float64) if beta else 0)
+    expected = alpha * (a.astype(np.float64) @ b.astype(np.float64)) if alpha else np.zeros((M, N))
+    both = expected + (beta * c.astype(np.float64) if beta else 0)
     if not alpha:
         a, b = with_non_finite(a, 3), with_non_finite(b, 4)
     if not beta:
@@ -72,7 +72,7 @@ def check(dtype: Any, alpha: float, beta: float, known: tuple[bool, bool]) -> No
     factors = tg.array(np.array([alpha, beta]).astype(a.dtype))
     args = [tg.array(a), tg.array(b), tg.array(c), tg.array(np.full_like(c, 7)), factors]
     *_, total, alone, _ = agree(kernel, args, 1, 64, tiled=True)
-    np.testing.assert_array_equal(alone, wanted.astype(c.dtype))
+    np.testing.assert_array_equal(alone, expected.astype(c.dtype))
     np.testing.assert_array_equal(total, both.astype(c.dtype))
 
 
@@ -122,8 +122,8 @@ def test_scaled_matmuls_of_integers_are_exact(factors: tuple[int, int]) -> None:
         np.random.default_rng(k).integers(-9, 9, s).astype(np.int32)
         for k, s in enumerate(((M, K), (K, N), (M, N)))
     )
-    *_, found = agree(whole, [tg.array(a), tg.array(b), tg.array(c), *factors], 1, 64, tiled=True)
-    np.testing.assert_array_equal(found, factors[0] * (a @ b) + factors[1] * c)
+    *_, actual = agree(whole, [tg.array(a), tg.array(b), tg.array(c), *factors], 1, 64, tiled=True)
+    np.testing.assert_array_equal(actual, factors[0] * (a @ b) + factors[1] * c)
 
 
 @tg.kernel
@@ -147,7 +147,7 @@ def test_gradients_of_terms_with_a_zero_factor_are_zero(factors: tuple[float, fl
     a, b, c = (numbers(tg.float32, *s, seed=k) for k, s in enumerate(shapes))
     alpha, beta = factors
     seed = numbers(tg.float32, M, N, seed=7)
-    wanted = [alpha * seed @ b.T, alpha * a.T @ seed, beta * seed]
+    expected = [alpha * seed @ b.T, alpha * a.T @ seed, beta * seed]
     if not alpha:
         a, b = with_non_finite(a, 3), with_non_finite(b, 4)
     if not beta:
@@ -159,8 +159,8 @@ def test_gradients_of_terms_with_a_zero_factor_are_zero(factors: tuple[float, fl
     with tg.Tape() as tape:
         tg.launch_tiled(graded, [1], [x, y, z, tg.array(np.array(factors, np.float32)), w], block_dim=64)
     tape.backward(grads={w: tg.array(seed)})
-    for found, want in zip((x.grad, y.grad, z.grad), wanted, strict=True):
-        np.testing.assert_array_equal(found.numpy(), want)
+    for actual, want in zip((x.grad, y.grad, z.grad), expected, strict=True):
+        np.testing.assert_array_equal(actual.numpy(), want)
 
 
 @tg.kernel
@@ -177,7 +177,7 @@ def test_gradients_of_matmul_factors_are_correct(factors: tuple[float, float], w
     a, b, c = (numbers(tg.float32, *s, seed=k) for k, s in enumerate(((M, K), (K, N), (M, N))))
     seed = numbers(tg.float32, M, N, seed=7)
     seed[2] = seed[:, 3] = 0.0
-    wanted = [(seed * (a @ b)).sum(), (seed * c).sum()]
+    expected = [(seed * (a @ b)).sum(), (seed * c).sum()]
     a[2, 1] = b[1, 3] = c[2, 4] = math.inf
     a[2, 0] = b[0, 3] = c[1, 3] = math.nan
     x, y, z, f = (tg.array(v, requires_grad=True) for v in (a, b, c, np.array(factors, np.float32)))
@@ -188,7 +188,7 @@ def test_gradients_of_matmul_factors_are_correct(factors: tuple[float, float], w
         else:
             tg.launch_tiled(scaled_only, [1], [z, f, w], block_dim=64)
     tape.backward(grads={w: tg.array(seed)})
-    np.testing.assert_allclose(f.grad.numpy()[not whole :], wanted[not whole :], rtol=1e-5)
+    np.testing.assert_allclose(f.grad.numpy()[not whole :], expected[not whole :], rtol=1e-5)
     by_c = z.grad.numpy()
     assert (by_c[seed == 0.0] == 0.0).all()
     np.testing.assert_array_equal(by_c[seed != 0.0], factors[1] * seed[seed != 0.0])

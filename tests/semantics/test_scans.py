@@ -102,10 +102,10 @@ def test_running_combinations_skip_absent_threads() -> None:
     _, rows, whole, counts = agree(with_absent_threads, [tg.array(a), *outs], 51, 40)
     for block, there in enumerate((a[:40], a[40:])):
         line = np.concatenate([there, -there])
-        found = rows[4 * block : 4 * block + 4].reshape(4, 2, 40)[:, :, : len(there)].reshape(4, -1)
+        actual = rows[4 * block : 4 * block + 4].reshape(4, 2, 40)[:, :, : len(there)].reshape(4, -1)
         sums = np.cumsum(line)
-        wanted = [sums, sums - line, np.maximum.accumulate(line), np.minimum.accumulate(line)]
-        np.testing.assert_array_equal(found, wanted)
+        expected = [sums, sums - line, np.maximum.accumulate(line), np.minimum.accumulate(line)]
+        np.testing.assert_array_equal(actual, expected)
         np.testing.assert_array_equal(whole[block], np.cumsum(a[:50]))
         assert counts[block].tolist() == [*np.bincount(a[:50] & 3, minlength=4), len(there)]
 
@@ -196,5 +196,5 @@ def test_gradients_of_running_sums_are_correct(threads: int, block_dim: int) -> 
     for first in range(0, threads, block_dim):
         here = slice(first, first + block_dim)
         after = np.cumsum(g[:, here][:, ::-1], 1)[:, ::-1]
-        wanted = after[0] + 2 * x[here] * (after[1] - g[1, here])
-        np.testing.assert_array_equal(source.grad.numpy()[here], wanted)
+        expected = after[0] + 2 * x[here] * (after[1] - g[1, here])
+        np.testing.assert_array_equal(source.grad.numpy()[here], expected)

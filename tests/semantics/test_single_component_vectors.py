@@ -23,8 +23,8 @@ def test_tiles_of_vectors_with_one_component_are_correct(kind: str, preserve: bo
     scope = {"tg": tg}
     exec(text, scope)
     x = np.arange(40, dtype=np.float32)
-    got = agree(tg.kernel(scope["kernel"], source=text), [tg.array(x), tg.zeros(40)], 40, 16)[1]
-    np.testing.assert_array_equal(got, 2 * x)
+    actual = agree(tg.kernel(scope["kernel"], source=text), [tg.array(x), tg.zeros(40)], 40, 16)[1]
+    np.testing.assert_array_equal(actual, 2 * x)
 
 
 @pytest.mark.cpu

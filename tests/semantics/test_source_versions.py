@@ -107,8 +107,8 @@ def _edited(seed: int, folder) -> None:
     for module, text in random.sample(known, 3):
         plain = _plain(text, path)
         for k in range(4):
-            wanted = _called(plain[f"k{k}"], 5.0)
-            assert _launched(getattr(module, f"k{k}"), 5.0) == wanted, f"seed {seed} k{k}:\n{text}"
+            expected = _called(plain[f"k{k}"], 5.0)
+            assert _launched(getattr(module, f"k{k}"), 5.0) == expected, f"seed {seed} k{k}:\n{text}"
         assert _launched(module.make(3.0), 5.0) == _called(plain["make"](3.0), 5.0), f"seed {seed}:\n{text}"
 
 

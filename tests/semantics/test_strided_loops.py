@@ -13,17 +13,17 @@ def largest_and_norm(x: tg.array[float], largest: tg.array[float], norm: tg.arra
     _, lane = tg.tid()
     length, lanes = x.shape[0], tg.block_dim()
     upper = ((length + lanes - 1) // lanes) * lanes
-    found = tg.float32(-tg.inf)
+    result = tg.float32(-tg.inf)
     for i in range(lane, upper, lanes):
         v = tg.float32(-tg.inf)
         square = 0.0
         if i < length:
             v = x[i]
             square = v * v
-        found = tg.max(found, tg.tile_max(tg.tile(v))[0])
+        result = tg.max(result, tg.tile_max(tg.tile(v))[0])
         tg.tile_atomic_add(norm, tg.tile_sum(tg.tile(square)))
     if lane == 0:
-        largest[0] = found
+        largest[0] = result
 
 
 @pytest.mark.machine_code

@@ -51,21 +51,23 @@ def test_tiles_of_structs_are_moved_mapped_added_and_combined() -> None:
     ]
     _, out, flat, sums = agree(tiles, args, blocks, 4, tiled=True)
     a = pairs().numpy()
-    want = a.copy()
-    want["first"]["mass"] += a["first"]["position"][:, 0]
-    want["first"]["position"] += np.stack([a["first"]["mass"], np.ones(N), a["first"]["position"][:, 2]], 1)
-    want["weight"] *= 3
-    want["turn"] += a["turn"].transpose(0, 2, 1)
-    want["count"] += a["count"] + 1
+    expected = a.copy()
+    expected["first"]["mass"] += a["first"]["position"][:, 0]
+    expected["first"]["position"] += np.stack(
+        [a["first"]["mass"], np.ones(N), a["first"]["position"][:, 2]], 1
+    )
+    expected["weight"] *= 3
+    expected["turn"] += a["turn"].transpose(0, 2, 1)
+    expected["count"] += a["count"] + 1
     for k in range(0, N, 8):
-        want[k + 3] = a[k + 1]
+        expected[k + 3] = a[k + 1]
         for path in (("first", "mass"), ("first", "position"), ("weight",), ("turn",), ("count",)):
-            view, other = want, a
+            view, other = expected, a
             for name in path:
                 view, other = view[name], other[name]
             view[k + 2] -= 4 * other[k + 2]  # each of the 4 threads does it
-    same_bits(out, want)
-    assert (flat.reshape(blocks, 4, 2) == want.reshape(blocks, 2, 4).transpose(0, 2, 1)).all()
+    same_bits(out, expected)
+    assert (flat.reshape(blocks, 4, 2) == expected.reshape(blocks, 2, 4).transpose(0, 2, 1)).all()
     first = a["first"].reshape(blocks, 8)
     assert (sums["mass"][::3] == first["mass"].sum(1)).all() and (
         sums["kind"][::3] == first["kind"][:, 0]

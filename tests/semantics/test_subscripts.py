@@ -105,9 +105,9 @@ def in_order(line: str, names: dict[str, Any]) -> None:
 def test_reads_by_subscripts_match_numpy(name: str) -> None:
     given = arguments(0)
     names = {**given, "t": given["a"], "s": given["b"], "n": 1, "np": np}
-    want = eval(READ[name], names)
-    made = launched("u = " + READ[name], "u", given, want.shape, 32)[-1]
-    np.testing.assert_array_equal(made, want)
+    expected = eval(READ[name], names)
+    made = launched("u = " + READ[name], "u", given, expected.shape, 32)[-1]
+    np.testing.assert_array_equal(made, expected)
 
 
 @pytest.mark.parametrize("name", WRITTEN)
@@ -150,7 +150,7 @@ def many(at: tg.array1d[int], y: tg.array1d[int]):
 
 def test_the_last_write_by_a_repeated_subscript_stays() -> None:
     at = np.random.default_rng(0).integers(0, 700, 500).astype(np.int32)
-    want = np.zeros(700, np.int32)
-    want[at] = np.arange(500)
+    expected = np.zeros(700, np.int32)
+    expected[at] = np.arange(500)
     _, made = agree(many, [tg.array(at), tg.zeros(700, dtype=int)], 1, 64, tiled=True)
-    np.testing.assert_array_equal(made, want)
+    np.testing.assert_array_equal(made, expected)

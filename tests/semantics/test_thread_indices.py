@@ -64,17 +64,17 @@ def compare(positions: Sequence[Sequence[str]], dims: tuple[int, ...], block_dim
         space[f"f{k}"] = tg.func(source=text)(space[f"f{k}"])
     exec(kernel, space)
     o = tg.zeros((len(positions), ROW), dtype=int)
-    (got,) = agree(tg.kernel(source=kernel)(space["kernel"]), [o, n], dims, block_dim)
+    (actual,) = agree(tg.kernel(source=kernel)(space["kernel"]), [o, n], dims, block_dim)
 
     here = Index()
     plain: dict[str, Any] = {"tg": SimpleNamespace(tid=lambda: here, array2d={int: None})}
     exec("".join(texts) + kernel, plain)
-    want = np.zeros((len(positions), ROW), np.int32)
+    expected = np.zeros((len(positions), ROW), np.int32)
     for index in itertools.product(*map(range, dims)):
         here = Index(index[0])
         here.parts = index
-        plain["kernel"](want, n)
-    np.testing.assert_array_equal(got, want)
+        plain["kernel"](expected, n)
+    np.testing.assert_array_equal(actual, expected)
 
 
 PAIRS = list(itertools.product(AROUND, repeat=2))
@@ -116,9 +116,9 @@ def in_roles(o: tg.array2d[int], n: int):
 
 
 def test_thread_indices_are_evaluated_in_roles() -> None:
-    want = 2 * np.arange(256) * np.where(np.arange(256) < 128, 1, 2)
+    expected = 2 * np.arange(256) * np.where(np.arange(256) < 128, 1, 2)
     for run in (interpreted, launched):
-        assert run().tolist() == [want.tolist()] * 2
+        assert run().tolist() == [expected.tolist()] * 2
 
 
 def interpreted() -> np.ndarray:

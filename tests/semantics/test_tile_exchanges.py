@@ -29,14 +29,14 @@ def test_tile_exchanges_match_numpy() -> None:
     )
     given = [tg.array(a), tg.array(v, dtype=tg.vec2i), tg.zeros((5, 4)), tg.zeros(4, dtype=tg.vec2i)]
     made, swapped, old, was = agree(exchanged, given, 1, 32, tiled=True)
-    want = np.zeros((5, 4), np.float32)
+    expected = np.zeros((5, 4), np.float32)
     t = np.tile(np.arange(9, 13, dtype=np.float32), (2, 1))
-    want[:2, :2] = a[1:, 2:]
+    expected[:2, :2] = a[1:, 2:]
     a[1:, 2:] = t[:, :2]
-    want[2:4] = np.where(t > 10, a[:2], 0)
+    expected[2:4] = np.where(t > 10, a[:2], 0)
     a[:2] = np.where(t > 10, t, a[:2])
-    want[4], a[0] = a[0], np.where(a[0] == 3, a[1], a[0])
-    np.testing.assert_array_equal(old, want)
+    expected[4], a[0] = a[0], np.where(a[0] == 3, a[1], a[0])
+    np.testing.assert_array_equal(old, expected)
     np.testing.assert_array_equal(made, a)
     np.testing.assert_array_equal(was, v)
     np.testing.assert_array_equal(swapped, np.where(v == [-1, 5], [7, 8], v))

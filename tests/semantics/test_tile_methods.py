@@ -60,16 +60,16 @@ FORMS = {
 def test_methods_of_tiles_match_numpy(name: str) -> None:
     written, meaning = FORMS[name]
     t = np.random.default_rng(3).integers(-9, 9, (2, 3, 4)).astype(np.float32)
-    want = np.asarray(meaning(t), np.float32)
-    text = f"""def kernel(a: tg.array3d[float], y: tg.array{want.ndim}d[float]):
+    expected = np.asarray(meaning(t), np.float32)
+    text = f"""def kernel(a: tg.array3d[float], y: tg.array{expected.ndim}d[float]):
     t = tg.tile_load(a, shape=(2, 3, 4))
     tg.tile_store(y, {written})
 """
     names = dict[str, Any](tg=tg)
     exec(text, names)
     kernel = tg.kernel(source=text)(names["kernel"])
-    _, made = agree(kernel, [tg.array(t), tg.zeros(want.shape)], 1, 32, tiled=True)
-    np.testing.assert_array_equal(made, want)
+    _, made = agree(kernel, [tg.array(t), tg.zeros(expected.shape)], 1, 32, tiled=True)
+    np.testing.assert_array_equal(made, expected)
 
 
 @tg.kernel
@@ -89,8 +89,8 @@ def test_bit_operators_of_vector_tiles_match_numpy() -> None:
     a, b = (np.random.default_rng(k).integers(-99, 99, (8, 2), np.int32) for k in (1, 2))
     args = [tg.array(a, dtype=tg.vec2i), tg.array(b, dtype=tg.vec2i), tg.zeros((7, 8), dtype=tg.vec2i)]
     *_, made = agree(bits, args, 1, 32, tiled=True)
-    want = [a & b, a | b, a ^ b, a << (b & 3), a >> (b & 3), ~a, a & b]
-    np.testing.assert_array_equal(made, want)
+    expected = [a & b, a | b, a ^ b, a << (b & 3), a >> (b & 3), ~a, a & b]
+    np.testing.assert_array_equal(made, expected)
 
 
 @tg.kernel

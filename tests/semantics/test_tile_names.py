@@ -48,32 +48,32 @@ FIRST, SECOND = [1, 2, 3, 4], [5, 6, 7, 8]
 )
 @pytest.mark.parametrize("storage", STORAGES)
 def test_assignment_of_a_shared_tile_makes_two_names_of_one_object(storage: str, change: str) -> None:
-    got = rows(f"{A.format(storage)}\nb = a\n{change}\n{STORE}")
+    actual = rows(f"{A.format(storage)}\nb = a\n{change}\n{STORE}")
     changed = [1, 3, 5, 7] if "arange" in change else [1, 9, 3, 4]
-    assert got[1] == changed
-    assert got[0] == (changed if storage == "shared" else FIRST)
+    assert actual[1] == changed
+    assert actual[0] == (changed if storage == "shared" else FIRST)
 
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("storage", STORAGES)
 def test_both_names_of_a_shared_tile_change_the_object(storage: str) -> None:
-    got = rows(f"{A.format(storage)}\nb = a\na[0] = 7\n{STORE}")
-    assert got[0] == [7, 2, 3, 4] and got[1] == ([7, 2, 3, 4] if storage == "shared" else FIRST)
+    actual = rows(f"{A.format(storage)}\nb = a\na[0] = 7\n{STORE}")
+    assert actual[0] == [7, 2, 3, 4] and actual[1] == ([7, 2, 3, 4] if storage == "shared" else FIRST)
 
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("storage", STORAGES)
 def test_rebinding_a_name_changes_no_tile(storage: str) -> None:
-    got = rows(f"{A.format(storage)}\nb = a\na = a + a\n{STORE}")
-    assert got[:2] == [[2, 4, 6, 8], FIRST]
+    actual = rows(f"{A.format(storage)}\nb = a\na = a + a\n{STORE}")
+    assert actual[:2] == [[2, 4, 6, 8], FIRST]
 
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("first", STORAGES)
 @pytest.mark.parametrize("second", STORAGES)
 def test_swapped_names_exchange_tiles(first: str, second: str) -> None:
-    got = rows(f"{A.format(first)}\n{B.format(second)}\na, b = b, a\na[0] = 0\n{STORE}")
-    assert got[:2] == [[0, 6, 7, 8], FIRST]
+    actual = rows(f"{A.format(first)}\n{B.format(second)}\na, b = b, a\na[0] = 0\n{STORE}")
+    assert actual[:2] == [[0, 6, 7, 8], FIRST]
 
 
 @pytest.mark.machine_code
@@ -82,8 +82,8 @@ def test_swapped_names_exchange_tiles(first: str, second: str) -> None:
 @pytest.mark.parametrize("second", STORAGES)
 def test_swap_carried_through_a_loop_with_mixed_storages(first: str, second: str, n: int) -> None:
     text = f"{A.format(first)}\n{B.format(second)}\nfor k in range(n):\n    a, b = b, a\n{STORE}"
-    want = [FIRST, SECOND] if n % 2 == 0 else [SECOND, FIRST]
-    assert rows(text, n=n)[:2] == want
+    expected = [FIRST, SECOND] if n % 2 == 0 else [SECOND, FIRST]
+    assert rows(text, n=n)[:2] == expected
 
 
 @pytest.mark.machine_code
@@ -146,9 +146,9 @@ def maybe_another(p, n: int):
 @pytest.mark.parametrize("n", [1, 10])
 def test_a_parameter_that_may_be_rebound_stays_the_tile_of_the_caller(n: int, storage: str) -> None:
     a, b = A.format(storage), B.format(storage)
-    got = rows(f"{a}\n{b}\nf(a, n)\nf(b[0:4], n)\n{STORE}", n=n, f=maybe_another)
+    actual = rows(f"{a}\n{b}\nf(a, n)\nf(b[0:4], n)\n{STORE}", n=n, f=maybe_another)
     added = 1 if n > 9 else 2
-    assert got[:2] == [[x + added for x in FIRST], [x + added for x in SECOND]]
+    assert actual[:2] == [[x + added for x in FIRST], [x + added for x in SECOND]]
 
 
 @pytest.mark.machine_code
@@ -167,8 +167,8 @@ def test_a_view_of_a_tile_that_may_be_rebound_stays_a_view(n: int) -> None:
         if k % 3 == 1:
             v = a[::-1][0:3]
         a += 10
-    got = rows(f"{text}{STORE}\ntg.tile_store(o[2], v)", n=n)
-    assert got[:3] == [a.tolist(), b.tolist(), [*v.tolist(), 0]]
+    actual = rows(f"{text}{STORE}\ntg.tile_store(o[2], v)", n=n)
+    assert actual[:3] == [a.tolist(), b.tolist(), [*v.tolist(), 0]]
 
 
 CHOSEN = {
@@ -188,12 +188,12 @@ CHOSEN = {
 @pytest.mark.parametrize("text", CHOSEN)
 def test_conditional_expressions_of_register_tiles_give_the_tiles(text: str) -> None:
     more = "def more(p):\n    p += 1"
-    got = rows(
+    actual = rows(
         f"{more}\n{A.format('register')}\n{B.format('register')}\n{text}\n{STORE}\ntg.tile_store(o[2], c)",
         n=1,
     )
-    assert (got[0], got[2]) == CHOSEN[text]
-    assert got[1] == SECOND
+    assert (actual[0], actual[2]) == CHOSEN[text]
+    assert actual[1] == SECOND
 
 
 MAYBE_STRIDED = "m = tg.tile_reshape(a, (2, 2))\nm = m[:, ::-1] if n > 1 else m + 0\nm += 1\n"
@@ -201,8 +201,8 @@ MAYBE_STRIDED = "m = tg.tile_reshape(a, (2, 2))\nm = m[:, ::-1] if n > 1 else m 
 
 @pytest.mark.machine_code
 def test_a_reshape_of_a_possibly_strided_view_can_be_read() -> None:
-    got = rows(f"{A.format('register')}\n{MAYBE_STRIDED}tg.tile_store(o[0], tg.tile_reshape(m, 4))")
-    assert got[0] == [3, 2, 5, 4]
+    actual = rows(f"{A.format('register')}\n{MAYBE_STRIDED}tg.tile_store(o[0], tg.tile_reshape(m, 4))")
+    assert actual[0] == [3, 2, 5, 4]
 
 
 @pytest.mark.parametrize(
@@ -240,11 +240,11 @@ def test_conditional_expressions_of_one_shared_tile_are_the_tile() -> None:
 def test_a_shared_tile_may_be_combined_with_a_register_tile(n: int) -> None:
     a, b = A.format("shared"), B.format("register")
     text = f"{a}\n{b}\nc = a if n > 1 else b\nc[0] = 7\nd = b\nif n > 1:\n    d = a\nd[1] = 9\n"
-    got = rows(f"{text}{STORE}\ntg.tile_store(o[2], c)\ntg.tile_store(o[3], d)", n=n)
+    actual = rows(f"{text}{STORE}\ntg.tile_store(o[2], c)\ntg.tile_store(o[3], d)", n=n)
     if n > 1:
-        assert got == [[7, 9, 3, 4], SECOND, [7, 9, 3, 4], [7, 9, 3, 4]]
+        assert actual == [[7, 9, 3, 4], SECOND, [7, 9, 3, 4], [7, 9, 3, 4]]
     else:
-        assert got == [FIRST, SECOND, [7, 6, 7, 8], [5, 9, 7, 8]]
+        assert actual == [FIRST, SECOND, [7, 6, 7, 8], [5, 9, 7, 8]]
 
 
 @pytest.mark.machine_code
@@ -276,8 +276,8 @@ STEP = "def more(t: tg.tile[int, 4]):\n    t += 1\n    return t[0] < 5\n"
 
 @pytest.mark.machine_code
 def test_a_loop_condition_may_change_a_tile_that_is_only_changed() -> None:
-    got = rows(f"{A.format('shared')}\nb = a\n{STEP}while more(a):\n    a[1] += 1\n{STORE}")
-    assert got[:2] == [[5, 2 + 4 + 3 * 4, 7, 8]] * 2
+    actual = rows(f"{A.format('shared')}\nb = a\n{STEP}while more(a):\n    a[1] += 1\n{STORE}")
+    assert actual[:2] == [[5, 2 + 4 + 3 * 4, 7, 8]] * 2
 
 
 @pytest.mark.parametrize("storage", STORAGES)
@@ -296,15 +296,15 @@ def test_a_new_tile_of_each_iteration_is_changed_freely() -> None:
 @pytest.mark.machine_code
 def test_merged_shared_objects_that_are_only_read_are_accepted() -> None:
     a, b = A.format("shared"), B.format("shared")
-    got = rows(f"{a}\n{b}\nc = a\nif n > 1:\n    c = b\ntg.tile_store(o[2], c)\n{STORE}")
-    assert got[:3] == [FIRST, SECOND, SECOND]
+    actual = rows(f"{a}\n{b}\nc = a\nif n > 1:\n    c = b\ntg.tile_store(o[2], c)\n{STORE}")
+    assert actual[:3] == [FIRST, SECOND, SECOND]
 
 
 @pytest.mark.machine_code
 def test_merged_register_tiles_are_values() -> None:
     a, b = A.format("register"), B.format("register")
-    got = rows(f"{a}\n{b}\nc = a\nif n > 1:\n    c = b\nc[0] = 9\ntg.tile_store(o[2], c)\n{STORE}")
-    assert got[:3] == [FIRST, SECOND, [9, 6, 7, 8]]
+    actual = rows(f"{a}\n{b}\nc = a\nif n > 1:\n    c = b\nc[0] = 9\ntg.tile_store(o[2], c)\n{STORE}")
+    assert actual[:3] == [FIRST, SECOND, [9, 6, 7, 8]]
 
 
 def test_a_tile_bound_only_inside_a_zero_trip_loop_is_an_error() -> None:
@@ -345,10 +345,10 @@ def test_tile_views_alias_their_source(change: str, storage: str) -> None:
 def test_broadcast_tiles_are_read_only(storage: str) -> None:
     text = f"{A.format(storage)}\nv = tg.tile_broadcast(a, (2, 4))\nv[0, 0] = 9\ntg.tile_store(o[0], a)"
     try:
-        got = rows(text)[0]
+        actual = rows(text)[0]
     except tg.CompileError:
         return
-    assert got == FIRST
+    assert actual == FIRST
 
 
 @pytest.mark.machine_code
@@ -411,16 +411,16 @@ def test_rebinding_a_parameter_is_local(storage: str) -> None:
 @pytest.mark.machine_code
 @pytest.mark.parametrize("storage", STORAGES)
 def test_aliases_inside_functions_follow_the_declared_storage(storage: str) -> None:
-    got = rows(f"{A.format(storage)}\nb = twice(a)\n{STORE}", twice=twice)
-    assert got[1] == [3, 4, 5, 6]
-    assert got[0] == ([3, 4, 5, 6] if storage == "shared" else [2, 3, 4, 5])
+    actual = rows(f"{A.format(storage)}\nb = twice(a)\n{STORE}", twice=twice)
+    assert actual[1] == [3, 4, 5, 6]
+    assert actual[0] == ([3, 4, 5, 6] if storage == "shared" else [2, 3, 4, 5])
 
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("storage", STORAGES)
 def test_one_tile_as_two_arguments_is_one_object(storage: str) -> None:
-    got = rows(f"{A.format(storage)}\nf(a, a)\ntg.tile_store(o[0], a)", f=two_names, block_dim=1)
-    assert got[0] == [11, 13, 3, 4]
+    actual = rows(f"{A.format(storage)}\nf(a, a)\ntg.tile_store(o[0], a)", f=two_names, block_dim=1)
+    assert actual[0] == [11, 13, 3, 4]
 
 
 @pytest.mark.machine_code

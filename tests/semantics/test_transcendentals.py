@@ -90,17 +90,17 @@ def exactly(function: str, x: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("name", ["float16", "bfloat16", "float32", "float64"])
 @sampled(3, "function", list(DOMAINS))
 def test_transcendentals_are_bit_equal_and_accurate(function: str, name: str) -> None:
-    x, got = evaluate(function, name)
+    x, actual = evaluate(function, name)
     if name not in ULPS:
         return
-    x, got = x[:2000], got[:2000]
-    want = exactly(function, x)
-    unit = np.spacing(np.abs(want).astype(name)).astype(np.longdouble)
-    error = np.abs(got.astype(np.longdouble) - want) / unit
+    x, actual = x[:2000], actual[:2000]
+    expected = exactly(function, x)
+    unit = np.spacing(np.abs(expected).astype(name)).astype(np.longdouble)
+    error = np.abs(actual.astype(np.longdouble) - expected) / unit
     limit = 1.0 if name == "float64" and function in CLOSE else ULPS[name]
     # math.erf itself has an error of about one unit in the last place in float64.
     limit += 1.0 if name == "float64" and function == "erf" else 0.0
     worst = int(np.argmax(error))
     assert error[worst] <= limit, (
-        f"{function}({x[worst]!r}) = {got[worst]!r}, off by {error[worst]:.2f} units"
+        f"{function}({x[worst]!r}) = {actual[worst]!r}, off by {error[worst]:.2f} units"
     )

@@ -167,13 +167,13 @@ def test_a_copy_of_a_broadcast_can_be_changed() -> None:
 )
 @pytest.mark.parametrize("storage", ["register", "shared"])
 def test_slices_next_to_a_tile_of_indices_match_numpy(storage: str, index: str, picked: Any) -> None:
-    wanted = X.reshape(4, 6)[picked]
+    expected = X.reshape(4, 6)[picked]
     first = 3 if index.startswith("[k") else 5
     out = stored(
         f"{loaded((4, 6), storage)}k = tg.tile_zeros(3, dtype=int)\nk[0] = {first}\nk[2] = 2\n"
-        f"tg.tile_store(o, tg.tile_reshape(t{index}, {wanted.size}))"
+        f"tg.tile_store(o, tg.tile_reshape(t{index}, {expected.size}))"
     )
-    assert out[: wanted.size].tolist() == wanted.ravel().tolist()
+    assert out[: expected.size].tolist() == expected.ravel().tolist()
 
 
 def test_an_index_parted_from_a_tile_of_indices_by_a_slice_is_refused() -> None:

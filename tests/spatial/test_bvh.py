@@ -123,8 +123,8 @@ def test_nodes_are_numbered_in_the_order_of_their_parents(constructor: str) -> N
 def test_bvh_queries_do_not_depend_on_the_block(block_dim: int) -> None:
     low, high = boxes(100)
     first, last = boxes(50, 1, 2.0)
-    found = found_by_box(built(low, high), first, last, block_dim=block_dim)
-    np.testing.assert_array_equal(found, overlapping(low, high, first, last))
+    actual = found_by_box(built(low, high), first, last, block_dim=block_dim)
+    np.testing.assert_array_equal(actual, overlapping(low, high, first, last))
 
 
 def test_balls_find_boxes_with_a_point_inside() -> None:
@@ -188,8 +188,8 @@ def test_boxes_without_points_are_never_found() -> None:
     low[9], high[9] = np.inf, -np.inf
     bvh = built(low, high)
     every = np.full((1, 3), -np.inf), np.full((1, 3), np.inf)
-    found = found_by_box(bvh, *every)
-    assert np.flatnonzero(found[0] == 0).tolist() == [3, 5, 7, 9] and found.max() == 1
+    actual = found_by_box(bvh, *every)
+    assert np.flatnonzero(actual[0] == 0).tolist() == [3, 5, 7, 9] and actual.max() == 1
     start, dir = np.full((1, 3), 2.0), np.array([[0.0, 0.0, 0.0]])
     out = tg.zeros((1, 20), dtype=int)
     tg.launch(by_ray, dim=1, inputs=[bvh.id, vectors(start), vectors(dir), 0.0, 1e9, out])
@@ -340,9 +340,9 @@ def test_bvh_queries_take_a_kind_at_run_time() -> None:
     tg.launch(by_ball, dim=1, inputs=[bvh.id, vectors(at), 1.5, ball])
     tg.launch(by_ray, dim=1, inputs=[bvh.id, vectors(at), vectors(to - at), 0.75, 1.0, ray])
     box = overlapping(low, high, at, to)
-    want = np.concatenate([box, ball.numpy(), ray.numpy()])
-    assert (want.sum(axis=1) > 0).all()
-    np.testing.assert_array_equal(out.numpy(), want + 10 * box)
+    expected = np.concatenate([box, ball.numpy(), ray.numpy()])
+    assert (expected.sum(axis=1) > 0).all()
+    np.testing.assert_array_equal(out.numpy(), expected + 10 * box)
 
 
 @tg.kernel

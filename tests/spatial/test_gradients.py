@@ -158,10 +158,10 @@ def gradients(kernel: Any, f: dict[str, np.ndarray], faces: np.ndarray) -> dict[
 )
 def test_gradients_of_spatial_queries_agree_with_differences(kernel: Any, loss: Any) -> None:
     f, faces = scene(kernel)
-    found, of = gradients(kernel, f, faces), face_of(kernel, f, faces)
-    want = differences(f, lambda f: sum(loss(f, faces, int(face), i) for i, face in enumerate(of)))
-    for name, gradient in want.items():
-        np.testing.assert_allclose(found[name], gradient, rtol=2e-4, atol=2e-4, err_msg=name)
+    actual, of = gradients(kernel, f, faces), face_of(kernel, f, faces)
+    expected = differences(f, lambda f: sum(loss(f, faces, int(face), i) for i, face in enumerate(of)))
+    for name, gradient in expected.items():
+        np.testing.assert_allclose(actual[name], gradient, rtol=2e-4, atol=2e-4, err_msg=name)
 
 
 def recorded(changed: Callable[[tg.Mesh, tg.array], object], by_table: bool = False) -> None:

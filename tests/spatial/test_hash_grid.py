@@ -28,28 +28,28 @@ def neighbours(g: tg.HashGrid, points, at, radius: float, counts: tg.array[int],
 
 
 @tg.kernel
-def candidates(id: tg.uint64, at, radius: float, found: tg.array2d[int], counts: tg.array[int]):
+def candidates(id: tg.uint64, at, radius: float, results: tg.array2d[int], counts: tg.array[int]):
     """The numbers of all candidates, in their order."""
     i = tg.tid()
     query = tg.hash_grid_query(id, at[i], radius)
     index, count = -7, 0
     while tg.hash_grid_query_next(query, index):
-        found[i, count] = index
+        results[i, count] = index
         count += 1
     counts[i] = count
     if count == 0:
-        found[i, 0] = index
+        results[i, 0] = index
 
 
 @tg.kernel
 def of_group(
-    id: tg.uint64, at, groups: tg.array[int], radius: float, found: tg.array2d[int], counts: tg.array[int]
+    id: tg.uint64, at, groups: tg.array[int], radius: float, results: tg.array2d[int], counts: tg.array[int]
 ):
     """The numbers of the candidates of a group."""
     i = tg.tid()
     count = 0
     for j in tg.hash_grid_query(id, at[i], radius, groups[i]):
-        found[i, count] = j
+        results[i, count] = j
         count += 1
     counts[i] = count
 
@@ -73,9 +73,9 @@ def made(
 
 
 def listed(grid: tg.HashGrid, at: np.ndarray, radius: float) -> list[list[int]]:
-    found, counts = tg.zeros((len(at), MOST), dtype=int), tg.zeros(len(at), dtype=int)
-    tg.launch(candidates, len(at), [grid.id, vectors(at), radius], [found, counts])
-    return [row[:n].tolist() for row, n in zip(found.numpy(), counts.numpy(), strict=True)]
+    result, counts = tg.zeros((len(at), MOST), dtype=int), tg.zeros(len(at), dtype=int)
+    tg.launch(candidates, len(at), [grid.id, vectors(at), radius], [result, counts])
+    return [row[:n].tolist() for row, n in zip(result.numpy(), counts.numpy(), strict=True)]
 
 
 def points(seed: int, n: int, dtype: Any = np.float32) -> np.ndarray:
@@ -110,13 +110,13 @@ def test_hash_grid_candidates_contain_each_near_point_once(dtype: type, width: f
     """Candidates of any cell width and folded cells, ordered by cell and then by number."""
     x, at, radius = points(2, 400, dtype), points(3, 50, dtype), 0.5
     grid = made(x, width, (3, 4, 5))
-    for p, found in zip(at.astype(np.float64), listed(grid, at, radius), strict=True):
-        assert len(found) == len(set(found))
-        assert set(np.flatnonzero((np.abs(x - p) <= radius).all(1))) <= set(found)
+    for p, listed_points in zip(at.astype(np.float64), listed(grid, at, radius), strict=True):
+        assert len(listed_points) == len(set(listed_points))
+        assert set(np.flatnonzero((np.abs(x - p) <= radius).all(1))) <= set(listed_points)
         if width == 0.9:
             folded = np.array([3, 4, 5])
             apart = (np.floor(x / width) - np.floor(p / width) + folded // 2) % folded - folded // 2
-            assert (np.abs(apart[found]) <= 2).all()
+            assert (np.abs(apart[listed_points]) <= 2).all()
 
 
 def test_rounding_of_coordinates_loses_no_neighbour() -> None:
@@ -128,8 +128,8 @@ def test_rounding_of_coordinates_loses_no_neighbour() -> None:
         gap = p[:, None] - p[None]
         near = np.sqrt((gap * gap).sum(-1, dtype=np.float32)) <= radius
         grid = made(p, float(radius), (64, 64, 64))
-        for k, found in enumerate(listed(grid, p, float(radius))):
-            assert set(np.flatnonzero(near[k])) <= set(found)
+        for k, neighbours_listed in enumerate(listed(grid, p, float(radius))):
+            assert set(np.flatnonzero(near[k])) <= set(neighbours_listed)
 
 
 def test_hash_grid_queries_find_points_of_their_group() -> None:
@@ -138,15 +138,15 @@ def test_hash_grid_queries_find_points_of_their_group() -> None:
     grid = made(x, 0.8, groups=tg.array(groups))
     at, asked = x[:60], groups[::-1][:60].copy()
     asked[:5] = 3
-    found, counts = tg.zeros((60, MOST), dtype=int), tg.zeros(60, dtype=int)
-    tg.launch(of_group, 60, [grid.id, vectors(at), tg.array(asked), 0.8], [found, counts])
+    actual, counts = tg.zeros((60, MOST), dtype=int), tg.zeros(60, dtype=int)
+    tg.launch(of_group, 60, [grid.id, vectors(at), tg.array(asked), 0.8], [actual, counts])
     everything = listed(grid, at, 0.8)
     for k in range(60):
-        mine = found.numpy()[k, : counts.numpy()[k]].tolist()
+        mine = actual.numpy()[k, : counts.numpy()[k]].tolist()
         assert sorted(mine) == sorted(j for j in everything[k] if groups[j] == asked[k])
     assert counts.numpy()[5:].min() > 0
     grid.build(vectors(x), 0.8)
-    tg.launch(of_group, 60, [grid.id, vectors(at), tg.array(asked), 0.8], [found, counts])
+    tg.launch(of_group, 60, [grid.id, vectors(at), tg.array(asked), 0.8], [actual, counts])
     assert counts.numpy().tolist() == [len(e) for e in everything], "without groups all are found"
 
 
@@ -169,9 +169,11 @@ def test_hash_grids_accept_nan_infinite_and_huge_coordinates(dtype: type) -> Non
     strange = np.array([np.nan, np.inf, -np.inf, big, -big, 0.5], dtype)
     x = np.stack(np.meshgrid(strange, strange, [dtype(0.5)]), -1).reshape(-1, 3)
     grid = made(x, 1.0, (4, 4, 4))
-    for p, found in zip(x, listed(grid, x, 0.25), strict=True):
+    for p, listed_points in zip(x, listed(grid, x, 0.25), strict=True):
         same = ((x == p) | (np.isnan(x) & np.isnan(p))).all(1)
-        assert set(np.flatnonzero(same)) <= set(found) and len(found) == len(set(found))
+        assert set(np.flatnonzero(same)) <= set(listed_points) and len(listed_points) == len(
+            set(listed_points)
+        )
     everything = listed(grid, np.full((1, 3), 0.5, dtype), np.inf)
     assert sorted(everything[0]) == list(range(len(x)))
     assert listed(grid, np.zeros((1, 3), dtype), -1.0) == [[]]
@@ -205,10 +207,10 @@ def test_invalid_hash_grid_ids_are_reported(kind: str) -> None:
         del grid
         kept = made(x, 1.0)
         assert kept.id != wrong
-    found, counts = tg.zeros((1, MOST), dtype=int), tg.full(1, 5, dtype=int)
+    actual, counts = tg.zeros((1, MOST), dtype=int), tg.full(1, 5, dtype=int)
     with pytest.raises(tg.RunError, match="the id does not name"):
-        tg.launch(candidates, 1, [wrong, vectors(x[:1]), 1.0], [found, counts])
-    assert counts.numpy()[0] == 0 and found.numpy()[0, 0] == -7
+        tg.launch(candidates, 1, [wrong, vectors(x[:1]), 1.0], [actual, counts])
+    assert counts.numpy()[0] == 0 and actual.numpy()[0, 0] == -7
 
 
 def test_coordinates_of_another_dtype_are_reported() -> None:
@@ -288,10 +290,10 @@ def test_loops_over_hash_grid_queries_break_and_continue() -> None:
     grid = made(x, 0.8)
     out = tg.zeros((50, 3), dtype=int)
     tg.launch(first_and_rest, 50, [grid, vectors(x[:50]), 0.8], [out])
-    for (first, odd, below), found in zip(out.numpy().tolist(), listed(grid, x[:50], 0.8), strict=True):
-        assert first == next((j for j in found if j >= 3), found[-1])
-        assert odd == sum(j % 2 for j in found)
-        assert below == next((j for j in found if j < 20), -1)
+    for (first, odd, below), actual in zip(out.numpy().tolist(), listed(grid, x[:50], 0.8), strict=True):
+        assert first == next((j for j in actual if j >= 3), actual[-1])
+        assert odd == sum(j % 2 for j in actual)
+        assert below == next((j for j in actual if j < 20), -1)
 
 
 @tg.kernel

@@ -22,8 +22,8 @@ def nearest_boxes(bvh: tg.Bvh, at: tg.array1d[tg.vec3], far: float, out: tg.arra
 @tg.kernel
 def nearest_of_block(id: tg.uint64, at: tg.array1d[tg.vec3], far: float, out: tg.array2d[int]):
     b, t = tg.tid()
-    found = tg.tile_nearest(id, at[b] + tg.vec3(float(t)), K, far)
-    tg.tile_store(out[b], found)
+    result = tg.tile_nearest(id, at[b] + tg.vec3(float(t)), K, far)
+    tg.tile_store(out[b], result)
 
 
 def on_a_lattice(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -43,8 +43,8 @@ def gaps(low: np.ndarray, high: np.ndarray, at: np.ndarray) -> np.ndarray:
 def in_order(square: np.ndarray, limit: float) -> np.ndarray:
     """The numbers of the K smallest in each row, the lowest first of equal ones; -1 where there are no more."""
     order = np.argsort(square, axis=1, kind="stable")[:, :K]
-    found = np.where(np.take_along_axis(square, order, 1) < limit * limit, order, -1)
-    return np.pad(found, ((0, 0), (0, K - found.shape[1])), constant_values=-1)
+    result = np.where(np.take_along_axis(square, order, 1) < limit * limit, order, -1)
+    return np.pad(result, ((0, 0), (0, K - result.shape[1])), constant_values=-1)
 
 
 @pytest.mark.parametrize(("constructor", "leaf"), [("sah", 1), ("lbvh", 7)])
@@ -56,12 +56,12 @@ def test_nearest_boxes_with_ties_match_numpy(constructor: str, leaf: int) -> Non
             low[5], high[6] = np.nan, -7.0
         bvh = tg.Bvh(vectors(low), vectors(high), constructor=constructor, leaf_size=leaf)
         for far in (1.5, np.inf):
-            want = in_order(gaps(low, high, at), far)
+            expected = in_order(gaps(low, high, at), far)
             out, of_block = tg.zeros(12, dtype=int), tg.zeros((12, K), dtype=int)
             tg.launch(nearest_boxes, 12, inputs=[bvh, vectors(at), far, out])
-            np.testing.assert_array_equal(out.numpy(), want[:, 0])
+            np.testing.assert_array_equal(out.numpy(), expected[:, 0])
             tg.launch_tiled(nearest_of_block, 12, inputs=[bvh.id, vectors(at), far, of_block], block_dim=3)
-            np.testing.assert_array_equal(of_block.numpy(), want)
+            np.testing.assert_array_equal(of_block.numpy(), expected)
 
 
 def test_nearest_faces_match_numpy() -> None:

@@ -16,9 +16,9 @@ def closest(
     mesh: tg.uint64, points: tg.array1d[tg.vec3], far: float, face: tg.array1d[int], at: tg.array1d[tg.vec3]
 ):
     i = tg.tid()
-    found = tg.mesh_query_point_no_sign(mesh, points[i], far)
-    face[i] = tg.where(found.result, found.face, -1)
-    at[i] = tg.mesh_eval_position(mesh, found.face, found.u, found.v)
+    result = tg.mesh_query_point_no_sign(mesh, points[i], far)
+    face[i] = tg.where(result.result, result.face, -1)
+    at[i] = tg.mesh_eval_position(mesh, result.face, result.u, result.v)
 
 
 def nearest(
@@ -187,13 +187,13 @@ def test_values_on_faces_are_interpolated() -> None:
     a, b, c = (points[faces[:, k]].astype(np.float64) for k in range(3))
     w = np.array([0.25, 0.5, 0.25])[None, :, None]
     normal = np.cross(b - a, c - a)
-    want = [
+    expected = [
         (points[faces] * w).sum(1),
         (speeds[faces] * w).sum(1),
         normal / np.linalg.norm(normal, axis=1)[:, None],
     ]
-    want += [b, speeds[faces[:, 2]]]
-    np.testing.assert_allclose(out.numpy()[:n], np.stack(want, axis=1), atol=1e-6)
+    expected += [b, speeds[faces[:, 2]]]
+    np.testing.assert_allclose(out.numpy()[:n], np.stack(expected, axis=1), atol=1e-6)
     assert (out.numpy()[n] == 0).all()
     np.testing.assert_array_equal(index.numpy(), [*faces[:, 0], -1])
     low, high = points[faces].min(axis=1), points[faces].max(axis=1)

@@ -58,20 +58,20 @@ def rays(count: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
 def test_the_first_face_along_a_ray_matches_float64() -> None:
     points, faces = soup(150)
     start, dir = rays(400)
-    found = Hits(mesh_of(points, faces), start, dir)
+    actual = Hits(mesh_of(points, faces), start, dir)
     t, least, cosine = crossings(points, faces, start, dir)
     clear = (np.abs(least) > 1e-4).all(axis=1)
     first = np.where(np.isfinite(t.min(axis=1)), t.argmin(axis=1), -1)
     assert clear.sum() > 250 and (first[clear] >= 0).sum() > 50
-    np.testing.assert_array_equal(found.face[clear], first[clear])
-    np.testing.assert_array_equal(found.count[clear], np.isfinite(t).sum(axis=1)[clear])
+    np.testing.assert_array_equal(actual.face[clear], first[clear])
+    np.testing.assert_array_equal(actual.count[clear], np.isfinite(t).sum(axis=1)[clear])
     hit = clear & (first >= 0)
-    np.testing.assert_allclose(found.at[hit, 0], t.min(axis=1)[hit], rtol=1e-4)
-    np.testing.assert_array_equal(found.at[hit, 3], -np.sign(cosine[hit, first[hit]]))
+    np.testing.assert_allclose(actual.at[hit, 0], t.min(axis=1)[hit], rtol=1e-4)
+    np.testing.assert_array_equal(actual.at[hit, 3], -np.sign(cosine[hit, first[hit]]))
     corners = points[faces[first[hit]]].astype(np.float64)
-    u, v = found.at[hit, 1, None], found.at[hit, 2, None]
+    u, v = actual.at[hit, 1, None], actual.at[hit, 2, None]
     where = corners[:, 0] * u + corners[:, 1] * v + corners[:, 2] * (1 - u - v)
-    np.testing.assert_allclose(where, start[hit] + dir[hit] * found.at[hit, :1], atol=1e-3)
+    np.testing.assert_allclose(where, start[hit] + dir[hit] * actual.at[hit, :1], atol=1e-3)
 
 
 @pytest.mark.slow
@@ -79,11 +79,11 @@ def test_ray_queries_do_not_depend_on_tree_or_block() -> None:
     points, faces = soup(150)
     faces = np.concatenate([faces, faces[::-1]])
     start, dir = rays(200)
-    want = Hits(mesh_of(points, faces), start, dir)
-    assert ((want.face < 150) | (want.face >= 150)).all() and want.face.max() < 150
+    expected = Hits(mesh_of(points, faces), start, dir)
+    assert ((expected.face < 150) | (expected.face >= 150)).all() and expected.face.max() < 150
     for constructor, leaf, block in (("median", 1, 1), ("lbvh", 3, 32), ("cubql", 8, 100)):
         mesh = mesh_of(points, faces, bvh_constructor=constructor, bvh_leaf_size=leaf)
-        assert Hits(mesh, start, dir, block_dim=block).same(want)
+        assert Hits(mesh, start, dir, block_dim=block).same(expected)
 
 
 @pytest.mark.parametrize("bumps", [0.0, 0.3])
@@ -101,9 +101,9 @@ def test_rays_from_inside_hit_a_closed_mesh_once(bumps: float, scale: float) -> 
     dir = np.concatenate([dir, axes]).astype(np.float32)
     for start in (np.zeros((len(dir), 3)), rng.uniform(-0.4, 0.4, (len(dir), 3)) * scale):
         start = start.astype(np.float32)
-        found = Hits(mesh_of(points, faces), start, dir - start)
-        assert found.count.tolist() == [1] * len(dir)
-        assert (found.face >= 0).all() and (found.at[:, 3] < 0).all()
+        actual = Hits(mesh_of(points, faces), start, dir - start)
+        assert actual.count.tolist() == [1] * len(dir)
+        assert (actual.face >= 0).all() and (actual.at[:, 3] < 0).all()
 
 
 def test_rays_along_a_grid_hit_its_faces_once() -> None:
@@ -120,16 +120,16 @@ def test_rays_along_a_grid_hit_its_faces_once() -> None:
             start = np.stack([x, y, 0 * x + down], axis=2).reshape(-1, 3)
             dir = np.tile([0.0, 0.0, -down], (len(start), 1))
             mesh = mesh_of(np.roll(points, turn, axis=1), faces)
-            found = Hits(mesh, np.roll(start, turn, axis=1), np.roll(dir, turn, axis=1))
-            assert found.count.tolist() == [1] * len(start) and (found.at[:, 0] == 1).all()
+            actual = Hits(mesh, np.roll(start, turn, axis=1), np.roll(dir, turn, axis=1))
+            assert actual.count.tolist() == [1] * len(start) and (actual.at[:, 0] == 1).all()
 
 
 def test_ray_queries_find_no_face_beyond_their_length() -> None:
     points, faces = np.float32([[0, 0, 1], [1, 0, 1], [0, 1, 1]]), np.int32([[0, 1, 2]])
     start, dir = np.float32([[0.2, 0.2, 0]] * 3), np.float32([[0, 0, 2], [0, 0, 0.5], [0, 0, -1]])
-    found = Hits(mesh_of(points, faces), start, dir, far=1.0)
-    assert found.face.tolist() == [0, -1, -1] and found.count.tolist() == [1, 1, 0]
-    assert found.at[0, 0] == 0.5
+    actual = Hits(mesh_of(points, faces), start, dir, far=1.0)
+    assert actual.face.tolist() == [0, -1, -1] and actual.count.tolist() == [1, 1, 0]
+    assert actual.at[0, 0] == 0.5
 
 
 def test_faces_without_area_or_with_nan_are_not_hit() -> None:
@@ -139,8 +139,8 @@ def test_faces_without_area_or_with_nan_are_not_hit() -> None:
         np.float32([[0.25, 0.25, 1], [0.5, 0, 1], [0.5, 0.5, 1], [9, 9, 9]]),
         np.float32([[0, 0, -1]] * 4),
     )
-    found = Hits(mesh_of(points, faces), start, dir)
-    assert found.face[0] == 4 and found.face[3] == -1 and set(found.face[1:3].tolist()) <= {-1, 4}
+    actual = Hits(mesh_of(points, faces), start, dir)
+    assert actual.face[0] == 4 and actual.face[3] == -1 and set(actual.face[1:3].tolist()) <= {-1, 4}
     nothing = Hits(mesh_of(points, faces), np.full((2, 3), np.nan), dir[:2])
     assert nothing.face.tolist() == [-1, -1]
     assert Hits(mesh_of(points, faces), start, np.zeros((4, 3))).count.tolist() == [0] * 4
@@ -182,8 +182,8 @@ def test_rays_find_moved_points_after_a_refit() -> None:
     moved = points + np.float32([0.5, -0.25, 1])
     mesh.points.assign(moved)
     mesh.refit()
-    want = Hits(mesh_of(moved, faces), start, dir)
-    assert Hits(mesh, start, dir).same(want)
+    expected = Hits(mesh_of(moved, faces), start, dir)
+    assert Hits(mesh, start, dir).same(expected)
     mesh.points = vectors(points)
     assert Hits(mesh, start, dir).same(Hits(mesh_of(points, faces), start, dir))
 

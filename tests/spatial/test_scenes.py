@@ -21,12 +21,12 @@ def of_boxes(
     bvh: tg.Bvh,
     low: tg.array1d[tg.vec3],
     high: tg.array1d[tg.vec3],
-    found: tg.array2d[int],
+    results: tg.array2d[int],
     near: tg.array1d[int],
 ):
     i = tg.tid()
     for item in tg.bvh_query_aabb(bvh, low[i], high[i]):
-        found[i, item] += 1
+        results[i, item] += 1
     near[i] = tg.bvh_query_nearest(bvh, low[i])
 
 
@@ -89,12 +89,12 @@ def test_boxes_and_faces_of_generated_scenes_match_float64(
         low[0], high[0] = 2.0 * scale, 1.0 * scale
     first, last = queries(scene, np.float32(scale), rng)
     bvh = tg.Bvh(vectors(low), vectors(high), constructor=tree[0], leaf_size=tree[1])
-    found, near = tg.zeros((QUERIES, count), dtype=int), tg.zeros(QUERIES, dtype=int)
-    tg.launch(of_boxes, QUERIES, inputs=[bvh, vectors(first), vectors(last)], outputs=[found, near])
+    actual, near = tg.zeros((QUERIES, count), dtype=int), tg.zeros(QUERIES, dtype=int)
+    tg.launch(of_boxes, QUERIES, inputs=[bvh, vectors(first), vectors(last)], outputs=[actual, near])
     a, b, p = (x.astype(np.float64) for x in (low[None], high[None], first[:, None]))
     whole = (a <= b).all(axis=2)
-    want = (a <= last[:, None]).all(axis=2) & (b >= p).all(axis=2) & whole
-    np.testing.assert_array_equal(found.numpy(), want)
+    expected = (a <= last[:, None]).all(axis=2) & (b >= p).all(axis=2) & whole
+    np.testing.assert_array_equal(actual.numpy(), expected)
     gap = np.where(whole, np.linalg.norm(np.maximum(np.maximum(a - p, p - b), 0), axis=2), np.inf)
     is_nearest(near.numpy(), gap, np.abs(first).max(axis=1))
 
@@ -108,15 +108,15 @@ def test_boxes_and_faces_of_generated_scenes_match_float64(
     is_nearest(face.numpy(), gap, np.abs(first).max(axis=1) + np.nan_to_num(np.abs(scene)).max(initial=0))
 
 
-def is_nearest(found: np.ndarray, gap: np.ndarray, size: np.ndarray) -> None:
+def is_nearest(actual: np.ndarray, gap: np.ndarray, size: np.ndarray) -> None:
     """Whether items of the smallest distance were found, up to rounding errors of coordinates of a size; -1 where all
     distances are infinite or NaN."""
     gap = np.where(np.isnan(gap), np.inf, gap)
     for k, row in enumerate(gap):
         least = row.min(initial=np.inf)
-        assert (found[k] >= 0) == np.isfinite(least)
-        if found[k] >= 0:
-            assert row[found[k]] <= least * (1 + 1e-5) + 1e-6 * size[k]
+        assert (actual[k] >= 0) == np.isfinite(least)
+        if actual[k] >= 0:
+            assert row[actual[k]] <= least * (1 + 1e-5) + 1e-6 * size[k]
 
 
 @tg.kernel

@@ -43,8 +43,8 @@ def test_wide_vectors_have_the_bits_of_their_components(block_dim: int) -> None:
     out = tg.zeros((70, 3), dtype=tg.uint32)
     tg.launch(compared, 70, [tg.array(a, dtype=EIGHT), tg.array(b, dtype=EIGHT)], [out], block_dim=block_dim)
     larger, smaller = np.where(a > b, a, b), np.where(a < b, a, b)
-    wanted = np.stack([packed(a < b), packed(a <= b), packed(smaller < larger)], 1)
-    np.testing.assert_array_equal(out.numpy(), wanted)
+    expected = np.stack([packed(a < b), packed(a <= b), packed(smaller < larger)], 1)
+    np.testing.assert_array_equal(out.numpy(), expected)
 
 
 @pytest.mark.parametrize("count", [8, 16])

@@ -107,7 +107,7 @@ def next_to_quarters(kind: Any, every: int) -> np.ndarray:
     """The numbers in every `step`-th binade that are closest to multiples of pi / 2, by continued fractions: if p / q
     is next to 2**e / (pi / 2), q * 2**e is next to p * pi / 2."""
     digits, largest = np.finfo(kind).nmant + 1, np.finfo(kind).maxexp
-    found: set[float] = set()
+    arguments_near: set[float] = set()
     with mp.workprec(3000):
         for e in range(-digits, largest - digits, every):
             rest = mpf(2) ** e * 2 / mp.pi
@@ -120,8 +120,8 @@ def next_to_quarters(kind: Any, every: int) -> np.ndarray:
                 rest = 1 / (rest - whole)
                 longest = (1 << digits) // max(q, 1)
                 close = [q, q * longest, q * (longest // 2), *(before + k * q for k in range(1, 6))]
-                found.update(float(mpmath.ldexp(m, e)) for m in close if 0 < m < 1 << digits)
-    return np.array(sorted(found), np.float64).astype(kind)
+                arguments_near.update(float(mpmath.ldexp(m, e)) for m in close if 0 < m < 1 << digits)
+    return np.array(sorted(arguments_near), np.float64).astype(kind)
 
 
 LIMITS = {"exp": 71.0, "exp2": 102.0, "exp10": 30.0}
@@ -167,32 +167,32 @@ def applied(name: str, operands: list[np.ndarray], written: str = "") -> np.ndar
     return y.numpy()
 
 
-def ulp_error(found: np.generic, exact: mpf) -> float:
+def ulp_error(actual: np.generic, exact: mpf) -> float:
     """|found - exact| divided by the spacing of found's format at `exact`; inf if only one of them is a number."""
     if not isinstance(exact, mpf) or mpmath.isnan(exact):
-        return 0.0 if np.isnan(found) else np.inf
-    info = np.finfo(found.dtype)
+        return 0.0 if np.isnan(actual) else np.inf
+    info = np.finfo(actual.dtype)
     limit = mpf(2) ** int(info.maxexp)
-    if np.isnan(found):
+    if np.isnan(actual):
         return np.inf
     if abs(exact) >= limit:
-        return 0.0 if np.isinf(found) and (found > 0) == (exact > 0) else np.inf
-    value = mpf(float(found)) if np.isfinite(found) else limit * (1 if found > 0 else -1)
+        return 0.0 if np.isinf(actual) and (actual > 0) == (exact > 0) else np.inf
+    value = mpf(float(actual)) if np.isfinite(actual) else limit * (1 if actual > 0 else -1)
     exponent = mpmath.frexp(exact)[1] - 1 if exact else int(info.minexp)
     unit = mpf(2) ** (max(int(exponent), int(info.minexp)) - int(info.nmant))
     return float(abs(value - exact) / unit)
 
 
-def inverse_error(found: np.generic, x: mpf) -> float:
+def inverse_error(actual: np.generic, x: mpf) -> float:
     """The error of erfinv in ulp, computed from erf of the result: the error is Newton's step."""
     if abs(x) > 1 or x == 0:
-        return ulp_error(found, mpf(mpmath.nan) if x else x)
-    if abs(x) == 1 or not np.isfinite(found):
-        return 0.0 if float(found) == mpmath.inf * x else np.inf
-    y = mpf(float(found))
+        return ulp_error(actual, mpf(mpmath.nan) if x else x)
+    if abs(x) == 1 or not np.isfinite(actual):
+        return 0.0 if float(actual) == mpmath.inf * x else np.inf
+    y = mpf(float(actual))
     slope = 2 / mpmath.sqrt(mpmath.pi) * mpmath.exp(-y * y)
     step = (mpmath.erf(y) - x) / slope
-    return ulp_error(found, y - step)
+    return ulp_error(actual, y - step)
 
 
 def measure(name: str, kind: Any, count: int, seed: int = 1) -> tuple[float, list[float]]:
@@ -214,21 +214,21 @@ def operands(name: str, kind: Any, count: int, seed: int = 1) -> list[np.ndarray
 
 def largest_error(name: str, operands: list[np.ndarray]) -> tuple[float, list[float]]:
     """The largest error of the function over the given arguments, and its arguments."""
-    case, found = CASES[name], applied(name, operands)
+    case, result = CASES[name], applied(name, operands)
     worst, at = 0.0, [float(x[0]) for x in operands]
     with mp.workprec(PRECISION):
-        for i in range(found.size):
-            error = _error(name, case, found[i], [float(x[i]) for x in operands])
+        for i in range(result.size):
+            error = _error(name, case, result[i], [float(x[i]) for x in operands])
             if error > worst:
                 worst, at = error, [float(x[i]) for x in operands]
     return worst, at
 
 
-def _error(name: str, case: Case, found: np.generic, numbers: list[float]) -> float:
+def _error(name: str, case: Case, actual: np.generic, numbers: list[float]) -> float:
     exact = [mpf(x) for x in numbers]
     if name == "erfinv":
-        return inverse_error(found, exact[0])
-    if _is_settled(name, exact, found):
+        return inverse_error(actual, exact[0])
+    if _is_settled(name, exact, actual):
         return 0.0
     try:
         result = case.exact(*exact)
@@ -236,10 +236,10 @@ def _error(name: str, case: Case, found: np.generic, numbers: list[float]) -> fl
         result = mpmath.nan
     if isinstance(result, mpmath.mpc):
         result = mpmath.nan
-    return ulp_error(found, mpf(result))
+    return ulp_error(actual, mpf(result))
 
 
-def _is_settled(name: str, x: list[mpf], found: np.generic) -> bool:
+def _is_settled(name: str, x: list[mpf], actual: np.generic) -> bool:
     """Arguments where the result is an infinity, 0 or NaN by definition: the tables of special values test these, as
     do results too large or too small for multiprecision to be worth its time."""
     if name.startswith("log") and name != "log1p" or name == "rsqrt":
@@ -249,12 +249,12 @@ def _is_settled(name: str, x: list[mpf], found: np.generic) -> bool:
     if name in ("exp", "exp2", "exp10", "expm1", "sinh", "cosh") and abs(x[0]) > 1200:
         large = x[0] > 0 or name in ("sinh", "cosh")
         small = -1.0 if name == "expm1" else 0.0
-        return bool(np.isinf(found)) if large else float(found) == small
+        return bool(np.isinf(actual)) if large else float(actual) == small
     if name in ("erf", "erfc") and abs(x[0]) > 40:
         tail = {"erf": 1.0, "erfc": 0.0 if x[0] > 0 else 2.0}[name]
-        return abs(float(found)) == tail
+        return abs(float(actual)) == tail
     if name == "tanh" and abs(x[0]) > 40:
-        return abs(float(found)) == 1.0
+        return abs(float(actual)) == 1.0
     if name == "pow":
         return x[0] <= 0 or abs(x[1] * mpmath.log(x[0])) > 1200
     return False
@@ -282,14 +282,14 @@ def numbers(stride: int) -> Iterator[np.ndarray]:
             yield x
 
 
-def ulp_errors(found: np.ndarray, exact: np.ndarray) -> np.ndarray:
+def ulp_errors(actual: np.ndarray, exact: np.ndarray) -> np.ndarray:
     """`ulp_error` of float32 numbers where float64 is exact enough."""
     limit = 2.0**128
     with np.errstate(all="ignore"):
-        value = np.where(np.isinf(found), np.copysign(limit, found), found.astype(np.float64))
+        value = np.where(np.isinf(actual), np.copysign(limit, actual), actual.astype(np.float64))
         unit = np.ldexp(1.0, np.maximum(np.frexp(exact)[1] - 1, -126) - 23)
         errors = np.abs(value - exact) / unit
-        overflow = np.where(np.isinf(found) & (np.signbit(found) == np.signbit(exact)), 0.0, np.inf)
+        overflow = np.where(np.isinf(actual) & (np.signbit(actual) == np.signbit(exact)), 0.0, np.inf)
         errors = np.where(np.abs(exact) >= limit, overflow, errors)
-    missing = np.isnan(found), np.isnan(exact)
+    missing = np.isnan(actual), np.isnan(exact)
     return np.where(missing[0] | missing[1], np.where(missing[0] & missing[1], 0.0, np.inf), errors)

@@ -149,11 +149,11 @@ def dispatcher(name: str) -> Callable[..., Any]:
 
     def call(*args: Any) -> Any:
         for function in FUNCTIONS[name]:
-            wanted = [function.__annotations__.get(name) for name in inspect.signature(function).parameters]
-            if all(fits(x, w) for x, w in zip(args, wanted, strict=True)):
+            expected = [function.__annotations__.get(name) for name in inspect.signature(function).parameters]
+            if all(fits(x, w) for x, w in zip(args, expected, strict=True)):
                 like = [
                     x if w is None or isinstance(x, np.ndarray) else np.asarray(x, to_numpy(DTYPES[w]))
-                    for x, w in zip(args, wanted, strict=True)
+                    for x, w in zip(args, expected, strict=True)
                 ]
                 return function(*like)
         raise TypeError(f"no overload of {name} for {[getattr(x, 'dtype', x) for x in args]}")

@@ -28,8 +28,8 @@ def test_functions_with_known_bounds_have_the_same_bits(name: str, written: str)
     around = (ends[:, None] + np.arange(-2000, 2000, dtype=np.int32)).reshape(-1).view(np.float32)
     for x in (SPECIAL, around, *numbers(STRIDE)):
         small = np.fmin(x, np.float32(limit)) if "min" in written else -np.abs(x)
-        found, wanted = applied(name, [x], written.format(limit=limit)), applied(name, [small])
-        same = (found.view(np.int32) == wanted.view(np.int32)) | (np.isnan(found) & np.isnan(wanted))
+        actual, expected = applied(name, [x], written.format(limit=limit)), applied(name, [small])
+        same = (actual.view(np.int32) == expected.view(np.int32)) | (np.isnan(actual) & np.isnan(expected))
         assert same.all(), x[~same][:3]
 
 

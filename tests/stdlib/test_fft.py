@@ -43,8 +43,8 @@ def check(n: int, kind: Any, block_dim: int, rows: int, inverse: bool = False) -
     rng = np.random.default_rng(n)
     x = (rng.standard_normal((rows, n)) + 1j * rng.standard_normal((rows, n))).astype(kind)
     wide = x.astype(np.clongdouble)
-    want = np.fft.ifft(wide, norm="forward") if inverse else np.fft.fft(wide)
-    off = np.linalg.norm(transformed(x, block_dim, inverse) - want) / np.linalg.norm(want)
+    expected = np.fft.ifft(wide, norm="forward") if inverse else np.fft.fft(wide)
+    off = np.linalg.norm(transformed(x, block_dim, inverse) - expected) / np.linalg.norm(expected)
     assert off <= bound(n, kind), f"{off / bound(n, kind):.2f} of the bound"
 
 

@@ -26,8 +26,8 @@ def test_noise_matches_values_of_the_public_implementation() -> None:
 
     out = tg.zeros(5)
     tg.launch(kernel, 1, inputs=[out])
-    wanted = [0.1514446, 0.2195674, 0.0431328, -0.0498613, 0.2195674]
-    np.testing.assert_allclose(out.numpy(), wanted, atol=5e-7)
+    expected = [0.1514446, 0.2195674, 0.0431328, -0.0498613, 0.2195674]
+    np.testing.assert_allclose(out.numpy(), expected, atol=5e-7)
 
 
 @tg.kernel

@@ -74,7 +74,7 @@ def test_draws_advance_the_variable_on_every_path() -> None:
 
     out = tg.zeros((40, 5), dtype=tg.uint32)
     tg.launch(kernel, 40, inputs=[out, 17])
-    wanted = np.zeros((40, 5), np.int64)
+    expected = np.zeros((40, 5), np.int64)
     for i in range(40):
         s = init(3, i)
         for k in range(4):
@@ -85,9 +85,9 @@ def test_draws_advance_the_variable_on_every_path() -> None:
             else:
                 first, s = pcg(s), pcg(pcg(s))
                 x = first ^ s
-            wanted[i, k] = (x + pcg(s)) & WORD
-        wanted[i, 4] = s
-    assert out.numpy().tolist() == wanted.tolist()
+            expected[i, k] = (x + pcg(s)) & WORD
+        expected[i, 4] = s
+    assert out.numpy().tolist() == expected.tolist()
 
 
 def test_random_tiles_of_one_state_are_equal_for_any_block() -> None:

@@ -14,19 +14,19 @@ pytestmark = pytest.mark.machine_code
 
 
 @tg.kernel
-def closest(ends, epsilon, found):
+def closest(ends, epsilon, actual):
     i = tg.tid()
-    found[i] = tg.closest_point_edge_edge(ends[i, 0], ends[i, 1], ends[i, 2], ends[i, 3], epsilon[0])
+    actual[i] = tg.closest_point_edge_edge(ends[i, 0], ends[i, 1], ends[i, 2], ends[i, 3], epsilon[0])
 
 
 def edges(ends: np.ndarray, epsilon: float = 1e-5) -> np.ndarray:
     """(s, t, d) of pairs of edges [pair, p1 q1 p2 q2, 3]."""
     t = tg.vec3 if ends.dtype == np.float32 else tg.vec3d
-    found = tg.zeros(len(ends), t)
+    result = tg.zeros(len(ends), t)
     tg.launch(
-        closest, len(ends), [tg.array(ends, dtype=t), tg.array(np.array([epsilon], ends.dtype))], [found]
+        closest, len(ends), [tg.array(ends, dtype=t), tg.array(np.array([epsilon], ends.dtype))], [result]
     )
-    return found.numpy()
+    return result.numpy()
 
 
 def distance(p1: np.ndarray, q1: np.ndarray, p2: np.ndarray, q2: np.ndarray) -> float:
@@ -64,9 +64,9 @@ def test_distances_of_edges_match_their_closest_points(dtype: type) -> None:
     ends = pairs(1).astype(dtype)
     s, t, d = edges(ends, 1e-12).T.astype(np.float64)
     p1, q1, p2, q2 = np.moveaxis(ends.astype(np.float64), 1, 0)
-    want = [distance(*pair) for pair in ends.astype(np.float64)]
+    expected = [distance(*pair) for pair in ends.astype(np.float64)]
     near = 4e-6 if dtype == np.float32 else 1e-13
-    np.testing.assert_allclose(d, want, atol=near)
+    np.testing.assert_allclose(d, expected, atol=near)
     gap = p1 + s[:, None] * (q1 - p1) - p2 - t[:, None] * (q2 - p2)
     np.testing.assert_allclose(np.linalg.norm(gap, axis=1), d, atol=near)
     assert (s >= 0).all() and (s <= 1).all() and (t >= 0).all() and (t <= 1).all()
@@ -82,10 +82,10 @@ def test_edges_without_length_are_points() -> None:
 
 def test_gradients_of_edge_distances_are_correct() -> None:
     ends = np.random.default_rng(5).standard_normal((40, 4, 3))
-    found = edges(ends)
-    firm = ~((np.abs(found[:, :2]) < 0.02) & (found[:, :2] != 0)).any(1) & (found[:, 2] > 0.1)
-    firm &= ~((np.abs(found[:, :2] - 1) < 0.02) & (found[:, :2] != 1)).any(1)
-    assert len({tuple(np.sign([s * (1 - s), t * (1 - t)])) for s, t, _ in found[firm]}) == 4
+    actual = edges(ends)
+    firm = ~((np.abs(actual[:, :2]) < 0.02) & (actual[:, :2] != 0)).any(1) & (actual[:, 2] > 0.1)
+    firm &= ~((np.abs(actual[:, :2] - 1) < 0.02) & (actual[:, :2] != 1)).any(1)
+    assert len({tuple(np.sign([s * (1 - s), t * (1 - t)])) for s, t, _ in actual[firm]}) == 4
     a = tg.array(ends[firm], dtype=tg.vec3d, requires_grad=True)
     out = tg.zeros(len(a), tg.vec3d, requires_grad=True)
     assert gradcheck(closest, len(a), [a, tg.array(np.array([1e-9]))], [out])
@@ -93,10 +93,10 @@ def test_gradients_of_edge_distances_are_correct() -> None:
 
 def test_gradients_of_nearly_parallel_edges_are_bounded() -> None:
     ends = tg.array(pairs(2)[80:240].astype(np.float32), dtype=tg.vec3, requires_grad=True)
-    found = tg.zeros(160, tg.vec3, requires_grad=True)
+    actual = tg.zeros(160, tg.vec3, requires_grad=True)
     with tg.Tape() as tape:
-        tg.launch(closest, 160, [ends, tg.array(np.float32([1e-5]))], [found])
-    found.grad.fill_(tg.vec3(0, 0, 1))
+        tg.launch(closest, 160, [ends, tg.array(np.float32([1e-5]))], [actual])
+    actual.grad.fill_(tg.vec3(0, 0, 1))
     tape.backward()
     assert np.isfinite(ends.grad.numpy()).all() and np.abs(ends.grad.numpy()).max() <= 1 + 1e-5
 
@@ -105,16 +105,16 @@ def test_gradients_of_nearly_parallel_edges_are_bounded() -> None:
 
 
 @tg.kernel
-def intersects(v, found: tg.array[tg.int32]):
+def intersects(v, actual: tg.array[tg.int32]):
     i = tg.tid()
-    found[i] = tg.intersect_tri_tri(v[i, 0], v[i, 1], v[i, 2], v[i, 3], v[i, 4], v[i, 5])
+    actual[i] = tg.intersect_tri_tri(v[i, 0], v[i, 1], v[i, 2], v[i, 3], v[i, 4], v[i, 5])
 
 
 def triangles(v: np.ndarray) -> np.ndarray:
     t = tg.vec3 if v.dtype == np.float32 else tg.vec3d
-    found = tg.zeros(len(v), tg.int32)
-    tg.launch(intersects, len(v), [tg.array(v, dtype=t)], [found])
-    return found.numpy()
+    result = tg.zeros(len(v), tg.int32)
+    tg.launch(intersects, len(v), [tg.array(v, dtype=t)], [result])
+    return result.numpy()
 
 
 def volume(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray) -> int:
@@ -164,10 +164,10 @@ def test_intersections_of_integer_triangles_are_exact(flat: bool) -> None:
         v[..., 2] = v[..., 0] - 2 * v[..., 1]
     area = np.cross(v[:, [1, 4]] - v[:, [0, 3]], v[:, [2, 5]] - v[:, [0, 3]]).any(-1).all(-1)
     v = v[area]
-    want = [intersecting(x) for x in v]
-    assert 0.2 < np.mean(want) < 0.95
-    np.testing.assert_array_equal(triangles(v.astype(np.float32)), want)
-    np.testing.assert_array_equal(triangles(v.astype(np.float64)), want)
+    expected = [intersecting(x) for x in v]
+    assert 0.2 < np.mean(expected) < 0.95
+    np.testing.assert_array_equal(triangles(v.astype(np.float32)), expected)
+    np.testing.assert_array_equal(triangles(v.astype(np.float64)), expected)
 
 
 def test_triangles_without_area_are_segments_and_points() -> None:
@@ -191,9 +191,9 @@ def test_triangles_without_area_are_segments_and_points() -> None:
         (((1, 1, 1), (1, 1, 1)), ((1, 1, 2), (1, 1, 2))): 0,
     }
     v = [[*tri, *x] for x in others] + [[p, q, q, r, s, s] for (p, q), (r, s) in segments]
-    want = [*others.values(), *segments.values()]
-    np.testing.assert_array_equal(triangles(np.array(v, np.float32)), want)
-    np.testing.assert_array_equal(triangles(np.array(v, np.float32)[:, [3, 4, 5, 0, 1, 2]]), want)
+    expected = [*others.values(), *segments.values()]
+    np.testing.assert_array_equal(triangles(np.array(v, np.float32)), expected)
+    np.testing.assert_array_equal(triangles(np.array(v, np.float32)[:, [3, 4, 5, 0, 1, 2]]), expected)
     missing = np.array([[*tri, *tri]] * 6, np.float32)
     missing[np.arange(6), np.arange(6), 1] = np.nan
     assert not triangles(missing).any()

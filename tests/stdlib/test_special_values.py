@@ -85,9 +85,9 @@ TWO_ARGUMENTS: dict[str, list[tuple[float, float, float]]] = {
 }
 
 
-def assert_same(found: np.ndarray, wanted: np.ndarray, where: list[Any]) -> None:
+def assert_same(actual: np.ndarray, expected: np.ndarray, where: list[Any]) -> None:
     """Equal with signs of zeros, up to the last place; NaN only for NaN."""
-    for f, w, x in zip(found, wanted, where, strict=True):
+    for f, w, x in zip(actual, expected, where, strict=True):
         if np.isnan(w) or np.isnan(f):
             assert np.isnan(w) and np.isnan(f), (x, f, w)
         else:
@@ -98,16 +98,16 @@ def assert_same(found: np.ndarray, wanted: np.ndarray, where: list[Any]) -> None
 @pytest.mark.parametrize("name", ONE_ARGUMENT)
 def test_functions_of_one_special_value_match_c(name: str, kind: Any) -> None:
     rows = [*ONE_ARGUMENT[name], (nan, nan)]
-    x, wanted = (np.array(column, np.float64).astype(kind) for column in zip(*rows, strict=True))
-    assert_same(applied(name, [x]), wanted, rows)
+    x, expected = (np.array(column, np.float64).astype(kind) for column in zip(*rows, strict=True))
+    assert_same(applied(name, [x]), expected, rows)
 
 
 @KINDS
 @pytest.mark.parametrize("name", TWO_ARGUMENTS)
 def test_functions_of_two_special_values_match_c(name: str, kind: Any) -> None:
     rows = TWO_ARGUMENTS[name]
-    x, y, wanted = (np.array(column, np.float64).astype(kind) for column in zip(*rows, strict=True))
-    assert_same(applied(name, [x, y]), wanted, rows)
+    x, y, expected = (np.array(column, np.float64).astype(kind) for column in zip(*rows, strict=True))
+    assert_same(applied(name, [x, y]), expected, rows)
 
 
 def remainder_operands(kind: Any, seed: int, count: int) -> list[np.ndarray]:
@@ -141,11 +141,11 @@ def remainder_operands(kind: Any, seed: int, count: int) -> list[np.ndarray]:
 def expect_remainders(kind: Any, seed: int, count: int) -> None:
     x, y = remainder_operands(kind, seed, count)
     with np.errstate(all="ignore"):
-        wanted = np.fmod(x, y)
-    found = applied("mod", [x, y])
-    np.testing.assert_array_equal(found, wanted)
-    numbers = ~np.isnan(wanted)
-    np.testing.assert_array_equal(np.signbit(found)[numbers], np.signbit(wanted)[numbers])
+        expected = np.fmod(x, y)
+    result = applied("mod", [x, y])
+    np.testing.assert_array_equal(result, expected)
+    numbers = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(result)[numbers], np.signbit(expected)[numbers])
 
 
 @KINDS
@@ -174,11 +174,11 @@ def test_short_remainders_are_exact(dtype: Any) -> None:
     z = tg.zeros(20_000, dtype=dtype)
     tg.launch(remainders, z.size, inputs=[x, y], outputs=[z])
     with np.errstate(all="ignore"):
-        wanted = np.fmod(*(v.astype(np.float32) for v in bits))
-    found = z.numpy().astype(np.float32)
-    np.testing.assert_array_equal(found, wanted)
-    numbers = ~np.isnan(wanted)
-    np.testing.assert_array_equal(np.signbit(found)[numbers], np.signbit(wanted)[numbers])
+        expected = np.fmod(*(v.astype(np.float32) for v in bits))
+    actual = z.numpy().astype(np.float32)
+    np.testing.assert_array_equal(actual, expected)
+    numbers = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(actual)[numbers], np.signbit(expected)[numbers])
 
 
 @KINDS
@@ -188,13 +188,13 @@ def test_short_remainders_are_exact(dtype: Any) -> None:
 def test_subnormal_arguments_and_results(name: str, kind: Any) -> None:
     """Functions with derivative 1 at 0 return subnormal arguments; the others are measured elsewhere."""
     tiny = np.finfo(kind).smallest_subnormal * np.array([1, -1, 2, 3, 1000, -54321], kind)
-    found = applied(name, [tiny])
+    actual = applied(name, [tiny])
     if name in ("exp", "exp2"):
-        wanted = np.ones_like(tiny)
+        expected = np.ones_like(tiny)
     elif name == "erf":
-        wanted = (tiny.astype(np.longdouble) * np.longdouble(2 / math.sqrt(math.pi))).astype(kind)
+        expected = (tiny.astype(np.longdouble) * np.longdouble(2 / math.sqrt(math.pi))).astype(kind)
     elif name == "cbrt":
-        wanted = np.cbrt(tiny.astype(np.float64)).astype(kind)
+        expected = np.cbrt(tiny.astype(np.float64)).astype(kind)
     else:
-        wanted = tiny
-    assert_same(found, wanted, list(tiny))
+        expected = tiny
+    assert_same(actual, expected, list(tiny))

@@ -58,15 +58,15 @@ def sampled(
     """Parameters of a test as `pytest.mark.parametrize` takes them: of the sets that are not marked as slow, each
     `every`-th set, from the first on, is in the default run, and each `slow`-th of the other sets is a slow test."""
     several = not isinstance(names, str) or "," in names
-    found, places = [], count()
+    result, places = [], count()
     for one in of:
         values = (
             one if isinstance(one, ParameterSet) else pytest.param(*one) if several else pytest.param(one)
         )
         held_back = any(mark.name in ("slow", "campaign") for mark in values.marks)
         marks = [] if held_back or next(places) % every == 0 else [pytest.mark.slow(every=slow)]
-        found.append(pytest.param(*values.values, id=values.id, marks=[*values.marks, *marks]))
-    return pytest.mark.parametrize(names, found, **more)
+        result.append(pytest.param(*values.values, id=values.id, marks=[*values.marks, *marks]))
+    return pytest.mark.parametrize(names, result, **more)
 
 
 def slow_except(long: Collection[Any], of: Iterable[Any], slow: int = EVERY) -> list[Any]:

@@ -84,11 +84,11 @@ class KeptCode:
 
     def trim(self) -> None:
         """Delete the least recently used entries."""
-        found = [
+        entries = [
             (status.st_mtime, status.st_size, p) for p in self.folder.iterdir() for status in (p.stat(),)
         ]
-        total = sum(size for _, size, _ in found)
-        for _, size, path in sorted(found):
+        total = sum(size for _, size, _ in entries)
+        for _, size, path in sorted(entries):
             if total <= MAX_BYTES:
                 return
             path.unlink(missing_ok=True)

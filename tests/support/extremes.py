@@ -62,13 +62,13 @@ def extremes(m: int, n: int) -> Any:
     return find
 
 
-def same_numbers(found: Any, wanted: Any) -> None:
+def same_numbers(actual: Any, expected: Any) -> None:
     """Equal numbers with equal signs; any NaN for a NaN."""
-    found, wanted = np.asarray(found, np.float64), np.asarray(wanted, np.float64)
-    np.testing.assert_array_equal(found, wanted.reshape(found.shape))
-    numbers = ~np.isnan(found)
+    actual, expected = np.asarray(actual, np.float64), np.asarray(expected, np.float64)
+    np.testing.assert_array_equal(actual, expected.reshape(actual.shape))
+    numbers = ~np.isnan(actual)
     np.testing.assert_array_equal(
-        np.signbit(found)[numbers], np.signbit(wanted.reshape(found.shape))[numbers]
+        np.signbit(actual)[numbers], np.signbit(expected.reshape(actual.shape))[numbers]
     )
 
 

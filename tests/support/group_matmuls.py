@@ -20,8 +20,8 @@ def run(kernel: Any, args: list[Any], blocks: int = 1) -> str:
     """The PTX of a kernel that the model has run, and whose schedule is proved."""
     threads = block_size(kernel, None, args)
     made, parts = distributed(kernel, args, (blocks,), threads)
-    found = check_schedule(made, parts)
-    assert found.passed, found.message
+    verdict = check_schedule(made, parts)
+    assert verdict.passed, verdict.message
     code = lower_kernel(made, parts, get_cuda_target())
     for piece, at in zip(code.shared.intervals, code.shared.offsets, strict=True):
         assert at % piece.align == 0, f"{piece.name} lies at {at}"

@@ -492,9 +492,9 @@ def test_progress_of_tuning_is_shown_on_terminals_only(
     ],
 )
 def test_invalid_options_of_autotune_are_refused(made_of: Any, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(tg.TuningError, match=message) as found:
+    with pytest.raises(tg.TuningError, match=message) as caught:
         tg.autotune(**options)(made_of)
-    assert found.value.help
+    assert caught.value.help
 
 
 def test_invalid_launches_of_tuned_kernels_are_refused() -> None:

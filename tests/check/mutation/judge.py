@@ -92,11 +92,11 @@ class Judge:
             first: Any = None
             for order in orders(_roles(launch), self.count):
                 try:
-                    found = launch.run(order)
+                    failure = launch.run(order)
                 except ReplayFailed as e:
                     return f"{e.kind}: {e.text} ({order.name})", False, False
-                first = found if first is None else first
-                if found != first:
+                first = failure if first is None else first
+                if failure != first:
                     return f"value: other results ({order.name})", False, False
             other = other or first != stored
         return "", every, other

@@ -87,8 +87,8 @@ def saved(subject: Subject) -> Saved:
 def _sites(subject: Subject, *names: str) -> list[Op]:
     """The ops with these names, except barriers that order a role's own memory: these are derived and not part of the
     proof."""
-    found = [op for op in subject.kernel.walk() if op.NAME in names]
-    return [op for op in found if op.NAME != "barrier" or "bulk" in op.attrs.get("reason", "")]
+    sites = [op for op in subject.kernel.walk() if op.NAME in names]
+    return [op for op in sites if op.NAME != "barrier" or "bulk" in op.attrs.get("reason", "")]
 
 
 def _label(subject: Subject, op: Op) -> str:
@@ -295,11 +295,11 @@ def _computed(
 def stages(subject: Subject) -> Iterator[Mutant]:
     """The stage besides, or always the first, of a barrier or of a ring."""
     for op in _sites(subject, *EVENTS, "buf.view"):
-        found = [(k, v.type.stages) for k, v in enumerate(op.operands) if isinstance(v.type, MbarrierType)]
+        barriers = [(k, v.type.stages) for k, v in enumerate(op.operands) if isinstance(v.type, MbarrierType)]
         ring = op.operands[0].owner if op.NAME == "buf.view" else None
         if isinstance(ring, Op) and ring.attrs.get("stages"):
-            found = [(0, ring.attrs["stages"])]
-        for k, count in found:
+            barriers = [(0, ring.attrs["stages"])]
+        for k, count in barriers:
             if count < 2:
                 continue
             for by in (1, count - 1) if count > 2 else (1,):
@@ -391,8 +391,8 @@ def loops(subject: Subject) -> Iterator[Mutant]:
     """Loops of roles that run once more or less, branches that are always or never taken."""
     roles = next(op for op in subject.kernel.body.ops if isinstance(op, Roles))
     for role, region in zip(roles.attrs["names"], roles.regions, strict=True):
-        found = [op for op in region.walk() if op.NAME in ("for", "if") and _loud(op)]
-        for n, op in enumerate(found):
+        candidates = [op for op in region.walk() if op.NAME in ("for", "if") and _loud(op)]
+        for n, op in enumerate(candidates):
             name = f"{role}: {op.NAME} {n}"
             if op.NAME == "for":
                 for k, by in ((0, 1), (1, -1), (1, 1)):

@@ -203,8 +203,8 @@ def test_decided_conditions_hold_wherever_the_facts_hold(arithmetic: Any, seed: 
         answer = a.decide(asked(a))
         decided += answer is not None
         if answer is not None:
-            found = {asked(w) for w in WORLDS if all(fact(w) for fact in facts)}
-            assert found <= {answer}
+            truths = {asked(w) for w in WORLDS if all(fact(w) for fact in facts)}
+            assert truths <= {answer}
     assert decided > 20
 
 
@@ -222,8 +222,8 @@ def test_conclusions_from_compound_facts_hold_wherever_the_facts_hold(arithmetic
         answer = a.decide(asked(a))
         decided += answer is not None
         if answer is not None:
-            found = {asked(w) for w in WORLDS if all(fact(w) for fact in facts)}
-            assert found <= {answer}
+            truths = {asked(w) for w in WORLDS if all(fact(w) for fact in facts)}
+            assert truths <= {answer}
     assert decided > 20
 
 
@@ -270,10 +270,10 @@ def shifted(k: int, p: Any, factor: int = 1) -> Any:
     return lambda a: a.plus(a.number(k), p(a), factor)
 
 
-def chosen(n: int, end: int, p: Any, q: Any, wanted: Any) -> Any:
+def chosen(n: int, end: int, p: Any, q: Any, expected: Any) -> Any:
     """Whether the choice of p at stage `end`, and q at others, is the wanted number."""
     last = shifted(-end, stage(n))
-    return lambda a: a.is_zero(a.plus(a.choose(a.is_zero(last(a)), p(a), q(a)), wanted(a), -1))
+    return lambda a: a.is_zero(a.plus(a.choose(a.is_zero(last(a)), p(a), q(a)), expected(a), -1))
 
 
 @pytest.mark.parametrize("arithmetic", [Prover, Verifier])
@@ -406,9 +406,9 @@ def test_terms_of_wrapping_ops_evaluate_to_the_results_of_the_ops(dtype: str) ->
         replay.state = State([Role([Frame(replay.layout.roles[0], 0, {})])], verifier.Facts(replay.atoms))
         first, second = machine.value(stop), keyed(replay.atoms, replay.value(stop))
         for a, b in product(numbers, repeat=2):
-            wanted = by_ops(stop, {2: a, 3: b}, kernel)
+            expected = by_ops(stop, {2: a, 3: b}, kernel)
             for made in (first, second):
-                assert evaluated(made, {2: int(a), 3: int(b)}) == wanted, (expression, a, b)
+                assert evaluated(made, {2: int(a), 3: int(b)}) == expected, (expression, a, b)
 
 
 def keyed(atoms: verifier.Atoms, x: Any) -> Any:

@@ -20,9 +20,9 @@ from tegula.types import bool_
 
 def made(seed: int) -> Any:
     text, _ = clusters.matmuls(Random(seed))
-    found = lowered.mutated(judge.kernel_of(text), lowered.NOTHING, clusters.ODD_ROWS)
-    assert found is not None
-    return found
+    result = lowered.mutated(judge.kernel_of(text), lowered.NOTHING, clusters.ODD_ROWS)
+    assert result is not None
+    return result
 
 
 def shared(kernel: Kernel) -> BulkLoad:

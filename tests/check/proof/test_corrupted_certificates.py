@@ -53,11 +53,11 @@ def says_no_more(path: Place) -> bool:
 
 def test_certificates_with_a_corrupted_field_are_rejected() -> None:
     kernel, parts, certificate = certified(copies)
-    found = list(corruptions(certificate))
-    assert len(found) > 500
-    accepted = [path for path, made in found if not rejected(kernel, parts, made)]
+    corrupted = list(corruptions(certificate))
+    assert len(corrupted) > 500
+    accepted = [path for path, made in corrupted if not rejected(kernel, parts, made)]
     assert [path for path in accepted if not says_no_more(path)] == []
-    assert len(accepted) < len(found) // 20
+    assert len(accepted) < len(corrupted) // 20
 
 
 @pytest.mark.slow

@@ -57,11 +57,11 @@ def made(name: str) -> tuple[Any, Any, str]:
 
 def edits(rng: Random, x: Any, count: int) -> Iterator[Any]:
     """Copies of a certificate with a few of its parts replaced, dropped, repeated, swapped, widened, or moved."""
-    found = list(places(x))
+    candidates = list(places(x))
     for _ in range(count):
         new = copy.deepcopy(x)
         for _ in range(rng.choice((1, 1, 2, 3))):
-            path = rng.choice(found)
+            path = rng.choice(candidates)
             try:
                 inside, k = at(new, path[:-1]), path[-1]
                 was = inside[k]
@@ -79,7 +79,7 @@ def edits(rng: Random, x: Any, count: int) -> Iterator[Any]:
                         inside[:] = swapped(inside, k, other)
                 elif isinstance(was, list):
                     inside[k] = rng.choice(
-                        ([], was[::-1], was + was, copy.deepcopy(at(new, rng.choice(found))))
+                        ([], was[::-1], was + was, copy.deepcopy(at(new, rng.choice(candidates))))
                     )
             except (LookupError, TypeError):  # an earlier edit has removed the place
                 continue
@@ -125,8 +125,8 @@ def forged(name: str, count: int) -> tuple[list[Any], int]:
     mutate(kernel, parts)
     certificate = {**json.loads(text), "kernel": fingerprint(kernel)}
     assert rejected(kernel, parts, certificate)
-    found = list(edits(Random(name), certificate, count))
-    return [x for x in found if not rejected(kernel, parts, x)], len(found)
+    certificates = list(edits(Random(name), certificate, count))
+    return [x for x in certificates if not rejected(kernel, parts, x)], len(certificates)
 
 
 def test_certificates_with_fractions_are_rejected() -> None:

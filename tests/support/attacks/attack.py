@@ -70,11 +70,11 @@ class Attack:
 
     def _lowered(self) -> tuple[Kernel, GpuCompilation]:
         assert self.mutation is not None
-        found = lowered.mutated(
+        result = lowered.mutated(
             judge.kernel_of(self.text), self.mutation, clusters.ODD_ROWS if self.paired else None
         )
-        assert found is not None
-        return found
+        assert result is not None
+        return result
 
     @property
     def paired(self) -> bool:
@@ -162,9 +162,9 @@ def right_attack(seed: int, row: str = "") -> Attack:
         return Attack(seed, (row,), "pairs", text, {}, sizes=sizes, row=row, mutation=lowered.NOTHING)
     if row == "preconditions" and rng.random() < 0.6:
         for _ in range(MAX_TRIES):
-            found = rng.choice((_started_anew, _excluded))(rng, False)
-            if found is not None:
-                rows, _, parts, made, sizes, _ = found
+            result = rng.choice((_started_anew, _excluded))(rng, False)
+            if result is not None:
+                rows, _, parts, made, sizes, _ = result
                 assert isinstance(made, Program)
                 return Attack(seed, rows[:1], parts, made.text, {}, sizes=tuple(sizes), row=row)
     if row == "dynamic scheduler":
@@ -207,9 +207,9 @@ def wrong_attack(seed: int, row: str = "") -> Attack:
     """A schedule that is wrong in a launch which is named."""
     row = row or ROWS[seed % len(ROWS)]
     for k in range(MAX_TRIES):
-        found = _tried(Random(f"wrong {seed} {row} {k}"), seed, row)
-        if found is not None:
-            return found
+        result = _tried(Random(f"wrong {seed} {row} {k}"), seed, row)
+        if result is not None:
+            return result
     raise LookupError(f"no attack on {row} from seed {seed}")
 
 
@@ -234,20 +234,20 @@ def _in_pairs(rng: Random, seed: int, row: str, what: LoweredMutation) -> Attack
     if rng.random() < 0.5:
         what, fault = clusters.mutation(rng, stages)
         args = launch(rng, walk, 1, what.args)
-        found = Attack(seed, what.rows, f"pairs: {what.name}", text, args, fault, row=row, mutation=what)
+        result = Attack(seed, what.rows, f"pairs: {what.name}", text, args, fault, row=row, mutation=what)
         kernel = judge.kernel_of(text)
-        return found if fault and lowered.mutated(kernel, what, clusters.ODD_ROWS) else None
+        return result if fault and lowered.mutated(kernel, what, clusters.ODD_ROWS) else None
     args = launch(rng, walk, 1, {"m": 3, "n": what.items, **what.args})
     return _replayed(Attack(seed, what.rows, f"pairs: {what.name}", text, args, "", row=row, mutation=what))
 
 
-def _replayed(found: Attack) -> Attack | None:
+def _replayed(attack: Attack) -> Attack | None:
     """The attack if it fails in a replay, with the failure."""
     try:
-        fault = found.replay(found.args, 14)
+        fault = attack.replay(attack.args, 14)
     except (AssertionError, CompileError):
         return None
-    return replace(found, fault=fault) if fault and not fault.startswith("unknown") else None
+    return replace(attack, fault=fault) if fault and not fault.startswith("unknown") else None
 
 
 ONLY_LOWERED = {*lowered.IMPOSSIBLE, "clusters"} - {"corpus 13", "corpus 22"}
@@ -261,13 +261,13 @@ def _tried(rng: Random, seed: int, row: str) -> Attack | None:
     if row == "corpus 23":
         return _divergent(rng, seed)
     if row in ASSERTED and rng.random() < ASSERTED[row]:
-        found = rng.choice((_started_anew, _excluded))(rng, True)
+        result = rng.choice((_started_anew, _excluded))(rng, True)
     else:
         makers = (_in_walks, _in_stages, *(_in_lines,) * 8)
-        found = (_scheduler if row == "dynamic scheduler" else rng.choice(makers))(rng, row)
-    if found is None:
+        result = (_scheduler if row == "dynamic scheduler" else rng.choice(makers))(rng, row)
+    if result is None:
         return None
-    rows, walk, name, made, launches, twin = found
+    rows, walk, name, made, launches, twin = result
     if row not in rows:
         return None
     text = made if isinstance(made, str) else made.text
@@ -409,12 +409,12 @@ def _divergent(rng: Random, seed: int) -> Attack | None:
     """Some threads of a role alone wait, arrive or fill: the language refuses that."""
     walk, name, made = _pair(rng, "", False)
     twin = made.text
-    found = [
+    positions = [
         (r, k) for r in made.roles for k, line in enumerate(r.body) if not r.elected and "tg." in line.text
     ]
-    if not found:
+    if not positions:
         return None
-    role, k = rng.choice(found)
+    role, k = rng.choice(positions)
     some = rng.choice(
         ("tg.group_lane() < 16", "tg.group_lane() % 2 == 0", "tg.group_lane() == k", "tg.group_lane() > m")
     )

@@ -54,7 +54,7 @@ def stuck(
 ) -> str:
     """The fault of a cluster in which each CTA fetches and takes a number of items. `shared`: whether a block assumes
     that both copy the same item; `frees`: whether a release arrives in both blocks. Bytes are counted in halves."""
-    fetched, taken, got = [0, 0], [0, 0], [[0] * max(items), [0] * max(items)]
+    fetched, taken, actual = [0, 0], [0, 0], [[0] * max(items), [0] * max(items)]
     for _ in range(most):
         moved = False
         for b in (0, 1):
@@ -62,18 +62,18 @@ def stuck(
             if fetched[b] < items[b] and fetched[b] - free < stages:
                 k = fetched[b]
                 if shared(b, k):
-                    got[b][k] += 1
+                    actual[b][k] += 1
                     if k >= items[1 - b]:
                         return f"item {k} of block {b} goes to a block that has ended"
                     if k - taken[1 - b] >= stages:
                         return f"item {k} of block {b} is written over item {taken[1 - b]} that the other still reads"
-                    got[1 - b][k] += 1
+                    actual[1 - b][k] += 1
                 else:
-                    got[b][k] += 2
+                    actual[b][k] += 2
                 fetched[b], moved = k + 1, True
-            if taken[b] < fetched[b] and got[b][taken[b]] == 2:
+            if taken[b] < fetched[b] and actual[b][taken[b]] == 2:
                 taken[b], moved = taken[b] + 1, True
-            if any(n > 2 for n in got[b]):
+            if any(n > 2 for n in actual[b]):
                 return f"more bytes than were announced in block {b}"
         if not moved:
             return "" if taken == list(items) else f"block 0 took {taken[0]}, block 1 {taken[1]} of {items}"
@@ -125,27 +125,27 @@ def mutation(rng: Random, stages: int) -> tuple[LoweredMutation, str]:
 
     def always_shared(kernel: Kernel, parts: GpuCompilation) -> bool:
         """A copy is shared whether or not both blocks need it."""
-        found = _shared(kernel)
-        if found:
-            op = found[int(which * len(found))]
+        result = _shared(kernel)
+        if result:
+            op = result[int(which * len(result))]
             op.operands[-1] = _insert(op, S.Const([], [bool_], {"type": bool_, "value": True}))
-        return bool(found)
+        return bool(result)
 
     def shared_in_one_block(kernel: Kernel, parts: GpuCompilation) -> bool:
         """Only one of the blocks assumes that both need the copy."""
         from tegula.ops.lane import BlockIndex
         from tegula.types import int32
 
-        found = _shared(kernel)
-        if found:
-            op = found[int(which * len(found))]
+        result = _shared(kernel)
+        if result:
+            op = result[int(which * len(result))]
             block = _insert(op, BlockIndex([], [int32]))
             zero = _insert(op, S.Const([], [int32], {"type": int32, "value": 0}))
             one = _insert(op, S.Const([], [int32], {"type": int32, "value": 1}))
             bit = _insert(op, S.And([block, one], [int32]))
             even = _insert(op, S.Cmp([bit, zero], [bool_], {"pred": "eq"}))
             op.operands[-1] = _insert(op, S.And([op.operands[-1], even], [bool_]))
-        return bool(found)
+        return bool(result)
 
     items = (tiles + 1) // 2 * steps
     ways = [

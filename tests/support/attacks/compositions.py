@@ -392,9 +392,9 @@ def composition(seed: int, wrong: bool = True) -> tuple[str, str]:
 def fault(text: str, kernel: Kernel, parts: GpuCompilation, count: int) -> str:
     """The first fault in a number of orders of each launch, or ""."""
     for args in launches():
-        found = judge.replayed(kernel, parts, judge.replay_arguments(text, args), count)
-        if found:
-            return f"n = {args['n']}, m = {args['m']}, c = {args['c']}, d = {args['d']}: {found}"
+        failure = judge.replayed(kernel, parts, judge.replay_arguments(text, args), count)
+        if failure:
+            return f"n = {args['n']}, m = {args['m']}, c = {args['c']}, d = {args['d']}: {failure}"
     return ""
 
 

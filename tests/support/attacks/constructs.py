@@ -351,9 +351,9 @@ def fault(text: str, kernel: Kernel, parts: GpuCompilation, guards: Sequence[Gua
         given = judge.replay_arguments(text, args)
         if not all(g.holds(lambda leaf, given=given: judge.argument_value(given, leaf)) for g in guards):
             continue
-        found = judge.replayed(kernel, parts, given, count)
-        if found and not found.startswith(NO_FAULT) and "assertion failed" not in found:
-            return f"{ {k: v for k, v in args.items() if isinstance(v, int)} }: {found}"
+        failure = judge.replayed(kernel, parts, given, count)
+        if failure and not failure.startswith(NO_FAULT) and "assertion failed" not in failure:
+            return f"{ {k: v for k, v in args.items() if isinstance(v, int)} }: {failure}"
     return ""
 
 
@@ -405,5 +405,5 @@ def judged(seed: int, count: int, wrong: bool = True) -> tuple[str, str, str]:
         _, guards = certified(kernel, parts)
     except (Refuted, Stuck, Rejected) as e:
         return name, "unproved", str(e)
-    found = fault(text, kernel, parts, guards, count)
-    return name, "wrongly proved" if found else "proved", found
+    actual = fault(text, kernel, parts, guards, count)
+    return name, "wrongly proved" if actual else "proved", actual

@@ -50,8 +50,8 @@ def acting(kernel: ast.FunctionDef) -> list[tuple[Block, int]]:
 
 
 def calls(kernel: ast.FunctionDef, names: set[str]) -> list[ast.Call]:
-    found = [c for role in roles(kernel) for c in ast.walk(role) if isinstance(c, ast.Call)]
-    return [c for c in found if isinstance(c.func, ast.Attribute) and c.func.attr in names]
+    candidates = [c for role in roles(kernel) for c in ast.walk(role) if isinstance(c, ast.Call)]
+    return [c for c in candidates if isinstance(c.func, ast.Attribute) and c.func.attr in names]
 
 
 def expression(text: str) -> Any:
@@ -86,10 +86,10 @@ def repeat_statement(rng: Random, kernel: ast.FunctionDef) -> bool:
 
 @edit("moved in its block")
 def move_statement(rng: Random, kernel: ast.FunctionDef) -> bool:
-    found = [(block, k) for block, k in acting(kernel) if len(block) > 1]
-    if not found:
+    positions = [(block, k) for block, k in acting(kernel) if len(block) > 1]
+    if not positions:
         return False
-    block, k = rng.choice(found)
+    block, k = rng.choice(positions)
     s = block.pop(k)
     block.insert(rng.choice((k - 1, k + 1, rng.randrange(len(block) + 1))) % (len(block) + 1), s)
     return True
@@ -98,7 +98,7 @@ def move_statement(rng: Random, kernel: ast.FunctionDef) -> bool:
 @edit("moved out of its block")
 def out_of_block(rng: Random, kernel: ast.FunctionDef) -> bool:
     """A statement is done before or after the loop or branch that it is in."""
-    found = [
+    positions = [
         (outer, k, inner, j)
         for role in roles(kernel)
         for outer in blocks(role)
@@ -107,9 +107,9 @@ def out_of_block(rng: Random, kernel: ast.FunctionDef) -> bool:
         for j, t in enumerate(inner)
         if isinstance(t, ast.Expr)
     ]
-    if not found:
+    if not positions:
         return False
-    outer, k, inner, j = rng.choice(found)
+    outer, k, inner, j = rng.choice(positions)
     s = inner[j]
     inner[j] = ast.Pass()
     outer.insert(k + rng.randrange(2), s)
@@ -118,16 +118,16 @@ def out_of_block(rng: Random, kernel: ast.FunctionDef) -> bool:
 
 @edit("a number is another one")
 def off_by_one(rng: Random, kernel: ast.FunctionDef) -> bool:
-    found = [
+    candidates = [
         n
         for role in roles(kernel)
         for s in role.body
         for n in ast.walk(s)
         if isinstance(n, ast.Constant) and type(n.value) is int and n.value < 64
     ]
-    if not found:
+    if not candidates:
         return False
-    n = rng.choice(found)
+    n = rng.choice(candidates)
     assert isinstance(n.value, int)
     n.value = max(0, n.value + rng.choice((-1, 1)))
     return True
@@ -163,11 +163,11 @@ def made_by(kernel: ast.FunctionDef, maker: str) -> list[str]:
 def _renamed(rng: Random, kernel: ast.FunctionDef, makers: tuple[str, ...]) -> bool:
     for maker in rng.sample(makers, len(makers)):
         names = made_by(kernel, maker)
-        found = [
+        candidates = [
             n for role in roles(kernel) for n in ast.walk(role) if isinstance(n, ast.Name) and n.id in names
         ]
-        if len(names) > 1 and found:
-            n = rng.choice(found)
+        if len(names) > 1 and candidates:
+            n = rng.choice(candidates)
             n.id = rng.choice([name for name in names if name != n.id])
             return True
     return False
@@ -189,10 +189,10 @@ def exchanged(rng: Random, kernel: ast.FunctionDef) -> bool:
 
 @edit("another stage")
 def other_stage(rng: Random, kernel: ast.FunctionDef) -> bool:
-    found = [c for c in calls(kernel, SIGNALS) if len(c.args) > 1]
-    if not found:
+    candidates = [c for c in calls(kernel, SIGNALS) if len(c.args) > 1]
+    if not candidates:
         return False
-    c = rng.choice(found)
+    c = rng.choice(candidates)
     at = 4 if isinstance(c.func, ast.Attribute) and c.func.attr == "tile_load_async" else 1
     by = rng.choice((f"int({rng.choice(CONDITIONS)})", "1"))
     c.args[at] = expression(f"({ast.unparse(c.args[at])} + {by}) % {rng.choice((2, 3))}")
@@ -201,10 +201,10 @@ def other_stage(rng: Random, kernel: ast.FunctionDef) -> bool:
 
 @edit("another parity")
 def other_parity(rng: Random, kernel: ast.FunctionDef) -> bool:
-    found = [c for c in calls(kernel, {"mbarrier_wait"}) if len(c.args) > 2]
-    if not found:
+    candidates = [c for c in calls(kernel, {"mbarrier_wait"}) if len(c.args) > 2]
+    if not candidates:
         return False
-    c = rng.choice(found)
+    c = rng.choice(candidates)
     c.args[2] = expression(
         f"({ast.unparse(c.args[2])}) ^ {rng.choice(('1', f'int({rng.choice(CONDITIONS)})'))}"
     )
@@ -214,7 +214,7 @@ def other_parity(rng: Random, kernel: ast.FunctionDef) -> bool:
 @edit("another slot of a ring")
 def other_slot(rng: Random, kernel: ast.FunctionDef) -> bool:
     names = made_by(kernel, "tile_empty")
-    found = [
+    candidates = [
         n
         for role in roles(kernel)
         for n in ast.walk(role)
@@ -223,19 +223,19 @@ def other_slot(rng: Random, kernel: ast.FunctionDef) -> bool:
         and n.value.id in names
         and not isinstance(n.slice, ast.Tuple | ast.Slice)
     ]
-    if not found:
+    if not candidates:
         return False
-    n = rng.choice(found)
+    n = rng.choice(candidates)
     n.slice = expression(f"({ast.unparse(n.slice)} + {rng.choice((1, 2))}) % {rng.choice((2, 3))}")
     return True
 
 
 @edit("a barrier counts otherwise")
 def other_count(rng: Random, kernel: ast.FunctionDef) -> bool:
-    found = [c for s in kernel.body if isinstance(s, ast.Assign) for c in ast.walk(s)
+    candidates = [c for s in kernel.body if isinstance(s, ast.Assign) for c in ast.walk(s)
              if isinstance(c, ast.Call) and isinstance(c.func, ast.Attribute) and "barrier" in c.func.attr]  # fmt: skip
     numbers = [
-        n for c in found for n in ast.walk(c) if isinstance(n, ast.Constant) and isinstance(n.value, int)
+        n for c in candidates for n in ast.walk(c) if isinstance(n, ast.Constant) and isinstance(n.value, int)
     ]
     if not numbers:
         return False
@@ -254,16 +254,16 @@ def elected(rng: Random, kernel: ast.FunctionDef) -> bool:
 
 @edit("all threads instead of one")
 def drop_election(rng: Random, kernel: ast.FunctionDef) -> bool:
-    found = [
+    positions = [
         (block, k)
         for role in roles(kernel)
         for block in blocks(role)
         for k, s in enumerate(block)
         if isinstance(s, ast.If) and ast.unparse(s.test) == "tg.elect()"
     ]
-    if not found:
+    if not positions:
         return False
-    block, k = rng.choice(found)
+    block, k = rng.choice(positions)
     s = block[k]
     assert isinstance(s, ast.If)
     block[k : k + 1] = s.body
@@ -272,10 +272,10 @@ def drop_election(rng: Random, kernel: ast.FunctionDef) -> bool:
 
 @edit("another number of iterations")
 def other_range(rng: Random, kernel: ast.FunctionDef) -> bool:
-    found = [s for role in roles(kernel) for s in ast.walk(role) if isinstance(s, ast.For)]
-    if not found:
+    candidates = [s for role in roles(kernel) for s in ast.walk(role) if isinstance(s, ast.For)]
+    if not candidates:
         return False
-    loop = rng.choice(found)
+    loop = rng.choice(candidates)
     (first, last) = (
         (["0", *map(ast.unparse, loop.iter.args)])[-2:] if isinstance(loop.iter, ast.Call) else ("0", "n")
     )
@@ -297,10 +297,10 @@ def other_range(rng: Random, kernel: ast.FunctionDef) -> bool:
 
 @edit("an iteration ends early")
 def insert_break_or_continue(rng: Random, kernel: ast.FunctionDef) -> bool:
-    found = [s for role in roles(kernel) for s in ast.walk(role) if isinstance(s, ast.For | ast.While)]
-    if not found:
+    candidates = [s for role in roles(kernel) for s in ast.walk(role) if isinstance(s, ast.For | ast.While)]
+    if not candidates:
         return False
-    body = rng.choice(found).body
+    body = rng.choice(candidates).body
     body.insert(rng.randrange(len(body) + 1), guarded(rng, [rng.choice((ast.Break(), ast.Continue()))]))
     return True
 

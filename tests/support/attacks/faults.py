@@ -44,8 +44,8 @@ def places(program: Program, *tags: str) -> list[tuple[Role, int]]:
 
 
 def random_place(rng: Random, program: Program, *tags: str) -> tuple[Role, int] | None:
-    found = places(program, *tags)
-    return rng.choice(found) if found else None
+    result = places(program, *tags)
+    return rng.choice(result) if result else None
 
 
 def guarded_by_not(text: str, condition: str) -> str:
@@ -60,10 +60,10 @@ def drop_line(*tags: str) -> Mutation:
     """A line is left out."""
 
     def mutate(rng: Random, program: Program, at: str) -> bool:
-        found = random_place(rng, program, *tags)
-        if not found:
+        position = random_place(rng, program, *tags)
+        if not position:
             return False
-        role, k = found
+        role, k = position
         role.body[k] = Line(role.body[k].tag, guarded_by_not(role.body[k].text, at))
         return True
 
@@ -72,10 +72,10 @@ def drop_line(*tags: str) -> Mutation:
 
 def repeat_line(*tags: str) -> Mutation:
     def mutate(rng: Random, program: Program, at: str) -> bool:
-        found = random_place(rng, program, *tags)
-        if not found:
+        position = random_place(rng, program, *tags)
+        if not position:
             return False
-        role, k = found
+        role, k = position
         role.body.insert(k, Line("more", guarded_by(role.body[k].text, at)))
         return True
 
@@ -86,10 +86,10 @@ def move_before(tag: str, *over: str) -> Mutation:
     """Move a line in front of others if the condition holds."""
 
     def mutate(rng: Random, program: Program, at: str) -> bool:
-        found = [(r, k) for r, k in places(program, tag) if any(line.tag in over for line in r.body[:k])]
-        if not found:
+        positions = [(r, k) for r, k in places(program, tag) if any(line.tag in over for line in r.body[:k])]
+        if not positions:
             return False
-        role, k = rng.choice(found)
+        role, k = rng.choice(positions)
         first = next(j for j, line in enumerate(role.body) if line.tag in over)
         line = role.body[k]
         role.body[k] = Line(tag, guarded_by_not(line.text, at))
@@ -103,10 +103,12 @@ def move_after(tag: str, over: str) -> Mutation:
     """Move a line after another one if the condition holds."""
 
     def mutate(rng: Random, program: Program, at: str) -> bool:
-        found = [(r, k) for r, k in places(program, tag) if any(line.tag == over for line in r.body[k + 1 :])]
-        if not found:
+        positions = [
+            (r, k) for r, k in places(program, tag) if any(line.tag == over for line in r.body[k + 1 :])
+        ]
+        if not positions:
             return False
-        role, k = rng.choice(found)
+        role, k = rng.choice(positions)
         last = max(j for j, line in enumerate(role.body) if line.tag == over)
         line = role.body[k]
         role.body.insert(last + 1, Line(tag, guarded_by(line.text, at)))
@@ -120,10 +122,10 @@ def replace_part(pattern: str, by: str, *tags: str) -> Mutation:
     """Replace part of a line if the condition holds; `by` has the condition as {at} and the part as {old}."""
 
     def mutate(rng: Random, program: Program, at: str) -> bool:
-        found = [(r, k) for r, k in places(program, *tags) if re.search(pattern, r.body[k].text)]
-        if not found:
+        match = [(r, k) for r, k in places(program, *tags) if re.search(pattern, r.body[k].text)]
+        if not match:
             return False
-        role, k = rng.choice(found)
+        role, k = rng.choice(match)
         line = role.body[k]
         text = re.sub(pattern, lambda m: by.format(at=at, old=m.group()), line.text, count=1)
         role.body[k] = Line(line.tag, text)
@@ -213,10 +215,10 @@ fault("announced twice", "O2", "corpus 9", "corpus 1")(repeat_line("expect"))
 
 @fault("other bytes in the last tile", "O2", "corpus 9")
 def announce_other_bytes(rng: Random, program: Program, at: str) -> bool:
-    found = random_place(rng, program, "expect")
-    if not found:
+    position = random_place(rng, program, "expect")
+    if not position:
         return False
-    role, k = found
+    role, k = position
     text = role.body[k].text
     size = int(re.search(r"(\d+)\)$", text).group(1))  # type: ignore[union-attr]
     other = text.replace(f"{size})", f"{rng.choice((size // 2, size + 16, 2 * size, size - 16))})")
@@ -272,10 +274,12 @@ fault("written without waiting for the copy out", "O5", "corpus 12", "corpus 13"
 
 @fault("one more in flight", "O7", "O5", "O8", "corpus 8", "corpus 12", "late release", harmless="last")
 def leave_one_more_in_flight(rng: Random, program: Program, at: str) -> bool:
-    found = [(r, k) for r, k in places(program, "matmul wait", "out wait") if "pending=" in r.body[k].text]
-    if not found:
+    positions = [
+        (r, k) for r, k in places(program, "matmul wait", "out wait") if "pending=" in r.body[k].text
+    ]
+    if not positions:
         return False
-    role, k = rng.choice(found)
+    role, k = rng.choice(positions)
     line = role.body[k]
     other = re.sub(r"pending=(\d)", lambda m: f"pending={int(m.group(1)) + 1}", line.text)
     role.body[k] = Line(line.tag, "\n".join([f"if {at}:", *shifted([other]), "else:", *shifted([line.text])]))
@@ -292,10 +296,10 @@ def leave_loop(rng: Random, program: Program, at: str) -> bool:
 
 @fault("given back under another number", "O1", "O2", "corpus 7", "late release", weight=9)
 def given_back(rng: Random, program: Program, at: str) -> bool:
-    found = [(r, k) for r, k in places(program, "arrive") if "(k - " in r.body[k].text]
-    if not found:
+    positions = [(r, k) for r, k in places(program, "arrive") if "(k - " in r.body[k].text]
+    if not positions:
         return False
-    role, k = rng.choice(found)
+    role, k = rng.choice(positions)
     line = role.body[k]
     role.body[k] = Line(
         line.tag, re.sub(r"k - (\d)\)", lambda m: f"k - {m.group(1)} + int({at}))", line.text)
@@ -305,10 +309,10 @@ def given_back(rng: Random, program: Program, at: str) -> bool:
 
 @fault("the key is another one", "O5", "O2", "key change")
 def other_key(rng: Random, program: Program, at: str) -> bool:
-    found = random_place(rng, program, "key")
-    if not found:
+    position = random_place(rng, program, "key")
+    if not position:
         return False
-    role, k = found
+    role, k = position
     line = role.body[k]
     by = rng.choice((f"(keys[k] != keys[k - 1] and not ({at}))", f"(keys[k] != keys[k - 1] or {at})"))
     role.body[k] = Line("key", line.text.replace("keys[k] != keys[k - 1]", by, 1))
@@ -317,14 +321,14 @@ def other_key(rng: Random, program: Program, at: str) -> bool:
 
 @fault("the old key's stage is given back late", "O5", "O3", "key change")
 def late_key(rng: Random, program: Program, at: str) -> bool:
-    found = [
+    positions = [
         (r, k)
         for r, k in places(program, "key")
         if "unused, at" in r.body[k].text and "arrive" in r.body[k].text
     ]
-    if not found:
+    if not positions:
         return False
-    role, k = found[0]
+    role, k = positions[0]
     line = role.body[k]
     role.body[k] = Line("key", line.text.replace("    if k > 0:", f"    if k > 0 and not ({at}):", 1))
     return True
@@ -333,10 +337,10 @@ def late_key(rng: Random, program: Program, at: str) -> bool:
 @fault("given back before the last read of a key", "O5", "key change")
 def early_key(rng: Random, program: Program, at: str) -> bool:
     """The role that reads releases in the iteration before the key changes."""
-    found = [(r, k) for r, k in places(program, "key") if "arrive" in r.body[k].text]
-    if not found:
+    positions = [(r, k) for r, k in places(program, "key") if "arrive" in r.body[k].text]
+    if not positions:
         return False
-    role, k = found[0]
+    role, k = positions[0]
     line = role.body[k]
     ring = re.search(r"unused, at % (\d)", line.text)
     assert ring
@@ -350,10 +354,12 @@ def early_key(rng: Random, program: Program, at: str) -> bool:
 @fault("other counts of a named barrier", "named barriers", "O2", "corpus 19")
 def arrive_another_number_of_times(rng: Random, program: Program, at: str) -> bool:
     """A role arrives once more or once less."""
-    found = [(r, k) for r in program.roles for k, line in enumerate(r.body) if "named_barrier" in line.text]
-    if not found:
+    positions = [
+        (r, k) for r in program.roles for k, line in enumerate(r.body) if "named_barrier" in line.text
+    ]
+    if not positions:
         return False
-    role, k = rng.choice(found)
+    role, k = rng.choice(positions)
     line = role.body[k]
     if "arrive" in line.text and rng.random() < 0.5:
         role.body[k] = Line(line.tag, f"{line.text}\n{guarded_by(line.text, at)}")
@@ -364,12 +370,12 @@ def arrive_another_number_of_times(rng: Random, program: Program, at: str) -> bo
 
 @fault("arrives where it should wait", "named barriers", "O3", "O5", "corpus 19")
 def arrives_only(rng: Random, program: Program, at: str) -> bool:
-    found = [
+    positions = [
         (r, k) for r in program.roles for k, line in enumerate(r.body) if "named_barrier_sync" in line.text
     ]
-    if not found:
+    if not positions:
         return False
-    role, k = rng.choice(found)
+    role, k = rng.choice(positions)
     line = role.body[k]
     other = line.text.replace("sync", "arrive")
     role.body[k] = Line(line.tag, "\n".join([f"if {at}:", *shifted([other]), "else:", *shifted([line.text])]))
@@ -397,15 +403,15 @@ def leave_before_loop(rng: Random, program: Program, at: str) -> bool:
 
 @fault("copies in flight at the end", "O8", "corpus 18", whole=True, weight=9)
 def drop_final_wait(rng: Random, program: Program, at: str) -> bool:
-    found = [
+    positions = [
         (r, k)
         for r in program.roles
         for k, line in enumerate(r.after)
         if "wait" in line and "named" not in line
     ]
-    if not found:
+    if not positions:
         return False
-    role, k = rng.choice(found)
+    role, k = rng.choice(positions)
     role.after[k] = guarded_by_not(role.after[k], at)
     return True
 
@@ -413,10 +419,10 @@ def drop_final_wait(rng: Random, program: Program, at: str) -> bool:
 @fault("a copy more after the loop", "O8", "corpus 18", "corpus 14", whole=True)
 def copy_to_unawaited_stage(rng: Random, program: Program, at: str) -> bool:
     """An additional copy, to a stage that no role waits for."""
-    found = [(r, k) for r, k in places(program, "expect") if not r.elected]
-    if not found:
+    positions = [(r, k) for r, k in places(program, "expect") if not r.elected]
+    if not positions:
         return False
-    role, _ = found[0]
+    role, _ = positions[0]
     text = "\n".join(line.text for line in role.body if line.tag in ("expect", "load"))
     text = re.sub(r"\bs\b", "0", text).replace("k", "0")
     wait = "tg.mbarrier_wait(empty, 0, 1)"
@@ -426,10 +432,10 @@ def copy_to_unawaited_stage(rng: Random, program: Program, at: str) -> bool:
 
 @fault("the sum is used in flight", "O7", "corpus 21", whole=True)
 def used_in_flight(rng: Random, program: Program, at: str) -> bool:
-    found = [r for r in program.roles for line in r.after if "tile_matmul_wait" in line]
-    if not found:
+    candidates = [r for r in program.roles for line in r.after if "tile_matmul_wait" in line]
+    if not candidates:
         return False
-    found[0].after[0] = guarded_by_not("tg.tile_matmul_wait()", at)
+    candidates[0].after[0] = guarded_by_not("tg.tile_matmul_wait()", at)
     return True
 
 
@@ -440,10 +446,10 @@ fault("a tile fetched twice", "O3", "O8", "corpus 16", "corpus 18", "corpus 14")
 @fault("further ahead", "O3", "corpus 5", "late release", whole=True, weight=9)
 def fill_further_ahead(rng: Random, program: Program, at: str) -> bool:
     """Fill more items ahead than the ring has stages."""
-    found = [k for k, line in enumerate(program.made) if line.startswith("ahead = ")]
-    if not found:
+    positions = [k for k, line in enumerate(program.made) if line.startswith("ahead = ")]
+    if not positions:
         return False
-    program.made[found[0]] += f" + {rng.choice((3, 5, 9))} * int({at})"
+    program.made[positions[0]] += f" + {rng.choice((3, 5, 9))} * int({at})"
     return True
 
 
@@ -451,10 +457,10 @@ def use_neighbouring_item(*tags: str) -> Mutation:
     """A line is about the item before or after."""
 
     def mutate(rng: Random, program: Program, at: str) -> bool:
-        found = [(r, k) for r, k in places(program, *tags) if re.search(r"\bs\b|\bphase\b", r.body[k].text)]
-        if not found or (stages := program.stages) < 1:
+        match = [(r, k) for r, k in places(program, *tags) if re.search(r"\bs\b|\bphase\b", r.body[k].text)]
+        if not match or (stages := program.stages) < 1:
             return False
-        role, k = rng.choice(found)
+        role, k = rng.choice(match)
         item = f"(k {rng.choice('+-')} int({at}))"
         text = re.sub(r"\bs\b", f"{item} % {stages}", role.body[k].text)
         role.body[k] = Line(role.body[k].tag, re.sub(r"\bphase\b", f"({item} // {stages} & 1)", text))
@@ -486,10 +492,10 @@ fault("another item is read", "O5", "O1", "corpus 24", weight=6)(
 )
 def skip_first_waits(rng: Random, program: Program, at: str) -> bool:
     """Skip the wait of more first items than the ring has stages."""
-    found = random_place(rng, program, "room")
-    if not found or (stages := program.stages) < 1:
+    position = random_place(rng, program, "room")
+    if not position or (stages := program.stages) < 1:
         return False
-    role, k = found
+    role, k = position
     text = role.body[k].text.rpartition("\n")[2].strip()
     by = f"{stages} + {rng.choice((1, 2, stages))} * int({at})"
     role.body[k] = Line("room", f"if k >= {by}:\n    {text}" if "+= other" not in text else role.body[k].text)
@@ -499,12 +505,12 @@ def skip_first_waits(rng: Random, program: Program, at: str) -> bool:
 @fault("a carried stage or phase slips", "O1", "O4", "expert mbarriers", "corpus 6", weight=9)
 def change_carried_step(rng: Random, program: Program, at: str) -> bool:
     """A number that a loop carries takes another step."""
-    found = [
+    positions = [
         (r, k) for r in program.roles for k, line in enumerate(r.staging.end) if "+=" in line or "^=" in line
     ]
-    if not found:
+    if not positions:
         return False
-    role, k = rng.choice(found)
+    role, k = rng.choice(positions)
     end = list(role.staging.end)
     step = f"tg.uint8({at})" if "uint8" in end[k] else f"int({at})"
     end[k] = f"{end[k]} {'+' if '+=' in end[k] else '^'} {step}"

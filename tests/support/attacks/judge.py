@@ -52,18 +52,24 @@ def kernel_of(text: str) -> Any:
     return tg.kernel(source=last)(names["kernel"])
 
 
-def status_and_reason(found: Verdict, launch: Callable[[], Sequence[Any]] | None = None) -> tuple[str, str]:
+def status_and_reason(
+    outcome_of_check: Verdict, launch: Callable[[], Sequence[Any]] | None = None
+) -> tuple[str, str]:
     """The status, or "undecided" if the search cannot follow the roles, or "guarded" if the host refuses the faulty
     launch; and the reason. `launch`: its arguments."""
-    if found.proved and found.guards and launch is not None:
+    if outcome_of_check.proved and outcome_of_check.guards and launch is not None:
         arguments = launch()
-        unmet = [g.text for g in found.guards if not g.holds(lambda leaf: argument_value(arguments, leaf))]
+        unmet = [
+            g.text
+            for g in outcome_of_check.guards
+            if not g.holds(lambda leaf: argument_value(arguments, leaf))
+        ]
         if unmet:
             return "guarded", unmet[0]
-    if found.gap is not None and found.gap.failed:
-        return "crash", found.message
-    undecided = found.status == UNPROVED and found.locations
-    return "undecided" if undecided else found.status, found.message
+    if outcome_of_check.gap is not None and outcome_of_check.gap.failed:
+        return "crash", outcome_of_check.message
+    undecided = outcome_of_check.status == UNPROVED and outcome_of_check.locations
+    return "undecided" if undecided else outcome_of_check.status, outcome_of_check.message
 
 
 def argument_value(arguments: Sequence[Any], leaf: Leaf) -> int:
@@ -76,12 +82,12 @@ def verdict(text: str, args: Args | None = None) -> tuple[str, str]:
     """The verdict: the checker's status, "refused" if the kernel does not compile, "crash" for any other error; and the
     reason."""
     try:
-        found = kernel_of(text).check()
+        actual = kernel_of(text).check()
     except tg.CompileError as e:
         return "refused", str(e).partition("\n")[0]
     except Exception as e:
         return "crash", f"{type(e).__name__}: {e}"
-    return status_and_reason(found, (lambda: replay_arguments(text, args)) if args else None)
+    return status_and_reason(actual, (lambda: replay_arguments(text, args)) if args else None)
 
 
 def lowered(kernel: Any, known: AccessClass | None = None) -> tuple[Kernel, GpuCompilation]:
@@ -138,14 +144,14 @@ def replayed(kernel: Kernel, parts: GpuCompilation, args: Sequence[Any], count: 
         return f"{e.kind}: {e.text}"
     except Unsupported as e:
         return f"unknown: {e}"
-    wanted: Any = None
+    expected: Any = None
     for order in orders([role for role, *_ in launch.programs], count):
         try:
-            found = launch.run(order)
+            failure = launch.run(order)
         except ReplayFailed as e:
             return f"{e.kind}: {e.text} ({order.name})"
-        wanted = found if wanted is None else wanted
-        if found != wanted:
+        expected = failure if expected is None else expected
+        if failure != expected:
             return f"value: other results ({order.name})"
     return ""
 

@@ -56,12 +56,12 @@ def verdict(
 ) -> tuple[str, str]:
     """The status of the verdict, with its reason."""
     try:
-        found = check_schedule(kernel, parts)
+        actual = check_schedule(kernel, parts)
     except CompileError as e:
         return "refused", str(e).partition("\n")[0]
     except Exception as e:
         return "crash", f"{type(e).__name__}: {e}"
-    return status_and_reason(found, launch)
+    return status_and_reason(actual, launch)
 
 
 # Places ---------------------------------------------------------------------------------------------------------------

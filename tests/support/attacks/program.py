@@ -124,8 +124,8 @@ class Program:
     @property
     def stages(self) -> int:
         """The number of stages of the first barriers or the first pipe; 0 if there are none."""
-        found = re.search(r"stages=(\d+)", "\n".join(self.made))
-        return int(found.group(1)) if found else 0
+        match = re.search(r"stages=(\d+)", "\n".join(self.made))
+        return int(match.group(1)) if match else 0
 
     def copy(self) -> Program:
         return Program(list(self.made), [role.copy() for role in self.roles], list(self.asserts))
