@@ -51,8 +51,8 @@ def matmul(
     def peer(i: int) -> torch.Tensor:
         if wide:
             return torch.mm(a[i], narrow[i], out_dtype=dtype, out=d[i])
-        made = torch.matmul(a[i], narrow[i], out=d[i])
-        return made if after is None else after(made)
+        result = torch.matmul(a[i], narrow[i], out=d[i])
+        return result if after is None else after(result)
 
     run(0)
     expected = a[0].double() @ narrow[0].double()

@@ -294,11 +294,11 @@ def warp_pipelining(
         from benchmarks import warp_kernels
     except ImportError:
         return {}
-    made: dict[str, Callable[[int], object]] = {}
+    result: dict[str, Callable[[int], object]] = {}
     for name, kernel in warp_kernels.KERNELS.items():
         launches = [warp_kernels.launch(kernel, a, b, 256) for a, b in zip(x, y, strict=True)]
-        made[name] = lambda k, launches=launches: launches[k]()
-    return made
+        result[name] = lambda k, launches=launches: launches[k]()
+    return result
 
 
 CASES: dict[str, Callable[[], Iterator[Row]]] = {

@@ -52,7 +52,7 @@ def title(name: str, n: int) -> str:
 def row_of_matrices(
     name: str,
     n: int,
-    given: list[Tensors],
+    inputs: list[Tensors],
     run_kernel: Callable[..., Any],
     peer: Callable[..., Any],
     error: Callable[..., float],
@@ -60,19 +60,19 @@ def row_of_matrices(
     of_copy: bool = False,
     iterations: int = 15,
 ) -> Row:
-    """A row with the rate of the bytes that must be moved. `given`: the tensors of each set; `error`: of the results
+    """A row with the rate of the bytes that must be moved. `inputs`: the tensors of each set; `error`: of the results
     for the first set; `of_copy`: whether the gate is on the ratio to a copy, instead of PyTorch."""
-    made = run_kernel(*given[0])
-    result = error(given[0], made)
-    results = made if isinstance(made, tuple) else (made,)
-    moved = sum(t.numel() * t.element_size() for t in (*given[0], *results))
+    first_results = run_kernel(*inputs[0])
+    result = error(inputs[0], first_results)
+    results = first_results if isinstance(first_results, tuple) else (first_results,)
+    moved = sum(t.numel() * t.element_size() for t in (*inputs[0], *results))
     source, target = (torch.empty(moved // 8, device="cuda").normal_() for _ in range(2))
-    del made, results
-    peers: dict[str, Call] = {"torch": lambda k: peer(*given[k]), "copy_": lambda k: target.copy_(source)}
+    del first_results, results
+    peers: dict[str, Call] = {"torch": lambda k: peer(*inputs[k]), "copy_": lambda k: target.copy_(source)}
     order = ("copy_", "torch") if of_copy else ("torch", "copy_")
     return comparison_row(
         title(name, n),
-        lambda k: run_kernel(*given[k]),
+        lambda k: run_kernel(*inputs[k]),
         {which: peers[which] for which in order},
         SETS,
         result,
@@ -80,7 +80,7 @@ def row_of_matrices(
         gate,
         moved / 1e9,
         "GB/s",
-        note=f"{len(given[0][0])} matrices",
+        note=f"{len(inputs[0][0])} matrices",
         iterations=iterations,
     )
 
@@ -88,106 +88,106 @@ def row_of_matrices(
 def cholesky(n: int) -> Iterator[Row]:
     """Cholesky factors; the gate is on the ratio to a copy."""
 
-    def error(given: Tensors, made: torch.Tensor) -> float:
-        wide = made.double()
-        assert not torch.any(torch.triu(made, 1)), "the other triangle is not 0"
-        return relative_error(wide @ wide.transpose(1, 2), given[0])
+    def error(inputs: Tensors, actual: torch.Tensor) -> float:
+        wide = actual.double()
+        assert not torch.any(torch.triu(actual, 1)), "the other triangle is not 0"
+        return relative_error(wide @ wide.transpose(1, 2), inputs[0])
 
-    given = [[positive_definite(MATRICES, n, seed)] for seed in range(SETS)]
+    arguments = [[positive_definite(MATRICES, n, seed)] for seed in range(SETS)]
     gate = 0.8 if n in (16, 32, 64) else None
     peer = torch.linalg.cholesky_ex
-    yield row_of_matrices("Cholesky", n, given, kernels.cholesky, peer, error, gate, True)
+    yield row_of_matrices("Cholesky", n, arguments, kernels.cholesky, peer, error, gate, True)
 
 
 def lower_solve(n: int) -> Iterator[Row]:
     """Triangular systems with a right-hand side each."""
-    given = [
+    arguments = [
         [torch.linalg.cholesky(positive_definite(MATRICES, n, seed)), random((MATRICES, n), "float32", seed)]
         for seed in range(SETS)
     ]
-    made = tg.over_batches("tile_lower_solve", [array_of(t) for t in given[0]])
+    result = tg.over_batches("tile_lower_solve", [array_of(t) for t in arguments[0]])
 
     def run(a: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         z = torch.empty_like(y)
-        tg.launch_tiled(made.kernel, made.dim, [a, y], [z], block_dim=made.block_dim)
+        tg.launch_tiled(result.kernel, result.dim, [a, y], [z], block_dim=result.block_dim)
         return z
 
     def peer(a: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return torch.linalg.solve_triangular(a, y[..., None], upper=False)
 
-    def error(given: Tensors, z: torch.Tensor) -> float:
-        return relative_error(torch.linalg.vecdot(given[0].double(), z.double()[:, None, :]), given[1])
+    def error(inputs: Tensors, z: torch.Tensor) -> float:
+        return relative_error(torch.linalg.vecdot(inputs[0].double(), z.double()[:, None, :]), inputs[1])
 
-    yield row_of_matrices("triangular solve", n, given, run, peer, error, 2.0 if n in SIZES else None)
+    yield row_of_matrices("triangular solve", n, arguments, run, peer, error, 2.0 if n in SIZES else None)
 
 
 def solve(n: int) -> Iterator[Row]:
     """Systems with a right-hand side each."""
-    given = [
+    arguments = [
         [positive_definite(MATRICES, n, seed), random((MATRICES, n), "float32", seed)] for seed in range(SETS)
     ]
 
     def peer(a: torch.Tensor, y: torch.Tensor) -> Any:
         return torch.linalg.solve_ex(a, y)
 
-    def error(given: Tensors, x: torch.Tensor) -> float:
-        return relative_error(torch.linalg.vecdot(given[0].double(), x.double()[:, None, :]), given[1])
+    def error(inputs: Tensors, x: torch.Tensor) -> float:
+        return relative_error(torch.linalg.vecdot(inputs[0].double(), x.double()[:, None, :]), inputs[1])
 
-    yield row_of_matrices("solve", n, given, kernels.solve, peer, error, 2.0 if n in SIZES else None)
+    yield row_of_matrices("solve", n, arguments, kernels.solve, peer, error, 2.0 if n in SIZES else None)
 
 
 def lu(n: int) -> Iterator[Row]:
     """LU factors with exchanged rows."""
-    given = [[random((MATRICES, n, n), "float32", seed)] for seed in range(SETS)]
+    arguments = [[random((MATRICES, n, n), "float32", seed)] for seed in range(SETS)]
 
-    def error(given: Tensors, made: tuple[torch.Tensor, torch.Tensor]) -> float:
-        p, lower, upper = torch.lu_unpack(made[0], made[1] + 1)
-        return relative_error(p.double() @ (lower.double() @ upper.double()), given[0])
+    def error(inputs: Tensors, actual: tuple[torch.Tensor, torch.Tensor]) -> float:
+        p, lower, upper = torch.lu_unpack(actual[0], actual[1] + 1)
+        return relative_error(p.double() @ (lower.double() @ upper.double()), inputs[0])
 
     peer = torch.linalg.lu_factor_ex
-    yield row_of_matrices("LU", n, given, kernels.lu, peer, error, 2.0 if n in SIZES else None)
+    yield row_of_matrices("LU", n, arguments, kernels.lu, peer, error, 2.0 if n in SIZES else None)
 
 
 def qr(n: int) -> Iterator[Row]:
     """QR factors. PyTorch makes the orthogonal factors one by one."""
-    given = [[random((FEW["QR"], n, n), "float32", seed)] for seed in range(SETS)]
+    arguments = [[random((FEW["QR"], n, n), "float32", seed)] for seed in range(SETS)]
 
-    def error(given: Tensors, made: tuple[torch.Tensor, torch.Tensor]) -> float:
-        q, r = made[0].double(), made[1].double()
+    def error(inputs: Tensors, actual: tuple[torch.Tensor, torch.Tensor]) -> float:
+        q, r = actual[0].double(), actual[1].double()
         one = torch.eye(n, device="cuda", dtype=torch.float64).expand_as(q)
-        return max(relative_error(q @ r, given[0]), relative_error(q.transpose(1, 2) @ q, one))
+        return max(relative_error(q @ r, inputs[0]), relative_error(q.transpose(1, 2) @ q, one))
 
     gate = 2.0 if n in SIZES else None
     yield row_of_matrices(
-        "QR", n, given, kernels.qr, torch.linalg.qr, error, gate, iterations=FEWER_ITERATIONS
+        "QR", n, arguments, kernels.qr, torch.linalg.qr, error, gate, iterations=FEWER_ITERATIONS
     )
 
 
 def eigh(n: int) -> Iterator[Row]:
     """Eigenvalues and eigenvectors of symmetric matrices."""
-    given = [[positive_definite(FEW["eigenvectors"], n, seed)] for seed in range(SETS)]
+    arguments = [[positive_definite(FEW["eigenvectors"], n, seed)] for seed in range(SETS)]
 
-    def error(given: Tensors, made: tuple[torch.Tensor, torch.Tensor]) -> float:
-        w, v = made[0].double(), made[1].double()
-        return relative_error((v * w[:, None, :]) @ v.transpose(1, 2), given[0])
+    def error(inputs: Tensors, actual: tuple[torch.Tensor, torch.Tensor]) -> float:
+        w, v = actual[0].double(), actual[1].double()
+        return relative_error((v * w[:, None, :]) @ v.transpose(1, 2), inputs[0])
 
     gate, peer = 2.0 if n in SIZES else None, torch.linalg.eigh
     yield row_of_matrices(
-        "eigenvectors", n, given, kernels.eigh, peer, error, gate, iterations=FEWER_ITERATIONS
+        "eigenvectors", n, arguments, kernels.eigh, peer, error, gate, iterations=FEWER_ITERATIONS
     )
 
 
 def svd(n: int) -> Iterator[Row]:
     """Singular values and vectors."""
-    given = [[random((FEW["singular vectors"], n, n), "float32", seed)] for seed in range(SETS)]
+    arguments = [[random((FEW["singular vectors"], n, n), "float32", seed)] for seed in range(SETS)]
 
-    def error(given: Tensors, made: tuple[torch.Tensor, torch.Tensor, torch.Tensor]) -> float:
-        u, s, vt = (t.double() for t in made)
-        return relative_error((u * s[:, None, :]) @ vt, given[0])
+    def error(inputs: Tensors, actual: tuple[torch.Tensor, torch.Tensor, torch.Tensor]) -> float:
+        u, s, vt = (t.double() for t in actual)
+        return relative_error((u * s[:, None, :]) @ vt, inputs[0])
 
     gate, peer = 2.0 if n in SIZES else None, torch.linalg.svd
     yield row_of_matrices(
-        "singular vectors", n, given, kernels.svd, peer, error, gate, iterations=FEWER_ITERATIONS
+        "singular vectors", n, arguments, kernels.svd, peer, error, gate, iterations=FEWER_ITERATIONS
     )
 
 
@@ -314,26 +314,28 @@ OF_MATRICES: dict[str, tuple[Callable[[int], Iterator[Row]], tuple[int, ...], tu
 
 def cases() -> dict[str, Callable[[], Iterator[Row]]]:
     """The cases by the name of their row, the named sizes first."""
-    made: dict[str, Callable[[], Iterator[Row]]] = {}
+    result: dict[str, Callable[[], Iterator[Row]]] = {}
     for near in (False, True):
         of_matrices = {
             title(name, n): partial(case, n)
             for name, (case, sizes, neighbours) in OF_MATRICES.items()
             for n in (neighbours if near else sizes)
         }
-        made |= {name: case for name, case in of_matrices.items() if "Cholesky" in name}
-        made |= {f"FFT of {n} complex64": partial(transform, n) for n in (NEAR_LENGTHS if near else LENGTHS)}
-        made |= {
+        result |= {name: case for name, case in of_matrices.items() if "Cholesky" in name}
+        result |= {
+            f"FFT of {n} complex64": partial(transform, n) for n in (NEAR_LENGTHS if near else LENGTHS)
+        }
+        result |= {
             f"FFT, weights, inverse of {n} complex64": partial(convolution, n)
             for n in ((256, 4096) if near else (1024,))
         }
-        made |= of_matrices
-        made |= {
+        result |= of_matrices
+        result |= {
             f"{name} of {n} float32": partial(sorts, name, n)
             for name in SORTS
             for n in (NEAR_ROWS if near else ROWS_OF_KEYS)
         }
-    return made
+    return result
 
 
 CASES = cases()

@@ -108,8 +108,8 @@ def host_time(launch: Callable[[], object]) -> float:
 def launches(tensors: bool) -> Iterator[Row]:
     """A launch with one block, three arrays and two scalars; `tensors`: the arrays are PyTorch tensors."""
     a, b, c = (torch.full((32,), float(k), device="cuda") for k in (1, 2, 3))
-    given: list[Any] = [a, b, c] if tensors else [tg.array(t, copy=False) for t in (a, b, c)]
-    arguments = [*given, 32, 2.0]
+    inputs: list[Any] = [a, b, c] if tensors else [tg.array(t, copy=False) for t in (a, b, c)]
+    arguments = [*inputs, 32, 2.0]
 
     def launch() -> None:
         tg.launch(kernels.scaled, 32, arguments, block_dim=32)
@@ -178,9 +178,9 @@ def library_calls(tensors: bool) -> Iterator[Row]:
         ),
     ]
     for name, call, inputs, peer, expected in cases:
-        given = inputs if tensors else tuple(tg.array(t, copy=False) for t in inputs)
-        kernel_time = host_time(partial(call, *given))
-        result = call(*given)
+        arguments = inputs if tensors else tuple(tg.array(t, copy=False) for t in inputs)
+        kernel_time = host_time(partial(call, *arguments))
+        result = call(*arguments)
         error = largest_difference(
             (result.float().cpu() if tensors else result).numpy().astype(float), expected
         )

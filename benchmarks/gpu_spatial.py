@@ -169,8 +169,8 @@ def scene() -> tuple[np.ndarray, np.ndarray]:
 
 def mesh_on(device: str, constructor: str) -> tg.Mesh:
     points, faces = scene()
-    given = tg.array(points, dtype=tg.vec3, device=device), tg.array(faces.reshape(-1), device=device)
-    return tg.Mesh(*given, bvh_constructor=constructor, bvh_leaf_size=LEAF)
+    array = tg.array(points, dtype=tg.vec3, device=device), tg.array(faces.reshape(-1), device=device)
+    return tg.Mesh(*array, bvh_constructor=constructor, bvh_leaf_size=LEAF)
 
 
 def binary_tree() -> tuple[np.ndarray, np.ndarray]:
@@ -178,12 +178,12 @@ def binary_tree() -> tuple[np.ndarray, np.ndarray]:
     points, faces = scene()
     corners = points[faces]
     lower, upper = (tg.array(x, dtype=tg.vec3, device="cpu") for x in (corners.min(1), corners.max(1)))
-    made = HostBuild(lower, upper, None, LEAF, SAH, cluster=1)
-    r = made.ranges
+    result = HostBuild(lower, upper, None, LEAF, SAH, cluster=1)
+    r = result.ranges
     left, begin, end = (x.numpy() for x in (r.left, r.begin, r.end))
     box = r.box.numpy()
     low, high = box[:, :3], -box[:, 3:6]
-    inner = [int(made.roots[0])]
+    inner = [int(result.roots[0])]
     number: dict[int, int] = {inner[0]: 0}
     for node in inner:
         for child in (int(left[node]), int(left[node]) + 1):
@@ -199,7 +199,7 @@ def binary_tree() -> tuple[np.ndarray, np.ndarray]:
         inner_number = np.array([number.get(int(c), 0) for c in child])
         nodes["child"][:, side] = np.where(leaf, begin[child], inner_number)
         nodes["count"][:, side] = np.where(leaf, end[child] - begin[child], 0)
-    return nodes, made.order.numpy()
+    return nodes, result.order.numpy()
 
 
 @cache
@@ -214,8 +214,8 @@ def peer() -> Callable[[torch.Tensor, torch.Tensor, torch.Tensor], None]:
     kernel = cupy.RawKernel(BINARY, "cast_binary")
 
     def run(starts: torch.Tensor, dirs: torch.Tensor, out: torch.Tensor) -> None:
-        given = (*held, *(cupy.from_dlpack(t) for t in (starts, dirs, out)), np.int32(len(out)))
-        kernel(((len(out) + 127) // 128,), (128,), given)
+        arguments = (*held, *(cupy.from_dlpack(t) for t in (starts, dirs, out)), np.int32(len(out)))
+        kernel(((len(out) + 127) // 128,), (128,), arguments)
 
     return run
 
@@ -245,13 +245,13 @@ def rays(kind: str) -> Iterator[Row]:
     out, other = (torch.full((len(starts),), float("nan"), device="cuda") for _ in range(2))
 
     def trace_rays(_: int, constructor: str = "sah", block_dim: int = 128) -> None:
-        given = [bvh_meshes()[constructor], vectors(at), vectors(along)]
-        tg.launch(cast, len(starts), given, [tg.array(out, copy=False)], block_dim=block_dim)
+        inputs = [bvh_meshes()[constructor], vectors(at), vectors(along)]
+        tg.launch(cast, len(starts), inputs, [tg.array(out, copy=False)], block_dim=block_dim)
 
     few = slice(None, None, 997)
     exact = tg.zeros(len(starts[few]), device="cpu")
-    given = [tg.array(np.ascontiguousarray(x[few]), dtype=tg.vec3, device="cpu") for x in (starts, dirs)]
-    tg.launch(cast, exact.size, [mesh_on("cpu", "lbvh"), *given], [exact], device="cpu")
+    arguments = [tg.array(np.ascontiguousarray(x[few]), dtype=tg.vec3, device="cpu") for x in (starts, dirs)]
+    tg.launch(cast, exact.size, [mesh_on("cpu", "lbvh"), *arguments], [exact], device="cpu")
     for constructor in bvh_meshes():
         trace_rays(0, constructor)
         np.testing.assert_array_equal(out.cpu().numpy()[few], exact.numpy())

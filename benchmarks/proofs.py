@@ -61,9 +61,9 @@ def lowered(kernel: Any, ndim: int) -> tuple[Kernel, GpuCompilation]:
 
     first = kernel.trace(types, launch(128), access, library())
     roles = next(op for op in first.body.ops if isinstance(op, Roles))
-    made = trace(kernel, types, launch(block_threads(roles)), access)
-    prepare(made)
-    return made, for_gpu(made, get_cuda_target("sm_90a"))
+    traced_kernel = trace(kernel, types, launch(block_threads(roles)), access)
+    prepare(traced_kernel)
+    return traced_kernel, for_gpu(traced_kernel, get_cuda_target("sm_90a"))
 
 
 def _milliseconds(run: Callable[[], object]) -> float:

@@ -35,20 +35,22 @@ def positive_definite(n: int, many: int) -> np.ndarray:
 
 
 def row(
-    name: str, n: int, run_kernel: Call, peer: Call, given: list[np.ndarray], parts: Call, gate: float
+    name: str, n: int, run_kernel: Call, peer: Call, inputs: list[np.ndarray], parts: Call, gate: float
 ) -> Row:
     """`parts`: the parts of the results that are compared with float64."""
-    arrays, many = [tg.array(x) for x in given], len(given[0])
-    expected = parts(peer(*(x.astype(np.float64) for x in given)), given)
+    arrays, many = [tg.array(x) for x in inputs], len(inputs[0])
+    expected = parts(peer(*(x.astype(np.float64) for x in inputs)), inputs)
 
     def result() -> np.ndarray:
-        made = run_kernel(*arrays)
-        return parts(tuple(x.numpy() for x in made) if isinstance(made, tuple) else made.numpy(), given)
+        result = run_kernel(*arrays)
+        return parts(
+            tuple(x.numpy() for x in result) if isinstance(result, tuple) else result.numpy(), inputs
+        )
 
     return compare(
         f"{name} of {n} x {n} float32",
         lambda: run_kernel(*arrays),
-        lambda: peer(*given),
+        lambda: peer(*inputs),
         result,
         expected,
         many / 1e6,
@@ -76,8 +78,8 @@ def matrix_rows() -> Iterator[Row]:
             ("eigenvectors", kernels.eigh, np.linalg.eigh, [symmetric], lambda made, given: made[0]),
             ("singular vectors", kernels.svd, np.linalg.svd, [matrices(n, few)], lambda made, given: made[1]),
         )
-        for name, run_kernel, peer, given, parts in cases:
-            yield row(name, n, run_kernel, peer, given, parts, gates[name])
+        for name, run_kernel, peer, arguments, parts in cases:
+            yield row(name, n, run_kernel, peer, arguments, parts, gates[name])
     for n in (128, 256):
         yield row(
             "Cholesky",

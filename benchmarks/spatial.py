@@ -256,9 +256,9 @@ def embree_scene() -> Any:
     from embreex.mesh_construction import TriangleMesh
     from embreex.rtcore_scene import EmbreeScene
 
-    made = EmbreeScene()
-    TriangleMesh(made, *scene())
-    return made
+    embree = EmbreeScene()
+    TriangleMesh(embree, *scene())
+    return embree
 
 
 def ray_rows(kind: str) -> Iterator[Row]:
@@ -365,20 +365,20 @@ def build_rows() -> Iterator[Row]:
 
     points, faces = torus(512, 256)
     size = len(faces) / 1e6
-    given = [vectors(points), tg.array(faces.reshape(-1), dtype=int)]
+    arguments = [vectors(points), tg.array(faces.reshape(-1), dtype=int)]
     start, dir = np.array([[0, 0, 5]], np.float32), np.array([[0.01, 0.2, -1]], np.float32)
 
     def committed() -> Any:
         # Triangles are copied before the turn; the first ray makes Embree build.
-        made = EmbreeScene()
-        TriangleMesh(made, points, faces)
-        return made
+        embree = EmbreeScene()
+        TriangleMesh(embree, points, faces)
+        return embree
 
     scenes = [committed() for _ in range(TURNS + 1)]
-    error = hit_distance_error(tg.Mesh(*given), points, faces)
+    error = hit_distance_error(tg.Mesh(*arguments), points, faces)
     yield comparison_row(
         "build of 262k triangles, against Embree",
-        lambda: tg.Mesh(*given),
+        lambda: tg.Mesh(*arguments),
         lambda: scenes.pop().run(start, dir),
         size,
         "M/s",
@@ -386,7 +386,7 @@ def build_rows() -> Iterator[Row]:
         2.5,
         error,
     )
-    mesh, peer_mesh = tg.Mesh(*given), warp_mesh_of(points, faces)
+    mesh, peer_mesh = tg.Mesh(*arguments), warp_mesh_of(points, faces)
     error = hit_distance_error(mesh, points, faces)
     yield comparison_row(
         "refit of 262k triangles", mesh.refit, peer_mesh.refit, size, "M/s", "Warp", 1 / 0.3, error
@@ -418,14 +418,16 @@ def build_rows() -> Iterator[Row]:
     )
 
 
-def hit_distance_error(made: tg.Mesh, points: np.ndarray, faces: np.ndarray) -> float:
+def hit_distance_error(built_mesh: tg.Mesh, points: np.ndarray, faces: np.ndarray) -> float:
     """The error of the distances that rays go to the middles of some faces, from just outside of these."""
     chosen = np.arange(0, len(faces), 97)
     corners = points[faces[chosen]].astype(np.float64)
     normal = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     normal /= np.linalg.norm(normal, axis=1, keepdims=True)
     out = tg.zeros(len(chosen))
-    tg.launch(cast, len(chosen), [made, vectors(corners.mean(1) + 1e-3 * normal), vectors(-normal)], [out])
+    tg.launch(
+        cast, len(chosen), [built_mesh, vectors(corners.mean(1) + 1e-3 * normal), vectors(-normal)], [out]
+    )
     return relative_error(out.numpy(), np.full(len(chosen), 1e-3))
 
 

@@ -150,8 +150,8 @@ PIVOTED = (*VECTOR, ("int32", (32,)))
 
 def positive_definite(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
     """Diagonally dominant matrices, or numbers of other shapes."""
-    made = rng.uniform(0.0, 1.0, shape)
-    return made + 32 * np.eye(32) if shape[-2:] == (32, 32) else made
+    result = rng.uniform(0.0, 1.0, shape)
+    return result + 32 * np.eye(32) if shape[-2:] == (32, 32) else result
 
 
 def scan(name: str) -> Case:
@@ -319,8 +319,8 @@ def kernel_of(case: Case) -> Any:
 
 def arguments(case: Case, blocks: int) -> list[Any]:
     rng = np.random.default_rng(0)
-    made = case.numbers or (lambda rng, shape: rng.uniform(0.0, 1.0, shape))
-    arrays = [tg.array(made(rng, (blocks, *s)).astype(t)) for t, s in case.loads]
+    result = case.numbers or (lambda rng, shape: rng.uniform(0.0, 1.0, shape))
+    arrays = [tg.array(result(rng, (blocks, *s)).astype(t)) for t, s in case.loads]
     return [*arrays, tg.zeros((blocks, *case.result[1]), dtype=getattr(tg, case.result[0]))]
 
 
@@ -344,8 +344,8 @@ def cpu_time(case: Case) -> float:
 
 def gpu_instructions(case: Case) -> dict[str, int]:
     """The numbers of instructions of the kernel for sm_90a."""
-    ((_, made),) = forward_form(kernel_of(case), lambda: arguments(case, 4), (4,), BLOCK)
-    code = machine_code.read(build(made, get_cuda_target("sm_90a")).cubin.sass())
+    ((_, compiled),) = forward_form(kernel_of(case), lambda: arguments(case, 4), (4,), BLOCK)
+    code = machine_code.read(build(compiled, get_cuda_target("sm_90a")).cubin.sass())
     result = machine_code.counts(code.instructions)
     return {what: result[what] for what in ("instructions", "global", "shared", "barriers")}
 

@@ -43,13 +43,13 @@ def pytest_configure(config: pytest.Config) -> None:
     them."""
     if hasattr(config, "workerinput"):
         return
-    made = tempfile.mkdtemp(prefix="tegula-test-cache-")
-    os.environ["TEGULA_CACHE_DIR"] = made
+    result = tempfile.mkdtemp(prefix="tegula-test-cache-")
+    os.environ["TEGULA_CACHE_DIR"] = result
     # A folder's own conftest.py, which is read first if the folder is named on the command line, may have imported it.
     known = sys.modules.get("tegula.runtime.config")
     if known is not None:
-        known.config.kernel_cache_dir = made
-    config.add_cleanup(lambda: shutil.rmtree(made, ignore_errors=True))
+        known.config.kernel_cache_dir = result
+    config.add_cleanup(lambda: shutil.rmtree(result, ignore_errors=True))
 
 
 # Objects that exist before the first test stay alive, so the garbage collector need not scan them.

@@ -39,9 +39,9 @@ def test_help_names_the_commands() -> None:
 
 def test_python_m_tegula_is_the_command_line() -> None:
     command = [sys.executable, "-m", "tegula", "--version"]
-    made = subprocess.run(command, capture_output=True, text=True)
-    assert (made.returncode, made.stderr) == (0, "")
-    assert re.fullmatch(r"tegula \d+\.\d+\.\d+\S*\n", made.stdout)
+    process = subprocess.run(command, capture_output=True, text=True)
+    assert (process.returncode, process.stderr) == (0, "")
+    assert re.fullmatch(r"tegula \d+\.\d+\.\d+\S*\n", process.stdout)
 
 
 def test_the_cache_command_shows_and_clears_the_cache(kept: Cache) -> None:

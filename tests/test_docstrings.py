@@ -70,8 +70,10 @@ Gradient:
 
 
 def lacks(text: str, parameters: tuple[str, ...] = ("a", "b")) -> list[str]:
-    made = tool()
-    return made.faults(made.Documented("add", text, parameters, (*made.SECTIONS[:3], "Gradient")))
+    docstrings = tool()
+    return docstrings.faults(
+        docstrings.Documented("add", text, parameters, (*docstrings.SECTIONS[:3], "Gradient"))
+    )
 
 
 def test_a_docstring_with_all_sections_is_complete() -> None:

@@ -90,9 +90,9 @@ def summary(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 def outcomes(summary: dict[str, Any], file: str) -> dict[str, str]:
     results = [r for r in summary["results"] if r["test"].startswith(file)]
-    made = {r["test"].partition("::")[2]: r["outcome"] for r in results}
-    assert len(made) == len(results)
-    return made
+    by_test = {r["test"].partition("::")[2]: r["outcome"] for r in results}
+    assert len(by_test) == len(results)
+    return by_test
 
 
 def test_tests_of_a_lost_process_continue_in_another(summary: dict[str, Any]) -> None:

@@ -44,10 +44,10 @@ def tool(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(TOOL.parent)
     spec = importlib.util.spec_from_file_location("planted_faults", TOOL)
     assert spec is not None and spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "planted_faults", made)
-    spec.loader.exec_module(made)
-    return made
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "planted_faults", module)
+    spec.loader.exec_module(module)
+    return module
 
 
 def test_planted_faults_of_a_text_are_listed(tool: Any) -> None:
@@ -87,8 +87,8 @@ def f(x):
 
 
 def test_a_number_selects_one_planted_fault(tool: Any) -> None:
-    made = [tool.fault(TOOL.parent.parent / "src" / "tegula" / "interp", 3, 7) for _ in range(2)]
-    assert made[0] == made[1] and made[0].before != made[0].after
+    results = [tool.fault(TOOL.parent.parent / "src" / "tegula" / "interp", 3, 7) for _ in range(2)]
+    assert results[0] == results[1] and results[0].before != results[0].after
 
 
 def test_a_failing_test_catches_a_planted_fault(

@@ -18,9 +18,9 @@ KERNELS = ROOT / "tests" / "roles" / "pipe_chain.py"
 def tool() -> ModuleType:
     spec = importlib.util.spec_from_file_location("sanitize", ROOT / "tools" / "sanitize.py")
     assert spec is not None and spec.loader is not None
-    made = sys.modules["sanitize"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    return made
+    module = sys.modules["sanitize"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def line_of(source: str) -> int:

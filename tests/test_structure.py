@@ -210,8 +210,8 @@ def test_no_other_package_is_imported() -> None:
 def loaded_by(statement: str) -> set[str]:
     """The packages in sys.modules after a statement in a fresh process."""
     code = f"{statement}\nimport sys\nprint(*{{name.partition('.')[0] for name in sys.modules}})"
-    made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return set(made.stdout.split())
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(process.stdout.split())
 
 
 def test_import_loads_no_heavy_package() -> None:
@@ -223,9 +223,9 @@ def test_import_loads_no_heavy_package() -> None:
 def test_public_names_load_neither_tracer_nor_compiler() -> None:
     """The parts that trace, compile and run a kernel are loaded by the first launch."""
     code = "import tegula; tegula.launch; import sys; print(*sys.modules)"
-    made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     later = ("tegula.backend.pool", "tegula.codegen.", "tegula.passes.", "tegula.lang.statements")
-    assert [m for m in made.stdout.split() if m.startswith(later)] == []
+    assert [m for m in process.stdout.split() if m.startswith(later)] == []
 
 
 def test_command_line_help_loads_no_compiler() -> None:

@@ -23,8 +23,8 @@ DIRECTIONS, STEP = 3, 1e-5
 
 
 def test_every_point_has_a_name_of_its_own_and_a_form_in_the_compile_report() -> None:
-    made = [gemm.points(), attention.points(), rows.points()]
-    assert [len(each) for each in made] == [35, 21, 11] and len(POINTS) == 67
+    results = [gemm.points(), attention.points(), rows.points()]
+    assert [len(each) for each in results] == [35, 21, 11] and len(POINTS) == 67
     compiled = forms()
     assert all(f"sweep: {name}" in compiled for name in POINTS)
     assert all(f"sweep: {name}, gradients" in compiled for name in COMPILED_GRADIENTS)

@@ -159,26 +159,27 @@ def one(wrong: bool, seed: int, row: str, how: How) -> dict[str, Any]:
             "twin": "",
             "constructs": True,
         }
-    made = (attacks.wrong_attack if wrong else attacks.right_attack)(seed, row)
+    result = (attacks.wrong_attack if wrong else attacks.right_attack)(seed, row)
     out: dict[str, Any] = {
-        "seed": seed, "row": row or made.row, "rows": made.rows, "name": made.name, "fault": made.fault,
-        "guarded": made.guarded, "replay": "",
+        "seed": seed, "row": row or result.row, "rows": result.rows, "name": result.name, "fault": result.fault,
+        "guarded": result.guarded, "replay": "",
     }  # fmt: skip
     start = time.process_time()
-    out["status"], out["message"] = made.verdict() if how.searches else made.proof()
+    out["status"], out["message"] = result.verdict() if how.searches else result.proof()
     out["seconds"] = round(time.process_time() - start, 2)
     if wrong:
-        out["twin"] = judge.verdict(made.twin)[0] if made.twin and how.twins else ""
+        out["twin"] = judge.verdict(result.twin)[0] if result.twin and how.twins else ""
         if how.replays and out["status"] != "refused":
-            out["replay"] = made.replay(made.args, how.replays)
+            out["replay"] = result.replay(result.args, how.replays)
     elif out["status"] != "refused":
-        if made.mutation is None:
+        if result.mutation is None:
             out["fault"] = next(
-                (f for f in (attacks.simulate(made.text, args, how.orders) for args in made.sizes) if f), ""
+                (f for f in (attacks.simulate(result.text, args, how.orders) for args in result.sizes) if f),
+                "",
             )
         if how.replays:
             out["replay"] = next(
-                (f for f in (made.replay(args, how.replays) for args in made.sizes[:6]) if f), ""
+                (f for f in (result.replay(args, how.replays) for args in result.sizes[:6]) if f), ""
             )
     return out
 
@@ -263,12 +264,12 @@ def problems(results: Sequence[dict[str, Any]], wrong: bool) -> list[str]:
 def show(wrong: bool, seed: int, row: str = "") -> int:
     from support.attacks import attack as attacks
 
-    made = (attacks.wrong_attack if wrong else attacks.right_attack)(seed, row)
-    print(f"# {made.name}\n# {', '.join(made.rows)}\n{made.text}")
+    result = (attacks.wrong_attack if wrong else attacks.right_attack)(seed, row)
+    print(f"# {result.name}\n# {', '.join(result.rows)}\n{result.text}")
     if wrong:
-        print("# launch:", {k: v for k, v in made.args.items() if v is not None and k in made.text})
-        print(f"# {made.fault}")
-    print("#", *made.verdict())
+        print("# launch:", {k: v for k, v in result.args.items() if v is not None and k in result.text})
+        print(f"# {result.fault}")
+    print("#", *result.verdict())
     return 0
 
 

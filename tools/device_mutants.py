@@ -135,8 +135,8 @@ def chosen(name: str, count: int) -> Iterator[dict[str, Any]]:
     for number, mutant in enumerate(judge.mutants):
         open_groups = {
             g
-            for g, given in operators_by_group.items()
-            if len(given) < count and mutant.operator not in given
+            for g, arguments in operators_by_group.items()
+            if len(arguments) < count and mutant.operator not in arguments
         }
         if not open_groups:
             continue
@@ -183,14 +183,14 @@ def in_process(name: str, number: int, limit: float, offline: bool) -> dict[str,
     with tempfile.TemporaryDirectory() as cache:
         environment = {**os.environ, "TEGULA_CACHE_DIR": cache}
         try:
-            made = subprocess.run(
+            process = subprocess.run(
                 command, capture_output=True, text=True, timeout=limit, env=environment, check=False
             )
         except subprocess.TimeoutExpired:
             return {"outcome": "hangs"}
-    if made.returncode:
-        return {"outcome": "fault", "message": made.stderr.strip().splitlines()[-1:]}
-    return json.loads(made.stdout.splitlines()[-1])
+    if process.returncode:
+        return {"outcome": "fault", "message": process.stderr.strip().splitlines()[-1:]}
+    return json.loads(process.stdout.splitlines()[-1])
 
 
 # In a process of its own ---------------------------------------------------------------------------------------------
@@ -211,8 +211,8 @@ def mutate(name: str, number: int) -> list[str]:
 
     def mutated(kernel: Any, *args: Any, **options: Any) -> Any:
         parts = plain(kernel, *args, **options)
-        made: Any = None
-        candidates: Sequence[Mutant] = list(mutants(Subject(name, kernel, parts, made, (), [])))
+        result: Any = None
+        candidates: Sequence[Mutant] = list(mutants(Subject(name, kernel, parts, result, (), [])))
         candidates[number].apply()
         changes.append(candidates[number].what)
         return parts
@@ -232,9 +232,13 @@ def compiled(name: str, number: str) -> dict[str, Any]:
 
     kernel, ndim, *_ = MAKERS[name]
     changes = mutate(name, int(number))
-    made = build(traced(kernel(), ndim), get_cuda_target("sm_90a"), False)
+    traced_kernel = build(traced(kernel(), ndim), get_cuda_target("sm_90a"), False)
     assert changes, "the mutant was not compiled"
-    return {"outcome": "compiled", "bytes": len(made.code), "registers": made.metadata["registers"]}
+    return {
+        "outcome": "compiled",
+        "bytes": len(traced_kernel.code),
+        "registers": traced_kernel.metadata["registers"],
+    }
 
 
 def launched(name: str, number: str) -> dict[str, Any]:
@@ -245,14 +249,14 @@ def launched(name: str, number: str) -> dict[str, Any]:
 
     make, ndim, args, _ = MAKERS[name]
     rng, kernel = np.random.default_rng(1), make()
-    given = args(*SIZES[name])
+    arguments = args(*SIZES[name])
     arrays = [
         tg.array(rng.integers(-2, 3, x.shape).astype(x.dtype), device="cuda:0")
         if isinstance(x, np.ndarray)
         else x
-        for x in given
+        for x in arguments
     ]
-    written = [k for k in OUTPUTS[name] if isinstance(given[k], np.ndarray)]
+    written = [k for k in OUTPUTS[name] if isinstance(arguments[k], np.ndarray)]
     dim = (*(1,) * (ndim - 2), BLOCKS[name])
 
     def stored() -> list[bytes]:

@@ -266,13 +266,13 @@ def _declared_faults(of: Documented, sections: dict[str, list[str]]) -> list[str
     said = " ".join(sections["Gradient"])
     if inspect.isfunction(of.declared):
         return gradient_faults(of.declared, said, " ".join(sections.get("Returns", [])))
-    made = of.declared.of if isinstance(of.declared, Inplace) else of.declared
-    if not isinstance(made, CooperativeDef):
+    result = of.declared.of if isinstance(of.declared, Inplace) else of.declared
+    if not isinstance(result, CooperativeDef):
         declared = FAMILIES.get(of.name, Family()).sections.get("Gradient", "")
         wrong = re.match("none|refused", said) and said not in declared and "of the draw" not in said
         return [f"gradient: the library has one, not {said}"] if wrong else []
     stated = {line.partition(":")[0] for line in sections["Raises"]}
-    tried = samples(made)
+    tried = samples(result)
     messages = [
         f"errors: a sample is refused with {x.code}"
         for x in tried

@@ -101,12 +101,12 @@ def over_float32(name: str) -> tuple[float, float]:
 
 def over_16_bits(name: str, t: Any) -> int:
     """The number of arguments of 16 bits at which the result is not that in float32, rounded once."""
-    made = names_of(name, t)
+    result = names_of(name, t)
     stored = tg.dtype_to_numpy(t)
     x = np.arange(1 << 16, dtype=np.uint16).view(stored)
     y, wide = tg.zeros(x.size, dtype=t), tg.zeros(x.size, dtype=tg.float32)
-    tg.launch(made["narrow"], x.size, inputs=[tg.array(x, dtype=t)], outputs=[y])
-    tg.launch(made["wide"], x.size, inputs=[tg.array(x.astype(np.float32))], outputs=[wide])
+    tg.launch(result["narrow"], x.size, inputs=[tg.array(x, dtype=t)], outputs=[y])
+    tg.launch(result["wide"], x.size, inputs=[tg.array(x.astype(np.float32))], outputs=[wide])
     with np.errstate(all="ignore"):
         expected, actual = wide.numpy().astype(stored), y.numpy()
     both = np.isnan(expected.astype(np.float32)) & np.isnan(actual.astype(np.float32))

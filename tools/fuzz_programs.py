@@ -430,12 +430,14 @@ def _compile(kernel: Any, launch: tuple[tuple[int, ...], int], seed: int, run: b
         return
     specialised = wanted_form(kernel, plan(dims, block_dim), args)
     for gpu in (False, True) if seed % 4 == 0 else (False,):
-        made = trace(kernel, specialised.types, specialised.launch, specialised.access)
-        prepare(made)
+        traced_kernel = trace(kernel, specialised.types, specialised.launch, specialised.access)
+        prepare(traced_kernel)
         if gpu:
-            lower_for_gpu(made, for_gpu(made, get_cuda_target()), get_cuda_target(), debug=False)
+            lower_for_gpu(
+                traced_kernel, for_gpu(traced_kernel, get_cuda_target()), get_cuda_target(), debug=False
+            )
         else:
-            lower_kernel(made, for_cpu(made), get_target("native"), seed % 3 == 0)
+            lower_kernel(traced_kernel, for_cpu(traced_kernel), get_target("native"), seed % 3 == 0)
 
 
 def chunk(job: tuple[int, int, bool]) -> tuple[collections.Counter[str], dict[str, int]]:

@@ -283,8 +283,8 @@ def main() -> int:
     parser.add_argument("--save", type=Path, default=ROOT / "gpu-tests.json", help="the file for the results")
     asked = parser.parse_args()
     begun = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="tegula-gpu-tests-") as made:
-        folder = Path(made)
+    with tempfile.TemporaryDirectory(prefix="tegula-gpu-tests-") as built:
+        folder = Path(built)
         marker = f"({asked.marker}) and not faults" if asked.under else asked.marker
         tests = collected(asked.places, marker, folder)
         if not tests:

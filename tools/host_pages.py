@@ -183,11 +183,11 @@ def _signature(of: Documented) -> str:
         ]
     except (AttributeError, ValueError, TypeError):
         parameters = [*of.parameters]
-    given = ", ".join(p for p in parameters if p != "self")
+    arguments = ", ".join(p for p in parameters if p != "self")
     return (
-        f"tg.{_shown(of.name)}({given})"
+        f"tg.{_shown(of.name)}({arguments})"
         if not _is_method(of)
-        else f"{_shown(of.name).rpartition('.')[2]}({given})"
+        else f"{_shown(of.name).rpartition('.')[2]}({arguments})"
     )
 
 
@@ -218,8 +218,8 @@ def _types(type_names: list[str]) -> Iterator[str]:
     yield from ("", "Vectors, matrices, quaternions and transforms, by the type of their components:", "")
     yield from ("| name | components | of |", "|---|---|---|")
     for name in (n for n in type_names if n in NAMED_ELEMENTS):
-        made = api.NAMES[name]()
-        yield f"| `tg.{name}` | {' x '.join(map(str, made.shape))} | {np_name(made)} |"
+        result = api.NAMES[name]()
+        yield f"| `tg.{name}` | {' x '.join(map(str, result.shape))} | {np_name(result)} |"
     yield from ("", "Constants:", "", "| name | value |", "|---|---|")
     for name in (n for n in type_names if isinstance(api.NAMES.get(n), int | float)):
         yield f"| `tg.{name}` | {api.NAMES[name]!r} |"

@@ -176,10 +176,10 @@ def family(name: str) -> str:
     """The page of a function."""
     if name in PLACES:
         return PLACES[name]
-    made = PUBLIC[name] if name in PUBLIC else library()[name]
-    if isinstance(made, Inplace):
-        made = made.of
-    function = made if inspect.isfunction(made) else made.definition.function
+    result = PUBLIC[name] if name in PUBLIC else library()[name]
+    if isinstance(result, Inplace):
+        result = result.of
+    function = result if inspect.isfunction(result) else result.definition.function
     path = Path(function.__code__.co_filename)
     inside = {path.stem, f"{path.parent.name}/"}
     return next((page for page, (*_, of) in FAMILIES.items() if inside & {*of.split()}), path.stem)
@@ -197,8 +197,8 @@ def by_family() -> dict[str, list[str]]:
 @cache
 def all_pages() -> dict[str, str]:
     """The texts of all pages by file name."""
-    made = {f"{page}.md": _page(page, members) for page, members in by_family().items()}
-    return {"index.md": _index(), **made}
+    result = {f"{page}.md": _page(page, members) for page, members in by_family().items()}
+    return {"index.md": _index(), **result}
 
 
 def _page(page: str, members: list[str]) -> str:
@@ -289,10 +289,10 @@ def _parameters(name: str) -> list[str]:
             return ["*values", 'sep=" "', r'end="\n"']
         if name == "range":
             return ["start", "stop", "step"]
-        given = [
+        arguments = [
             str(p.replace(annotation=p.empty)) for p in inspect.signature(_object(name)).parameters.values()
         ]
-        return given
+        return arguments
     return [re.sub(r": \w+", "", p).replace(" = ", "=") for p in _signature(name)[0]]
 
 
@@ -325,11 +325,11 @@ def example(name: str) -> str | None:
     """The program of a function's example; None if the function has no example."""
     if name in data()["examples"]:
         return _program(data()["examples"][name])
-    made = library().get(name)
-    if isinstance(made, CooperativeDef):
-        return _of_sample(made)
-    if isinstance(made, Inplace):
-        return _of_sample(made.of, made.name)
+    result = library().get(name)
+    if isinstance(result, CooperativeDef):
+        return _of_sample(result)
+    if isinstance(result, Inplace):
+        return _of_sample(result.of, result.name)
     return _of_numbers(name)
 
 
@@ -346,35 +346,37 @@ def _program(text: str) -> str:
 
 
 def _of_numbers(name: str) -> str | None:
-    for given in ARGUMENTS:
+    for arguments in ARGUMENTS:
         try:
-            result = _object(name)(*given)
+            result = _object(name)(*arguments)
         except Exception:
             continue
         if isinstance(result, np.generic | float | int | bool):
-            return f"print(tg.{name}({', '.join(map(repr, given))}))"
+            return f"print(tg.{name}({', '.join(map(repr, arguments))}))"
     return None
 
 
-def _of_sample(made: CooperativeDef, called: str = "") -> str | None:
+def _of_sample(result: CooperativeDef, called: str = "") -> str | None:
     """An example of the smallest sample of a cooperative function with at least four elements."""
-    taken = [s for s in testing.samples(made) if not isinstance(s, Refused) and _is_plain(s)]
+    taken = [s for s in testing.samples(result) if not isinstance(s, Refused) and _is_plain(s)]
     if not taken:
         return None
     sample = min(taken, key=lambda s: (_size(s) < 4, _size(s)))
-    given = testing.arguments(made, sample)
-    arrays = {k: x for k, x in given.items() if isinstance(x, np.ndarray)}
+    arguments = testing.arguments(result, sample)
+    arrays = {k: x for k, x in arguments.items() if isinstance(x, np.ndarray)}
     lines = [f"{k} = np.array({np.round(x, 2).tolist()}, np.{x.dtype})" for k, x in arrays.items()]
     kinds = ", ".join(f"{k}: tg.array{x.ndim}d[tg.{x.dtype}]" for k, x in arrays.items())
     loads = [f"    {k} = tg.tile_load({k}, shape={x.shape})" for k, x in arrays.items()]
-    default = {p.name: p.default for p in made.definition.parameters}
-    told = [k if k in arrays else f"{k}={x!r}" for k, x in given.items() if k in arrays or x != default[k]]
-    call = f"tg.{called or made.name}({', '.join(told)})"
-    end = [f"    {call}", f"    print({made.overwritten})"] if called else [f"    print({call})"]
-    if not called and not made.results:
+    default = {p.name: p.default for p in result.definition.parameters}
+    told = [
+        k if k in arrays else f"{k}={x!r}" for k, x in arguments.items() if k in arrays or x != default[k]
+    ]
+    call = f"tg.{called or result.name}({', '.join(told)})"
+    end = [f"    {call}", f"    print({result.overwritten})"] if called else [f"    print({call})"]
+    if not called and not result.results:
         end = [f"    {call}", f"    print({', '.join(arrays)})"]
-    if not called and len(made.results) > 1:
-        parts = [f"part{k}" for k in range(len(made.results))]
+    if not called and len(result.results) > 1:
+        parts = [f"part{k}" for k in range(len(result.results))]
         end = [f"    {', '.join(parts)} = {call}", f"    print({', '.join(parts)})"]
     return "\n".join(
         [
@@ -438,11 +440,11 @@ def without_output(text: str) -> str:
 
 def main() -> None:
     """Write the pages."""
-    made = all_pages()
+    result = all_pages()
     for path in FOLDER.glob("*.md"):
-        if path.name not in made:
+        if path.name not in result:
             path.unlink()
-    for name, text in made.items():
+    for name, text in result.items():
         path = FOLDER / name
         if path.exists() and without_output(path.read_text(encoding="utf-8")) == without_output(text):
             continue

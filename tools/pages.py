@@ -197,9 +197,9 @@ class Running:
         sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "runtime"))
         from simulated_driver import PretendDriver
 
-        made = PretendDriver(1)
-        made.kernels = defaultdict(lambda: lambda *_: None, made.kernels)
-        driver.install(made)
+        simulated = PretendDriver(1)
+        simulated.kernels = defaultdict(lambda: lambda *_: None, simulated.kernels)
+        driver.install(simulated)
         self.pretended = True
         return False
 

@@ -147,7 +147,7 @@ if (location.protocol === "file:") {
 def navigation(pages: list[str]) -> list[dict[str, object]]:
     """The navigation of pages: sections with their pages, in order."""
     left = dict.fromkeys(pages)
-    made: list[dict[str, object]] = []
+    results: list[dict[str, object]] = []
     for section, patterns in NAV.items():
         inside: list[object] = []
         for pattern in patterns:
@@ -156,9 +156,9 @@ def navigation(pages: list[str]) -> list[dict[str, object]]:
             for page in result:
                 del left[page]
         if inside:
-            made.append({section: inside})
+            results.append({section: inside})
     assert not left, f"no section has {', '.join(left)}"
-    return made
+    return results
 
 
 def _matching(pages: dict[str, None], pattern: str) -> list[str]:

@@ -30,15 +30,15 @@ TAKES = {"tile", "buffer", "value", "elementwise", "unified", "binary", "unary",
 def gradient_faults(build: Callable[..., Any], said: str, returned: str) -> list[str]:
     """The contradictions between a Gradient section and the ops that the function builds. `returned`: the section
     Returns."""
-    made = ops_of(build)
-    rules = [op for op in made if op.adjoint is not Op.adjoint]
-    against = [op for op in made if op.NONDIFFERENTIABLE]
+    result = ops_of(build)
+    rules = [op for op in result if op.adjoint is not Op.adjoint]
+    against = [op for op in result if op.NONDIFFERENTIABLE]
     partly = [op for op in rules if "refuse" in _names(op.adjoint.__code__).attributes]
     if said.startswith(WITHOUT_ROLES):
-        in_roles = any(op.__module__ == "tegula.ops.roles" for op in made)
+        in_roles = any(op.__module__ == "tegula.ops.roles" for op in result)
         return [] if in_roles else ["gradient: the function builds no op of roles"]
     if said.startswith(REFUSED):
-        return [] if against or partly else [f"gradient: no op refuses one, of {_listed(made)}"]
+        return [] if against or partly else [f"gradient: no op refuses one, of {_listed(result)}"]
     if against and REFUSED not in said and not said.startswith("none"):
         return [f"gradient: {_listed(against)} refuses one"]
     if said.startswith("none"):
@@ -46,7 +46,7 @@ def gradient_faults(build: Callable[..., Any], said: str, returned: str) -> list
         return [f"gradient: {_listed(rules)} has one"] if typed else []
     if UNTYPED.match(returned):
         return ["gradient: integers and bools have none"]
-    return [] if rules else [f"gradient: none of {_listed(made)} has one"]
+    return [] if rules else [f"gradient: none of {_listed(result)} has one"]
 
 
 class Names(NamedTuple):

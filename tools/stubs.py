@@ -231,12 +231,12 @@ def _signature(name: str) -> tuple[list[str], str, str]:
 
 def _of_patterns(f: CooperativeDef) -> list[str]:
     defaults = {p.name: p.default for p in f.definition.parameters}
-    made: list[str] = []
+    result: list[str] = []
     for name, pattern in f.patterns.items():
         kind = pattern.kind.__name__ if isinstance(pattern, ConstantPattern) else "Any"
         default = defaults[name]
-        made.append(f"{name}: {kind}" + ("" if default is inspect.Parameter.empty else f" = {default!r}"))
-    return made
+        result.append(f"{name}: {kind}" + ("" if default is inspect.Parameter.empty else f" = {default!r}"))
+    return result
 
 
 def _parameter(p: inspect.Parameter) -> str:

@@ -201,9 +201,11 @@ def difference(c: Case, kernel: Any, seed: int, device: str) -> str:
         slopes[0].reshape(stored.shape) if c.stacked else slopes[0].T if c.transposed[0] else slopes[0],
         slopes[1].T if c.transposed[1] else slopes[1],
     )
-    for name, slope, given in zip("AB", slopes, args, strict=False):
+    for name, slope, arguments in zip("AB", slopes, args, strict=False):
         # Sums are rounded to the type of the array, once for each block that adds to an element.
-        error = np.abs(given.grad.numpy().astype(np.float64) - slope).max() / max(np.abs(slope).max(), 1.0)
+        error = np.abs(arguments.grad.numpy().astype(np.float64) - slope).max() / max(
+            np.abs(slope).max(), 1.0
+        )
         if error > 0.02:
             return f"the gradient of {name}: {error:.2g}"
     return ""

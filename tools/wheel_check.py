@@ -46,17 +46,17 @@ def wheel(to: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes((ROOT / name).read_bytes())
     step([sys.executable, *PIP, "wheel", "--no-deps", "--no-build-isolation", "-w", to, source], to)
-    (made,) = to.glob("*.whl")
-    return made
+    (result,) = to.glob("*.whl")
+    return result
 
 
-def check(python: str, made: Path, folder: Path) -> str:
+def check(python: str, environment_path: Path, folder: Path) -> str:
     """Install the wheel for a Python and run the page. Returns the version of that Python."""
     venv, work = folder / "venv", folder / "work"
     work.mkdir()
     step([python, "-m", "venv", venv], folder)
     inside = venv / "bin" / "python"
-    step([inside, *PIP, "install", f"{made}[cli]"], folder)
+    step([inside, *PIP, "install", f"{environment_path}[cli]"], folder)
     runner = work / "tools" / "pages.py"
     for name in (PAGE, "tools/pages.py", "tests/runtime/simulated_driver.py"):
         path = work / name
@@ -74,12 +74,12 @@ def main(pythons: Sequence[str]) -> int:
     """Check the wheel for each Python. Returns 1 if it fails for one."""
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
-        made = wheel(Path(folder))
+        result = wheel(Path(folder))
         for k, python in enumerate(pythons or [sys.executable]):
             inner = Path(folder) / str(k)
             inner.mkdir()
             try:
-                print(f"{made.name}: {PAGE} runs with Python {check(python, made, inner)}")
+                print(f"{result.name}: {PAGE} runs with Python {check(python, result, inner)}")
             except Failed as error:
                 failed += 1
                 print(error)

@@ -45,11 +45,11 @@ def forward_form(
     specialised = specialisation(
         specialisations, plan((*dims, threads), threads).launch, overlaps(tuple(args))
     )
-    made = trace(kernel, specialised.types, specialised.launch, specialised.access)
-    prepare(made)
-    scale = scale_for(made, get_cuda_target("sm_90a"), dims, PROCESSORS)
-    made.launch = replace(made.launch, scale=scale)
-    yield "", made
+    traced_kernel = trace(kernel, specialised.types, specialised.launch, specialised.access)
+    prepare(traced_kernel)
+    scale = scale_for(traced_kernel, get_cuda_target("sm_90a"), dims, PROCESSORS)
+    traced_kernel.launch = replace(traced_kernel.launch, scale=scale)
+    yield "", traced_kernel
 
 
 def gradient_form(
@@ -66,9 +66,9 @@ def gradient_form(
     for number, part in enumerate(p for step in adjoint.steps_for(specialised) for p in (step, *step.shared)):
         ir = part.step.kernel
         access = [PACKED if isinstance(p.type, ArrayType) else None for p in ir.params]
-        made = part.trace([p.type for p in ir.params], ir.launch, access)
-        prepare(made)
-        yield f", part {number}: {part.name}", made
+        traced_kernel = part.trace([p.type for p in ir.params], ir.launch, access)
+        prepare(traced_kernel)
+        yield f", part {number}: {part.name}", traced_kernel
 
 
 def zeros(*shapes: Sequence[int], dtype: Any = tg.bfloat16, out: Any = None) -> Callable[[], list[Any]]:

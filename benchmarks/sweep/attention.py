@@ -41,17 +41,17 @@ def point(
         out = result(heads, queries, options.values)
         scores = scored_pairs(options, queries, keys, first) if queries > 1 else 0.0
         work = 2 * heads * scores * (options.depth + options.values)
-        given = {"Extra": extra, "Table": first, "Out": out, "Sums": sums}
-        absent = {name: None for name, array in given.items() if array is None}
-        arguments = q, k, v, scale, *(array for array in given.values() if array is not None)
+        inputs = {"Extra": extra, "Table": first, "Out": out, "Sums": sums}
+        absent = {name: None for name, array in inputs.items() if array is None}
+        arguments = q, k, v, scale, *(array for array in inputs.values() if array is not None)
         return Launch(arguments, (heads, *tiles((queries, ROWS))), work), absent
 
-    (made, absent), (reduced, _) = launch(heads, queries, keys), launch(*small)
+    (full, absent), (reduced, _) = launch(heads, queries, keys), launch(*small)
     return Point(
         f"attention, {name}",
         GROUP,
         attention(options).bind(**absent),
-        made,
+        full,
         reduced,
         exact(options),
         **{"tolerance": 4e-3, **more},

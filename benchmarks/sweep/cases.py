@@ -47,8 +47,8 @@ def tensor(a: Array, seed: int) -> torch.Tensor:
     if not isinstance(a.values, float | int):
         return torch.from_numpy(a.numpy(0).astype("float64")).to(DEVICE, dtype)
     generator = torch.Generator(DEVICE).manual_seed(seed)
-    made = torch.randn(a.shape, generator=generator, device=DEVICE) * a.values
-    return (made if a.differentiable else made.round().clamp(-127, 127)).to(dtype)
+    result = torch.randn(a.shape, generator=generator, device=DEVICE) * a.values
+    return (result if a.differentiable else result.round().clamp(-127, 127)).to(dtype)
 
 
 def tensors(launch: Launch, seed: int) -> list[Any]:
@@ -63,13 +63,13 @@ def arrays_of(values: Sequence[Any]) -> list[Any]:
 
 def in_float64(values: Sequence[Any], gradients: bool = False) -> list[Any]:
     """The values in float64, without the tables; with `gradients`, gradients of the floats are collected."""
-    made: list[Any] = []
+    result: list[Any] = []
     for v in values:
         if isinstance(v, torch.Tensor) and v.dtype is not torch.int32:
-            made.append(v.double().requires_grad_(gradients and v.is_floating_point()))
+            result.append(v.double().requires_grad_(gradients and v.is_floating_point()))
         else:
-            made.append(v)
-    return made
+            result.append(v)
+    return result
 
 
 def as_tuple(result: Any) -> tuple[torch.Tensor, ...]:
@@ -162,7 +162,7 @@ def seconds_of(call: Call) -> float:
 
 
 def measured_peers(
-    point: Point, given: Sequence[Any], attempt: Callable[[Function], Attempt], notes: list[str]
+    point: Point, arguments: Sequence[Any], attempt: Callable[[Function], Attempt], notes: list[str]
 ) -> dict[str, Attempt]:
     """The peers that work, by name; for each other peer a note with the reason."""
     torch._dynamo.reset()
@@ -172,7 +172,7 @@ def measured_peers(
         if peer.instead and result:
             continue
         try:
-            result[peer.name] = attempt(peer.prepare(*given))
+            result[peer.name] = attempt(peer.prepare(*arguments))
             torch.cuda.synchronize()
         except Exception as error:
             result.pop(peer.name, None)
@@ -202,20 +202,20 @@ def forward(point: Point) -> Iterator[Row]:
     launch, notes = point.full, list[str]()
     sets = SETS if launch.bytes < LARGE else 1
     values = [tensors(launch, seed) for seed in range(sets)]
-    arrays, given = [arrays_of(each) for each in values], [inputs(launch, each) for each in values]
+    arrays, arguments = [arrays_of(each) for each in values], [inputs(launch, each) for each in values]
 
     def run(k: int) -> None:
         tg.launch_tiled(point.kernel, launch.grid, arrays[k], block_dim=point.threads)
 
     def attempt(function: Function) -> Attempt:
-        return lambda k: function(*given[k]), as_tuple(function(*given[0]))
+        return lambda k: function(*arguments[k]), as_tuple(function(*arguments[0]))
 
     run(0)
-    result = measured_peers(point, given[0], attempt, notes)
-    made = results(launch, values[0])
-    errors = Errors({"": made, **{name: outcome for name, (_, outcome) in result.items()}})
+    result = measured_peers(point, arguments[0], attempt, notes)
+    outputs = results(launch, values[0])
+    errors = Errors({"": outputs, **{name: outcome for name, (_, outcome) in result.items()}})
     with torch.device(DEVICE), torch.no_grad():
-        for number, index, expected in point.exact(torch, *in_float64(given[0])):
+        for number, index, expected in point.exact(torch, *in_float64(arguments[0])):
             errors.add(number, index, expected)
     if point.group == "rows":
         result["copy"] = copied(launch.bytes)
@@ -232,7 +232,7 @@ def gradients(point: Point) -> Iterator[Row]:
     launch, notes = point.full, list[str]()
     sets = SETS if launch.bytes < LARGE else 1
     values = [tensors(launch, seed) for seed in range(sets)]
-    given = [inputs(launch, each) for each in values]
+    arguments = [inputs(launch, each) for each in values]
     arrays = [arrays_of(each) for each in values]
     for k in range(sets):
         tg.launch_tiled(point.kernel, launch.grid, arrays[k], block_dim=point.threads)
@@ -241,9 +241,9 @@ def gradients(point: Point) -> Iterator[Row]:
         for seed in range(sets)
     ]
     for each, gradients_of in zip(values, seeds, strict=True):
-        for made, gradient in zip(results(launch, each), gradients_of, strict=True):
+        for output, gradient in zip(results(launch, each), gradients_of, strict=True):
             # Arrays that the launch does not write have no gradient, in the peers either.
-            gradient.masked_fill_(made.isnan(), 0.0)
+            gradient.masked_fill_(output.isnan(), 0.0)
     taken = [[torch.clone(g) for g in each] for each in seeds]
     grads = [adjoints(launch, each, results_of) for each, results_of in zip(values, taken, strict=True)]
     adjoint = [arrays_of(each) for each in grads]
@@ -258,17 +258,17 @@ def gradients(point: Point) -> Iterator[Row]:
         tg.launch(point.kernel, dims, arrays[k], [], adjoint[k], [], adjoint=True, block_dim=point.threads)
 
     def attempt(function: Function) -> Attempt:
-        graphs = [graph(function, each) for each in given]
+        graphs = [graph(function, each) for each in arguments]
 
         def call(k: int) -> Any:
             take(k)
-            made, leaves = graphs[k]
-            return torch.autograd.grad(made, leaves, seeds[k][: len(made)], retain_graph=True)
+            outputs, leaves = graphs[k]
+            return torch.autograd.grad(outputs, leaves, seeds[k][: len(outputs)], retain_graph=True)
 
         return call, call(0)
 
     run(0)
-    result = measured_peers(point, given[0], attempt, notes)
+    result = measured_peers(point, arguments[0], attempt, notes)
     if point.group == "rows":
         result["copy"] = copied(adjoint_bytes(launch), take)
     kernel_time = [
@@ -277,7 +277,7 @@ def gradients(point: Point) -> Iterator[Row]:
     errors = Errors(
         {"": [g.clone() for g in kernel_time], **{name: outcome for name, (_, outcome) in result.items()}}
     )
-    exact = in_float64(given[0], gradients=True)
+    exact = in_float64(arguments[0], gradients=True)
     with torch.device(DEVICE):
         for number, index, value in point.exact(torch, *exact):
             (value * seeds[0][number][index].double()).sum().backward(retain_graph=True)
@@ -301,23 +301,25 @@ def gradients(point: Point) -> Iterator[Row]:
 def adjoints(launch: Launch, values: Sequence[Any], taken: Sequence[torch.Tensor]) -> list[Any]:
     """The gradients of all arguments, zeros for inputs; None for arguments without a gradient."""
     left = iter(taken)
-    made: list[Any] = []
+    result: list[Any] = []
     for a, v in zip(launch.arguments, values, strict=True):
         if not isinstance(a, Array) or not a.differentiable:
-            made.append(None)
+            result.append(None)
         else:
-            made.append(next(left) if a.result else torch.zeros_like(v))
-    return made
+            result.append(next(left) if a.result else torch.zeros_like(v))
+    return result
 
 
-def graph(function: Function, given: Sequence[Any]) -> tuple[tuple[torch.Tensor, ...], list[torch.Tensor]]:
+def graph(
+    function: Function, arguments: Sequence[Any]
+) -> tuple[tuple[torch.Tensor, ...], list[torch.Tensor]]:
     """The results of a function with the graph of their gradients, and the inputs of the gradients."""
     leaves = [
         v.detach().requires_grad_() if isinstance(v, torch.Tensor) and v.is_floating_point() else v
-        for v in given
+        for v in arguments
     ]
-    made = as_tuple(function(*leaves))
-    return made, [v for v in leaves if isinstance(v, torch.Tensor) and v.requires_grad]
+    outputs = as_tuple(function(*leaves))
+    return outputs, [v for v in leaves if isinstance(v, torch.Tensor) and v.requires_grad]
 
 
 CASES: dict[str, Callable[[], Iterator[Row]]] = {

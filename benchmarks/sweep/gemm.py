@@ -156,8 +156,8 @@ def lower_half() -> Point:
 
     def launch(n: int, k: int) -> Launch:
         grid = tiles((n, BASE[0]), (n, BASE[1]))
-        made = sum(j * BASE[1] < (i + 1) * BASE[0] for i in range(grid[0]) for j in range(grid[1]))
-        return Launch((Array((k, n)), result(n, n)), grid, 2 * BASE[0] * BASE[1] * made * k)
+        tile_count = sum(j * BASE[1] < (i + 1) * BASE[0] for i in range(grid[0]) for j in range(grid[1]))
+        return Launch((Array((k, n)), result(n, n)), grid, 2 * BASE[0] * BASE[1] * tile_count * k)
 
     def exact(xp: Any, a: Any) -> Iterator[Part]:
         c, (tm, tn) = a.T @ a, BASE[:2]
@@ -202,8 +202,8 @@ def three_matmuls_of_one_operand() -> Point:
     """Three matmuls with a common left operand."""
 
     def launch(m: int, n: int, k: int) -> Launch:
-        right, made = (Array((k, n)),) * 3, (result(m, n),) * 3
-        return Launch((Array((m, k)), *right, *made), tiles((m, 128), (n, 128)), 6 * m * n * k)
+        right, outputs = (Array((k, n)),) * 3, (result(m, n),) * 3
+        return Launch((Array((m, k)), *right, *outputs), tiles((m, 128), (n, 128)), 6 * m * n * k)
 
     def exact(xp: Any, x: Any, *rights: Any) -> Iterator[Part]:
         for number, right in enumerate(rights):

@@ -176,8 +176,8 @@ def flex(score: Function | None = None, mask: Function | None = None, sink: bool
                 out, sums = attend(q[None], k[None], v[None], **kinds, return_lse=True)
             return (out * torch.sigmoid(sums - sinks[:, None])[..., None]).to(bf16)[0]
 
-        made = torch.compile(sunk if sink else plain, dynamic=False)
-        return lambda q, k, v, scale, *more: made(q, k, v, *(more if sink else ()))
+        result = torch.compile(sunk if sink else plain, dynamic=False)
+        return lambda q, k, v, scale, *more: result(q, k, v, *(more if sink else ()))
 
     return Peer("flex attention", prepare, instead=score is None and mask is None and not sink)
 

@@ -49,14 +49,14 @@ class Array:
             return np.full(self.shape, np.nan if self.differentiable else -1).astype(dtype)
         if isinstance(self.values, np.ndarray):
             return self.values.astype(dtype)
-        made = np.random.default_rng(seed).standard_normal(self.shape) * self.values
-        return (made if self.differentiable else np.clip(np.rint(made), -127, 127)).astype(dtype)
+        values = np.random.default_rng(seed).standard_normal(self.shape) * self.values
+        return (values if self.differentiable else np.clip(np.rint(values), -127, 127)).astype(dtype)
 
 
 def table(values: Any) -> Array:
     """An array of 32-bit integers with known elements."""
-    made = np.asarray(values, np.int32)
-    return Array(made.shape, "int32", made)
+    array = np.asarray(values, np.int32)
+    return Array(array.shape, "int32", array)
 
 
 def result(*shape: int, dtype: str = "bfloat16") -> Array:

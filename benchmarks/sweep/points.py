@@ -14,8 +14,8 @@ PREFIX, GRADIENTS = "sweep: ", ", gradients"
 @cache
 def points() -> dict[str, Point]:
     """All points by name, in order."""
-    made = [*gemm.points(), *attention.points(), *rows.points()]
-    return {point.name: point for point in made}
+    results = [*gemm.points(), *attention.points(), *rows.points()]
+    return {point.name: point for point in results}
 
 
 COMPILED_GRADIENTS = (

@@ -65,8 +65,8 @@ def residual_norm() -> Point:
 
     def launch(rows: int) -> Launch:
         a = Array((rows, WIDTH), "float32")
-        made = (result(rows, WIDTH, dtype="float32"),) * 2
-        return Launch((a, a, Array((WIDTH,), "float32"), *made, EPS), (rows,))
+        outputs = (result(rows, WIDTH, dtype="float32"),) * 2
+        return Launch((a, a, Array((WIDTH,), "float32"), *outputs, EPS), (rows,))
 
     def exact(xp: Any, a: Any, r: Any, w: Any, eps: float) -> Iterator[Part]:
         t = a + r

@@ -65,12 +65,12 @@ def test_radix_sort_by_some_bits_of_keys_matches_numpy() -> None:
         tg.utils.radix_sort_pairs(a, b, 501)
 
 
-@pytest.mark.parametrize("given", ["starts", "ends too"])
-def test_segmented_sort_sorts_each_segment(given: str) -> None:
+@pytest.mark.parametrize("bounds_kind", ["starts", "ends too"])
+def test_segmented_sort_sorts_each_segment(bounds_kind: str) -> None:
     keys = np.random.default_rng(0).integers(0, 10, 1000).astype(np.int32)
     starts = np.array([0, 100, 300, 300, 700], np.int32)
     ends = np.array([50, 300, 300, 600, 1000], np.int32)
-    if given == "starts":
+    if bounds_kind == "starts":
         starts, ends = starts[:-1], starts[1:]
         offsets = [tg.array(np.append(starts, ends[-1:]))]
     else:

@@ -61,8 +61,8 @@ def on_cpu(kernel: Kernel, launch: Launch) -> list[Any]:
     target = get_target()
     code = lower_kernel(kernel, for_cpu(kernel), target, False)
     sites = [site_to_json(s) for s in code.sites]
-    made = {"scratch": code.scratch.total, "sites": sites, "writes": [], "numbered": False}
-    compiled = Compiled(kernel, Entry(made, compile_object(code.text, target)), False)
+    result = {"scratch": code.scratch.total, "sites": sites, "writes": [], "numbered": False}
+    compiled = Compiled(kernel, Entry(result, compile_object(code.text, target)), False)
     arguments = list(launch.arguments())
     shape = plan(launch.dims, launch.block_dim)
     packed = b"".join(pack(a)[1] for pack, a in zip(launch.kernel.packers, arguments, strict=True))

@@ -524,10 +524,10 @@ def arrays(*shapes: tuple[int, ...], out: Any = bf16, types: Sequence[Any] = ())
     """Arrays of small integers, of the `types` or bfloat16; the last array, of type `out`, is the result."""
 
     def arguments() -> list[Any]:
-        *given, result = shapes
-        typed = zip(given, types or (bf16,) * len(given), strict=True)
-        made = [integers(*shape, dtype=dtype, seed=k) for k, (shape, dtype) in enumerate(typed)]
-        return [*made, tg.zeros(result, dtype=out)]
+        *input_shapes, result = shapes
+        typed = zip(input_shapes, types or (bf16,) * len(input_shapes), strict=True)
+        inputs = [integers(*shape, dtype=dtype, seed=k) for k, (shape, dtype) in enumerate(typed)]
+        return [*inputs, tg.zeros(result, dtype=out)]
 
     return arguments
 

@@ -44,9 +44,9 @@ def second_half(a: tg.array2d[tg.bfloat16], b: tg.array2d[tg.bfloat16], c: tg.ar
 
 def has_roles(kernel: Any, access: AccessClass) -> bool:
     half, single = ArrayType(tg.bfloat16, 2), ArrayType(tg.float32, 2)
-    made = trace(kernel, [half, half, single], LAUNCH, [access, access, PACKED])
-    prepare(made)
-    return build(made, HOPPER).schedule.plan is not None
+    traced_kernel = trace(kernel, [half, half, single], LAUNCH, [access, access, PACKED])
+    prepare(traced_kernel)
+    return build(traced_kernel, HOPPER).schedule.plan is not None
 
 
 @pytest.mark.parametrize("kernel", [from_the_end, second_half], ids=lambda k: k.definition.name)

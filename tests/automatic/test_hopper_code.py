@@ -33,8 +33,8 @@ def built(launch: Launch, **schedule: int | bool) -> tuple[Built, str]:
     """The compiled kernel of a launch, and its PTX."""
     kernel = prepared(launch)
     kernel.schedule |= schedule
-    made = build(kernel, HOPPER)
-    return made, compile_ptx(made.code.text, HOPPER.arch)
+    traced_kernel = build(kernel, HOPPER)
+    return traced_kernel, compile_ptx(traced_kernel.code.text, HOPPER.arch)
 
 
 def test_code_that_does_not_follow_its_roles_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,19 +48,19 @@ def test_code_that_does_not_follow_its_roles_is_an_error(monkeypatch: pytest.Mon
 
 @sampled(2, "name", slow_except({"with_silu", "wide_heads"}, sorted(KERNELS)))
 def test_known_kernels_are_not_declined(name: str) -> None:
-    made, text = built(KERNELS[name])
-    assert made.schedule.plan is not None, made.schedule.reason
-    assert made.verdict.proved and made.verdict.certificate
+    kernel, text = built(KERNELS[name])
+    assert kernel.schedule.plan is not None, kernel.schedule.reason
+    assert kernel.verdict.proved and kernel.verdict.certificate
     assert "wgmma.mma_async" in text and "cp.async.bulk.tensor" in text and "setmaxnreg.dec" in text
     arrays = [t for t in prepared(KERNELS[name]).params if isinstance(t.type, ArrayType)]
-    assert len(made.code.maps) == len(arrays) - BY_THREADS.get(name, 0) and ".local" not in text
+    assert len(kernel.code.maps) == len(arrays) - BY_THREADS.get(name, 0) and ".local" not in text
     if ASSEMBLER:
-        assert made.cubin.spill_bytes == 0
+        assert kernel.cubin.spill_bytes == 0
 
 
 def test_the_cta_has_the_threads_of_its_roles() -> None:
-    made, text = built(KERNELS["tile_gemm"])
-    assert made.code.threads == 384 and ".maxntid 384" in text
+    kernel, text = built(KERNELS["tile_gemm"])
+    assert kernel.code.threads == 384 and ".maxntid 384" in text
 
 
 def test_matmuls_are_waited_for_one_iteration_late() -> None:
@@ -87,16 +87,16 @@ def test_the_softmax_is_computed_before_the_last_wait_of_an_iteration() -> None:
 def test_chains_that_take_too_many_registers_do_not_overlap() -> None:
     if not ASSEMBLER:
         pytest.skip("ptxas tells how many registers it needs")
-    made, text = built(KERNELS["attention"], registers=184)
-    assert made.schedule.plan is not None and not made.schedule.plan.overlaps
-    assert made.cubin.spill_bytes == 0 and "wgmma.mma_async" in text
+    kernel, text = built(KERNELS["attention"], registers=184)
+    assert kernel.schedule.plan is not None and not kernel.schedule.plan.overlaps
+    assert kernel.cubin.spill_bytes == 0 and "wgmma.mma_async" in text
 
 
 @pytest.mark.parametrize("name", ["right_converted", "right_transposed_and_converted"])
 def test_right_operands_of_bytes_stay_in_registers(name: str) -> None:
     """The transposed matmul is computed, so that the converted operand needs no shared memory."""
-    made, text = built(KERNELS[name])
-    assert made.schedule.plan is not None and len(made.schedule.plan.stages) == 2
+    kernel, text = built(KERNELS[name])
+    assert kernel.schedule.plan is not None and len(kernel.schedule.plan.stages) == 2
     matmuls = re.findall(r"wgmma\.mma_async\.sync\.aligned\.(m64n\d+k16)\S* \{[^}]*\}, \{", text)
     assert matmuls == (["m64n128k16"] * 8 if name == "right_converted" else ["m64n64k16"] * 4)
     assert ("ldmatrix" in text) == (name == "right_converted")
@@ -108,13 +108,13 @@ def test_roles_without_a_proof_are_declined(monkeypatch: pytest.MonkeyPatch) -> 
         raise Stuck("nothing is known")
 
     monkeypatch.setattr(checker, "prove", unproved)
-    made = build(prepared(KERNELS["tile_gemm"]), HOPPER)
-    assert made.schedule.plan is None and "its roles do not pass the checker" in made.schedule.reason
+    kernel = build(prepared(KERNELS["tile_gemm"]), HOPPER)
+    assert kernel.schedule.plan is None and "its roles do not pass the checker" in kernel.schedule.reason
 
 
 def test_the_schedule_has_the_stages_that_the_loop_requests() -> None:
-    made, _ = built(KERNELS["with_relu"])
-    assert made.schedule.plan is not None and made.schedule.plan.stages == (3, 3)
+    kernel, _ = built(KERNELS["with_relu"])
+    assert kernel.schedule.plan is not None and kernel.schedule.plan.stages == (3, 3)
 
 
 @pytest.mark.parametrize(
@@ -122,17 +122,17 @@ def test_the_schedule_has_the_stages_that_the_loop_requests() -> None:
     [({"consumers": 1, "stages": 2}, 256), ({"persistent": False}, 384), ({"raster": 4, "stages": 3}, 384)],
 )
 def test_schedule_keywords_override_the_cost_model(schedule: dict[str, int | bool], threads: int) -> None:
-    made, _ = built(KERNELS["half_transposed"], **schedule)
-    plan = made.schedule.plan
-    assert plan is not None and made.code.threads == threads
+    kernel, _ = built(KERNELS["half_transposed"], **schedule)
+    plan = kernel.schedule.plan
+    assert plan is not None and kernel.code.threads == threads
     assert all(getattr(plan, name) == value for name, value in schedule.items() if name != "stages")
     assert set(plan.stages) == {schedule.get("stages", 6)}
 
 
 def test_tiles_that_leave_room_for_one_stage_keep_their_roles() -> None:
     """The values, which the last matmul of the loop reads, get the rest as a second stage."""
-    made, _ = built(KERNELS["wide_heads"])
-    assert made.schedule.plan is not None and made.schedule.plan.stages[1:] == (1, 2)
+    kernel, _ = built(KERNELS["wide_heads"])
+    assert kernel.schedule.plan is not None and kernel.schedule.plan.stages[1:] == (1, 2)
 
 
 def test_tiles_of_persistent_blocks_from_outside_of_loops_have_a_second_stage() -> None:
@@ -143,12 +143,12 @@ def test_tiles_of_persistent_blocks_from_outside_of_loops_have_a_second_stage() 
 
 
 def test_iterations_too_deep_for_shared_memory_are_split() -> None:
-    made, _ = built(KERNELS["deep"])
-    plan = made.schedule.plan
+    kernel, _ = built(KERNELS["deep"])
+    plan = kernel.schedule.plan
     assert plan is not None and plan.split > 1 and max(plan.stages) >= 3
-    assert f"stages of 1/{plan.split} iteration" in str(made.schedule)
-    made, _ = built(KERNELS["half_transposed"])
-    assert made.schedule.plan is not None and made.schedule.plan.split == 1
+    assert f"stages of 1/{plan.split} iteration" in str(kernel.schedule)
+    kernel, _ = built(KERNELS["half_transposed"])
+    assert kernel.schedule.plan is not None and kernel.schedule.plan.split == 1
 
 
 def test_a_branch_around_a_loop_is_part_of_its_trip_count() -> None:
@@ -161,8 +161,10 @@ def test_a_branch_around_a_loop_is_part_of_its_trip_count() -> None:
 
 def test_sums_over_pipes_of_one_stage_are_waited_for_in_their_iteration() -> None:
     """The next iteration waits for the stage that this iteration releases."""
-    made, text = built(KERNELS["two_pairs"], stages=1)
-    assert made.schedule.plan is not None and made.schedule.plan.stages == (1,) * 4 and made.verdict.proved
+    kernel, text = built(KERNELS["two_pairs"], stages=1)
+    assert (
+        kernel.schedule.plan is not None and kernel.schedule.plan.stages == (1,) * 4 and kernel.verdict.proved
+    )
     assert "wgmma.wait_group.sync.aligned 2" not in text
 
 
@@ -171,16 +173,16 @@ def test_spilled_registers_are_a_cost() -> None:
     if not ASSEMBLER:
         pytest.skip("ptxas tells what is spilled")
     square = arrays((128, 128), (128, 256), (128, 256), (128, 256))
-    made, text = built(Launch(residual, square, (1, 1)))
-    assert made.schedule.plan is not None and made.verdict.proved and "wgmma.mma_async" in text
-    assert made.cubin.spill_bytes < 4 * made.schedule.plan.cycles
-    assert made.schedule.plan not in [one.plan for one in made.schedule.rejected]
+    kernel, text = built(Launch(residual, square, (1, 1)))
+    assert kernel.schedule.plan is not None and kernel.verdict.proved and "wgmma.mma_async" in text
+    assert kernel.cubin.spill_bytes < 4 * kernel.schedule.plan.cycles
+    assert kernel.schedule.plan not in [one.plan for one in kernel.schedule.rejected]
 
 
 @pytest.mark.slow
 def test_too_few_registers_for_roles_leave_one_role() -> None:
     if not ASSEMBLER:
         pytest.skip("ptxas tells what is spilled")
-    made, text = built(KERNELS["with_silu"], registers=136)
-    assert made.schedule.plan is None and "ptxas rejects its roles" in made.schedule.reason
-    assert "wgmma" not in text and made.code.threads == 128
+    kernel, text = built(KERNELS["with_silu"], registers=136)
+    assert kernel.schedule.plan is None and "ptxas rejects its roles" in kernel.schedule.reason
+    assert "wgmma" not in text and kernel.code.threads == 128

@@ -41,24 +41,24 @@ done:
 def tool() -> Any:
     spec = importlib.util.spec_from_file_location("memory_leaks", TOOL)
     assert spec is not None and spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
     try:
-        made.allocated()
+        module.allocated()
     except AttributeError:
         pytest.skip("this C library does not say what malloc has handed out")
-    return made
+    return module
 
 
-@pytest.mark.parametrize(("made", "functions"), [("object", 1), ("object", 9), ("assembly", 1), ("ptx", 1)])
-def test_a_compilation_leaks_almost_no_memory(tool: Any, made: str, functions: int) -> None:
+@pytest.mark.parametrize(("kind", "functions"), [("object", 1), ("object", 9), ("assembly", 1), ("ptx", 1)])
+def test_a_compilation_leaks_almost_no_memory(tool: Any, kind: str, functions: int) -> None:
     text = "".join(FUNCTION.format(k=k) for k in range(functions))
     target = get_target("native")
     compile_text = {
         "object": lambda: inspect.unwrap(compile_object)(text, target),
         "assembly": lambda: assembly(text, target),
         "ptx": lambda: inspect.unwrap(compile_ptx)(text, "sm_90a"),
-    }[made]
+    }[kind]
     for _ in range(2):
         compile_text()
     gc.collect()

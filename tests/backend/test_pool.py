@@ -306,9 +306,9 @@ def process(body: str) -> subprocess.CompletedProcess[str]:
     ids=["plain", "exit", "launching", "thread", "atexit"],
 )
 def test_a_process_with_a_pool_exits_cleanly(body):
-    made = process(body)
-    assert (made.returncode, made.stderr) == (0, "")
-    assert made.stdout.startswith("1000")
+    completed = process(body)
+    assert (completed.returncode, completed.stderr) == (0, "")
+    assert completed.stdout.startswith("1000")
 
 
 def test_ctrl_c_ends_a_process_with_a_launch():
@@ -318,6 +318,6 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background
 threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 count(10_000_000, 100_000)
 """
-    made = process(body)
-    assert made.returncode == -signal.SIGINT
-    assert made.stderr.rstrip().endswith("KeyboardInterrupt")
+    completed = process(body)
+    assert completed.returncode == -signal.SIGINT
+    assert completed.stderr.rstrip().endswith("KeyboardInterrupt")

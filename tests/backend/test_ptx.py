@@ -29,11 +29,11 @@ needs_ptxas = pytest.mark.skipif(not FOUND, reason="needs ptxas: the extra 'offl
 
 def program(folder: Path, script: str, name: str = "ptxas") -> str:
     """A shell script as a program."""
-    made = folder / name
-    made.parent.mkdir(parents=True, exist_ok=True)
-    made.write_text(f"#!/bin/sh\n{script}\n")
-    made.chmod(0o755)
-    return str(made)
+    result = folder / name
+    result.parent.mkdir(parents=True, exist_ok=True)
+    result.write_text(f"#!/bin/sh\n{script}\n")
+    result.chmod(0o755)
+    return str(result)
 
 
 def test_llvm_text_of_a_kernel_becomes_ptx() -> None:
@@ -127,10 +127,10 @@ def test_the_hopper_target_has_the_limits_of_the_device() -> None:
 @needs_ptxas
 @pytest.mark.parametrize("arch", CUDA_TARGETS)
 def test_ptx_assembles_for_each_target(arch: str) -> None:
-    made = compile_cubin(compile_ptx(VECTOR_ADD, arch), arch)
-    assert made.code[:4] == b"\x7fELF" and not made.is_ptx
-    assert 0 < made.registers < 32
-    assert (made.spill_bytes, made.shared_bytes) == (0, 0)
+    cubin = compile_cubin(compile_ptx(VECTOR_ADD, arch), arch)
+    assert cubin.code[:4] == b"\x7fELF" and not cubin.is_ptx
+    assert 0 < cubin.registers < 32
+    assert (cubin.spill_bytes, cubin.shared_bytes) == (0, 0)
 
 
 @needs_ptxas
@@ -204,18 +204,18 @@ def test_more_blocks_are_tried_only_with_enough_registers(
         f'while [ "$1" != -o ]; do shift; done; cp "$3" {tmp_path}/$(ls {tmp_path} | wc -l).ptx; printf code > "$2"\n'
         'echo "8 bytes spill stores, 8 bytes spill loads" >&2; echo "Used 32 registers" >&2',
     )
-    made = Cubin(b"first", is_ptx=False, registers=registers)
+    cubin = Cubin(b"first", is_ptx=False, registers=registers)
     entry = f".maxntid {threads}\n"
-    assert fill_multiprocessor(made, entry, "sm_90a", threads, actual, shared_bytes) is made
+    assert fill_multiprocessor(cubin, entry, "sm_90a", threads, actual, shared_bytes) is cubin
     tried = sorted(tmp_path.glob("*.ptx"), key=lambda path: int(path.stem))
     assert [path.read_text() for path in tried] == [f"{entry}.minnctapersm {n}\n" for n in blocks]
 
 
 def test_without_ptxas_the_driver_gets_the_ptx() -> None:
-    made = compile_cubin("text", "sm_90a", configured="driver")
-    assert made.is_ptx and made.code == b"text\0"
+    cubin = compile_cubin("text", "sm_90a", configured="driver")
+    assert cubin.is_ptx and cubin.code == b"text\0"
     with pytest.raises(RuntimeError, match="install ptxas"):
-        made.sass()
+        cubin.sass()
     assert identity("driver") == "driver"
 
 
@@ -234,8 +234,8 @@ def test_a_ptxas_that_is_too_old_is_skipped(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("CUDA_HOME", str(tmp_path / "old"))
     monkeypatch.setenv("PATH", f"{tmp_path / 'new'}{os.pathsep}{os.environ['PATH']}")
     assert [p.parent.name for p in candidates()[:2]] == ["bin", "new"]
-    made = compile_cubin("text", "sm_90a")
-    assert (made.code, made.registers, made.shared_bytes) == (b"code", 7, 16)
+    cubin = compile_cubin("text", "sm_90a")
+    assert (cubin.code, cubin.registers, cubin.shared_bytes) == (b"code", 7, 16)
     assert new in identity()
 
 

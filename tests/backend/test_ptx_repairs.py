@@ -7,8 +7,12 @@ from tegula.backend.ptx_repairs import repair_ptx
 
 def test_neg_and_abs_of_integers_are_replaced() -> None:
     assert repair_ptx("\tneg.s16 \t%rs2, %rs1;") == "\tnot.b16 %rs2, %rs1;\tadd.s16 %rs2, %rs2, 1;"
-    made = repair_ptx("\tabs.s64 \t%rd2, %rd1;")
-    assert "abs" not in made and "shr.s64 sign, %rd1, 63;" in made and made.count("{") == made.count("}") == 1
+    repaired = repair_ptx("\tabs.s64 \t%rd2, %rd1;")
+    assert (
+        "abs" not in repaired
+        and "shr.s64 sign, %rd1, 63;" in repaired
+        and repaired.count("{") == repaired.count("}") == 1
+    )
 
 
 @pytest.mark.parametrize(
@@ -20,8 +24,8 @@ def test_neg_and_abs_of_integers_are_replaced() -> None:
     ],
 )
 def test_min_and_max_of_16_bit_integers_are_replaced(line: str, expected: tuple[str, ...]) -> None:
-    made = repair_ptx("\t" + line)
-    assert all(part in made for part in expected) and made.endswith("cvt.u16.u32 %rs5, a; }")
+    repaired = repair_ptx("\t" + line)
+    assert all(part in repaired for part in expected) and repaired.endswith("cvt.u16.u32 %rs5, a; }")
 
 
 def test_other_ptx_instructions_are_unchanged() -> None:

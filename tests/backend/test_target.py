@@ -29,10 +29,14 @@ def test_an_unknown_cpu_target_is_refused():
 
 def test_a_target_name_with_a_suffix_is_not_optimised():
     text = "define i64 @f(i64 %n) {\n  %a = add i64 %n, 1\n  %b = sub i64 %a, 1\n  ret i64 %b\n}"
-    right, made = get_target("x86-64-v3"), get_target("x86-64-v3-O0")
-    assert (made.cpu, made.features, made.vector_bytes) == (right.cpu, right.features, right.vector_bytes)
-    assert made.key != right.key
-    assert ["sub" in assembly(text, each) for each in (right, made)] == [False, True]
+    right, target = get_target("x86-64-v3"), get_target("x86-64-v3-O0")
+    assert (target.cpu, target.features, target.vector_bytes) == (
+        right.cpu,
+        right.features,
+        right.vector_bytes,
+    )
+    assert target.key != right.key
+    assert ["sub" in assembly(text, each) for each in (right, target)] == [False, True]
 
 
 def native(monkeypatch, machine: str, flags: set[str]) -> target.CpuTarget:
@@ -64,5 +68,5 @@ def test_target_detection_loads_no_llvm():
     import subprocess
 
     text = "from tegula.target import get_target; get_target(); import sys; print('llvmlite' in sys.modules)"
-    made = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
-    assert made.stdout == "False\n"
+    process = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert process.stdout == "False\n"

@@ -44,9 +44,9 @@ def in_functions(function: ast.FunctionDef) -> None:
     """Move the body of each role into a function."""
     for k, role in enumerate(_roles(function)):
         call = ast.parse(f"work{k}()").body
-        (made,) = ast.parse(f"def work{k}(): pass").body
-        assert isinstance(made, ast.FunctionDef)
-        made.body, role.body = role.body, [made, *call]
+        (tree,) = ast.parse(f"def work{k}(): pass").body
+        assert isinstance(tree, ast.FunctionDef)
+        tree.body, role.body = role.body, [tree, *call]
 
 
 def peel(function: ast.FunctionDef) -> None:

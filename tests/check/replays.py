@@ -19,11 +19,11 @@ def ready(kernel: Kernel, parts: GpuCompilation) -> Prepared:
 
 
 def failure(
-    made: Prepared, args: Sequence[Any], dims: Sequence[int], count: int, ignore_races: bool = False
+    prepared: Prepared, args: Sequence[Any], dims: Sequence[int], count: int, ignore_races: bool = False
 ) -> str:
     """The first failure in a number of orders, with its order; "" if all orders store the same."""
     try:
-        launch = EngineLaunch(made, args, dims)
+        launch = EngineLaunch(prepared, args, dims)
     except Wrong as e:
         return f"{e.kind}: {e.text}"
     expected: Any = None

@@ -159,14 +159,17 @@ def cases() -> dict[str, tuple[str, Callable[[], Any]]]:
     )
     far = importlib.import_module("support.late_fault_rings")
     result: dict[str, tuple[str, Callable[[], Any]]] = {}
-    for made, table in (
+    for kernel_name, table in (
         ("gemm", mutants.GEMM),
         ("two_producers", mutants.TWO_PRODUCERS),
         ("chain", mutants.CHAIN),
         ("registers", mutants.REGISTERS),
     ):
         for name, (mutate, kind) in table.items():
-            result[f"{made}: {name}"] = (kind, lambda made=made, mutate=mutate: verdict(MADE[made](), mutate))
+            result[f"{kernel_name}: {name}"] = (
+                kind,
+                lambda made=kernel_name, mutate=mutate: verdict(MADE[made](), mutate),
+            )
     for name, (make, mutate, _, kind) in impossible.IN_MEMORY.items():
         result[name] = (kind or "undecided", lambda make=make, mutate=mutate: verdict(make(), mutate))
     for path in sorted(CORPUS.glob("*.py")):

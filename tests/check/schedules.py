@@ -40,16 +40,16 @@ def traced(kernel: Any, ndim: int = 2, arrays: AccessClass = PACKED) -> Kernel:
 
 
 def lowered(kernel: Any, ndim: int = 2, arrays: AccessClass = PACKED) -> tuple[Kernel, GpuCompilation]:
-    made = traced(kernel, ndim, arrays)
-    prepare(made)
-    return made, for_gpu(made, get_cuda_target("sm_90a"))
+    traced_kernel = traced(kernel, ndim, arrays)
+    prepare(traced_kernel)
+    return traced_kernel, for_gpu(traced_kernel, get_cuda_target("sm_90a"))
 
 
 def verdict(kernel: Any, mutate: Callable[[Kernel, GpuCompilation], None] | None = None) -> Verdict:
-    made, parts = lowered(kernel)
+    lowered_kernel, parts = lowered(kernel)
     if mutate is not None:
-        mutate(made, parts)
-    return check_schedule(made, parts)
+        mutate(lowered_kernel, parts)
+    return check_schedule(lowered_kernel, parts)
 
 
 def lowered_late(kernel: Any, ndim: int = 2) -> tuple[Kernel, GpuCompilation]:

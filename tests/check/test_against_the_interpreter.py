@@ -47,10 +47,10 @@ def deadlocks(program: Program) -> bool:
     args = [tg.array(x), tg.array(out)]
     threads = block_size(kernel, None, [*args, 1])
     for n in ITERATIONS:
-        made = agreement.traced(kernel, [*args, n], (2, threads), threads)
-        prepare(made)
+        traced_kernel = agreement.traced(kernel, [*args, n], (2, threads), threads)
+        prepare(traced_kernel)
         try:
-            interp.run(made, [x, out.copy(), n], (2, threads), threads)
+            interp.run(traced_kernel, [x, out.copy(), n], (2, threads), threads)
         except tg.Deadlock:
             return True
     return False
@@ -64,9 +64,9 @@ def test_programs_that_deadlock_in_the_interpreter_are_refuted(seed: int) -> Non
         wrong = deadlocks(program)
     except tg.CompileError:
         return
-    made = judged(seed, STRIDED)
-    assert made is not None
-    actual = made[2]
+    result = judged(seed, STRIDED)
+    assert result is not None
+    actual = result[2]
     assert actual.status == "refuted" if wrong else actual.passed, f"{program.text}\n{actual.message}"
 
 
@@ -79,8 +79,8 @@ def test_programs_that_pass_the_checker_never_fail_in_replays(seed: int, arrays:
     if seen is None:
         return
     kernel, parts, actual = seen
-    made = ready(kernel, parts)
+    result = ready(kernel, parts)
     args = [np.zeros((ROWS, N), np.float32), np.zeros((2 * program.roles, N), np.float32)]
-    failures = [failure(made, [*args, n], (1, parts.threads), ORDERS) for n in (1, 2, 9)]
+    failures = [failure(result, [*args, n], (1, parts.threads), ORDERS) for n in (1, 2, 9)]
     allowed = ("refuted",) if any(failures) else ("proved", "no schedule", "unproved")
     assert actual.status in allowed, f"{program.text}\n{actual.message}\n{failures}"

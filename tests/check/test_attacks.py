@@ -108,8 +108,8 @@ def test_a_seed_generates_the_same_attack_each_time(seed: int) -> None:
 
 def test_each_attack_violates_the_rule_of_its_class() -> None:
     for seed in range(0, len(ROWS), 4):
-        made = wrong_attack(seed)
-        assert made.row == ROWS[seed] and made.row in made.rows and made.fault
+        attack = wrong_attack(seed)
+        assert attack.row == ROWS[seed] and attack.row in attack.rows and attack.fault
 
 
 @sampled(3, "first", range(0, len(SEEDS), 50))
@@ -117,26 +117,26 @@ def test_generated_wrong_schedules_compile_or_have_an_error_with_a_reason(first:
     """Wrong schedules compile, or an error gives the reason."""
     seen = set()
     for seed in SEEDS[first : first + 50]:
-        made = wrong_attack(seed)
-        assert made.fault, made.name
-        seen.add(made.text + made.name)
-        status, message = compiled(made) if seed % 3 == 0 else ("", "")
-        assert status != "crash", f"{seed}: {message}\n{made.text}"
+        attack = wrong_attack(seed)
+        assert attack.fault, attack.name
+        seen.add(attack.text + attack.name)
+        status, message = compiled(attack) if seed % 3 == 0 else ("", "")
+        assert status != "crash", f"{seed}: {message}\n{attack.text}"
     assert len(seen) == 50
 
 
 @sampled(2, "seed", [57, 98])
 def test_wrong_schedules_accepted_by_an_earlier_prover_are_not_proved(seed: int) -> None:
     """Copies for a 2-CTA cluster whose barriers are not cluster barriers; the second of one stage."""
-    made = wrong_attack(seed)
-    assert made.fault and made.verdict()[0] not in ("proved", "crash")
+    attack = wrong_attack(seed)
+    assert attack.fault and attack.verdict()[0] not in ("proved", "crash")
 
 
-def compiled(made: Attack) -> tuple[str, str]:
-    if made.mutation is not None:
+def compiled(attack: Attack) -> tuple[str, str]:
+    if attack.mutation is not None:
         return "", ""
     try:
-        judge.lowered(judge.kernel_of(made.text))
+        judge.lowered(judge.kernel_of(attack.text))
     except tg.CompileError as e:
         return ("refused" if "error[" in str(e) else "crash"), str(e)
     return "", ""
@@ -145,15 +145,15 @@ def compiled(made: Attack) -> tuple[str, str]:
 @pytest.mark.parametrize("seed", [1, 15, 17, 21, 36, 66])
 def test_attacks_fail_in_replays(seed: int) -> None:
     """Faults in the simulation of the text are faults in the replay of the lowered form."""
-    made = wrong_attack(seed)
-    assert made.replay(made.args, 30), f"{made.name}: {made.fault}\n{made.text}"
+    attack = wrong_attack(seed)
+    assert attack.replay(attack.args, 30), f"{attack.name}: {attack.fault}\n{attack.text}"
 
 
 @pytest.mark.parametrize("seed", range(len(CLASSES)))
 def test_generated_right_schedules_have_no_fault(seed: int) -> None:
-    made = right_attack(seed)
-    faults = [simulate(made.text, args, 4) for args in made.sizes[:6] if made.mutation is None]
-    assert not any(faults), f"{made.name}: {faults}\n{made.text}"
+    attack = right_attack(seed)
+    faults = [simulate(attack.text, args, 4) for args in attack.sizes[:6] if attack.mutation is None]
+    assert not any(faults), f"{attack.name}: {faults}\n{attack.text}"
 
 
 # Many -----------------------------------------------------------------------------------------------------------------
@@ -162,10 +162,10 @@ def test_generated_right_schedules_have_no_fault(seed: int) -> None:
 @pytest.mark.parametrize("first", chunks(range(CHUNKS)))
 def test_many_generated_wrong_schedules_are_not_proved(first: int) -> None:
     for seed in MANY[first::CHUNKS]:
-        made = wrong_attack(seed)
-        status, message = made.verdict()
-        assert status != "crash", f"{seed}: {message}\n{made.text}"
-        assert status != "proved" or made.guarded, f"{seed}: {made.name}\n{made.text}"
+        attack = wrong_attack(seed)
+        status, message = attack.verdict()
+        assert status != "crash", f"{seed}: {message}\n{attack.text}"
+        assert status != "proved" or attack.guarded, f"{seed}: {attack.name}\n{attack.text}"
 
 
 @pytest.mark.parametrize("first", chunks(range(0, len(MANY), FEWER)))
@@ -173,16 +173,18 @@ def test_many_generated_right_schedules_are_proved_and_never_fail(first: int) ->
     """Correct schedules do not fail in many orders of several launches, and nearly all are proved."""
     unproved: dict[str, list[int]] = {row: [] for row in CLASSES}
     for seed in MANY[first : first + FEWER]:
-        made = right_attack(seed)
-        status, message = made.verdict()
-        assert status != "crash", f"{seed}: {message}\n{made.text}"
-        for args in made.sizes:
-            assert made.mutation or not simulate(made.text, args, 12), f"{seed}: {made.name}\n{made.text}"
+        attack = right_attack(seed)
+        status, message = attack.verdict()
+        assert status != "crash", f"{seed}: {message}\n{attack.text}"
+        for args in attack.sizes:
+            assert attack.mutation or not simulate(attack.text, args, 12), (
+                f"{seed}: {attack.name}\n{attack.text}"
+            )
         if status != "refused":
-            fault = made.replay(made.sizes[2], 25)
-            assert not fault or fault.startswith("unknown"), f"{seed}: {made.name}: {fault}\n{made.text}"
+            fault = attack.replay(attack.sizes[2], 25)
+            assert not fault or fault.startswith("unknown"), f"{seed}: {attack.name}: {fault}\n{attack.text}"
         if status != "proved":
-            unproved[made.row].append(seed)
+            unproved[attack.row].append(seed)
     if COMPLETE:
         assert sum(map(len, unproved.values())) <= 1 + MAX_UNPROVED * FEWER, unproved
         for row, seeds in unproved.items():

@@ -38,8 +38,8 @@ def attack(seed: int) -> tuple[str, str]:
     text = SHAPES[name].replace(
         "{S}", str(rng.choice((2, 2, 3, 3, 4) if name in FROM_TWO else (1, 2, 2, 3, 3, 4)))
     )
-    made, what = edited(rng, text, rng.choice((1, 1, 2, 2, 3)))
-    return made, f"{name}: {what}"
+    text_after, what = edited(rng, text, rng.choice((1, 1, 2, 2, 3)))
+    return text_after, f"{name}: {what}"
 
 
 def wrongly_proved(seed: int, items: tuple[int, ...] = ITEMS, count: int = 20) -> str:

@@ -103,13 +103,13 @@ def test_hosts_evaluate_guards_on_exact_integers(
     written: str, good: tuple[int, int], bad: tuple[int, int], named: str
 ) -> None:
     """Hosts compute on exact integers: a number of 2**34 is not small."""
-    made = copies("n", "n", written)
-    kernel, spread = lowered(made)
+    built_kernel = copies("n", "n", written)
+    kernel, spread = lowered(built_kernel)
     guards = LaunchGuards(kernel, [g.row() for g in check_schedule(kernel, spread).guards])
     assert len(guards.guards) == 1
-    guards.check(packed(made, X, OUT, *good))
+    guards.check(packed(built_kernel, X, OUT, *good))
     with pytest.raises(LaunchError, match="a launch must satisfy .* \\(line 2 of") as error:
-        guards.check(packed(made, X, OUT, *bad))
+        guards.check(packed(built_kernel, X, OUT, *bad))
     assert named in str(error.value)
 
 

@@ -97,7 +97,7 @@ def test_an_unmutated_branch_passes_the_checker() -> None:
     """The divergence of threads is refused, not the branch."""
     from schedules import lowered
 
-    made, parts = lowered(gemm())
-    parted("mbarrier.wait")(made, parts)
+    kernel, parts = lowered(gemm())
+    parted("mbarrier.wait")(kernel, parts)
     parts.uniformity.divergent.clear()
-    assert check_schedule(made, parts).passed
+    assert check_schedule(kernel, parts).passed

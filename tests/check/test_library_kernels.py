@@ -41,11 +41,11 @@ def test_matmul_kernels_of_the_library_pass_the_checker(number: int, more: bool,
     exact = dtype is tg.float32 and precision == "default"
     epilogue = gemm.Epilogue(result, scaled=more, keeps=more, activation=activation, exact=exact)
     kernel = gemm.matmul_kernel(dtype, tile, b_transposed, epilogue, precision)
-    made, parts = lowered(kernel)
-    verdict = check_schedule(made, parts)
+    lowered_kernel, parts = lowered(kernel)
+    verdict = check_schedule(lowered_kernel, parts)
     assert verdict.passed, verdict.message
     # wgmma reads stages in the layout in which copies write them.
-    assert any(op.NAME == "fence.async" for op in made.walk()) == exact
+    assert any(op.NAME == "fence.async" for op in lowered_kernel.walk()) == exact
 
 
 @pytest.mark.parametrize(
@@ -72,18 +72,18 @@ def test_matmul_kernels_with_splits_pass_the_checker(tile: shapes.Tile, splits: 
 def test_attention_kernels_of_the_library_pass_the_checker(
     depth: int, causal: bool, ragged: bool, logs: bool
 ) -> None:
-    made, parts = lowered(attention.forward(tg.bfloat16, depth, causal, ragged, logs), 4 if causal else 2)
-    verdict = check_schedule(made, parts)
+    kernel, parts = lowered(attention.forward(tg.bfloat16, depth, causal, ragged, logs), 4 if causal else 2)
+    verdict = check_schedule(kernel, parts)
     assert verdict.passed, verdict.message
-    assert not any(op.NAME == "fence.async" for op in made.walk())
+    assert not any(op.NAME == "fence.async" for op in kernel.walk())
 
 
 def test_a_stage_that_overlaps_the_staging_of_the_second_warp_group_is_refuted() -> None:
     """The slots of the first warp group are elsewhere."""
-    made, parts = lowered(attention.forward(tg.bfloat16, 64, False, False, True), 2)
+    kernel, parts = lowered(attention.forward(tg.bfloat16, 64, False, False, True), 2)
     places = {v.name: (v, place) for v, place in parts.shared.allocations.items()}
     (staging, at), (_, query) = places["staging"], places["query_pipe"]
     assert query.size == at.size // 2
     parts.shared.allocations[staging] = replace(at, offset=query.offset - query.size)
-    verdict = check_schedule(made, parts)
+    verdict = check_schedule(kernel, parts)
     assert (verdict.status, verdict.kind) == ("refuted", "race")

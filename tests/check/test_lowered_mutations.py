@@ -114,14 +114,14 @@ def last_apart() -> Any:
 
 def test_reading_an_item_from_another_stage_is_refuted() -> None:
     """The last item: its stage is not filled again, so the reads are ordered but read the wrong item."""
-    made, parts = lowered(last_apart())
-    view = ops(made, "buf.view")[-1]
+    kernel, parts = lowered(last_apart())
+    view = ops(kernel, "buf.view")[-1]
     zero = S.Const([], [int32], {"type": int32, "value": 0}, loc=view.loc)
     assert view.parent is not None
     zero.parent = view.parent
     view.parent.ops.insert(view.parent.ops.index(view), zero)
     view.operands[1] = zero.result
-    verdict = check_schedule(made, parts)
+    verdict = check_schedule(kernel, parts)
     assert (verdict.status, verdict.kind) == ("refuted", "stage"), verdict.message
     assert "after its release" in verdict.message
 

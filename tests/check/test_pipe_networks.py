@@ -349,26 +349,26 @@ def mixed() -> tuple[KernelIR, GpuCompilation]:
     """Bulk copies reach x only."""
     types = argument_types(mixed_fills, ())
     access = (PACKED, STRIDED, PACKED, None)
-    made = trace(mixed_fills, types, LaunchClass(2, 256, (True, False), True, False), access)
-    prepare(made)
-    return made, for_gpu(made, get_cuda_target("sm_90a"))
+    kernel = trace(mixed_fills, types, LaunchClass(2, 256, (True, False), True, False), access)
+    prepare(kernel)
+    return kernel, for_gpu(kernel, get_cuda_target("sm_90a"))
 
 
 def test_warps_that_start_no_copy_wait_for_no_stage_of_copies() -> None:
-    made, parts = mixed()
-    assert check_schedule(made, parts).status == "proved"
-    waits = [op for op in made.walk() if isinstance(op, MbarrierWait) and op.attrs.get("elected")]
+    kernel, parts = mixed()
+    assert check_schedule(kernel, parts).status == "proved"
+    waits = [op for op in kernel.walk() if isinstance(op, MbarrierWait) and op.attrs.get("elected")]
     assert [w.operands[0].name for w in waits] == ["p.empty"]
     for wait in waits:
         wait.attrs["elected"] = False
-    verdict = check_schedule(made, parts)
+    verdict = check_schedule(kernel, parts)
     assert (verdict.status, verdict.kind) == ("refuted", "aliasing")
 
 
 def test_roles_of_copies_alone_wait_as_one_warp() -> None:
     types = argument_types(mixed_fills, ())
     access = (PACKED, PACKED, PACKED, None)
-    made = trace(mixed_fills, types, LaunchClass(2, 256, (True, False), True, False), access)
-    prepare(made)
-    assert check_schedule(made, for_gpu(made, get_cuda_target("sm_90a"))).passed
-    assert not any(op.attrs.get("elected") for op in made.walk())
+    kernel = trace(mixed_fills, types, LaunchClass(2, 256, (True, False), True, False), access)
+    prepare(kernel)
+    assert check_schedule(kernel, for_gpu(kernel, get_cuda_target("sm_90a"))).passed
+    assert not any(op.attrs.get("elected") for op in kernel.walk())

@@ -33,8 +33,8 @@ attention: Any = importlib.import_module("tegula.kernels.attention")
 HOPPER = get_cuda_target("sm_90a")
 
 
-def emitted(made: Any) -> tuple[Kernel, str]:
-    kernel, parts = made
+def emitted(lowered_kernel: Any) -> tuple[Kernel, str]:
+    kernel, parts = lowered_kernel
     return kernel, compile_ptx(lower_kernel(kernel, parts, HOPPER, False).text, "sm_90a")
 
 
@@ -67,17 +67,17 @@ MADE: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("name", MADE)
 def test_ptx_of_kernels_agrees_with_their_lowered_ir(name: str) -> None:
-    made, ptx = emitted(MADE[name]())
-    actual = disagreement(ptx, made)
+    kernel, ptx = emitted(MADE[name]())
+    actual = disagreement(ptx, kernel)
     assert actual is None, actual
-    assert {step.number for step in Code(ptx).steps} == set(range(len(numbered(made.body))))
+    assert {step.number for step in Code(ptx).steps} == set(range(len(numbered(kernel.body))))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RIGHT)
 def test_ptx_of_idioms_agrees_with_their_lowered_ir(name: str) -> None:
-    made, ptx = emitted(lowered_roles(in_words(RIGHT[name], None, 3)))
-    assert disagreement(ptx, made) is None
+    kernel, ptx = emitted(lowered_roles(in_words(RIGHT[name], None, 3)))
+    assert disagreement(ptx, kernel) is None
 
 
 @pytest.mark.slow
@@ -91,8 +91,8 @@ def test_ptx_of_generated_schedules_agrees_with_their_lowered_ir(first: int) -> 
             lowered = lowered_roles(kernel_of(attack.text))
         except tg.CompileError:
             continue
-        made, ptx = emitted(lowered)
-        assert disagreement(ptx, made) is None, f"{attack.seed}\n{attack.text}"
+        kernel, ptx = emitted(lowered)
+        assert disagreement(ptx, kernel) is None, f"{attack.seed}\n{attack.text}"
         compared += 1
     assert compared > 10
 
@@ -119,25 +119,25 @@ def one(request: pytest.FixtureRequest) -> tuple[Kernel, str]:
 
 
 def test_a_missing_instruction_of_any_op_is_reported(one: tuple[Kernel, str]) -> None:
-    made, ptx = one
+    result, ptx = one
     parts, lines = assemblies(ptx), ptx.splitlines()
-    for op, number in numbered(made.body).items():
+    for op, number in numbered(result.body).items():
         gone = [(a, b) for a, b, n in parts if n == number]
         kept = [x for k, x in enumerate(lines) if not any(a <= k <= b for a, b in gone)]
-        assert disagreement("\n".join(kept), made) is not None, op.NAME
+        assert disagreement("\n".join(kept), result) is not None, op.NAME
 
 
 def test_reordered_instructions_are_reported(one: tuple[Kernel, str]) -> None:
     """Two different adjacent ops in straight-line code are exchanged, except ops that one thread runs."""
-    made, ptx = one
-    ops, lines, swapped = list(numbered(made.body)), ptx.splitlines(), 0
+    result, ptx = one
+    ops, lines, swapped = list(numbered(result.body)), ptx.splitlines(), 0
     parts = assemblies(ptx)
     for (a, b, n), (c, d, m) in pairwise(parts):
         between = "\n".join(lines[b:c])
         if n == m or ":" in between.replace("::", "") or "bra" in between:
             continue
         changed = [*lines[:a], *lines[c : d + 1], *lines[b + 1 : c], *lines[a : b + 1], *lines[d + 1 :]]
-        assert disagreement("\n".join(changed), made) is not None, (ops[n].NAME, ops[m].NAME)
+        assert disagreement("\n".join(changed), result) is not None, (ops[n].NAME, ops[m].NAME)
         swapped += 1
     assert swapped or not any(isinstance(op, GroupMma) for op in ops)
 
@@ -154,16 +154,16 @@ def test_reordered_instructions_are_reported(one: tuple[Kernel, str]) -> None:
     ],
 )
 def test_changed_instructions_and_constants_are_reported(one: tuple[Kernel, str], old: str, new: str) -> None:
-    made, ptx = one
+    result, ptx = one
     changed, count = re.subn(old, new, ptx, count=1)
     if count:
-        assert disagreement(changed, made) is not None
+        assert disagreement(changed, result) is not None
 
 
 def test_added_jumps_after_an_op_are_reported(one: tuple[Kernel, str]) -> None:
     """A label of a loop moves after the first op of its block, so that later iterations leave that out."""
-    made, ptx = one
-    ops, lines, code, tried = list(numbered(made.body)), ptx.splitlines(), Code(ptx), 0
+    result, ptx = one
+    ops, lines, code, tried = list(numbered(result.body)), ptx.splitlines(), Code(ptx), 0
     single = [n for n, count in Counter(step.number for step in code.steps).items() if count == 1]
     for label, block in code.blocks.items():
         first = block.steps[0].number if block.steps and label.startswith("$") else -1
@@ -172,6 +172,6 @@ def test_added_jumps_after_an_op_are_reported(one: tuple[Kernel, str]) -> None:
         at = lines.index(f"{label}:")
         end = next(b for a, b, _ in assemblies(ptx) if a > at)
         changed = [*lines[:at], *lines[at + 1 : end + 1], f"{label}:", *lines[end + 1 :]]
-        assert disagreement("\n".join(changed), made) is not None, label
+        assert disagreement("\n".join(changed), result) is not None, label
         tried += 1
     assert tried

@@ -113,8 +113,8 @@ def loads_overlapped_with_other_work(x: tg.array2d[float], out: tg.array2d[float
 def test_a_waiter_that_may_miss_a_phase_is_refuted() -> None:
     assert verdict(loads_overlapped_with_other_work).passed
 
-    def all_wait(made: Any, parts: Any) -> None:
-        for op in made.walk():
+    def all_wait(kernel: Any, parts: Any) -> None:
+        for op in kernel.walk():
             if isinstance(op, MbarrierWait):
                 op.attrs["elected"] = False
 
@@ -194,16 +194,16 @@ def test_deadlocks_are_found_before_the_launch(kernel: Kernel) -> None:
 @pytest.mark.parametrize("stages", [1, 2, 3, 8])
 @sampled(2, "name", ["two_roles", "three_roles", "four_roles"])
 def test_chains_of_pipes_pass_the_checker(name: str, stages: int) -> None:
-    made = getattr(importlib.import_module("support.pipe_kernels"), name)(stages)
-    verdict = made.check()
+    result = getattr(importlib.import_module("support.pipe_kernels"), name)(stages)
+    verdict = result.check()
     assert verdict.passed, verdict.message
 
 
 @pytest.mark.parametrize("name", ["two_roles", "three_roles"])
 def test_checker_and_code_generation_agree_on_the_warps_of_a_role(name: str) -> None:
     """The checker and the code generation agree."""
-    made, _ = lowered(getattr(importlib.import_module("support.pipe_kernels"), name)(2))
-    roles = next(op for op in made.body.ops if isinstance(op, Roles))
+    kernel, _ = lowered(getattr(importlib.import_module("support.pipe_kernels"), name)(2))
+    roles = next(op for op in kernel.body.ops if isinstance(op, Roles))
     answers = [starts_copies_only(region) for region in roles.regions]
     assert answers == [only_starts_copies(region) for region in roles.regions]
     assert answers[0]

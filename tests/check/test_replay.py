@@ -146,10 +146,10 @@ def test_replays_of_library_matmuls_have_correct_results(name: str) -> None:
     b_transposed = len(sizes) == 2
     operand, result = getattr(tg, dtype), "bfloat16" if dtype.startswith("float8") else dtype
     epilogue = gemm.Epilogue(getattr(tg, result), exact=dtype == "float32" and precision == "default")
-    made, parts = lowered(gemm.matmul_kernel(operand, tile, b_transposed, epilogue, precision))
+    kernel, parts = lowered(gemm.matmul_kernel(operand, tile, b_transposed, epilogue, precision))
     a, b = (np.zeros(size, to_numpy(operand)) for size in sizes[:2])
     c = np.zeros((sizes[0][0], sizes[1][0 if b_transposed else 1]), to_numpy(getattr(tg, result)))
-    assert failure(ready(made, parts), [a, b, 0, 1.0, 0.0, c], (1, parts.threads), 20) == ""
+    assert failure(ready(kernel, parts), [a, b, 0, 1.0, 0.0, c], (1, parts.threads), 20) == ""
 
 
 BY_HAND = {
@@ -165,8 +165,8 @@ BY_HAND = {
 @pytest.mark.parametrize("n", [0, 1, 7])
 def test_replays_of_schedules_by_hand_have_one_result(name: str, n: int) -> None:
     grid = (1, 1) if name == "matmul" else (1,)
-    made, parts = lowered(getattr(handwritten_schedules, name), len(grid) + 1)
-    assert failure(ready(made, parts), [*BY_HAND[name], n], (*grid, parts.threads), ORDERS) == ""
+    kernel, parts = lowered(getattr(handwritten_schedules, name), len(grid) + 1)
+    assert failure(ready(kernel, parts), [*BY_HAND[name], n], (*grid, parts.threads), ORDERS) == ""
 
 
 @pytest.mark.parametrize(
@@ -184,11 +184,11 @@ def test_replays_of_schedules_by_hand_have_one_result(name: str, n: int) -> None
 )
 def test_replays_of_wrong_schedules_by_hand_fail(name: str, mutate: Mutation, kinds: set[str]) -> None:
     """The replay fails, and the checker refutes the schedule too."""
-    made, parts = lowered(getattr(handwritten_schedules, name))
-    mutate(made, parts)
-    actual = failure(ready(made, parts), [*BY_HAND[name], 7], (1, parts.threads), ORDERS)
+    kernel, parts = lowered(getattr(handwritten_schedules, name))
+    mutate(kernel, parts)
+    actual = failure(ready(kernel, parts), [*BY_HAND[name], 7], (1, parts.threads), ORDERS)
     assert actual.partition(":")[0] in kinds, actual
-    assert check_schedule(made, parts).status == "refuted"
+    assert check_schedule(kernel, parts).status == "refuted"
 
 
 WRONG: dict[str, tuple[str, Mutation, set[str]]] = {
@@ -217,8 +217,8 @@ WRONG: dict[str, tuple[str, Mutation, set[str]]] = {
 def test_replays_of_wrong_schedules_fail(name: str) -> None:
     """The replay fails in one of the first orders."""
     kernel, mutate, kinds = WRONG[name]
-    made, args = KERNELS[kernel]
-    kernel, parts = lowered(made())
+    kernel_and_parts, args = KERNELS[kernel]
+    kernel, parts = lowered(kernel_and_parts())
     mutate(kernel, parts)
     assert failure(ready(kernel, parts), args(), (1, 384), ORDERS).partition(":")[0] in kinds
 

@@ -83,9 +83,9 @@ class Program:
         return compile_object("\n".join(text), target)
 
     def compiled(self, target: CpuTarget) -> LoadedObject:
-        made = self.object(target)
-        assert undefined_symbols(made) == []
-        return load(made)
+        result = self.object(target)
+        assert undefined_symbols(result) == []
+        return load(result)
 
 
 def call(loaded: LoadedObject, name: str, arrays: list[np.ndarray], n: int) -> None:
@@ -157,10 +157,10 @@ def random_bits(dtype: DType, count: int, seed: int) -> np.ndarray:
     if dtype.is_bool:
         return rng.integers(0, 2, count).astype(np.bool_)
     n = to_numpy(dtype)
-    made = rng.integers(0, 256, count * n.itemsize).astype(np.uint8).view(n)
+    result = rng.integers(0, 256, count * n.itemsize).astype(np.uint8).view(n)
     if dtype.is_int:
-        return np.where(rng.integers(0, 2, count) == 1, made, rng.integers(0, 20, count).astype(n))
-    return np.where(rng.integers(0, 2, count) == 1, made, rng.normal(0, 8, count).astype(n))
+        return np.where(rng.integers(0, 2, count) == 1, result, rng.integers(0, 20, count).astype(n))
+    return np.where(rng.integers(0, 2, count) == 1, result, rng.normal(0, 8, count).astype(n))
 
 
 @cache
@@ -213,9 +213,9 @@ class Case:
             for k, v in enumerate(self.op.operands):
                 t: DType = v.type  # type: ignore[assignment]
                 loaded.append((memory.load(memory.offset(f"%p{k}", index, t), t, width),))
-            (made,) = lower(code, self.op, loaded, width)
+            (lowered_value,) = lower(code, self.op, loaded, width)
             at = memory.offset(f"%p{len(loaded)}", index, self.result)
-            memory.store(at, made, self.result, width)
+            memory.store(at, lowered_value, self.result, width)
 
         return emit
 
@@ -255,8 +255,8 @@ def meaning(op: Op, data: tuple[np.ndarray, ...]) -> np.ndarray:
     through = isinstance(op, Elementwise) and op.operands[-1].type in NARROW
     with np.errstate(all="ignore"):
         wide = [convert(x, np.dtype(np.float32)) for x in data] if through else data
-        made = np.ascontiguousarray(type(op).ref(op.attrs, *wide))  # type: ignore[attr-defined]
-        return convert(made, small) if through and made.dtype != np.bool_ else made
+        result = np.ascontiguousarray(type(op).ref(op.attrs, *wide))  # type: ignore[attr-defined]
+        return convert(result, small) if through and result.dtype != np.bool_ else result
 
 
 @pytest.mark.machine_code
@@ -339,10 +339,10 @@ def vector_cases() -> Iterator[tuple[Op, dict[int, Op]]]:
     yield VecExtract([Value(m23), Value(int64), Value(uint8)], [float32]), {}
     for row, col in ((1, 2), (0, 5), (-1, 1), (7, -7)):
         known = [const(row, int32), const(col, int32)]
-        for given in ({0: known[0]}, {1: known[1]}, {0: known[0], 1: known[1]}):
-            at = [given[k].result if k in given else i for k in (0, 1)]
-            yield VecExtract([Value(m23), *at], [float32]), {1 + k: c for k, c in given.items()}
-            yield VecInsert([Value(m23), f, *at], [m23]), {2 + k: c for k, c in given.items()}
+        for constants in ({0: known[0]}, {1: known[1]}, {0: known[0], 1: known[1]}):
+            at = [constants[k].result if k in constants else i for k in (0, 1)]
+            yield VecExtract([Value(m23), *at], [float32]), {1 + k: c for k, c in constants.items()}
+            yield VecInsert([Value(m23), f, *at], [m23]), {2 + k: c for k, c in constants.items()}
 
 
 @pytest.mark.slow
@@ -390,8 +390,8 @@ def test_constants_wrap_and_round_as_in_the_interpreter() -> None:
             def body(
                 code: Code, memory: MemoryEmitter, index: str, dtype: DType = dtype, value: Any = value
             ) -> None:
-                (made,) = lower(code, const(value, dtype), [], 8)
-                memory.store(memory.offset("%p0", index, dtype), made, dtype, 8)
+                (result,) = lower(code, const(value, dtype), [], 8)
+                memory.store(memory.offset("%p0", index, dtype), result, dtype, 8)
 
             plan.append((dtype, value, program.add(1, body, 8)))
     loaded = program.compiled(TARGETS[-1])
@@ -575,8 +575,8 @@ def test_constants_of_any_type_are_compared(name: str) -> None:
     """Comparisons of known integers need no instruction."""
     t, code = DTYPES[name], Code()
     op = S.Cmp([Value(t), Value(t)], [bool_], {"pred": "lt"})
-    (made,) = lower(code, op, [(constant(t, 0),), (constant(t, 1),)], 1)
+    (lowered_value,) = lower(code, op, [(constant(t, 0),), (constant(t, 1),)], 1)
     if t.is_int:
-        assert made == "true" and not code.lines
+        assert lowered_value == "true" and not code.lines
     else:
-        assert code.lines[-1].startswith(f"  {made} = fcmp olt ")
+        assert code.lines[-1].startswith(f"  {lowered_value} = fcmp olt ")

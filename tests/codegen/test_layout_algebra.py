@@ -96,12 +96,12 @@ def flat(at: tuple[int, ...], shape: tuple[int, ...]) -> int | None:
 def test_reshaped_layouts_keep_the_elements_of_each_thread(layout: Layout, data: st.DataObject) -> None:
     size = prod(layout.shape)
     rows = data.draw(st.sampled_from([n for n in range(1, size + 1) if size % n == 0]))
-    made = layout.reshaped((rows, size // rows))
-    for thread in range(layout.thread_count if made is not None else 0):
+    reshaped = layout.reshaped((rows, size // rows))
+    for thread in range(layout.thread_count if reshaped is not None else 0):
         for register in range(layout.register_count):
-            assert made is not None
-            before, after = (x.coordinates(thread, register) for x in (layout, made))
-            assert flat(before, layout.shape) == flat(after, made.shape)
+            assert reshaped is not None
+            before, after = (x.coordinates(thread, register) for x in (layout, reshaped))
+            assert flat(before, layout.shape) == flat(after, reshaped.shape)
 
 
 def test_layouts_in_row_major_order_reshape_to_any_shape_of_whole_runs() -> None:
@@ -116,9 +116,9 @@ def test_layouts_in_row_major_order_reshape_to_any_shape_of_whole_runs() -> None
 @given(layouts())
 def test_permuting_the_dimensions_of_a_layout_twice_restores_the_layout(layout: Layout) -> None:
     order = tuple(reversed(range(len(layout.shape))))
-    made = layout.permuted(order)
-    assert made.permuted(order) == layout
-    assert made.coordinates(5, 0) == layout.coordinates(5, 0)[::-1]
+    permuted = layout.permuted(order)
+    assert permuted.permuted(order) == layout
+    assert permuted.coordinates(5, 0) == layout.coordinates(5, 0)[::-1]
 
 
 def test_layouts_with_equal_maps_are_equal() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from tegula.codegen.lifetimes import lifetimes
 
 
-def spans(text: str, *pieces: str, made: int = 1 << 20) -> dict[str, tuple[int, int]]:
-    """Lifetimes of pieces that are made at their first use, or all before line `made`."""
-    return lifetimes(text.strip("\n").split("\n"), dict.fromkeys(pieces, made))
+def spans(text: str, *pieces: str, first_line: int = 1 << 20) -> dict[str, tuple[int, int]]:
+    """Lifetimes of pieces that are made at their first use, or all before line `first_line`."""
+    return lifetimes(text.strip("\n").split("\n"), dict.fromkeys(pieces, first_line))
 
 
 def test_lifetimes_extend_through_computed_addresses() -> None:
@@ -44,14 +44,14 @@ def test_values_that_cross_the_border_of_a_loop_live_to_its_end() -> None:
 
 
 def test_values_made_before_a_loop_live_to_its_end() -> None:
-    actual = spans(LOOP, "%s1", "%s2", "%s3", "%s4", made=1)
+    actual = spans(LOOP, "%s1", "%s2", "%s3", "%s4", first_line=1)
     assert actual == {"%s1": (0, 11), "%s2": (2, 11), "%s3": (2, 11), "%s4": (12, 13)}
     nested = LOOP.replace(
         "  store i32 0, ptr %s3",
         "  br label %more\nmore:\n  store i32 0, ptr %s3\n  br i1 %d, label %more, label %on\non:",
     )
-    assert spans(nested, "%s3", made=1)["%s3"] == (2, 15)
-    assert spans(nested, "%s3", made=7)["%s3"] == (10, 13), "made in an iteration of the outer loop"
+    assert spans(nested, "%s3", first_line=1)["%s3"] == (2, 15)
+    assert spans(nested, "%s3", first_line=7)["%s3"] == (10, 13), "made in an iteration of the outer loop"
 
 
 def test_lifetimes_follow_addresses_through_any_instruction() -> None:

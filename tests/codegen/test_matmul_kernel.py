@@ -113,8 +113,8 @@ def check(spec: MatmulSpec, vector_bytes: int, leading: tuple[int, int] = (0, 0)
     scalars = [x.tobytes().ljust(8, b"\0") for x in (alpha, beta)[: spec.scaled * (1 + spec.accumulate)]]
     strides = [
         value
-        for value, given in zip((*a_strides, *b_strides), (*spec.a_strides, *spec.b_strides), strict=True)
-        if given is None
+        for value, declared in zip((*a_strides, *b_strides), (*spec.a_strides, *spec.b_strides), strict=True)
+        if declared is None
     ]
     regions = [x for region in spec.ahead for x in (int(a.ctypes.data), region.row_bytes)]
     values = b"".join(

@@ -35,14 +35,14 @@ def sorted_rows(a: tg.array3d[float], out: tg.array3d[float]):
     """Rows exchanged at places that differ between blocks, and elements written one by one."""
     i = tg.tid()
     t = tg.tile_load(a[i], shape=(N, N))
-    made = tg.tile_zeros(shape=(N, N), dtype=float)
+    result = tg.tile_zeros(shape=(N, N), dtype=float)
     for k in range(N):
         p = tg.tile_argmin(t[:, 0])[0]
-        made[k, 0] = t[p, 0]
-        made[k, 1] = float(i) + float(p)
+        result[k, 0] = t[p, 0]
+        result[k, 1] = float(i) + float(p)
         rows = tg.tile_reshape(tg.tile_arange(N, dtype=int), (N, 1))
         t = tg.where(rows == p, 100.0, t)
-    tg.tile_store(out[i], made)
+    tg.tile_store(out[i], result)
 
 
 @tg.kernel
@@ -64,9 +64,9 @@ def run(kernel: Kernel, a: np.ndarray, step: int) -> np.ndarray:
     out = np.zeros_like(a)
     for at in range(0, len(a), step):
         part = tg.array(a[at : at + step])
-        made = tg.zeros(part.shape, dtype=tg.float32)
-        tg.launch_tiled(kernel, dim=[part.shape[0]], inputs=[part, made], block_dim=1)
-        out[at : at + step] = made.numpy()
+        array = tg.zeros(part.shape, dtype=tg.float32)
+        tg.launch_tiled(kernel, dim=[part.shape[0]], inputs=[part, array], block_dim=1)
+        out[at : at + step] = array.numpy()
     return out
 
 
@@ -126,22 +126,22 @@ def test_arrays_are_transposed_into_lanes_whatever_their_strides_and_bounds() ->
 
 def test_block_varying_indices_have_correct_results() -> None:
     a = matrices()
-    made = run(sorted_rows, a, BLOCKS)
+    result = run(sorted_rows, a, BLOCKS)
     order = np.argsort(a[:, :, 0], axis=1)
-    np.testing.assert_array_equal(made[:, :, 0], np.sort(a[:, :, 0], axis=1))
-    np.testing.assert_array_equal(made[:, :, 1], np.arange(BLOCKS)[:, None] + order)
-    assert not made[:, :, 2:].any()
+    np.testing.assert_array_equal(result[:, :, 0], np.sort(a[:, :, 0], axis=1))
+    np.testing.assert_array_equal(result[:, :, 1], np.arange(BLOCKS)[:, None] + order)
+    assert not result[:, :, 2:].any()
 
 
 def test_vectorised_loops_end_separately_for_each_block() -> None:
     a = matrices()
     a[3] *= 1000
     t = np.abs(a) + np.float32(0.5)
-    made = run(roots, a, BLOCKS)
-    steps = np.round(np.abs(made) - np.sqrt(t)).astype(int)
+    result = run(roots, a, BLOCKS)
+    steps = np.round(np.abs(result) - np.sqrt(t)).astype(int)
     assert len(np.unique(steps[:, 0, 0])) > 2
     sign = np.where(t.sum((1, 2), keepdims=True) > 40.0, -1, 1)
-    np.testing.assert_allclose(sign * np.sqrt(t), made - np.round(made - sign * np.sqrt(t)), rtol=1e-3)
+    np.testing.assert_allclose(sign * np.sqrt(t), result - np.round(result - sign * np.sqrt(t)), rtol=1e-3)
 
 
 @pytest.mark.parametrize("n", (3, pytest.param(8, marks=pytest.mark.slow)))
@@ -157,12 +157,12 @@ def test_decompositions_in_vectorised_blocks_have_the_bits_of_single_blocks(n: i
         (kernels.solve, (a, rng.standard_normal((35, n)).astype(dtype))),
     ]
     calls += [(kernels.qr, (a,)), (kernels.eigh, (a,)), (kernels.svd, (a,))] if n > 3 else []
-    for call, given in calls:
-        together = call(*given)
-        parts = [call(*(x[k : k + 3] for x in given)) for k in range(0, 35, 3)]
-        for k, made in enumerate(together if isinstance(together, tuple) else (together,)):
+    for call, arguments in calls:
+        together = call(*arguments)
+        parts = [call(*(x[k : k + 3] for x in arguments)) for k in range(0, 35, 3)]
+        for k, result in enumerate(together if isinstance(together, tuple) else (together,)):
             alone = [(p if isinstance(p, tuple) else (p,))[k].numpy() for p in parts]
-            np.testing.assert_array_equal(made.numpy(), np.concatenate(alone))
+            np.testing.assert_array_equal(result.numpy(), np.concatenate(alone))
 
 
 def test_blocks_that_are_not_vectorised_have_a_reason() -> None:

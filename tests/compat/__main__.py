@@ -58,11 +58,11 @@ def files(root: Path) -> list[str]:
     return [*stems, *others, EXAMPLES]
 
 
-def tests_of(file: str, root: Path, made: Path) -> Iterator[tuple[str, unittest.TestCase]]:
+def tests_of(file: str, root: Path, path: Path) -> Iterator[tuple[str, unittest.TestCase]]:
     """The tests of a file by name."""
     if file == EXAMPLES:
         for example in examples(root):
-            yield f"{file}::{example.name}", test_case(example, made)
+            yield f"{file}::{example.name}", test_case(example, path)
         return
     folder = ELSEWHERE.get(file, "tile")
     module = import_module(".".join(filter(None, (PACKAGE, "tests", folder, f"test_{file}"))))
@@ -126,8 +126,8 @@ def run_file(
 ) -> list[tuple[str, ...]]:
     """Runs the tests of a file, each in a separate process; prints a line for each."""
     outcomes: list[Outcome] = []
-    with tempfile.TemporaryDirectory() as made:
-        tests = [(name, test) for name, test in tests_of(file, root, Path(made)) if pattern in name]
+    with tempfile.TemporaryDirectory() as built:
+        tests = [(name, test) for name, test in tests_of(file, root, Path(built)) if pattern in name]
         works = [(name, partial(outcome, test)) for name, test in tests]
         for name, result, wrong in isolated(works, WORKERS, limit):
             outcomes.append(Outcome(name, *(result or ("failed", wrong or ""))))

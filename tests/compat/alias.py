@@ -112,9 +112,9 @@ class Alias(MetaPathFinder):
             spec = spec_from_file_location(fullname, path, loader=Statements(fullname, path))
             assert spec is not None
             return spec
-        made = Absent(fullname) if rest and rest[-1].startswith("aux_") else ModuleType(fullname)
-        made.__path__ = []
-        return ModuleSpec(fullname, Existing(made), is_package=True)
+        module = Absent(fullname) if rest and rest[-1].startswith("aux_") else ModuleType(fullname)
+        module.__path__ = []
+        return ModuleSpec(fullname, Existing(module), is_package=True)
 
 
 def namespace(names: list[str]) -> ModuleType:
@@ -131,9 +131,9 @@ def namespace(names: list[str]) -> ModuleType:
         raise ModuleNotFoundError(f"tegula has no namespace {'.'.join(names)}") from None
     if isinstance(result, ModuleType):
         return result
-    made = ModuleType(".".join(names))
-    made.__getattr__ = lambda name: getattr(result, name)
-    return made
+    module = ModuleType(".".join(names))
+    module.__getattr__ = lambda name: getattr(result, name)
+    return module
 
 
 def install(root: Path) -> None:

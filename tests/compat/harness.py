@@ -123,8 +123,8 @@ def add_function_test(
         return
     chosen = devices if isinstance(devices, list) else [devices]
     for device in chosen:
-        made = method(func, device, check_output, device_check, kwargs)
-        setattr(cls, f"{name}_{sanitize_identifier(device)}", made)
+        result = method(func, device, check_output, device_check, kwargs)
+        setattr(cls, f"{name}_{sanitize_identifier(device)}", result)
     if not chosen:
         setattr(cls, name, unittest.skip("no device")(lambda self: None))
 

@@ -23,14 +23,14 @@ def folder() -> Path:
         RuntimeError: pip could not download the package.
     """
     pinned = LOCK.read_text()
-    made = cache() / pinned.split()[0].replace("==", "-")
-    stamp = made / "complete"
+    result = cache() / pinned.split()[0].replace("==", "-")
+    stamp = result / "complete"
     if not (stamp.exists() and stamp.read_text() == pinned):
-        shutil.rmtree(made, ignore_errors=True)
+        shutil.rmtree(result, ignore_errors=True)
         with tempfile.TemporaryDirectory() as downloads:
-            unpack(download(Path(downloads)), made)
+            unpack(download(Path(downloads)), result)
         stamp.write_text(pinned)
-    return made
+    return result
 
 
 def cache() -> Path:

@@ -22,9 +22,9 @@ OUT_OF_SCOPE = {
 def page_tool() -> ModuleType:
     spec = importlib.util.spec_from_file_location("differences_page", ROOT / "tools" / "differences_page.py")
     assert spec is not None and spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    return made
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 TOOL = page_tool()

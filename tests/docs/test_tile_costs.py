@@ -37,6 +37,6 @@ def test_the_page_of_tiles_has_the_measured_times() -> None:
 def test_each_measured_case_computes_its_formula(name: str) -> None:
     args = arguments(CASES[name], 3)
     tg.launch_tiled(kernel_of(CASES[name]), 3, inputs=args, block_dim=BLOCK)
-    *given, made = (a.numpy() for a in args)
-    expected = given[0] * 2 if name == "tile_map" else np.concatenate(given, 1)
-    np.testing.assert_array_equal(made, expected)
+    *inputs, result = (a.numpy() for a in args)
+    expected = inputs[0] * 2 if name == "tile_map" else np.concatenate(inputs, 1)
+    np.testing.assert_array_equal(result, expected)

@@ -60,11 +60,11 @@ def stated() -> dict[str, tuple[frozenset[str], bool]]:
 def _calls(name: str, count: int, random: Random) -> Iterator[str]:
     parameters = lookup(name).__signature__.parameters.values()
     for _ in range(count):
-        given: list[str] = []
+        arguments: list[str] = []
         for p in parameters:
             several = random.randint(0, 4) if p.kind is p.VAR_POSITIONAL else 1
-            given += random.choices(VALUES, k=several) if p.kind is not p.KEYWORD_ONLY else []
-        call = f"tg.{name}({', '.join(given)})"
+            arguments += random.choices(VALUES, k=several) if p.kind is not p.KEYWORD_ONLY else []
+        call = f"tg.{name}({', '.join(arguments)})"
         yield f"r = {call}" if stated()[name][1] else call
 
 

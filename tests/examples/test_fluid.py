@@ -47,16 +47,16 @@ def test_fluid_example_and_its_gradient_match_float64(monkeypatch: pytest.Monkey
     rng = np.random.default_rng(0)
     dye, weights = rng.random((2, SIZE, SIZE))
     force, way = 0.3 * rng.standard_normal((2, SIZE, SIZE, 2))
-    given = tg.array(force, dtype=tg.vec2, requires_grad=True)
+    force_array = tg.array(force, dtype=tg.vec2, requires_grad=True)
     with tg.Tape() as tape:
-        actual = fluid.stirred(tg.array(dye, dtype=float), given)
+        actual = fluid.stirred(tg.array(dye, dtype=float), force_array)
     tape.backward(grads={actual: tg.array(weights, dtype=float)})
     np.testing.assert_allclose(actual.numpy(), stirred(dye, force), atol=1e-5)
     step = 1e-6
     slope = (weights * (stirred(dye, force + step * way) - stirred(dye, force - step * way))).sum() / (
         2.0 * step
     )
-    np.testing.assert_allclose((given.grad.numpy() * way).sum(), slope, rtol=1e-3)
+    np.testing.assert_allclose((force_array.grad.numpy() * way).sum(), slope, rtol=1e-3)
 
 
 @pytest.mark.slow

@@ -28,8 +28,8 @@ def surprise(x: np.ndarray, y: np.ndarray, logs: np.ndarray) -> float:
 def test_gaussian_process_likelihoods_and_gradients_match_float64() -> None:
     x, y = gp.series(SIZE)
     logs = np.array([[-1.0, -1.5], [-1.5, -1.0], [-2.0, -0.5]])
-    given, loss = tg.array(logs, dtype=float, requires_grad=True), tg.zeros(SIZE, requires_grad=True)
-    arrays = [tg.array(x, dtype=float), tg.array(y, dtype=float), given]
+    parameters, loss = tg.array(logs, dtype=float, requires_grad=True), tg.zeros(SIZE, requires_grad=True)
+    arrays = [tg.array(x, dtype=float), tg.array(y, dtype=float), parameters]
     with tg.Tape() as tape:
         tg.launch_tiled(gp.surprise, SIZE, inputs=arrays, outputs=[loss], block_dim=64)
     tape.backward(grads={loss: tg.ones_like(loss)})
@@ -38,7 +38,7 @@ def test_gaussian_process_likelihoods_and_gradients_match_float64() -> None:
     expected = [
         [surprise(*s, at + d) - surprise(*s, at - d) for d in step] for *s, at in zip(x, y, logs, strict=True)
     ]
-    np.testing.assert_allclose(given.grad.numpy(), np.array(expected) / 2e-5, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(parameters.grad.numpy(), np.array(expected) / 2e-5, rtol=1e-3, atol=1e-3)
 
 
 def test_gaussian_process_predictions_match_float64() -> None:

@@ -84,15 +84,15 @@ class Expressions:
 
     def small(self, dtype: str, shape: Shape, uniform: bool, depth: int, limit: int = WIDE) -> Term:
         """A term whose magnitude is at most `limit` where that matters."""
-        made = self.term(dtype, shape, uniform, depth)
-        return made if not is_float(dtype) or made.bound <= limit else self.clamped(made, dtype)
+        term = self.term(dtype, shape, uniform, depth)
+        return term if not is_float(dtype) or term.bound <= limit else self.clamped(term, dtype)
 
-    def added_up(self, made: Term, dtype: str) -> Term:
+    def added_up(self, term: Term, dtype: str) -> Term:
         """A sum whose sign, if it is 0, does not depend on whether the addition starts from 0."""
-        return Term(f"({made.text} + 0.0)", made.bound) if is_float(dtype) else made
+        return Term(f"({term.text} + 0.0)", term.bound) if is_float(dtype) else term
 
-    def clamped(self, made: Term, dtype: str) -> Term:
-        return Term(f"tg.clamp({made.text}, {literal(-SMALL, dtype)}, {literal(SMALL, dtype)})", SMALL)
+    def clamped(self, term: Term, dtype: str) -> Term:
+        return Term(f"tg.clamp({term.text}, {literal(-SMALL, dtype)}, {literal(SMALL, dtype)})", SMALL)
 
     def settled(self, dtype: str, shape: Shape = (), uniform: bool = False, depth: int = 2) -> str:
         """Text of a term that may be kept in a variable."""
@@ -246,8 +246,8 @@ class Expressions:
         self.c.note("cast")
         a = self.term(other, shape, uniform, depth)
         text = f"tg.tile_astype({a.text}, tg.{dtype})" if shape else f"tg.{dtype}({a.text})"
-        made = Term(text, a.bound if is_float(other) else math.inf)
-        return self.clamped(made, dtype) if is_float(dtype) and made.bound > WIDE else made
+        term = Term(text, a.bound if is_float(other) else math.inf)
+        return self.clamped(term, dtype) if is_float(dtype) and term.bound > WIDE else term
 
     def called(self, dtype: str, shape: Shape, uniform: bool, depth: int) -> Term:
         known = self.functions.get(dtype)

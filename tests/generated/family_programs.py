@@ -219,12 +219,12 @@ class FamilyProgram:
         self, kind: str, text: str, meaning: str, bound: float = 1.0, denominator: float = 1.0
     ) -> Term | None:
         """A value with a name, if its numbers are small enough."""
-        made = Term(self.fresh(kind[0]), bound, denominator)
-        if not made.fits():
+        term = Term(self.fresh(kind[0]), bound, denominator)
+        if not term.fits():
             return None
-        self.both(f"{made} = {text}", f"{made} = {meaning}")
-        self.known.setdefault(kind, []).append(made)
-        return made
+        self.both(f"{term} = {text}", f"{term} = {meaning}")
+        self.known.setdefault(kind, []).append(term)
+        return term
 
     def pick(self, kind: str) -> Term:
         return self.r.choice(self.known[kind][-5:])
@@ -391,9 +391,9 @@ class FamilyProgram:
         size, denominator = b.bound + 3 * v.bound + 1, b.denominator * v.denominator * 4
         kind = self.r.randint(0, 3)
         if kind == 0:
-            made = f"{{'n': {x.name}, 'v': {v.name}, 'q': {q.name}}}"
+            names = f"{{'n': {x.name}, 'v': {v.name}, 'q': {q.name}}}"
             self.new(
-                "body", f"Body({x.name}, {v.name}, {q.name})", made, x.bound + v.bound, 2 * v.denominator
+                "body", f"Body({x.name}, {v.name}, {q.name})", names, x.bound + v.bound, 2 * v.denominator
             )
         elif kind == 1:
             text, meaning = f"moved({b.name}, {v.name})", f"advanced({b.name}, {v.name})"
@@ -605,7 +605,10 @@ class FamilyProgram:
             *(tg.array(d["spd"], dtype=float), tg.array(d["y"], dtype=float), indexed),
             *(tg.array(d["sq"], dtype=float), tg.array(d["mixed"], dtype=float)),
             *(tg.array(d["right"], dtype=float), tg.array(d["sorted"].astype(np.int32))),
-            *(tg.array(made, dtype=dtype) for made, dtype in zip(self.started(), RESULT_TYPES, strict=True)),
+            *(
+                tg.array(initial, dtype=dtype)
+                for initial, dtype in zip(self.started(), RESULT_TYPES, strict=True)
+            ),
         ]
 
     def started(self) -> list[np.ndarray]:
@@ -627,10 +630,10 @@ class FamilyProgram:
             "D": self.data,
         }
         exec(self.meaning, space)
-        made, lines = self.started(), list[str]()
-        made = [
-            x if x.dtype.names else x.astype(np.int64 if x.dtype.kind == "i" else np.float64) for x in made
+        arrays, lines = self.started(), list[str]()
+        arrays = [
+            x if x.dtype.names else x.astype(np.int64 if x.dtype.kind == "i" else np.float64) for x in arrays
         ]
         for b in range(BLOCKS):
-            space["block"](TRIPS, b, np.arange(self.lanes), lines, *made)
-        return made, lines
+            space["block"](TRIPS, b, np.arange(self.lanes), lines, *arrays)
+        return arrays, lines

@@ -122,9 +122,9 @@ class Model:
 
     def loop(self, s: ast.For, active: Lanes) -> None:
         assert isinstance(s.iter, ast.Call) and isinstance(s.target, ast.Name)
-        given = [self.value(v, active) for v in s.iter.args]
+        bounds = [self.value(v, active) for v in s.iter.args]
         zero, one = np.zeros(self.lanes, np.int32), np.ones(self.lanes, np.int32)
-        start, stop, step = [zero, given[0], one] if len(given) == 1 else [*given, one][:3]
+        start, stop, step = [zero, bounds[0], one] if len(bounds) == 1 else [*bounds, one][:3]
         for k in range(MAX_ITERATIONS):
             index = start + np.int32(k) * step
             here = active & np.where(step > 0, index < stop, index > stop)
@@ -176,11 +176,12 @@ class Model:
         name = ast.unparse(e.func)
         if name == "tg.tile_reshape":
             shape = ast.literal_eval(e.args[1])
-            made = [tile.reshape(shape) for tile in self.value(e.args[0], active)]
+            reshaped = [tile.reshape(shape) for tile in self.value(e.args[0], active)]
             assert all(
-                np.may_share_memory(m, t) for m, t in zip(made, self.value(e.args[0], active), strict=True)
+                np.may_share_memory(m, t)
+                for m, t in zip(reshaped, self.value(e.args[0], active), strict=True)
             )
-            return made
+            return reshaped
         if name == "tg.tile_view":
             return self.window(e, active)
         return FUNCTIONS[name](*(self.value(v, active) for v in e.args))
@@ -189,15 +190,15 @@ class Model:
         """A part of a 1-D tile from an offset of each lane."""
         offset, shape = (keyword.value for keyword in e.keywords)
         first, n = self.value(offset, active), ast.literal_eval(shape)
-        made = list(self.value(e.args[0], active))
+        elements = list(self.value(e.args[0], active))
         for lane in np.flatnonzero(active):
-            if not 0 <= first[lane] <= len(made[lane]) - n:
+            if not 0 <= first[lane] <= len(elements[lane]) - n:
                 raise IndexError
-            made[lane] = made[lane][first[lane] : first[lane] + n]
+            elements[lane] = elements[lane][first[lane] : first[lane] + n]
         if not active.any():
-            return made
-        some = made[int(np.flatnonzero(active)[0])]
-        return [m if on else some for m, on in zip(made, active, strict=True)]
+            return elements
+        some = elements[int(np.flatnonzero(active)[0])]
+        return [m if on else some for m, on in zip(elements, active, strict=True)]
 
     def subscript(self, e: ast.Subscript, active: Lanes) -> Any:
         if isinstance(e.value, ast.Name) and e.value.id in self.arrays:
@@ -213,10 +214,12 @@ class Model:
     def element(self, e: ast.Subscript, active: Lanes) -> tuple[list[np.ndarray], Callable[[int], Any]]:
         """The tile of each lane, and the index in it; IndexError outside."""
         parts = e.slice.elts if isinstance(e.slice, ast.Tuple) else [e.slice]
-        made = [_slice(p) for p in parts]
-        numbers = [None if m is not None else self.value(p, active) for m, p in zip(made, parts, strict=True)]
+        indices = [_slice(p) for p in parts]
+        numbers = [
+            None if m is not None else self.value(p, active) for m, p in zip(indices, parts, strict=True)
+        ]
         return self.value(e.value, active), lambda lane: tuple(
-            m if m is not None else int(n[lane]) for m, n in zip(made, numbers, strict=True)
+            m if m is not None else int(n[lane]) for m, n in zip(indices, numbers, strict=True)
         )
 
 

@@ -53,13 +53,13 @@ def _smaller(program: Program, name: str, expected: str, end: float) -> Program:
             break
         try:
             undo = change()
-            made = ast.unparse(tree) + "\n"
+            text_after = ast.unparse(tree) + "\n"
         except (IndexError, AttributeError, ValueError):
             continue
-        functions = {**program.functions, name: made} if name else program.functions
-        trial = replace(program, functions=functions, text=program.text if name else made)
-        if len(made) <= len(text) and _sound(trial, program) and failure(trial) == expected:
-            program, text = trial, made
+        functions = {**program.functions, name: text_after} if name else program.functions
+        trial = replace(program, functions=functions, text=program.text if name else text_after)
+        if len(text_after) <= len(text) and _sound(trial, program) and failure(trial) == expected:
+            program, text = trial, text_after
         else:
             undo()
     return program

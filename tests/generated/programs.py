@@ -210,9 +210,9 @@ class Maker(Expressions):
         shape = self.c.pick((*SHAPES, (self.block_dim,)))
         name = self.fresh("t")
         if self.c.chance(50):
-            made = self.tile_leaf(dtype, shape)
-            text = made.text if made.bound <= SMALL else self.clamped(made, dtype).text
-            text = text if is_float(dtype) else made.text
+            tile = self.tile_leaf(dtype, shape)
+            text = tile.text if tile.bound <= SMALL else self.clamped(tile, dtype).text
+            text = text if is_float(dtype) else tile.text
         else:
             text = self.settled(dtype, shape)
         self.add(f"{name} = {text}")
@@ -359,16 +359,16 @@ class Maker(Expressions):
     def stack(self) -> None:
         """Pushes and pops of the block; the order of the slots is left open, so only sums are used."""
         dtype = self.c.pick(DTYPES[:2])
-        s, v, slot, made = (self.fresh(x) for x in ("q", "e", "p", "s"))
+        s, v, slot, popped = (self.fresh(x) for x in ("q", "e", "p", "s"))
         self.c.note("stack")
         self.add(f"{s} = tg.tile_stack(capacity=64, dtype=tg.{dtype})")
         self.add(f"tg.tile_stack_push({s}, {self.settled(dtype)}, {self.condition()})")
         self.add(f"{v}, {slot} = tg.tile_stack_pop({s})")
         total = f"tg.tile_sum(tg.tile(tg.where({slot} >= 0, {v}, tg.{dtype}(0))))[0]"
         self.add(
-            f"{made} = {self.clamped(Term(f'({total} + 0.0)', math.inf), dtype).text if is_float(dtype) else total}"
+            f"{popped} = {self.clamped(Term(f'({total} + 0.0)', math.inf), dtype).text if is_float(dtype) else total}"
         )
-        self.scope.append(Name(made, dtype))
+        self.scope.append(Name(popped, dtype))
 
     def room(self, dtype: str, size: int) -> int:
         """A place for `size` elements of each block in the output array."""

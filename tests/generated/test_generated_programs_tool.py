@@ -21,10 +21,10 @@ TOOL = Path(__file__).parent.parent.parent / "tools" / "generated_programs.py"
 def tool(monkeypatch: pytest.MonkeyPatch) -> Any:
     spec = importlib.util.spec_from_file_location("generated_programs", TOOL)
     assert spec is not None and spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "generated_programs", made)
-    spec.loader.exec_module(made)
-    return made
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "generated_programs", module)
+    spec.loader.exec_module(module)
+    return module
 
 
 def command(*options: object) -> list[str]:

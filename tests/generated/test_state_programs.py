@@ -28,15 +28,15 @@ def check(seeds: range) -> Counter[str]:
     """Run programs, and return the features that were used in them."""
     seen: Counter[str] = Counter()
     for seed in seeds:
-        made = program(seed)
-        args, expected = made.arguments(), made.expected()
+        result = program(seed)
+        args, expected = result.arguments(), result.expected()
         try:
-            tg.launch(made.kernel(), dim=made.dims, inputs=args, block_dim=made.block_dim)
+            tg.launch(result.kernel(), dim=result.dims, inputs=args, block_dim=result.block_dim)
             np.testing.assert_array_equal(args[-1].numpy(), expected)
         except Exception:
-            print(f"# seed {seed}", made, sep="\n")
+            print(f"# seed {seed}", result, sep="\n")
             raise
-        seen.update(made.features)
+        seen.update(result.features)
     return seen
 
 

@@ -30,15 +30,15 @@ def heaviest(bodies: Any) -> int:
 
 
 def replaced(t: Any, at: Any, value: Any) -> Any:
-    made = np.array(t)
-    made[at] = value
-    return made
+    array = np.array(t)
+    array[at] = value
+    return array
 
 
 def added(t: Any, at: Any, value: Any) -> Any:
-    made = np.array(t)
-    np.add.at(made, at, value)
-    return made
+    array = np.array(t)
+    np.add.at(array, at, value)
+    return array
 
 
 def lanes(p: FamilyProgram, tile: str) -> str:

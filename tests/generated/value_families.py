@@ -71,9 +71,9 @@ def spread(rows: Any, width: int) -> Any:
 
 
 def collected(x: Any, target: Any, width: int) -> Any:
-    made = np.zeros(len(x), np.int64)
-    np.add.at(made, np.arange(len(x)) // width * width + target, x)
-    return made
+    array = np.zeros(len(x), np.int64)
+    np.add.at(array, np.arange(len(x)) // width * width + target, x)
+    return array
 
 
 def same_as(x: Any, width: int) -> Any:

@@ -19,10 +19,10 @@ def double(x: tg.array1d[float], y: tg.array1d[float]):
 
 @pytest.fixture(scope="module")
 def torch() -> Any:
-    made = pytest.importorskip("torch")
-    if not made.cuda.is_available():
+    module = pytest.importorskip("torch")
+    if not module.cuda.is_available():
         pytest.skip("this PyTorch has no CUDA")
-    return made
+    return module
 
 
 @pytest.fixture(scope="module")

@@ -51,13 +51,13 @@ def test_repeated_launches_take_other_arrays_numbers_and_streams() -> None:
     side = tg.Stream("cuda:0")
     for k in range(12):
         x = np.arange(1000 + k % 3, dtype=np.float32)
-        given, made = tg.array(x, device="cuda:0"), tg.full(x.size, float(k), device="cuda:0")
+        array, input_array = tg.array(x, device="cuda:0"), tg.full(x.size, float(k), device="cuda:0")
         for stream in (None, side):
             if stream is not None:
                 stream.wait_stream(tg.get_stream("cuda:0"))
-            tg.launch(axpy, 1002, [given, made, 0.5 * k, x.size], stream=stream)
+            tg.launch(axpy, 1002, [array, input_array, 0.5 * k, x.size], stream=stream)
             tg.synchronize_device("cuda:0")
-        np.testing.assert_array_equal(made.numpy(), k + k * x)
+        np.testing.assert_array_equal(input_array.numpy(), k + k * x)
     assert axpy.native is not None and axpy.native.__name__ == "launch"
 
 

@@ -52,20 +52,20 @@ def test_blocks_of_another_size_have_the_bits_of_the_blocks_of_the_launch(
     rng = np.random.default_rng(m)
     a, b = (rng.integers(-4, 5, shape).astype(np.float32) for shape in ((m, k), (k, n)))
     bias = rng.integers(-9, 10, n).astype(np.float32)
-    given = [
+    arguments = [
         tg.array(a, dtype=bf16, device="cuda"),
         tg.array(b, dtype=bf16, device="cuda"),
         tg.array(bias, device="cuda"),
     ]
-    made: list[np.ndarray] = []
+    results: list[np.ndarray] = []
     for options in ({}, {"persistent": False}):
         kernel, c = matmul_of(tm, tn, tk, **options), tg.zeros((m, n), dtype=bf16, device="cuda")
-        tg.launch_tiled(kernel, grid, given, [c], block_dim=128)
+        tg.launch_tiled(kernel, grid, arguments, [c], block_dim=128)
         assert ("blocks of the launch" in kernel.explain()) == (not options)
-        made.append(c.numpy())
+        results.append(c.numpy())
     expected = a.astype(np.float64) @ b + bias
-    assert np.array_equal(np.asarray(made[0], np.float64), np.asarray(made[1], np.float64))
-    assert np.max(np.abs(np.asarray(made[0], np.float64) - expected) / (1 + np.abs(expected))) < 2**-8
+    assert np.array_equal(np.asarray(results[0], np.float64), np.asarray(results[1], np.float64))
+    assert np.max(np.abs(np.asarray(results[0], np.float64) - expected) / (1 + np.abs(expected))) < 2**-8
 
 
 def test_launches_of_a_kernel_have_blocks_that_suit_their_grids() -> None:
@@ -97,6 +97,6 @@ def test_blocks_of_another_size_add_each_element_once(columns: int) -> None:
     rng = np.random.default_rng(columns)
     a, b = (rng.integers(-4, 5, shape).astype(np.float32) for shape in ((m, k), (k, n)))
     c = tg.full((m, n), 3.0, device="cuda")
-    given = [tg.array(x, dtype=bf16, device="cuda") for x in (a, b)]
-    tg.launch_tiled(add_matmul, (32, columns), given, [c], block_dim=128)
+    arguments = [tg.array(x, dtype=bf16, device="cuda") for x in (a, b)]
+    tg.launch_tiled(add_matmul, (32, columns), arguments, [c], block_dim=128)
     assert np.array_equal(c.numpy(), a @ b + 3)

@@ -23,10 +23,10 @@ def work(a: tg.array2d[float], gathered: tg.array2d[float], sums: tg.array1d[flo
 @pytest.mark.parametrize("blocks", [1, 9, 3001, 20_003])
 def test_each_block_runs_once(blocks: int) -> None:
     a = np.arange(blocks * 32, dtype=np.float32).reshape(blocks, 32) % 19
-    given = tg.array(a, device="cuda")
-    gathered, sums = tg.zeros_like(given), tg.zeros(blocks, device="cuda")
+    array = tg.array(a, device="cuda")
+    gathered, sums = tg.zeros_like(array), tg.zeros(blocks, device="cuda")
     count = tg.zeros(1, dtype=int, device="cuda")
-    tg.launch_tiled(work, blocks, [given, gathered, sums, count], block_dim=32)
+    tg.launch_tiled(work, blocks, [array, gathered, sums, count], block_dim=32)
     places = (np.arange(32) * 5 + np.arange(blocks)[:, None]) % 32
     np.testing.assert_array_equal(gathered.numpy(), np.take_along_axis(a, places, 1))
     np.testing.assert_array_equal(sums.numpy(), (a * a[:, ::-1]).sum(1))

@@ -83,8 +83,8 @@ def run_matmul(dtype: str, **options: Any) -> Callable[[], None]:
         a, b = (
             kernel_arguments.integers(*s, dtype=dtype, seed=k) for k, s in enumerate(((200, 136), (136, 264)))
         )
-        given = np.ascontiguousarray(b.T) if options.get("transpose_b") else b
-        result = matmul(tg.array(a), tg.array(given), out=tg.zeros((200, 264)), **options)
+        right = np.ascontiguousarray(b.T) if options.get("transpose_b") else b
+        result = matmul(tg.array(a), tg.array(right), out=tg.zeros((200, 264)), **options)
         assert np.array_equal(result.numpy(), kernel_arguments.in_float64(a) @ kernel_arguments.in_float64(b))
 
     return run

@@ -58,38 +58,38 @@ class Walk:
         return [self.known.get(v) for v in last.operands] if isinstance(last, Yield) else []
 
     def _op(self, op: Op) -> None:
-        given: list[Any] = [self.known.get(v) for v in op.operands]
+        operands: list[Any] = [self.known.get(v) for v in op.operands]
         if isinstance(op, For):
             (body,) = op.regions
-            carried = given[3:]
-            for k in range(*(int(x) for x in given[:3])):
+            carried = operands[3:]
+            for k in range(*(int(x) for x in operands[:3])):
                 self.known.update(zip(body.args, [k, *carried], strict=True))
                 carried = self._region(body)
             self.known.update(zip(op.results, carried, strict=True))
         elif isinstance(op, If):
-            self.known.update(zip(op.results, self._region(op.regions[not given[0]]), strict=True))
+            self.known.update(zip(op.results, self._region(op.regions[not operands[0]]), strict=True))
         elif isinstance(op, BulkLoad):
             place = tuple(int(self.known[v]) for v in op.offset)
-            self.found.append(Copy(op.operands[3], place, bool(given[-1])))
+            self.found.append(Copy(op.operands[3], place, bool(operands[-1])))
         elif isinstance(op, BulkStore):
-            self.stored.append(tuple(int(x) for x in given[3:]))
+            self.stored.append(tuple(int(x) for x in operands[3:]))
         elif op.NAME == "logical_blocks":
             numbers = (self.block, self.grid[0] * self.grid[1], self.blocks)
             self.known.update(zip(op.results, numbers, strict=True))
         elif op.NAME == "block.place":
-            self.known[op.result] = self._place(int(given[0]), op.attrs["raster"])[op.attrs["dim"]]
+            self.known[op.result] = self._place(int(operands[0]), op.attrs["raster"])[op.attrs["dim"]]
         elif op.NAME == "array.shape":
             self.known[op.result] = self.shapes[self.kernel.params.index(op.operands[0])][op.attrs["dim"]]
         elif op.NAME == "const":
             self.known[op.result] = op.attrs["value"]
         elif op.NAME == "cluster.end":
-            self.known[op.result] = given[0] + given[0] % 2
+            self.known[op.result] = operands[0] + operands[0] % 2
         elif op.NAME == "cluster.peer":
-            self.known[op.result] = given[0] ^ 1
+            self.known[op.result] = operands[0] ^ 1
         elif op.NAME == "select":
-            self.known[op.result] = given[1] if given[0] else given[2]
-        elif isinstance(op, Elementwise) and None not in given and not hasattr(op.result.type, "shape"):
-            numbers = [np.array(x, to_numpy(v.type)) for x, v in zip(given, op.operands, strict=True)]  # type: ignore[arg-type]
+            self.known[op.result] = operands[1] if operands[0] else operands[2]
+        elif isinstance(op, Elementwise) and None not in operands and not hasattr(op.result.type, "shape"):
+            numbers = [np.array(x, to_numpy(v.type)) for x, v in zip(operands, op.operands, strict=True)]  # type: ignore[arg-type]
             self.known[op.result] = op.ref(op.attrs, *numbers)[()]
 
     def _place(self, number: int, raster: int) -> tuple[int, int]:

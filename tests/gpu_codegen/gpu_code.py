@@ -34,9 +34,9 @@ def distributed(
     specialised = specialisation(
         specialisations, plan((*dims, block_dim), block_dim).launch, overlaps(tuple(ours))
     )
-    made = trace(kernel, specialised.types, specialised.launch, specialised.access)
-    prepare(made)
-    return made, for_gpu(made, get_cuda_target(arch))
+    traced_kernel = trace(kernel, specialised.types, specialised.launch, specialised.access)
+    prepare(traced_kernel)
+    return traced_kernel, for_gpu(traced_kernel, get_cuda_target(arch))
 
 
 def lowered(
@@ -53,12 +53,12 @@ def lowered(
 def assembled(code: GpuCode, arch: str = "sm_90a") -> tuple[str, ptx.Cubin]:
     """The PTX and the machine code of a launch."""
     text = compile_ptx(code.text, arch)
-    made = ptx.compile_cubin(text, arch)
+    cubin = ptx.compile_cubin(text, arch)
     if code.waiting:
-        made = ptx.fill_multiprocessor(made, text, arch, code.waiting, shared_bytes=code.cta_bytes)
-    if not made.is_ptx:
-        code.check_registers(made.registers)
-    return text, made
+        cubin = ptx.fill_multiprocessor(cubin, text, arch, code.waiting, shared_bytes=code.cta_bytes)
+    if not cubin.is_ptx:
+        code.check_registers(cubin.registers)
+    return text, cubin
 
 
 REPLACED = (
@@ -136,8 +136,8 @@ def run_serially(code: GpuCode, kernel: Any, args: Sequence[Any], dims: Sequence
         total *= n
     packed = b"".join(pack(a)[1] for pack, a in zip(kernel.packers, args, strict=True))
     packed += b"".join(n.to_bytes(8, "little") for n in (*dims, total, 0))
-    made = load(compile_object(text + RECIPROCALS, get_target()))
-    function = ctypes.CFUNCTYPE(None, ctypes.c_char_p, *[ctypes.c_int32] * 3)(made.address("kernel"))
+    machine_code = load(compile_object(text + RECIPROCALS, get_target()))
+    function = ctypes.CFUNCTYPE(None, ctypes.c_char_p, *[ctypes.c_int32] * 3)(machine_code.address("kernel"))
     for block in range(blocks):
         for thread in range(code.threads):
             function(packed, thread, block, blocks)

@@ -116,15 +116,21 @@ def run_together(
         cluster.run(first, blocks)
 
 
-def _matches(given: list[int]) -> list[int]:
-    return [sum((x == y) << k for k, y in enumerate(given)) for x in given]
+def _matches(values: list[int]) -> list[int]:
+    return [sum((x == y) << k for k, y in enumerate(values)) for x in values]
 
 
-def _together(kind: str, given: list[int]) -> int:
+def _together(kind: str, values: list[int]) -> int:
     """32-bit integers combined by `redux.sync`."""
-    signed = [x - (x >> 31 << 32) for x in given]
-    made = {"add": sum(given), "umin": min(given), "umax": max(given), "min": min(signed), "max": max(signed)}
-    return made[kind] & 0xFFFFFFFF
+    signed = [x - (x >> 31 << 32) for x in values]
+    combined = {
+        "add": sum(values),
+        "umin": min(values),
+        "umax": max(values),
+        "min": min(signed),
+        "max": max(signed),
+    }
+    return combined[kind] & 0xFFFFFFFF
 
 
 def _watched(text: str) -> str:
@@ -165,7 +171,7 @@ def _translated(text: str, rank: int, size: int, rows: int) -> tuple[str, list[s
     product = rf"\1 = call {pair} @llvm.fma.v2bf16({pair} \2, {pair} \3, {pair} {nothing})"
     text = re.sub(rf"(%\S+) = fmul {pair} (%\S+), (.+)$", product, text, flags=re.MULTILINE)
     text = re.sub(rf"(%\S+) = call {pair} @llvm.fma.v2bf16\((.+)\)$", fused, text, flags=re.MULTILINE)
-    made: dict[tuple[str, str, tuple[str, ...]], int] = {}
+    declared: dict[tuple[str, str, tuple[str, ...]], int] = {}
 
     def replaced(call: re.Match[str]) -> str:
         what, args = call["what"], call["args"].split(", ") if call["args"] else []
@@ -173,13 +179,13 @@ def _translated(text: str, rank: int, size: int, rows: int) -> tuple[str, list[s
         if given is not None:
             return call["head"] + given
         key = what, call["type"], tuple(a.rsplit(" ", 1)[0] for a in args)
-        number = made.setdefault(key, len(made))
+        number = declared.setdefault(key, len(declared))
         return f"{call['head']}call {call['type']} @hook{number}({call['args']})"
 
     text = CALL.sub(replaced, text)
-    functions = [_function(number, *key) for key, number in made.items()]
+    functions = [_function(number, *key) for key, number in declared.items()]
     assert "nvvm.m" not in text and " asm " not in text
-    return "\n".join([text, *functions, OWN, ASK]), [key[0] for key in made]
+    return "\n".join([text, *functions, OWN, ASK]), [key[0] for key in declared]
 
 
 def _function(number: int, what: str, result: str, types: tuple[str, ...]) -> str:
@@ -190,16 +196,16 @@ def _function(number: int, what: str, result: str, types: tuple[str, ...]) -> st
     for k, t in enumerate(types):
         lines += [f"  %p{k} = getelementptr i64, ptr %at, i64 {k}", f"  store {t} %x{k}, ptr %p{k}"]
     lines.append(f"  call void @ask(i64 {number}, ptr %at)")
-    made = "poison"
+    returned = "poison"
     for k, t in enumerate(parts):
         t = t.strip()
         lines += [f"  %q{k} = getelementptr i64, ptr %at, i64 {k}", f"  %r{k} = load {t}, ptr %q{k}"]
         if result.startswith("{"):
-            lines.append(f"  %s{k} = insertvalue {result} {made}, {t} %r{k}, {k}")
-            made = f"%s{k}"
+            lines.append(f"  %s{k} = insertvalue {result} {returned}, {t} %r{k}, {k}")
+            returned = f"%s{k}"
         else:
-            made = f"%r{k}"
-    lines.append(f"  ret {result} {made}" if parts else "  ret void")
+            returned = f"%r{k}"
+    lines.append(f"  ret {result} {returned}" if parts else "  ret void")
     arguments = ", ".join(f"{t} %x{k}" for k, t in enumerate(types))
     return "\n".join([f"define internal {result} @hook{number}({arguments}) noinline {{", *lines, "}"])
 
@@ -260,16 +266,16 @@ class _Cluster:
             left -= self._goes_on(*self.ready.popleft())
         assert left == 0, "threads wait without end"
 
-    def _goes_on(self, thread: _Thread, given: Any) -> bool:
+    def _goes_on(self, thread: _Thread, request_value: Any) -> bool:
         """Run a thread until it waits for others. Returns whether it has ended."""
         block = thread.block
         while True:
             if thread.turn is not None:
                 try:
-                    thread.turn.send(given)
+                    thread.turn.send(request_value)
                     return False
                 except StopIteration:
-                    thread.turn, given = None, None
+                    thread.turn, request_value = None, None
             number, at = self.fibers.run(thread.fiber)
             if number == ENDED:
                 return True
@@ -289,9 +295,11 @@ class _Cluster:
             return (yield)
         del self.gathered[key]
         present.sort(key=lambda one: one[0])
-        made = act([given for _, _, given in present])
-        self.ready.extend((one, x) for (_, one, _), x in zip(present, made, strict=True) if one is not thread)
-        return next(x for (_, one, _), x in zip(present, made, strict=True) if one is thread)
+        result = act([given for _, _, given in present])
+        self.ready.extend(
+            (one, x) for (_, one, _), x in zip(present, result, strict=True) if one is not thread
+        )
+        return next(x for (_, one, _), x in zip(present, result, strict=True) if one is thread)
 
     def phase_ended(self, at: int) -> None:
         """Resume the threads that wait for a phase of a memory barrier."""
@@ -445,9 +453,9 @@ class _Block:
         pairs = np.ascontiguousarray(whole).view(np.uint32).reshape(4, 32)
         return [[int(x) for x in pairs[:, lane]] for lane in range(32)]
 
-    def _store_matrices(self, thread: _Thread, given: list[list[int]]) -> list[None]:
+    def _store_matrices(self, thread: _Thread, words_of_lanes: list[list[int]]) -> list[None]:
         """Four 8 x 8 matrices of 16 bits, of which a lane holds two neighbours, to rows that the lanes name."""
-        values = np.array(given, np.uint32)
+        values = np.array(words_of_lanes, np.uint32)
         rows = np.ascontiguousarray(values[:, 1:].T).view(np.uint8).reshape(32, 16)
         self._accesses(thread, [int(at) for at in values[:, 0]], True)
         for at, row in zip(values[:, 0], rows, strict=True):
@@ -464,10 +472,10 @@ class _Block:
 
     def _mma(self, thread: _Thread, name: str, words: Any, count: int) -> Turn:
         """`count`: of the arguments; the results take the place of the first."""
-        made = yield from self._warp(
+        accumulators = yield from self._warp(
             thread, words[:count], lambda given: multiply_warp(name, np.array(given, np.uint64))
         )
-        words[: len(made)] = [int(x) for x in made]
+        words[: len(accumulators)] = [int(x) for x in accumulators]
 
     def _assembly(self, thread: _Thread, text: str, constraints: str, words: Any) -> Turn:
         if text.startswith("cvt.rna.tf32"):
@@ -478,11 +486,11 @@ class _Block:
         elif "wgmma.mma_async" in text:
             outputs = sum(c.startswith("=") for c in constraints.split(","))
             inputs = sum(c[0] not in "=~" for c in constraints.split(","))
-            given = [int(w) & 0xFFFFFFFF for w in words[:inputs]]
-            made = yield from self._together(
-                thread, 128, given, lambda all_: multiply_group(text, outputs, all_, self.memory)
+            operand_words = [int(w) & 0xFFFFFFFF for w in words[:inputs]]
+            accumulators = yield from self._together(
+                thread, 128, operand_words, lambda all_: multiply_group(text, outputs, all_, self.memory)
             )
-            words[: len(made)] = [int(x) for x in made]
+            words[: len(accumulators)] = [int(x) for x in accumulators]
         elif not text or "wgmma.wait_group" in text:
             pass  # tied registers are where they were
         elif text.startswith("mov.b"):
@@ -490,8 +498,8 @@ class _Block:
         elif "cp.async.bulk.tensor" in text:
             self._bulk(thread, text, words)
         elif text.startswith("stmatrix.sync.aligned.m8n8.x4.shared::cta"):
-            given = [int(w) & 0xFFFFFFFF for w in words[:5]]
-            yield from self._warp(thread, given, lambda all_: self._store_matrices(thread, all_))
+            operand_words = [int(w) & 0xFFFFFFFF for w in words[:5]]
+            yield from self._warp(thread, operand_words, lambda all_: self._store_matrices(thread, all_))
         elif text.startswith("barrier.cluster.arrive") and "barrier.cluster.wait" in text:
             count = self.cluster.count
             yield from self.cluster.synchronise("cluster", count, thread, None, lambda all_: all_)

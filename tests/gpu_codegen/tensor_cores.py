@@ -151,11 +151,13 @@ def _group_places(count: int) -> Any:
     return result[..., 0], result[..., 1]
 
 
-def multiply_group(text: str, outputs: int, given: list[list[int]], memory: np.ndarray) -> list[list[int]]:
-    """The accumulators after the assembly of a warp group's matmuls. `given`: the inputs of each thread, accumulators
-    first if they are inputs."""
-    tied = len(given[0]) >= outputs
-    words = np.array(given, np.uint64)
+def multiply_group(
+    text: str, outputs: int, words_of_threads: list[list[int]], memory: np.ndarray
+) -> list[list[int]]:
+    """The accumulators after the assembly of a warp group's matmuls. `words_of_threads`: the inputs of each thread, with the
+    accumulators first if accumulators are inputs."""
+    tied = len(words_of_threads[0]) >= outputs
+    words = np.array(words_of_threads, np.uint64)
     held = words[:, :outputs].astype(np.uint32) if tied else np.zeros((128, outputs), np.uint32)
     names: dict[str, int] = {}
     low, fenced, open_ = 0, False, False

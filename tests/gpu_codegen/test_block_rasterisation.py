@@ -73,9 +73,9 @@ def test_each_block_is_visited_once_in_raster_order(grid: tuple[int, ...], raste
     np.testing.assert_array_equal(compiled(kernel(len(dims), raster), out.shape, dims), expected)
 
 
-def compiled(made: Kernel, shape: tuple[int, ...], dims: tuple[int, ...]) -> Any:
+def compiled(traced: Kernel, shape: tuple[int, ...], dims: tuple[int, ...]) -> Any:
     """A kernel that writes the positions, as code for GPUs."""
-    code = lower_kernel(made, for_gpu(made, TARGET), TARGET)
+    code = lower_kernel(traced, for_gpu(traced, TARGET), TARGET)
     # All threads write the same value, so no synchronisation is needed.
     code = replace(code, text=code.text.replace(BARRIER, ""))
     array = tg.full(shape, -1, dtype=int)

@@ -42,10 +42,10 @@ def by_lanes(a: tg.array2d[float], b: tg.array2d[float]):
 
 def blocks(kernel: Any, threads: int = 64) -> dict[str, list[str]]:
     """The basic blocks of a kernel: their lines."""
-    given = [np.zeros((8, 64), np.float32), np.zeros((8, 64), np.float32)]
+    arguments = [np.zeros((8, 64), np.float32), np.zeros((8, 64), np.float32)]
     by_label: dict[str, list[str]] = {"start": []}
     at = "start"
-    for line in lowered(kernel, given, (8,), threads).text.splitlines():
+    for line in lowered(kernel, arguments, (8,), threads).text.splitlines():
         if label := re.match(r"(\w+):", line):
             at = label[1]
             by_label[at] = []

@@ -51,15 +51,15 @@ def made_of(kernel: Any, dtype: Any, align: bool = True) -> tuple[Any, Any, str,
         2,
     ]
     threads = block_size(kernel, None, args)
-    made, parts = distributed(kernel, args, (2,), threads)
+    lowered_kernel, parts = distributed(kernel, args, (2,), threads)
     code = lowered(kernel, args, (2,), threads)
-    return made, parts, *assembled(code)
+    return lowered_kernel, parts, *assembled(code)
 
 
 @pytest.mark.parametrize("dtype", [tg.float32, tg.bfloat16, tg.float16], ids=str)
 def test_tile_atomic_adds_become_bulk_reductions(dtype: Any) -> None:
-    made, parts, text, cubin = made_of(adding(dtype), dtype)
-    assert check_schedule(made, parts).passed
+    kernel, parts, text, cubin = made_of(adding(dtype), dtype)
+    assert check_schedule(kernel, parts).passed
     wide = 32 if dtype is tg.float32 else 64
     pieces = N // wide
     assert text.count("cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.bulk_group") == pieces

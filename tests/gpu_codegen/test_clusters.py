@@ -65,7 +65,7 @@ def shared(kernel: Kernel) -> list[Op]:
 
 def test_both_blocks_copy_a_half_to_both() -> None:
     code = lowered(plain, arrays(256, 520, 4104), (2, 3), 256)
-    text, made = assembled(code)
+    text, cubin = assembled(code)
     assert code.clustered and [m.box for m in code.maps] == [(64, 64), (64, 64), (64, 64)]
     # One of two boxes of the left tile, two of four boxes of the right tile; or all of them.
     assert text.count(".multicast::cluster") == 1 + 2
@@ -77,7 +77,7 @@ def test_both_blocks_copy_a_half_to_both() -> None:
     # Either of these would flush caches or wait for all memory accesses in each iteration.
     assert "acquire.cluster" not in text and "arrive.release" not in text
     if ptx.candidates():
-        assert made.spill_bytes == 0
+        assert cubin.spill_bytes == 0
 
 
 @pytest.mark.parametrize("size", [(256, 512, 4096), (256, 528, 4112)])
@@ -138,8 +138,8 @@ def test_ctas_of_a_cluster_iterate_in_lockstep_and_multicast_tiles(
     """Both CTAs of a cluster, in all blocks of several launches, run equally many iterations, agree on the tiles that
     they share, share exactly the equal tiles, and every tile is stored once."""
     m, n, k = size
-    made, _ = automatic(*size)
-    walk = Walk(made, (-(-m // M), -(-n // N)), {0: (m, k), 1: (k, n), 2: (m, n)}, blocks)
+    kernel, _ = automatic(*size)
+    walk = Walk(kernel, (-(-m // M), -(-n // N)), {0: (m, k), 1: (k, n), 2: (m, n)}, blocks)
     stored: list[tuple[int, ...]] = []
     for first in range(0, blocks, 2):
         one, two = walk.copies(first), walk.copies(first + 1)

@@ -35,8 +35,8 @@ def test_combined_blocks_run_every_block_once(blocks: int) -> None:
 
 def test_the_loop_of_combined_blocks_only_loads_and_adds() -> None:
     args = [tg.zeros((16, 1024), dtype=tg.float64), tg.zeros(1, dtype=tg.float64)]
-    text, made = assembled(lowered(squares, args, (16, 4), 256))
+    text, cubin = assembled(lowered(squares, args, (16, 4), 256))
     loop = text[text.index("ld.global") :]
     assert loop.index("bra") < loop.index("shfl.sync") < loop.index("bar")
     assert len(re.findall(r"\batom\.", text)) == 1
-    assert made.spill_bytes == 0
+    assert cubin.spill_bytes == 0

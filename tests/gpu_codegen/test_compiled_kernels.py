@@ -17,22 +17,22 @@ ASSEMBLER = bool(ptx.candidates())
 @pytest.mark.parametrize("name", KERNELS)
 def test_kernels_for_hopper_have_the_expected_instructions_and_no_spills(name: str) -> None:
     kernel, args, dims, threads, registers, barriers, expected = KERNELS[name]
-    text, made = assembled(lowered(kernel, args, dims, threads))
+    text, cubin = assembled(lowered(kernel, args, dims, threads))
     for part in expected:
         assert part in text, part
     assert ".local" not in text and ".extern .func" not in text
     if barriers is not None:
         assert len(re.findall(r"\bbar(?:rier)?\.sync", text)) == barriers
     if ASSEMBLER:
-        assert made.spill_bytes == 0 and made.registers <= registers
+        assert cubin.spill_bytes == 0 and cubin.registers <= registers
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_100a"])
 @pytest.mark.parametrize("name", ["row_sum", "softmax", "matmul", "lanes", "scanned"])
 def test_kernels_for_other_gpus_assemble_without_spills(name: str, arch: str) -> None:
     kernel, args, dims, threads, *_ = KERNELS[name]
-    _, made = assembled(lowered(kernel, args, dims, threads, arch=arch), arch)
-    assert made.spill_bytes == 0
+    _, cubin = assembled(lowered(kernel, args, dims, threads, arch=arch), arch)
+    assert cubin.spill_bytes == 0
 
 
 def test_every_op_is_lowered_or_emitted() -> None:

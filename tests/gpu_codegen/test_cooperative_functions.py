@@ -78,23 +78,23 @@ def pairs(x: np.ndarray) -> np.ndarray:
     return np.stack([x.real, x.imag], axis=-1) if x.dtype.kind == "c" else x.copy()
 
 
-def interpreted(made: testing.SampleProgram, block_dim: int) -> list[np.ndarray]:
+def interpreted(program: testing.SampleProgram, block_dim: int) -> list[np.ndarray]:
     """The arrays after a run of the program in the interpreter, after contraction, which fixes the rounding."""
-    args = [tg.array(x) for x in (*made.tiles, *made.outs)]
-    kernel = traced(made.kernel, args, (1, block_dim), block_dim)
+    args = [tg.array(x) for x in (*program.tiles, *program.outs)]
+    kernel = traced(program.kernel, args, (1, block_dim), block_dim)
     prepare(kernel)
-    plain: list[Any] = [pairs(x) for x in (*made.tiles, *made.outs)]
+    plain: list[Any] = [pairs(x) for x in (*program.tiles, *program.outs)]
     interp.run(kernel, plain, (1, block_dim), block_dim, print)
     return plain
 
 
 def check_lowered(name: str, sample: Sample, block_dim: int, on_cpu: bool = False) -> None:
-    made = testing.program(name, sample)
-    expected = interpreted(made, block_dim)
+    program = testing.program(name, sample)
+    expected = interpreted(program, block_dim)
     if on_cpu:
-        for a, b in zip(made.run(block_dim), expected[len(made.tiles) :], strict=True):
+        for a, b in zip(program.run(block_dim), expected[len(program.tiles) :], strict=True):
             check_alike(name, sample, a, b)
-    launch = tiled(made.kernel, [tg.array(x) for x in (*made.tiles, *made.outs)], (1,), block_dim)
+    launch = tiled(program.kernel, [tg.array(x) for x in (*program.tiles, *program.outs)], (1,), block_dim)
     kernel, parts = distributed(launch)
     actual, _ = run_lowered(kernel, parts, launch)
     for a, b in zip(actual, expected, strict=True):
@@ -126,6 +126,6 @@ def test_all_lowered_cooperative_functions_match_cpu_and_interpreter(
     ],
 )
 def test_cooperative_functions_assemble_without_spills(name: str, sample: Sample, arch: str) -> None:
-    made = testing.program(name, sample)
-    _, code = assembled(lowered(made.kernel, [*made.tiles, *made.outs], (1,), 64, arch=arch), arch)
+    program = testing.program(name, sample)
+    _, code = assembled(lowered(program.kernel, [*program.tiles, *program.outs], (1,), 64, arch=arch), arch)
     assert code.spill_bytes <= MAX_SPILLED.get(name, 0)

@@ -42,11 +42,11 @@ def test_loops_with_steps_of_either_sign_match_python() -> None:
     x, y = (rng.integers(-3, 4, s).astype(np.float32) for s in ((M, 5 * K), (5 * K, N)))
     args = [tg.array(x.astype(kind)), tg.array(y.astype(kind)), tg.zeros((M, N), dtype=tg.float32), 0, 5, 1]
     threads = block_size(strided, None, args)
-    made, parts = distributed(strided, args, (1,), threads)
-    verdict = check_schedule(made, parts)
+    kernel, parts = distributed(strided, args, (1,), threads)
+    verdict = check_schedule(kernel, parts)
     assert verdict.accepted, verdict.message
-    assert any(op.attrs.get("wait") is False for op in made.walk()), "the wait is not delayed"
-    code = lower_kernel(made, parts, get_cuda_target())
+    assert any(op.attrs.get("wait") is False for op in kernel.walk()), "the wait is not delayed"
+    code = lower_kernel(kernel, parts, get_cuda_target())
     for bounds in ((0, 3, 2), (2, -1, -1), (0, 5, -1)):
         args[3:] = bounds
         run_together(code, strided, args, (1, threads), 1)

@@ -44,17 +44,17 @@ def distributed(part: Part, place: LaunchOverlap = ALONE) -> tuple[Kernel, GpuCo
     """The lowered kernel for aligned arrays."""
     ir = part.step.kernel
     access = [PACKED if isinstance(p.type, ArrayType) else None for p in ir.params]
-    made = part.trace([p.type for p in ir.params], ir.launch, access)
-    made.overlap = place
-    prepare(made)
-    return made, for_gpu(made, HOPPER)
+    kernel = part.trace([p.type for p in ir.params], ir.launch, access)
+    kernel.overlap = place
+    prepare(kernel)
+    return kernel, for_gpu(kernel, HOPPER)
 
 
 def text_of(part: Part, place: LaunchOverlap = ALONE) -> str:
     """The PTX of a kernel, proved and assembled."""
-    made, spread = distributed(part, place)
-    assert check_schedule(made, spread).passed, part.name
-    text, code = assembled(lower_kernel(made, spread, HOPPER))
+    kernel, spread = distributed(part, place)
+    assert check_schedule(kernel, spread).passed, part.name
+    text, code = assembled(lower_kernel(kernel, spread, HOPPER))
     assert ".local" not in text, part.name
     if ASSEMBLER:
         assert code.spill_bytes == 0, part.name

@@ -36,12 +36,12 @@ def test_interleaved_iterations_have_the_bits_of_the_cpu(kernel: Any, n: int) ->
     a[3, 7], a[4, 9], a[5, 0] = np.inf, 0.0, np.nan
     result = []
     for on_cpu in (True, False):
-        given = [tg.array(a), tg.full((17, 34), -1.0, dtype=tg.float32), n]
+        arguments = [tg.array(a), tg.full((17, 34), -1.0, dtype=tg.float32), n]
         if on_cpu:
-            tg.launch_tiled(kernel, 1, given, block_dim=THREADS)
+            tg.launch_tiled(kernel, 1, arguments, block_dim=THREADS)
         else:
-            run_serially(lowered(kernel, given, (1,), THREADS), kernel, given, (1, THREADS), 1)
-        result.append(given[1].numpy())
+            run_serially(lowered(kernel, arguments, (1,), THREADS), kernel, arguments, (1, THREADS), 1)
+        result.append(arguments[1].numpy())
     expected, actual = result
     same = (actual.view(np.uint32) == expected.view(np.uint32)) | (np.isnan(actual) & np.isnan(expected))
     assert same.all(), (actual[~same][:5], expected[~same][:5])

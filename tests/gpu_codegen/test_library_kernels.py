@@ -23,14 +23,14 @@ SWIZZLED = 128
 
 def check(code: Any, maps: int, *parts: str) -> None:
     """Check the number of tensor maps, all swizzled, the instructions, and that no registers are spilled."""
-    text, made = assembled(code)
+    text, cubin = assembled(code)
     assert [m.row_bytes for m in code.maps] == [SWIZZLED] * maps
     for part in parts:
         assert part in text, part
     assert ".local" not in text
     assert code.shared_bytes <= get_cuda_target("sm_90a").shared_per_block
     if ASSEMBLER:
-        assert made.spill_bytes == 0
+        assert cubin.spill_bytes == 0
 
 
 def matmul(tile: shapes.Tile, dtype: Any = tg.bfloat16, transposed: bool = False, **features: Any) -> Any:
@@ -74,11 +74,11 @@ def test_sums_of_splits_are_added_by_wide_accesses(splits: int) -> None:
     """All loads precede the first addition, with no selection for absent elements between them."""
     shares, c = tg.zeros((splits, 16, 2048)), tg.zeros((16, 2048), dtype=tg.bfloat16)
     kernel = gemm.summed(splits, gemm.Epilogue(tg.bfloat16))
-    text, made = assembled(lowered(kernel, [shares, 0, 1.0, 0.0, c], (16, 2048 // gemm.WIDTH), gemm.THREADS))
+    text, cubin = assembled(lowered(kernel, [shares, 0, 1.0, 0.0, c], (16, 2048 // gemm.WIDTH), gemm.THREADS))
     loads = [at.start() for at in re.finditer(r"ld\.global\.v4", text)]
     assert len(loads) == splits and "st.global.v" in text and "atom" not in text
     assert "bra" not in text[loads[0] : loads[-1]] and loads[-1] < text.index("add.rn.f32")
-    assert made.spill_bytes == 0
+    assert cubin.spill_bytes == 0
 
 
 @pytest.mark.parametrize(
@@ -116,8 +116,8 @@ def test_library_matmuls_with_epilogues_have_no_spills(activation: str) -> None:
 @pytest.mark.parametrize("transposed", [False, True])
 def test_library_matmuls_of_float32_use_fma_without_spills(transposed: bool) -> None:
     for tile in shapes.VECTOR_UNITS:
-        text, made = assembled(matmul(tile, tg.float32, transposed))
-        assert "fma.rn.f32" in text and "cp.async.bulk.tensor" in text and made.spill_bytes == 0
+        text, cubin = assembled(matmul(tile, tg.float32, transposed))
+        assert "fma.rn.f32" in text and "cp.async.bulk.tensor" in text and cubin.spill_bytes == 0
 
 
 def attention(depth: int, causal: bool, ragged: bool = False, logs: bool = False) -> Any:

@@ -61,11 +61,11 @@ def lines_before(ptx: str, instruction: str) -> set[int]:
 
 def test_instructions_have_the_lines_of_their_statements() -> None:
     code = lowered(calling, (ones(64), ones(64)), (64,), 64, lines=True)
-    text, made = assembled(code)
+    text, cubin = assembled(code)
     assert lines_before(text, r"sqrt\.rn\.f32") == {line_of("return tg.sqrt(x)")}
     assert lines_before(text, r"st\.global") == {line_of("y[i] = rooted")}
     assert re.search(r'\.file\s+1 ".*test_lines\.py"', text)
-    assert made.is_ptx or b"debug_line" in made.code
+    assert cubin.is_ptx or b"debug_line" in cubin.code
 
 
 def test_roles_and_matmuls_have_line_information() -> None:

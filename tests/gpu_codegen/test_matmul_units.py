@@ -28,11 +28,11 @@ HALF = tg.bfloat16
 
 def units_of(kernel: Any, args: list[Any], arch: str = "sm_90a") -> list[str]:
     """The text about each matmul, without its line. Every matmul that is not done by wgmma has a reason."""
-    made, _ = distributed(kernel, args, (1,), block_size(kernel, None, args), arch)
-    for op in made.walk():
+    lowered_kernel, _ = distributed(kernel, args, (1,), block_size(kernel, None, args), arch)
+    for op in lowered_kernel.walk():
         if isinstance(op, SharedMma | RegisterMma):
             assert (op.attrs.get("unit") == "wgmma") != bool(op.attrs.get("declined"))
-    head, *lines = explain_matmuls(made)
+    head, *lines = explain_matmuls(lowered_kernel)
     assert head == "matmuls:"
     return [line.split(": ", 1)[1] for line in lines]
 
@@ -42,9 +42,11 @@ def explained(kernel: Any, args: list[Any]) -> list[str]:
     specialisations = [SPECIALISATIONS[pack(a)[0]] for pack, a in zip(kernel.packers, args, strict=True)]
     threads = block_size(kernel, None, args)
     specialised = specialisation(specialisations, plan((1, threads), threads).launch, overlaps(tuple(args)))
-    made = trace(kernel, specialised.types, specialised.launch, specialised.access)
-    prepare(made)
-    return inspect_for_gpu(kernel, specialised, made, get_cuda_target("sm_90a"), {}).text().splitlines()
+    traced_kernel = trace(kernel, specialised.types, specialised.launch, specialised.access)
+    prepare(traced_kernel)
+    return (
+        inspect_for_gpu(kernel, specialised, traced_kernel, get_cuda_target("sm_90a"), {}).text().splitlines()
+    )
 
 
 def piped(shape: tuple[int, int, int], a: Any, b: Any, c: Any, turns: tuple[bool, bool], groups: int = 1,
@@ -130,6 +132,6 @@ def test_explain_states_the_unit_of_matmuls_without_roles() -> None:
         tg.array(np.zeros(s, np.float32), dtype=t)
         for s, t in (((64, 64), HALF), ((64, 32), HALF), ((64, 32), tg.float32))
     ]
-    made, _ = distributed(alone, args, (1,), 128)
-    (line,) = explain_matmuls(made)[1:]
+    kernel, _ = distributed(alone, args, (1,), 128)
+    (line,) = explain_matmuls(kernel)[1:]
     assert "is not a tile of a pipe, and it is outside of roles" in line

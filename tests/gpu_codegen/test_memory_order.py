@@ -35,7 +35,7 @@ LATE = re.compile(
 def sums(x: tg.array2d[float], out: tg.array2d[float], n: int):
     """Roles of several warps that also synchronise among themselves."""
     rows = tg.tile_pipe(shape=(1, 32), dtype=float, stages=2)
-    made = tg.tile_pipe(shape=(1, 32), dtype=float, stages=2)
+    pipe = tg.tile_pipe(shape=(1, 32), dtype=float, stages=2)
     with tg.role("load", warps=2):
         for k in range(n):
             tg.tile_pipe_push(rows, tg.tile_load(x, shape=(1, 32), offset=(k, 0)))
@@ -44,10 +44,10 @@ def sums(x: tg.array2d[float], out: tg.array2d[float], n: int):
         for _k in range(n):
             row = tg.tile_pipe_pop(rows)
             total += row * tg.tile_sum(row)
-            tg.tile_pipe_push(made, total)
+            tg.tile_pipe_push(pipe, total)
     with tg.role("store", warps=2):
         for k in range(n):
-            tg.tile_store(out, tg.tile_pipe_pop(made), offset=(k, 0))
+            tg.tile_store(out, tg.tile_pipe_pop(pipe), offset=(k, 0))
 
 
 def made_sums(x: np.ndarray) -> np.ndarray:

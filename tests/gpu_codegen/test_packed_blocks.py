@@ -89,9 +89,9 @@ def test_blocks_of_several_warps_or_with_much_shared_memory_have_a_cta_each() ->
 
 def test_warps_know_that_they_have_one_block_each() -> None:
     """ptxas would duplicate code for threads that may diverge."""
-    text, made = assembled(lowered(work, arguments(), (BLOCKS,), 32))
+    text, cubin = assembled(lowered(work, arguments(), (BLOCKS,), 32))
     assert ".maxntid 32, 8" in text and "bar.sync" not in text
-    assert "COLLECTIVE" not in made.sass()
+    assert "COLLECTIVE" not in cubin.sass()
 
 
 def factors(n: int, in_place: bool = False) -> Any:

@@ -19,8 +19,8 @@ def test_a_tile_of_any_rank_is_one_bulk_copy(shape: tuple[int, ...], arch: str) 
     kernel, whole = copying(shape), (4 * shape[0], *shape[1:])
     args = [tg.zeros(whole), tg.zeros(whole), 4]
     threads = block_size(kernel, None, args)
-    made, parts = distributed(kernel, args, (1,), threads, arch)
-    assert check_schedule(made, parts).passed
+    lowered_kernel, parts = distributed(kernel, args, (1,), threads, arch)
+    assert check_schedule(lowered_kernel, parts).passed
     code = lowered(kernel, args, (1,), threads, arch=arch)
     text, cubin = assembled(code, arch)
     copied = f"cp.async.bulk.tensor.{len(shape)}d.shared::cluster.global" in text

@@ -53,8 +53,8 @@ def test_stages_of_bulk_copies_are_aligned_to_128_bytes(
     kernel = copying(dtype, shape, other)
     args = [tg.zeros((64, 256), dtype=dtype), tg.zeros((64, 256), dtype=dtype), 4]
     threads = block_size(kernel, None, args)
-    made, parts = distributed(kernel, args, (1,), threads)
-    assert sum(isinstance(op, BulkLoad) for op in made.walk()) == 2
+    lowered_kernel, parts = distributed(kernel, args, (1,), threads)
+    assert sum(isinstance(op, BulkLoad) for op in lowered_kernel.walk()) == 2
     rings = {v: p for v, p in parts.shared.allocations.items() if isinstance(v.type, BufType)}
     assert len(rings) == 2
     for ring, place in rings.items():
@@ -64,9 +64,9 @@ def test_stages_of_bulk_copies_are_aligned_to_128_bytes(
         assert place.offset % 128 == step % 128 == 0 and needed <= step < needed + 128
         assert place.size == STAGES * step
     # The announced bytes are the bytes of the copy, not of the stage.
-    announced = sum(op.attrs["bytes"] for op in made.walk() if isinstance(op, MbarrierExpect))
+    announced = sum(op.attrs["bytes"] for op in lowered_kernel.walk() if isinstance(op, MbarrierExpect))
     assert announced == (prod(shape) + prod(other)) * element_bytes(dtype)
-    assert check_schedule(made, parts).passed
+    assert check_schedule(lowered_kernel, parts).passed
     assembled(lowered(kernel, args, (1,), threads))
 
 

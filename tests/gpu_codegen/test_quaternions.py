@@ -33,5 +33,5 @@ def test_transforms_of_points_stay_in_registers() -> None:
     actual = [tg.clone(each) for each in launch.args]
     run_together(code, moved, actual, launch.dims, 1)
     same_bits(actual[2].numpy(), expected[2])
-    text, made = assembled(code)
-    assert made.spill_bytes == 0 and ".local" not in text
+    text, cubin = assembled(code)
+    assert cubin.spill_bytes == 0 and ".local" not in text

@@ -97,11 +97,11 @@ def operands(count: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def run(kernel: Any, a: np.ndarray, b: np.ndarray, dtype: Any = tg.float32) -> np.ndarray:
-    given = [tg.array(a, dtype=dtype), tg.array(b, dtype=dtype), tg.zeros(a.size, dtype=dtype)]
+    arguments = [tg.array(a, dtype=dtype), tg.array(b, dtype=dtype), tg.zeros(a.size, dtype=dtype)]
     blocks = a.size // TILE
-    code = lowered(kernel, given, (blocks,), THREADS)
-    run_serially(code, kernel, given, (blocks, THREADS), blocks)
-    return given[2].numpy()
+    code = lowered(kernel, arguments, (blocks,), THREADS)
+    run_serially(code, kernel, arguments, (blocks, THREADS), blocks)
+    return arguments[2].numpy()
 
 
 def assert_same(actual: np.ndarray, expected: np.ndarray) -> None:
@@ -160,13 +160,13 @@ def test_functions_of_quotients_have_the_bits_of_the_cpu(kernel: Any) -> None:
 
 @pytest.mark.parametrize("kernel", [quotients, reciprocals])
 def test_no_quotient_is_a_call(kernel: Any) -> None:
-    given = [tg.zeros(256, dtype=tg.float32) for _ in range(3)]
-    text, made = assembled(lowered(kernel, given, (4,), THREADS))
+    arguments = [tg.zeros(256, dtype=tg.float32) for _ in range(3)]
+    text, cubin = assembled(lowered(kernel, arguments, (4,), THREADS))
     assert "rcp.approx.ftz.f32" in text and "div.rn" not in text and "rcp.rn" not in text
     assert text.count("rcp.approx.ftz.f64") == 1, (
         "one loop computes all quotients of a group that may be wrong"
     )
-    assert made.is_ptx or not made.spill_bytes
+    assert cubin.is_ptx or not cubin.spill_bytes
 
 
 @tg.kernel
@@ -183,10 +183,10 @@ def test_remainders_of_numbers_far_apart_are_exact(kind: Any) -> None:
     ends = [info.smallest_subnormal, 7 * info.smallest_subnormal, info.tiny, 1.5, info.max, np.inf, 0.0, -0.1]
     ends = np.array([*ends, *np.exp2(rng.uniform(np.log2(info.tiny), np.log2(info.max), 24))], kind)
     x, y = np.repeat(ends, ends.size), np.tile(ends, ends.size)
-    given = [x, y, np.zeros_like(x)]
-    code = lowered(remainders, given, (x.size // THREADS,), THREADS)
-    run_serially(code, remainders, given, (x.size // THREADS, THREADS), x.size // THREADS)
+    arguments = [x, y, np.zeros_like(x)]
+    code = lowered(remainders, arguments, (x.size // THREADS,), THREADS)
+    run_serially(code, remainders, arguments, (x.size // THREADS, THREADS), x.size // THREADS)
     with np.errstate(all="ignore"):
-        np.testing.assert_array_equal(given[2], np.fmod(x, y))
+        np.testing.assert_array_equal(arguments[2], np.fmod(x, y))
     text, _ = assembled(code)
     assert "fma.rn" in text and not re.search(r"approx|\.ftz|\bcall\b", text), "each step is exact"

@@ -74,20 +74,20 @@ def test_roles_without_matmuls_start_with_the_registers_of_a_single_block(
     with several."""
     code = code_of(copying(*registers))
     assert code.start_registers == 168 and code.waiting == 0
-    text, made = assembled(code)
+    text, cubin = assembled(code)
     assert ".maxntid 384" in text and ".maxnreg 168" in text and "minnctapersm" not in text
     assert changes(text) == expected
     assert all((n < 168) == (kind == "dec") for kind, n in changes(text))
     if ASSEMBLER:
-        assert made.registers == 168 and made.spill_bytes == 0
+        assert cubin.registers == 168 and cubin.spill_bytes == 0
 
 
 def test_roles_may_request_the_most_registers_of_a_thread() -> None:
     code = code_of(pair)
-    text, made = assembled(code)
+    text, cubin = assembled(code)
     assert changes(text) == [("dec", 24), ("inc", 256)] and ".maxnreg 248" in text
     if ASSEMBLER:
-        assert made.registers == 248
+        assert cubin.registers == 248
 
 
 def test_kernels_without_requests_or_matmuls_set_no_registers() -> None:

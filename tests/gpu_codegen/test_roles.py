@@ -39,7 +39,7 @@ def code_of(kernel: Any, args: Sequence[Any]) -> GpuCode:
 @pytest.fixture(scope="module")
 def texts() -> dict[str, tuple[GpuCode, str]]:
     """The kernels above as LLVM IR and PTX."""
-    made: dict[str, tuple[GpuCode, str]] = {}
+    compiled: dict[str, tuple[GpuCode, str]] = {}
     for kernel, out in (
         (matmul, HALF),
         (two_producers, float),
@@ -48,8 +48,8 @@ def texts() -> dict[str, tuple[GpuCode, str]]:
         (two_readers, float),
     ):
         code = code_of(kernel, [*arrays(HALF, HALF, out), 4])
-        made[kernel.name] = code, compile_ptx(code.text, "sm_90a")
-    return made
+        compiled[kernel.name] = code, compile_ptx(code.text, "sm_90a")
+    return compiled
 
 
 Texts = dict[str, tuple[GpuCode, str]]
@@ -171,8 +171,8 @@ def test_all_warps_synchronise_after_the_roles(texts: Texts) -> None:
 @pytest.mark.parametrize("name", ["matmul", "two_producers", "pushed", "chained_matmuls", "two_readers"])
 def test_kernels_with_roles_assemble_without_warnings(texts: Texts, name: str) -> None:
     code, _ = texts[name]
-    _, made = assembled(code)
-    assert made.spill_bytes == 0
+    _, cubin = assembled(code)
+    assert cubin.spill_bytes == 0
 
 
 def test_the_page_on_hopper_names_tests_that_exist() -> None:

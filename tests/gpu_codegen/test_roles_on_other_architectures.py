@@ -40,8 +40,8 @@ def test_roles_before_hopper_use_cp_async_and_mma_sync(arch: str, name: str) -> 
     kernel = KERNELS[name]
     args = arguments(kernel)
     threads = block_size(kernel, None, args)
-    made, parts = distributed(kernel, args, (1,), threads, arch)
-    assert check_schedule(made, parts).passed
+    lowered_kernel, parts = distributed(kernel, args, (1,), threads, arch)
+    assert check_schedule(lowered_kernel, parts).passed
     text, cubin = assembled(lowered(kernel, args, (1,), threads, arch=arch), arch)
     assert not [part for part in NEW if part in text]
     assert "mma.sync" in text and re.search(r"mbarrier\.test_wait\.parity", text)

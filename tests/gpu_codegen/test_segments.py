@@ -56,8 +56,8 @@ def test_lane_exchanges_across_warps_match_the_interpreter(shape: tuple[int, int
 def test_lane_exchanges_assemble_for_earlier_gpus(kernel: Any) -> None:
     launch = Launch(kernel, arguments(kernel, 96), (96,), 96)
     target = get_cuda_target("sm_80")
-    _, made = assembled(lower_kernel(*lowered(launch), target), "sm_80")
-    assert made.registers
+    _, cubin = assembled(lower_kernel(*lowered(launch), target), "sm_80")
+    assert cubin.registers
 
 
 @tg.kernel

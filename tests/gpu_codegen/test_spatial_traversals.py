@@ -44,8 +44,8 @@ def code_of(kernel: Any, *args: Any) -> tuple[str, Any]:
 @pytest.mark.slow
 def test_bvh_queries_keep_their_state_in_registers() -> None:
     v = tg.zeros(64, dtype=tg.vec3)
-    text, made = code_of(boxes, tg.Bvh(v, v), v, v, tg.zeros(64, dtype=int))
-    assert made.registers <= 48 and made.spill_bytes == 0
+    text, cubin = code_of(boxes, tg.Bvh(v, v), v, v, tg.zeros(64, dtype=int))
+    assert cubin.registers <= 48 and cubin.spill_bytes == 0
     assert len(re.findall(r"ld\.global\.nc\.v4", text)) + len(re.findall(r"ld\.global\.v4", text)) >= 12
     assert "ld.local" not in text
 
@@ -54,5 +54,5 @@ def test_bvh_queries_keep_their_state_in_registers() -> None:
 def test_mesh_queries_keep_their_state_in_registers() -> None:
     v, mesh = tg.zeros(64, dtype=tg.vec3), mesh_of(*sphere(1))
     for kernel, args, most in ((rays, (mesh, v, v, tg.zeros(64)), 64), (points, (mesh, v, tg.zeros(64)), 48)):
-        text, made = code_of(kernel, *args)
-        assert made.registers <= most and made.spill_bytes == 0 and "ld.local" not in text
+        text, cubin = code_of(kernel, *args)
+        assert cubin.registers <= most and cubin.spill_bytes == 0 and "ld.local" not in text

@@ -52,20 +52,20 @@ def whole(n: int) -> Any:
 
 def numbers(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     """Numbers that repeat after seven elements, exact in every type."""
-    made = np.arange(1, np.prod(shape) + 1).reshape(shape) % 7 + 1
-    return (made % 3 == 0) if dtype is np.bool_ else made.astype(dtype)
+    result = np.arange(1, np.prod(shape) + 1).reshape(shape) % 7 + 1
+    return (result % 3 == 0) if dtype is np.bool_ else result.astype(dtype)
 
 
 def check(kernel: Any, x: np.ndarray, y: np.ndarray, rest: tuple[int, ...], blocks: int) -> None:
     """The code for the GPU stores the same elements as the code for the CPU."""
-    expected, made = y.copy(), y.copy()
+    expected, result = y.copy(), y.copy()
     tg.launch_tiled(
         kernel, blocks, [tg.array(x, copy=False), tg.array(expected, copy=False), *rest], block_dim=THREADS
     )
-    arrays = [tg.array(a, copy=False) for a in (x, made)]
+    arrays = [tg.array(a, copy=False) for a in (x, result)]
     code = lowered(kernel, [*arrays, *rest], (blocks,), THREADS)
     run_serially(code, kernel, [*arrays, *rest], (blocks, THREADS), blocks)
-    np.testing.assert_array_equal(made.view(np.uint8), expected.view(np.uint8))
+    np.testing.assert_array_equal(result.view(np.uint8), expected.view(np.uint8))
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: np.dtype(d).name)

@@ -22,15 +22,15 @@ from tegula.target import get_cuda_target
 def run_both_ways(kernel: Any, args: list[Any], block_dim: int) -> tuple[Any, Any]:
     """Run the lowered kernel by the interpreter and as code of threads, which have to agree. Returns the kernel and
     the code."""
-    made, parts = distributed(kernel, args, (1,), block_dim)
+    lowered_kernel, parts = distributed(kernel, args, (1,), block_dim)
     launch = tiled(kernel, args, (1,), block_dim)
-    expected, _ = run_lowered(made, parts, launch)
-    code = lower_kernel(made, parts, get_cuda_target())
+    expected, _ = run_lowered(lowered_kernel, parts, launch)
+    code = lower_kernel(lowered_kernel, parts, get_cuda_target())
     run_together(code, kernel, args, (1, block_dim), 1)
     for a, b in zip(args, expected, strict=True):
         if isinstance(a, tg.array):
             np.testing.assert_array_equal(a.numpy(), b)
-    return made, code
+    return lowered_kernel, code
 
 
 ROWS, COLUMNS = 12, 5
@@ -59,11 +59,11 @@ def test_columns_and_elements_of_tiles_at_computed_indices_match_the_interpreter
         total += a[:, p] * a[k, COLUMNS - 1 - k]
         a = a + (a[:, p] * a[:, k] * a[p, k])[:, None]
     args = [tg.array(x), tg.array(places), tg.zeros((ROWS, COLUMNS)), tg.zeros(ROWS)]
-    made, _ = run_both_ways(lines, args, 32)
+    result, _ = run_both_ways(lines, args, 32)
     np.testing.assert_allclose(args[2].numpy(), a, rtol=1e-4)
     np.testing.assert_allclose(args[3].numpy(), total, rtol=1e-4)
-    assert not any(isinstance(op, For) for op in made.walk()), "the loop is not unrolled"
-    assert any(isinstance(op, TileSlice) for op in made.walk()), "no line stays in registers"
+    assert not any(isinstance(op, For) for op in result.walk()), "the loop is not unrolled"
+    assert any(isinstance(op, TileSlice) for op in result.walk()), "no line stays in registers"
 
 
 def factored(n: int) -> Any:
@@ -83,11 +83,11 @@ def test_factors_of_decompositions_stay_in_registers(n: int) -> None:
     m = rng.standard_normal((n, n))
     x = (m @ m.T + n * np.eye(n)).astype(np.float32)
     args = [tg.array(x), tg.zeros((n, n))]
-    made, code = run_both_ways(factored(n), args, 32)
+    result, code = run_both_ways(factored(n), args, 32)
     np.testing.assert_allclose(args[1].numpy(), np.linalg.cholesky(x.astype(np.float64)), atol=1e-5)
-    buffers = [op.tile.type.size for op in made.walk() if isinstance(op, BufNew)]
+    buffers = [op.tile.type.size for op in result.walk() if isinstance(op, BufNew)]
     assert sum(size == n * n for size in buffers) <= 2, "the matrix is written to memory in each step"
-    assert any(isinstance(op, TileExtract) for op in made.walk())
+    assert any(isinstance(op, TileExtract) for op in result.walk())
     text, cubin = assembled(code)
     assert not cubin.spill_bytes
     assert "bar.sync" not in text and "shfl.sync.idx" in text

@@ -138,12 +138,12 @@ def test_every_gpu_has_the_instructions_of_warp_matmuls(arch: str) -> None:
 
     dtypes = (tg.float16, tg.bfloat16, tg.float32, tg.float64, tg.int8)
     args = [*(tg.zeros((16, 32), dtype=t) for t in dtypes), tg.zeros((16, 16), dtype=tg.int32)]
-    text, made = assembled(lowered(multiply, args, (1,), 32, arch=arch), arch)
+    text, cubin = assembled(lowered(multiply, args, (1,), 32, arch=arch), arch)
     deep = "m16n8k16" if get_cuda_target(arch).capability >= (9, 0) else "m8n8k4"
     for name in ("f16.f16", "bf16.bf16", "tf32.tf32", "s8.s8", "f64.f64"):
         assert f".{name}." in text, name
     assert f"{deep}.row.col.f64" in text
-    assert made.spill_bytes == 0
+    assert cubin.spill_bytes == 0
 
 
 @pytest.mark.machine_code

@@ -72,8 +72,8 @@ def test_matmuls_with_zero_factors_known_at_run_time_match_numpy(
         array.flat[::5] = rng.choice(NONE, array.flat[::5].shape)
     args = [tg.array(a.astype(kind)), tg.array(b.astype(kind)), tg.array(c), *factors]
     threads = block_size(kernel, None, args) if kernel is by_groups else 64
-    made, parts = distributed(kernel, args, (1,), threads)
-    code = lower_kernel(made, parts, get_cuda_target())
+    lowered_kernel, parts = distributed(kernel, args, (1,), threads)
+    code = lower_kernel(lowered_kernel, parts, get_cuda_target())
     run_together(code, kernel, args, (1, threads), 1)
     np.testing.assert_array_equal(args[2].numpy(), expected)
     assert instruction in assembled(code)[0]

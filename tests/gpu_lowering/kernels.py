@@ -314,7 +314,7 @@ def launches() -> dict[str, Launch]:
     line = [numbers(rng, 2, THREADS), tg.zeros((2, THREADS))]
     whole = [numbers(rng, 2, THREADS, **ints), tg.zeros((2, THREADS), **ints)]
     index = tg.array(rng.integers(-9, 140, (2, 64)), **ints)
-    made = [
+    results = [
         tiled(row_sum, [numbers(rng, 2, 256), tg.zeros((2, 1))], rows, THREADS),
         tiled(softmax, [tg.zeros((2, 256)), tg.zeros((2, 256))], rows, THREADS),
         tiled(gemm, matmuls(rng), grid, THREADS),
@@ -340,5 +340,5 @@ def launches() -> dict[str, Launch]:
         tiled(off_the_grid, [numbers(rng, 4, 256), tg.zeros((1, 512))], (1,), THREADS),
         tiled(in_place, [numbers(rng, 4, 256), tg.zeros((4, 256))], (1,), THREADS),
     ]
-    made += [tiled(k, matmuls(rng), grid, THREADS) for k in ASSIGNED]
-    return {launch.kernel.name: launch for launch in made}
+    results += [tiled(k, matmuls(rng), grid, THREADS) for k in ASSIGNED]
+    return {launch.kernel.name: launch for launch in results}

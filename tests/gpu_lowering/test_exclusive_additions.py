@@ -43,21 +43,21 @@ def test_owners_of_gradient_tiles_add_to_existing_elements(arch: str) -> None:
     for a in args:
         a.grad.assign(numbers(*a.shape) * (rng.random(a.shape) < 0.2))
     adjoint = adjoint_of(matmul, (0, 1, 2))
-    given = (*args, *(a.grad for a in args))
-    steps = adjoint.steps_for(wanted_form(adjoint, plan((1, 1, 128), 128), given))
+    arguments = (*args, *(a.grad for a in args))
+    steps = adjoint.steps_for(wanted_form(adjoint, plan((1, 1, 128), 128), arguments))
     wide = next(p for step in steps for p in step.shared if p.name == "matmul_adjoint_of_adj_a_wide")
     ir = wide.step.kernel
-    made = wide.trace([p.type for p in ir.params], ir.launch, ir.access)
-    prepare(made)
-    assert sum(isinstance(op, TileAtomic) for op in made.walk()) == 1
-    spread = for_gpu(made, get_cuda_target(arch))
-    assert not any(isinstance(op, TileAtomic) for op in made.walk())
-    assert any(isinstance(op, TileStore if arch == "sm_80" else BulkStore) for op in made.walk())
+    kernel = wide.trace([p.type for p in ir.params], ir.launch, ir.access)
+    prepare(kernel)
+    assert sum(isinstance(op, TileAtomic) for op in kernel.walk()) == 1
+    spread = for_gpu(kernel, get_cuda_target(arch))
+    assert not any(isinstance(op, TileAtomic) for op in kernel.walk())
+    assert any(isinstance(op, TileStore if arch == "sm_80" else BulkStore) for op in kernel.walk())
     if arch == "sm_90a":
         return
-    plain: list[Any] = [a.numpy().copy() for a in given]
+    plain: list[Any] = [a.numpy().copy() for a in arguments]
     interp.run_lowered(
-        made, [*plain, 1], (1, 1, 128), 128, spread.layouts, spread.shared.allocations, spread.threads
+        kernel, [*plain, 1], (1, 1, 128), 128, spread.layouts, spread.shared.allocations, spread.threads
     )
     b, g = (v.numpy().astype(np.float64) for v in (args[1], args[2].grad))
     np.testing.assert_array_equal(

@@ -97,5 +97,5 @@ def test_independent_reductions_synchronise_once(
 
 
 def test_reductions_are_not_grouped_where_registers_are_scarce() -> None:
-    made, _ = lowered(tiled(long_rows, rows(8192), (2,), 64))
-    assert barriers_of(made)[0] == [1, 1]
+    kernel, _ = lowered(tiled(long_rows, rows(8192), (2,), 64))
+    assert barriers_of(kernel)[0] == [1, 1]

@@ -122,8 +122,8 @@ def test_loads_of_later_iterations_are_fetched_ahead(
     for a in args:
         a.grad.assign(rng.integers(-1, 2, a.shape))
     adjoint = adjoint_of(kernel, (0, 1, 2, 3))
-    given = (*args, *(a.grad for a in args))
-    specialised = wanted_form(adjoint, plan((*grid, 32), 32), given)
+    inputs = (*args, *(a.grad for a in args))
+    specialised = wanted_form(adjoint, plan((*grid, 32), 32), inputs)
     steps = adjoint.steps_for(specialised)
     results: list[list[np.ndarray]] = []
     for is_lowered in (False, True):
@@ -131,23 +131,23 @@ def test_loads_of_later_iterations_are_fetched_ahead(
         known = lambda a: arrays.setdefault(id(a), a.numpy().copy()) if isinstance(a, tg.array) else a  # noqa: B023, E731
         kept: list[Any] = []
         sums: dict[Any, Any] = {}
-        for one in plan_launches(steps, (*grid, 32), given, CPU):
+        for one in plan_launches(steps, (*grid, 32), inputs, CPU):
             part, dims = one.part, one.dims
-            arguments = (*given, *one.extra(given, sums, zeros))
+            arguments = (*inputs, *one.extra(inputs, sums, zeros))
             kept.append(arguments)
             ir = part.step.kernel
             access = [PACKED if isinstance(p.type, ArrayType) else None for p in ir.params]
-            made = part.trace(
-                [p.type for p in ir.params], ir.launch, [*specialised.access, *access[len(given) :]]
+            traced_kernel = part.trace(
+                [p.type for p in ir.params], ir.launch, [*specialised.access, *access[len(inputs) :]]
             )
-            prepare(made)
+            prepare(traced_kernel)
             if not is_lowered:
-                interp.run(made, [known(a) for a in arguments], dims, 32)
+                interp.run(traced_kernel, [known(a) for a in arguments], dims, 32)
                 continue
-            spread = for_gpu(made, get_cuda_target(arch))
-            assert any(isinstance(op, AsyncCopy) for op in made.walk()), part.name
+            spread = for_gpu(traced_kernel, get_cuda_target(arch))
+            assert any(isinstance(op, AsyncCopy) for op in traced_kernel.walk()), part.name
             interp.run_lowered(
-                made,
+                traced_kernel,
                 [known(a) for a in arguments],
                 dims,
                 32,

@@ -57,16 +57,16 @@ def launch(rows: int, depth: int, writes: bool = False) -> Launch:
 
 
 def test_tiles_that_do_not_fit_together_are_loaded_again() -> None:
-    given = launch(32, 128)
-    kernel = traced(given.kernel, given.args, given.dims, given.block_dim)
+    arguments = launch(32, 128)
+    kernel = traced(arguments.kernel, arguments.args, arguments.dims, arguments.block_dim)
     prepare(kernel)
     built = build(kernel, SMALL)
     assert 2 * 32 * 128 * 2 <= built.code.shared_bytes <= SMALL.shared_per_block
 
 
 def test_written_arrays_are_loaded_once() -> None:
-    given = launch(32, 128, writes=True)
-    kernel = traced(given.kernel, given.args, given.dims, given.block_dim)
+    arguments = launch(32, 128, writes=True)
+    kernel = traced(arguments.kernel, arguments.args, arguments.dims, arguments.block_dim)
     prepare(kernel)
     with pytest.raises(SharedMemoryExceeded):
         build(kernel, SMALL)
@@ -74,13 +74,13 @@ def test_written_arrays_are_loaded_once() -> None:
 
 @pytest.mark.parametrize("writes", [False, True])
 def test_reloaded_tiles_have_the_same_elements(writes: bool) -> None:
-    given = launch(16, 32, writes)
-    kernel = traced(given.kernel, given.args, given.dims, given.block_dim)
+    arguments = launch(16, 32, writes)
+    kernel = traced(arguments.kernel, arguments.args, arguments.dims, arguments.block_dim)
     prepare(kernel)
     parts = for_gpu(kernel, get_cuda_target(), reload=True)
     loads = [op for op in kernel.walk() if isinstance(op, TileLoad)]
     assert len(loads) == (5 if writes else 6)
-    a, b, c = (x.astype(np.float64) for x in given.args[:3])
+    a, b, c = (x.astype(np.float64) for x in arguments.args[:3])
     y = c[:16] @ c[16:].T
-    (*_, actual), _ = run_lowered(kernel, parts, given)
+    (*_, actual), _ = run_lowered(kernel, parts, arguments)
     np.testing.assert_allclose(actual, np.vstack([a @ b.T, y, y + b @ a.T]), atol=1e-4)

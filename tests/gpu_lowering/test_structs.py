@@ -75,8 +75,10 @@ def test_adjoints_of_kernels_with_structs_become_ptx(name: str) -> None:
     launch = launch_of(name)
     at = [k for k, a in enumerate(launch.args) if isinstance(a, tg.array) and scalar_of(a.dtype).is_float]
     grads = [tg.zeros_like(launch.args[k]) for k in at]
-    made = Launch(adjoint_of(launch.kernel, tuple(at)), [*launch.args, *grads], launch.dims, launch.block_dim)
-    assert ".entry" in ptx(made)
+    result = Launch(
+        adjoint_of(launch.kernel, tuple(at)), [*launch.args, *grads], launch.dims, launch.block_dim
+    )
+    assert ".entry" in ptx(result)
 
 
 def test_adjoints_of_tiles_of_structs_become_ptx() -> None:
@@ -84,8 +86,8 @@ def test_adjoints_of_tiles_of_structs_become_ptx() -> None:
     launch, target = launch_of("tiles"), get_cuda_target("sm_90a")
     at = [k for k, a in enumerate(launch.args) if isinstance(a, tg.array) and scalar_of(a.dtype).is_float]
     grads = [tg.zeros_like(launch.args[k]) for k in at]
-    made = adjoint_of(launch.kernel, tuple(at))
-    whole = traced(made, [*launch.args, *grads], launch.dims, launch.block_dim)
+    result = adjoint_of(launch.kernel, tuple(at))
+    whole = traced(result, [*launch.args, *grads], launch.dims, launch.block_dim)
     for step in split(whole, len(launch.args), False):
         prepare(step.kernel)
         lowered = lower_kernel(step.kernel, for_gpu(step.kernel, target), target)

@@ -147,24 +147,24 @@ def test_dependent_iterations_are_not_interleaved(kernel: Any) -> None:
 
 @pytest.mark.parametrize("block_dim", [64, 96])
 def test_interleaved_tiles_smaller_than_a_block_are_correct(block_dim: int) -> None:
-    made, _ = agrees(launch(each_row, 10, block_dim))
-    assert loads(made) == [8, 1]
+    result, _ = agrees(launch(each_row, 10, block_dim))
+    assert loads(result) == [8, 1]
 
 
 def test_iterations_are_interleaved_within_the_register_limit() -> None:
     a = np.random.default_rng(1).standard_normal((12, WIDTH, 3, 3)).astype(np.float32)
-    made, _ = agrees(
+    array, _ = agrees(
         tiled(of_matrices, [tg.array(a, dtype=tg.mat33), tg.zeros((12, WIDTH)), 11], (1,), WIDTH)
     )
-    assert loads(made) == [2, 1]
+    assert loads(array) == [2, 1]
 
 
 def test_iterations_over_overlapping_arrays_are_not_interleaved() -> None:
     a = tg.array(np.random.default_rng(1).standard_normal((20, WIDTH)).astype(np.float32))
-    made, _ = lowered(tiled(each_row, [a, a, 16], (1,), WIDTH))
-    assert loads(made) == [1]
+    kernel, _ = lowered(tiled(each_row, [a, a, 16], (1,), WIDTH))
+    assert loads(kernel) == [1]
 
 
 def test_interleaved_iterations_have_no_barrier_in_between() -> None:
-    made, _ = lowered(launch(rows(ROWS)))
-    assert not barriers(made)
+    kernel, _ = lowered(launch(rows(ROWS)))
+    assert not barriers(kernel)

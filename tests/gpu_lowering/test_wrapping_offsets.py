@@ -47,8 +47,8 @@ def of_tiles(a: tg.array1d[float], n: int):
 
 def crossing(kernel: Any) -> int:
     """Barriers between a store and the load of a later iteration; within an iteration elements change threads."""
-    made, _ = lowered(tiled(kernel, [tg.zeros(480), 10], (1,), BLOCK))
-    return sum("tile.load reads what tile.store" in b.attrs["reason"] for b in barriers(made))
+    lowered_kernel, _ = lowered(tiled(kernel, [tg.zeros(480), 10], (1,), BLOCK))
+    return sum("tile.load reads what tile.store" in b.attrs["reason"] for b in barriers(lowered_kernel))
 
 
 @pytest.mark.parametrize(
@@ -76,8 +76,8 @@ def writes(a: tg.array2d[float], n: int):
 
 def test_offsets_wrap_at_a_power_of_two() -> None:
     """Each thread then accesses its own elements in order."""
-    made, _ = agrees(tiled(writes, [tg.zeros((4, 512)), 4], (1,), 64))
-    reasons = [b.attrs["reason"] for b in barriers(made)]
+    kernel, _ = agrees(tiled(writes, [tg.zeros((4, 512)), 4], (1,), 64))
+    reasons = [b.attrs["reason"] for b in barriers(kernel)]
     assert not any(r == "tile.store writes what tile.store writes" for r in reasons)
 
 

@@ -72,8 +72,8 @@ class Launches:
             a, y = _stacked([a for _, a, _ in self.asked_back])
             grads = {k: tg.array(np.stack([w[k] for *_, w in self.asked_back])) for k in (A, Y)}
             for k, (n, *_) in enumerate(self.asked_back):
-                given = {"adj_inputs": [None, grads[A][k]], "adj_outputs": [grads[Y][k]]}
-                launch(self.kernel, n, a[k], y[k], **given, adjoint=True)
+                adjoint_arguments = {"adj_inputs": [None, grads[A][k]], "adj_outputs": [grads[Y][k]]}
+                launch(self.kernel, n, a[k], y[k], **adjoint_arguments, adjoint=True)
         if self.asked:
             a, y = _stacked([a for _, a in self.asked])
             for k, (n, _) in enumerate(self.asked):

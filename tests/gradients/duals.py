@@ -60,11 +60,11 @@ class Duals:
             slopes = PARTIALS[ufunc](*values)
         else:
             return NotImplemented
-        made = np.asarray(ufunc(*values))
+        array = np.asarray(ufunc(*values))
         terms = [
-            _scaled(x, slope, made.ndim) for x, slope in zip(xs, slopes, strict=True) if isinstance(x, Duals)
+            _scaled(x, slope, array.ndim) for x, slope in zip(xs, slopes, strict=True) if isinstance(x, Duals)
         ]
-        return Duals(made, np.broadcast_to(sum(terms), (*made.shape, *terms[0].shape[-2:])))
+        return Duals(array, np.broadcast_to(sum(terms), (*array.shape, *terms[0].shape[-2:])))
 
     def __add__(self, y: Any) -> Duals:
         return np.add(self, y)
@@ -105,8 +105,8 @@ class Duals:
         return Duals(np.asarray(self.value[at]), self.parts[at])
 
     def reshape(self, *shape: int) -> Duals:
-        made = self.value.reshape(*shape)
-        return Duals(made, self.parts.reshape(*made.shape, *self.parts.shape[-2:]))
+        result = self.value.reshape(*shape)
+        return Duals(result, self.parts.reshape(*result.shape, *self.parts.shape[-2:]))
 
     def sum(self, axis: int | None = None) -> Duals:
         """Over all elements, or along an axis that is counted from 0."""

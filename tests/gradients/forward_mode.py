@@ -173,8 +173,8 @@ class Tangents(Machine):
     """Lanes whose floats have tangents."""
 
     def zeros(self, t: ElementType, *shape: int) -> np.ndarray:
-        made = super().zeros(t, *shape)
-        return made.astype(np.complex128) if scalar_of(t).is_float else made
+        result = super().zeros(t, *shape)
+        return result.astype(np.complex128) if scalar_of(t).is_float else result
 
     def elements(self, count: int, present: Mask) -> Machine:
         return Tangents(count, present, self.report, self.block)
@@ -256,18 +256,18 @@ def _call(m: Tangents, op: Op, mask: Mask) -> Any:
     """A function of the library by its derivatives, or a user's function by the derivative that the user declared."""
     body, rule = op.regions
     args = [m.plain(v) for v in op.operands]
-    made = _alone(m, body, args, mask)
+    result = _alone(m, body, args, mask)
     xs = [m.env[v] for v in op.operands if has_adjoint(v.type)]
     slopes = FUNCTIONS.get(op.attrs["name"])
     if slopes is not None:
-        return m.by_slopes(made[0], slopes, xs)
+        return m.by_slopes(result[0], slopes, xs)
     floats = [k for k, v in enumerate(op.results) if has_adjoint(v.type)]
-    out = [paired(x, 0.0) if k in floats else x for k, x in enumerate(made)]
+    out = [paired(x, 0.0) if k in floats else x for k, x in enumerate(result)]
     for k in floats:
-        for at in np.ndindex(made[k].shape[1:]):
-            seeds = {i: np.zeros_like(made[i]) for i in floats}
+        for at in np.ndindex(result[k].shape[1:]):
+            seeds = {i: np.zeros_like(result[i]) for i in floats}
             seeds[k][(slice(None), *at)] = 1.0
-            grown = _alone(m, rule, [*args, *made, *seeds.values()], mask)
+            grown = _alone(m, rule, [*args, *result, *seeds.values()], mask)
             parts = [moved(g, x.imag).reshape(m.lanes, -1) for g, x in zip(grown, xs, strict=True)]
             out[k].imag[(slice(None), *at)] = np.concatenate(parts, axis=1).sum(1)
     return out[0] if len(out) == 1 else tuple(out)
@@ -300,8 +300,8 @@ def _segment(m: Tangents, op: Op, mask: Mask) -> Any:
 
 def _cooperative(m: Tangents, op: Op, mask: Mask) -> Any:
     """A program of a group, by the tangents of its ops; its declared adjoint is not used."""
-    made = m.region(op.regions[0], [m.env[v] for v in op.operands], mask)
-    return made[0] if len(made) == 1 else tuple(made)
+    result = m.region(op.regions[0], [m.env[v] for v in op.operands], mask)
+    return result[0] if len(result) == 1 else tuple(result)
 
 
 def _roles(m: Tangents, op: Op, mask: Mask) -> None:
@@ -347,16 +347,16 @@ def forward(
 ) -> tuple[list[Any], list[Any]]:
     """The arrays after a launch and their tangents, given the tangents before it (None: 0). The arguments are not
     changed."""
-    made = differentiable(kernel, args, dims, block_dim)
+    traced = differentiable(kernel, args, dims, block_dim)
     plain = [np.array(a.numpy()) if isinstance(a, tg.array) else a for a in args]
-    values = arguments(made, plain, dims, block_dim)
-    for k, (p, x) in enumerate(zip(made.params, values, strict=True)):
+    values = arguments(traced, plain, dims, block_dim)
+    for k, (p, x) in enumerate(zip(traced.params, values, strict=True)):
         if has_adjoint(p.type):
             values[k] = paired(x.astype(np.float64), 0.0 if tangents[k] is None else tangents[k])
     with warnings.catch_warnings():
         warnings.simplefilter("error", ComplexWarning)
-        run_blocks(made, values, tuple(dims), Tangents, lambda line: None)
-    kept = [has_adjoint(p.type) and isinstance(p.type, ArrayType) for p in made.params]
+        run_blocks(traced, values, tuple(dims), Tangents, lambda line: None)
+    kept = [has_adjoint(p.type) and isinstance(p.type, ArrayType) for p in traced.params]
     return [x.real if k else x for k, x in zip(kept, values, strict=True)], [
         x.imag if k else None for k, x in zip(kept, values, strict=True)
     ]

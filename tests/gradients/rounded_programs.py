@@ -367,12 +367,12 @@ class RoundedProgram:
     def edge_expr(self, kind: str) -> Expr:
         """A product that is used only in a subtraction, so that it is fused, or a product that is also a result."""
         x, y = self.leaf(kind), self.leaf(kind)
-        made = Expr(f"{x.text} * {y.text}", kind, lambda run: run.rounded(x.value(run) * y.value(run)))
+        product = Expr(f"{x.text} * {y.text}", kind, lambda run: run.rounded(x.value(run) * y.value(run)))
         if self.r.random() < 0.4:
-            return made
+            return product
         self.count += 1
         name = f"{kind}{self.count}"
-        self.bind(name, made)
+        self.bind(name, product)
         self.names[name] = kind
         return Expr(name, kind, lambda run: run.names[name])
 

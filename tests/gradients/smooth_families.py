@@ -140,10 +140,10 @@ class SmoothFamilies(SmoothProgram):
     def struct(self) -> None:
         self.functions["moved"] = FUNCTIONS["moved"]
         x, y, z = self.three()
-        made = self.fresh("b")
-        self.add(f"{made} = Mass(tg.vec3d({x}, {y}, {z}), {x} * {y})")
-        self.add(f"{made} = moved({made}, {z})")
-        self.named(f"tg.dot({made}.v, tg.vec3d({y}, D(0.5), {x})) + {made}.m")
+        name = self.fresh("b")
+        self.add(f"{name} = Mass(tg.vec3d({x}, {y}, {z}), {x} * {y})")
+        self.add(f"{name} = moved({name}, {z})")
+        self.named(f"tg.dot({name}.v, tg.vec3d({y}, D(0.5), {x})) + {name}.m")
 
     def sort(self) -> None:
         keys, values, (x, *_) = self.fresh("k"), self.fresh("v"), self.three()

@@ -120,20 +120,20 @@ class SmoothProgram:
             return self.r.choice(leaves)
         x = self.tile(shape, depth - 1)
         y = self.tile(shape, depth - 1)
-        made = [f"({x} * {y})", f"({x} + {y})", f"({x} - {y} * 0.5)", self.smooth(f"({x})")]
-        made.append(f"({x} * {self.scalar(False, 1)})")
-        made.append(f"({x} + tg.tile_sum({y}) * 0.1)")
-        made.append(f"({x} / ({y} * {y} + 1.0))")
-        made.append(f"tg.tile_scan_inclusive({x}) * 0.3")
+        choices = [f"({x} * {y})", f"({x} + {y})", f"({x} - {y} * 0.5)", self.smooth(f"({x})")]
+        choices.append(f"({x} * {self.scalar(False, 1)})")
+        choices.append(f"({x} + tg.tile_sum({y}) * 0.1)")
+        choices.append(f"({x} / ({y} * {y} + 1.0))")
+        choices.append(f"tg.tile_scan_inclusive({x}) * 0.3")
         if len(shape) == 2:
-            made += [
+            choices += [
                 f"({x} @ {y}) * 0.3",
                 f"tg.tile_transpose({x})",
                 f"({x} + tg.tile_sum({y}, axis=1, keepdims=True))",
             ]
         else:
-            made.append(f"({x})[::-1]")
-        return self.r.choice(made)
+            choices.append(f"({x})[::-1]")
+        return self.r.choice(choices)
 
     def place(self) -> str:
         return self.r.choice([str(self.r.randint(0, 3)), "i", *(f"({k} % 4)" for k in self.counters)])

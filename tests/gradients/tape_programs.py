@@ -166,18 +166,18 @@ def depends(name: Name) -> int:
 
 def linear(target: Name, *terms: tuple[Any, Name], keep: bool = False) -> None:
     """Set the target's derivatives to sums of factors times derivatives of names."""
-    made: list[np.ndarray] = []
+    matrices: list[np.ndarray] = []
     for of in ("slopes", "mass"):
         parts = [(np.abs(f) if of == "mass" else f) * np.ones(n.shape) for f, n in terms]
         sums: Any = target.slopes(of) if keep else np.zeros((*target.shape, COLUMNS))
         for f, (_, n) in zip(parts, terms, strict=True):
             sums = sums + f[..., None] * n.slopes(of)
-        made.append(sums)
+        matrices.append(sums)
     for _, n in terms:
         n.look()
     if keep:
         target.look()
-    target.put(*made)
+    target.put(*matrices)
 
 
 # Programs ------------------------------------------------------------------------------------------------------------
@@ -257,17 +257,17 @@ class TapeProgram:
             self.epsilon = max(self.epsilon, EPSILON[name])
             early = self.rng.random() < 0.3
             graded = self.rng.random() < 0.7
-            made = Name(
+            name_of_array = Name(
                 tg.array(data, dtype=getattr(tg, name), requires_grad=graded and not early),
                 self._memory(SIZE),
                 np.arange(SIZE).reshape(shape),
             )
-            self._add(made, f"array({shape}, {name}, requires_grad={graded and not early})")
-            made.see()
+            self._add(name_of_array, f"array({shape}, {name}, requires_grad={graded and not early})")
+            name_of_array.see()
             if early and graded:
                 self._view()
-                made.array.requires_grad = True
-                self.lines.append(f"a{self.names.index(made)}.requires_grad = True")
+                name_of_array.array.requires_grad = True
+                self.lines.append(f"a{self.names.index(name_of_array)}.requires_grad = True")
         for _ in range(self.rng.randint(0, 3)):
             self._view()
 
@@ -298,21 +298,21 @@ class TapeProgram:
             ways += [(".reshape((4, 4))", lambda a: a.reshape((4, 4)))]
         text, view = self.rng.choice(ways)
         try:
-            made = view(of.array)
+            viewed = view(of.array)
         except (ValueError, IndexError):
             return
         k = self.names.index(of)
-        name = Name(made, of.memory, np.atleast_1d(view(of.at)), of.root or of)
+        name = Name(viewed, of.memory, np.atleast_1d(view(of.at)), of.root or of)
         self._add(name, f"a{k}{text}")
         if self.rng.random() < 0.1:
-            again = tg.array(made, copy=False)
+            again = tg.array(viewed, copy=False)
             self._add(Name(again, of.memory, name.at, name.root), "array(the last one, copy=False)")
         elif self.rng.random() < 0.1:
             self._add(
-                Name(made.view(made.dtype), of.memory, name.at, name.root), "the last one.view(its dtype)"
+                Name(viewed.view(viewed.dtype), of.memory, name.at, name.root), "the last one.view(its dtype)"
             )
         elif self.rng.random() < 0.05 and self.nudge is None:
-            made.requires_grad = False
+            viewed.requires_grad = False
             self.lines.append("the last one.requires_grad = False")
 
     # Steps -----------------------------------------------------------------------------------------------------------
@@ -492,13 +492,13 @@ class TapeProgram:
             "graded": (f"clone(a{k}, requires_grad=True)", lambda: tg.clone(x.array, requires_grad=True)),
             "array": (f"array(a{k}, requires_grad=True)", lambda: tg.array(x.array, requires_grad=True)),
         }[kind]
-        made = self._add(Name(make(), memory, at), text)
+        added = self._add(Name(make(), memory, at), text)
         memory.begin(own=not x.graded and self.nudge is None)
         x.look()
         if kind != "detached":
             memory.slopes[at] += x.slopes()
             memory.mass[at] += x.slopes("mass")
-        made.see()
+        added.see()
 
     # Backwards -------------------------------------------------------------------------------------------------------
 

@@ -21,9 +21,9 @@ SHAPES = [(5,), (2, 1, 3, 2)]
 
 
 def numbers(dtype: Any, shape: tuple[int, ...], seed: int) -> tg.array:
-    made = tg.zeros(shape, dtype=dtype)
-    made.assign(np.random.default_rng(seed).uniform(-1, 1, made.numpy().shape).astype(np.float32))
-    return made
+    array = tg.zeros(shape, dtype=dtype)
+    array.assign(np.random.default_rng(seed).uniform(-1, 1, array.numpy().shape).astype(np.float32))
+    return array
 
 
 @pytest.mark.machine_code

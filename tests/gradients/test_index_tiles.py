@@ -47,12 +47,12 @@ def test_gradients_of_gathers_reach_gathered_elements_only(kernel: tg.Kernel, dt
     all_of_them = ends(dtype)
     for first in range(0, len(all_of_them), 8):
         places = np.resize(all_of_them[first : first + 8], 8).astype(dtype)
-        shape, made = ((4, 3), (8, 3)) if kernel is rows else ((3, 4), (3, 8))
+        shape, result = ((4, 3), (8, 3)) if kernel is rows else ((3, 4), (3, 8))
         x = tg.ones(shape, dtype=D, requires_grad=True)
-        y = tg.zeros(made, dtype=D, requires_grad=True)
+        y = tg.zeros(result, dtype=D, requires_grad=True)
         with tg.Tape() as tape:
             tg.launch_tiled(kernel, 1, [x, tg.array(places)], [y], block_dim=32)
-        tape.backward(grads={y: np.ones(made)})
+        tape.backward(grads={y: np.ones(result)})
         counts = np.zeros(ROWS)
         for n in places.tolist():
             if -ROWS <= n < ROWS:

@@ -230,18 +230,18 @@ def forward(source: Any) -> Kernel:
 @pytest.mark.parametrize("name", [*ACCEPTED, *REFUSED])
 def test_loops_whose_results_do_not_depend_on_the_gauge(name: str) -> None:
     kernel = forward({**ACCEPTED, **REFUSED}[name])
-    made = regauge(kernel)
+    result = regauge(kernel)
     sums = [loop for loop in kernel.walk() if isinstance(loop, LoopLike)][1:]
     assert [len(loop.results) for loop in sums] == ([2] if name in ACCEPTED else [])
-    assert len(made.results) == 2 * len(sums)
-    assert len(made.constants) == (1 if name in ACCEPTED else 0)
+    assert len(result.results) == 2 * len(sums)
+    assert len(result.constants) == (1 if name in ACCEPTED else 0)
 
 
 def test_two_gauges() -> None:
     kernel = forward(difference_of_two)
-    made = regauge(kernel)
+    result = regauge(kernel)
     *_, last = [loop for loop in kernel.walk() if isinstance(loop, LoopLike)]
-    assert len(last.results) == len(made.constants) == 2
+    assert len(last.results) == len(result.constants) == 2
 
 
 @pytest.mark.machine_code

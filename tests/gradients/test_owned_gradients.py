@@ -227,10 +227,10 @@ def test_owners_of_gradient_tiles_agree_with_the_interpreter() -> None:
     actual, rows, sums = copies(args), {}, {}
     for one in plan_launches(steps, (2, 1, 32), args, CPU):
         part, dims, extra = one.part, one.dims, one.extra(args, sums, zeros)
-        given = (*args, *extra)
+        arguments = (*args, *extra)
         own = [*actual, *(x for x in extra if isinstance(x, int))]
         own += [rows.setdefault(id(x), x.numpy().copy()) for x in extra if isinstance(x, tg.array)]
-        interp.run(traced(part, given, dims, 32), own, dims, 32, print)
+        interp.run(traced(part, arguments, dims, 32), own, dims, 32, print)
     np.testing.assert_array_equal(actual[3], g @ b.T)
     np.testing.assert_array_equal(actual[4], a.T @ g)
     assert not actual[5].any()

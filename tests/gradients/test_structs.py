@@ -35,12 +35,12 @@ class Model:
 
 @tg.func
 def stepped(n: Node, rate: tg.float64) -> Node:
-    made = Node()
-    made.point.x = n.point.x * n.point.y[1] * rate
-    made.point.y = n.point.y * n.point.x
-    made.point.tag = n.point.tag + 1
-    made.turn = n.turn * n.turn
-    return made
+    node = Node()
+    node.point.x = n.point.x * n.point.y[1] * rate
+    node.point.y = n.point.y * n.point.x
+    node.point.tag = n.point.tag + 1
+    node.turn = n.turn * n.turn
+    return node
 
 
 @tg.func
@@ -50,10 +50,10 @@ def size(n: Node) -> tg.float64:
 
 @tg.func
 def both(a: Node, b: Node) -> Node:
-    made = a
-    made.point.x = a.point.x * b.point.x
-    made.point.y = a.point.y + b.point.y
-    return made
+    selected = a
+    selected.point.x = a.point.x * b.point.x
+    selected.point.y = a.point.y + b.point.y
+    return selected
 
 
 @tg.kernel
@@ -112,15 +112,15 @@ def run(
     if weights is None:
         return float(out.numpy()[0]), a, model.rates
     tape.backward(grads={out: np.ones(1), b: weights})
-    given = sum(float((x * w).sum()) for x, w in zip(floats(b.numpy()), floats(weights), strict=True))
-    return float(out.numpy()[0]) + given, a, model.rates
+    weighted_sum = sum(float((x * w).sum()) for x, w in zip(floats(b.numpy()), floats(weights), strict=True))
+    return float(out.numpy()[0]) + weighted_sum, a, model.rates
 
 
 @sampled(2, "kernel", [by_threads, by_tiles], ids=lambda k: k.name)
 def test_every_field_of_a_struct_has_its_derivative(kernel: Any) -> None:
     weights, rates = nodes(), np.array([0.7, 1.3, 0.9])
-    _, a, given = run(kernel, nodes(), rates, weights)
-    actual = [*floats(a.grad.numpy()), given.grad.numpy()]
+    _, a, arguments = run(kernel, nodes(), rates, weights)
+    actual = [*floats(a.grad.numpy()), arguments.grad.numpy()]
     assert (a.grad.numpy()["point"]["tag"] == 0).all()
     step = 1e-6
     for k, grad in enumerate(actual):
@@ -174,9 +174,9 @@ def test_adjoint_launches_take_gradients_of_structs() -> None:
         b[i].x = a[i].x * tg.float64(2.0)
 
     a, b, into, of = (tg.zeros(2, dtype=Point) for _ in range(4))
-    given = np.zeros(2, Point.numpy_dtype())
-    given["x"] = [3, 4]
-    of.assign(tg.array(given, dtype=Point))
+    arguments = np.zeros(2, Point.numpy_dtype())
+    arguments["x"] = [3, 4]
+    of.assign(tg.array(arguments, dtype=Point))
     tg.launch(doubled, 2, inputs=[a], outputs=[b], adjoint=True, adj_inputs=[into], adj_outputs=[of])
     assert into.numpy()["x"].tolist() == [6, 8]
 

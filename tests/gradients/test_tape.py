@@ -169,9 +169,9 @@ def test_overwriting_values_that_no_gradient_needs_is_accepted() -> None:
 @pytest.mark.machine_code
 def test_adjoint_launches_add_to_given_gradients() -> None:
     x, y, _ = arrays()
-    given, seed = tg.zeros(8, dtype=D), tg.array(np.arange(8.0), dtype=D)
-    tg.launch(sines, 8, [x], [y], adj_inputs=[given], adj_outputs=[seed], adjoint=True)
-    np.testing.assert_allclose(given.numpy(), np.arange(8) * np.cos(x.numpy()))
+    gradient, seed = tg.zeros(8, dtype=D), tg.array(np.arange(8.0), dtype=D)
+    tg.launch(sines, 8, [x], [y], adj_inputs=[gradient], adj_outputs=[seed], adjoint=True)
+    np.testing.assert_allclose(gradient.numpy(), np.arange(8) * np.cos(x.numpy()))
     assert np.all(seed.numpy() == 0.0) and np.all(x.grad.numpy() == 0.0)
     tg.launch(sines, 8, [x], [y], adj_outputs=[tg.ones(8, dtype=D)], adjoint=True)
     np.testing.assert_allclose(x.grad.numpy(), np.cos(x.numpy()))
@@ -406,11 +406,11 @@ def test_writes_by_earlier_adjoints_are_observed() -> None:
         y[i] = x[i] * x[i]
 
     x, y = tg.ones(4, requires_grad=True), tg.zeros(4, requires_grad=True)
-    other, seed, made = tg.ones(4), tg.ones(4), tg.zeros(4)
+    other, seed, array = tg.ones(4), tg.ones(4), tg.zeros(4)
     for _ in range(2):
         with tg.Tape() as tape:
             tg.launch(squares, 4, inputs=[x], outputs=[y])
-        tg.launch(squares, 4, [other], [made], adj_inputs=[x], adj_outputs=[seed], adjoint=True)
+        tg.launch(squares, 4, [other], [array], adj_inputs=[x], adj_outputs=[seed], adjoint=True)
         with pytest.raises(tg.LaunchError, match="overwritten"):
             tape.backward(grads={y: np.ones(4)})
 

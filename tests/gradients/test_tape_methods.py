@@ -307,11 +307,11 @@ def test_fills_by_arrays_with_gradients_are_refused() -> None:
 
 @pytest.mark.machine_code
 def test_a_seed_that_is_read_and_overwritten_has_the_correct_gradient() -> None:
-    x, given = variable(1, 2), tg.array([1.0, 10.0], dtype=D)
+    x, arguments = variable(1, 2), tg.array([1.0, 10.0], dtype=D)
     with tg.Tape() as tape:
         tg.launch(scale, 2, [x])
-    tape.backward(grads={x: given})
-    assert grad_of(x) == [3.0, 30.0] and given.numpy().tolist() == [1.0, 10.0]
+    tape.backward(grads={x: arguments})
+    assert grad_of(x) == [3.0, 30.0] and arguments.numpy().tolist() == [1.0, 10.0]
     tape.zero()
     x.grad.fill_(1.0)
     tape.backward()
@@ -381,11 +381,11 @@ def test_backward_without_arguments_uses_gradients_of_arrays() -> None:
 
 @pytest.mark.machine_code
 def test_a_given_gradient_is_assigned_to_an_array_without_a_gradient() -> None:
-    x, y, given = variable(1, 2), tg.zeros(2, dtype=D), tg.array([1.0, 2.0], dtype=D)
+    x, y, arguments = variable(1, 2), tg.zeros(2, dtype=D), tg.array([1.0, 2.0], dtype=D)
     with tg.Tape() as tape:
         tg.launch(double, 2, [x], [y])
-    tape.backward(grads={y: given})
-    assert y.grad is given and grad_of(y) == [1.0, 2.0] and grad_of(x) == [2.0, 4.0]
+    tape.backward(grads={y: arguments})
+    assert y.grad is arguments and grad_of(y) == [1.0, 2.0] and grad_of(x) == [2.0, 4.0]
     y = tg.zeros(2, dtype=D)
     with tg.Tape() as tape:
         tg.launch(double, 1, [x[1:]], [y[1:]])
@@ -449,9 +449,11 @@ def test_views_created_before_requires_grad_have_the_gradient() -> None:
 def test_copied_views_keep_their_part_of_the_gradient() -> None:
     x = variable(1, 2, 3)
     x.grad.assign([4.0, 5.0, 6.0])
-    made = copy.deepcopy(x[1:])
+    result = copy.deepcopy(x[1:])
     assert (
-        made.requires_grad and grad_of(made) == [5.0, 6.0] and pickle.loads(pickle.dumps(x[1:])).requires_grad
+        result.requires_grad
+        and grad_of(result) == [5.0, 6.0]
+        and pickle.loads(pickle.dumps(x[1:])).requires_grad
     )
     kept = x[:]
     kept.requires_grad = False

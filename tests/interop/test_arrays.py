@@ -21,27 +21,27 @@ TORCH = [getattr(torch, n) for n in ("bool", "int8", "int64", "uint16", "float16
 def test_arrays_and_torch_tensors_share_memory(dtype: torch.dtype) -> None:
     t = torch.arange(12).reshape(3, 4).to(dtype)
     for view in (t, t.t(), t[:, 1::2]):
-        made = tg.from_torch(view)
-        assert made.shape == tuple(view.shape) and tg.dtype_to_torch(made.dtype) == dtype
-        assert made.ptr == view.data_ptr() and tg.dtype_from_torch(dtype) == made.dtype
-        back = tg.to_torch(made)
+        result = tg.from_torch(view)
+        assert result.shape == tuple(view.shape) and tg.dtype_to_torch(result.dtype) == dtype
+        assert result.ptr == view.data_ptr() and tg.dtype_from_torch(dtype) == result.dtype
+        back = tg.to_torch(result)
         assert back.data_ptr() == view.data_ptr() and torch.equal(back, view)
     tg.from_torch(t)[0, 0] = 1
     assert t[0, 0] == 1
 
 
 def test_float8_arrays_and_tensors_convert_both_ways() -> None:
-    made = tg.to_torch(tg.array([1.0, 2.0], dtype=tg.float8_e4m3))
-    assert made.dtype == torch.float8_e4m3fn and made.float().tolist() == [1.0, 2.0]
-    assert tg.from_torch(made).list() == [1.0, 2.0]
+    array = tg.to_torch(tg.array([1.0, 2.0], dtype=tg.float8_e4m3))
+    assert array.dtype == torch.float8_e4m3fn and array.float().tolist() == [1.0, 2.0]
+    assert tg.from_torch(array).list() == [1.0, 2.0]
 
 
 def test_arrays_of_vectors_and_complex_numbers_convert_both_ways() -> None:
     t = torch.arange(6, dtype=torch.float32).reshape(2, 3)
-    made = tg.from_torch(t, dtype=tg.vec3)
-    assert made.shape == (2,) and made.dtype == tg.vec3 and tg.to_torch(made).shape == (2, 3)
-    made = tg.from_torch(torch.tensor([1 + 2j]))
-    assert made.dtype == tg.vec2f and made.list() == [[1.0, 2.0]]
+    result = tg.from_torch(t, dtype=tg.vec3)
+    assert result.shape == (2,) and result.dtype == tg.vec3 and tg.to_torch(result).shape == (2, 3)
+    result = tg.from_torch(torch.tensor([1 + 2j]))
+    assert result.dtype == tg.vec2f and result.list() == [[1.0, 2.0]]
     with pytest.raises(ValueError, match="convert it"):
         tg.from_torch(t, dtype=tg.float64)
     with pytest.raises(ValueError, match="counterpart"):
@@ -57,12 +57,12 @@ def test_gradients_of_arrays_and_tensors_share_memory() -> None:
     a.grad.fill_(2.0)
     assert t.grad.tolist() == [2.0, 2.0, 2.0]
     assert not tg.from_torch(t, requires_grad=False).requires_grad
-    given = torch.full((3,), 5.0)
-    made = tg.from_torch(t.detach(), grad=given).grad
-    assert made is not None and made.ptr == given.data_ptr()
+    gradient = torch.full((3,), 5.0)
+    result = tg.from_torch(t.detach(), grad=gradient).grad
+    assert result is not None and result.ptr == gradient.data_ptr()
     b = tg.zeros(2, requires_grad=True)
-    made = tg.to_torch(b)
-    made.sum().backward()
+    result = tg.to_torch(b)
+    result.sum().backward()
     assert b.grad is not None and b.grad.list() == [1.0, 1.0]
     assert not tg.to_torch(b, requires_grad=False).requires_grad
 
@@ -77,19 +77,19 @@ def test_arrays_are_combined_with_tensors() -> None:
 @pytest.mark.parametrize("name", ["bool", "int8", "int32", "uint16", "float16", "bfloat16", "float32"])
 def test_arrays_of_jax_convert_both_ways(name: str) -> None:
     x = jnp.arange(6).reshape(2, 3).astype(name)
-    made = tg.from_jax(x)
-    assert made.shape == (2, 3) and made.dtype == DTYPES[name] and not made.writeable
-    np.testing.assert_array_equal(made.numpy(), np.asarray(x))
-    for a in (made.copy(), made.copy().T):
+    result = tg.from_jax(x)
+    assert result.shape == (2, 3) and result.dtype == DTYPES[name] and not result.writeable
+    np.testing.assert_array_equal(result.numpy(), np.asarray(x))
+    for a in (result.copy(), result.copy().T):
         back = tg.to_jax(a)
         assert isinstance(back, jax.Array) and back.dtype == x.dtype
         np.testing.assert_array_equal(np.asarray(back), a.numpy())
-    assert tg.dtype_from_jax(x.dtype) == made.dtype and tg.dtype_to_jax(made.dtype) == x.dtype
+    assert tg.dtype_from_jax(x.dtype) == result.dtype and tg.dtype_to_jax(result.dtype) == x.dtype
 
 
 def test_complex_numbers_of_jax_convert_both_ways() -> None:
-    made = tg.from_jax(jnp.array([1 + 2j], "complex64"))
-    assert made.dtype == tg.vec2f and made.list() == [[1.0, 2.0]]
+    array = tg.from_jax(jnp.array([1 + 2j], "complex64"))
+    assert array.dtype == tg.vec2f and array.list() == [[1.0, 2.0]]
     assert tg.from_jax(jnp.ones((2, 3)), dtype=tg.vec3).shape == (2,)
 
 

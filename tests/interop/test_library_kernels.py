@@ -133,16 +133,16 @@ def test_calls_of_several_threads_with_tensors_are_correct() -> None:
 def test_decompositions_of_tensors_are_tensors() -> None:
     half = torch.randn(3, 4, 4, generator=torch.Generator().manual_seed(0))
     a = half @ half.mT + 4 * torch.eye(4)
-    made = cholesky(a)
-    assert isinstance(made, torch.Tensor)
-    torch.testing.assert_close(made, torch.linalg.cholesky(a), rtol=1e-4, atol=1e-5)
+    result = cholesky(a)
+    assert isinstance(result, torch.Tensor)
+    torch.testing.assert_close(result, torch.linalg.cholesky(a), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.machine_code
 def test_transforms_of_tensors_are_tensors() -> None:
     x = torch.randn(3, 10, dtype=torch.complex128, generator=torch.Generator().manual_seed(1))
-    for given in (x, x.conj(), x.mT):
-        torch.testing.assert_close(fft(given), torch.fft.fft(given))
+    for operand in (x, x.conj(), x.mT):
+        torch.testing.assert_close(fft(operand), torch.fft.fft(operand))
     spectrum = rfft(x.real)
     torch.testing.assert_close(spectrum, torch.fft.rfft(x.real))
     torch.testing.assert_close(irfft(spectrum), x.real)

@@ -21,9 +21,9 @@ STEPS = 60
 def mlp() -> Any:
     spec = importlib.util.spec_from_file_location("mlp", PATH)
     assert spec is not None and spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    return made
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def losses(mlp: Any, forward: Any, dtype: torch.dtype) -> np.ndarray:

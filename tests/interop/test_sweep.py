@@ -52,9 +52,9 @@ def on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
 def row(case: Callable[[Any], Any], name: str) -> Any:
     """The row of a point with its reduced launch."""
     point = POINTS[name]
-    (made,) = case(replace(point, full=point.small))
-    assert not made.failure and made.error < 1.0
-    return made
+    (measured_row,) = case(replace(point, full=point.small))
+    assert not measured_row.failure and measured_row.error < 1.0
+    return measured_row
 
 
 @pytest.mark.machine_code
@@ -77,8 +77,8 @@ def test_adjoints_of_the_sweep_and_their_peers_have_equal_results(name: str) -> 
 
 def test_attention_with_and_without_pages_of_keys_is_equal() -> None:
     launch = POINTS["attention, paged decode"].small
-    given = inputs(launch, cases.tensors(launch, 0))
-    one, other = (make(*given)(*given) for make in (peers.paged, peers.gathered))
+    arguments = inputs(launch, cases.tensors(launch, 0))
+    one, other = (make(*arguments)(*arguments) for make in (peers.paged, peers.gathered))
     torch.testing.assert_close(one, other, atol=2e-2, rtol=2e-2)
 
 
@@ -93,5 +93,5 @@ def test_a_wrong_result_of_the_sweep_is_an_error() -> None:
 def test_inputs_have_the_shapes_and_dtypes_of_their_point() -> None:
     for point in POINTS.values():
         for a in point.small.arrays:
-            made = cases.tensor(a, 0)
-            assert tuple(made.shape) == a.shape and made.dtype is cases.DTYPES[a.dtype]
+            result = cases.tensor(a, 0)
+            assert tuple(result.shape) == a.shape and result.dtype is cases.DTYPES[a.dtype]

@@ -11,14 +11,14 @@ pytestmark = pytest.mark.machine_code
 
 def test_torch_norms_and_their_gradients_match_float64() -> None:
     torch.manual_seed(0)
-    given = [torch.randn(shape, requires_grad=True) for shape in ((7, 33), (33,), (33,))]
-    exact = [x.detach().double().requires_grad_() for x in given]
+    arguments = [torch.randn(shape, requires_grad=True) for shape in ((7, 33), (33,), (33,))]
+    exact = [x.detach().double().requires_grad_() for x in arguments]
     seed = torch.randn(7, 33)
     wanted = torch.softmax(torch.layer_norm(exact[0], (33,), *exact[1:]), 1)
-    actual = torch_norms.softmax(torch_norms.layer_norm(*given))
+    actual = torch_norms.softmax(torch_norms.layer_norm(*arguments))
     torch.testing.assert_close(actual, wanted.float())
     for gradient, expected in zip(
-        torch.autograd.grad(actual, given, seed),
+        torch.autograd.grad(actual, arguments, seed),
         torch.autograd.grad(wanted, exact, seed.double()),
         strict=True,
     ):

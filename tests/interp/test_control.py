@@ -230,8 +230,8 @@ def test_lane_regions_run_under_the_enclosing_mask():
     i = m.tid()
 
     def body():
-        made = m("lanes", regions=[m.region((), lambda: m("mul", i, i))])
-        m("lanes", regions=[m.region((), lambda: lanes_of(m, m.params[0], made))])
+        result = m("lanes", regions=[m.region((), lambda: m("mul", i, i))])
+        m("lanes", regions=[m.region((), lambda: lanes_of(m, m.params[0], result))])
 
     m.if_(m.cmp("gt", i, m.const(1)), body)
     a = np.zeros(4, np.int32)

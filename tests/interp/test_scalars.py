@@ -307,11 +307,11 @@ def test_vectors_are_built_and_components_extracted():
     v = VecType(3, int32)
     m = KernelMaker()
     i = m.tid()
-    made = m("vec.make", i, m.const(7), m("neg", i), type=v)
+    result = m("vec.make", i, m.const(7), m("neg", i), type=v)
     for k in (0, 2, 3, -1):
-        m("print", m("vec.extract", made, m.const(k)), parts=(f"{k}: ", None))
-        m("print", m("vec.insert", made, m.const(9), m.const(k)), parts=(None,))
-    m("print", m("vec.extract", made, m("and", i, m.const(1))), parts=(None,))
+        m("print", m("vec.extract", result, m.const(k)), parts=(f"{k}: ", None))
+        m("print", m("vec.insert", result, m.const(9), m.const(k)), parts=(None,))
+    m("print", m("vec.extract", result, m("and", i, m.const(1))), parts=(None,))
     lines = m.run(lanes=2)
     assert lines[1::2][:8] == [
         "0: 1",

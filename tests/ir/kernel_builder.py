@@ -52,8 +52,8 @@ class KernelMaker:
             "yield",
             *([] if not isinstance(out, Value | list | tuple) else [out] if isinstance(out, Value) else out),
         )
-        made, self.at = self.at, outer
-        return made
+        result, self.at = self.at, outer
+        return result
 
     def if_(self, condition: Value, then: Callable[[], Any], other: Callable[[], Any] = lambda: None) -> Any:
         return self("if", condition, regions=[self.region((), then), self.region((), other)])

@@ -40,9 +40,9 @@ def values(n: int) -> list[Value]:
 
 @pytest.mark.parametrize("count", [2, 3, 5])
 def test_fields_read_and_assign_operands_and_attributes(count: int) -> None:
-    given = values(count)
-    op = Between(given, [int32], {"size": 3})
-    assert (op.first, op.middle, op.last) == (given[0], given[1:-1], given[-1])
+    arguments = values(count)
+    op = Between(arguments, [int32], {"size": 3})
+    assert (op.first, op.middle, op.last) == (arguments[0], arguments[1:-1], arguments[-1])
     a, b, c = values(3)
     op.first, op.last, op.middle = a, c, [b, b, b, b]
     assert op.operands == [a, b, b, b, b, c] and op.middle == [b] * 4 and op.last is c
@@ -79,10 +79,10 @@ def test_a_missing_optional_operand_is_none() -> None:
 
 
 def test_effects_lanes_and_indices_follow_from_the_declaration() -> None:
-    given = values(4)
-    op = Between(given, [int32], {"size": 1})
+    arguments = values(4)
+    op = Between(arguments, [int32], {"size": 1})
     effects = [(e.kind, e.value) for e in op.effects()]
-    assert effects == [(READ, given[0]), (WRITE, given[1]), (WRITE, given[2]), (WRITE, op.result)]
+    assert effects == [(READ, arguments[0]), (WRITE, arguments[1]), (WRITE, arguments[2]), (WRITE, op.result)]
     assert Between.signature.lanes == (2,) and Between.signature.first_index == 0
 
 

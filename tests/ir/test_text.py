@@ -87,9 +87,9 @@ def kernel_with(attrs: dict, name: str = "", loc: Location = UNKNOWN) -> Kernel:
 @given(attributes, st.text(), locations)
 @settings(deadline=None)
 def test_attributes_names_and_locations_are_printed_and_parsed_unchanged(value, name, loc):
-    made = kernel_with({"value": value}, name, loc)
-    read = parse_kernel(print_kernel(made, locations=True))
-    assert same_region(made.body, read.body)
+    result = kernel_with({"value": value}, name, loc)
+    read = parse_kernel(print_kernel(result, locations=True))
+    assert same_region(result.body, read.body)
     assert (read.name, read.param_names, read.loc, read.body.ops[0].loc) == (name, [name], loc, loc)
 
 

@@ -72,10 +72,10 @@ def check_matmul(
     activation: str | None = None,
     transposed: bool = False,
     precision: str = "default",
-    given: bool = False,
+    passes_out: bool = False,
     tile: Any = None,
 ) -> None:
-    """`given`: whether `out` is passed. The result goes through another launch, so that its own gradient is needed
+    """`passes_out`: whether `out` is passed. The result goes through another launch, so that its own gradient is needed
     too."""
     a, b = (
         array_with_gradient(m, k, dtype=dtype),
@@ -83,7 +83,7 @@ def check_matmul(
     )
     result = dtype if dtype in NUMPY else "bfloat16"
     added = array_with_gradient(n, dtype=result, seed=2) if bias else None
-    out = array_with_gradient(m, n, dtype=result, seed=3) if given else None
+    out = array_with_gradient(m, n, dtype=result, seed=3) if passes_out else None
     old = in_float64(out) if out is not None else 0.0
     options: dict[str, Any] = {"activation": activation, "transpose_b": transposed, "precision": precision}
     y = tg.zeros((m, n), dtype=getattr(tg, result), requires_grad=True)
@@ -100,7 +100,7 @@ def check_matmul(
     assert_close(b.grad, by_right.T if transposed else by_right, dtype, "b")
     if added is not None:
         assert_close(added.grad, weights.sum(0), dtype, "bias")
-    if given:
+    if passes_out:
         assert_close(c.grad, beta * weights, dtype, "out")
 
 
@@ -133,13 +133,13 @@ def test_gradients_of_epilogues_match_float64(activation: str, dtype: str) -> No
 @pytest.mark.parametrize("beta", [0.0, -0.5])
 def test_gradients_of_a_given_output_are_scaled_by_beta(beta: float, dtype: str) -> None:
     """The gradient of the old output is scaled by beta."""
-    check_matmul(dtype=dtype, given=True, beta=beta, bias=True)
+    check_matmul(dtype=dtype, passes_out=True, beta=beta, bias=True)
 
 
 def test_an_old_output_under_an_activation_is_refused() -> None:
     """The derivative of the activation needs the old output, which is overwritten."""
     with pytest.raises(tg.CompileError, match="elements of 'c' that are read here") as raised:
-        check_matmul(given=True, beta=1.0, activation="gelu")
+        check_matmul(passes_out=True, beta=1.0, activation="gelu")
     assert raised.value.CODE == "overwritten-array"
 
 
@@ -175,10 +175,10 @@ def test_gradients_through_copied_operands_match_float64(dtype: str, monkeypatch
 def test_gradients_of_transposed_copies_match_float64() -> None:
     b = array_with_gradient(37, 70)
     with tg.Tape() as tape:
-        made = operands.transposed_copy(b, b.dtype)
+        result = operands.transposed_copy(b, b.dtype)
     weights = normal(70, 37, dtype="float32", seed=1)
-    tape.backward(grads={made: weights})
-    np.testing.assert_array_equal(made.numpy(), b.numpy().T)
+    tape.backward(grads={result: weights})
+    np.testing.assert_array_equal(result.numpy(), b.numpy().T)
     np.testing.assert_array_equal(b.grad.numpy(), weights.T)
 
 
@@ -206,14 +206,14 @@ def check_attention(
     dtype: str = "bfloat16",
     scale: float | None = None,
     logs: bool = False,
-    given: bool = False,
+    passes_out: bool = False,
 ) -> None:
     q = array_with_gradient(batch, heads[0], rows, depth, dtype=dtype)
     k, v = (array_with_gradient(batch, heads[1], keys, depth, dtype=dtype, seed=seed) for seed in (1, 2))
-    out = tg.zeros_like(q) if given else None
+    out = tg.zeros_like(q) if passes_out else None
     with tg.Tape() as tape:
-        made = attention(q, k, v, out, causal=causal, scale=scale, return_lse=logs)
-    result, lse = made if logs else (made, None)
+        outputs = attention(q, k, v, out, causal=causal, scale=scale, return_lse=logs)
+    result, lse = outputs if logs else (outputs, None)
     seed = tg.array(normal(*q.shape, dtype="float32", seed=3), dtype=q.dtype)
     grads, of_logs = {result: seed}, np.zeros(q.shape[:3])
     if lse is not None:
@@ -245,7 +245,7 @@ def check_attention(
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(("rows", "keys"), [(70, 130), (130, 300), (200, 70)])
 def test_gradients_of_attention_match_float64(rows: int, keys: int, causal: bool) -> None:
-    check_attention(rows, keys, causal=causal, heads=(2, 1), scale=0.3, logs=causal, given=not causal)
+    check_attention(rows, keys, causal=causal, heads=(2, 1), scale=0.3, logs=causal, passes_out=not causal)
 
 
 @pytest.mark.cpu

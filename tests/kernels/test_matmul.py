@@ -113,9 +113,9 @@ def test_matmuls_of_float8_match_float64() -> None:
 def test_transposed_copies_match_numpy_and_are_aligned(shape: tuple[int, int], dtype: str) -> None:
     """The rows of the operands start at addresses that bulk copies can read."""
     x = tg.array(integers(*shape, dtype=dtype))
-    made = transposed_copy(x, x.dtype)
-    np.testing.assert_array_equal(in_float64(made), in_float64(x).T)
-    assert is_aligned(made) or not x.size
+    result = transposed_copy(x, x.dtype)
+    np.testing.assert_array_equal(in_float64(result), in_float64(x).T)
+    assert is_aligned(result) or not x.size
 
 
 @pytest.mark.machine_code
@@ -279,9 +279,9 @@ def test_operands_of_matmuls_scaled_by_zero_are_not_read(dtype: Any) -> None:
     np.testing.assert_array_equal(in_float64(matmul(a, b, old, alpha=0.0, bias=bias)), 1)
     np.testing.assert_array_equal(in_float64(matmul(a, b, old, alpha=-0.0, beta=2.5, bias=bias)), 3.5)
     with tg.Tape() as tape:
-        made = matmul(a, b, alpha=0.0, bias=bias, activation="relu")
-    tape.backward(grads={made: tg.ones((40, 300), dtype=made.dtype)})
-    np.testing.assert_array_equal(in_float64(made), 1)
+        result = matmul(a, b, alpha=0.0, bias=bias, activation="relu")
+    tape.backward(grads={result: tg.ones((40, 300), dtype=result.dtype)})
+    np.testing.assert_array_equal(in_float64(result), 1)
     assert not in_float64(a.grad).any() and not in_float64(b.grad).any()
     fine = tg.ones((40, 16), dtype=dtype)
     np.testing.assert_array_equal(

@@ -74,14 +74,14 @@ def test_matrices_are_constructed_from_their_entries() -> None:
 
 
 @pytest.mark.machine_code
-@pytest.mark.parametrize("given", [(1, 2, 3, 4), [[1.0, 2.0], [3.0, 4.0]], np.arange(1.0, 5.0)])
-def test_matrix_arguments_are_constructed_from_their_entries(given: Any) -> None:
+@pytest.mark.parametrize("arguments", [(1, 2, 3, 4), [[1.0, 2.0], [3.0, 4.0]], np.arange(1.0, 5.0)])
+def test_matrix_arguments_are_constructed_from_their_entries(arguments: Any) -> None:
     @tg.kernel
     def k(m: tg.mat22, a: tg.array1d[float]):
         a[0] = m[1, 0]
 
     out = tg.zeros(1)
-    tg.launch(k, dim=1, inputs=[given, out], block_dim=1)
+    tg.launch(k, dim=1, inputs=[arguments, out], block_dim=1)
     assert out.numpy()[0] == 3
 
 

@@ -29,9 +29,9 @@ def check(f: Any) -> None:
 
 
 def case(f: Any) -> Any:
-    made = func(f)
-    CASES.append(pytest.param(made, id=f.__name__))
-    return made
+    built_kernel = func(f)
+    CASES.append(pytest.param(built_kernel, id=f.__name__))
+    return built_kernel
 
 
 CASES: list[Any] = []

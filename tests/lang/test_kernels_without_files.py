@@ -165,10 +165,10 @@ def test_kernels_typed_at_the_prompt_run(tmp_path: Path) -> None:
     assert re.search(failed, said), said
 
 
-def ran(tmp_path: Path, *arguments: str, given: str = "") -> str:
+def ran(tmp_path: Path, *arguments: str, standard_input: str = "") -> str:
     command = [sys.executable, *arguments]
     done = subprocess.run(
-        command, input=given, capture_output=True, text=True, env=environment(tmp_path), check=False
+        command, input=standard_input, capture_output=True, text=True, env=environment(tmp_path), check=False
     )
     return done.stdout + done.stderr
 
@@ -182,7 +182,7 @@ def test_kernels_given_on_the_command_line_run(tmp_path: Path) -> None:
 
 @pytest.mark.cpu
 def test_piped_text_is_refused_with_a_remedy(tmp_path: Path) -> None:
-    said = ran(tmp_path, "-", given=PROGRAM)
+    said = ran(tmp_path, "-", standard_input=PROGRAM)
     assert "<stdin>:4:1: error[source-not-found]: the source of k is not available" in said
     assert "tg.exec(text, namespace)" in said
 
@@ -203,7 +203,7 @@ def test_kernels_in_executed_text_run() -> None:
 def test_plain_exec_is_refused_with_a_remedy() -> None:
     with pytest.raises(SourceNotFound, match=r"tg\.exec\(text, namespace\)"):
         exec(PROGRAM, {})
-    given = PROGRAM.replace("tg.kernel", "tg.kernel(source=PROGRAM)")
+    remedied = PROGRAM.replace("tg.kernel", "tg.kernel(source=PROGRAM)")
     names: dict[str, object] = {"PROGRAM": PROGRAM}
-    exec(given, names)
+    exec(remedied, names)
     assert np.array_equal(names["a"], [7.0, 7.0])

@@ -30,14 +30,14 @@ def kernel(*lines: str) -> Any:
     return tg.kernel(source=text)(space["kernel"])
 
 
-def lowered(made: Any) -> str:
+def lowered(traced: Any) -> str:
     """The LLVM text of a kernel, which is not run."""
     args = [tg.zeros(64), tg.zeros(64)]
-    packed = [pack(value) for pack, value in zip(made.packers, args, strict=True)]
+    packed = [pack(value) for pack, value in zip(traced.packers, args, strict=True)]
     specialised = specialisation(
         [SPECIALISATIONS[n] for n, _ in packed], plan((1, 8), 8).launch, overlaps(tuple(args))
     )
-    ir = trace(made, specialised.types, specialised.launch, specialised.access)
+    ir = trace(traced, specialised.types, specialised.launch, specialised.access)
     prepare(ir)
     return lower_kernel(ir, for_cpu(ir), get_target()).text
 
@@ -68,12 +68,12 @@ HUGE = {
 }
 
 
-def refused(made: Any, error: type[E.CompileError]) -> E.CompileError:
+def refused(traced: Any, error: type[E.CompileError]) -> E.CompileError:
     """The error of a launch, within a time limit."""
     a = tg.zeros(64)
     began = time.process_time()
     with pytest.raises(error) as caught:
-        tg.launch_tiled(made, dim=1, inputs=[a, a], block_dim=8)
+        tg.launch_tiled(traced, dim=1, inputs=[a, a], block_dim=8)
     assert time.process_time() - began < SECONDS
     return caught.value
 
@@ -161,11 +161,11 @@ def test_unrolled_loops_cost_time_in_proportion_to_their_length(line: str) -> No
 
     def cost(n: int) -> float:
         body = [f"    {part}" for part in line.split("; ")]
-        made = kernel(
+        built_kernel = kernel(
             "s = 0.0", "t = tg.tile_zeros(8)", f"for k in tg.static(range({n})):", *body, "out[j] = s + t[0]"
         )
         began = time.process_time()
-        lowered(made)
+        lowered(built_kernel)
         return time.process_time() - began
 
     cost(10)

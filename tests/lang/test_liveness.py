@@ -81,12 +81,12 @@ def marked(tree: ast.FunctionDef, inside: list[ast.stmt]) -> ast.Module:
     class Marks(ast.NodeTransformer):
         def generic_visit(self, node: ast.AST) -> Any:
             k = inside.index(node) if isinstance(node, ast.stmt) and node in inside else None
-            made = type(node)(**{f: v for f, v in ast.iter_fields(node)})
-            super().generic_visit(made)
-            return made if k is None else [made, ast.parse(f"end({k})").body[0]]
+            copied = type(node)(**{f: v for f, v in ast.iter_fields(node)})
+            super().generic_visit(copied)
+            return copied if k is None else [copied, ast.parse(f"end({k})").body[0]]
 
-    made = Marks().visit(tree)
-    return ast.fix_missing_locations(ast.Module(made.body, []))
+    marked_tree = Marks().visit(tree)
+    return ast.fix_missing_locations(ast.Module(marked_tree.body, []))
 
 
 def test_names_rebound_in_each_iteration_are_not_live() -> None:

@@ -23,8 +23,8 @@ SWITCHES = ("mode", "cache_kernels", "kernel_cache_dir", "cpu_target", "determin
 def _misspelt(name: str, random: Random) -> str:
     """The name with a letter left out, doubled, or exchanged with its neighbour."""
     at = random.randrange(1, len(name) - 1)
-    made = random.choice([name[:at] + name[at + 1 :], name[:at] + name[at] + name[at:]])
-    return made if made != name else name + "s"
+    result = random.choice([name[:at] + name[at + 1 :], name[:at] + name[at] + name[at:]])
+    return result if result != name else name + "s"
 
 
 @pytest.mark.parametrize("name", OPTIONS)

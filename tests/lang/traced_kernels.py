@@ -30,9 +30,9 @@ def type_of(arg: Any, element: ElementType | None = None) -> Type:
 
 
 def traced(kernel: KernelDef, *args: Any, dims: Sequence[int] = (1, 4), block_dim: int = 4) -> Kernel:
-    made = kernel.trace([type_of(a) for a in args], launch_class(dims, block_dim))
-    verify(made)
-    return made
+    traced_kernel = kernel.trace([type_of(a) for a in args], launch_class(dims, block_dim))
+    verify(traced_kernel)
+    return traced_kernel
 
 
 def launched(kernel: KernelDef, *args: Any, dims: Sequence[int] = (1, 4), block_dim: int = 4) -> list[str]:

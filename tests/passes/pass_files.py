@@ -51,8 +51,8 @@ def files() -> list[Path]:
 
 def result(path: Path) -> tuple[str, str]:
     """The expected and the actual result of a file."""
-    given, _, expected = path.read_text().partition(LINE)
-    options, text = split(given)
+    before_line, _, expected = path.read_text().partition(LINE)
+    options, text = split(before_line)
     kernel = parse_kernel(text)
     before = print_kernel(kernel)
     try:
@@ -76,8 +76,8 @@ def kind(path: Path) -> Kind:
 
 def update(path: Path) -> None:
     """Write the actual result as the expected one."""
-    given, _, _ = path.read_text().partition(LINE)
-    path.write_text(f"{given}{LINE}{result(path)[1]}")
+    before_line, _, _ = path.read_text().partition(LINE)
+    path.write_text(f"{before_line}{LINE}{result(path)[1]}")
 
 
 def split(text: str) -> tuple[Options, str]:

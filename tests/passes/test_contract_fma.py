@@ -22,9 +22,9 @@ HEAD = """kernel "k" {
 
 
 def kernel(*lines: str) -> Kernel:
-    made = parse_kernel(HEAD + "".join(f"  {line}\n" for line in (*lines, "yield")) + "}\n")
-    verify(made)
-    return made
+    result = parse_kernel(HEAD + "".join(f"  {line}\n" for line in (*lines, "yield")) + "}\n")
+    verify(result)
+    return result
 
 
 def names(k: Kernel) -> list[str]:
@@ -60,9 +60,9 @@ def test_a_product_that_is_kept_at_0_is_fused(
     contract_fma(k, Compilation())
     verify(k)
     assert [name for name in names(k) if name != "cmp"] == [*op_names, "array.store"]
-    made = []
+    kernels = []
     for each in (k, whole):
         out = np.zeros(4, np.float32)
         interp.run(each, [out, *map(np.float32, values)], (8,), 8, print)
-        made.append(out[0])
-    np.testing.assert_array_equal(*made)
+        kernels.append(out[0])
+    np.testing.assert_array_equal(*kernels)

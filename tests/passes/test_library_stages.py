@@ -67,10 +67,10 @@ def digest(text: str) -> str:
 def stages(kernel: Any) -> str:
     types = argument_types(kernel, ())
     access = tuple(PACKED if isinstance(t, ArrayType) else None for t in types)
-    made = trace(kernel, types, LaunchClass(2, THREADS, (True, False), True, False), access)
-    result = Stages(made)
-    prepare(made, result.add)
-    for_gpu(made, get_cuda_target("sm_90a"), result.add)
+    traced_kernel = trace(kernel, types, LaunchClass(2, THREADS, (True, False), True, False), access)
+    result = Stages(traced_kernel)
+    prepare(traced_kernel, result.add)
+    for_gpu(traced_kernel, get_cuda_target("sm_90a"), result.add)
     return "\n".join(result.lines) + "\n"
 
 

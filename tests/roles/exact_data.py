@@ -26,10 +26,10 @@ def agree(kernel: Any, args: Sequence[Any], dim: int | Sequence[int]) -> list[np
     threads = block_size(kernel, None, args, ndim=len(dims) + 1)
     arrays = agreement.agree(kernel, args, dims, threads, tiled=True)
     prepared = [tg.clone(a, device="cpu") if isinstance(a, tg.array) else a for a in args]
-    made = agreement.traced(kernel, prepared, (*dims, threads), threads)
-    prepare(made)
+    traced_kernel = agreement.traced(kernel, prepared, (*dims, threads), threads)
+    prepare(traced_kernel)
     plain = [a.numpy() if isinstance(a, tg.array) else a for a in prepared]
-    interp.run(made, plain, (*dims, threads), threads)
+    interp.run(traced_kernel, plain, (*dims, threads), threads)
     for expected, actual in zip(arrays, (a for a in plain if isinstance(a, np.ndarray)), strict=True):
         agreement.same_bits(actual, expected, "prepared")
     return arrays

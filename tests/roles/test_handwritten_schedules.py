@@ -57,10 +57,10 @@ def test_schedules_by_hand_over_rows_match_numpy(kernel: tg.Kernel, factor: int,
 @pytest.mark.parametrize("n", COUNTS)
 def test_matmuls_by_hand_agree_with_pipes(n: int) -> None:
     a, b = small_integers(2 * M, K * n), small_integers(K * n, 2 * N)
-    made = [
+    results = [
         agree(kernel, [a, b, tg.zeros((2 * M, 2 * N)), n], (2, 2))[2] for kernel in (matmul, piped_matmul)
     ]
-    assert np.array_equal(*made)
+    assert np.array_equal(*results)
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 5])

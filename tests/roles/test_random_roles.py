@@ -34,12 +34,12 @@ def outcome(run: Callable[[], np.ndarray]) -> Any:
         return [text for _, text in error.waits]
 
 
-def interpreted(made: Kernel, x: tg.array, out: tg.array, iterations: int, threads: int) -> Any:
+def interpreted(kernel: Kernel, x: tg.array, out: tg.array, iterations: int, threads: int) -> Any:
     """The outcome of a prepared kernel in the interpreter."""
 
     def run() -> np.ndarray:
         written = np.zeros(out.shape, np.float32)
-        interp.run(made, [x.numpy(), written, iterations], (2, threads), threads)
+        interp.run(kernel, [x.numpy(), written, iterations], (2, threads), threads)
         return written
 
     return outcome(run)
@@ -59,13 +59,13 @@ def test_outcomes_of_random_roles_agree_on_all_devices(seed: int, on_device: str
     args = [x, zeros(program), 1]
     threads = block_size(kernel, None, args)
     try:
-        made = agreement.traced(kernel, args, (2, threads), threads)
-        prepare(made)
+        traced_kernel = agreement.traced(kernel, args, (2, threads), threads)
+        prepare(traced_kernel)
     except tg.CompileError as error:
         assert agreement.codes(error) == {"pipe-balance"}, program.text
         return
     for iterations in (1, 7):
-        check(program, kernel, made, x, iterations, threads, on_device)
+        check(program, kernel, traced_kernel, x, iterations, threads, on_device)
 
 
 def zeros(program: Program) -> Any:
@@ -73,7 +73,7 @@ def zeros(program: Program) -> Any:
 
 
 def check(
-    program: Program, kernel: Any, made: Kernel, x: Any, iterations: int, threads: int, on_device: str
+    program: Program, kernel: Any, lowered: Kernel, x: Any, iterations: int, threads: int, on_device: str
 ) -> None:
     """Compare the outcome of a launch with the prepared kernel's, and the results with the kernel's."""
     out = zeros(program)
@@ -82,11 +82,11 @@ def check(
         tg.launch_tiled(kernel, dim=2, inputs=[x, out, iterations])
         return out.numpy()
 
-    prepared = interpreted(made, x, out, iterations, threads)
+    prepared = interpreted(lowered, x, out, iterations, threads)
     try:
         native = outcome(launched)
     except ScheduleRefuted:
-        deadlock = prepared if isinstance(prepared[0], str) else interpreted(made, x, out, MANY, threads)
+        deadlock = prepared if isinstance(prepared[0], str) else interpreted(lowered, x, out, MANY, threads)
         assert on_device != "cpu" and isinstance(deadlock[0], str), program.text
         return
     assert same(native, prepared), f"{program.text}\n{native}\n{prepared}"

@@ -47,9 +47,9 @@ def never_used(x: tg.array2d[float], out: tg.array2d[float], n: int):
 
 
 def prepared(kernel: Any, args: list[Any]) -> Kernel:
-    made = agreement.traced(kernel, args, (1, THREADS), THREADS)
-    prepare(made)
-    return made
+    traced_kernel = agreement.traced(kernel, args, (1, THREADS), THREADS)
+    prepare(traced_kernel)
+    return traced_kernel
 
 
 def consumer(kernel: Kernel) -> Region:
@@ -109,12 +109,12 @@ def test_a_stage_released_before_its_last_use_changes_results() -> None:
 
 def test_a_missing_release_of_a_stage_is_a_deadlock() -> None:
     args = arguments(9)
-    made = prepared(never_used, args)
-    body = consumer(made)
+    built_kernel = prepared(never_used, args)
+    body = consumer(built_kernel)
     once: Op = next(op for op in body.ops if isinstance(op, PipeRelease))
     body.ops.remove(once)
-    roles = next(op for op in made.body.ops if isinstance(op, Roles))
+    roles = next(op for op in built_kernel.body.ops if isinstance(op, Roles))
     once.parent = roles.regions[1]
     roles.regions[1].ops.insert(len(roles.regions[1].ops) - 1, once)
     with pytest.raises(tg.Deadlock):
-        run(made, args)
+        run(built_kernel, args)

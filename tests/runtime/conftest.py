@@ -42,12 +42,12 @@ def forget() -> None:
 
 @pytest.fixture
 def pretended() -> Iterator[PretendDriver]:
-    made = PretendDriver()
+    simulated = PretendDriver()
     forget()
     # Objects that other tests leave are not scanned again when this test ends.
     gc.freeze()
-    before = driver.install(made)
-    yield made
+    before = driver.install(simulated)
+    yield simulated
     device.set_device("cpu")
     device.switch.used = False
     forget()

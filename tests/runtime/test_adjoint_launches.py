@@ -49,13 +49,13 @@ def driver(pretended: PretendDriver, monkeypatch: pytest.MonkeyPatch) -> Iterato
     """A simulated driver whose devices are filled by few blocks, so that gradient elements get owners instead of
     atomics."""
     monkeypatch.setattr(adjoint, "busy_blocks", lambda device: 4)
-    made = Spied(1)
-    made.kernels["kernel"] = lambda blocks, threads, data: None
-    made.size = 256
+    simulated = Spied(1)
+    simulated.kernels["kernel"] = lambda blocks, threads, data: None
+    simulated.size = 256
     for kernel in (matmul, scaled_rows, times_rows):
         kernel.unload()
-    before = install(made)
-    yield made
+    before = install(simulated)
+    yield simulated
     install(before)
 
 

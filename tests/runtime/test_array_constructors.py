@@ -35,10 +35,10 @@ def test_vectors_and_matrices_take_the_last_dimensions(
 ) -> None:
     source = np.arange(np.prod(data), dtype=np.float32).reshape(data)
     for copy in (True, False):
-        made = tg.array(source, dtype=dtype, copy=copy)
-        assert made.shape == shape and made.dtype == dtype
-        np.testing.assert_array_equal(made.numpy(), source.reshape(*shape, *element_shape(dtype)))
-        assert np.shares_memory(made.numpy(), source) is not copy
+        array = tg.array(source, dtype=dtype, copy=copy)
+        assert array.shape == shape and array.dtype == dtype
+        np.testing.assert_array_equal(array.numpy(), source.reshape(*shape, *element_shape(dtype)))
+        assert np.shares_memory(array.numpy(), source) is not copy
 
 
 @pytest.mark.parametrize(
@@ -60,9 +60,9 @@ def test_other_lengths_of_vectors_and_matrices_are_refused(
 def test_complex_numbers_become_vectors_of_two(dtype: Any, meant: ElementType) -> None:
     source = (np.arange(6) + 1j * np.arange(6, 0, -1)).astype(dtype).reshape(2, 3)
     for data in (source, source.T, source[:, ::2]):
-        made = tg.array(data)
-        assert made.dtype == meant and made.shape == data.shape
-        np.testing.assert_array_equal(made.numpy(), np.stack([np.real(data), np.imag(data)], -1))
+        array = tg.array(data)
+        assert array.dtype == meant and array.shape == data.shape
+        np.testing.assert_array_equal(array.numpy(), np.stack([np.real(data), np.imag(data)], -1))
     shared = tg.from_numpy(source)
     shared[0, 0] = (7, 8)
     assert source[0, 0] == 7 + 8j
@@ -116,10 +116,10 @@ def test_invalid_descriptions_of_memory_are_refused(arguments: dict[str, Any], w
 
 @pytest.mark.parametrize("strides", [(16, 4), (4, 8), (-12, 4), (0, 4)])
 def test_new_arrays_have_the_given_strides(strides: tuple[int, int]) -> None:
-    made = tg.array(shape=(2, 3), dtype=int, strides=strides)
-    assert made.strides == strides
-    made[1] = [1, 2, 3]
-    assert made.list()[1] == [1, 2, 3]
+    array = tg.array(shape=(2, 3), dtype=int, strides=strides)
+    assert array.strides == strides
+    array[1] = [1, 2, 3]
+    assert array.list()[1] == [1, 2, 3]
 
 
 def test_arrays_take_given_gradients() -> None:
@@ -144,25 +144,25 @@ MAKERS: list[Callable[..., tg.array]] = [
 
 @pytest.mark.parametrize("make", MAKERS)
 def test_every_constructor_takes_pinned_and_retain_grad(make: Callable[..., tg.array]) -> None:
-    made = make(pinned=True, requires_grad=True, retain_grad=True)
-    assert made.shape == (3,) and made.retain_grad and made.requires_grad
-    assert made.pinned == tg.is_cuda_available() and not make().pinned
+    result = make(pinned=True, requires_grad=True, retain_grad=True)
+    assert result.shape == (3,) and result.retain_grad and result.requires_grad
+    assert result.pinned == tg.is_cuda_available() and not make().pinned
 
 
 def test_full_takes_the_type_of_the_value() -> None:
     values = [7, 1.5, True, np.float16(2), tg.vec3(1.0, 2.0, 3.0), [1, 2], np.eye(2, dtype=np.float32)]
     types = [tg.int32, tg.float32, tg.bool, tg.float16, tg.vec3, VecType(2, tg.int32), tg.mat22]
     for value, t in zip(values, types, strict=True):
-        made = tg.full(2, value)
-        assert made.dtype == t and made.shape == (2,)
-        np.testing.assert_array_equal(made.numpy()[1], np.asarray(value))
+        array = tg.full(2, value)
+        assert array.dtype == t and array.shape == (2,)
+        np.testing.assert_array_equal(array.numpy()[1], np.asarray(value))
     assert tg.full(2, 7, dtype=float).dtype == tg.float32
 
 
 def test_constructors_by_number_of_dimensions() -> None:
     for n, make in enumerate([tg.array1d, tg.array2d, tg.array3d, tg.array4d], 1):
-        made = make(np.ones((2,) * n), dtype=float)
-        assert type(made) is tg.array and made.ndim == n and made.dtype == tg.float32
+        array = make(np.ones((2,) * n), dtype=float)
+        assert type(array) is tg.array and array.ndim == n and array.dtype == tg.float32
         assert make(shape=(1,) * n, dtype=int).shape == (1,) * n
         for annotation in (make(dtype=float), make(float), make[float]):
             assert str(annotation) == f"array{n}d[float32]"
@@ -217,8 +217,8 @@ def test_gradients_of_copied_parts_are_correct() -> None:
 
 def test_numpy_arrays_become_arrays() -> None:
     data = np.arange(6, dtype=np.float32)
-    made = tg.from_numpy(data, shape=(2, 3), device="cpu", requires_grad=True)
-    assert made.shape == (2, 3) and made.requires_grad and np.shares_memory(made.numpy(), data)
+    result = tg.from_numpy(data, shape=(2, 3), device="cpu", requires_grad=True)
+    assert result.shape == (2, 3) and result.requires_grad and np.shares_memory(result.numpy(), data)
     assert tg.from_numpy(data, tg.vec2).shape == (3,)
 
 
@@ -233,8 +233,8 @@ def test_arrays_wrap_memory_of_other_libraries_by_address() -> None:
 def test_dlpack_capsules_are_consumed_once() -> None:
     memory = np.arange(6, dtype=np.float32)
     for capsule in (tg.to_dlpack(tg.from_numpy(memory)), memory.__dlpack__()):
-        made = tg.from_dlpack(capsule)
-        assert np.shares_memory(made.numpy(), memory) and made.dtype == tg.float32
+        result = tg.from_dlpack(capsule)
+        assert np.shares_memory(result.numpy(), memory) and result.dtype == tg.float32
         with pytest.raises(ValueError, match="not used before"):
             tg.from_dlpack(capsule)
     assert tg.from_dlpack(memory.__dlpack__(), dtype=tg.vec2).shape == (3,)

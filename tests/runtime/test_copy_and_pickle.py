@@ -42,9 +42,11 @@ def ways() -> list[Any]:
 
 def test_copied_and_pickled_types_are_equal() -> None:
     for t, way in product(TYPES, ways()):
-        made = way(t)
-        assert made == t and hash(made) == hash(t) and (made is t or not isinstance(t, type(tg.float32)))
-        assert scalar_of(made) is scalar_of(t)
+        copied = way(t)
+        assert (
+            copied == t and hash(copied) == hash(t) and (copied is t or not isinstance(t, type(tg.float32)))
+        )
+        assert scalar_of(copied) is scalar_of(t)
 
 
 def test_copies_of_devices_are_the_devices() -> None:
@@ -70,17 +72,23 @@ def test_local_objects_are_not_pickled() -> None:
 
 
 def arrays() -> list[tg.array]:
-    made = [tg.array(np.ones((2, 3, *element_shape(t)), to_numpy(scalar_of(t))), dtype=t) for t in TYPES]
+    results = [tg.array(np.ones((2, 3, *element_shape(t)), to_numpy(scalar_of(t))), dtype=t) for t in TYPES]
     whole = np.arange(24, dtype=np.float32).reshape(4, 6)
-    return [*made, tg.array(whole)[::2, 1::3], tg.array(whole.T, copy=False), tg.zeros((0, 3)), tg.array(5)]
+    return [
+        *results,
+        tg.array(whole)[::2, 1::3],
+        tg.array(whole.T, copy=False),
+        tg.zeros((0, 3)),
+        tg.array(5),
+    ]
 
 
 def test_copied_and_pickled_arrays_are_equal() -> None:
     for a, way in product(arrays()[::4], ways()[1::2]):
-        made = way(a)
-        assert (made.shape, made.dtype, made.device) == (a.shape, a.dtype, a.device)
-        np.testing.assert_array_equal(made.numpy().astype(float), a.numpy().astype(float))
-        assert not made.size or not np.shares_memory(made.numpy(), a.numpy())
+        copied = way(a)
+        assert (copied.shape, copied.dtype, copied.device) == (a.shape, a.dtype, a.device)
+        np.testing.assert_array_equal(copied.numpy().astype(float), a.numpy().astype(float))
+        assert not copied.size or not np.shares_memory(copied.numpy(), a.numpy())
 
 
 @pytest.mark.parametrize("used", [False, True])

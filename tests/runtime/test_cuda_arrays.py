@@ -123,8 +123,8 @@ def test_empty_device_arrays_are_accepted() -> None:
 def test_the_current_device_holds_new_arrays() -> None:
     data = np.ones(2, np.float32)
     with tg.ScopedDevice("cuda:1"):
-        made = tg.zeros(2), tg.array(data), tg.array([1.0]), tg.empty(2, device="cpu"), tg.from_numpy(data)
-    assert [str(a.device) for a in made] == ["cuda:1", "cuda:1", "cuda:1", "cpu", "cpu"]
+        array = tg.zeros(2), tg.array(data), tg.array([1.0]), tg.empty(2, device="cpu"), tg.from_numpy(data)
+    assert [str(a.device) for a in array] == ["cuda:1", "cuda:1", "cuda:1", "cpu", "cpu"]
     assert str(tg.zeros(2).device) == "cpu"
 
 

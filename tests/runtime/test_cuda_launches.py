@@ -568,9 +568,9 @@ def test_launches_take_arguments_by_their_array_interface(driver: PretendDriver)
 @pytest.fixture
 def torch(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """A stand-in for PyTorch, as far as the runtime uses it. `stream`: the handle of its current stream."""
-    made = torch_with(Tensor)
-    monkeypatch.setitem(sys.modules, "torch", made)
-    return made
+    result = torch_with(Tensor)
+    monkeypatch.setitem(sys.modules, "torch", result)
+    return result
 
 
 def test_launches_take_torch_tensors(driver: PretendDriver, torch: SimpleNamespace) -> None:
@@ -585,15 +585,15 @@ def test_launches_take_torch_tensors(driver: PretendDriver, torch: SimpleNamespa
 def test_tensors_are_inspected_at_every_launch(driver: PretendDriver, torch: SimpleNamespace) -> None:
     """Tensors change their memory and shape in place; the fast path must not use the identity of the object."""
     a, b, c = arrays()
-    given = [Tensor(a), Tensor(b), Tensor(c)]
+    tensors = [Tensor(a), Tensor(b), Tensor(c)]
     for _ in range(2):
-        tg.launch(add, 1000, given)
-    given[2].a = moved = tg.zeros(1000, device="cuda:0")
-    tg.launch(add, 1000, given)
+        tg.launch(add, 1000, tensors)
+    tensors[2].a = moved = tg.zeros(1000, device="cuda:0")
+    tg.launch(add, 1000, tensors)
     np.testing.assert_array_equal(moved.numpy(), 2 * np.arange(1000))
-    given[1].dtype = "torch.int32"
+    tensors[1].dtype = "torch.int32"
     with pytest.raises(tg.LaunchError, match="argument 'b': expected array1d.float32., got array"):
-        tg.launch(add, 1000, given)
+        tg.launch(add, 1000, tensors)
 
 
 def test_the_current_stream_of_the_tensors_is_used(driver: PretendDriver, torch: SimpleNamespace) -> None:
@@ -613,10 +613,10 @@ def test_the_current_stream_of_the_tensors_is_used(driver: PretendDriver, torch:
 
 
 def test_writes_of_tensors_are_counted(driver: PretendDriver, torch: SimpleNamespace) -> None:
-    given = [Tensor(a) for a in arrays()]
+    tensors = [Tensor(a) for a in arrays()]
     for _ in range(2):
-        tg.launch(add, 1000, given)
-    assert [t._version for t in given] == [0, 0, 2]
+        tg.launch(add, 1000, tensors)
+    assert [t._version for t in tensors] == [0, 0, 2]
 
 
 def test_adjoints_run_in_the_stream_of_the_tensors(driver: PretendDriver, torch: SimpleNamespace) -> None:

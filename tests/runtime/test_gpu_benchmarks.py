@@ -44,8 +44,8 @@ def driver(pretended: PretendDriver) -> PretendDriver:
 def test_timed_kernels_have_no_spills(driver: PretendDriver) -> None:
     for kernel, grid, arguments, threads, expected in launches():
         tg.launch_tiled(kernel, grid, arguments, block_dim=threads)
-        made = kernel.compiled[-1]
-        assert made.spill_bytes == 0, kernel.name
+        compiled = kernel.compiled[-1]
+        assert compiled.spill_bytes == 0, kernel.name
         text = kernel.assembly()
         assert expected in text and "ld.local" not in text, kernel.name
 
@@ -58,8 +58,8 @@ def test_timed_matmuls_use_tensor_cores(
     kernel, threads = kernels.gemm_kernel(*tile, stages), tile[1]
     operands = [tg.empty((256, 256), tg.bfloat16, device="cuda:0") for _ in range(3)]
     tg.launch_tiled(kernel, (2, 256 // tile[1]), operands, block_dim=threads)
-    made = kernel.compiled[-1]
-    assert made.spill_bytes == 0 and made.shared_bytes <= 227 << 10
+    compiled = kernel.compiled[-1]
+    assert compiled.spill_bytes == 0 and compiled.shared_bytes <= 227 << 10
     text = kernel.assembly()
     assert "mma.sync" in text or "wgmma" in text
     assert "cp.async" in text
@@ -72,8 +72,8 @@ def test_timed_consumers_have_equal_registers_and_operands(driver: PretendDriver
     kernel = role_kernels.KERNELS[name]
     operands = [tg.empty((512, 512), tg.bfloat16, device="cuda:0") for _ in range(3)]
     tg.launch_tiled(kernel, role_kernels.blocks(512, 512, 132), operands)
-    made = kernel.compiled[-1]
-    assert (made.registers, made.spill_bytes, made.threads) == (168, 0, 384)
+    compiled = kernel.compiled[-1]
+    assert (compiled.registers, compiled.spill_bytes, compiled.threads) == (168, 0, 384)
     text = kernel.assembly()
     fetched = text.count("cp.async.bulk.tensor.2d.shared::cluster")
     assert "m64n256k16" in text and fetched == {"merged": 1 + 4, "separate": 2 + 4}[name]

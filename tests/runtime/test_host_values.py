@@ -107,9 +107,9 @@ def test_host_values_convert_to_numpy_and_copy() -> None:
     assert np.asarray(V).dtype == np.float32 and np.asarray(V, np.float64).dtype == np.float64
     assert np.array([V, V]).shape == (2, 3) and np.sqrt(tg.vec2(4, 9)).tolist() == [2, 3]
     np.testing.assert_allclose(M, M.numpy())
-    for made in (copy.copy(V), copy.deepcopy(V), pickle.loads(pickle.dumps(V))):
-        assert made == V and made.type == V.type
-        made.x = 8
+    for copied in (copy.copy(V), copy.deepcopy(V), pickle.loads(pickle.dumps(V))):
+        assert copied == V and copied.type == V.type
+        copied.x = 8
         assert V.x == 1
     shared = np.array(V)
     shared[0] = 7

@@ -279,13 +279,13 @@ def test_a_signal_ends_a_launch_within_a_handler_too(alarm: Callable[..., None])
 
 def test_a_launch_of_another_thread_continues_after_a_signal(alarm: Callable[..., None]) -> None:
     """Handlers run on the main thread meanwhile."""
-    n, made, fired = 20_000_000, list[np.ndarray](), list[int]()
+    n, results, fired = 20_000_000, list[np.ndarray](), list[int]()
     expected = launched(counted, n)
     alarm(0.005, lambda: fired.append(1), 0.02)
-    other = threading.Thread(target=lambda: made.append(launched(counted, n)))
+    other = threading.Thread(target=lambda: results.append(launched(counted, n)))
     other.start()
     other.join()
-    assert fired and np.array_equal(made[0], expected)
+    assert fired and np.array_equal(results[0], expected)
 
 
 # Results of loops -----------------------------------------------------------------------------------------------------
@@ -341,8 +341,8 @@ def check_walks(seed: int, block_dim: int, most: int) -> None:
     sign = 1 if step > 0 else -1
     stops = [sign * int(n) * abs(step) + first + int(rng.integers(-1, 2)) for n in rng.choice(counts, 19)]
     table = np.tile(np.array([0, 2, 4, 0], np.int32), (19, 1))
-    out, given = tg.array(table, device="cpu"), tg.array(np.array(stops, np.int32), device="cpu")
-    tg.launch(walks, dim=19, inputs=[out, given, first, step, inner], block_dim=block_dim)
+    out, table_array = tg.array(table, device="cpu"), tg.array(np.array(stops, np.int32), device="cpu")
+    tg.launch(walks, dim=19, inputs=[out, table_array, first, step, inner], block_dim=block_dim)
     expected = np.array([walked(i, stops, first, step, inner) for i in range(19)])
     assert np.array_equal(out.numpy()[:, [0, 3]], expected), (seed, block_dim)
 
@@ -418,8 +418,8 @@ launched(counted, LONG)
 @pytest.mark.machine_code(some=True)  # in the process that it starts
 @pytest.mark.slow
 def test_ctrl_c_ends_a_process_in_a_kernel() -> None:
-    made = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", PROCESS], capture_output=True, text=True, timeout=120, env=dict(os.environ)
     )
-    assert made.stdout == "usable\n", made.stderr
-    assert made.returncode == -signal.SIGINT and made.stderr.rstrip().endswith("KeyboardInterrupt")
+    assert process.stdout == "usable\n", process.stderr
+    assert process.returncode == -signal.SIGINT and process.stderr.rstrip().endswith("KeyboardInterrupt")

@@ -47,9 +47,9 @@ def shown(dims: tuple[int, ...], block_dim: int, block: int) -> np.ndarray:
     first = block * block_dim
     out = tg.full((block_dim, 4), -1, int)
     args = (first, *dims[1:], out)
-    made = plan(dims, block_dim)
-    compiled, packed, _ = resolve(places, made, args)
-    assert block < made.blocks
+    launch_plan = plan(dims, block_dim)
+    compiled, packed, _ = resolve(places, launch_plan, args)
+    assert block < launch_plan.blocks
     compiled.function(packed, _scratch(compiled.scratch_bytes), block, block + 1)
     return out.numpy()
 
@@ -89,13 +89,13 @@ def test_the_interpreter_agrees_on_thread_indices_of_large_launches() -> None:
     for _ in range(10):
         dims, block_dim = product_of(rng), 32
         block = rng.randrange(-(-math.prod(dims) // block_dim))
-        made = plan(dims, block_dim)
+        launch_plan = plan(dims, block_dim)
         out = tg.full((block_dim, 4), -1, int)
-        compiled, _, _ = resolve(places, made, (0, *dims[1:], out))
+        compiled, _, _ = resolve(places, launch_plan, (0, *dims[1:], out))
         values = [np.full(block_dim, n, np.int64) for n in (block * block_dim, *dims[1:])]
-        grid = Grid(dims, made.blocks, made.blocks)
+        grid = Grid(dims, launch_plan.blocks, launch_plan.blocks)
         kernel = places.trace(
-            tuple(p.type for p in compiled.kernel.params), made.launch, compiled.kernel.access
+            tuple(p.type for p in compiled.kernel.params), launch_plan.launch, compiled.kernel.access
         )
         _run_block(kernel, [*values, out.numpy()], grid, block, RunReport(kernel, print), Machine)
         np.testing.assert_array_equal(out.numpy(), expected(dims, block_dim, block))

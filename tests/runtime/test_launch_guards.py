@@ -56,10 +56,10 @@ BAD = [
 
 @pytest.fixture
 def driver(pretended: PretendDriver) -> Iterator[Spied]:
-    made = Spied(1)
-    made.kernels["kernel"] = lambda blocks, threads, data: None
-    before = install(made)
-    yield made
+    simulated = Spied(1)
+    simulated.kernels["kernel"] = lambda blocks, threads, data: None
+    before = install(simulated)
+    yield simulated
     for kernel in (flat, lengths):
         kernel.unload()
     install(before)
@@ -106,19 +106,19 @@ def test_guards_read_lengths_of_arrays(driver: Spied) -> None:
         refused(
             lambda: tg.launch_tiled(lengths, 1, [x, y, True]), "out.shape\\[0\\] < 50", "assert out.shape"
         )
-    guards, made = lengths.compiled[-1].guards.guards, lengths.compiled[-1].kernel
+    guards, kernel = lengths.compiled[-1].guards.guards, lengths.compiled[-1].kernel
     with pytest.raises(LaunchError, match="at most 2\\^28 in size.* with x.shape\\[0\\] = 268435457"):
-        require(made, guards, {(0, 0): 2**28 + 1, (1, 0): 7, (2, -1): 1}.__getitem__)
+        require(kernel, guards, {(0, 0): 2**28 + 1, (1, 0): 7, (2, -1): 1}.__getitem__)
 
 
 def test_the_interpreter_of_lowered_kernels_asks_guards() -> None:
     kernel, parts = lowered(flat)
     spread = Spread(parts.layouts, parts.shared.allocations, parts.threads)
-    made = prepared(kernel, spread, requiring(kernel, check_schedule(kernel, parts).guards))
+    built_kernel = prepared(kernel, spread, requiring(kernel, check_schedule(kernel, parts).guards))
     x = np.arange(80, dtype=np.float32).reshape(10, 8)
 
     def run(n: int, m: int) -> list[Any]:
-        launch = EngineLaunch(made, [x, np.zeros_like(x), n, m], (1, parts.threads))
+        launch = EngineLaunch(built_kernel, [x, np.zeros_like(x), n, m], (1, parts.threads))
         return [launch.run(order) for order in orders([role for role, *_ in launch.programs], 2)]
 
     for n, m, guard, line in BAD:

@@ -33,12 +33,12 @@ from tegula.runtime.cuda.launch import CLUSTERS, CONFIGURATION, EARLY, EARLY_CLU
 
 @pytest.fixture(params=[1, 2], ids=["one device", "two devices"])
 def driver(request: pytest.FixtureRequest, pretended: PretendDriver) -> Iterator[Spied]:
-    made = Spied(request.param)
-    made.kernels["kernel"] = run_add
+    simulated = Spied(request.param)
+    simulated.kernels["kernel"] = run_add
     add.unload()
     checked.unload()
-    before = install(made)
-    yield made
+    before = install(simulated)
+    yield simulated
     install(before)
 
 
@@ -109,15 +109,15 @@ def mapped(driver: Spied, count: int, cached: int = 1) -> tuple[Any, list[list[A
     kernel = gemm.matmul_kernel(tg.bfloat16, Tile(64, 64, 64, 2, 1), False, gemm.Epilogue(tg.bfloat16))
     kernel.unload()
     zeros = partial(tg.zeros, (64, 64), tg.bfloat16, "cuda:0")
-    given = [[zeros(), zeros(), 0, 1.0, 0.0, zeros()] for _ in range(count)]
+    inputs = [[zeros(), zeros(), 0, 1.0, 0.0, zeros()] for _ in range(count)]
     for _ in range(8):
-        for arguments in given[:cached]:
+        for arguments in inputs[:cached]:
             tg.launch_tiled(kernel, 1, arguments)
     driver.size = 40 * 3 + 3 * 8 + 32
     maps = kernel.compiled[-1].maps
     assert maps is not None and len(maps.maps) == 3
     driver.size += len(maps.padding) + 3 * 128
-    return kernel, given
+    return kernel, inputs
 
 
 def check_mapped(driver: Spied, kernel: Any, arguments: list[Any]) -> None:
@@ -130,11 +130,11 @@ def check_mapped(driver: Spied, kernel: Any, arguments: list[Any]) -> None:
 
 def test_native_launches_encode_tensor_maps_with_the_arguments(driver: Spied) -> None:
     """Launches with new arrays of the same layout included."""
-    kernel, given = mapped(driver, 6)
-    for arguments in given:
+    kernel, inputs = mapped(driver, 6)
+    for arguments in inputs:
         check_mapped(driver, kernel, arguments)
-    assert driver.moved == 3 * (len(given) - 1)
-    a, b, *rest = given[-1]
+    assert driver.moved == 3 * (len(inputs) - 1)
+    a, b, *rest = inputs[-1]
     strided = tg.zeros((64, 128), tg.bfloat16, "cuda:0")
     other = tg.zeros((65, 64), tg.bfloat16, "cuda:0")
     for x in (strided[:, :64], strided[:, 8:72], other, other[:0], other[1:].transpose()):
@@ -149,8 +149,8 @@ def test_native_launches_encode_tensor_maps_with_the_arguments(driver: Spied) ->
 
 
 def test_native_launches_keep_tensor_maps_of_empty_arrays(driver: Spied) -> None:
-    kernel, given = mapped(driver, 1)
-    _, b, *rest = given[0]
+    kernel, arguments = mapped(driver, 1)
+    _, b, *rest = arguments[0]
     empty = [tg.zeros((64, 128), tg.bfloat16, "cuda:0")[:0, 64 * k : 64 * k + 64] for k in range(2)]
     for _ in range(8):
         tg.launch_tiled(kernel, 1, [empty[0], b, *rest])
@@ -162,10 +162,10 @@ def test_native_launches_keep_tensor_maps_of_empty_arrays(driver: Spied) -> None
 
 def test_launches_of_new_arrays_are_left_to_python_without_map_replacement(driver: Spied) -> None:
     del driver.cuTensorMapReplaceAddress
-    kernel, given = mapped(driver, 4, cached=3)
-    for arguments in given[:3]:
+    kernel, inputs = mapped(driver, 4, cached=3)
+    for arguments in inputs[:3]:
         check_mapped(driver, kernel, arguments)
-    assert is_native(kernel, 1, None, given[3], (), launcher.TILED) is False
+    assert is_native(kernel, 1, None, inputs[3], (), launcher.TILED) is False
     kernel.unload()
 
 
@@ -454,10 +454,10 @@ reals = st.one_of(st.floats(), st.sampled_from([3.4e38, 3.5e38, 1e39, -1e39, mat
 values = st.tuples(st.booleans(), *[integers] * 8, reals, reals)
 
 
-def numbered(given: tuple[Any, ...]) -> bytes | None:
+def numbered(arguments: tuple[Any, ...]) -> bytes | None:
     """The bytes of numbers as packed in Python; None if one does not fit."""
     try:
-        return struct.pack("<?7xb7xB7xh6xH6xi4xI4xqQf4xd", *given)
+        return struct.pack("<?7xb7xB7xh6xH6xi4xI4xqQf4xd", *arguments)
     except (struct.error, OverflowError):
         return None
 
@@ -545,21 +545,21 @@ def _stream(kind: int, device: int, out: int) -> int:
 
 @pytest.fixture
 def torch(monkeypatch: pytest.MonkeyPatch, driver: Spied) -> Iterator[Any]:
-    made = SimpleNamespace(Tensor=Described)
-    made.cuda = SimpleNamespace(current_stream=lambda ordinal: SimpleNamespace(cuda_stream=STREAM[0]))
+    result = SimpleNamespace(Tensor=Described)
+    result.cuda = SimpleNamespace(current_stream=lambda ordinal: SimpleNamespace(cuda_stream=STREAM[0]))
 
     def count(tensor: Tensor) -> None:
         tensor._version += 1
 
-    made.autograd = SimpleNamespace(graph=SimpleNamespace(increment_version=count))
-    monkeypatch.setitem(sys.modules, "torch", made)
+    result.autograd = SimpleNamespace(graph=SimpleNamespace(increment_version=count))
+    monkeypatch.setitem(sys.modules, "torch", result)
     machine_code = native.machine_code()
     assert machine_code is not None
     functions = {"describe_tensor": _describe, "current_stream": _stream}
     for name, function in functions.items():
         machine_code.put(name, ctypes.cast(function, ctypes.c_void_p).value or 0)
     machine_code.put("tensor", id(Described))
-    yield made
+    yield result
     STREAM[0] = 0
     interop.FOREIGN.clear()
     interop._adopted.clear()
@@ -623,7 +623,9 @@ def test_native_launch_keys_agree_with_python(driver: Spied, torch: Any) -> None
     ours += [make((4, 16), dtype=int), make((1, 4, 16))]
     others = [Described(x) for x in ours]
     absent = [(None, like), (like, None), (like, like), (like,), (None, others[0])]
-    keys = [tg.launch_key(*given) for given in [*((x,) for x in (*ours, *others)), *absent[:3], absent[4]]]
+    keys = [
+        tg.launch_key(*arguments) for arguments in [*((x,) for x in (*ours, *others)), *absent[:3], absent[4]]
+    ]
     assert all(type(key) is bytes for key in keys) and len(set(keys)) == len(keys)
     assert tg.launch_key(like, None) == tg.launch_key(other, None)
     assert tg.launch_key(others[0]) == tg.launch_key(Described(other))

@@ -33,9 +33,9 @@ def nearest(value: Any, t: DType) -> Any:
         except OverflowError:
             return None
         with np.errstate(all="ignore"):
-            made = np.float64(wide).astype(expected)
-        kept = math.isnan(float(made)) if math.isnan(wide) else float(made) == wide
-        return made if kept or (not special and math.isfinite(float(made))) else None
+            result = np.float64(wide).astype(expected)
+        kept = math.isnan(float(result)) if math.isnan(wide) else float(result) == wide
+        return result if kept or (not special and math.isfinite(float(result))) else None
     if special or Fraction(value).denominator != 1:
         return None
     low, high = (0, 1) if t.is_bool else (int(np.iinfo(expected).min), int(np.iinfo(expected).max))
@@ -50,8 +50,8 @@ Entrance = Callable[[Any, DType], Any]
 
 
 def from_numpy(value: Any) -> np.ndarray:
-    made = np.asarray(value)
-    return made if made.dtype.kind in "biuf" else np.array(value, object)
+    array = np.asarray(value)
+    return array if array.dtype.kind in "biuf" else np.array(value, object)
 
 
 ENTRANCES: dict[str, Entrance] = {
@@ -157,14 +157,14 @@ def test_every_scalar_argument_becomes_the_nearest_number_or_an_error(t: DType) 
     vectors, matrices = keeper(VecType(3, t), VecType(3, t)), keeper(MatType(2, 2, t), MatType(2, 2, t))
     for value in VALUES:
         check_argument(kernel, value, t)
-        for composite, given in ((vectors, [0, value, 1]), (matrices, [[0, 1], [value, 0]])):
+        for composite, arguments in ((vectors, [0, value, 1]), (matrices, [[0, 1], [value, 0]])):
             expected = nearest(value, t)
             of = composite.parameters[0].annotation
             if expected is None:
                 with pytest.raises(tg.LaunchError, match=t.name):
-                    launched(composite, given, of)
+                    launched(composite, arguments, of)
             else:
-                actual = launched(composite, given, of)
+                actual = launched(composite, arguments, of)
                 assert same(actual[1] if actual.ndim == 1 else actual[1, 0], expected), (value, t)
 
 

@@ -178,8 +178,8 @@ def test_gradients_use_constant_parameters() -> None:
         tape.backward(grads={y: tg.ones(8)})
         assert np.array_equal(x.grad.numpy(), np.full(8, factor, F))
     s, g = tg.array(X), tg.zeros(8)
-    given = {"x": tg.array(X), "s": s, "way": "once"}
-    tg.launch(graded, 8, given, {"y": tg.zeros(8)}, {"x": g}, {"y": tg.ones(8)}, adjoint=True)
+    arguments = {"x": tg.array(X), "s": s, "way": "once"}
+    tg.launch(graded, 8, arguments, {"y": tg.zeros(8)}, {"x": g}, {"y": tg.ones(8)}, adjoint=True)
     assert np.array_equal(g.numpy(), 10.0 * X)
 
 
@@ -191,9 +191,9 @@ def test_the_interpreter_and_gpus_accept_struct_parameters() -> None:
     run(trace(bound, types, launch, (AccessClass(),)), [a], [32], 32)
     assert np.array_equal(a, np.full(32, 7, F))
     expected = Specialisation(types, launch, (AccessClass(),))
-    made = trace(bound, types, launch, expected.access)
-    prepare(made)
-    actual = inspect_for_gpu(bound, expected, made, get_cuda_target("sm_90a"), {})
+    kernel = trace(bound, types, launch, expected.access)
+    prepare(kernel)
+    actual = inspect_for_gpu(bound, expected, kernel, get_cuda_target("sm_90a"), {})
     assert str(0x40E00000) in actual.assembly()  # 7.0
     assert "n: the constant 7" in actual.text()
     with pytest.raises(WrongArguments, match="the value of 'n' is not known"):

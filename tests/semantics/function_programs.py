@@ -90,8 +90,8 @@ class Writer:
         body = [f"    {line}" for line in self.plain(level)]
         body[-1] += " + s"
         again = [f"    {line}" for line in self.plain(level)] if self.random.random() < 0.3 else []
-        made = [f"g{level} = make({self.number()})", f"pair = (make({self.number()}), g{level})"]
-        return ["def make(s):", *body, *again, f"    return g{level}", *made]
+        lines = [f"g{level} = make({self.number()})", f"pair = (make({self.number()}), g{level})"]
+        return ["def make(s):", *body, *again, f"    return g{level}", *lines]
 
     def in_a_loop(self, level: int) -> list[str]:
         body = [f"    {line}" for line in self.plain(level)]

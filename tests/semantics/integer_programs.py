@@ -134,10 +134,10 @@ class IntegerProgram:
     # Statements ------------------------------------------------------------------------------------------------------
 
     def statement(self) -> None:
-        made = self.term(4)
+        term = self.term(4)
         name = f"v{len(self.names)}"
-        self.lines.append(f"    {name} = {made.text}")
-        self.known(name, made.dtype, made.values)
+        self.lines.append(f"    {name} = {term.text}")
+        self.known(name, term.dtype, term.values)
 
     def loop(self) -> None:
         """A carried value, changed by an expression of itself, the loop's index and earlier values."""
@@ -159,8 +159,8 @@ class IntegerProgram:
             self.names = dict(before)
             self.known(carried, first.dtype, values)
             self.known(index, "int32", [k] * LANES)
-            made = self.cast(self.term(3), first.dtype)
-            body, values = made.text, made.values
+            limit = self.cast(self.term(3), first.dtype)
+            body, values = limit.text, limit.values
         self.lines.append(f"        {carried} = {body}")
         self.names = before
         self.known(carried, first.dtype, values)
@@ -168,16 +168,16 @@ class IntegerProgram:
     def result(self, k: int) -> None:
         """Uses of the newest value that reveal whether the compiler assumes that the value is not negative: in a
         maximum, and as an index."""
-        made = list(self.names.values())[-1]
+        result = list(self.names.values())[-1]
         extent = self.random.choice([5, 8, 100])
-        at = [v - extent * truncated(v, extent) for v in made.values]
-        self.want[2 * k] = [max(v, 0) if v < 2**63 else v - 2**64 for v in made.values]
+        at = [v - extent * truncated(v, extent) for v in result.values]
+        self.want[2 * k] = [max(v, 0) if v < 2**63 else v - 2**64 for v in result.values]
         self.want[2 * k + 1] = [v % extent for v in at]
         self.lines += [
-            f"    o[{2 * k}, t] = tg.int64(tg.max({made.text}, tg.{made.dtype}(0)))",
+            f"    o[{2 * k}, t] = tg.int64(tg.max({result.text}, tg.{result.dtype}(0)))",
             f"    s{k} = tg.tile_arange({extent}, dtype=tg.int64, storage='shared')",
             f"    s{k}[0] += tg.int64(0)",
-            f"    o[{2 * k + 1}, t] = s{k}[{made.text} % tg.{made.dtype}({extent})]",
+            f"    o[{2 * k + 1}, t] = s{k}[{result.text} % tg.{result.dtype}({extent})]",
         ]
 
     # Kernel ----------------------------------------------------------------------------------------------------------

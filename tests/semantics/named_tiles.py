@@ -172,7 +172,7 @@ class Writer:
     def views(self, shape: tuple[int, ...]) -> list[str]:
         """Views that have the shape, of named tiles."""
         k = f"{self.number()} % 2"
-        made: dict[tuple[int, ...], dict[tuple[int, ...], list[str]]] = {
+        views_by_shape: dict[tuple[int, ...], dict[tuple[int, ...], list[str]]] = {
             (3,): {
                 (6,): ["{}[0:3]", "{}[3:6]", "{}[::2]", "{}[::-2]", f"tg.tile_view({{}}, {k}, shape=3)"],
                 (3,): ["{}[::-1]", "{}[0:3]"],
@@ -195,7 +195,7 @@ class Writer:
                 (3, 2): ["{}[::-1]"],
             },
         }
-        return [t.format(x) for x in self.names for t in made[shape].get(SHAPES[x], [])]
+        return [t.format(x) for x in self.names for t in views_by_shape[shape].get(SHAPES[x], [])]
 
     def tile(self, shape: tuple[int, ...], deep: int = 0) -> str:
         same = [x for x in self.names if SHAPES[x] == shape]

@@ -60,9 +60,9 @@ def slerp(a: Array, b: Array, t: float) -> Array:
 
 
 def rigid(t: Array) -> Array:
-    made = np.eye(4)
-    made[:3, :3], made[:3, 3] = matrix(t[3:]), t[:3]
-    return made
+    transform = np.eye(4)
+    transform[:3, :3], transform[:3, 3] = matrix(t[3:]), t[:3]
+    return transform
 
 
 def motion(t: Array) -> Array:
@@ -77,15 +77,15 @@ def crossing(a: Array) -> Array:
 
 
 def twist(axis: Array, q: Array) -> Array:
-    made = np.array([*(axis * (axis @ q[:3])), q[3]])
-    return made / np.linalg.norm(made)
+    array = np.array([*(axis * (axis @ q[:3])), q[3]])
+    return array / np.linalg.norm(array)
 
 
 def euler(e: Array, *axes: int) -> Array:
-    made = np.array([0.0, 0.0, 0.0, 1.0])
+    array = np.array([0.0, 0.0, 0.0, 1.0])
     for k in axes:
-        made = times(of_axis(np.eye(3)[k], e[k]), made)
-    return made
+        array = times(of_axis(np.eye(3)[k], e[k]), array)
+    return array
 
 
 def angles(r: Array) -> Array:
@@ -107,9 +107,9 @@ def between(a: Array, b: Array) -> Array:
 
 
 def scaled(p: Array, q: Array, s: Array) -> Array:
-    made = np.eye(4)
-    made[:3, :3], made[:3, 3] = matrix(q) @ np.diag(s), p
-    return made
+    transform = np.eye(4)
+    transform[:3, :3], transform[:3, 3] = matrix(q) @ np.diag(s), p
+    return transform
 
 
 def moved(t: Array, x: Array, one: float) -> Array:

@@ -48,9 +48,9 @@ def compare(program: Program, native: bool = True) -> str:
         interp.run(body, [actual, n], (1, LANES), LANES)
         np.testing.assert_array_equal(actual, expected, f"interpreter, n = {n}")
         if native:
-            made = tg.zeros(o.shape, dtype=int)
-            tg.launch_tiled(kernel, dim=1, inputs=[made, n], block_dim=LANES)
-            np.testing.assert_array_equal(made.numpy(), expected, f"device, n = {n}")
+            array = tg.zeros(o.shape, dtype=int)
+            tg.launch_tiled(kernel, dim=1, inputs=[array, n], block_dim=LANES)
+            np.testing.assert_array_equal(array.numpy(), expected, f"device, n = {n}")
     return ""
 
 

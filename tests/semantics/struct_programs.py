@@ -57,10 +57,10 @@ def pairs(count: int = N, seed: int = 0, **options: Any) -> tg.array:
 
 def world() -> Any:
     """A world of N heights."""
-    made = World()
-    made.step, made.wind, made.heights = 0.5, (1, 2, 3), tg.array(np.arange(N, dtype=np.float32))
-    made.pair.weight, made.pair.turn, made.pair.first.mass = 3, [[1, 2], [3, 4]], 8
-    return made
+    instance = World()
+    instance.step, instance.wind, instance.heights = 0.5, (1, 2, 3), tg.array(np.arange(N, dtype=np.float32))
+    instance.pair.weight, instance.pair.turn, instance.pair.first.mass = 3, [[1, 2], [3, 4]], 8
+    return instance
 
 
 @tg.func
@@ -79,12 +79,12 @@ def heavier(a: Body, b: Body):
 
 @tg.func
 def swapped(p: Pair) -> Pair:
-    made = Pair()
-    made.first.mass = p.first.position[0]
-    made.first.position = tg.vec3(p.first.mass, 1.0, p.first.position[2])
-    made.first.kind = p.first.kind
-    made.weight, made.turn, made.count = p.weight * tg.float64(2.0), tg.transpose(p.turn), p.count + 1
-    return made
+    result = Pair()
+    result.first.mass = p.first.position[0]
+    result.first.position = tg.vec3(p.first.mass, 1.0, p.first.position[2])
+    result.first.kind = p.first.kind
+    result.weight, result.turn, result.count = p.weight * tg.float64(2.0), tg.transpose(p.turn), p.count + 1
+    return result
 
 
 @tg.func
@@ -159,10 +159,10 @@ def threads(a: tg.array[Body], out: tg.array[Body], counts: tg.array[int]):
     value = a[i * 8 + lane]
     whole = tg.tile_from_thread(shape=4, value=value, thread_idx=3)
     tg.tile_store(out, whole, offset=i * 32)
-    made = tg.tile_zeros(8, dtype=Body, storage="shared")
-    made[lane] = heavier(value, a[0])
-    tg.tile_scatter_add(made, 0, value, lane % 2 == 0)
-    tg.tile_store(out, made, offset=i * 32 + 8)
+    result = tg.tile_zeros(8, dtype=Body, storage="shared")
+    result[lane] = heavier(value, a[0])
+    tg.tile_scatter_add(result, 0, value, lane % 2 == 0)
+    tg.tile_store(out, result, offset=i * 32 + 8)
     stack = tg.tile_stack(capacity=8, dtype=Body)
     slot = tg.tile_stack_push(stack, value, lane > 2)
     counts[i * 8 + lane] = slot + 10 * tg.tile_stack_count(stack)
@@ -172,7 +172,7 @@ def threads(a: tg.array[Body], out: tg.array[Body], counts: tg.array[int]):
     keys = tg.tile_arange(8, 0, -1, dtype=int)
     values = tg.tile_load(a, shape=8, offset=i * 8)
     tg.tile_sort(keys, values)
-    tg.tile_store(out, tg.tile_map(tg.where, keys > 4, values, made), offset=i * 32 + 24)
+    tg.tile_store(out, tg.tile_map(tg.where, keys > 4, values, result), offset=i * 32 + 24)
 
 
 @tg.kernel

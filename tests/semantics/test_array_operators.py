@@ -26,8 +26,8 @@ SHAPES = [((5,), (5,)), ((2, 3), (3,)), ((2, 1, 3), (4, 1)), ((1,), (2, 2)), ((2
 
 
 def numbers(shape: tuple[int, ...], dtype: DType, seed: int = 0) -> np.ndarray:
-    made = np.random.default_rng(seed).uniform(0.5, 4.0, shape)
-    return made.astype(to_numpy(dtype))
+    result = np.random.default_rng(seed).uniform(0.5, 4.0, shape)
+    return result.astype(to_numpy(dtype))
 
 
 @pytest.mark.machine_code
@@ -35,9 +35,9 @@ def numbers(shape: tuple[int, ...], dtype: DType, seed: int = 0) -> np.ndarray:
 def test_operators_of_two_arrays_match_numpy(f: Callable[[Any, Any], Any]) -> None:
     for shapes in SHAPES[:3] if f is operator.add else SHAPES[1:2]:
         a, b = numbers(shapes[0], tg.float64), numbers(shapes[1], tg.float64, 1)
-        made = f(tg.array(a), tg.array(b))
-        assert made.dtype == tg.float64
-        np.testing.assert_allclose(made.numpy(), f(a, b), rtol=1e-14)
+        array = f(tg.array(a), tg.array(b))
+        assert array.dtype == tg.float64
+        np.testing.assert_allclose(array.numpy(), f(a, b), rtol=1e-14)
         np.testing.assert_allclose(f(a, tg.array(b)).numpy(), f(a, b), rtol=1e-14)
 
 
@@ -54,9 +54,9 @@ def test_operators_of_an_array_and_a_number_match_numpy(f: Callable[[Any, Any], 
 def test_operators_of_integer_arrays_agree_with_kernels() -> None:
     a = np.array([-7, 8, 9], np.int32)
     for f in (operator.add, operator.mul, operator.floordiv):
-        made = f(tg.array(a), 2)
-        assert made.dtype == tg.int32
-        np.testing.assert_array_equal(made.numpy(), f(a, 2))
+        array = f(tg.array(a), 2)
+        assert array.dtype == tg.int32
+        np.testing.assert_array_equal(array.numpy(), f(a, 2))
     assert (tg.array(a) % 4).list() == [-3, 0, 1]
     assert (tg.array(a) / 2).list() == [-3, 4, 4]
     assert (tg.array(np.array([250], np.uint8)) + 10).list() == [4]
@@ -66,9 +66,9 @@ def test_operators_of_integer_arrays_agree_with_kernels() -> None:
 @pytest.mark.parametrize("f", IN_PLACE)
 def test_in_place_operators_match_numpy(f: Callable[[Any, Any], Any]) -> None:
     a, b = numbers((3, 4), tg.float64), numbers((4,), tg.float64, 1)
-    made = tg.array(a)
-    assert f(made, tg.array(b)) is made
-    np.testing.assert_allclose(made.numpy(), f(a.copy(), b), rtol=1e-14)
+    array = tg.array(a)
+    assert f(array, tg.array(b)) is array
+    np.testing.assert_allclose(array.numpy(), f(a.copy(), b), rtol=1e-14)
 
 
 @pytest.mark.machine_code
@@ -149,15 +149,15 @@ def test_one_element_arrays_convert_to_numbers() -> None:
 )
 def test_assignment_to_parts_of_arrays_matches_numpy(index: Any) -> None:
     expected = np.arange(12, dtype=np.float32).reshape(3, 4)
-    made = tg.array(expected)
-    np.testing.assert_array_equal(made[index].numpy(), np.atleast_1d(expected[index]))
+    array = tg.array(expected)
+    np.testing.assert_array_equal(array[index].numpy(), np.atleast_1d(expected[index]))
     for value in (7.0, np.full_like(expected[index], 3.0) * 2):
-        made[index] = value
+        array[index] = value
         expected[index] = value
-        np.testing.assert_array_equal(made.numpy(), expected)
-    made[index] += 1
+        np.testing.assert_array_equal(array.numpy(), expected)
+    array[index] += 1
     expected[index] += 1
-    np.testing.assert_array_equal(made.numpy(), expected)
+    np.testing.assert_array_equal(array.numpy(), expected)
 
 
 def test_invalid_indices_of_arrays_are_refused() -> None:
@@ -182,9 +182,9 @@ def test_copies_and_views_of_arrays_match_numpy() -> None:
 @pytest.mark.parametrize("dtype", [tg.int32, tg.float64, tg.float16, tg.int8, tg.bool], ids=str)
 def test_astype_matches_numpy(dtype: DType) -> None:
     a = np.array([-1.75, 0.0, 2.5], np.float32)
-    made = tg.array(a).astype(dtype)
-    assert made.dtype == dtype
-    np.testing.assert_array_equal(made.numpy(), a.astype(to_numpy(dtype)))
+    array = tg.array(a).astype(dtype)
+    assert array.dtype == dtype
+    np.testing.assert_array_equal(array.numpy(), a.astype(to_numpy(dtype)))
     assert tg.array([1.0]).astype(int).dtype == tg.int32
     assert tg.zeros(2, dtype=tg.vec3).astype(tg.float64).dtype == tg.vec3d
     with pytest.raises(ValueError, match="cannot become"):
@@ -196,8 +196,8 @@ def test_astype_matches_numpy(dtype: DType) -> None:
 def test_sums_of_arrays_match_numpy(dtype: DType) -> None:
     for shape in ((1,), (7, 3), (5000,), (0, 3)):
         a = (np.arange(np.prod(shape)) % 3 == 1).reshape(shape).astype(to_numpy(dtype))
-        made = tg.array(a).sum()
-        assert made.shape == (1,) and made.item() == a.sum() and to_numpy(made.dtype) == a.sum().dtype
+        array = tg.array(a).sum()
+        assert array.shape == (1,) and array.item() == a.sum() and to_numpy(array.dtype) == a.sum().dtype
         assert tg.array(a).T.sum().item() == a.sum()
 
 

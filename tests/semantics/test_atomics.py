@@ -35,9 +35,9 @@ def test_atomics_of_every_kind_and_rank_match_numpy(rank: int) -> None:
         "d[i] += d[i] // 1000 + 1",
     ]
     named = [*(f"a{n}" for n in range(len(KINDS))), "c", "d"]
-    made = kernel("\n".join(lines), ", ".join(f"{n}: tg.array{rank}d[int]" for n in named))
+    built_kernel = kernel("\n".join(lines), ", ".join(f"{n}: tg.array{rank}d[int]" for n in named))
     args = [tg.full((1,) * rank, 5, dtype=int) for _ in named]
-    totals = [int(x.ravel()[0]) for x in agree(made, args, 31, 31)]
+    totals = [int(x.ravel()[0]) for x in agree(built_kernel, args, 31, 31)]
     expected = [AFTER[kind] for kind in KINDS]
     expected[KINDS.index("xor")] = 5 ^ 2
     assert totals == [*expected, 9, 36]
@@ -60,10 +60,10 @@ def test_atomics_of_vectors_and_matrices_match_numpy(dtype: str) -> None:
             "w = tg.atomic_cas(a, 5, a[6], v)",
         ]
     )
-    made = kernel(text, f"a: tg.array[tg.{dtype}], b: tg.array[tg.{dtype}]")
+    built_kernel = kernel(text, f"a: tg.array[tg.{dtype}], b: tg.array[tg.{dtype}]")
     before = np.zeros((7, *shape[1:]))
     before[6].flat[0] = 3.0  # the first component differs from the compared value
-    a, _ = agree(made, [tg.array(before, dtype=t), tg.array(number, dtype=t)], 1, 1)
+    a, _ = agree(built_kernel, [tg.array(before, dtype=t), tg.array(number, dtype=t)], 1, 1)
     n = number[0]
     swapped = n.copy()
     swapped.flat[0] = 0
@@ -131,6 +131,6 @@ def test_gradients_of_atomics_of_components_are_correct() -> None:
 
 
 def test_an_atomic_without_all_indices_is_refused() -> None:
-    made = kernel("tg.atomic_add(a, (0, 1, 2), 1)", "a: tg.array2d[int]")
+    built_kernel = kernel("tg.atomic_add(a, (0, 1, 2), 1)", "a: tg.array2d[int]")
     with pytest.raises(TypeMismatch, match="atomic_add takes 2 indices and a value"):
-        tg.launch(made, 1, inputs=[tg.zeros((1, 1), dtype=int)])
+        tg.launch(built_kernel, 1, inputs=[tg.zeros((1, 1), dtype=int)])

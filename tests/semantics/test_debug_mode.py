@@ -95,9 +95,9 @@ FOUND = [
 def outcome(run, a, device=None):
     """The error's class and the printed text, on the current device by default."""
     out = tg.zeros(4, dtype=int, device=device)
-    given = [tg.array(values, dtype=int, device=device) for values in ([8, 9, 10, 11], a)]
+    arrays = [tg.array(values, dtype=int, device=device) for values in ([8, 9, 10, 11], a)]
     try:
-        run([*given, out])
+        run([*arrays, out])
         tg.synchronize()
     except tg.RunError as error:
         return type(error), out.list()

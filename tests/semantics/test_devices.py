@@ -22,8 +22,8 @@ def doubled(x: tg.array1d[float], y: tg.array1d[float]):
 
 
 def test_arrays_are_on_the_device_of_the_variant(on_device: str) -> None:
-    made = [tg.zeros(3), tg.ones((2, 2)), tg.array(np.arange(3.0)), tg.clone(tg.zeros(3)), tg.empty(3)]
-    assert [str(a.device) for a in made] == [on_device] * len(made)
+    arrays = [tg.zeros(3), tg.ones((2, 2)), tg.array(np.arange(3.0)), tg.clone(tg.zeros(3)), tg.empty(3)]
+    assert [str(a.device) for a in arrays] == [on_device] * len(arrays)
     assert str(tg.get_device()) == on_device
 
 

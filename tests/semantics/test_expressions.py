@@ -125,9 +125,9 @@ def test_arrays_of_one_thread_match_numpy() -> None:
 def test_gradients_through_arrays_of_one_thread_are_correct() -> None:
     a = np.random.default_rng(5).standard_normal((1, 8))
     out = tg.zeros((1, 4), requires_grad=True)
-    given = tg.array(a, dtype=float, requires_grad=True)
+    inputs = tg.array(a, dtype=float, requires_grad=True)
     with tg.Tape() as tape:
-        tg.launch(own_arrays, 1, inputs=[given, out, 8])
+        tg.launch(own_arrays, 1, inputs=[inputs, out, 8])
     seed = tg.zeros((1, 4))
     seed[:1, :1].fill_(1.0)
     tape.backward(grads={out: seed})
@@ -142,8 +142,8 @@ def test_gradients_through_arrays_of_one_thread_are_correct() -> None:
 
     steps = 1e-6 * np.eye(8)
     expected = [(meaning(a[0] + d) - meaning(a[0] - d)) / 2e-6 for d in steps]
-    assert given.grad is not None
-    np.testing.assert_allclose(given.grad.numpy()[0], expected, rtol=1e-4, atol=1e-4)
+    assert inputs.grad is not None
+    np.testing.assert_allclose(inputs.grad.numpy()[0], expected, rtol=1e-4, atol=1e-4)
 
 
 @tg.func
@@ -257,9 +257,9 @@ def test_a_tile_of_one_element_is_a_number() -> None:
     a = np.array([[0, 1, 2, 3], [0, 2, 0, 1]], np.float32)
     _, out = agree(only_elements, [tg.array(a), tg.zeros(4)], 1, 32, tiled=True)
     np.testing.assert_array_equal(out, [9, 19, 2, 19])
-    given, made = tg.array(a, requires_grad=True), tg.zeros(4, requires_grad=True)
+    array, input_array = tg.array(a, requires_grad=True), tg.zeros(4, requires_grad=True)
     with tg.Tape() as tape:
-        tg.launch_tiled(only_elements, 1, inputs=[given, made], block_dim=32)
-    tape.backward(grads={made: tg.array([0.0, 1.0, 0.0, 1.0])})
-    assert given.grad is not None
-    np.testing.assert_array_equal(given.grad.numpy(), 2 * a + 2)
+        tg.launch_tiled(only_elements, 1, inputs=[array, input_array], block_dim=32)
+    tape.backward(grads={input_array: tg.array([0.0, 1.0, 0.0, 1.0])})
+    assert array.grad is not None
+    np.testing.assert_array_equal(array.grad.numpy(), 2 * a + 2)

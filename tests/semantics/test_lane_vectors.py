@@ -244,8 +244,8 @@ def test_components_of_vectors_are_extracted_per_lane(t: Any, size: tuple[int, i
     n = size[0]
     shape = (n, t.length) if hasattr(t, "length") else (n, t.rows, t.cols)
     wide = np.float64 if t is tg.vec3d else np.float32
-    given = [tg.array((RNG.standard_normal(shape) * 4).astype(wide), dtype=t) for _ in range(2)]
-    agree(vectors, given, *size)
+    arguments = [tg.array((RNG.standard_normal(shape) * 4).astype(wide), dtype=t) for _ in range(2)]
+    agree(vectors, arguments, *size)
 
 
 @tg.kernel

@@ -44,8 +44,8 @@ def test_map_takes_functions_of_every_kind() -> None:
     np.testing.assert_allclose(
         tg.map(tg.add, x, tg.array(np.ones((2, 3, 3), np.float32))).numpy(), a + np.ones((2, 3, 3))
     )
-    made = tg.map(plain, tg.array([[1.0, 2.0, 2.0]], dtype=tg.vec3), 2.0)
-    assert made.list() == [18.0]
+    array = tg.map(plain, tg.array([[1.0, 2.0, 2.0]], dtype=tg.vec3), 2.0)
+    assert array.list() == [18.0]
 
 
 @pytest.mark.machine_code
@@ -90,9 +90,9 @@ def test_map_writes_results_to_given_arrays() -> None:
 
 @pytest.mark.machine_code
 def test_map_returns_its_kernel() -> None:
-    made = tg.map(lambda x, y: x * y, tg.zeros((2, 3)), 1.0, return_kernel=True)
+    array = tg.map(lambda x, y: x * y, tg.zeros((2, 3)), 1.0, return_kernel=True)
     out = tg.zeros((4, 5))
-    tg.launch(made, out.shape, [tg.ones((4, 5)), 3.0], [out])
+    tg.launch(array, out.shape, [tg.ones((4, 5)), 3.0], [out])
     assert out.list() == [[3.0] * 5] * 4
 
 

@@ -42,14 +42,14 @@ TYPES = {
 }
 
 
-def _meant(definitions, given):
+def _meant(definitions, arguments):
     """The number of the definition that a call selects: the last definition with the fewest unannotated parameters."""
     last = {tuple(types): k for k, (types, _) in enumerate(definitions)}
     fits = [
-        (sum(t is None for t in types[: len(given)]), -k)
+        (sum(t is None for t in types[: len(arguments)]), -k)
         for k, (types, required) in enumerate(definitions)
-        if last[tuple(types)] == k and required <= len(given) <= len(types)
-        if all(t in (None, x) for t, x in zip(types, given, strict=False))
+        if last[tuple(types)] == k and required <= len(arguments) <= len(types)
+        if all(t in (None, x) for t, x in zip(types, arguments, strict=False))
     ]
     return -min(fits)[1] if fits else None
 
@@ -77,19 +77,19 @@ def test_the_overload_that_fits_best_is_called_in_kernels_and_in_python(seed):
     names = F.cell([*lines], f"<overloads {seed}>", {"tg": tg})
     calls = [[random.choice([*TYPES]) for _ in range(random.randint(1, 2))] for _ in range(8)]
     good = [c for c in calls if _meant(definitions, c) is not None]
-    texts = [f"f({', '.join(TYPES[t] for t in given)})" for given in good]
+    texts = [f"f({', '.join(TYPES[t] for t in arguments)})" for arguments in good]
     body = [f"    out[{n}] = {text}" for n, text in enumerate(texts)]
     kernel = ["@tg.kernel", "def k(out: tg.array1d[int]):", *body, "    return"]
     names = F.cell(kernel, f"<kernel {seed}>", names)
     out = tg.zeros(9, dtype=int)
     tg.launch(names["k"], 1, outputs=[out], block_dim=1)
-    expected = [_meant(definitions, given) for given in good]
+    expected = [_meant(definitions, arguments) for arguments in good]
     assert out.numpy().tolist()[: len(good)] == expected, "\n".join([*lines, *texts])
     assert [eval(text, names) for text in texts] == expected, "\n".join([*lines, *texts])
-    for given in calls:
-        if given not in good and len(names["f"].definitions) > 1:
+    for arguments in calls:
+        if arguments not in good and len(names["f"].definitions) > 1:
             with pytest.raises(tg.CompileError, match="no overload fits"):
-                names["f"](*(eval(TYPES[t], names) for t in given))
+                names["f"](*(eval(TYPES[t], names) for t in arguments))
 
 
 def test_the_next_launch_uses_a_redefined_gradient():

@@ -29,19 +29,19 @@ def arrays(samples: dict[str, np.ndarray], suffix: str, **options: Any) -> list[
 )
 def test_functions_of_rotations_match_float64(family: str) -> None:
     table, samples = FAMILIES[family], drawn(12)
-    made, count = kernel(table)
+    built_kernel, count = kernel(table)
     args = [*arrays(samples, "d"), tg.zeros((12, count), dtype=tg.float64)]
     other = [tg.clone(a, device="cpu") for a in args]
-    tg.launch(made, 12, inputs=args, block_dim=4)
-    interpret(made, other, (12,), 4)
+    tg.launch(built_kernel, 12, inputs=args, block_dim=4)
+    interpret(built_kernel, other, (12,), 4)
     for run in (args, other):
         np.testing.assert_allclose(run[-1].numpy(), expected(table, samples), rtol=1e-12, atol=1e-12)
 
 
 def check_gradients(table: dict[str, Any]) -> None:
-    made, count = kernel(table)
+    built_kernel, count = kernel(table)
     out = tg.zeros((5, count), dtype=tg.float64, requires_grad=True)
-    tg.gradcheck(made, 5, arrays(drawn(5, 1), "d", requires_grad=True), [out], block_dim=5)
+    tg.gradcheck(built_kernel, 5, arrays(drawn(5, 1), "d", requires_grad=True), [out], block_dim=5)
 
 
 @pytest.mark.machine_code
@@ -69,21 +69,21 @@ def test_gradients_of_slerp_between_near_rotations_are_correct() -> None:
 
     a = drawn(3)["a"]
     near = a + np.array([[0.0] * 4, [1e-6, 0, 2e-6, 0], [1e-3, 0, 0, 2e-3]])
-    given = [tg.array(x, dtype=tg.quatd, requires_grad=True) for x in (a, near)]
+    arguments = [tg.array(x, dtype=tg.quatd, requires_grad=True) for x in (a, near)]
     t = tg.array([0.25, 0.5, 0.75], dtype=tg.float64, requires_grad=True)
     o = tg.zeros(3, dtype=tg.quatd, requires_grad=True)
-    tg.gradcheck(between, 3, [*given, t], [o], block_dim=1, eps=1e-7, rtol=1e-5)
+    tg.gradcheck(between, 3, [*arguments, t], [o], block_dim=1, eps=1e-7, rtol=1e-5)
 
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize(("suffix", "tolerance"), [("f", 2e-6), ("h", 2e-3)])
 def test_rotations_of_narrow_floats_are_computed_in_float32(suffix: str, tolerance: float) -> None:
     table = {text: f for text, f in {**QUATERNIONS, **SPATIAL}.items() if text in SHORT}
-    made, count = kernel(table, suffix)
+    built_kernel, count = kernel(table, suffix)
     samples = {name: x.astype(np.float32) for name, x in drawn(12).items()}
     samples = {name: x.astype(np.float16) if suffix == "h" else x for name, x in samples.items()}
     out = tg.zeros((12, count), dtype=tg.float16 if suffix == "h" else tg.float32)
-    tg.launch(made, 12, inputs=[*arrays(samples, suffix), out], block_dim=4)
+    tg.launch(built_kernel, 12, inputs=[*arrays(samples, suffix), out], block_dim=4)
     wide = {name: x.astype(np.float64) for name, x in samples.items()}
     np.testing.assert_allclose(out.numpy().astype(np.float64), expected(table, wide), atol=tolerance)
 

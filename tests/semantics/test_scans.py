@@ -72,9 +72,9 @@ def test_running_combinations_of_vectors_match_numpy(block_dim: int) -> None:
     """A thread's components do not fit its registers."""
     rng = np.random.default_rng(0)
     x, m = (rng.integers(-9, 9, (70, *s)).astype(np.float32) for s in ((3,), (2, 2)))
-    given = [tg.array(x, dtype=tg.vec3), tg.array(m, dtype=tg.mat22)]
+    arguments = [tg.array(x, dtype=tg.vec3), tg.array(m, dtype=tg.mat22)]
     outs = [tg.zeros((2, 70), dtype=tg.vec3), tg.zeros((2, 70), dtype=tg.mat22)]
-    *_, y, z = agree(of_vectors, [*given, *outs], 1, block_dim, tiled=True)
+    *_, y, z = agree(of_vectors, [*arguments, *outs], 1, block_dim, tiled=True)
     np.testing.assert_array_equal(y, [np.cumsum(x, 0), np.minimum.accumulate(x)])
     np.testing.assert_array_equal(z, [np.cumsum(m, 0) - m, np.maximum.accumulate(m)])
 
@@ -112,13 +112,13 @@ def test_running_combinations_skip_absent_threads() -> None:
 
 def gradient_of_minima(x: np.ndarray, g: np.ndarray) -> np.ndarray:
     """Each adjoint goes to the element that set the extreme."""
-    made, best, at = np.zeros(len(x)), np.nan, -1
+    gradient, best, at = np.zeros(len(x)), np.nan, -1
     for k, value in enumerate(x):
         if not np.isnan(value) and (np.isnan(best) or value < best):
             best, at = value, k
         if at >= 0:
-            made[at] += g[k]
-    return made
+            gradient[at] += g[k]
+    return gradient
 
 
 @cache

@@ -164,11 +164,11 @@ def test_errors_show_the_text_that_was_compiled(tmp_path):
 
 @pytest.mark.machine_code
 def test_cells_of_one_name_are_distinguished():
-    made = []
+    results = []
     for sign in "+-*":
         cell = TWO.format(f"n {sign} 3.0").split("\n")
-        made.append(F.cell(cell, "<cell of one name>", {})["make"]())
-    assert [_launched(k, 5.0) for k in made] == [8.0, 2.0, 15.0]
+        results.append(F.cell(cell, "<cell of one name>", {})["make"]())
+    assert [_launched(k, 5.0) for k in results] == [8.0, 2.0, 15.0]
 
 
 class Owner:

@@ -79,11 +79,11 @@ def arguments(seed: int) -> dict[str, Any]:
 
 
 def launched(
-    line: str, made: str, given: dict[str, Any], shape: tuple[int, ...], block: int
+    line: str, value: str, inputs: dict[str, Any], shape: tuple[int, ...], block: int
 ) -> list[np.ndarray]:
-    text, names = TEXT.format(line=line, made=made, rank=len(shape)), dict[str, Any](tg=tg)
+    text, names = TEXT.format(line=line, made=value, rank=len(shape)), dict[str, Any](tg=tg)
     exec(text, names)
-    args = [tg.array(x) for x in given.values()]
+    args = [tg.array(x) for x in inputs.values()]
     return agree(tg.kernel(source=text)(names["kernel"]), [*args, tg.zeros(shape), 1], 1, block, tiled=True)
 
 
@@ -103,41 +103,41 @@ def in_order(line: str, names: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("name", READ)
 def test_reads_by_subscripts_match_numpy(name: str) -> None:
-    given = arguments(0)
-    names = {**given, "t": given["a"], "s": given["b"], "n": 1, "np": np}
+    inputs = arguments(0)
+    names = {**inputs, "t": inputs["a"], "s": inputs["b"], "n": 1, "np": np}
     expected = eval(READ[name], names)
-    made = launched("u = " + READ[name], "u", given, expected.shape, 32)[-1]
-    np.testing.assert_array_equal(made, expected)
+    built_kernel = launched("u = " + READ[name], "u", inputs, expected.shape, 32)[-1]
+    np.testing.assert_array_equal(built_kernel, expected)
 
 
 @pytest.mark.parametrize("name", WRITTEN)
 @pytest.mark.parametrize("seed", ROWS)
 def test_writes_by_subscripts_match_numpy(name: str, seed: int) -> None:
-    given = arguments(seed)
-    names = {**{k: v.copy() for k, v in given.items()}, "n": 1, "np": np}
+    inputs = arguments(seed)
+    names = {**{k: v.copy() for k, v in inputs.items()}, "n": 1, "np": np}
     names |= {"t": names["a"].copy(), "s": names["b"].copy()}
     repeats = len(set(ROWS[seed])) < 4
     if repeats and WRITTEN[name].startswith("b[k") and "+=" not in WRITTEN[name]:
-        given["k"] = names["k"] = np.array([1, 0, 3, 2], np.int32)  # which of several stays is not specified
+        inputs["k"] = names["k"] = np.array([1, 0, 3, 2], np.int32)  # which of several stays is not specified
     in_order(WRITTEN[name], names)
-    _, b, _, _, t = launched(WRITTEN[name], "t", given, (6, 4), 7 if seed else 32)
+    _, b, _, _, t = launched(WRITTEN[name], "t", inputs, (6, 4), 7 if seed else 32)
     np.testing.assert_array_equal(t, names["t"])
     np.testing.assert_array_equal(b, names["b"])
 
 
 def test_subscripts_out_of_bounds_count_from_the_end_of_tiles() -> None:
     """Negative indices count from the end of a tile, but are outside of an array."""
-    given = arguments(0)
-    given["k"] = np.array([-1, 6, -7, 5], np.int32)
-    a = given["a"]
-    (*_, made) = launched("u = t[k]", "u", given, (4, 4), 32)
-    np.testing.assert_array_equal(made, [a[5], a[0] * 0, a[0] * 0, a[5]])
-    (*_, made) = launched("u = a[k, 0:4]", "u", given, (4, 4), 32)
-    np.testing.assert_array_equal(made, [a[0] * 0, a[0] * 0, a[0] * 0, a[5]])
-    (*_, made) = launched("t[k] = 99.0", "t", given, (6, 4), 32)
-    np.testing.assert_array_equal(made, [*a[:5], [99.0] * 4])
-    _, b, *_ = launched("b[k, 0:4] += 1.0", "t", given, (6, 4), 32)
-    np.testing.assert_array_equal(b - given["b"], [[0.0] * 4] * 5 + [[1.0] * 4])
+    inputs = arguments(0)
+    inputs["k"] = np.array([-1, 6, -7, 5], np.int32)
+    a = inputs["a"]
+    (*_, built_kernel) = launched("u = t[k]", "u", inputs, (4, 4), 32)
+    np.testing.assert_array_equal(built_kernel, [a[5], a[0] * 0, a[0] * 0, a[5]])
+    (*_, built_kernel) = launched("u = a[k, 0:4]", "u", inputs, (4, 4), 32)
+    np.testing.assert_array_equal(built_kernel, [a[0] * 0, a[0] * 0, a[0] * 0, a[5]])
+    (*_, built_kernel) = launched("t[k] = 99.0", "t", inputs, (6, 4), 32)
+    np.testing.assert_array_equal(built_kernel, [*a[:5], [99.0] * 4])
+    _, b, *_ = launched("b[k, 0:4] += 1.0", "t", inputs, (6, 4), 32)
+    np.testing.assert_array_equal(b - inputs["b"], [[0.0] * 4] * 5 + [[1.0] * 4])
 
 
 @tg.kernel
@@ -152,5 +152,5 @@ def test_the_last_write_by_a_repeated_subscript_stays() -> None:
     at = np.random.default_rng(0).integers(0, 700, 500).astype(np.int32)
     expected = np.zeros(700, np.int32)
     expected[at] = np.arange(500)
-    _, made = agree(many, [tg.array(at), tg.zeros(700, dtype=int)], 1, 64, tiled=True)
-    np.testing.assert_array_equal(made, expected)
+    _, array = agree(many, [tg.array(at), tg.zeros(700, dtype=int)], 1, 64, tiled=True)
+    np.testing.assert_array_equal(array, expected)

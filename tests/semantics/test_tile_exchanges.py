@@ -27,8 +27,8 @@ def test_tile_exchanges_match_numpy() -> None:
         np.arange(12, dtype=np.float32).reshape(3, 4),
         np.array([[-1, 5], [-1, 0], [3, 5], [-1, 5]], np.int32),
     )
-    given = [tg.array(a), tg.array(v, dtype=tg.vec2i), tg.zeros((5, 4)), tg.zeros(4, dtype=tg.vec2i)]
-    made, swapped, old, was = agree(exchanged, given, 1, 32, tiled=True)
+    arguments = [tg.array(a), tg.array(v, dtype=tg.vec2i), tg.zeros((5, 4)), tg.zeros(4, dtype=tg.vec2i)]
+    result, swapped, old, was = agree(exchanged, arguments, 1, 32, tiled=True)
     expected = np.zeros((5, 4), np.float32)
     t = np.tile(np.arange(9, 13, dtype=np.float32), (2, 1))
     expected[:2, :2] = a[1:, 2:]
@@ -37,7 +37,7 @@ def test_tile_exchanges_match_numpy() -> None:
     a[:2] = np.where(t > 10, t, a[:2])
     expected[4], a[0] = a[0], np.where(a[0] == 3, a[1], a[0])
     np.testing.assert_array_equal(old, expected)
-    np.testing.assert_array_equal(made, a)
+    np.testing.assert_array_equal(result, a)
     np.testing.assert_array_equal(was, v)
     np.testing.assert_array_equal(swapped, np.where(v == [-1, 5], [7, 8], v))
 

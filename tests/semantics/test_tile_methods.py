@@ -68,8 +68,8 @@ def test_methods_of_tiles_match_numpy(name: str) -> None:
     names = dict[str, Any](tg=tg)
     exec(text, names)
     kernel = tg.kernel(source=text)(names["kernel"])
-    _, made = agree(kernel, [tg.array(t), tg.zeros(expected.shape)], 1, 32, tiled=True)
-    np.testing.assert_array_equal(made, expected)
+    _, array = agree(kernel, [tg.array(t), tg.zeros(expected.shape)], 1, 32, tiled=True)
+    np.testing.assert_array_equal(array, expected)
 
 
 @tg.kernel
@@ -88,9 +88,9 @@ def bits(a: tg.array1d[tg.vec2i], b: tg.array1d[tg.vec2i], y: tg.array2d[tg.vec2
 def test_bit_operators_of_vector_tiles_match_numpy() -> None:
     a, b = (np.random.default_rng(k).integers(-99, 99, (8, 2), np.int32) for k in (1, 2))
     args = [tg.array(a, dtype=tg.vec2i), tg.array(b, dtype=tg.vec2i), tg.zeros((7, 8), dtype=tg.vec2i)]
-    *_, made = agree(bits, args, 1, 32, tiled=True)
+    *_, result = agree(bits, args, 1, 32, tiled=True)
     expected = [a & b, a | b, a ^ b, a << (b & 3), a >> (b & 3), ~a, a & b]
-    np.testing.assert_array_equal(made, expected)
+    np.testing.assert_array_equal(result, expected)
 
 
 @tg.kernel
@@ -101,5 +101,5 @@ def inner(a: tg.array1d[tg.mat22], y: tg.array1d[float]):
 
 def test_dot_of_matrix_tiles_matches_numpy() -> None:
     a = np.random.default_rng(1).integers(-9, 9, (5, 2, 2)).astype(np.float32)
-    _, made = agree(inner, [tg.array(a, dtype=tg.mat22), tg.zeros(1)], 1, 32, tiled=True)
-    np.testing.assert_array_equal(made, [2 * (a * a).sum()])
+    _, array = agree(inner, [tg.array(a, dtype=tg.mat22), tg.zeros(1)], 1, 32, tiled=True)
+    np.testing.assert_array_equal(array, [2 * (a * a).sum()])

@@ -288,8 +288,8 @@ def test_a_loop_condition_that_changes_a_rebound_tile_is_refused(storage: str) -
 
 @pytest.mark.machine_code
 def test_a_new_tile_of_each_iteration_is_changed_freely() -> None:
-    made = "c = tg.tile_full(4, k, storage='shared')\n    c[0] = 9"
-    text = f"{A.format('shared')}\nb = a\nfor k in range(n):\n    {made}\n    b = c\n{STORE}"
+    result = "c = tg.tile_full(4, k, storage='shared')\n    c[0] = 9"
+    text = f"{A.format('shared')}\nb = a\nfor k in range(n):\n    {result}\n    b = c\n{STORE}"
     assert rows(text, n=3)[:2] == [FIRST, [9, 2, 2, 2]]
 
 

@@ -107,9 +107,9 @@ def test_functions_set_variables_of_their_caller() -> None:
     )
     args = [tg.array(x, dtype=t, requires_grad=True) for x, t in ((turns, tg.quatd), (m, tg.mat44d))]
     args.append(tg.array(rng.standard_normal((3, 3)), dtype=tg.vec3d, requires_grad=True))
-    made = tg.zeros((3, 13), dtype=tg.float64)
-    tg.launch(outputs, 3, inputs=[*args, made], block_dim=2)
-    out = made.numpy()
+    array = tg.zeros((3, 13), dtype=tg.float64)
+    tg.launch(outputs, 3, inputs=[*args, array], block_dim=2)
+    out = array.numpy()
     np.testing.assert_allclose(out[:, 3:6], scales, rtol=1e-12)
     np.testing.assert_allclose(
         np.abs(out[:, 9:]), np.abs(turns) / np.linalg.norm(turns, axis=1)[:, None], rtol=1e-12

@@ -33,7 +33,7 @@ def loaded(shape: tuple[int, ...], storage: str = "register") -> str:
 @pytest.mark.machine_code
 @pytest.mark.parametrize("storage", ["register", "shared"])
 @pytest.mark.parametrize(
-    ("shape", "view", "picked", "made"),
+    ("shape", "view", "picked", "result"),
     [
         ((4, 6), "[:, ::2]", np.s_[:, ::2], (12,)),
         ((4, 6), "[:, ::2]", np.s_[:, ::2], (2, 2, 3)),
@@ -44,11 +44,11 @@ def loaded(shape: tuple[int, ...], storage: str = "register") -> str:
     ],
 )
 def test_reshapes_of_strided_views_have_the_elements_of_numpy(
-    storage: str, shape: tuple[int, ...], view: str, picked: Any, made: tuple[int, ...]
+    storage: str, shape: tuple[int, ...], view: str, picked: Any, result: tuple[int, ...]
 ) -> None:
-    size = int(np.prod(made))
+    size = int(np.prod(result))
     out = stored(
-        f"{loaded(shape, storage)}v = t{view}\nr = tg.tile_reshape(v, {made})\n"
+        f"{loaded(shape, storage)}v = t{view}\nr = tg.tile_reshape(v, {result})\n"
         f"tg.tile_store(o, tg.tile_reshape(tg.copy(r), {size}))"
     )
     assert out[:size].tolist() == X.reshape(shape)[picked].ravel().tolist()
@@ -73,9 +73,9 @@ def reshaped(seed: int) -> bool:
             v, text = v.transpose(order), f"{text}v = tg.tile_permute({name}, {order})\n"
         name = "v"
     first = rng.choice([n for n in range(1, v.size + 1) if v.size % n == 0])
-    made = rng.choice([(v.size,), (first, v.size // first)])
-    r, is_view = v.reshape(made), np.may_share_memory(v.reshape(made), t)
-    text += f"r = tg.tile_reshape(v, {made})\nt += 100\n"
+    result = rng.choice([(v.size,), (first, v.size // first)])
+    r, is_view = v.reshape(result), np.may_share_memory(v.reshape(result), t)
+    text += f"r = tg.tile_reshape(v, {result})\nt += 100\n"
     t += 100
     if is_view:
         text += "r += 1000\n"
@@ -100,7 +100,7 @@ def test_many_reshapes_are_views_where_numpy_makes_views(first: int) -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize(
-    ("shape", "view", "made"),
+    ("shape", "view", "result"),
     [
         ((4, 6), np.s_[:, ::2], (2, 2, 3)),
         ((4, 6), np.s_[:, ::2], (3, 4)),
@@ -110,7 +110,7 @@ def test_many_reshapes_are_views_where_numpy_makes_views(first: int) -> None:
     ],
 )
 def test_a_reshape_along_even_distances_is_a_view(
-    shape: tuple[int, ...], view: Any, made: tuple[int, ...]
+    shape: tuple[int, ...], view: Any, result: tuple[int, ...]
 ) -> None:
     index = ", ".join(
         f"{'' if s.start is None else s.start}:{s.stop or ''}:{s.step or ''}"
@@ -118,11 +118,11 @@ def test_a_reshape_along_even_distances_is_a_view(
         else str(s)
         for s in view
     )
-    last = tuple(n - 1 for n in made)
+    last = tuple(n - 1 for n in result)
     expected = X.reshape(shape).copy()
-    expected[view].reshape(made, copy=False)[last] = 99
+    expected[view].reshape(result, copy=False)[last] = 99
     out = stored(
-        f"{loaded(shape)}r = tg.tile_reshape(t[{index}], {made})\nr[{', '.join(map(str, last))}] = 99\n"
+        f"{loaded(shape)}r = tg.tile_reshape(t[{index}], {result})\nr[{', '.join(map(str, last))}] = 99\n"
         "tg.tile_store(o, tg.tile_reshape(t, 24))"
     )
     assert out.tolist() == expected.ravel().tolist()

@@ -401,11 +401,11 @@ def test_a_thread_for_each_child_fits_nodes_as_a_thread_for_each_subtree(leaf_si
     bvh.nodes.numpy()[(bounds < CHILDREN // 4) | (bounds >= MIDDLE // 4)] = 7.0
     bvh._items.numpy()[...] = np.where(np.arange(len(items))[:, None] == 700, np.nan, 7.0)
     places = np.argsort(items[:700, 6].view(np.int32))
-    given = [bvh.lowers, bvh.uppers, None, tg.array(places, dtype=int), bvh._items]
-    tg.launch(write_boxes, 700, given)
+    arguments = [bvh.lowers, bvh.uppers, None, tg.array(places, dtype=int), bvh._items]
+    tg.launch(write_boxes, 700, arguments)
     numbers = view_as(bvh._items, tg.float32)
-    given = [bvh.nodes, bvh.node_words, bvh._items, numbers, 700, leaf_size == 1]
-    bvh.launch_by_level(fit_level, WIDTH, given, 256)
+    arguments = [bvh.nodes, bvh.node_words, bvh._items, numbers, 700, leaf_size == 1]
+    bvh.launch_by_level(fit_level, WIDTH, arguments, 256)
     count = sum(n for _, n in bvh.levels())
     used = slice(NODE_BYTES // 4, (1 + count) * NODE_BYTES // 4)
     written = (bounds[used] < CHILDREN // 4) | (

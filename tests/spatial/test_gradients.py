@@ -109,7 +109,7 @@ def differences(
     f: dict[str, np.ndarray], loss: Callable[[dict[str, np.ndarray]], float]
 ) -> dict[str, np.ndarray]:
     """The gradient of a function of arrays by central differences."""
-    made = {name: np.zeros_like(x) for name, x in f.items()}
+    array = {name: np.zeros_like(x) for name, x in f.items()}
     for name, x in f.items():
         for at in np.ndindex(x.shape):
             ends = []
@@ -117,8 +117,8 @@ def differences(
                 moved = x.copy()
                 moved[at] += step
                 ends.append(loss({**f, name: moved}))
-            made[name][at] = (ends[0] - ends[1]) / (2 * STEP)
-    return made
+            array[name][at] = (ends[0] - ends[1]) / (2 * STEP)
+    return array
 
 
 def scene(kernel: Any) -> tuple[dict[str, np.ndarray], np.ndarray]:
@@ -132,19 +132,22 @@ def scene(kernel: Any) -> tuple[dict[str, np.ndarray], np.ndarray]:
 
 
 def gradients(kernel: Any, f: dict[str, np.ndarray], faces: np.ndarray) -> dict[str, np.ndarray]:
-    given = {name: tg.array(x, dtype=tg.vec3, requires_grad=True) for name, x in f.items()}
-    mesh = tg.Mesh(given["points"], tg.array(faces.reshape(-1), dtype=int), given["velocities"])
+    arguments = {name: tg.array(x, dtype=tg.vec3, requires_grad=True) for name, x in f.items()}
+    mesh = tg.Mesh(arguments["points"], tg.array(faces.reshape(-1), dtype=int), arguments["velocities"])
     out = tg.zeros(COUNT, requires_grad=True)
     with tg.Tape() as tape:
         by_id = kernel in (nearest, read)
         tg.launch(
-            kernel, COUNT, inputs=[mesh.id if by_id else mesh, given["at"], given["dir"]], outputs=[out]
+            kernel,
+            COUNT,
+            inputs=[mesh.id if by_id else mesh, arguments["at"], arguments["dir"]],
+            outputs=[out],
         )
     del mesh
     out.grad.fill_(1.0)
     tape.backward()
-    assert given["points"] in tape.gradients
-    return {name: a.grad.numpy() for name, a in given.items()}
+    assert arguments["points"] in tape.gradients
+    return {name: a.grad.numpy() for name, a in arguments.items()}
 
 
 @pytest.mark.parametrize(
@@ -167,20 +170,20 @@ def test_gradients_of_spatial_queries_agree_with_differences(kernel: Any, loss: 
 def recorded(changed: Callable[[tg.Mesh, tg.array], object], by_table: bool = False) -> None:
     """A launch that reads a mesh, a change, and backward."""
     f, faces = scene(read)
-    given = {name: tg.array(x, dtype=tg.vec3, requires_grad=True) for name, x in f.items()}
-    mesh = tg.Mesh(given["points"], tg.array(faces.reshape(-1), dtype=int), given["velocities"])
+    arguments = {name: tg.array(x, dtype=tg.vec3, requires_grad=True) for name, x in f.items()}
+    mesh = tg.Mesh(arguments["points"], tg.array(faces.reshape(-1), dtype=int), arguments["velocities"])
     out = tg.zeros(COUNT, requires_grad=True)
     with tg.Tape() as tape:
         if by_table:
             ids = tg.array([mesh.id], dtype=tg.uint64)
-            tg.launch(read_listed, COUNT, inputs=[ids, given["at"]], outputs=[out])
+            tg.launch(read_listed, COUNT, inputs=[ids, arguments["at"]], outputs=[out])
         else:
-            tg.launch(read, COUNT, inputs=[mesh.id, given["at"], given["dir"]], outputs=[out])
-    changed(mesh, given["points"])
+            tg.launch(read, COUNT, inputs=[mesh.id, arguments["at"], arguments["dir"]], outputs=[out])
+    changed(mesh, arguments["points"])
     del mesh
     out.grad.fill_(1.0)
     tape.backward()
-    assert np.abs(given["points"].grad.numpy()).sum() > 0
+    assert np.abs(arguments["points"].grad.numpy()).sum() > 0
 
 
 @tg.kernel

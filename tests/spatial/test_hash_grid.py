@@ -248,9 +248,9 @@ def test_hash_grids_take_points_of_any_shape() -> None:
     x = points(12, 96)
     wide = np.zeros((96, 2, 3), np.float32)
     wide[:, 1] = x
-    for given in (vectors(x.reshape(4, 24, 3)), vectors(wide)[:, 1], vectors(x.reshape(2, 3, 16, 3))):
+    for arguments in (vectors(x.reshape(4, 24, 3)), vectors(wide)[:, 1], vectors(x.reshape(2, 3, 16, 3))):
         grid = tg.HashGrid(8, 8, 8)
-        grid.build(given, 0.7)
+        grid.build(arguments, 0.7)
         assert listed(grid, x[:9], 0.7) == listed(made(x, 0.7, (8, 8, 8)), x[:9], 0.7)
 
 

@@ -56,10 +56,10 @@ def test_arrays_of_wide_vectors_are_read_and_written(count: int, dtype: Any) -> 
     def reversed_sums(a, b, out):
         i = tg.tid()
         x, y = a[i], b[1, i]
-        made = x + y
+        result = x + y
         for k in tg.static(range(count)):
-            made[k] = x[count - 1 - k] + y[k]
-        out[i] = made
+            result[k] = x[count - 1 - k] + y[k]
+        out[i] = result
 
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-100, 100, shape).astype(dtype) for shape in ((5, count), (2, 5, count)))

@@ -28,9 +28,9 @@ def run(
         arrays.append(np.ascontiguousarray(x.T) if transposed else x)
         loaded = f"tg.tile_load(a{k}, shape={arrays[-1].shape}, storage={use['storage']!r})"
         lines.append(f"t{k} = {f'tg.tile_transpose({loaded})' if transposed else loaded}")
-    given = [*(f"t{k}" for k in range(len(tiles))), *(f"{key}={x!r}" for key, x in constants.items())]
+    arguments = [*(f"t{k}" for k in range(len(tiles))), *(f"{key}={x!r}" for key, x in constants.items())]
     results = [f"r{k}" for k in range(len(shapes))]
-    lines.append(f"{', '.join(results)} = tg.{name}({', '.join(given)})")
+    lines.append(f"{', '.join(results)} = tg.{name}({', '.join(arguments)})")
     lines += [f"tg.tile_store(o{k}, {r})" for k, r in enumerate(results)]
     outs = [np.full(shape, 7, dtype) for shape, dtype in shapes]
     annotated = [f"a{k}: tg.array{x.ndim}d[Any]" for k, x in enumerate(arrays)]
@@ -60,27 +60,27 @@ def uses(draw: st.DrawFn) -> tuple[np.random.Generator, int, dict[str, Any], Any
 def matrix(rng: np.random.Generator, m: int, n: int, kind: str, dtype: Any) -> np.ndarray:
     """A matrix of a kind."""
     if kind == "hilbert":
-        made = 1.0 / (np.arange(m)[:, None] + np.arange(n) + 1)
+        result = 1.0 / (np.arange(m)[:, None] + np.arange(n) + 1)
     elif kind == "without rank":
         rank = max(1, min(m, n) // 2)
-        made = rng.standard_normal((m, rank)) @ rng.standard_normal((rank, n))
+        result = rng.standard_normal((m, rank)) @ rng.standard_normal((rank, n))
     elif kind == "equal":
-        made = np.linalg.qr(rng.standard_normal((max(m, n), max(m, n))))[0][:m, :n]
+        result = np.linalg.qr(rng.standard_normal((max(m, n), max(m, n))))[0][:m, :n]
     elif kind == "graded":
-        made = rng.standard_normal((m, n)) * np.logspace(0, -12, n)
+        result = rng.standard_normal((m, n)) * np.logspace(0, -12, n)
     else:
-        made = rng.standard_normal((m, n)) * (kind != "zero")
-    return made.astype(dtype)
+        result = rng.standard_normal((m, n)) * (kind != "zero")
+    return result.astype(dtype)
 
 
 def definite(rng: np.random.Generator, n: int, kind: str, dtype: Any) -> np.ndarray:
     """A symmetric matrix of a kind, definite in its dtype."""
     half = matrix(rng, n, n, kind, np.float64)
     squared = half @ half.T
-    made = (squared + squared.T) / 2 + np.eye(n) * max(1e-30, np.abs(squared).max()) * n * 4 * np.finfo(
+    result = (squared + squared.T) / 2 + np.eye(n) * max(1e-30, np.abs(squared).max()) * n * 4 * np.finfo(
         dtype
     ).eps
-    return made.astype(dtype)
+    return result.astype(dtype)
 
 
 def at_most(error: Any, bound: Any) -> None:

@@ -74,10 +74,10 @@ class Tensor:
 
 def torch_with(kind: type[Tensor]) -> SimpleNamespace:
     """A stand-in for PyTorch with a type of tensors. `stream`: the handle of its current stream."""
-    made = SimpleNamespace(Tensor=kind, stream=0)
-    made.cuda = SimpleNamespace(current_stream=lambda ordinal: SimpleNamespace(cuda_stream=made.stream))
-    made.autograd = SimpleNamespace(graph=SimpleNamespace(increment_version=_count))
-    return made
+    result = SimpleNamespace(Tensor=kind, stream=0)
+    result.cuda = SimpleNamespace(current_stream=lambda ordinal: SimpleNamespace(cuda_stream=result.stream))
+    result.autograd = SimpleNamespace(graph=SimpleNamespace(increment_version=_count))
+    return result
 
 
 def _count(tensor: Tensor) -> None:

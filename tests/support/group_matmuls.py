@@ -19,13 +19,13 @@ ASSEMBLER = bool(ptx.candidates())
 def run(kernel: Any, args: list[Any], blocks: int = 1) -> str:
     """The PTX of a kernel that the model has run, and whose schedule is proved."""
     threads = block_size(kernel, None, args)
-    made, parts = distributed(kernel, args, (blocks,), threads)
-    verdict = check_schedule(made, parts)
+    lowered_kernel, parts = distributed(kernel, args, (blocks,), threads)
+    verdict = check_schedule(lowered_kernel, parts)
     assert verdict.passed, verdict.message
-    code = lower_kernel(made, parts, get_cuda_target())
+    code = lower_kernel(lowered_kernel, parts, get_cuda_target())
     for piece, at in zip(code.shared.intervals, code.shared.offsets, strict=True):
         assert at % piece.align == 0, f"{piece.name} lies at {at}"
     run_together(code, kernel, args, (blocks, threads), blocks)
-    text, made = assembled(code)
-    assert not ASSEMBLER or made.spill_bytes == 0
+    text, lowered_kernel = assembled(code)
+    assert not ASSEMBLER or lowered_kernel.spill_bytes == 0
     return text

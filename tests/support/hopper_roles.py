@@ -98,5 +98,5 @@ def two_readers(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[float], 
 
 
 def arrays(*dtypes: Any, align: bool = True) -> list[tg.array]:
-    made = [tg.zeros((256, 256 if align else 257), dtype=t) for t in dtypes]
-    return made if align else [x[:, 1:] for x in made]
+    results = [tg.zeros((256, 256 if align else 257), dtype=t) for t in dtypes]
+    return results if align else [x[:, 1:] for x in results]

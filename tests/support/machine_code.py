@@ -27,9 +27,9 @@ def pytest_configure() -> None:
 
     def load(data: bytes) -> loader.LoadedObject:
         global ran
-        made = loads(data)
+        result = loads(data)
         ran = True
-        return made
+        return result
 
     @wraps(launches)
     def launch(*args: Any, **kwargs: Any) -> None:

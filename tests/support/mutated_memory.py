@@ -14,22 +14,22 @@ from tegula.passes.runner import GpuCompilation
 from tegula.types import bool_
 
 
-def roles_of(made: Kernel) -> Op:
-    return next(op for op in made.body.ops if isinstance(op, Roles))
+def roles_of(kernel: Kernel) -> Op:
+    return next(op for op in kernel.body.ops if isinstance(op, Roles))
 
 
 def registers(*budgets: int) -> Mutation:
     """Other numbers of registers than the language allows."""
 
-    def mutate(made: Kernel, parts: GpuCompilation) -> None:
-        roles_of(made).attrs["registers"] = budgets
+    def mutate(kernel: Kernel, parts: GpuCompilation) -> None:
+        roles_of(kernel).attrs["registers"] = budgets
 
     return mutate
 
 
-def widened(made: Kernel, parts: GpuCompilation) -> None:
+def widened(kernel: Kernel, parts: GpuCompilation) -> None:
     """The idle warps of the first role's warp group join the role."""
-    roles = roles_of(made)
+    roles = roles_of(kernel)
     (first, _), *others = roles.attrs["warps"]
     roles.attrs["warps"] = ((first, 4), *others)
 
@@ -37,8 +37,8 @@ def widened(made: Kernel, parts: GpuCompilation) -> None:
 def parted(name: str) -> Mutation:
     """The first op of that name in the last role is in a branch that only some threads of a role take."""
 
-    def mutate(made: Kernel, parts: GpuCompilation) -> None:
-        op = next(op for op in roles_of(made).regions[-1].walk() if op.NAME == name)
+    def mutate(kernel: Kernel, parts: GpuCompilation) -> None:
+        op = next(op for op in roles_of(kernel).regions[-1].walk() if op.NAME == name)
         region = op.parent
         assert region is not None
         inside, other = Region(), Region()

@@ -46,7 +46,7 @@ def three_in_a_row(x: tg.array2d[float], w: tg.array[float], y: tg.array2d[float
     """The second role pushes results computed from the first role's tiles; the third reads ahead of a loop."""
     i = tg.tid()
     raw = tg.tile_pipe(shape=8, dtype=float, stages=2)
-    made = tg.tile_pipe(shape=8, dtype=float, stages=2)
+    result = tg.tile_pipe(shape=8, dtype=float, stages=2)
     scale = tg.tile_pipe(shape=8, dtype=float, stages=1)
     with tg.role("fetch", warps=1):
         tg.tile_pipe_load(scale, w, offset=0)
@@ -55,8 +55,8 @@ def three_in_a_row(x: tg.array2d[float], w: tg.array[float], y: tg.array2d[float
     with tg.role("square", warps=1):
         for _k in range(x.shape[1] // 8):
             t = tg.copy(tg.tile_pipe_pop(raw))
-            tg.tile_pipe_push(made, t * t)
+            tg.tile_pipe_push(result, t * t)
     with tg.role("store", warps=1):
         s = tg.copy(tg.tile_pipe_pop(scale))
         for k in range(x.shape[1] // 8):
-            tg.tile_store(y[i], tg.tile_pipe_pop(made) * s, offset=k * 8)
+            tg.tile_store(y[i], tg.tile_pipe_pop(result) * s, offset=k * 8)

@@ -173,8 +173,8 @@ def test_tuning_takes_a_function_that_returns_kernels() -> None:
 def test_where_and_configs_select_candidates() -> None:
     some = tg.autotune(rows=[1, 2, 4], columns=[8, 4], where=lambda rows, columns: rows == columns)(squares)
     assert [dict(c.values) for c in some.candidates] == [{"rows": 4, "columns": 4}]
-    given = tg.autotune(configs=[{"rows": 1}, {"rows": 8}])(squares)
-    assert [dict(c.values) for c in given.candidates] == [{"rows": 1}, {"rows": 8}]
+    arguments = tg.autotune(configs=[{"rows": 1}, {"rows": 8}])(squares)
+    assert [dict(c.values) for c in arguments.candidates] == [{"rows": 1}, {"rows": 8}]
 
 
 @pytest.mark.machine_code
@@ -409,11 +409,11 @@ def test_tuning_without_elements_is_refused() -> None:
 def test_many_candidates_are_compiled_in_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     from tegula.tune import build
 
-    made: list[build.Worker] = []
+    result: list[build.Worker] = []
 
     class Counted(build.Worker):
         def __init__(self) -> None:
-            made.append(self)
+            result.append(self)
             super().__init__()
 
     monkeypatch.setattr(build, "Worker", Counted)
@@ -421,7 +421,7 @@ def test_many_candidates_are_compiled_in_processes(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(build.os, "sched_getaffinity", lambda _: {0, 1})
     kernel = tg.autotune(FACTOR=[2.0, 2.0, "two", 2.0], block_dim=[48])(scale)
     np.testing.assert_array_equal(run(kernel), np.arange(N) * 2.0)
-    assert 1 <= len(made) <= 2 and all(w.process.poll() is not None for w in made)
+    assert 1 <= len(result) <= 2 and all(w.process.poll() is not None for w in result)
     # The disk cache has the code that the processes compiled.
     assert all(form.from_cache for c in kernel.candidates for form in c.kernel.compiled)
     assert "error[" in kernel.reports[0].dropped[0].dropped

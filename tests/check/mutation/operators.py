@@ -73,12 +73,12 @@ class Saved:
 
 
 def saved(subject: Subject) -> Saved:
-    made = Saved(subject.kernel, dict(subject.parts.shared.allocations))
-    made.regions.append((subject.kernel.body, list(subject.kernel.body.ops)))
+    result = Saved(subject.kernel, dict(subject.parts.shared.allocations))
+    result.regions.append((subject.kernel.body, list(subject.kernel.body.ops)))
     for op in subject.kernel.walk():
-        made.ops.append((op, op.parent, list(op.operands), dict(op.attrs)))
-        made.regions += [(region, list(region.ops)) for region in op.regions]
-    return made
+        result.ops.append((op, op.parent, list(op.operands), dict(op.attrs)))
+        result.regions += [(region, list(region.ops)) for region in op.regions]
+    return result
 
 
 # Places --------------------------------------------------------------------------------------------------------------
@@ -196,8 +196,8 @@ def moves(subject: Subject) -> Iterator[Mutant]:
 
 def _inside(value: Value, holder: Op) -> bool:
     """Whether a value is made in an op's regions."""
-    made = {r for o in holder.walk() for r in o.results} - set(holder.results)
-    return value in made or any(value in region.args for o in holder.walk() for region in o.regions)
+    defined = {r for o in holder.walk() for r in o.results} - set(holder.results)
+    return value in defined or any(value in region.args for o in holder.walk() for region in o.regions)
 
 
 def _may_stand(op: Op, ops: list[Op], to: int) -> bool:
@@ -355,13 +355,13 @@ def commits(subject: Subject) -> Iterator[Mutant]:
 
 def budgets(subject: Subject) -> Iterator[Mutant]:
     roles = next(op for op in subject.kernel.body.ops if isinstance(op, Roles))
-    given = roles.attrs["registers"]
-    for k, n in enumerate(given):
+    registers = roles.attrs["registers"]
+    for k, n in enumerate(registers):
         for other in dict.fromkeys(
             (n - 8, n + 8, n + 4, n - 4, 0, 16, 24, 40, 128, 160, 168, 232, 240, 248, 256, 264)
         ):
             if other >= 0 and other != n:
-                changed = (*given[:k], other, *given[k + 1 :])
+                changed = (*registers[:k], other, *registers[k + 1 :])
                 yield _attribute(subject, "budget", roles, "registers", changed)
 
 

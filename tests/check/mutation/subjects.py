@@ -129,7 +129,9 @@ MAKERS: dict[str, tuple[Callable[[], Any], int, Callable[..., list[Any]], list[t
 
 def subject(name: str) -> Subject:
     kernel, ndim, args, sizes = MAKERS[name]
-    made, parts = lowered(kernel(), ndim)
+    lowered_kernel, parts = lowered(kernel(), ndim)
     spread = Spread(parts.layouts, parts.shared.allocations, parts.threads)
     dims = (*(1,) * (ndim - 1), parts.threads)
-    return Subject(name, made, parts, prepared(made, spread), dims, [args(*s) for s in sizes])
+    return Subject(
+        name, lowered_kernel, parts, prepared(lowered_kernel, spread), dims, [args(*s) for s in sizes]
+    )

@@ -27,9 +27,9 @@ def copies(x: tg.array2d[float], out: tg.array2d[float], n: int):
             tg.tile_store(out, tg.tile_pipe_pop(pipe), offset=(k, 0))
 
 
-def outcome(made: Any) -> str:
+def outcome(lowered_kernel: Any) -> str:
     """ "proved", or why not, of a lowered kernel; certificates are kept as text in between."""
-    kernel, parts = made
+    kernel, parts = lowered_kernel
     try:
         certificate = json.loads(json.dumps(prove(kernel, parts)))
         verify(kernel, parts, certificate)

@@ -407,8 +407,8 @@ def test_terms_of_wrapping_ops_evaluate_to_the_results_of_the_ops(dtype: str) ->
         first, second = machine.value(stop), keyed(replay.atoms, replay.value(stop))
         for a, b in product(numbers, repeat=2):
             expected = by_ops(stop, {2: a, 3: b}, kernel)
-            for made in (first, second):
-                assert evaluated(made, {2: int(a), 3: int(b)}) == expected, (expression, a, b)
+            for result in (first, second):
+                assert evaluated(result, {2: int(a), 3: int(b)}) == expected, (expression, a, b)
 
 
 def keyed(atoms: verifier.Atoms, x: Any) -> Any:
@@ -442,8 +442,8 @@ def evaluated(x: Any, values: dict[int, int]) -> Any:
         if what[0] == "param":
             return values[int(what[1])]
         dtype = tg.types.to_numpy(tg.types.DTYPES[what[3]])
-        given = [np.asarray([evaluated(y, values)]).astype(dtype) for y in args]
-        return int(REGISTRY[what[0]].ref({}, *given)[0])  # type: ignore[attr-defined]
+        arguments = [np.asarray([evaluated(y, values)]).astype(dtype) for y in args]
+        return int(REGISTRY[what[0]].ref({}, *arguments)[0])  # type: ignore[attr-defined]
     if x.kind == "ite":
         return evaluated(x.subterms[1 if evaluated(x.subterms[0], values) else 2], values)
     if x.kind == "wrap":

@@ -16,8 +16,8 @@ from tegula.check.scheduled import fingerprint
 
 
 def certified(kernel: Any) -> tuple[Any, Any, Any]:
-    made, parts = lowered(kernel)
-    return made, parts, json.loads(json.dumps(prove(made, parts)))
+    lowered_kernel, parts = lowered(kernel)
+    return lowered_kernel, parts, json.loads(json.dumps(prove(lowered_kernel, parts)))
 
 
 def others(x: Any) -> list[Any]:
@@ -37,9 +37,9 @@ def corruptions(certificate: Any) -> Iterator[tuple[Place, Any]]:
         was = at(certificate, path)
         for new in others(was):
             if new != was:
-                made = copy.deepcopy(certificate)
-                at(made, path[:-1])[path[-1]] = new
-                yield path, made
+                copied = copy.deepcopy(certificate)
+                at(copied, path[:-1])[path[-1]] = new
+                yield path, copied
 
 
 def says_no_more(path: Place) -> bool:
@@ -55,7 +55,9 @@ def test_certificates_with_a_corrupted_field_are_rejected() -> None:
     kernel, parts, certificate = certified(copies)
     corrupted = list(corruptions(certificate))
     assert len(corrupted) > 500
-    accepted = [path for path, made in corrupted if not rejected(kernel, parts, made)]
+    accepted = [
+        path for path, certificate_variant in corrupted if not rejected(kernel, parts, certificate_variant)
+    ]
     assert [path for path in accepted if not says_no_more(path)] == []
     assert len(accepted) < len(corrupted) // 20
 
@@ -63,8 +65,10 @@ def test_certificates_with_a_corrupted_field_are_rejected() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kernel", [two_producers(), chain()])
 def test_larger_certificates_with_a_corrupted_field_are_rejected(kernel: Any) -> None:
-    made, parts, certificate = certified(kernel)
-    accepted = [path for path, corrupted in corruptions(certificate) if not rejected(made, parts, corrupted)]
+    result, parts, certificate = certified(kernel)
+    accepted = [
+        path for path, corrupted in corruptions(certificate) if not rejected(result, parts, corrupted)
+    ]
     assert [path for path in accepted if not says_no_more(path)] == []
 
 
@@ -84,17 +88,17 @@ TWINS = {
 def test_the_certificate_of_another_kernel_is_rejected(name: str) -> None:
     """The certificate is refused even if it claims to be of this kernel."""
     kernel, mutate = TWINS[name]
-    made, parts, certificate = certified(kernel)
-    mutate(made, parts)
-    assert rejected(made, parts, certificate)
-    certificate["kernel"] = fingerprint(made)
-    assert rejected(made, parts, certificate)
+    result, parts, certificate = certified(kernel)
+    mutate(result, parts)
+    assert rejected(result, parts, certificate)
+    certificate["kernel"] = fingerprint(result)
+    assert rejected(result, parts, certificate)
 
 
 def test_certificates_of_kernels_with_deferred_matmul_waits_are_accepted() -> None:
     """Matmuls are waited for one iteration late, in registers that the next iteration does not use."""
-    made, parts = lowered_late(gemm())
-    assert not rejected(made, parts, json.loads(json.dumps(prove(made, parts))))
+    kernel, parts = lowered_late(gemm())
+    assert not rejected(kernel, parts, json.loads(json.dumps(prove(kernel, parts))))
 
 
 def test_a_certificate_with_an_overflowing_quotient_is_rejected() -> None:

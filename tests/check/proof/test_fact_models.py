@@ -26,12 +26,12 @@ def numbers(rng: Random) -> Sum:
 def conditions(rng: Random) -> list[Any]:
     """Some that hold together in a point of the range, at least."""
     point = {X: rng.choice(RANGE), Y: rng.choice(RANGE)}
-    made = Model(0, {next(iter(s.atoms())): n for s, n in point.items()})
+    model = Model(0, {next(iter(s.atoms())): n for s, n in point.items()})
     out = []
     for _ in range(rng.randrange(1, 4)):
         p = numbers(rng)
-        c = rng.choice([ge(p), eq(p - made.number(p)), negation(eq(p - made.number(p) - 1))])
-        out.append(c if made.holds(c) else negation(c))
+        c = rng.choice([ge(p), eq(p - model.number(p)), negation(eq(p - model.number(p) - 1))])
+        out.append(c if model.holds(c) else negation(c))
     return out
 
 
@@ -45,21 +45,25 @@ def holding(known: list[Any]) -> list[Model]:
 @pytest.mark.parametrize("seed", range(60))
 def test_facts_hold_in_found_models(seed: int) -> None:
     rng = Random(f"models {seed}")
-    given = conditions(rng)
+    facts = conditions(rng)
     known = Known()
-    for c in given:
+    for c in facts:
         known.assume(c)
     asked = numbers(rng)
     answer = known.nonnegative(asked)
-    assert all(model.holds(c) for model in known.models for c in given)
+    assert all(model.holds(c) for model in known.models for c in facts)
     if answer:
-        assert all(point.number(asked) >= 0 for point in holding(given))
+        assert all(point.number(asked) >= 0 for point in holding(facts))
 
 
 def test_a_failing_model_is_repaired() -> None:
-    made = counterexample([Model(0, {})], [ge(X - 5), ge(Y - X * 2), eq(mod(Y, 4) - 3), ge(-Y + 30)])
-    assert made is not None
-    assert made.number(X) >= 5 and made.number(Y) % 4 == 3 and 2 * made.number(X) <= made.number(Y) <= 30
+    repaired = counterexample([Model(0, {})], [ge(X - 5), ge(Y - X * 2), eq(mod(Y, 4) - 3), ge(-Y + 30)])
+    assert repaired is not None
+    assert (
+        repaired.number(X) >= 5
+        and repaired.number(Y) % 4 == 3
+        and 2 * repaired.number(X) <= repaired.number(Y) <= 30
+    )
 
 
 def test_functions_of_equal_numbers_are_equal_in_models() -> None:

@@ -259,8 +259,8 @@ def test_late_releases_are_proved_up_to_the_stage_count(by: int) -> None:
     text = "def kernel(x: tg.array2d[float], out: tg.array2d[float], flags: tg.array1d[int], n: int, m: int, d: int):"
     wait = "tg.mbarrier_wait(full, k % 3, k // 3)\n"
     read = wait + LATELY.format(by=by)
-    made = kernel(text + "\n" + ROLES.format(fetch=placed(PLAIN, FETCH), read=placed(PLAIN, read)))
-    assert (outcome(lowered(made)) == "proved") is (by < 3)
+    built_kernel = kernel(text + "\n" + ROLES.format(fetch=placed(PLAIN, FETCH), read=placed(PLAIN, read)))
+    assert (outcome(lowered(built_kernel)) == "proved") is (by < 3)
 
 
 # Guards --------------------------------------------------------------------------------------------------------------
@@ -328,5 +328,5 @@ def test_items_of_a_block_walked_by_tiles_are_proved(first: str, stop: str) -> N
 
 
 def test_tiles_beyond_the_items_of_a_block_are_not_proved() -> None:
-    made = kernel(SHARES.format(first="c", stop="(t // m + 1) * m", next="stop"))
-    assert outcome(lowered(made)) != "proved"
+    built_kernel = kernel(SHARES.format(first="c", stop="(t // m + 1) * m", next="stop"))
+    assert outcome(lowered(built_kernel)) != "proved"

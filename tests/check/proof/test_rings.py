@@ -308,13 +308,13 @@ def by_threads(after: int) -> str:
             for k in range(n):
                 tg.tile_store(out, tg.tile_pipe_pop(pipe), offset=(k, 0))
 
-    made, parts = lowered(copies, arrays=STRIDED)
-    wait = next(op for op in made.walk() if isinstance(op, AsyncWait))
+    kernel, parts = lowered(copies, arrays=STRIDED)
+    wait = next(op for op in kernel.walk() if isinstance(op, AsyncWait))
     assert wait.parent is not None
     ops = wait.parent.ops
     k = ops.index(wait)
     ops[k : k + after + 1] = [*ops[k + 1 : k + after + 1], wait]
-    return outcome((made, parts))
+    return outcome((kernel, parts))
 
 
 def test_copies_by_threads_inside_roles_are_proved() -> None:

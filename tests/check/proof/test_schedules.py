@@ -52,14 +52,14 @@ def test_kernels_with_several_pipes_are_proved(name: str) -> None:
     "tile", [0, pytest.param(2, marks=pytest.mark.slow), pytest.param(5, marks=pytest.mark.slow)]
 )
 def test_matmuls_of_the_library_are_proved(tile: int) -> None:
-    made = gemm.matmul_kernel(tg.bfloat16, shapes.TENSOR_CORES[tile], False, gemm.Epilogue(tg.bfloat16))
-    assert outcome(lowered(made)) == "proved"
+    kernel = gemm.matmul_kernel(tg.bfloat16, shapes.TENSOR_CORES[tile], False, gemm.Epilogue(tg.bfloat16))
+    assert outcome(lowered(kernel)) == "proved"
 
 
 @pytest.mark.parametrize("causal", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_attention_of_the_library_is_proved(causal: bool) -> None:
-    made = attention.forward(tg.bfloat16, 128, causal, False, False)
-    assert outcome(lowered(made, 4 if causal else 2)) == "proved"
+    kernel = attention.forward(tg.bfloat16, 128, causal, False, False)
+    assert outcome(lowered(kernel, 4 if causal else 2)) == "proved"
 
 
 # The corpus ----------------------------------------------------------------------------------------------------------

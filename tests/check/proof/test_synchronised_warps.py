@@ -74,21 +74,21 @@ def test_warps_synchronise_after_each_has_waited_for_its_part_of_a_matmul() -> N
 
 @pytest.mark.parametrize("which", range(4))
 def test_without_any_barrier_around_stores_in_place_there_is_no_proof(which: int) -> None:
-    made, parts = lowered(kernel(IN_PLACE))
-    assert outcome((made, parts)) == "proved"
-    barriers = [op for op in made.walk() if isinstance(op, Barrier)]
+    lowered_kernel, parts = lowered(kernel(IN_PLACE))
+    assert outcome((lowered_kernel, parts)) == "proved"
+    barriers = [op for op in lowered_kernel.walk() if isinstance(op, Barrier)]
     assert len(barriers) == 4 and barriers[which].parent is not None
     barriers[which].parent.ops.remove(barriers[which])
-    assert outcome((made, parts)) != "proved"
+    assert outcome((lowered_kernel, parts)) != "proved"
 
 
 @pytest.mark.parametrize("which", range(2))
 def test_warps_that_synchronise_without_a_fence_are_not_proved(which: int) -> None:
-    made, parts = lowered(kernel(IN_PLACE))
-    fence = [op for op in made.walk() if isinstance(op, FenceAsync)][which]
+    lowered_kernel, parts = lowered(kernel(IN_PLACE))
+    fence = [op for op in lowered_kernel.walk() if isinstance(op, FenceAsync)][which]
     assert fence.parent is not None
     ops = fence.parent.ops
     k = ops.index(fence)
     assert isinstance(ops[k + 1], Barrier)
     ops[k], ops[k + 1] = ops[k + 1], ops[k]
-    assert "may still write" in outcome((made, parts))
+    assert "may still write" in outcome((lowered_kernel, parts))

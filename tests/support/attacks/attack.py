@@ -53,11 +53,11 @@ class Attack:
     def proof(self) -> tuple[str, str]:
         """The verdict on packed arrays without a search for a fault: "proved", "guarded", "unproved", or "refused"."""
         try:
-            made = judge.lowered(judge.kernel_of(self.text)) if self.mutation is None else self._lowered()
+            kernel = judge.lowered(judge.kernel_of(self.text)) if self.mutation is None else self._lowered()
         except CompileError as e:
             return "refused", str(e).partition("\n")[0]
         return judge.proof(
-            *made, (lambda: judge.replay_arguments(self.text, self.args)) if self.args else None
+            *kernel, (lambda: judge.replay_arguments(self.text, self.args)) if self.args else None
         )
 
     def replay(self, args: Args, count: int) -> str:
@@ -164,20 +164,20 @@ def right_attack(seed: int, row: str = "") -> Attack:
         for _ in range(MAX_TRIES):
             result = rng.choice((_started_anew, _excluded))(rng, False)
             if result is not None:
-                rows, _, parts, made, sizes, _ = result
-                assert isinstance(made, Program)
-                return Attack(seed, rows[:1], parts, made.text, {}, sizes=tuple(sizes), row=row)
+                rows, _, parts, built, sizes, _ = result
+                assert isinstance(built, Program)
+                return Attack(seed, rows[:1], parts, built.text, {}, sizes=tuple(sizes), row=row)
     if row == "dynamic scheduler":
         walk = walks.one_loop(rng, False)
         sizes = tuple(launch(rng, walk, items, {"m": 2, "keys": {0: 0}}) for items in SIZES)
         return Attack(seed, (row,), "dynamic scheduler", scheduler(rng)[0], {}, sizes=sizes, row=row)
-    walk, name, made = _pair(rng, row, False)
+    walk, name, built = _pair(rng, row, False)
     sizes = tuple(launch(rng, walk, items, {}) for items in SIZES)
     return Attack(
         seed,
         _rows(walk, name, "expert mbarriers"),
         f"{walk.name}, {name}",
-        made.text,
+        built.text,
         {},
         sizes=sizes,
         row=row,
@@ -215,17 +215,17 @@ def wrong_attack(seed: int, row: str = "") -> Attack:
 
 def _after_lowering(rng: Random, seed: int, row: str) -> Attack | None:
     """A change of the lowered form of a right program."""
-    walk, name, made = _pair(rng, row, False)
+    walk, name, result = _pair(rng, row, False)
     what = lowered.mutation(rng, row)
     if "clusters" in what.rows:
         return _in_pairs(rng, seed, row, what)
     if row not in (*what.rows, *_rows(walk, name)) or lowered.SPARE not in free_parameters(walk):
         return None
-    made.made.append(f"spare = {lowered.SPARE} + 1")
+    result.made.append(f"spare = {lowered.SPARE} + 1")
     args = launch(rng, walk, what.items, what.args)
     rows = _rows(walk, name, *what.rows)
     parts = f"{walk.name}, {name}, lowered: {what.name}"
-    return _replayed(Attack(seed, rows, parts, made.text, args, twin=made.text, row=row, mutation=what))
+    return _replayed(Attack(seed, rows, parts, result.text, args, twin=result.text, row=row, mutation=what))
 
 
 def _in_pairs(rng: Random, seed: int, row: str, what: LoweredMutation) -> Attack | None:
@@ -267,10 +267,10 @@ def _tried(rng: Random, seed: int, row: str) -> Attack | None:
         result = (_scheduler if row == "dynamic scheduler" else rng.choice(makers))(rng, row)
     if result is None:
         return None
-    rows, walk, name, made, launches, twin = result
+    rows, walk, name, built, launches, twin = result
     if row not in rows:
         return None
-    text = made if isinstance(made, str) else made.text
+    text = built if isinstance(built, str) else built.text
     for args in launches:
         what = simulate(text, args, 4)
         if what:
@@ -289,7 +289,7 @@ Found = tuple[tuple[str, ...], Walk, str, Program | str, list[Args], str] | None
 
 def _in_walks(rng: Random, row: str) -> Found:
     """Two roles with different numbers of iterations."""
-    walk, name, made = _pair(rng, row, True)
+    walk, name, result = _pair(rng, row, True)
     rows = _rows(
         walk, name, "O3", "O8", "corpus 4", "corpus 16", *(("corpus 17",) if "data" in walk.row else ())
     )
@@ -297,7 +297,7 @@ def _in_walks(rng: Random, row: str) -> Found:
         rows,
         walk,
         f"{walk.name}, {name}",
-        made,
+        result,
         [launch(rng, walk, 5, special) for special in walk.special],
         "",
     )
@@ -305,12 +305,12 @@ def _in_walks(rng: Random, row: str) -> Found:
 
 def _in_stages(rng: Random, row: str) -> Found:
     """A role computes stages and phases that are wrong from some item on."""
-    walk, name, made = _pair(rng, row, False)
-    twin = made.text
-    roles = [r for r in made.roles if re.search(r"\bphase\b", str(r.body))]
-    if not made.stages or not roles:
+    walk, name, result = _pair(rng, row, False)
+    twin = result.text
+    roles = [r for r in result.roles if re.search(r"\bphase\b", str(r.body))]
+    if not result.stages or not roles:
         return None
-    staging, items, args = wrong_stagings(rng, made.stages)
+    staging, items, args = wrong_stagings(rng, result.stages)
     if not set(args) <= set(free_parameters(walk)):
         return None
     for role in roles if rng.random() < 0.3 else [rng.choice(roles)]:
@@ -320,7 +320,7 @@ def _in_stages(rng: Random, row: str) -> Found:
         rows,
         walk,
         f"{walk.name}, {name}, other stages",
-        made,
+        result,
         [launch(rng, walk, items + 20, args) for _ in range(2)],
         twin,
     )
@@ -331,21 +331,21 @@ def _in_lines(rng: Random, row: str) -> Found:
     fitting = [f for f in FAULTS if row in f.rows] or FAULTS
     fault = rng.choices(fitting, [f.weight for f in fitting])[0]
     for _ in range(MAX_TRIES):
-        walk, name, made = _pair(rng, row, False)
-        twin = made.text
+        walk, name, result = _pair(rng, row, False)
+        twin = result.text
         what = trigger(rng, walk, fault.whole or rng.random() < 0.15)
         text = what.text
         if fault.harmless == "first" and rng.random() < 0.7:
             text = f"{text} or k < 1"
         if fault.harmless == "last" and walk.count and rng.random() < 0.7:
-            text = f"{text} or k >= {walk.count} - {made.stages}"
-        if fault.mutate(rng, made, text):
+            text = f"{text} or k >= {walk.count} - {result.stages}"
+        if fault.mutate(rng, result, text):
             break
     else:
         return None
     rows = _rows(walk, name, *fault.rows)
     launches = [launch(rng, walk, what.items + more, what.args) for more in (14, 22, 30)]
-    return rows, walk, f"{walk.name}, {name}, {fault.name}: {text}", made, launches, twin
+    return rows, walk, f"{walk.name}, {name}, {fault.name}: {text}", result, launches, twin
 
 
 CLOSED = (
@@ -360,46 +360,53 @@ def _started_anew(rng: Random, wrong: bool) -> Found:
     the stage and phase of its start."""
     walk = walks.one_loop(rng, False)
     name = rng.choice(CLOSED)
-    made = MAKERS[name](rng, walk)
-    S = made.stages
-    if any("k >= " in line.text for role in made.roles for line in role.body):
+    result = MAKERS[name](rng, walk)
+    S = result.stages
+    if any("k >= " in line.text for role in result.roles for line in role.body):
         return None
     twice = Form(((("for k in range(n):",), ()), (("for k in range(m):",), ())))
-    for role in made.roles:
+    for role in result.roles:
         role.form, role.staging = twice, Staging(start=(f"s, phase = k % {S}, k // {S} & 1",))
-    made.asserts = [rng.choice((f"assert n % {2 * S} == 0", f"assert n >= 0 and n % {4 * S} == {2 * S}"))]
+    result.asserts = [rng.choice((f"assert n % {2 * S} == 0", f"assert n >= 0 and n % {4 * S} == {2 * S}"))]
     sizes = [
         launch(rng, walk, 40, {"n": n, "m": m}) for n in (2 * S, 6 * S) for m in (0, 1, S, 2 * S + 1, 13)
     ]
     if not wrong:
-        return ("preconditions", "expert mbarriers"), walk, f"loops that start anew, {name}", made, sizes, ""
-    twin = made.text
-    made.asserts = [f"assert n % {S} == 0"] if S > 1 else ["assert n >= 0"]
+        return (
+            ("preconditions", "expert mbarriers"),
+            walk,
+            f"loops that start anew, {name}",
+            result,
+            sizes,
+            "",
+        )
+    twin = result.text
+    result.asserts = [f"assert n % {S} == 0"] if S > 1 else ["assert n >= 0"]
     sizes = [launch(rng, walk, 40, {"n": n * S, "m": 2 * S + 3}) for n in (1, 3, 5)]
     rows = ("preconditions", "expert mbarriers", "O1", "O4", "corpus 6")
-    return rows, walk, f"loops that start anew, {name}: too little asserted", made, sizes, twin
+    return rows, walk, f"loops that start anew, {name}: too little asserted", result, sizes, twin
 
 
 def _excluded(rng: Random, wrong: bool) -> Found:
     """An assert that excludes all launches in which a line is changed, or only some of them."""
     fault = rng.choices(FAULTS, [f.weight for f in FAULTS])[0]
-    walk, name, made = _pair(rng, "", False)
+    walk, name, result = _pair(rng, "", False)
     what, names = trigger(rng, walk, True), free_parameters(walk)
     other = next((p for p in names if p not in what.text), "")
-    if not other or "(n" in what.text or not fault.mutate(rng, made, what.text):
+    if not other or "(n" in what.text or not fault.mutate(rng, result, what.text):
         return None
     rows, parts = ("preconditions", *fault.rows), f"assert, {walk.name}, {name}, {fault.name}: {what.text}"
     some = f" or {other} > 1000"
-    made.asserts.append(f"assert not ({what.text})")
+    result.asserts.append(f"assert not ({what.text})")
     if not wrong:
-        return rows, walk, parts, made, [launch(rng, walk, items, {}) for items in SIZES], ""
-    twin = made.text
-    made.asserts[-1] += some
+        return rows, walk, parts, result, [launch(rng, walk, items, {}) for items in SIZES], ""
+    twin = result.text
+    result.asserts[-1] += some
     return (
         rows,
         walk,
         parts + some,
-        made,
+        result,
         [launch(rng, walk, n, {**what.args, other: 2000}) for n in (14, 22, 30)],
         twin,
     )
@@ -407,10 +414,10 @@ def _excluded(rng: Random, wrong: bool) -> Found:
 
 def _divergent(rng: Random, seed: int) -> Attack | None:
     """Some threads of a role alone wait, arrive or fill: the language refuses that."""
-    walk, name, made = _pair(rng, "", False)
-    twin = made.text
+    walk, name, result = _pair(rng, "", False)
+    twin = result.text
     positions = [
-        (r, k) for r in made.roles for k, line in enumerate(r.body) if not r.elected and "tg." in line.text
+        (r, k) for r in result.roles for k, line in enumerate(r.body) if not r.elected and "tg." in line.text
     ]
     if not positions:
         return None
@@ -425,7 +432,7 @@ def _divergent(rng: Random, seed: int) -> Attack | None:
         seed,
         rows,
         f"{walk.name}, {name}, {some}",
-        made.text,
+        result.text,
         launch(rng, walk, 9, {}),
         fault,
         twin=twin,

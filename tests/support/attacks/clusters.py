@@ -118,10 +118,10 @@ def mutation(rng: Random, stages: int) -> tuple[LoweredMutation, str]:
 
     def released_in_one_block(kernel: Kernel, parts: GpuCompilation) -> bool:
         """A release arrives in its own block alone."""
-        made = [op for op in kernel.walk() if op.NAME == "mbarrier.new" and op.attrs.get("cluster")]
-        for op in made:
+        results = [op for op in kernel.walk() if op.NAME == "mbarrier.new" and op.attrs.get("cluster")]
+        for op in results:
             op.attrs["cluster"] = False
-        return bool(made)
+        return bool(results)
 
     def always_shared(kernel: Kernel, parts: GpuCompilation) -> bool:
         """A copy is shared whether or not both blocks need it."""

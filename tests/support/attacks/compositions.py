@@ -169,9 +169,11 @@ def fetched(
 def copied_out(p: Places, ring: str, S: int, other: int, bar: str, late: int) -> tuple[Lines, Lines]:
     """The lines that copy the row of an item out and release the stage of the item `late` before; and the lines after
     the loop."""
-    given = f"tg.mbarrier_arrive({bar}, {p.stage(f'k - {late}' if late else 'k', S, other)})"
+    arguments = f"tg.mbarrier_arrive({bar}, {p.stage(f'k - {late}' if late else 'k', S, other)})"
     back = (
-        f"if k >= {p(str(late), str(late + 1), '0', str(max(0, late - 1)))}:\n    {given}" if late else given
+        f"if k >= {p(str(late), str(late + 1), '0', str(max(0, late - 1)))}:\n    {arguments}"
+        if late
+        else arguments
     )
     lines = [
         p.sometimes(f"tg.tile_store_async(out, {ring}[{p.stage('k', S, other)}], (k, 0))"),
@@ -200,7 +202,7 @@ def depths(p: Places) -> tuple[int, int, str]:
 @family
 def two_rings_in_a_row(p: Places) -> Made:
     S, T, form = depths(p)
-    made = [
+    results = [
         rows("ring", S),
         rows("other", T),
         f"full, empty = tg.mbarrier({count(p, 1)}, stages={S}), tg.mbarrier({count(p, 4)}, stages={S})",
@@ -228,7 +230,7 @@ def two_rings_in_a_row(p: Places) -> Made:
             ]
         )
     sink = [wait(p, "ready", "k", T, S), *last]
-    return made, [
+    return results, [
         *fetched(p, form, S, T),
         *role("tg.ws(1)", p.loop(form), middle),
         *role("tg.ws(2)", p.loop(form), sink, after=after),
@@ -238,7 +240,7 @@ def two_rings_in_a_row(p: Places) -> Made:
 @family
 def changed_in_place(p: Places) -> Made:
     S, T, form = depths(p)
-    made = [
+    results = [
         rows("ring", S),
         f"full, empty = tg.mbarrier({count(p, 1)}, stages={S}), tg.mbarrier({count(p, 4)}, stages={S})",
         f"ready = tg.mbarrier({count(p, 4)}, stages={S})",
@@ -254,7 +256,7 @@ def changed_in_place(p: Places) -> Made:
     )
     last, after = copied_out(p, "ring", S, T, "empty", p.rng.randrange(S))
     sink = [wait(p, "ready", "k", S, T), *last]
-    return made, [
+    return results, [
         *fetched(p, form, S, T),
         *role("tg.ws(1)", p.loop(form), change),
         *role("tg.ws(2)", p.loop(form), sink, after=after),
@@ -264,7 +266,7 @@ def changed_in_place(p: Places) -> Made:
 @family
 def two_rings_side_by_side(p: Places) -> Made:
     S, T, form = depths(p)
-    made = [
+    results = [
         rows("ring", S),
         rows("other", T),
         f"full, empty = tg.mbarrier({count(p, 1)}, stages={S}), tg.mbarrier({count(p, 4)}, stages={S})",
@@ -289,7 +291,7 @@ def two_rings_side_by_side(p: Places) -> Made:
             p.sometimes(f"tg.mbarrier_arrive(free, {p.stage('k', T, S)})"),
         ]
     )
-    return made, [
+    return results, [
         *fetched(p, form, S, T),
         *role("tg.ws(1)", p.loop(form), second),
         *role("tg.ws(2)", p.loop(form), reads),
@@ -299,7 +301,7 @@ def two_rings_side_by_side(p: Places) -> Made:
 @family
 def two_fill_one_ring(p: Places) -> Made:
     S, T, form = depths(p)
-    made = [
+    results = [
         rows("ring", S),
         rows("other", S),
         f"full, empty = tg.mbarrier({count(p, 2)}, stages={S}), tg.mbarrier({count(p, 4)}, stages={S})",
@@ -316,34 +318,34 @@ def two_fill_one_ring(p: Places) -> Made:
             p.sometimes(f"tg.mbarrier_arrive(empty, {p.stage('k', S, T)})"),
         ]
     )
-    return made, [*first, *second, *role("tg.ws(2)", p.loop(form), reads)]
+    return results, [*first, *second, *role("tg.ws(2)", p.loop(form), reads)]
 
 
 @family
 def one_warp_gives_back(p: Places) -> Made:
     S, T, form = depths(p)
-    made = [
+    results = [
         rows("ring", S),
         f"full, empty = tg.mbarrier({count(p, 1)}, stages={S}), tg.mbarrier({count(p, 1)}, stages={S})",
         f"own = tg.named_barrier(warps={p('4', '8')})",
     ]
-    given = f"tg.mbarrier_arrive(empty, {p.stage('k', S, T)})"
+    arguments = f"tg.mbarrier_arrive(empty, {p.stage('k', S, T)})"
     reads = p.shuffled(
         [
             wait(p, "full", "k", S, T),
             p.sometimes(f"tg.tile_store(out, ring[{p.stage('k', S, T)}], offset=(k, 0))"),
             p.sometimes("tg.fence_async()"),
             p.sometimes("tg.named_barrier_sync(own)", "tg.named_barrier_arrive(own)"),
-            f"if tg.elect():\n    {given}",
+            f"if tg.elect():\n    {arguments}",
         ]
     )
-    return made, [*fetched(p, form, S, T), *role("tg.ws(1)", p.loop(form), reads)]
+    return results, [*fetched(p, form, S, T), *role("tg.ws(1)", p.loop(form), reads)]
 
 
 @family
 def turns_at_named_barriers(p: Places) -> Made:
     _, _, form = depths(p)
-    made = [
+    results = [
         rows("tile", 1).replace("(1, 1, 32)", "(1, 32)"),
         f"ready, free = tg.named_barrier(warps={p('8', '4', '12')}), tg.named_barrier(warps={p('8', '4')})",
     ]
@@ -369,7 +371,7 @@ def turns_at_named_barriers(p: Places) -> Made:
     )
     begin = [p("tg.named_barrier_arrive(free)", "pass", "tg.named_barrier_arrive(ready)")]
     end = [p("tg.named_barrier_sync(free)", "pass", "tg.named_barrier_arrive(free)")]
-    return made, [
+    return results, [
         *role("tg.ws(0)", p.loop(form), first, after=end),
         *role("tg.ws(1)", p.loop(form), second, before=begin),
     ]
@@ -383,9 +385,9 @@ def composition(seed: int, wrong: bool = True) -> tuple[str, str]:
     places = Places(key)
     make(places)
     some = rng.sample(range(places.count), rng.choice((1, 1, 1, 2, 3))) if wrong else []
-    made, roles = make(Places(key, frozenset(some)))
+    result, roles = make(Places(key, frozenset(some)))
     return "\n".join(
-        [f"def kernel({ARGS}):", *shifted([*made, *roles])]
+        [f"def kernel({ARGS}):", *shifted([*result, *roles])]
     ) + "\n", f"{name}, {len(some)} places"
 
 

@@ -288,12 +288,12 @@ def with_barriers(p: Places, walks: Walks) -> tuple[str, Lines]:
         p("tg.mbarrier_arrive(empty, s)", "if k < n - 1:\n    tg.mbarrier_arrive(empty, s)"),
     ]
     body = [*one[2], "if tg.elect():", *shifted(fetch), *one[3]]
-    made = [
+    results = [
         f'ring = tg.tile_empty(shape=({S}, 1, 32), dtype=float, storage="shared")',
         f"full, empty = tg.mbarrier({p('1', '2')}, stages={S}), tg.mbarrier({p('4', '3', '8')}, stages={S})",
     ]
     lines = [
-        *made,
+        *results,
         *role('tg.role("fetch", warps=1)', walks[0], one[1], body, []),
         *role("tg.ws(1)", walks[1], two[1], [*two[2], *read, *two[3]], []),
     ]
@@ -307,14 +307,14 @@ def with_pipes(p: Places, walks: Walks) -> tuple[str, Lines]:
     """A pipe from one role to the other, or two in a row through a role that doubles items."""
     S, t, middle = p.rng.choice((1, 2, 3)), p.late(), p.rng.random() < 0.5
     text = "@func\ndef doubled(v: float) -> float:\n    return v * 2.0\n###\n"
-    made = [f"pipe = tg.tile_pipe(shape=(1, 32), dtype=float, stages={S})"]
+    results = [f"pipe = tg.tile_pipe(shape=(1, 32), dtype=float, stages={S})"]
     load = p(LOAD, f"if k != {t}:\n    {LOAD}")
     lines = role('tg.role("fetch", warps=1)', walks[0], [], [load], [])
     if not middle:
         pop = p(POP, f"{POP}\nif g[k] > 4:\n    {POP}")
         used = [pop, "tg.tile_store(out, tg.tile_map(doubled, tile), offset=(k, 0))"]
-        return text, [*made, *lines, *role("tg.ws(1)", walks[1], [], used, [])]
-    made.append(f"other = tg.tile_pipe(shape=(1, 32), dtype=float, stages={p.rng.choice((1, 2, 4))})")
+        return text, [*results, *lines, *role("tg.ws(1)", walks[1], [], used, [])]
+    results.append(f"other = tg.tile_pipe(shape=(1, 32), dtype=float, stages={p.rng.choice((1, 2, 4))})")
     push = p(
         "tg.tile_pipe_push(other, tile)",
         "if g[k] < 5:\n    tg.tile_pipe_push(other, tile)",
@@ -324,7 +324,7 @@ def with_pipes(p: Places, walks: Walks) -> tuple[str, Lines]:
     last = walks[p.rng.randrange(2)]
     sink = ["tg.tile_store(out, tg.tile_pipe_pop(other), offset=(k, 0))"]
     more = [*role("tg.ws(1)", walks[1], [], inner, []), *role("tg.ws(2)", last, [], sink, [])]
-    return text, [*made, *lines, *more]
+    return text, [*results, *lines, *more]
 
 
 def program(seed: int, wrong: bool = True) -> tuple[str, str]:
@@ -348,10 +348,10 @@ def program(seed: int, wrong: bool = True) -> tuple[str, str]:
 def fault(text: str, kernel: Kernel, parts: GpuCompilation, guards: Sequence[Guard], count: int) -> str:
     """The first fault in a number of orders of each launch that satisfies the guards, or ""."""
     for args in launches(text):
-        given = judge.replay_arguments(text, args)
-        if not all(g.holds(lambda leaf, given=given: judge.argument_value(given, leaf)) for g in guards):
+        arguments = judge.replay_arguments(text, args)
+        if not all(g.holds(lambda leaf, given=arguments: judge.argument_value(given, leaf)) for g in guards):
             continue
-        failure = judge.replayed(kernel, parts, given, count)
+        failure = judge.replayed(kernel, parts, arguments, count)
         if failure and not failure.startswith(NO_FAULT) and "assertion failed" not in failure:
             return f"{ {k: v for k, v in args.items() if isinstance(v, int)} }: {failure}"
     return ""

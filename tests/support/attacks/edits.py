@@ -17,9 +17,9 @@ SIGNALS = {"mbarrier_wait", "mbarrier_arrive", "mbarrier_expect_bytes", "tile_lo
 
 
 def edit(name: str) -> Callable[[Edit], Edit]:
-    def register(made: Edit) -> Edit:
-        EDITS[name] = made
-        return made
+    def register(result: Edit) -> Edit:
+        EDITS[name] = result
+        return result
 
     return register
 

@@ -100,9 +100,9 @@ def lowered(kernel: Any, known: AccessClass | None = None) -> tuple[Kernel, GpuC
 
     first = kernel.trace(types, launch(128), access, library())
     roles = next(op for op in first.body.ops if isinstance(op, Roles))
-    made = trace(kernel, types, launch(block_threads(roles)), access)
-    prepare(made)
-    return made, for_gpu(made, get_cuda_target("sm_90a"))
+    traced_kernel = trace(kernel, types, launch(block_threads(roles)), access)
+    prepare(traced_kernel)
+    return traced_kernel, for_gpu(traced_kernel, get_cuda_target("sm_90a"))
 
 
 def proof(
@@ -137,9 +137,9 @@ def replay_arguments(text: str, args: Args) -> list[Any]:
 
 def replayed(kernel: Kernel, parts: GpuCompilation, args: Sequence[Any], count: int, block: int = 0) -> str:
     """The fault in a number of orders of a block; "unknown" if the launch cannot be replayed."""
-    made = prepared(kernel, Spread(parts.layouts, parts.shared.allocations, parts.threads))
+    built_kernel = prepared(kernel, Spread(parts.layouts, parts.shared.allocations, parts.threads))
     try:
-        launch = EngineLaunch(made, args, (block + 1, parts.threads), block)
+        launch = EngineLaunch(built_kernel, args, (block + 1, parts.threads), block)
     except Wrong as e:
         return f"{e.kind}: {e.text}"
     except Unsupported as e:

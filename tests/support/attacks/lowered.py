@@ -259,10 +259,10 @@ def other_arrivals(rng: Random, row: str) -> LoweredMutation:
     which, by = rng.random(), rng.choice((1, 3, 4) if row == "corpus 2" else (-4, -1, 4))
 
     def mutate(kernel: Kernel, parts: GpuCompilation) -> bool:
-        made = [op for op in kernel.body.ops if op.NAME == "mbarrier.new"]
-        if not made:
+        results = [op for op in kernel.body.ops if op.NAME == "mbarrier.new"]
+        if not results:
             return False
-        op = made[int(which * len(made))]
+        op = results[int(which * len(results))]
         op.attrs["arrivals"] += by
         return op.attrs["arrivals"] > 0
 

@@ -109,13 +109,13 @@ def filled_ahead(rng: Random, walk: Walk) -> Program:
     body = [Line("take", "one = tg.tile_pipe_pop(rows)"), Line("take", "two = tg.tile_pipe_pop(more)"),
             Line("use", "tg.tile_store(out, one * two, offset=(k, 0))")]  # fmt: skip
     second = Role("tg.ws(1)", walk.second, body)
-    made = [_pipe("rows", rng, stages), _pipe("more", rng), f"ahead = {by - 1}", *walk.made]
-    return Program(made, [first, second], list(walk.asserts))
+    results = [_pipe("rows", rng, stages), _pipe("more", rng), f"ahead = {by - 1}", *walk.made]
+    return Program(results, [first, second], list(walk.asserts))
 
 
 @ring("a pipe and matmuls")
 def matmuls(rng: Random, walk: Walk) -> Program:
-    made = [
+    results = [
         f"{p} = tg.tile_pipe(shape=(64, 64), dtype=tg.bfloat16, stages={rng.choice((2, 3))})"
         for p in ("rows", "more")
     ]
@@ -136,7 +136,7 @@ def matmuls(rng: Random, walk: Walk) -> Program:
     second = Role(rng.choice(("tg.ws(1)", "tg.ws(1, registers=240)")), walk.second, body)
     second.before.append("total = tg.tile_zeros(shape=(64, 64), dtype=tg.float32)")
     second.after += ["tg.tile_matmul_wait()", "tg.tile_store(out, total, offset=(0, 0))"]
-    return Program([*made, *walk.made], [Role(_fetch(rng), walk.first, first), second], list(walk.asserts))
+    return Program([*results, *walk.made], [Role(_fetch(rng), walk.first, first), second], list(walk.asserts))
 
 
 __all__ = ["MAKERS"]

@@ -107,16 +107,16 @@ def read_by_threads(rng: Random, walk: Walk, stages: int, head: str) -> Role:
 @ring("fetch and read")
 def fetch_and_read(rng: Random, walk: Walk) -> Program:
     stages, (head, warps) = _stages(rng), reader(rng)
-    made = [_rows("ring", stages), _bars(1, warps, stages), *walk.made]
+    results = [_rows("ring", stages), _bars(1, warps, stages), *walk.made]
     first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
-    return Program(made, [first, read_by_threads(rng, walk, stages, head)], list(walk.asserts))
+    return Program(results, [first, read_by_threads(rng, walk, stages, head)], list(walk.asserts))
 
 
 @ring("fetch and read, one arrives for all")
 def fetch_and_read_elected(rng: Random, walk: Walk) -> Program:
     """The warps synchronise before one of them releases the stage."""
     stages = _stages(rng)
-    made = [_rows("ring", stages), _bars(1, 1, stages), "own = tg.named_barrier(warps=4)", *walk.made]
+    results = [_rows("ring", stages), _bars(1, 1, stages), "own = tg.named_barrier(warps=4)", *walk.made]
     first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
     second = read_by_threads(rng, walk, stages, "tg.ws(1)")
     at = second.tagged("arrive")
@@ -124,25 +124,25 @@ def fetch_and_read_elected(rng: Random, walk: Walk) -> Program:
         Line("together", "tg.named_barrier_sync(own)"),
         Line("arrive", "if tg.elect():\n    tg.mbarrier_arrive(empty, s)"),
     ]
-    return Program(made, [first, second], list(walk.asserts))
+    return Program(results, [first, second], list(walk.asserts))
 
 
 @ring("two readers")
 def two_readers(rng: Random, walk: Walk) -> Program:
     stages = _stages(rng)
-    made = [_rows("ring", stages), _bars(1, 8, stages), *walk.made]
+    results = [_rows("ring", stages), _bars(1, 8, stages), *walk.made]
     first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
     readers = [read_by_threads(rng, walk, stages, f"tg.ws({k})") for k in (1, 2)]
     if rng.random() < 0.5:
         readers[0].form = walk.first
-    return Program(made, [first, *readers], list(walk.asserts))
+    return Program(results, [first, *readers], list(walk.asserts))
 
 
 @ring("two fetchers")
 def two_fetchers(rng: Random, walk: Walk) -> Program:
     """Each role announces its own bytes, at one pair of barriers."""
     stages = _stages(rng)
-    made = [_rows("ring", stages), _rows("other", stages), _bars(2, 4, stages), *walk.made]
+    results = [_rows("ring", stages), _rows("other", stages), _bars(2, 4, stages), *walk.made]
     first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
     again = fetching(rng, walk, stages, (("other", "y", "(k, 0)"),), BYTES)
     first.head, again.head, first.elected, again.elected = (
@@ -153,13 +153,13 @@ def two_fetchers(rng: Random, walk: Walk) -> Program:
     )
     last = read_by_threads(rng, walk, stages, "tg.ws(1)")
     last.body.insert(1, Line("read", "tg.tile_store(out, other[s] + 1.0, offset=(k + 9, 0))"))
-    return Program(made, [first, again, last], list(walk.asserts))
+    return Program(results, [first, again, last], list(walk.asserts))
 
 
 @ring("write and read")
 def write_and_read(rng: Random, walk: Walk) -> Program:
     stages, (head, warps) = _stages(rng), reader(rng)
-    made = [_rows("ring", stages), _bars(4, warps, stages), *walk.made]
+    results = [_rows("ring", stages), _bars(4, warps, stages), *walk.made]
     body = [
         wait_for_free_stage(rng, stages),
         Line("write", f"ring[s] = tg.tile_load(x, shape=(1, {ROW}), offset=(k, 0)) * 3.0"),
@@ -168,14 +168,14 @@ def write_and_read(rng: Random, walk: Walk) -> Program:
     first = Role("tg.ws(0)", walk.first, body, stagings(rng, stages))
     second = read_by_threads(rng, walk, stages, head)
     del second.body[second.tagged("fence")]
-    return Program(made, [first, second], list(walk.asserts))
+    return Program(results, [first, second], list(walk.asserts))
 
 
 @ring("write and copy out")
 def write_and_copy_out(rng: Random, walk: Walk) -> Program:
     """Threads write, and copies to an array read."""
     stages = _stages(rng)
-    made = [_rows("ring", stages), _bars(4, 1, stages), *walk.made]
+    results = [_rows("ring", stages), _bars(4, 1, stages), *walk.made]
     body = [
         wait_for_free_stage(rng, stages),
         Line("write", f"ring[s] = tg.tile_load(x, shape=(1, {ROW}), offset=(k, 0)) * 3.0"),
@@ -192,14 +192,14 @@ def write_and_copy_out(rng: Random, walk: Walk) -> Program:
     head, elected = rng.choice([("tg.ws(1)", True), ('tg.role("store", warps=1)', False)])
     second = Role(head, walk.second, out, stagings(rng, stages), elected)
     return Program(
-        made, [Role("tg.ws(0)", walk.first, body, stagings(rng, stages)), second], list(walk.asserts)
+        results, [Role("tg.ws(0)", walk.first, body, stagings(rng, stages)), second], list(walk.asserts)
     )
 
 
 @ring("fetch and copy out")
 def fetch_and_copy_out(rng: Random, walk: Walk) -> Program:
     stages = _stages(rng)
-    made = [_rows("ring", stages), _bars(1, 1, stages), *walk.made]
+    results = [_rows("ring", stages), _bars(1, 1, stages), *walk.made]
     first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
     body = [
         Line("wait", "tg.mbarrier_wait(full, s, phase)"),
@@ -209,14 +209,14 @@ def fetch_and_copy_out(rng: Random, walk: Walk) -> Program:
         Line("arrive", "tg.mbarrier_arrive(empty, s)"),
     ]
     second = Role('tg.role("store", warps=1)', walk.second, body, stagings(rng, stages))
-    return Program(made, [first, second], list(walk.asserts))
+    return Program(results, [first, second], list(walk.asserts))
 
 
 @ring("copies out that overlap")
 def overlapped_out(rng: Random, walk: Walk) -> Program:
     """A stage is released when the copy after its own has been started."""
     stages = rng.choice((2, 3, 4, 5))
-    made = [_rows("ring", stages), _bars(1, 1, stages), *walk.made]
+    results = [_rows("ring", stages), _bars(1, 1, stages), *walk.made]
     first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
     body = [
         Line("wait", "tg.mbarrier_wait(full, s, phase)"),
@@ -227,11 +227,11 @@ def overlapped_out(rng: Random, walk: Walk) -> Program:
     ]
     second = Role('tg.role("store", warps=1)', walk.second, body, stagings(rng, stages))
     second.after = ["tg.store_wait(read=True)"]
-    return Program(made, [first, second], list(walk.asserts))
+    return Program(results, [first, second], list(walk.asserts))
 
 
 def _multiplied(
-    rng: Random, walk: Walk, made: list[str], stages: int, head: str, b: str, free: str = "empty"
+    rng: Random, walk: Walk, names: list[str], stages: int, head: str, b: str, free: str = "empty"
 ) -> Role:
     body = [
         Line("wait", "tg.mbarrier_wait(full, s, phase)"),
@@ -252,11 +252,11 @@ def _multiplied(
 @ring("fetch and multiply")
 def fetch_and_multiply(rng: Random, walk: Walk) -> Program:
     stages = rng.choice((1, 2, 3, 4))
-    made = [_panels("ring", stages), _panels("other", stages), _bars(1, 4, stages), *walk.made]
+    results = [_panels("ring", stages), _panels("other", stages), _bars(1, 4, stages), *walk.made]
     rings = (("ring", "a", "(0, k * 64)"), ("other", "b", "(k * 64, 0)"))
     first = fetching(rng, walk, stages, rings, PANEL)
     return Program(
-        made, [first, _multiplied(rng, walk, made, stages, "tg.ws(1)", "other[s]")], list(walk.asserts)
+        results, [first, _multiplied(rng, walk, results, stages, "tg.ws(1)", "other[s]")], list(walk.asserts)
     )
 
 
@@ -264,24 +264,24 @@ def fetch_and_multiply(rng: Random, walk: Walk) -> Program:
 def overlapped_matmuls(rng: Random, walk: Walk) -> Program:
     """A stage is released when the matmul after its own has been started."""
     stages = rng.choice((2, 3, 4))
-    made = [_panels("ring", stages), _panels("other", stages), _bars(1, 4, stages), *walk.made]
+    results = [_panels("ring", stages), _panels("other", stages), _bars(1, 4, stages), *walk.made]
     rings = (("ring", "a", "(0, k * 64)"), ("other", "b", "(k * 64, 0)"))
     first = fetching(rng, walk, stages, rings, PANEL)
-    second = _multiplied(rng, walk, made, stages, "tg.ws(1)", "other[s]")
+    second = _multiplied(rng, walk, results, stages, "tg.ws(1)", "other[s]")
     second.body = [
         Line("wait", "tg.mbarrier_wait(full, s, phase)"),
         Line("matmul", "tg.tile_matmul(ring[s], other[s], total, wait=False)"),
         Line("matmul wait", "tg.tile_matmul_wait(pending=1)"),
         Line("arrive", f"if k > 0:\n    tg.mbarrier_arrive(empty, (k - 1) % {stages})"),
     ]
-    return Program(made, [first, second], list(walk.asserts))
+    return Program(results, [first, second], list(walk.asserts))
 
 
 @ring("write and multiply")
 def write_and_multiply(rng: Random, walk: Walk) -> Program:
     """Threads write tiles that tensor cores read."""
     stages = rng.choice((1, 2, 3))
-    made = [_panels("ring", stages), _panels("other", stages), _bars(4, 4, stages), *walk.made]
+    results = [_panels("ring", stages), _panels("other", stages), _bars(4, 4, stages), *walk.made]
     load = "tg.tile_load({}, shape=(64, 64), offset=(0, k * 64))"
     body = [
         wait_for_free_stage(rng, stages),
@@ -292,7 +292,7 @@ def write_and_multiply(rng: Random, walk: Walk) -> Program:
     ]
     first = Role("tg.ws(0)", walk.first, body, stagings(rng, stages))
     return Program(
-        made, [first, _multiplied(rng, walk, made, stages, "tg.ws(1)", "other[s]")], list(walk.asserts)
+        results, [first, _multiplied(rng, walk, results, stages, "tg.ws(1)", "other[s]")], list(walk.asserts)
     )
 
 
@@ -301,31 +301,31 @@ def late_release(rng: Random, walk: Walk) -> Program:
     """Stages are released some items late; the last ones after the loop, or never."""
     lag = rng.choice((1, 1, 2, 3))
     stages = lag + rng.choice((1, 2, 3))
-    made = [_rows("ring", stages), _bars(1, 4, stages), *walk.made]
+    results = [_rows("ring", stages), _bars(1, 4, stages), *walk.made]
     first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
     second = read_by_threads(rng, walk, stages, "tg.ws(1)")
     at = second.tagged("arrive")
     second.body[at] = Line("arrive", f"if k >= {lag}:\n    tg.mbarrier_arrive(empty, (k - {lag}) % {stages})")
-    return Program(made, [first, second], list(walk.asserts))
+    return Program(results, [first, second], list(walk.asserts))
 
 
 @ring("waited for twice")
 def waited_twice(rng: Random, walk: Walk) -> Program:
     """A second wait for an item that is still held has no effect."""
     stages = rng.choice((1, 2, 3, 4))
-    made = [_rows("ring", stages), _bars(1, 4, stages), *walk.made]
+    results = [_rows("ring", stages), _bars(1, 4, stages), *walk.made]
     first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
     second = read_by_threads(rng, walk, stages, "tg.ws(1)")
     again = Line("again", "tg.mbarrier_wait(full, s, phase)")
     second.body.insert(rng.choice((0, 1, 2)), again)
-    return Program(made, [first, second], list(walk.asserts))
+    return Program(results, [first, second], list(walk.asserts))
 
 
 @ring("a chain")
 def chain(rng: Random, walk: Walk) -> Program:
     """Rows are fetched, changed by a role in the middle, and stored."""
     stages, more = _stages(rng), _stages(rng)
-    made = [
+    results = [
         _rows("ring", stages),
         _rows("other", more),
         _bars(1, 4, stages),
@@ -348,7 +348,7 @@ def chain(rng: Random, walk: Walk) -> Program:
         Line("arrive", "tg.mbarrier_arrive(used, s)"),
     ]
     return Program(
-        made, [first, middle, Role("tg.ws(2)", walk.second, last, stagings(rng, more))], list(walk.asserts)
+        results, [first, middle, Role("tg.ws(2)", walk.second, last, stagings(rng, more))], list(walk.asserts)
     )
 
 
@@ -356,7 +356,7 @@ def chain(rng: Random, walk: Walk) -> Program:
 def feedback(rng: Random, walk: Walk) -> Program:
     """The result of one role for an item goes back to the sender, some items late."""
     stages = rng.choice((1, 2, 3))
-    made = [_rows("ring", stages), _rows("other", stages), "full, ready = "
+    results = [_rows("ring", stages), _rows("other", stages), "full, ready = "
             f"tg.mbarrier(4, stages={stages}), tg.mbarrier(4, stages={stages})", *walk.made]  # fmt: skip
     S = stages
     body = [
@@ -372,14 +372,14 @@ def feedback(rng: Random, walk: Walk) -> Program:
         Line("arrive", "tg.mbarrier_arrive(ready, s)"),
     ]
     return Program(
-        made, [first, Role("tg.ws(1)", walk.second, again, stagings(rng, stages))], list(walk.asserts)
+        results, [first, Role("tg.ws(1)", walk.second, again, stagings(rng, stages))], list(walk.asserts)
     )
 
 
 @ring("one tile")
 def one_tile(rng: Random, walk: Walk) -> Program:
     """A tile without stages that threads fill and read."""
-    made = [f'ring = tg.tile_empty(shape=(1, {ROW}), dtype=float, storage="shared")',
+    results = [f'ring = tg.tile_empty(shape=(1, {ROW}), dtype=float, storage="shared")',
             "full, empty = tg.mbarrier(4), tg.mbarrier(4)", *walk.made]  # fmt: skip
     body = [
         Line("room", "tg.mbarrier_wait(empty, 0, k + 1)"),
@@ -392,14 +392,16 @@ def one_tile(rng: Random, walk: Walk) -> Program:
         Line("arrive", "tg.mbarrier_arrive(empty)"),
     ]
     return Program(
-        made, [Role("tg.ws(0)", walk.first, body), Role("tg.ws(1)", walk.second, again)], list(walk.asserts)
+        results,
+        [Role("tg.ws(0)", walk.first, body), Role("tg.ws(1)", walk.second, again)],
+        list(walk.asserts),
     )
 
 
 @ring("named barriers")
 def alternating_tile(rng: Random, walk: Walk) -> Program:
     """A tile that two roles use alternately."""
-    made = [f'ring = tg.tile_empty(shape=(1, {ROW}), dtype=float, storage="shared")',
+    results = [f'ring = tg.tile_empty(shape=(1, {ROW}), dtype=float, storage="shared")',
             "ready, free = tg.named_barrier(warps=8), tg.named_barrier(warps=8)", *walk.made]  # fmt: skip
     body = [
         Line("room", "tg.named_barrier_sync(free)"),
@@ -414,13 +416,13 @@ def alternating_tile(rng: Random, walk: Walk) -> Program:
     first, second = Role("tg.ws(0)", walk.first, body), Role("tg.ws(1)", walk.second, again)
     second.before.append("tg.named_barrier_arrive(free)")
     first.after.append("tg.named_barrier_sync(free)")
-    return Program(made, [first, second], list(walk.asserts))
+    return Program(results, [first, second], list(walk.asserts))
 
 
 @ring("ping-pong")
 def ping_pong(rng: Random, walk: Walk) -> Program:
     """Two roles that alternately write a tile and copy the tile out."""
-    made = [f'ring = tg.tile_empty(shape=(1, {ROW}), dtype=float, storage="shared")',
+    results = [f'ring = tg.tile_empty(shape=(1, {ROW}), dtype=float, storage="shared")',
             "one, two = tg.named_barrier(warps=8), tg.named_barrier(warps=8)", *walk.made]  # fmt: skip
 
     def body(own: str, other: str, at: str) -> list[Line]:
@@ -435,14 +437,14 @@ def ping_pong(rng: Random, walk: Walk) -> Program:
         "tg.ws(1)", walk.second, body("two", "one", "2 * k + 1"))  # fmt: skip
     second.before.append("tg.named_barrier_arrive(one)")
     first.after.append("tg.named_barrier_sync(one)")
-    return Program(made, [first, second], list(walk.asserts))
+    return Program(results, [first, second], list(walk.asserts))
 
 
 @ring("staged out")
 def staged_out(rng: Random, walk: Walk) -> Program:
     """A role fetches; another role computes, and copies out from its own stages."""
     stages, own = _stages(rng), rng.choice((1, 2, 3))
-    made = [_rows("ring", stages), _rows("staged", own), _bars(1, 4, stages), *walk.made]
+    results = [_rows("ring", stages), _rows("staged", own), _bars(1, 4, stages), *walk.made]
     first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
     body = [
         Line("wait", "tg.mbarrier_wait(full, s, phase)"),
@@ -455,14 +457,14 @@ def staged_out(rng: Random, walk: Walk) -> Program:
     ]
     second = Role("tg.ws(1)", walk.second, body, stagings(rng, stages))
     second.after.append("tg.store_wait(read=True)")
-    return Program(made, [first, second], list(walk.asserts))
+    return Program(results, [first, second], list(walk.asserts))
 
 
 @ring("keys")
 def keys(rng: Random, walk: Walk) -> Program:
     """A second ring, whose item stays while the key of items stays: its stage is released when the key changes."""
     S, T = _stages(rng), rng.choice((1, 2, 3))
-    made = [
+    results = [
         _rows("ring", S),
         _rows("other", T),
         _bars(1, 4, S),
@@ -498,14 +500,14 @@ def keys(rng: Random, walk: Walk) -> Program:
     ]
     second = Role("tg.ws(1)", walk.second, body, stagings(rng, S))
     second.before.append("at = int(-1)")
-    return Program(made, [first, second], list(walk.asserts))
+    return Program(results, [first, second], list(walk.asserts))
 
 
 @ring("mixed")
 def mixed(rng: Random, walk: Walk) -> Program:
     """Some items are written by threads, the others copied."""
     stages = _stages(rng)
-    made = [_rows("ring", stages), _bars(1, 4, stages), *walk.made]
+    results = [_rows("ring", stages), _bars(1, 4, stages), *walk.made]
     first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
     first.head, first.elected = 'tg.role("fill", warps=1)', False
     written = rng.choice(("k % 3 == 2", "k % 5 == 0", "k > 7", "flags[k] > 1"))
@@ -519,4 +521,4 @@ def mixed(rng: Random, walk: Walk) -> Program:
     for line in first.body[1:]:
         body.append(Line(line.tag, f"if not written:\n    {line.text}"))
     first.body = body
-    return Program(made, [first, read_by_threads(rng, walk, stages, "tg.ws(1)")], list(walk.asserts))
+    return Program(results, [first, read_by_threads(rng, walk, stages, "tg.ws(1)")], list(walk.asserts))

@@ -144,11 +144,11 @@ class Run:
     """A simulation of a launch in one order. `copies`: the times when copies complete."""
 
     def __init__(
-        self, made: Schedule, args: dict[str, Any], seed: int, copies: str, block: int, blocks: int
+        self, result: Schedule, args: dict[str, Any], seed: int, copies: str, block: int, blocks: int
     ) -> None:
         self.rng, self.copies = random.Random(seed), copies
-        steps = made.roles(args, block, blocks)
-        self.roles = [Role(k, made.warps[k], s) for k, s in enumerate(steps)]
+        steps = result.roles(args, block, blocks)
+        self.roles = [Role(k, result.warps[k], s) for k, s in enumerate(steps)]
         self.barriers: dict[Any, list[Barrier]] = {}
         self.names: dict[Named, Barrier] = {}
         self.cells: dict[tuple[Ring, int], Cell] = {}
@@ -465,8 +465,8 @@ def fault(
     text: str, args: dict[str, Any], orders: int = 8, seed: int = 0, block: int = 0, blocks: int = 1
 ) -> str:
     """The first fault in a number of orders of a launch; "" if all end. Raises Refused and Endless."""
-    made = schedule(text)
-    ranks = list(range(len(made.warps)))
+    result = schedule(text)
+    ranks = list(range(len(result.warps)))
     rng = random.Random(seed)
     for k in range(orders):
         turns = [ranks, ranks[::-1], None, None][k % 4]
@@ -474,7 +474,7 @@ def fault(
             turns = rng.sample(ranks, len(ranks))
         try:
             Run(
-                made,
+                result,
                 args,
                 rng.randrange(1 << 30),
                 (LATE, EARLY, LATE, RANDOM)[(k + k // 4) % 4],

@@ -45,9 +45,9 @@ def typed(bits: int, signed: bool, x: Any) -> Any:
         wrapped -= 1 << bits
     if bits == 32 and signed:
         return wrapped
-    made = Typed(wrapped)
-    made.bits, made.signed = bits, signed
-    return made
+    result = Typed(wrapped)
+    result.bits, result.signed = bits, signed
+    return result
 
 
 def _divided(a: int, b: int) -> int:
@@ -363,8 +363,8 @@ class Schedule:
             rewrite.role = k
             inner: list[ast.stmt] = []
             for s in role.body:
-                made = rewrite.visit(s)
-                inner += made if isinstance(made, list) else [made]
+                result = rewrite.visit(s)
+                inner += result if isinstance(result, list) else [result]
             inner.append(ast.If(ast.Constant(False), [ast.Expr(ast.Yield())], []))
             function = ast.parse(f"def role_{k}(): pass").body[0]
             assert isinstance(function, ast.FunctionDef)

@@ -192,7 +192,7 @@ def split(rng: Random, wrong: bool) -> Walk:
 @walk
 def stream(rng: Random, wrong: bool) -> Walk:
     """Stream-K: a run of items that starts and ends inside tiles of m."""
-    made = ("first = c * e", "last = tg.min(first + e, n * m)")
+    result = ("first = c * e", "last = tg.min(first + e, n * m)")
     whole = form("for q in range(first, last):", "    k = q - first")
     stop = "tg.min(last, (t // m + 1) * m)"
 
@@ -223,15 +223,17 @@ def stream(rng: Random, wrong: bool) -> Walk:
         )
         if rng.random() < 0.4:
             a = form("for q in range(first, last + int(e > 60 and n % 3 == 1)):", "    k = q - first")
-            return Walk("sliding window", "stream-K", a, parts(stop), sized, made=made,
+            return Walk("sliding window", "stream-K", a, parts(stop), sized, made=result,
                         special=({"n": 40, "m": 5, "c": 0, "e": 61}, {"n": 43, "m": 5, "c": 0, "e": 61}))  # fmt: skip
-        return Walk("sliding window", "stream-K", whole, b, sized, made=made, special=tuple(special))
+        return Walk("sliding window", "stream-K", whole, b, sized, made=result, special=tuple(special))
     b = rng.choice([parts(stop), whole, form("for k in range(last - first):")])
     asserts = (  # tiles of no items have no end
         "assert m > 0 and m < 1000000 and n >= 0 and n < 2000",
         "assert c >= 0 and c < 1000 and e >= 0 and e < 1000000",
     )
-    return Walk("sliding window", "stream-K", whole, b, sized, made=made, asserts=asserts if b.before else ())
+    return Walk(
+        "sliding window", "stream-K", whole, b, sized, made=result, asserts=asserts if b.before else ()
+    )
 
 
 @walk
