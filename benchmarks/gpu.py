@@ -92,8 +92,8 @@ class _Worker:
             return result
         status = self.process.wait()
         self.errors.seek(0)
-        said = self.errors.read().decode(errors="replace").strip()
-        return f"the process ended with {status}: {said[-600:]}"
+        stderr_text = self.errors.read().decode(errors="replace").strip()
+        return f"the process ended with {status}: {stderr_text[-600:]}"
 
     def __enter__(self) -> _Worker:
         return self

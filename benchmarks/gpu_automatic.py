@@ -31,7 +31,7 @@ Activation = Callable[[torch.Tensor], torch.Tensor]
 
 
 def matmul(
-    m: int, n: int, k: int, what: str, kernel: Any, threshold: float | None, after: Activation | None = None
+    m: int, n: int, k: int, title: str, kernel: Any, threshold: float | None, after: Activation | None = None
 ) -> Iterator[Row]:
     """A matmul with bfloat16 operands; the peer's result has the same type."""
     transposed, wide = kernel is kernels.int8_weights, kernel is kernels.tile_gemm
@@ -42,7 +42,7 @@ def matmul(
     dtype = torch.float32 if wide else torch.bfloat16
     c = [torch.full((m, n), float("nan"), device="cuda", dtype=dtype) for _ in range(SETS)]
     d = [torch.empty((m, n), device="cuda", dtype=dtype) for _ in range(SETS)]
-    arrays = [[*map(array_of, each)] for each in zip(a, b, c, strict=True)]
+    arrays = [[*map(array_of, arrays_of_set)] for arrays_of_set in zip(a, b, c, strict=True)]
     grid = (math.ceil(m / TILE[0]), math.ceil(n / TILE[1]))
 
     def run(i: int) -> None:
@@ -60,7 +60,7 @@ def matmul(
     name = "torch.mm to float32" if wide else "torch.matmul"
     name += "" if after is None else " and activation"
     yield comparison_row(
-        matmul_name(m, n, k, what), run, {name: peer}, SETS, error, "bfloat16", threshold,
+        matmul_name(m, n, k, title), run, {name: peer}, SETS, error, "bfloat16", threshold,
         2 * m * n * k / 1e12, "TFLOP/s", note=scheduled(kernel),
     )  # fmt: skip
 
@@ -77,22 +77,24 @@ def scheduled(kernel: Any) -> str:
     return next(line for line in lines if line.startswith("automatic schedule"))
 
 
-def matmul_name(m: int, n: int, k: int, what: str) -> str:
-    return f"automatic {what} bfloat16 {m}x{n}x{k}"
+def matmul_name(m: int, n: int, k: int, title: str) -> str:
+    return f"automatic {title} bfloat16 {m}x{n}x{k}"
 
 
 def attention(size: str, exact: bool, causal: bool, threshold: float | None) -> Iterator[Row]:
     """Attention with heads of 128, with or without a causal mask."""
     heads, length = ATTENTIONS[size]
     shape = (heads, length, 128)
-    q, k, v = ([random(shape, "bfloat16", seed + 9 * which) for seed in range(SETS)] for which in range(3))
+    q, k, v = (
+        [random(shape, "bfloat16", seed + 9 * set_index) for seed in range(SETS)] for set_index in range(3)
+    )
     o = [poisoned(t) for t in q]
     scale = 1 / math.sqrt(128) * (1 if exact else math.log2(math.e))
     full, half = (
         (kernels.EXACT_ATTENTION, kernels.EXACT_CAUSAL) if exact else (kernels.ATTENTION, kernels.CAUSAL)
     )
     kernel = half if causal else full
-    arrays = [[*map(array_of, each)] for each in zip(q, k, v, o, strict=True)]
+    arrays = [[*map(array_of, arrays_of_set)] for arrays_of_set in zip(q, k, v, o, strict=True)]
 
     def run(i: int) -> None:
         tg.launch_tiled(kernel, (heads, length // 128), [*arrays[i], scale], block_dim=kernels.THREADS)

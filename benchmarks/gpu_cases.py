@@ -48,7 +48,7 @@ def poisoned(like: torch.Tensor) -> torch.Tensor:
 
 
 def elementwise(
-    what: str,
+    title: str,
     make: Callable[[int], Any],
     dtype: str,
     tiles: tuple[int, ...],
@@ -69,11 +69,11 @@ def elementwise(
             tg.launch(kernel, n, arrays[k], block_dim=256)
 
     for tile in tiles:
-        one = partial(run, make(tile) if tile else kernels.copy_lanes, tile)
+        timed_run = partial(run, make(tile) if tile else kernels.copy_lanes, tile)
         y[0].fill_(float("nan"))
-        one(0)
+        timed_run(0)
         yield comparison_row(
-            f"{what} {dtype}, {f'tile {tile}' if tile else 'one element per thread'}", one,
+            f"{title} {dtype}, {f'tile {tile}' if tile else 'one element per thread'}", timed_run,
             {"copy_": lambda k: y[k].copy_(x[k])}, SETS, relative_error(y[0], exact), dtype,
             0.95 if tile == tiles[0] else None, 2 * n * x[0].element_size() / 1e9, "GB/s",
         )  # fmt: skip
@@ -86,9 +86,9 @@ def chained(x: torch.Tensor) -> torch.Tensor:
 def scaled_sum(tile: int) -> Iterator[Row]:
     """A scaled sum of two arrays; its rate is compared with the rate of a copy."""
     n, s = COPIED, 1.5
-    a, b = ([random((n,), "float32", seed + 9 * which) for seed in range(SETS)] for which in range(2))
+    a, b = ([random((n,), "float32", seed + 9 * variant) for seed in range(SETS)] for variant in range(2))
     c = [poisoned(t) for t in a]
-    arrays = [[*map(array_of, each), s] for each in zip(a, b, c, strict=True)]
+    arrays = [[*map(array_of, arrays_of_set), s] for arrays_of_set in zip(a, b, c, strict=True)]
     kernel = kernels.scaled_sum_kernel(tile)
 
     def run(k: int) -> None:
@@ -108,12 +108,12 @@ def scaled_sum(tile: int) -> Iterator[Row]:
 # Norms ---------------------------------------------------------------------------------------------------------------
 
 
-def norm(which: str, dtype: str) -> Iterator[Row]:
+def norm(norm_kind: str, dtype: str) -> Iterator[Row]:
     """A row norm, one row per block; the peer copies the same bytes."""
     x = [random((ROWS, WIDTH), dtype, seed) for seed in range(SETS)]
     y = [poisoned(t) for t in x]
     w, v = random((WIDTH,), dtype, 11), random((WIDTH,), dtype, 12)
-    kernel, arguments, torchs, expected = _norm(which, dtype, x, y, w, v)
+    kernel, arguments, torchs, expected = _norm(norm_kind, dtype, x, y, w, v)
 
     def run(k: int, threads: int = THREADS) -> None:
         tg.launch_tiled(kernel, ROWS, arguments[k], block_dim=threads)
@@ -126,22 +126,22 @@ def norm(which: str, dtype: str) -> Iterator[Row]:
         **{f"{threads} threads": partial(run, threads=threads) for threads in OTHERS},
     }
     yield comparison_row(
-        f"{which} {dtype} {ROWS}x{WIDTH}", run, peers, SETS, error, dtype, 0.9,
+        f"{norm_kind} {dtype} {ROWS}x{WIDTH}", run, peers, SETS, error, dtype, 0.9,
         2 * ROWS * WIDTH * x[0].element_size() / 1e9, "GB/s",
     )  # fmt: skip
 
 
 def _norm(
-    which: str, dtype: str, x: list[torch.Tensor], y: list[torch.Tensor], w: torch.Tensor, v: torch.Tensor
+    norm_kind: str, dtype: str, x: list[torch.Tensor], y: list[torch.Tensor], w: torch.Tensor, v: torch.Tensor
 ) -> tuple[Any, list[list[Any]], Callable[..., Any], Callable[..., torch.Tensor]]:
     """The kernel, its arguments for each set, PyTorch's function, and the definition in PyTorch."""
     element, f = getattr(tg, dtype), torch.nn.functional
     pairs = [(array_of(a), array_of(b)) for a, b in zip(x, y, strict=True)]
     weight, bias = array_of(w), array_of(v)
-    if which == "softmax":
+    if norm_kind == "softmax":
         function: Callable[..., Any] = lambda t, w, v: f.softmax(t, 1)  # noqa: E731
         return kernels.softmax_kernel(element), [[a, b] for a, b in pairs], function, function
-    if which == "layernorm":
+    if norm_kind == "layernorm":
         function = lambda t, w, v: f.layer_norm(t, (WIDTH,), w, v, EPS)  # noqa: E731
         arguments = [[a, weight, bias, b, EPS] for a, b in pairs]
         return kernels.layernorm_kernel(element), arguments, function, function
@@ -226,9 +226,9 @@ def gemm(
 ) -> Iterator[Row]:
     """A matmul with bfloat16 operands and result against cuBLAS."""
     tm, tn, tk = tile
-    a, b = ([random((n, n), "bfloat16", seed + 9 * which) for seed in range(SETS)] for which in range(2))
+    a, b = ([random((n, n), "bfloat16", seed + 9 * variant) for seed in range(SETS)] for variant in range(2))
     c = [poisoned(t) for t in a]
-    arrays = [[*map(array_of, each)] for each in zip(a, b, c, strict=True)]
+    arrays = [[*map(array_of, arrays_of_set)] for arrays_of_set in zip(a, b, c, strict=True)]
     kernel = kernels.gemm_kernel(tm, tn, tk, stages)
 
     def run(k: int) -> None:

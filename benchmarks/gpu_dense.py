@@ -73,7 +73,7 @@ def row_of_matrices(
     return comparison_row(
         title(name, n),
         lambda k: run_kernel(*inputs[k]),
-        {which: peers[which] for which in order},
+        {set_index: peers[set_index] for set_index in order},
         SETS,
         result,
         "float32",
@@ -154,8 +154,8 @@ def qr(n: int) -> Iterator[Row]:
 
     def error(inputs: Tensors, actual: tuple[torch.Tensor, torch.Tensor]) -> float:
         q, r = actual[0].double(), actual[1].double()
-        one = torch.eye(n, device="cuda", dtype=torch.float64).expand_as(q)
-        return max(relative_error(q @ r, inputs[0]), relative_error(q.transpose(1, 2) @ q, one))
+        identity = torch.eye(n, device="cuda", dtype=torch.float64).expand_as(q)
+        return max(relative_error(q @ r, inputs[0]), relative_error(q.transpose(1, 2) @ q, identity))
 
     gate = 2.0 if n in SIZES else None
     yield row_of_matrices(
@@ -283,8 +283,8 @@ def sorts(name: str, n: int) -> Iterator[Row]:
     if name == "argsort":
         right = torch.equal(result.long(), expected)
     else:
-        at = result[1].long()
-        right = torch.equal(result[0], expected[0]) and torch.equal(torch.gather(x[0], 1, at), expected[0])
+        index = result[1].long()
+        right = torch.equal(result[0], expected[0]) and torch.equal(torch.gather(x[0], 1, index), expected[0])
     assert right, "keys or indices are wrong"
     yield comparison_row(
         f"{name} of {n} float32",

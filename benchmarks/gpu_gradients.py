@@ -27,21 +27,23 @@ input and both gradients, and writes the gradients."""
 
 def matmul(n: int) -> Iterator[Row]:
     """The gradients of both operands of a bfloat16 matmul."""
-    a, b, g = ([random((n, n), "bfloat16", seed + 9 * which) for seed in range(SETS)] for which in range(3))
-    c, da, db, taken = ([torch.zeros_like(t) for t in a] for _ in range(4))
-    arrays = [[*map(array_of, each)] for each in zip(a, b, c, da, db, taken, strict=True)]
+    a, b, g = (
+        [random((n, n), "bfloat16", seed + 9 * set_index) for seed in range(SETS)] for set_index in range(3)
+    )
+    c, da, db, seeds = ([torch.zeros_like(t) for t in a] for _ in range(4))
+    arrays = [[*map(array_of, arrays_of_set)] for arrays_of_set in zip(a, b, c, da, db, seeds, strict=True)]
     tm, tn, tk = TILE
     kernel = kernels.gemm_kernel(tm, tn, tk, 1)
 
     def run(k: int) -> None:
-        taken[k].copy_(g[k])
+        seeds[k].copy_(g[k])
         x, y, z, dx, dy, dz = arrays[k]
         tg.launch(
             kernel, (n // tm, n // tn, BLOCK), [x, y], [z], [dx, dy], [dz], adjoint=True, block_dim=BLOCK
         )
 
     def peer(k: int) -> None:
-        taken[k].copy_(g[k])
+        seeds[k].copy_(g[k])
         torch.mm(g[k], b[k].T, out=da[k])
         torch.mm(a[k].T, g[k], out=db[k])
 
@@ -54,24 +56,24 @@ def matmul(n: int) -> Iterator[Row]:
     )  # fmt: skip
 
 
-def norm(which: str, dtype: str) -> Iterator[Row]:
+def norm(norm_kind: str, dtype: str) -> Iterator[Row]:
     """The gradients of a row norm with one row per block; the peer copies the same bytes without the weights."""
     x, g = ([random((ROWS, WIDTH), dtype, seed + 9 * part) for seed in range(SETS)] for part in range(2))
-    y, dx, taken = ([torch.zeros_like(t) for t in x] for _ in range(3))
-    weights = [random((WIDTH,), dtype, 11 + k) for k in range(WEIGHTS[which])]
+    y, dx, seeds = ([torch.zeros_like(t) for t in x] for _ in range(3))
+    weights = [random((WIDTH,), dtype, 11 + k) for k in range(WEIGHTS[norm_kind])]
     grads = [torch.zeros_like(w) for w in weights]
     element = getattr(tg, dtype)
     kernel = {
         "softmax": kernels.softmax_kernel,
         "layernorm": kernels.layernorm_kernel,
         "rmsnorm": kernels.rmsnorm_kernel,
-    }[which](element)
+    }[norm_kind](element)
     last = [EPS] if weights else []
     ws, dws = [*map(array_of, weights)], [*map(array_of, grads)]
-    arrays = [[*map(array_of, each)] for each in zip(x, y, dx, taken, strict=True)]
+    arrays = [[*map(array_of, arrays_of_set)] for arrays_of_set in zip(x, y, dx, seeds, strict=True)]
 
     def run(k: int, threads: int = THREADS) -> None:
-        taken[k].copy_(g[k])
+        seeds[k].copy_(g[k])
         a, b, da, db = arrays[k]
         tg.launch(
             kernel, (ROWS, threads), [a, *ws, b, *last], [], [da, *dws, db], adjoint=True, block_dim=threads
@@ -79,22 +81,22 @@ def norm(which: str, dtype: str) -> Iterator[Row]:
 
     run(0)
     wide = [t.double().requires_grad_() for t in (x[0], *weights)]
-    _reference(which, *wide).backward(g[0].double())
+    _reference(norm_kind, *wide).backward(g[0].double())
     error = max(relative_error(gradient, t.grad) for gradient, t in zip((dx[0], *grads), wide, strict=True))  # type: ignore[arg-type]
     moved = (COPIED + LOADED) * x[0].numel()
     source, target = (random((moved // 2,), dtype, 5 + k) for k in range(2))
     peers = {"copy_": lambda k: target.copy_(source), "256 threads": partial(run, threads=256)}
     yield comparison_row(
-        f"gradients of {which} {dtype} {ROWS}x{WIDTH}", run, peers, SETS, error, dtype, 0.9,
+        f"gradients of {norm_kind} {dtype} {ROWS}x{WIDTH}", run, peers, SETS, error, dtype, 0.9,
         moved * x[0].element_size() / 1e9, "GB/s",
     )  # fmt: skip
 
 
-def _reference(which: str, x: torch.Tensor, *weights: torch.Tensor) -> torch.Tensor:
+def _reference(norm_kind: str, x: torch.Tensor, *weights: torch.Tensor) -> torch.Tensor:
     f = torch.nn.functional
-    if which == "softmax":
+    if norm_kind == "softmax":
         return f.softmax(x, 1)
-    if which == "layernorm":
+    if norm_kind == "layernorm":
         return f.layer_norm(x, (WIDTH,), *weights, EPS)
     return x * torch.rsqrt((x * x).mean(1, keepdim=True) + EPS) * weights[0]
 

@@ -52,7 +52,7 @@ def matmul(m: int, n: int, k: int, transposed: bool, threshold: float | None = 0
     a = [random((m, k), "bfloat16", seed) for seed in range(SETS)]
     b = [random((n, k) if transposed else (k, n), "bfloat16", seed + 9) for seed in range(SETS)]
     c = [torch.full((m, n), float("nan"), device="cuda", dtype=torch.bfloat16) for _ in range(SETS)]
-    arrays = [[*map(array_of, each)] for each in zip(a, b, c, strict=True)]
+    arrays = [[*map(array_of, arrays_of_set)] for arrays_of_set in zip(a, b, c, strict=True)]
     right = [t.T if transposed else t for t in b]
 
     def run(i: int) -> None:
@@ -71,10 +71,12 @@ def narrow_matmul(n: int, transposed: bool) -> Iterator[Row]:
     """A matmul with float8_e4m3 operands and a bfloat16 result. The peer accumulates in the tensor cores, as our
     kernels do; the note has its speed with accumulation in registers. Both need B with K along rows, and transpose it
     otherwise."""
-    a, b = ([random((n, n), "float8_e4m3", seed + 9 * which) for seed in range(SETS)] for which in range(2))
+    a, b = (
+        [random((n, n), "float8_e4m3", seed + 9 * variant) for seed in range(SETS)] for variant in range(2)
+    )
     c = [torch.full((n, n), float("nan"), device="cuda", dtype=torch.bfloat16) for _ in range(SETS)]
-    arrays = [[*map(array_of, each)] for each in zip(a, b, c, strict=True)]
-    one = torch.ones((), device="cuda")
+    arrays = [[*map(array_of, arrays_of_set)] for arrays_of_set in zip(a, b, c, strict=True)]
+    unit_scale = torch.ones((), device="cuda")
 
     def run(i: int) -> None:
         kernels.matmul(*arrays[i], transpose_b=transposed)
@@ -82,7 +84,7 @@ def narrow_matmul(n: int, transposed: bool) -> Iterator[Row]:
     def peer(fast: bool, i: int) -> None:
         right = b[i].T if transposed else b[i].T.contiguous().T
         torch._scaled_mm(
-            a[i], right, one, one, out_dtype=torch.bfloat16, use_fast_accum=fast, out=c[i]
+            a[i], right, unit_scale, unit_scale, out_dtype=torch.bfloat16, use_fast_accum=fast, out=c[i]
         )  # fmt: skip
 
     exact = a[0].double() @ (b[0].T if transposed else b[0]).double()
@@ -103,9 +105,9 @@ def float32_matmul(precision: str, n: int, transposed: bool) -> Iterator[Row]:
     """A float32 matmul. With "tf32" on tensor cores, our kernel needs B with K along rows, and transposes it
     otherwise."""
     rounded = precision == "tf32"
-    a, b = ([random((n, n), "float32", seed + 9 * which) for seed in range(SETS)] for which in range(2))
+    a, b = ([random((n, n), "float32", seed + 9 * variant) for seed in range(SETS)] for variant in range(2))
     c = [poisoned(t) for t in a]
-    arrays = [[*map(array_of, each)] for each in zip(a, b, c, strict=True)]
+    arrays = [[*map(array_of, arrays_of_set)] for arrays_of_set in zip(a, b, c, strict=True)]
     right = [t.T if transposed else t for t in b]
 
     def run(i: int) -> None:
@@ -178,8 +180,8 @@ def tuned_matmul() -> Iterator[Row]:
     c = [torch.full((m, n), float("nan"), device="cuda", dtype=torch.bfloat16) for _ in range(2)]
     left, right, *outputs = map(array_of, (a, b, *c))
 
-    def make(which: int) -> Any:
-        return gemm.matmul_kernel(tg.bfloat16, TENSOR_CORES[which], False, gemm.Epilogue(tg.bfloat16))
+    def make(set_index: int) -> Any:
+        return gemm.matmul_kernel(tg.bfloat16, TENSOR_CORES[set_index], False, gemm.Epilogue(tg.bfloat16))
 
     kernel = tg.autotune(which=list(range(len(TENSOR_CORES))))(make)
 
@@ -210,11 +212,11 @@ def attention(size: str, causal: bool, depth: int = DEPTH, groups: int = 1) -> I
     batch, heads, length, threshold = ATTENTIONS[size]
     shapes = ((batch, heads, length, depth), *[(batch, heads // groups, length, depth)] * 2)
     q, k, v = (
-        [random(shape, "bfloat16", seed + 9 * which) for seed in range(SETS)]
-        for which, shape in enumerate(shapes)
+        [random(shape, "bfloat16", seed + 9 * tensor_index) for seed in range(SETS)]
+        for tensor_index, shape in enumerate(shapes)
     )
     o = [poisoned(t) for t in q]
-    arrays = [[*map(array_of, each)] for each in zip(q, k, v, o, strict=True)]
+    arrays = [[*map(array_of, arrays_of_set)] for arrays_of_set in zip(q, k, v, o, strict=True)]
 
     def run(i: int) -> None:
         kernels.attention(*arrays[i], causal=causal)
@@ -249,8 +251,8 @@ def attention_in_float64(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, caus
 def attention_name(size: str, causal: bool, depth: int = DEPTH, groups: int = 1) -> str:
     batch, heads, *_ = ATTENTIONS[size]
     shared = f", {heads // groups} of keys" if groups > 1 else ""
-    what = f"{size}{' causal' if causal else ''}, batch {batch}, {heads} heads of {depth}{shared}"
-    return f"library attention bfloat16 {what}"
+    title = f"{size}{' causal' if causal else ''}, batch {batch}, {heads} heads of {depth}{shared}"
+    return f"library attention bfloat16 {title}"
 
 
 CASES: dict[str, Callable[[], Iterator[Row]]] = {

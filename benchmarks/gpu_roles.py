@@ -23,8 +23,8 @@ def consumers(m: int, n: int, k: int) -> Iterator[Row]:
         [random(s, "bfloat16", seed + 9 * x) for seed in range(SETS)] for x, s in enumerate(((m, k), (k, n)))
     )
     c, d = ([poisoned(torch.empty((m, n), device="cuda", dtype=torch.bfloat16)) for _ in a] for _ in range(2))
-    arrays = [[*map(array_of, each)] for each in zip(a, b, c, strict=True)]
-    others = [[*map(array_of, each)] for each in zip(a, b, d, strict=True)]
+    arrays = [[*map(array_of, arrays_of_set)] for arrays_of_set in zip(a, b, c, strict=True)]
+    others = [[*map(array_of, arrays_of_set)] for arrays_of_set in zip(a, b, d, strict=True)]
     grid = blocks(m, n, torch.cuda.get_device_properties(0).multi_processor_count)
 
     def run(i: int) -> None:

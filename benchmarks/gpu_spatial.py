@@ -209,12 +209,12 @@ def peer() -> Callable[[torch.Tensor, torch.Tensor, torch.Tensor], None]:
 
     points, faces = scene()
     nodes, order = binary_tree()
-    held = [cupy.asarray(np.frombuffer(nodes.tobytes(), np.float32))]
-    held += [cupy.asarray(points[faces[order]].reshape(-1)), cupy.asarray(order)]
+    node_buffers = [cupy.asarray(np.frombuffer(nodes.tobytes(), np.float32))]
+    node_buffers += [cupy.asarray(points[faces[order]].reshape(-1)), cupy.asarray(order)]
     kernel = cupy.RawKernel(BINARY, "cast_binary")
 
     def run(starts: torch.Tensor, dirs: torch.Tensor, out: torch.Tensor) -> None:
-        arguments = (*held, *(cupy.from_dlpack(t) for t in (starts, dirs, out)), np.int32(len(out)))
+        arguments = (*node_buffers, *(cupy.from_dlpack(t) for t in (starts, dirs, out)), np.int32(len(out)))
         kernel(((len(out) + 127) // 128,), (128,), arguments)
 
     return run
@@ -224,8 +224,10 @@ def rays_of(kind: str) -> tuple[np.ndarray, np.ndarray]:
     """Starts and directions: parallel rays from outside in the order of a picture, or random ones from inside."""
     if kind == "primary":
         x, y = np.meshgrid(np.linspace(-0.7, 0.7, SIDE), np.linspace(-0.7, 0.7, SIDE))
-        at = np.stack([x.ravel(), y.ravel(), np.full(SIDE * SIDE, -3.0)], 1)
-        return at.astype(np.float32), np.tile(np.array([[0.01, 0.02, 1.0]], np.float32), (SIDE * SIDE, 1))
+        queries = np.stack([x.ravel(), y.ravel(), np.full(SIDE * SIDE, -3.0)], 1)
+        return queries.astype(np.float32), np.tile(
+            np.array([[0.01, 0.02, 1.0]], np.float32), (SIDE * SIDE, 1)
+        )
     rng = np.random.default_rng(1)
     dirs = rng.standard_normal((SIDE * SIDE, 3))
     dirs /= np.linalg.norm(dirs, axis=1, keepdims=True)
@@ -241,11 +243,11 @@ def bvh_meshes() -> dict[str, tg.Mesh]:
 def rays(kind: str) -> Iterator[Row]:
     """Closest hits; the results are the same bits as on the CPU for some of the rays."""
     starts, dirs = rays_of(kind)
-    at, along = torch.from_numpy(starts).cuda(), torch.from_numpy(dirs).cuda()
-    out, other = (torch.full((len(starts),), float("nan"), device="cuda") for _ in range(2))
+    queries, along = torch.from_numpy(starts).cuda(), torch.from_numpy(dirs).cuda()
+    out, peer_out = (torch.full((len(starts),), float("nan"), device="cuda") for _ in range(2))
 
     def trace_rays(_: int, constructor: str = "sah", block_dim: int = 128) -> None:
-        inputs = [bvh_meshes()[constructor], vectors(at), vectors(along)]
+        inputs = [bvh_meshes()[constructor], vectors(queries), vectors(along)]
         tg.launch(cast, len(starts), inputs, [tg.array(out, copy=False)], block_dim=block_dim)
 
     few = slice(None, None, 997)
@@ -255,12 +257,12 @@ def rays(kind: str) -> Iterator[Row]:
     for constructor in bvh_meshes():
         trace_rays(0, constructor)
         np.testing.assert_array_equal(out.cpu().numpy()[few], exact.numpy())
-    peer()(at, along, other)
+    peer()(queries, along, peer_out)
     torch.cuda.synchronize()
-    differ = int(((out - other).abs() > 1e-4).sum())
+    differ = int(((out - peer_out).abs() > 1e-4).sum())
     assert differ <= 1e-4 * len(starts) and float((out >= 0).float().mean()) > 0.1
     peers = {
-        "a binary hierarchy": lambda _: peer()(at, along, other),
+        "a binary hierarchy": lambda _: peer()(queries, along, peer_out),
         "the GPU's own hierarchy": partial(trace_rays, constructor="lbvh"),
         "blocks of 256": partial(trace_rays, block_dim=256),
     }

@@ -21,16 +21,16 @@ MARK = "benchmark: "
 """The start of a line for the waiting process."""
 
 
-def print_record(what: dict[str, Any]) -> None:
-    print(MARK + json.dumps(what), flush=True)
+def print_record(record: dict[str, Any]) -> None:
+    print(MARK + json.dumps(record), flush=True)
 
 
 def main(arguments: str) -> None:
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
-    asked = json.loads(arguments)
-    every = FAMILIES[asked["family"]]()
-    parts = asked["name_filter"].split("|")
-    cases = {k: v for k, v in every.items() if any(part in k for part in parts) and k not in asked["done"]}
+    request = json.loads(arguments)
+    every = FAMILIES[request["family"]]()
+    parts = request["name_filter"].split("|")
+    cases = {k: v for k, v in every.items() if any(part in k for part in parts) and k not in request["done"]}
     print_record({"device": device(), "cases": list(cases)})
     for name, case in cases.items():
         rows = measured(name, case)

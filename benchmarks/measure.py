@@ -134,7 +134,7 @@ def commit() -> str:
         if process.returncode == 0:
             return process.stdout.strip()
     root, text = Path(__file__).parents[1], hashlib.sha256()
-    for path in sorted(p for place in ("src", "benchmarks") for p in (root / place).rglob("*.py")):
+    for path in sorted(p for folder in ("src", "benchmarks") for p in (root / folder).rglob("*.py")):
         text.update(path.read_bytes())
     return f"source {text.hexdigest()[:12]}"
 

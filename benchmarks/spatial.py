@@ -153,10 +153,10 @@ def closest(m: tg.Mesh, points: tg.array1d[tg.vec3], out: tg.array1d[float]):
 @tg.kernel
 def neighbours(grid: tg.HashGrid, points: tg.array1d[tg.vec3], radius: float, out: tg.array1d[int]):
     i = tg.tid()
-    at = points[i]
+    queries = points[i]
     count = 0
-    for j in tg.hash_grid_query(grid, at, radius):
-        if tg.length(at - points[j]) <= radius:
+    for j in tg.hash_grid_query(grid, queries, radius):
+        if tg.length(queries - points[j]) <= radius:
             count += 1
     out[i] = count
 
@@ -201,10 +201,10 @@ def warp_kernels() -> dict[str, Any]:
     @wp.kernel
     def neighbours(grid: wp.uint64, points: wp.array(dtype=wp.vec3), radius: float, out: wp.array(dtype=int)):
         i = wp.tid()
-        at = points[i]
+        queries = points[i]
         count = wp.int32(0)
-        for j in wp.hash_grid_query(grid, at, radius):
-            if wp.length(at - points[j]) <= radius:
+        for j in wp.hash_grid_query(grid, queries, radius):
+            if wp.length(queries - points[j]) <= radius:
                 count += 1
         out[i] = count
 
@@ -243,8 +243,10 @@ def rays(kind: str) -> tuple[np.ndarray, np.ndarray]:
     if kind == "primary":
         side = int(RAYS**0.5)
         x, y = np.meshgrid(np.linspace(-0.7, 0.7, side), np.linspace(-0.7, 0.7, side))
-        at = np.stack([x.ravel(), y.ravel(), np.full(side * side, -3.0)], 1)
-        return at.astype(np.float32), np.tile(np.array([[0.01, 0.02, 1.0]], np.float32), (side * side, 1))
+        queries = np.stack([x.ravel(), y.ravel(), np.full(side * side, -3.0)], 1)
+        return queries.astype(np.float32), np.tile(
+            np.array([[0.01, 0.02, 1.0]], np.float32), (side * side, 1)
+        )
     rng = np.random.default_rng(1)
     dirs = rng.standard_normal((RAYS, 3))
     dirs /= np.linalg.norm(dirs, axis=1, keepdims=True)
@@ -343,14 +345,14 @@ def query_rows() -> Iterator[Row]:
         [warp_mesh().id, warp_vectors(centres), half],
         4.0,
     )
-    at = rng.uniform(-1.5, 1.5, (POINTS, 3))
+    queries = rng.uniform(-1.5, 1.5, (POINTS, 3))
     yield against_warp(
         "closest points",
         closest,
         POINTS,
-        [mesh(), vectors(at)],
+        [mesh(), vectors(queries)],
         float,
-        [warp_mesh().id, warp_vectors(at)],
+        [warp_mesh().id, warp_vectors(queries)],
         5.0,
     )
 

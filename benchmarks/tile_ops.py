@@ -347,7 +347,7 @@ def gpu_instructions(case: Case) -> dict[str, int]:
     ((_, compiled),) = forward_form(kernel_of(case), lambda: arguments(case, 4), (4,), BLOCK)
     code = machine_code.read(build(compiled, get_cuda_target("sm_90a")).cubin.sass())
     result = machine_code.counts(code.instructions)
-    return {what: result[what] for what in ("instructions", "global", "shared", "barriers")}
+    return {metric: result[metric] for metric in ("instructions", "global", "shared", "barriers")}
 
 
 def measured(name: str) -> dict[str, Any]:
@@ -367,10 +367,10 @@ def main() -> None:
     parser.add_argument("wanted", nargs="?", default="")
     parser.add_argument("--save", action="store_true")
     parser.add_argument("--missing", action="store_true", help="only what is not in the file")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     rows = json.loads(PATH.read_text()) if PATH.exists() else {}
     for name in functions():
-        if asked.wanted not in name or name not in CASES or (asked.missing and name in rows):
+        if options.wanted not in name or name not in CASES or (options.missing and name in rows):
             continue
         row = measured(name)
         slow = row["cpu"] > SLOW and name not in REASONS
@@ -380,7 +380,7 @@ def main() -> None:
             flush=True,
         )
         rows[name] = row
-        if asked.save:
+        if options.save:
             PATH.write_text(json.dumps(rows, indent=1, sort_keys=True) + "\n")
 
 

@@ -74,8 +74,8 @@ def run(size: int) -> dict[str, Any]:
     blocks = HEADS, -(-size // QUERIES)
     tg.launch_tiled(attention, blocks, inputs=[noisy, known, known, SCALE], outputs=[result])
     pictures = {"known": known, "noisy": noisy, "found": result}
-    shown = {name: x.numpy().astype(np.float32) for name, x in pictures.items()}
-    return shown | {"schedule": schedule(), "proved": attention.check().passed}
+    images = {name: x.numpy().astype(np.float32) for name, x in pictures.items()}
+    return images | {"schedule": schedule(), "proved": attention.check().passed}
 
 
 def schedule() -> str:

@@ -35,14 +35,14 @@ def step(x: tg.array2d[tg.vec3], v: tg.array2d[tg.vec3], new_x: tg.array2d[tg.ve
     for di, dj in tg.static(SPRINGS):
         force += pull(x, i, j, i + di, j + dj)
     speed = v[i, j] + DT * force
-    place = x[i, j] + DT * speed
-    depth = RADIUS + MARGIN - tg.length(place)
+    new_position = x[i, j] + DT * speed
+    depth = RADIUS + MARGIN - tg.length(new_position)
     if depth > 0.0:
-        normal = tg.normalize(place)
-        place += depth * normal
+        normal = tg.normalize(new_position)
+        new_position += depth * normal
         speed = (speed - tg.min(tg.dot(speed, normal), 0.0) * normal) * FRICTION
     v[i, j] = speed
-    new_x[i, j] = place
+    new_x[i, j] = new_position
 
 
 def flat(size: int) -> np.ndarray:

@@ -34,15 +34,15 @@ def count(points: tg.array[tg.vec2], far: tg.vec2, counts: tg.array[int]):
 
 
 @tg.kernel
-def pack(points: tg.array[tg.vec2], far: tg.vec2, begins: tg.array[int], kept: tg.array[tg.vec2]):
+def pack(points: tg.array[tg.vec2], far: tg.vec2, begins: tg.array[int], packed: tg.array[tg.vec2]):
     """Each block writes its points after the points of the preceding blocks."""
     b, lane = tg.tid()
     t = tg.tile_load(points, TILE, offset=b * TILE, fill=far)
     flags = tg.tile_map(flag, t)
-    places = tg.tile_scan_exclusive(flags)
+    offsets = tg.tile_scan_exclusive(flags)
     for k in range(lane, TILE, tg.block_dim()):
         if flags[k] == 1:
-            kept[begins[b] + places[k]] = t[k]
+            packed[begins[b] + offsets[k]] = t[k]
 
 
 def compact(points: Any, block_dim: int = 128) -> Any:
@@ -51,10 +51,10 @@ def compact(points: Any, block_dim: int = 128) -> Any:
     counts, ends = tg.empty(blocks, dtype=int), tg.empty(blocks, dtype=int)
     tg.launch_tiled(count, blocks, inputs=[points, far], outputs=[counts], block_dim=block_dim)
     tg.utils.array_scan(counts, ends)
-    kept = tg.empty(ends[-1].item(), dtype=tg.vec2)
+    packed = tg.empty(ends[-1].item(), dtype=tg.vec2)
     inputs = [points, far, ends - counts]
-    tg.launch_tiled(pack, blocks, inputs=inputs, outputs=[kept], block_dim=block_dim)
-    return kept
+    tg.launch_tiled(pack, blocks, inputs=inputs, outputs=[packed], block_dim=block_dim)
+    return packed
 
 
 def scattered(size: int) -> np.ndarray:
@@ -68,8 +68,8 @@ def run(size: int, block_dim: int = 128) -> dict[str, np.ndarray]:
 
 def draw(figure: Any, result: dict[str, np.ndarray]) -> None:
     for axes, (name, points) in zip(figure.subplots(1, 2), result.items(), strict=True):
-        shown = points[:: max(1, len(points) // 5000)]
-        axes.scatter(*shown.T, s=1, linewidths=0, rasterized=True)
+        drawn_points = points[:: max(1, len(points) // 5000)]
+        axes.scatter(*drawn_points.T, s=1, linewidths=0, rasterized=True)
         axes.set(xlim=(-1, 1), ylim=(-1, 1), aspect="equal", title=f"{len(points)} {name}")
         axes.set_axis_off()
 

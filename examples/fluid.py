@@ -25,10 +25,10 @@ def near(field, i: int, j: int):
 
 
 @tg.func
-def sample(field, at: tg.vec2):
+def sample(field, point: tg.vec2):
     """A field between its points."""
-    low = tg.floor(at)
-    part, i, j = at - low, int(low.x), int(low.y)
+    low = tg.floor(point)
+    part, i, j = point - low, int(low.x), int(low.y)
     above = tg.lerp(near(field, i, j), near(field, i, j + 1), part.y)
     below = tg.lerp(near(field, i + 1, j), near(field, i + 1, j + 1), part.y)
     return tg.lerp(above, below, part.x)
@@ -105,8 +105,8 @@ def run(size: int, tries: int = TRIES) -> dict[str, Any]:
         losses.append(loss.item())
         adam.step([force.grad])
         force.grad.zero_()
-    shown = {"drop": drop, "ring": ring, "dye": stirred(drop, force), "force": force}
-    return {name: a.numpy() for name, a in shown.items()} | {"losses": losses}
+    images = {"drop": drop, "ring": ring, "dye": stirred(drop, force), "force": force}
+    return {name: a.numpy() for name, a in images.items()} | {"losses": losses}
 
 
 def draw(figure: Any, r: dict[str, Any]) -> None:

@@ -32,10 +32,10 @@ def factor(x, log_length: float, log_noise: float):
 def surprise(x: tg.array2d[float], y: tg.array2d[float], logs: tg.array2d[float], loss: tg.array[float]):
     """-log of the likelihood of each series, but for a constant."""
     i = tg.tid()
-    seen = tg.tile_load(y[i], shape=N)
+    observed = tg.tile_load(y[i], shape=N)
     lower = factor(tg.tile_load(x[i], shape=N), logs[i, 0], logs[i, 1])
     diagonal = tg.tile_reshape(lower, N * N)[:: N + 1]
-    fit = tg.tile_dot(seen, tg.tile_cholesky_solve(lower, seen))
+    fit = tg.tile_dot(observed, tg.tile_cholesky_solve(lower, observed))
     tg.tile_store(loss, 0.5 * fit + tg.tile_sum(tg.log(diagonal)), offset=i)
 
 
@@ -44,7 +44,7 @@ def predict(
     x: tg.array2d[float],
     y: tg.array2d[float],
     logs: tg.array2d[float],
-    at: tg.array[float],
+    point: tg.array[float],
     mean: tg.array2d[float],
     deviation: tg.array2d[float],
 ):
@@ -52,8 +52,8 @@ def predict(
     i = tg.tid()
     known = tg.tile_load(x[i], shape=N)
     lower = factor(known, logs[i, 0], logs[i, 1])
-    asked = tg.tile_load(at, shape=QUERIES)
-    k = covariance(tg.tile_reshape(known, (N, 1)), tg.tile_reshape(asked, (1, QUERIES)), logs[i, 0])
+    query_points = tg.tile_load(point, shape=QUERIES)
+    k = covariance(tg.tile_reshape(known, (N, 1)), tg.tile_reshape(query_points, (1, QUERIES)), logs[i, 0])
     weights = tg.tile_cholesky_solve(lower, tg.tile_load(y[i], shape=N))
     half = tg.tile_lower_solve(lower, k)
     tg.tile_store(mean[i], tg.tile_sum(tg.tile_reshape(weights, (N, 1)) * k, axis=0))
@@ -84,11 +84,11 @@ def fit(x: Any, y: Any, steps: int) -> tuple[Any, np.ndarray]:
 
 def run(size: int, steps: int = STEPS) -> dict[str, np.ndarray]:
     x, y = (tg.array(part, dtype=float) for part in series(size))
-    at = tg.array(np.linspace(0.0, 1.0, QUERIES), dtype=float)
+    queries = tg.array(np.linspace(0.0, 1.0, QUERIES), dtype=float)
     logs, loss = fit(x, y, steps)
     mean, deviation = tg.zeros((size, QUERIES)), tg.zeros((size, QUERIES))
-    tg.launch_tiled(predict, size, inputs=[x, y, logs, at], outputs=[mean, deviation], block_dim=64)
-    arrays = {"x": x, "y": y, "at": at, "mean": mean, "deviation": deviation, "logs": logs}
+    tg.launch_tiled(predict, size, inputs=[x, y, logs, queries], outputs=[mean, deviation], block_dim=64)
+    arrays = {"x": x, "y": y, "at": queries, "mean": mean, "deviation": deviation, "logs": logs}
     return {name: a.numpy() for name, a in arrays.items()} | {"loss": loss}
 
 

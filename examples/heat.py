@@ -82,8 +82,8 @@ def run(size: int, tries: int = TRIES) -> dict[str, Any]:
 
 
 def draw(figure: Any, result: dict[str, Any]) -> None:
-    shown = {"at the beginning": "begin", "measured later": "measured", "recovered from it": "found"}
-    show.images(figure, {title: result[k] for title, k in shown.items()}, vmin=0, vmax=1, cmap="inferno")
+    labels = {"at the beginning": "begin", "measured later": "measured", "recovered from it": "found"}
+    show.images(figure, {title: result[k] for title, k in labels.items()}, vmin=0, vmax=1, cmap="inferno")
 
 
 if __name__ == "__main__":

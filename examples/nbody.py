@@ -26,12 +26,12 @@ def attraction(apart: tg.vec3, mass: float):
 def kick(position: tg.array[tg.vec3], mass: tg.array[float], velocity: tg.array[tg.vec3]):
     """A body for each thread; the block loads the others tile after tile. After the last one masses are 0."""
     i = tg.tid()
-    here, pull = position[i], tg.vec3()
+    own_position, pull = position[i], tg.vec3()
     for k in range(0, position.shape[0], TILE):
         others = tg.tile_load(position, shape=TILE, offset=k)
         masses = tg.tile_load(mass, shape=TILE, offset=k)
         for j in range(TILE):
-            pull += attraction(others[j] - here, masses[j])
+            pull += attraction(others[j] - own_position, masses[j])
     velocity[i] = velocity[i] + pull * DT
 
 

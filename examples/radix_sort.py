@@ -31,13 +31,13 @@ def count(keys: tg.array[tg.uint32], shift: tg.uint32, counts: tg.array2d[int]):
 
 
 @tg.kernel
-def move(keys: tg.array[tg.uint32], shift: tg.uint32, places: tg.array2d[int], out: tg.array[tg.uint32]):
+def move(keys: tg.array[tg.uint32], shift: tg.uint32, offsets: tg.array2d[int], out: tg.array[tg.uint32]):
     """Sorts a tile by one digit, then scatters its keys. places[d, b]: the start of the keys of block b with digit
     d."""
     b, lane = tg.tid()
     moved = tg.tile_load(keys, TILE, offset=b * TILE, fill=LAST)
     digits = digits_of(moved, shift)
-    first = tg.tile_load(places[:, b], DIGITS) - tg.tile_scan_exclusive(tg.tile_histogram(digits, DIGITS))
+    first = tg.tile_load(offsets[:, b], DIGITS) - tg.tile_scan_exclusive(tg.tile_histogram(digits, DIGITS))
     tg.tile_sort(digits, moved)
     for k in range(lane, TILE, tg.block_dim()):
         to = first[digits[k]] + k
@@ -56,9 +56,9 @@ def radix_sort(keys: Any, block_dim: int = 128) -> Any:
     """The keys, an array of uint32, in ascending order."""
     for shift in range(0, 32, BITS):
         counts = histogram(keys, shift, block_dim)
-        places, out = tg.empty_like(counts), tg.empty_like(keys)
-        tg.utils.array_scan(counts.flatten(), places.flatten(), inclusive=False)
-        inputs = [keys, shift, places]
+        offsets, out = tg.empty_like(counts), tg.empty_like(keys)
+        tg.utils.array_scan(counts.flatten(), offsets.flatten(), inclusive=False)
+        inputs = [keys, shift, offsets]
         tg.launch_tiled(move, counts.shape[1], inputs=inputs, outputs=[out], block_dim=block_dim)
         keys = out
     return keys

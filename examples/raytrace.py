@@ -39,18 +39,18 @@ def sky(way: tg.vec3):
 
 
 @tg.func
-def colour(mesh: tg.Mesh, face: int, balls: int, at: tg.vec3):
+def colour(mesh: tg.Mesh, face: int, balls: int, point: tg.vec3):
     """Orange for the ball, squares of two grays for the floor."""
-    dark = (int(tg.floor(2.0 * at.x)) + int(tg.floor(2.0 * at.z))) & 1
+    dark = (int(tg.floor(2.0 * point.x)) + int(tg.floor(2.0 * point.z))) & 1
     floor = tg.where(dark == 1, tg.vec3(0.35, 0.35, 0.4), tg.vec3(0.75, 0.75, 0.75))
     return tg.where(face < balls, tg.vec3(0.9, 0.55, 0.25), floor)
 
 
 @tg.func
-def sunlight(mesh: tg.Mesh, at: tg.vec3, normal: tg.vec3, sun: tg.vec3):
+def sunlight(mesh: tg.Mesh, point: tg.vec3, normal: tg.vec3, sun: tg.vec3):
     """The light of the sun at a point, unless a face is in the way."""
     light = tg.max(tg.dot(normal, sun), 0.0)
-    if light > 0.0 and tg.mesh_query_ray_anyhit(mesh, at + OFF * normal, sun, FAR):
+    if light > 0.0 and tg.mesh_query_ray_anyhit(mesh, point + OFF * normal, sun, FAR):
         light = 0.0
     return light
 
@@ -66,19 +66,21 @@ def render(mesh: tg.Mesh, balls: int, sun: tg.vec3, bounces: int, image: tg.arra
     light = sky(way)
     if hit.result:
         normal = hit.normal * hit.sign
-        at = tg.mesh_eval_position(mesh, hit.face, hit.u, hit.v)
+        point = tg.mesh_eval_position(mesh, hit.face, hit.u, hit.v)
         light = tg.vec3()
         for _ in range(bounces):
             to = tg.normalize(normal + tg.sample_unit_sphere_surface(rng))
-            again = tg.mesh_query_ray(mesh, at + OFF * normal, to, FAR)
+            again = tg.mesh_query_ray(mesh, point + OFF * normal, to, FAR)
             if again.result:
-                there = tg.mesh_eval_position(mesh, again.face, again.u, again.v)
-                other = again.normal * again.sign
-                light += colour(mesh, again.face, balls, there) * (0.7 * sunlight(mesh, there, other, sun))
+                second_hit = tg.mesh_eval_position(mesh, again.face, again.u, again.v)
+                next_normal = again.normal * again.sign
+                light += colour(mesh, again.face, balls, second_hit) * (
+                    0.7 * sunlight(mesh, second_hit, next_normal, sun)
+                )
             else:
                 light += sky(to)
-        direct = tg.vec3(1.0, 0.95, 0.85) * sunlight(mesh, at, normal, sun)
-        light = tg.cw_mul(colour(mesh, hit.face, balls, at), direct + 0.6 * light / float(bounces))
+        direct = tg.vec3(1.0, 0.95, 0.85) * sunlight(mesh, point, normal, sun)
+        light = tg.cw_mul(colour(mesh, hit.face, balls, point), direct + 0.6 * light / float(bounces))
     image[i, j] = light
 
 

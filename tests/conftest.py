@@ -32,10 +32,10 @@ settings.load_profile("ci" if os.environ.get("CI") else "tegula")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    what = "rewrite files of expected text; other tests are left out"
-    parser.addoption("--update", action="store_true", help=what)
-    which = "of each test's parameter sets run the first, and of the others one of so many"
-    parser.addoption("--each", type=int, default=1, metavar="N", help=which)
+    help_text = "rewrite files of expected text; other tests are left out"
+    parser.addoption("--update", action="store_true", help=help_text)
+    each_help = "of each test's parameter sets run the first, and of the others one of so many"
+    parser.addoption("--each", type=int, default=1, metavar="N", help=each_help)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -46,9 +46,9 @@ def test_a_failing_benchmark_does_not_affect_others(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert actual[2].failure == "the process ended with 3: memory fault"
     assert actual[3].failure == "no result within 2 s; the process was ended"
-    kept = json.loads((tmp_path / "found.json").read_text())
-    assert {kept["machines"][row["machine"]]["gpu"] for row in kept["rows"]} == {"none"}
-    assert [row["value"] for row in kept["rows"]] == [2.0, None, None, None, 2.0]
+    report = json.loads((tmp_path / "found.json").read_text())
+    assert {report["machines"][row["machine"]]["gpu"] for row in report["rows"]} == {"none"}
+    assert [row["value"] for row in report["rows"]] == [2.0, None, None, None, 2.0]
 
 
 def test_benchmarks_without_time_left_are_named(tmp_path: Path) -> None:

@@ -21,11 +21,11 @@ def sets(name: str, *counts: int) -> list[Any]:
 
 def test_each_test_has_its_first_parameter_set_and_some_others() -> None:
     items = [*sets("test_one", 1, 1), *sets("test_many", 40, 3)]
-    kept = [item.nodeid for item in sample_parameter_sets(items, 3)]
-    assert kept[:2] == ["test_a.py::test_one[0-0]", "test_a.py::test_many[0-0]"]
-    assert 25 <= len(kept) <= 60
-    assert {name[-2] for name in kept[1:]} == {"0", "1", "2"}
+    sampled = [item.nodeid for item in sample_parameter_sets(items, 3)]
+    assert sampled[:2] == ["test_a.py::test_one[0-0]", "test_a.py::test_many[0-0]"]
+    assert 25 <= len(sampled) <= 60
+    assert {name[-2] for name in sampled[1:]} == {"0", "1", "2"}
     assert [item.nodeid for item in sample_parameter_sets(items[3:], 3)][1:] == [
-        name for name in kept if name in {item.nodeid for item in items[4:]}
+        name for name in sampled if name in {item.nodeid for item in items[4:]}
     ]
     assert sample_parameter_sets(items, 1) == items

@@ -18,7 +18,7 @@ from tegula.runtime.config import config
 
 
 @pytest.fixture
-def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cache:
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cache:
     """A kernel cache with two entries, in use."""
     monkeypatch.setattr(config, "kernel_cache_dir", str(tmp_path))
     cache = Cache(tmp_path)
@@ -44,28 +44,30 @@ def test_python_m_tegula_is_the_command_line() -> None:
     assert re.fullmatch(r"tegula \d+\.\d+\.\d+\S*\n", process.stdout)
 
 
-def test_the_cache_command_shows_and_clears_the_cache(kept: Cache) -> None:
-    assert invoke("cache", "info").output == f"{kept.path}: 2 kernels, 0.0 MiB\n"
-    assert invoke("cache", "clear").output == f"{kept.path}: removed 2 kernels\n"
-    assert kept.entries() == []
-    assert invoke("cache", "info").output == f"{kept.path}: 0 kernels, 0.0 MiB\n"
+def test_the_cache_command_shows_and_clears_the_cache(cache: Cache) -> None:
+    assert invoke("cache", "info").output == f"{cache.path}: 2 kernels, 0.0 MiB\n"
+    assert invoke("cache", "clear").output == f"{cache.path}: removed 2 kernels\n"
+    assert cache.entries() == []
+    assert invoke("cache", "info").output == f"{cache.path}: 0 kernels, 0.0 MiB\n"
 
 
-def test_doctor_lists_the_environment(kept: Cache) -> None:
+def test_doctor_lists_the_environment(cache: Cache) -> None:
     result = invoke("doctor")
     assert result.exit_code == 0
     assert sys.version.split()[0] in result.output
     assert "2 kernels" in result.output
 
 
-def test_doctor_fails_where_kernels_cannot_run(kept: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_fails_where_kernels_cannot_run(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(config, "cpu_target", "z80")
     result = invoke("doctor")
     assert result.exit_code == 1
     assert "there is no CPU target 'z80'" in result.output
 
 
-def test_doctor_finds_ptxas_on_the_path(kept: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_finds_ptxas_on_the_path(
+    cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     program = tmp_path / "bin" / "ptxas"
     program.parent.mkdir()
     program.write_text("#!/bin/sh\n")
@@ -122,22 +124,22 @@ def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
         for k in range(n):
             tg.tile_store(out, tg.tile_pipe_pop(pipe), offset=(k, 0))
 """
-    file, kept = tmp_path / "kernels.py", tmp_path / "kernels.json"
+    file, result_path = tmp_path / "kernels.py", tmp_path / "kernels.json"
     file.write_text(program.replace("STAGES", "2"))
     printed = invoke("check", "--certificate", str(file))
     assert printed.exit_code == 0
-    kept.write_text(printed.output)
+    result_path.write_text(printed.output)
     (row,) = json.loads(printed.output)
     assert row["kernel"] == "kernel" and set(row["certificates"]) == {"packed", "any"}
-    result = invoke("check", "--verify", str(kept), str(file))
+    result = invoke("check", "--verify", str(result_path), str(file))
     assert result.exit_code == 0 and "kernel, packed arrays: proved" in result.output, result.output
     file.write_text(program.replace("STAGES", "3"))
-    result = invoke("check", "--verify", str(kept), str(file))
+    result = invoke("check", "--verify", str(result_path), str(file))
     assert result.exit_code == 1 and "the certificate belongs to another kernel" in result.output
     row["certificates"]["packed"]["lags"] = []
-    kept.write_text(json.dumps([row]))
+    result_path.write_text(json.dumps([row]))
     file.write_text(program.replace("STAGES", "2"))
-    result = invoke("check", "--verify", str(kept), str(file))
+    result = invoke("check", "--verify", str(result_path), str(file))
     assert result.exit_code == 1 and "1 checked, 1 refused" in result.output
 
 
@@ -174,13 +176,13 @@ alike, ways, far = copies(twice, twice), copies(twice, added), copies(twice, lim
     file.write_text(program)
     result = invoke("check", str(file))
     assert result.exit_code == 0, result.output
-    said = re.sub(r"\d+ (launch|steps)", r"N \1", result.output).splitlines()
-    statuses = [line for line in said if not line.startswith(" ")]
+    output = re.sub(r"\d+ (launch|steps)", r"N \1", result.output).splitlines()
+    statuses = [line for line in output if not line.startswith(" ")]
     assert statuses == [
         "kernel: proved",
         "kernel: proved",
         "kernel: unproved (N launches explored, N steps of roles)",
         "3 checked, 0 refused",
     ]
-    assert len([line for line in said if re.match(r"  line \d+: no proof \(ws[01]: ", line)]) == 1
-    assert any("checked at each launch" in line for line in said)
+    assert len([line for line in output if re.match(r"  line \d+: no proof \(ws[01]: ", line)]) == 1
+    assert any("checked at each launch" in line for line in output)

@@ -57,8 +57,8 @@ def test_the_main_loop_does_not_depend_on_labels_that_no_branch_leads_to() -> No
     """nvdisasm prints some of these labels, cuobjdump none: it prints addresses for branch targets."""
     look = "        /*0030*/"
     labelled = LOOPS.replace(look, f".L_look:\n{look}")
-    places = {"outer": "0x10", "inner": "0x20", "back": "0x50", "wait": "0xb0", "end": "0xe0"}
-    bare = re.sub(r"`\(\.L_(\w+)\)", lambda name: places[name[1]], re.sub(r"(?m)^\.L_\w+:\n", "", LOOPS))
+    addresses = {"outer": "0x10", "inner": "0x20", "back": "0x50", "wait": "0xb0", "end": "0xe0"}
+    bare = re.sub(r"`\(\.L_(\w+)\)", lambda name: addresses[name[1]], re.sub(r"(?m)^\.L_\w+:\n", "", LOOPS))
     assert ".L_" not in bare
     loop = machine_code.main_loop(machine_code.read(LOOPS))
     assert [i.name for i in loop] == [i.name for i in machine_code.main_loop(machine_code.read(labelled))]
@@ -70,8 +70,8 @@ def test_the_main_loop_may_contain_a_loop_without_tensor_cores() -> None:
         /*0058*/                   FFMA R2, R2, R2, R2 ;
         /*005c*/               @P3 BRA `(.L_rare) ;
 """
-    at = "        /*0060*/"
-    loop = machine_code.main_loop(machine_code.read(LOOPS.replace(at, rare + at)))
+    prefix = "        /*0060*/"
+    loop = machine_code.main_loop(machine_code.read(LOOPS.replace(prefix, rare + prefix)))
     assert machine_code.counts(loop)["tensor"] == 1 and machine_code.counts(loop)["instructions"] == 6
 
 

@@ -88,13 +88,13 @@ def test_frozen_dataclasses_with_slots_refuse_assignment():
 
 
 def test_dataclasses_support_factories_inheritance_and_post_init():
-    one, other = Derived(), Derived(["a"], 6)
-    one.names.append("b")
-    assert (one.names, one.later, one.extra) == (["b"], 0, 5)
-    assert (other.later, other.extra) == (1, 6)
+    derived, filled = Derived(), Derived(["a"], 6)
+    derived.names.append("b")
+    assert (derived.names, derived.later, derived.extra) == (["b"], 0, 5)
+    assert (filled.later, filled.extra) == (1, 6)
     assert Derived().names == []
     assert Derived.__slots__ == ("extra",)
-    assert other.base_repr() == "Derived(names=['a'], later=1)"
+    assert filled.base_repr() == "Derived(names=['a'], later=1)"
 
 
 def test_dataclasses_support_match_statements():

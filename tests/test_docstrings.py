@@ -34,7 +34,7 @@ def test_definitions_without_a_sentence_are_found(tmp_path: Path, monkeypatch: p
 
 def test_functions_that_users_call_are_found() -> None:
     """Functions of kernels, of the library and of the host, methods, and names that are loaded lazily."""
-    names = {of.name for of in (*tool().kernel_functions(), *tool().host_functions())}
+    names = {function.name for function in (*tool().kernel_functions(), *tool().host_functions())}
     assert names >= {
         "tile_matmul",
         "atomic_add",
@@ -101,7 +101,7 @@ def test_missing_parts_of_docstrings_are_reported(old: str, new: str, fault: str
 
 
 @pytest.mark.parametrize(
-    ("name", "said", "fault"),
+    ("name", "stated", "fault"),
     [
         ("tile_sum", "none.", "gradient: add, cast, tile.reduce has one"),
         ("sqrt", "refused (no-gradient).", "gradient: no op refuses one, of sqrt"),
@@ -111,28 +111,28 @@ def test_missing_parts_of_docstrings_are_reported(old: str, new: str, fault: str
         ("clamp", "of the kernel without roles.", "gradient: the function builds no op of roles"),
     ],
 )
-def test_stated_gradients_agree_with_ops(name: str, said: str, fault: str) -> None:
-    (of,) = (of for of in tool().kernel_functions() if of.name == name)
-    before, _, rest = of.text.partition("Gradient:\n    ")
+def test_stated_gradients_agree_with_ops(name: str, stated: str, fault: str) -> None:
+    (function,) = (function for function in tool().kernel_functions() if function.name == name)
+    before, _, rest = function.text.partition("Gradient:\n    ")
     right = rest.partition("\nSource:")[0]
-    assert tool().faults(of) == []
-    wrong = of._replace(text=f"{before}Gradient:\n    {said}" + rest.removeprefix(right))
+    assert tool().faults(function) == []
+    wrong = function._replace(text=f"{before}Gradient:\n    {stated}" + rest.removeprefix(right))
     assert any(report.startswith(fault) for report in tool().faults(wrong))
 
 
 def test_stated_gradients_agree_with_samples() -> None:
-    declared = {of.name: of for of in tool().kernel_functions()}
-    for name, said in (("sin", "none."), ("tile_sort", "refused."), ("tile_argmax", "the adjoint.")):
+    declared = {function.name: function for function in tool().kernel_functions()}
+    for name, stated in (("sin", "none."), ("tile_sort", "refused."), ("tile_argmax", "the adjoint.")):
         text = declared[name].text
-        at = text.index("Gradient:\n    ") + len("Gradient:\n    ")
-        wrong = declared[name]._replace(text=text[:at] + said)
+        position = text.index("Gradient:\n    ") + len("Gradient:\n    ")
+        wrong = declared[name]._replace(text=text[:position] + stated)
         assert any(report.startswith("gradient: ") for report in tool().faults(wrong))
 
 
 def test_errors_of_refused_samples_are_stated() -> None:
-    (of,) = (of for of in tool().kernel_functions() if of.name == "tile_histogram")
-    lines = [line for line in of.text.splitlines() if not line.startswith("    out-of-range:")]
-    assert tool().faults(of._replace(text="\n".join(lines))) == [
+    (function,) = (function for function in tool().kernel_functions() if function.name == "tile_histogram")
+    lines = [line for line in function.text.splitlines() if not line.startswith("    out-of-range:")]
+    assert tool().faults(function._replace(text="\n".join(lines))) == [
         "errors: a sample is refused with out-of-range"
     ]
 

@@ -52,12 +52,12 @@ def tool(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_planted_faults_of_a_text_are_listed(tool: Any) -> None:
     changes = set()
-    for kind, place in tool.places_of("a.py", TEXT):
-        for instead in place.instead:
-            text = tool.replaced(TEXT, place, instead)
+    for kind, candidate in tool.places_of("a.py", TEXT):
+        for instead in candidate.instead:
+            text = tool.replaced(TEXT, candidate, instead)
             ast.parse(text)
             assert len(text.splitlines()) == len(TEXT.splitlines())
-            changes.add((kind, place.line + 1, text.splitlines()[place.line].strip()))
+            changes.add((kind, candidate.line + 1, text.splitlines()[candidate.line].strip()))
     assert changes == FAULTS
 
 
@@ -74,16 +74,18 @@ def f(x):
             return x == 3
     return False
 """
-    places = dict(enumerate(tool.places_of("a.py", text)))
-    probed = tool.probed(text, {n: (place.span, place.is_statement) for n, (_, place) in places.items()})
+    by_number = dict(enumerate(tool.places_of("a.py", text)))
+    probed = tool.probed(
+        text, {n: (candidate.span, candidate.is_statement) for n, (_, candidate) in by_number.items()}
+    )
     reached: set[int] = set()
     names: dict[str, Any] = {"__reached__": reached.add, "found": []}
     exec(probed, names)
     assert names["f"](0) is False and names["found"] == []
-    lines = {places[n][1].line for n in reached}
+    lines = {by_number[n][1].line for n in reached}
     assert lines == {2, 9}
     assert names["f"](3) is True and names["found"] == [3]
-    assert {places[n][1].line for n in reached} == {2, 3, 8, 9}
+    assert {by_number[n][1].line for n in reached} == {2, 3, 8, 9}
 
 
 def test_a_number_selects_one_planted_fault(tool: Any) -> None:

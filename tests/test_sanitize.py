@@ -31,9 +31,9 @@ def line_of(source: str) -> int:
 def report(*races: tuple[str, str, str, str], summary: int | None = None) -> str:
     """A racecheck report of pairs of accesses."""
     lines = ["========= COMPUTE-SANITIZER", "......"]
-    for first, here, second, there in races:
-        lines.append(f"========= Error: Race reported between {first} access at kernel+0x960{here}")
-        lines.append(f"=========     and {second} access at kernel+0xf00{there} [2232 hazards]")
+    for first, first_location, second, second_location in races:
+        lines.append(f"========= Error: Race reported between {first} access at kernel+0x960{first_location}")
+        lines.append(f"=========     and {second} access at kernel+0xf00{second_location} [2232 hazards]")
     lines.append(
         f"32 passed in 9.42s\n========= RACECHECK SUMMARY: {len(races) if summary is None else summary} hazard"
     )
@@ -42,14 +42,18 @@ def report(*races: tuple[str, str, str, str], summary: int | None = None) -> str
 
 @pytest.fixture
 def explained(tool: ModuleType) -> tuple[str, str, str, str]:
-    one: Any = tool.EXPLAINED[0]
-    at = [f" in {KERNELS.name}:{line_of(source)}" for source in (one.reads, one.writes)]
-    return "Read", at[0], "Write", at[1]
+    explanation: Any = tool.EXPLAINED[0]
+    locations = [
+        f" in {KERNELS.name}:{line_of(source)}" for source in (explanation.reads, explanation.writes)
+    ]
+    return "Read", locations[0], "Write", locations[1]
 
 
 def test_each_explanation_names_existing_lines_and_a_note(tool: ModuleType) -> None:
-    for one in tool.EXPLAINED:
-        assert line_of(one.writes) and line_of(one.reads) and (ROOT / one.note).exists()
+    for explanation in tool.EXPLAINED:
+        assert (
+            line_of(explanation.writes) and line_of(explanation.reads) and (ROOT / explanation.note).exists()
+        )
 
 
 def test_a_report_without_findings_is_clean(tool: ModuleType) -> None:
@@ -61,22 +65,22 @@ def test_a_report_without_findings_is_clean(tool: ModuleType) -> None:
 def test_explained_findings_of_the_sanitizer_are_shown(
     tool: ModuleType, explained: tuple[str, str, str, str]
 ) -> None:
-    told = tool.judged(report(explained), 0)
-    assert told["clean"] and told["findings"] == 1
-    assert [(e["kernel"], e["hazards"]) for e in told["explained"]] == [("chain", 2232)]
+    judgement = tool.judged(report(explained), 0)
+    assert judgement["clean"] and judgement["findings"] == 1
+    assert [(e["kernel"], e["hazards"]) for e in judgement["explained"]] == [("chain", 2232)]
 
 
 def test_unexplained_findings_of_the_sanitizer_fail(
     tool: ModuleType, explained: tuple[str, str, str, str]
 ) -> None:
-    read, here, write, there = explained
+    read, read_location, write, write_location = explained
     elsewhere = f" in {KERNELS.name}:{line_of('row = tg.tile_pipe_pop(rows)')}"
     others = {
-        "another line": report((read, elsewhere, write, there)),
-        "two writes": report((write, here, write, there)),
+        "another line": report((read, elsewhere, write, write_location)),
+        "two writes": report((write, read_location, write, write_location)),
         "more of them": report(explained).replace("2232", "2233"),
         "no lines": report((read, "", write, "")),
-        "one more race": report(explained, (read, elsewhere, write, there)),
+        "one more race": report(explained, (read, elsewhere, write, write_location)),
         "one more finding": report(explained, summary=2),
     }
     for why, text in others.items():

@@ -108,10 +108,10 @@ def imports(tree: ast.AST) -> Iterator[Import]:
 
 def modules(actual: Iterable[Import]) -> Iterator[tuple[int, str]]:
     """The line and module of imports, where `from tegula import ir` names a part, not an attribute."""
-    for each in actual:
-        yield each.line, each.module
-        if each.module == "tegula":
-            yield from ((each.line, f"tegula.{name}") for name in each.names)
+    for one_import in actual:
+        yield one_import.line, one_import.module
+        if one_import.module == "tegula":
+            yield from ((one_import.line, f"tegula.{name}") for name in one_import.names)
 
 
 @cache
@@ -252,7 +252,7 @@ def test_public_classes_have_names_of_their_own() -> None:
         for node in tree_of(path).body if part_of(path) != "check" else ():
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 files_of.setdefault(node.name, []).append(name_of(path))
-    several = {name: places for name, places in files_of.items() if len(places) > 1}
+    several = {name: paths for name, paths in files_of.items() if len(paths) > 1}
     assert several == {"Kernel": ["ir/kernel.py", "runtime/kernel.py"]}
 
 
@@ -377,8 +377,8 @@ def test_no_test_module_imports_another() -> None:
         f"{path.relative_to(tests)}: {name}"
         for path in sorted(tests.rglob("*.py"))
         if tests_of.intersection(re.findall(r"\w+", text := path.read_text()))
-        for each in imports(ast.parse(text))
-        for name in (each.module, *(f"{each.module}.{name}" for name in each.names))
+        for one_import in imports(ast.parse(text))
+        for name in (one_import.module, *(f"{one_import.module}.{name}" for name in one_import.names))
         if tests_of.intersection(name.split("."))
     ]
     assert violating == []
@@ -397,10 +397,12 @@ def test_every_folder_of_tests_has_marker_rules() -> None:
 
 def test_files_named_by_test_tiers_exist() -> None:
     space = runpy.run_path(str(ROOT / "run.py"))
-    for place in (*space["QUICK"], *space["MACHINE_CODE"]):
-        path, _, name = place.partition("::")
-        assert (ROOT / path).exists(), place
-        assert not name or f"def {name}(" in (ROOT / path).read_text(), place
-    folders = {place.removeprefix("tests/") for place in space["MACHINE_CODE"] if "::" not in place}
+    for test_path in (*space["QUICK"], *space["MACHINE_CODE"]):
+        path, _, name = test_path.partition("::")
+        assert (ROOT / path).exists(), test_path
+        assert not name or f"def {name}(" in (ROOT / path).read_text(), test_path
+    folders = {
+        test_path.removeprefix("tests/") for test_path in space["MACHINE_CODE"] if "::" not in test_path
+    }
     assert folders == {folder for folder in RULES if follows(folder, FOR_V3)}
     assert all(arguments in (ROOT / ".ci" / "run").read_text() for arguments in ("test --all", "test --v3"))

@@ -24,7 +24,7 @@ DIRECTIONS, STEP = 3, 1e-5
 
 def test_every_point_has_a_name_of_its_own_and_a_form_in_the_compile_report() -> None:
     results = [gemm.points(), attention.points(), rows.points()]
-    assert [len(each) for each in results] == [35, 21, 11] and len(POINTS) == 67
+    assert [len(result) for result in results] == [35, 21, 11] and len(POINTS) == 67
     compiled = forms()
     assert all(f"sweep: {name}" in compiled for name in POINTS)
     assert all(f"sweep: {name}, gradients" in compiled for name in COMPILED_GRADIENTS)
@@ -96,10 +96,12 @@ def test_gradients_of_the_sweep_match_float64_along_some_directions(name: str) -
     seeds = [g.numpy().astype(np.float64) for g in results(p.small, grads)]
     dims = (*p.small.grid, p.threads)
     tg.launch(p.kernel, dims, args, [], grads, [], adjoint=True, block_dim=p.threads)
-    at, random = in_float64(p.small, values), np.random.default_rng(7)
+    values_in_float64, random = in_float64(p.small, values), np.random.default_rng(7)
 
     def loss(k: int, step: np.ndarray) -> float:
-        moved = inputs(p.small, [*at[:k], at[k] + step, *at[k + 1 :]])
+        moved = inputs(
+            p.small, [*values_in_float64[:k], values_in_float64[k] + step, *values_in_float64[k + 1 :]]
+        )
         return sum(float(np.sum(value * seeds[n][index])) for n, index, value in p.exact(np, *moved))
 
     for k, a in enumerate(p.small.arguments):

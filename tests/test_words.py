@@ -158,8 +158,8 @@ UNREAD = (
 
 def texts() -> Iterator[tuple[str, str]]:
     """The texts of all files that are searched, by their path in the repository."""
-    for place in PLACES:
-        result = ROOT / place
+    for search_root in PLACES:
+        result = ROOT / search_root
         for path in sorted(result.rglob("*")) if result.is_dir() else [result]:
             if path.suffix in (".py", ".pyi", ".md", ".ir", ".txt") and path.name not in (THIS, *NOT_OURS):
                 yield path.relative_to(ROOT).as_posix(), path.read_text()
@@ -168,18 +168,18 @@ def texts() -> Iterator[tuple[str, str]]:
 def allowed(word: str, path: str) -> bool:
     """Whether a word has another meaning in the whole file."""
     return any(
-        re.fullmatch(rf"{known}s?", word) and any(path.startswith(at) for at in files)
+        re.fullmatch(rf"{known}s?", word) and any(path.startswith(prefix) for prefix in files)
         for known, files in FILES.items()
     )
 
 
 def wrong(path: str, line: str) -> list[str]:
     """The words of a line that the table replaces."""
-    meant = [m.span() for pattern in MEANT for m in re.finditer(pattern, line)]
+    allowed_spans = [m.span() for pattern in MEANT for m in re.finditer(pattern, line)]
     messages: list[str] = []
     for pattern, instead in REPLACED.items():
         for m in re.finditer(rf"(?<![a-zA-Z])(?:{pattern})(?![a-z])", line, re.IGNORECASE):
-            inside = any(a <= m.start() and m.end() <= b for a, b in meant)
+            inside = any(a <= m.start() and m.end() <= b for a, b in allowed_spans)
             if not inside and not allowed(m[0].lower(), path):
                 messages.append(f"{m[0]!r}: say {instead}")
     for pattern, instead in PHRASES.items():

@@ -40,15 +40,15 @@ def main() -> None:
 
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 30_000
     lines = []
-    whole = json.loads(WHOLE.read_text()) if WHOLE.exists() else {}
+    exhaustive = json.loads(WHOLE.read_text()) if WHOLE.exists() else {}
     for name, case in CASES.items():
         result = [measure(name, kind, count, seed=3)[0] for kind in (np.float32, np.float64)]
         if not case.second:
             result[0] = max(result[0], sweep(name, STRIDE)[0])
-        shown = [f"{e:.2f}" for e in result]
-        if name in whole:
-            shown[0] = f"{max(result[0], whole[name]['float32']):.2f}*"
-        cells = " | ".join(f"{e} | ({b:g})" for e, b in zip(shown, case.bounds, strict=True))
+        figures = [f"{e:.2f}" for e in result]
+        if name in exhaustive:
+            figures[0] = f"{max(result[0], exhaustive[name]['float32']):.2f}*"
+        cells = " | ".join(f"{e} | ({b:g})" for e, b in zip(figures, case.bounds, strict=True))
         lines.append(f"| `{name}` | {cells} |\n")
     PAGE.write_text(INTRODUCTION.format(count=f"{count:,}", stride=STRIDE) + "".join(lines))
 

@@ -88,7 +88,7 @@ def main() -> int:
     seeds = range(options.first, options.to if options.to is not None else options.first + options.count)
     rows = tuple(options.row)
     left = [s for s in seeds if (options.wrong, s, rows) not in known]
-    how = How(
+    settings = How(
         options.replays,
         options.orders,
         options.twins,
@@ -96,7 +96,7 @@ def main() -> int:
         options.work,
         options.constructs,
     )
-    work = [(options.wrong, tuple(left[k : k + CHUNK]), rows, how) for k in range(0, len(left), CHUNK)]
+    work = [(options.wrong, tuple(left[k : k + CHUNK]), rows, settings) for k in range(0, len(left), CHUNK)]
     for record in run(work, options.jobs, options.seconds):
         for result in record:
             known[options.wrong, result["seed"], rows] = result
@@ -127,22 +127,22 @@ def run(work: Sequence[Work], jobs: int, seconds: float | None) -> Iterator[list
 
 def judged(work: Work, end: float) -> list[dict[str, Any]]:
     """The results of the seeds of a task that are begun before the end."""
-    wrong, seeds, rows, how = work
+    wrong, seeds, rows, settings = work
     row = {seed: rows[seed % len(rows)] if rows else "" for seed in seeds}
-    return [one(wrong, seed, row[seed], how) for seed in seeds if time.time() < end]
+    return [one(wrong, seed, row[seed], settings) for seed in seeds if time.time() < end]
 
 
-def one(wrong: bool, seed: int, row: str, how: How) -> dict[str, Any]:
+def one(wrong: bool, seed: int, row: str, settings: How) -> dict[str, Any]:
     """The verdict on a schedule, with its fault and the results of simulations and replays."""
     from support.attacks import attack as attacks
     from support.attacks import constructs, judge
     from tegula.check.proof import search
 
-    if how.work:
-        search.MAX_WORK = search.FIRST_WORK = how.work
-    if how.constructs:
+    if settings.work:
+        search.MAX_WORK = search.FIRST_WORK = settings.work
+    if settings.constructs:
         start = time.process_time()
-        name, status, text = constructs.judged(seed, max(4, how.replays), wrong)
+        name, status, text = constructs.judged(seed, max(4, settings.replays), wrong)
         seconds = round(time.process_time() - start, 2)
         fault = text if status == "wrongly proved" else ""
         return {
@@ -165,21 +165,25 @@ def one(wrong: bool, seed: int, row: str, how: How) -> dict[str, Any]:
         "guarded": result.guarded, "replay": "",
     }  # fmt: skip
     start = time.process_time()
-    out["status"], out["message"] = result.verdict() if how.searches else result.proof()
+    out["status"], out["message"] = result.verdict() if settings.searches else result.proof()
     out["seconds"] = round(time.process_time() - start, 2)
     if wrong:
-        out["twin"] = judge.verdict(result.twin)[0] if result.twin and how.twins else ""
-        if how.replays and out["status"] != "refused":
-            out["replay"] = result.replay(result.args, how.replays)
+        out["twin"] = judge.verdict(result.twin)[0] if result.twin and settings.twins else ""
+        if settings.replays and out["status"] != "refused":
+            out["replay"] = result.replay(result.args, settings.replays)
     elif out["status"] != "refused":
         if result.mutation is None:
             out["fault"] = next(
-                (f for f in (attacks.simulate(result.text, args, how.orders) for args in result.sizes) if f),
+                (
+                    f
+                    for f in (attacks.simulate(result.text, args, settings.orders) for args in result.sizes)
+                    if f
+                ),
                 "",
             )
-        if how.replays:
+        if settings.replays:
             out["replay"] = next(
-                (f for f in (result.replay(args, how.replays) for args in result.sizes[:6]) if f), ""
+                (f for f in (result.replay(args, settings.replays) for args in result.sizes[:6]) if f), ""
             )
     return out
 
@@ -228,18 +232,18 @@ def page(results: Sequence[dict[str, Any]], wrong: bool) -> str:
         "|---" * (2 + len(STATUSES) + len(more)) + "|",
     ]
     for row in (*rows, ""):
-        of = [r for r in results if not row or r["row"] == row]
-        counts = Counter(r["status"] for r in of)
-        compiled = [r for r in of if r["status"] != "refused"]
-        cells = [str(len(of)), *(str(counts[s]) for s in STATUSES)]
+        row_results = [r for r in results if not row or r["row"] == row]
+        counts = Counter(r["status"] for r in row_results)
+        compiled = [r for r in row_results if r["status"] != "refused"]
+        cells = [str(len(row_results)), *(str(counts[s]) for s in STATUSES)]
         if wrong:
             fair = [r for r in compiled if r["twin"] in PASSING]
             cells += [percent(sum(r["status"] != "refuted" for r in compiled), len(compiled)), str(len(fair))]
             cells += [percent(sum(r["status"] in PASSING for r in fair), len(fair))]
             tried = [r for r in compiled if r["replay"] != "" or not r["fault"]]
-            cells += [f"{sum(failed(r) for r in of)}" if tried else "-"]
+            cells += [f"{sum(failed(r) for r in row_results)}" if tried else "-"]
         else:
-            cells += [percent(counts["proved"], len(compiled)), str(sum(bad(r, False) for r in of))]
+            cells += [percent(counts["proved"], len(compiled)), str(sum(bad(r, False) for r in row_results))]
         lines.append(f"| {row or '**all**'} | " + " | ".join(cells) + " |")
     lines += problems(results, wrong)
     return "\n".join(lines)

@@ -79,9 +79,9 @@ def configuration() -> str:
         if name == "code":
             continue
         called = default.startswith("field(")
-        shown = f"`{getattr(config.Config(), name)!r}`" if not called else "see below"
+        default_text = f"`{getattr(config.Config(), name)!r}`" if not called else "see below"
         values = ", ".join(f'`"{x}"`' for x in CHOICES.get(name, ()))
-        lines.append(f"| `{name}` | {shown} | {values} | {text} |\n")
+        lines.append(f"| `{name}` | {default_text} | {values} | {text} |\n")
         variable = text.partition("From ")[2].partition(".")[0]
         if variable:
             variables.append(f"| `{variable}` | `{name}` |\n")

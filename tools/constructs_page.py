@@ -76,7 +76,7 @@ def page() -> str:
     lines = [INTRODUCTION]
     for topic in dict.fromkeys(each["topic"] for each in constructs()):
         lines += [f"\n## {topic}\n", "\n| construct | in kernels | note, or what instead |\n|---|---|---|\n"]
-        for each in (one for one in constructs() if one["topic"] == topic):
+        for each in (construct for construct in constructs() if construct["topic"] == topic):
             advice = refusal(each["program"])
             cells = ("yes", each.get("note", "")) if advice is None else ("refused", advice)
             lines.append(f"| {each['shown']} | {cells[0]} | {cells[1]} |\n")

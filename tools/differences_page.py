@@ -181,7 +181,7 @@ def page() -> str:
     lines = [INTRODUCTION.rstrip() + "\n"]
     for topic in dict.fromkeys(each["topic"] for each in differences()):
         lines.append(f"\n### {topic}\n")
-        for each in (one for one in differences() if one["topic"] == topic):
+        for each in (difference for difference in differences() if difference["topic"] == topic):
             lines.append(f"\n**{each['title']}.** There: {each['there']}. Here: {each['here']}.\n")
             lines.append(f"\n```python\n{each['program'].strip()}\n```\n")
     names = textwrap.fill(", ".join(f"`{name}`" for name in missing()) + ".", 118, break_on_hyphens=False)

@@ -112,8 +112,8 @@ def host_functions() -> Iterator[Documented]:
     for cls in tree_of(SOURCE / "types.py").body:
         for node in cls.body if isinstance(cls, ast.ClassDef) else ():
             if isinstance(node, ast.FunctionDef) and node.name == "__call__":  # tg.float32(2), in kernels too
-                of = _function(f"{cls.name}.__call__", node, skip=1)
-                yield of._replace(needed=(*of.needed, "Gradient"))
+                function = _function(f"{cls.name}.__call__", node, skip=1)
+                yield function._replace(needed=(*function.needed, "Gradient"))
     for name, node in sorted(_host_definitions()):
         if isinstance(node, ast.ClassDef):
             yield from _class(name, node)
@@ -159,24 +159,24 @@ def _names_of_tracer() -> frozenset[str]:
 def _host_definitions() -> Iterator[tuple[str, ast.ClassDef | ast.FunctionDef]]:
     """The public names of the host's interface with their definitions."""
     api = tree_of(SOURCE / "api.py")
-    places: dict[str, tuple[str, str]] = {}
+    definitions: dict[str, tuple[str, str]] = {}
     for node in api.body:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tegula."):
-            places |= {a.asname or a.name: (node.module or "", a.name) for a in node.names}
+            definitions |= {a.asname or a.name: (node.module or "", a.name) for a in node.names}
     for node in ast.walk(api):
         if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "LAZY":
             raise AssertionError("LAZY of api.py has an annotation now: read it here")
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "LAZY":
-            places |= {name: (module, name) for name, module in _lazy(node.value)}
+            definitions |= {name: (module, name) for name, module in _lazy(node.value)}
     for path in WRAPPERS:
         module = "tegula." + path.removesuffix(".py").replace("/__init__", "").replace("/", ".")
         tree = tree_of(SOURCE / path)
         own = [n for n in tree.body if isinstance(n, (ast.FunctionDef, ast.ClassDef))]
-        places |= {f"{module[7:]}.{n.name}": (module, n.name) for n in own if not n.name.startswith("_")}
+        definitions |= {f"{module[7:]}.{n.name}": (module, n.name) for n in own if not n.name.startswith("_")}
         for node in tree.body if path.endswith("__init__.py") else ():
             if isinstance(node, ast.ImportFrom):
-                places |= {f"{module[7:]}.{a.name}": (node.module or "", a.name) for a in node.names}
-    for name, (module, defined) in places.items():
+                definitions |= {f"{module[7:]}.{a.name}": (node.module or "", a.name) for a in node.names}
+    for name, (module, defined) in definitions.items():
         if module == "tegula.errors":
             continue  # exceptions, which docs/errors.md is about
         result = _definition(module, defined)
@@ -237,23 +237,25 @@ def _is_static(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 # Faults of a docstring ------------------------------------------------------------------------------------------------
 
 
-def faults(of: Documented) -> list[str]:
+def faults(function: Documented) -> list[str]:
     """The faults of the docstring of a function or class that users call, as text."""
-    text, sections, order = _split(of.text)
+    text, sections, order = _split(function.text)
     messages: list[str] = []
     if not re.match(r"[^\n].*?\.(\s|$)", text, re.DOTALL):
         messages.append("no sentence first")
-    messages += [f"no section {name}" for name in of.needed if name not in sections]
+    messages += [f"no section {name}" for name in function.needed if name not in sections]
     messages += [f"no such section: {name}" for name in order if name not in SECTIONS]
     if order != sorted(order, key=lambda s: SECTIONS.index(s) if s in SECTIONS else 99):
         messages.append(f"sections in another order: {', '.join(order)}")
     messages += [f"nothing in section {name}" for name, lines in sections.items() if not lines]
-    messages += _parameter_faults(sections.get("Parameters"), of.parameters)
+    messages += _parameter_faults(sections.get("Parameters"), function.parameters)
     messages += _raise_faults(sections.get("Raises", []))
-    return messages + (_declared_faults(of, sections) if of.declared is not None and not messages else [])
+    return messages + (
+        _declared_faults(function, sections) if function.declared is not None and not messages else []
+    )
 
 
-def _declared_faults(of: Documented, sections: dict[str, list[str]]) -> list[str]:
+def _declared_faults(function: Documented, sections: dict[str, list[str]]) -> list[str]:
     """The contradictions between the docstring of a kernel function and the gradients and errors that it declares."""
     from stated_gradients import gradient_faults
 
@@ -264,11 +266,11 @@ def _declared_faults(of: Documented, sections: dict[str, list[str]]) -> list[str
     from tegula.testing import samples
 
     said = " ".join(sections["Gradient"])
-    if inspect.isfunction(of.declared):
-        return gradient_faults(of.declared, said, " ".join(sections.get("Returns", [])))
-    result = of.declared.of if isinstance(of.declared, Inplace) else of.declared
+    if inspect.isfunction(function.declared):
+        return gradient_faults(function.declared, said, " ".join(sections.get("Returns", [])))
+    result = function.declared.of if isinstance(function.declared, Inplace) else function.declared
     if not isinstance(result, CooperativeDef):
-        declared = FAMILIES.get(of.name, Family()).sections.get("Gradient", "")
+        declared = FAMILIES.get(function.name, Family()).sections.get("Gradient", "")
         wrong = re.match("none|refused", said) and said not in declared and "of the draw" not in said
         return [f"gradient: the library has one, not {said}"] if wrong else []
     stated = {line.partition(":")[0] for line in sections["Raises"]}
@@ -289,9 +291,9 @@ def _parameter_faults(lines: list[str] | None, parameters: tuple[str, ...]) -> l
     if lines is None:
         return []
     named = [m[1] for line in lines if not line.startswith(" ") and (m := ENTRY.match(line))]
-    told = [name for entry in named for name in entry.split(", ")]
-    if told != [*parameters]:
-        return [f"parameters {', '.join(parameters)}; told: {', '.join(told)}"]
+    documented = [name for entry in named for name in entry.split(", ")]
+    if documented != [*parameters]:
+        return [f"parameters {', '.join(parameters)}; told: {', '.join(documented)}"]
     entries = re.split(r"\n(?! )", "\n".join(lines))
     kindless = [e.partition(":")[0] for e in entries if not ACCEPTED.search(e.partition(": ")[2])]
     return [f"no shape, dtype, unit or kind of argument: {', '.join(kindless)}"] if kindless else []
@@ -379,15 +381,15 @@ def _classes() -> dict[str, list[ast.ClassDef]]:
     return by_name
 
 
-def _inherits(cls: ast.ClassDef, name: str, seen: frozenset[str] = frozenset()) -> bool:
+def _inherits(cls: ast.ClassDef, name: str, visited: frozenset[str] = frozenset()) -> bool:
     """Whether a class inherits a documented method of a name."""
     for base in cls.bases:
         called = ast.unparse(base).split("[")[0].split(".")[-1]
-        for parent in _classes().get(called, []) if called not in seen else ():
+        for parent in _classes().get(called, []) if called not in visited else ():
             for node in parent.body:
                 if isinstance(node, FUNCTIONS) and node.name == name and ast.get_docstring(node):
                     return True
-            if _inherits(parent, name, seen | {called}):
+            if _inherits(parent, name, visited | {called}):
                 return True
     return False
 
@@ -399,8 +401,8 @@ def without_docstring() -> dict[str, list[str]]:
     for path in files():
         for name, node, around in public_definitions(path):
             inherited = bool(around) and _inherits(around[-1], node.name)
-            other = path in first and id(node) not in first[path]
-            if not ast.get_docstring(node) and not inherited and not other:
+            is_overload = path in first and id(node) not in first[path]
+            if not ast.get_docstring(node) and not inherited and not is_overload:
                 missing.setdefault(path.relative_to(SOURCE).as_posix(), []).append(name)
     return missing
 
@@ -452,9 +454,9 @@ def _first_overloads(path: Path) -> set[int]:
 def lacking() -> dict[str, list[str]]:
     """The docstring faults of functions that users call, by the name of the function."""
     messages: dict[str, list[str]] = {}
-    for of in (*kernel_functions(), *host_functions()):
-        if lacks := faults(of):
-            messages.setdefault(of.name, []).extend(lacks)
+    for function in (*kernel_functions(), *host_functions()):
+        if lacks := faults(function):
+            messages.setdefault(function.name, []).extend(lacks)
     return messages
 
 

@@ -88,14 +88,14 @@ def over_float32(name: str) -> tuple[float, float]:
     """The largest error at all float32 numbers, and its argument."""
     kernel = names_of(name)["largest"]
     errors = tg.zeros(LAUNCH // TILE, dtype=tg.float64)
-    places = tg.zeros(LAUNCH // TILE, dtype=int)
+    positions = tg.zeros(LAUNCH // TILE, dtype=int)
     worst, number = 0.0, 0
     for first in range(0, 1 << 32, LAUNCH):
-        tg.launch_tiled(kernel, LAUNCH // TILE, inputs=[first, errors, places], block_dim=256)
+        tg.launch_tiled(kernel, LAUNCH // TILE, inputs=[first, errors, positions], block_dim=256)
         result = errors.numpy()
         i = int(np.argmax(result))
         if result[i] > worst:
-            worst, number = float(result[i]), first + i * TILE + int(places.numpy()[i])
+            worst, number = float(result[i]), first + i * TILE + int(positions.numpy()[i])
     return worst, float(np.uint32(number).view(np.float32))
 
 
@@ -109,8 +109,8 @@ def over_16_bits(name: str, t: Any) -> int:
     tg.launch(result["wide"], x.size, inputs=[tg.array(x.astype(np.float32))], outputs=[wide])
     with np.errstate(all="ignore"):
         expected, actual = wide.numpy().astype(stored), y.numpy()
-    both = np.isnan(expected.astype(np.float32)) & np.isnan(actual.astype(np.float32))
-    return int(((expected.view(np.uint16) != actual.view(np.uint16)) & ~both).sum())
+    both_nan = np.isnan(expected.astype(np.float32)) & np.isnan(actual.astype(np.float32))
+    return int(((expected.view(np.uint16) != actual.view(np.uint16)) & ~both_nan).sum())
 
 
 def promises() -> dict[str, float]:
@@ -129,19 +129,19 @@ def main() -> int:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--seconds", type=float, default=480.0)
     parser.add_argument("--again", action="store_true", help="measure functions that are in the file too")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     known, begin, bad = promises(), time.monotonic(), 0
-    requested = asked.functions or [*known]
+    requested = options.functions or [*known]
     noted = json.loads(NOTED.read_text()) if NOTED.exists() else {}
-    with tg.ScopedDevice(asked.device):
+    with tg.ScopedDevice(options.device):
         for name in requested:
-            if name not in noted or asked.again:
-                if time.monotonic() - begin > asked.seconds:
+            if name not in noted or options.again:
+                if time.monotonic() - begin > options.seconds:
                     print(f"{name} and what comes after it is left for another run")
                     return 1
-                error, at = over_float32(name)
+                error, argument = over_float32(name)
                 differ = {str(t): over_16_bits(name, t) for t in (tg.float16, tg.bfloat16)}
-                noted[name] = {"float32": error, "at": at, "differ": differ}
+                noted[name] = {"float32": error, "at": argument, "differ": differ}
                 NOTED.write_text(json.dumps(noted, indent=1, sort_keys=True) + "\n")
             result = noted[name]
             broken = result["float32"] > known[name] or any(result["differ"].values())

@@ -62,17 +62,17 @@ def results(file: str) -> dict[str, Any]:
 def table(name: str) -> str:
     """The lines of a table."""
     lines = ["| kernel | Tegula | peer | ratio | device | date |", "|---|---|---|---|---|---|"]
-    lines += [_row(file, row, shown) for file, row, shown in TABLES[name]]
+    lines += [_row(file, row, columns) for file, row, columns in TABLES[name]]
     return "".join(f"{line}\n" for line in lines)
 
 
-def _row(file: str, name: str, shown: str) -> str:
+def _row(file: str, name: str, columns: str) -> str:
     row = next(each for each in results(file)["rows"] if each["name"] == name)
     machine = results(file)["machines"][row["machine"]]
     device = machine.get("gpu") or f"{machine['cpu']}, {machine['cores']} cores"
     value, peer, unit = row["value"], row["peer_value"], row["unit"]
     ratio = row["ratio"] or (peer / value if unit in ("ms", "us") else value / peer)
-    cells = (shown, f"{_number(value)} {unit}", f"{row['peer']} {_number(peer)}", f"{ratio:.2f}", device)
+    cells = (columns, f"{_number(value)} {unit}", f"{row['peer']} {_number(peer)}", f"{ratio:.2f}", device)
     return f"| {' | '.join(cells)} | {machine['date']} |"
 
 

@@ -261,14 +261,14 @@ def _places(function: Any) -> list[tuple[Any, str, int | None, ast.expr]]:
             for name, value in () if isinstance(node, ast.JoinedStr) else ast.iter_fields(node):
                 if name in ("func", "targets", "target", "context_expr", "ctx"):
                     continue
-                for k, each in enumerate(value) if isinstance(value, list) else [(None, value)]:
-                    if isinstance(each, ast.expr) and not isinstance(getattr(each, "ctx", None), ast.Store):
-                        nodes.append((node, name, k, each))
+                for k, child in enumerate(value) if isinstance(value, list) else [(None, value)]:
+                    if isinstance(child, ast.expr) and not isinstance(getattr(child, "ctx", None), ast.Store):
+                        nodes.append((node, name, k, child))
     return nodes
 
 
-def _put(place: tuple[Any, str, int | None, ast.expr], value: ast.expr) -> None:
-    node, name, k, _ = place
+def _put(slot: tuple[Any, str, int | None, ast.expr], value: ast.expr) -> None:
+    node, name, k, _ = slot
     if k is None:
         setattr(node, name, value)
     else:
@@ -276,14 +276,14 @@ def _put(place: tuple[Any, str, int | None, ast.expr], value: ast.expr) -> None:
 
 
 def _replace(function: Any, rng: random.Random) -> None:
-    if places := _places(function):
-        _put(rng.choice(places), expression(rng))
+    if nodes := _places(function):
+        _put(rng.choice(nodes), expression(rng))
 
 
 def _exchange(function: Any, rng: random.Random) -> None:
     """Replace an expression by a copy of another."""
-    if places := _places(function):
-        _put(rng.choice(places), copy.deepcopy(rng.choice(places)[3]))
+    if nodes := _places(function):
+        _put(rng.choice(nodes), copy.deepcopy(rng.choice(nodes)[3]))
 
 
 def _operator(function: Any, rng: random.Random) -> None:
@@ -321,8 +321,8 @@ def _argument(function: Any, rng: random.Random) -> None:
         return
     call, way = rng.choice(calls), rng.randrange(4)
     if way == 0 and (call.args or call.keywords):
-        kept = call.args or call.keywords
-        kept.pop(rng.randrange(len(kept)))
+        arguments = call.args or call.keywords
+        arguments.pop(rng.randrange(len(arguments)))
     elif way == 1:
         call.args.insert(rng.randrange(len(call.args) + 1), expression(rng))
     elif way == 2:
@@ -405,8 +405,8 @@ def outcome(text: str, seed: int, run: bool = False) -> str:
 
 def _finding(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
-    at = frames[-1]
-    ours = next((f for f in reversed(frames) if "tegula" in f.filename), at)
+    frame = frames[-1]
+    ours = next((f for f in reversed(frames) if "tegula" in f.filename), frame)
     return (
         f"FOUND: {type(error).__name__} at {os.path.basename(ours.filename)}:{ours.lineno} {str(error)[:60]}"
     )
@@ -448,9 +448,9 @@ def chunk(job: tuple[int, int, bool]) -> tuple[collections.Counter[str], dict[st
     result: collections.Counter[str] = collections.Counter()
     examples: dict[str, int] = {}
     for seed in range(first, first + count):
-        what = outcome(program(seed), seed, run)
-        result[what] += 1
-        examples.setdefault(what, seed)
+        outcome_text = outcome(program(seed), seed, run)
+        result[outcome_text] += 1
+        examples.setdefault(outcome_text, seed)
     return result, examples
 
 
@@ -468,14 +468,14 @@ def in_process(job: tuple[int, int, bool]) -> tuple[collections.Counter[str], di
     except EOFError:
         process.join()
     if count == 1:
-        what = f"FOUND: the process ended with {process.exitcode}"
-        return collections.Counter([what]), {what: first}
+        finding = f"FOUND: the process ended with {process.exitcode}"
+        return collections.Counter([finding]), {finding: first}
     total: collections.Counter[str] = collections.Counter()
     examples: dict[str, int] = {}
     for seed in range(first, first + count):
-        result, where = in_process((seed, 1, run))
+        result, location = in_process((seed, 1, run))
         total.update(result)
-        examples = where | examples
+        examples = location | examples
     return total, examples
 
 
@@ -506,12 +506,15 @@ def main() -> int:
     total: collections.Counter[str] = collections.Counter()
     examples: dict[str, int] = {}
     with ThreadPoolExecutor(options.jobs) as pool:
-        for finding, where in pool.map(in_process, jobs):
+        for finding, location in pool.map(in_process, jobs):
             total.update(finding)
-            examples = where | examples
-    for what, n in sorted(total.items(), key=lambda pair: (pair[0].startswith("FOUND"), -pair[1])):
-        print(f"{n:7} {what}" + (f" (seed {examples[what]})" if what.startswith("FOUND") else ""))
-    return int(any(what.startswith("FOUND") for what in total))
+            examples = location | examples
+    for outcome_text, n in sorted(total.items(), key=lambda pair: (pair[0].startswith("FOUND"), -pair[1])):
+        print(
+            f"{n:7} {outcome_text}"
+            + (f" (seed {examples[outcome_text]})" if outcome_text.startswith("FOUND") else "")
+        )
+    return int(any(outcome_text.startswith("FOUND") for outcome_text in total))
 
 
 if __name__ == "__main__":

@@ -86,8 +86,12 @@ def worst_outcome(program: Any, **options: Any) -> str:
     if not others:
         return "right"
     worst = max(others.values(), key=lambda verdict: verdict.startswith("wrong"))
-    of = f"of {', '.join(str(iterations) for iterations in others)} iterations"
-    return f"failed: {worst}, {of}\n{program}" if worst.startswith("wrong") else f"{worst}: {of}"
+    iterations_text = f"of {', '.join(str(iterations) for iterations in others)} iterations"
+    return (
+        f"failed: {worst}, {iterations_text}\n{program}"
+        if worst.startswith("wrong")
+        else f"{worst}: {iterations_text}"
+    )
 
 
 def outcome_of_family_gradient(seed: int, devices: str) -> str:
@@ -206,15 +210,15 @@ class Worker:
 
     def outcome(self, seed: int) -> str:
         """The outcome of a program. A process is ended after a failure, because it may not be able to use its GPU."""
-        said = self.answer(seed)
-        if said.startswith("failed"):
+        answer = self.answer(seed)
+        if answer.startswith("failed"):
             self.end()
-        return said
+        return answer
 
     def answer(self, seed: int) -> str:
         if self.process is None:
             self.process = started(self.options)
-        process, said, begin = self.process, list[str](), time.monotonic()
+        process, lines, begin = self.process, list[str](), time.monotonic()
         assert process.stdin is not None and process.stdout is not None
         timer = threading.Timer(self.limit, process.kill)
         timer.start()
@@ -224,7 +228,7 @@ class Worker:
             for line in process.stdout:
                 if line.startswith(MARK):
                     return json.loads(line.removeprefix(MARK))
-                said.append(line)
+                lines.append(line)
         except BrokenPipeError:
             pass
         finally:
@@ -232,7 +236,7 @@ class Worker:
         status = process.wait()
         late = time.monotonic() - begin >= self.limit
         why = f"took more than {self.limit:g} s" if late else f"ended with {status}"
-        return f"failed: the process {why}: {''.join(said)[-1000:]}"
+        return f"failed: the process {why}: {''.join(lines)[-1000:]}"
 
     def end(self) -> None:
         process, self.process = self.process, None
@@ -283,8 +287,8 @@ class Tally:
         end, _, rest = outcome.partition(":")
         self.outcomes[end] += 1
         self.seen.add(seed)
-        of = rest.partition(f"\n{FAMILIES}")[2].partition("\n")[0] if end == "failed" else rest
-        for name in of.strip().split(", "):
+        count_text = rest.partition(f"\n{FAMILIES}")[2].partition("\n")[0] if end == "failed" else rest
+        for name in count_text.strip().split(", "):
             self.families.setdefault(name, Counter())[end] += 1
 
     def __str__(self) -> str:
@@ -304,12 +308,12 @@ def told_by_family(tally: Tally) -> list[str]:
 
 def noted(path: Path) -> Tally:
     """The tally of the outcomes in a file, to which further outcomes are added. An incomplete last line is ignored."""
-    held = path.read_text() if path.exists() else ""
-    whole = held[: held.rfind("\n") + 1]
-    if whole != held:
-        path.write_text(whole)
+    stored = path.read_text() if path.exists() else ""
+    complete_lines = stored[: stored.rfind("\n") + 1]
+    if complete_lines != stored:
+        path.write_text(complete_lines)
     tally = Tally(path.open("a"))
-    for line in whole.splitlines():
+    for line in complete_lines.splitlines():
         tally.count((record := json.loads(line))["seed"], record["outcome"])
     return tally
 
@@ -341,14 +345,14 @@ def run(asked: argparse.Namespace, tally: Tally, stop: threading.Event) -> None:
     ]
     for thread in threads:
         thread.start()
-    told = begin
+    last_progress = begin
     while any(thread.is_alive() for thread in threads):
         now = time.monotonic()
         if stop.wait(min(0.2, begin + asked.seconds - now)) or now - begin >= asked.seconds:
             break
-        if now - told >= asked.every:
+        if now - last_progress >= asked.every:
             print(f"{now - begin:5.0f} s, {tally}", flush=True)
-            told = now
+            last_progress = now
     stop.set()
     for thread, worker in zip(threads, workers, strict=True):
         while thread.is_alive():
@@ -360,10 +364,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    which = parser.add_mutually_exclusive_group()
-    which.set_defaults(kind="results")
+    selection = parser.add_mutually_exclusive_group()
+    selection.set_defaults(kind="results")
     for kind in ("gradients", "tapes", "order", "rounded", "families", "family-gradients", "rescaling"):
-        which.add_argument(f"--{kind}", action="store_const", const=kind, dest="kind")
+        selection.add_argument(f"--{kind}", action="store_const", const=kind, dest="kind")
     parser.add_argument("--device", "--devices", default="cpu", dest="devices")
     parser.add_argument("--first", "--from", type=int, default=0, metavar="SEED")
     parser.add_argument("--count", type=int, default=1000, metavar="N")
@@ -376,22 +380,24 @@ def main() -> int:
     parser.add_argument("--every", type=float, default=10.0, metavar="N", help="seconds between two reports")
     parser.add_argument("--into", type=Path, metavar="FILE")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.worker:
-        work(asked.devices, asked.kind)
+    options = parser.parse_args()
+    if options.worker:
+        work(options.devices, options.kind)
         return 0
     stop, begin = threading.Event(), time.monotonic()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    tally = noted(asked.into) if asked.into else Tally()
-    run(asked, tally, stop)
-    if asked.kind == "families":
+    tally = noted(options.into) if options.into else Tally()
+    run(options, tally, stop)
+    if options.kind == "families":
         print(*told_by_family(tally), sep="\n")
-    which = f"--{asked.kind} " if asked.kind != "results" else ""
-    command = f"python tools/generated_programs.py {which}--device {asked.devices} --count 1 --jobs 1 --first"
+    selection = f"--{options.kind} " if options.kind != "results" else ""
+    command = (
+        f"python tools/generated_programs.py {selection}--device {options.devices} --count 1 --jobs 1 --first"
+    )
     for seed in sorted(tally.failures):
         print(f"again: {command} {seed}")
-    print(f"{asked.kind} on {asked.devices}, {time.monotonic() - begin:.0f} s, {tally}", flush=True)
+    print(f"{options.kind} on {options.devices}, {time.monotonic() - begin:.0f} s, {tally}", flush=True)
     return 1 if tally.failures else 0
 
 

@@ -78,8 +78,8 @@ class Recorder:
         self.to, self.found = to, dict[str, Result]()
         self.session: Any = None
 
-    def tell(self, what: dict[str, Any]) -> None:
-        self.to.write(json.dumps(what) + "\n")
+    def tell(self, record: dict[str, Any]) -> None:
+        self.to.write(json.dumps(record) + "\n")
         self.to.flush()
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -107,9 +107,9 @@ class Recorder:
 
 def _expected(item: pytest.Item) -> float:
     """The approximate seconds of a test on a GPU."""
-    told = item.get_closest_marker("seconds")
-    if told is not None:
-        return float(told.args[0])
+    marker = item.get_closest_marker("seconds")
+    if marker is not None:
+        return float(marker.args[0])
     return SLOW if item.get_closest_marker("slow") is not None else USUAL
 
 
@@ -146,14 +146,14 @@ def lines(report: Path, begin: int) -> tuple[list[dict[str, Any]], int]:
     with report.open() as source:
         source.seek(begin)
         text = source.read()
-    whole = text[: text.rfind("\n") + 1]
-    return [json.loads(line) for line in whole.splitlines()], begin + len(whole.encode())
+    complete_lines = text[: text.rfind("\n") + 1]
+    return [json.loads(line) for line in complete_lines.splitlines()], begin + len(complete_lines.encode())
 
 
-def collected(places: Sequence[str], marker: str, folder: Path) -> dict[str, float]:
+def collected(paths: Sequence[str], marker: str, folder: Path) -> dict[str, float]:
     """The names of all tests with their expected seconds; RuntimeError if pytest cannot collect them."""
     report, log = folder / "collected", folder / "collected.log"
-    status = started(report, log, ["--collect-only", "-m", marker, *places]).wait()
+    status = started(report, log, ["--collect-only", "-m", marker, *paths]).wait()
     durations = {test: s for line in lines(report, 0)[0] for test, s in line.get("tests", {}).items()}
     if status not in (0, 5):
         raise RuntimeError(log.read_text(errors="replace"))
@@ -237,15 +237,15 @@ def _one_process(
         elif not new:
             time.sleep(PAUSE)
     if current or not results:
-        said = log.read_text(errors="replace").strip().splitlines()[-3:]
-        what = f"did not end within {limit:g} s" if over == "hung" else f"ended with {process.returncode}"
-        tail = f": {' / '.join(said)}" if over == "crashed" else ""
+        last_lines = log.read_text(errors="replace").strip().splitlines()[-3:]
+        reason = f"did not end within {limit:g} s" if over == "hung" else f"ended with {process.returncode}"
+        tail = f": {' / '.join(last_lines)}" if over == "crashed" else ""
         results.append(
-            Result(current or left[0], over, time.monotonic() - since, f"the process {what}{tail}")
+            Result(current or left[0], over, time.monotonic() - since, f"the process {reason}{tail}")
         )
-    said = FINDINGS.search(log.read_text(errors="replace"))
-    if said:
-        results.append(Result(f"{', '.join(piece.files)} under {under[0]}", "failed", 0.0, said[0]))
+    last_lines = FINDINGS.search(log.read_text(errors="replace"))
+    if last_lines:
+        results.append(Result(f"{', '.join(piece.files)} under {under[0]}", "failed", 0.0, last_lines[0]))
     return results
 
 
@@ -255,8 +255,8 @@ def grouped(results: Sequence[Result]) -> Iterator[tuple[str, list[Result]]]:
     for result in results:
         if result.outcome not in GOOD:
             first = (result.message.strip().splitlines() or [""])[0]
-            said = re.sub(r"0x[0-9a-f]+|\d+(\.\d+)?(e[+-]\d+)?", "#", first)[:200]
-            groups.setdefault(f"{result.outcome}: {said}", []).append(result)
+            message = re.sub(r"0x[0-9a-f]+|\d+(\.\d+)?(e[+-]\d+)?", "#", first)[:200]
+            groups.setdefault(f"{result.outcome}: {message}", []).append(result)
     yield from sorted(groups.items(), key=lambda item: -len(item[1]))
 
 
@@ -281,27 +281,27 @@ def main() -> int:
     parser.add_argument("--marker", default="gpu and not campaign", help="what pytest -m selects")
     parser.add_argument("--under", type=shlex.split, default=[], help="a command to run the tests under")
     parser.add_argument("--save", type=Path, default=ROOT / "gpu-tests.json", help="the file for the results")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="tegula-gpu-tests-") as built:
         folder = Path(built)
-        marker = f"({asked.marker}) and not faults" if asked.under else asked.marker
-        tests = collected(asked.places, marker, folder)
+        marker = f"({options.marker}) and not faults" if options.under else options.marker
+        tests = collected(options.places, marker, folder)
         if not tests:
             print("there is nothing to run: no GPU, or no such tests")
             return 2
         done: list[Piece] = []
-        with ThreadPoolExecutor(asked.jobs) as pool:
+        with ThreadPoolExecutor(options.jobs) as pool:
             work = [
-                pool.submit(run, p, folder, asked.limit, begun + asked.seconds, asked.under)
-                for p in pieces(tests, asked.most)
+                pool.submit(run, p, folder, options.limit, begun + options.seconds, options.under)
+                for p in pieces(tests, options.most)
             ]
             for piece in (one.result() for one in work):
                 done.append(piece)
                 print(f"{', '.join(piece.files)}: {spoken(piece.results)} in {piece.spent:.1f} s", flush=True)
     results = [result for piece in done for result in piece.results]
-    for said, members in grouped(results):
-        print(f"\n{len(members)} x {said}")
+    for message, members in grouped(results):
+        print(f"\n{len(members)} x {message}")
         for result in members[:5]:
             print(f"    {result.test}")
     seconds = time.monotonic() - begun
@@ -313,7 +313,7 @@ def main() -> int:
         "files": [{"files": p.files, "seconds": round(p.spent, 1), "processes": p.processes} for p in done],
         "results": [asdict(r) for r in results],
     }
-    asked.save.write_text(json.dumps(summary, indent=1) + "\n")
+    options.save.write_text(json.dumps(summary, indent=1) + "\n")
     return int(any(r.outcome not in GOOD for r in results))
 
 

@@ -81,7 +81,7 @@ def topic(name: str) -> str | None:
     """The page of a public name; None for names that only pages of docs/ops have. Names that are not listed are on a
     page of their own."""
     first = name.partition(".")[0]
-    listed = next((page for page, (*_, of) in TOPICS.items() if first in of.split()), None)
+    listed = next((page for page, (*_, members) in TOPICS.items() if first in members.split()), None)
     if first in INTERNAL or (listed is None and first in names()):
         return None
     return listed or "others"
@@ -91,19 +91,21 @@ def topic(name: str) -> str | None:
 def entries() -> dict[str, list[Documented]]:
     """The documented functions, classes and methods on each page."""
     by_page: dict[str, list[Documented]] = {page: [] for page in TOPICS}
-    for of in host_functions():
-        page = topic(of.name)
+    for function in host_functions():
+        page = topic(function.name)
         if page is not None:
-            by_page[page].append(of)
-    for each in by_page.values():
-        each.sort(key=lambda of: (of.name.lower(), of.name))
+            by_page[page].append(function)
+    for functions in by_page.values():
+        functions.sort(key=lambda of: (of.name.lower(), of.name))
     return by_page
 
 
 @cache
 def plain() -> dict[str, list[str]]:
     """The public names without a docstring of sections, by page: types, constants, modules, annotations."""
-    documented = {of.name.partition(".")[0] for each in entries().values() for of in each}
+    documented = {
+        function.name.partition(".")[0] for functions in entries().values() for function in functions
+    }
     elsewhere = {*names(), *(name.partition(".")[0] for name in names())}
     by_page: dict[str, list[str]] = {page: [] for page in TOPICS}
     for name in api.public_names():
@@ -126,8 +128,10 @@ def _is_error(value: Any) -> bool:
 
 def known() -> set[str]:
     """All public names that stand on a page: of this tool, of docs/ops or, of errors, docs/errors.md."""
-    documented = {of.name.partition(".")[0] for each in entries().values() for of in each}
-    documented |= {name for each in plain().values() for name in each}
+    documented = {
+        function.name.partition(".")[0] for functions in entries().values() for function in functions
+    }
+    documented |= {name for functions in plain().values() for name in functions}
     documented |= {name.partition(".")[0] for name in names()}
     return documented | {name for name in api.public_names() if _is_error(api.NAMES.get(name))} | {"utils"}
 
@@ -147,8 +151,8 @@ def _page(page: str) -> str:
     following = [*_pages(), "index"][_pages().index(page) + 1]
     lines = [f"# {title}", "", "<!-- Written by tools/host_pages.py. -->", "", question, ""]
     lines += _plain(page)
-    for of in entries()[page]:
-        lines += _section(of)
+    for function in entries()[page]:
+        lines += _section(function)
     return "\n".join([*lines, f"Next: [{_title(following)}]({following}.md)."]) + "\n"
 
 
@@ -156,14 +160,19 @@ def _title(page: str) -> str:
     return "all names" if page == "index" else TOPICS[page][0]
 
 
-def _section(of: Documented) -> Iterator[str]:
-    yield from (f"{'###' if _is_method(of) else '##'} {_shown(of.name)}", "", f"`{_signature(of)}`", "")
-    yield from told(inspect.cleandoc(of.text))
+def _section(function: Documented) -> Iterator[str]:
+    yield from (
+        f"{'###' if _is_method(function) else '##'} {_shown(function.name)}",
+        "",
+        f"`{_signature(function)}`",
+        "",
+    )
+    yield from told(inspect.cleandoc(function.text))
     yield ""
 
 
-def _is_method(of: Documented) -> bool:
-    first, _, rest = of.name.partition(".")
+def _is_method(function: Documented) -> bool:
+    first, _, rest = function.name.partition(".")
     return (
         bool(rest) and first not in api.MODULES and first not in ("algorithms", "torch", "jax") or "." in rest
     )
@@ -173,21 +182,21 @@ def _shown(name: str) -> str:
     return name.replace("algorithms.", "utils.", 1)
 
 
-def _signature(of: Documented) -> str:
+def _signature(function: Documented) -> str:
     result: Any = tg
     try:
-        for part in _shown(of.name).split("."):
+        for part in _shown(function.name).split("."):
             result = getattr(result, part)
         parameters = [
             str(p.replace(annotation=p.empty)) for p in inspect.signature(result).parameters.values()
         ]
     except (AttributeError, ValueError, TypeError):
-        parameters = [*of.parameters]
+        parameters = [*function.parameters]
     arguments = ", ".join(p for p in parameters if p != "self")
     return (
-        f"tg.{_shown(of.name)}({arguments})"
-        if not _is_method(of)
-        else f"{_shown(of.name).rpartition('.')[2]}({arguments})"
+        f"tg.{_shown(function.name)}({arguments})"
+        if not _is_method(function)
+        else f"{_shown(function.name).rpartition('.')[2]}({arguments})"
     )
 
 
@@ -245,8 +254,10 @@ def _index() -> str:
         "|---|---|",
     ]
     for page in _pages():
-        shown = [(_shown(of.name), of.name) for of in entries()[page] if not _is_method(of)]
-        for name, _ in shown:
+        entries_shown = [
+            (_shown(function.name), function.name) for function in entries()[page] if not _is_method(function)
+        ]
+        for name, _ in entries_shown:
             lines.append(f"| [`tg.{name}`]({page}.md#{name.replace('.', '').lower()}) | {_title(page)} |")
         for name in plain()[page] if page != "types" else ():
             lines.append(f"| [`tg.{name}`]({page}.md) | {_title(page)} |")

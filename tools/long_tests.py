@@ -19,10 +19,10 @@ def main(path: str) -> None:
     """Write the list."""
     pairs = (line.split(None, 1) for line in Path(path).read_text(encoding="utf-8").splitlines())
     measured = {name: float(seconds) for seconds, name in pairs if name.count("/") > 1}
-    kept = {*LONG_TESTS.read_text(encoding="utf-8").splitlines()} if LONG_TESTS.exists() else set[str]()
+    listed = {*LONG_TESTS.read_text(encoding="utf-8").splitlines()} if LONG_TESTS.exists() else set[str]()
     long = {name for name, seconds in measured.items() if seconds > LONG}
     LONG_TESTS.write_text(
-        "".join(f"{name}\n" for name in sorted(long | kept - measured.keys())), encoding="utf-8"
+        "".join(f"{name}\n" for name in sorted(long | listed - measured.keys())), encoding="utf-8"
     )
 
 

@@ -140,18 +140,18 @@ def page(results: Sequence[Judged], orders: int, launches: int) -> str:
 
 def _table(results: Sequence[Judged], by: str) -> list[str]:
     subjects = list(dict.fromkeys(j.subject for j in results))
-    each = subjects if by == "operator" else []
+    listed_subjects = subjects if by == "operator" else []
     out = [
         f"| {by} | mutants | fail | not passed | right and passed | alarms |"
-        + "".join(f" {s} |" for s in each)
+        + "".join(f" {s} |" for s in listed_subjects)
     ]
-    out.append("|---" * (6 + len(each)) + "|")
+    out.append("|---" * (6 + len(listed_subjects)) + "|")
     for name in sorted({getattr(j, by) for j in results}):
-        of = [j for j in results if getattr(j, by) == name]
-        fail = [j for j in of if j.failure]
-        cells = [len(of), len(fail), sum(not j.passed for j in fail)]
-        cells += [sum(j.passed and not j.failure for j in of), sum(j.alarm for j in of)]
-        cells += [sum(j.subject == s for j in of) for s in each]
+        members = [j for j in results if getattr(j, by) == name]
+        fail = [j for j in members if j.failure]
+        cells = [len(members), len(fail), sum(not j.passed for j in fail)]
+        cells += [sum(j.passed and not j.failure for j in members), sum(j.alarm for j in members)]
+        cells += [sum(j.subject == s for j in members) for s in listed_subjects]
         out.append(f"| {name} | " + " | ".join(map(str, cells)) + " |")
     return out
 
@@ -160,10 +160,10 @@ def _kinds(failing: Sequence[Judged]) -> list[str]:
     kinds = Counter(
         (j.failure.partition(":")[0], j.kind if j.status == "refuted" else j.status) for j in failing
     )
-    seen = list(dict.fromkeys(a for a, _ in sorted(kinds)))
-    said = list(dict.fromkeys(b for _, b in sorted(kinds, key=lambda key: key[1])))
-    out = ["| replay \\ checker |" + "".join(f" {b} |" for b in said), "|---" * (1 + len(said)) + "|"]
-    return out + [f"| {a} |" + "".join(f" {kinds[a, b] or ''} |" for b in said) for a in seen]
+    kinds_by_checker = list(dict.fromkeys(a for a, _ in sorted(kinds)))
+    reasons = list(dict.fromkeys(b for _, b in sorted(kinds, key=lambda key: key[1])))
+    out = ["| replay \\ checker |" + "".join(f" {b} |" for b in reasons), "|---" * (1 + len(reasons)) + "|"]
+    return out + [f"| {a} |" + "".join(f" {kinds[a, b] or ''} |" for b in reasons) for a in kinds_by_checker]
 
 
 def _alarms(alarms: Sequence[Judged]) -> list[str]:
@@ -171,9 +171,9 @@ def _alarms(alarms: Sequence[Judged]) -> list[str]:
 
     out: list[str] = []
     for why in dict.fromkeys(map(reason, alarms)):
-        those = [j for j in alarms if reason(j) == why]
-        out += [f"{len(those)}: {why}.", ""]
-        out += [f"- {j.subject}, {j.operator}: {j.what}" for j in those] + [""]
+        members = [j for j in alarms if reason(j) == why]
+        out += [f"{len(members)}: {why}.", ""]
+        out += [f"- {j.subject}, {j.operator}: {j.what}" for j in members] + [""]
     return out[:-1]
 
 

@@ -31,7 +31,7 @@ CLASSES = {
 def tested_classes(name: str, tree: ast.Module) -> set[str]:
     """The op classes that a file tests for and does not define. `name`: its path in the source folder."""
     imported = dict(_imported(tree))
-    named = (_resolved(node, imported) for place in _places(tree) for node in _members(place))
+    named = (_resolved(node, imported) for expression in _places(tree) for node in _members(expression))
     own = "tegula." + name.removesuffix(".py").replace("/", ".")
     return {cls for module, cls in CLASSES.intersection(named) if module != own}
 
@@ -62,8 +62,8 @@ def _imported(tree: ast.Module) -> Iterator[tuple[str, tuple[str, str]]]:
         if isinstance(node, ast.ImportFrom) and node.module is not None:
             for alias in node.names:
                 module = f"{node.module}.{alias.name}" if node.module == "tegula.ops" else node.module
-                there = "" if node.module == "tegula.ops" else alias.name
-                yield alias.asname or alias.name, (module, there)
+                imported = "" if node.module == "tegula.ops" else alias.name
+                yield alias.asname or alias.name, (module, imported)
 
 
 def _resolved(node: ast.expr, imported: dict[str, tuple[str, str]]) -> tuple[str, str]:

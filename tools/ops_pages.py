@@ -182,7 +182,7 @@ def family(name: str) -> str:
     function = result if inspect.isfunction(result) else result.definition.function
     path = Path(function.__code__.co_filename)
     inside = {path.stem, f"{path.parent.name}/"}
-    return next((page for page, (*_, of) in FAMILIES.items() if inside & {*of.split()}), path.stem)
+    return next((page for page, (*_, members) in FAMILIES.items() if inside & {*members.split()}), path.stem)
 
 
 @cache
@@ -262,11 +262,11 @@ def told(text: str) -> list[str]:
             lines += ["", *textwrap.wrap(f"**{title}**: {' '.join(entries)}", 118, **UNBROKEN)]
             continue
         lines += ["", f"**{title}**", ""]
-        for each in entries:
-            entry = re.match(r"((?:\*{0,2}\w+(?:, )?)+|[a-z-]+|\w+): ", each)
-            shown = f"`{entry[1]}`: {each[entry.end() :]}" if entry else each
+        for entry_text in entries:
+            entry = re.match(r"((?:\*{0,2}\w+(?:, )?)+|[a-z-]+|\w+): ", entry_text)
+            shown = f"`{entry[1]}`: {entry_text[entry.end() :]}" if entry else entry_text
             if entry and title == "Raises" and re.fullmatch("[a-z-]+", entry[1]):
-                shown = f"[`{entry[1]}`](../errors.md#{entry[1]}): {each[entry.end() :]}"
+                shown = f"[`{entry[1]}`](../errors.md#{entry[1]}): {entry_text[entry.end() :]}"
             lines += textwrap.wrap(f"- {shown}", 118, subsequent_indent="  ", **UNBROKEN)
     return lines
 
@@ -313,12 +313,12 @@ def measured() -> dict[str, Any]:
 
 
 def _elsewhere(name: str) -> Iterator[tuple[str, str]]:
-    for other, prefix in (("NumPy", "np."), ("Warp", "wp."), ("Triton", "tl.")):
-        result = data()["elsewhere"].get(name, {}).get(other.lower())
-        if result is None and other == "Warp" and name in data()["warp"]["names"]:
+    for package, prefix in (("NumPy", "np."), ("Warp", "wp."), ("Triton", "tl.")):
+        result = data()["elsewhere"].get(name, {}).get(package.lower())
+        if result is None and package == "Warp" and name in data()["warp"]["names"]:
             result = name
         if result:
-            yield other, result if result[0] in "@~" or " " in result else prefix + result
+            yield package, result if result[0] in "@~" or " " in result else prefix + result
 
 
 def example(name: str) -> str | None:
@@ -358,20 +358,20 @@ def _of_numbers(name: str) -> str | None:
 
 def _of_sample(result: CooperativeDef, called: str = "") -> str | None:
     """An example of the smallest sample of a cooperative function with at least four elements."""
-    taken = [s for s in testing.samples(result) if not isinstance(s, Refused) and _is_plain(s)]
-    if not taken:
+    accepted = [s for s in testing.samples(result) if not isinstance(s, Refused) and _is_plain(s)]
+    if not accepted:
         return None
-    sample = min(taken, key=lambda s: (_size(s) < 4, _size(s)))
+    sample = min(accepted, key=lambda s: (_size(s) < 4, _size(s)))
     arguments = testing.arguments(result, sample)
     arrays = {k: x for k, x in arguments.items() if isinstance(x, np.ndarray)}
     lines = [f"{k} = np.array({np.round(x, 2).tolist()}, np.{x.dtype})" for k, x in arrays.items()]
     kinds = ", ".join(f"{k}: tg.array{x.ndim}d[tg.{x.dtype}]" for k, x in arrays.items())
     loads = [f"    {k} = tg.tile_load({k}, shape={x.shape})" for k, x in arrays.items()]
     default = {p.name: p.default for p in result.definition.parameters}
-    told = [
+    argument_texts = [
         k if k in arrays else f"{k}={x!r}" for k, x in arguments.items() if k in arrays or x != default[k]
     ]
-    call = f"tg.{called or result.name}({', '.join(told)})"
+    call = f"tg.{called or result.name}({', '.join(argument_texts)})"
     end = [f"    {call}", f"    print({result.overwritten})"] if called else [f"    print({call})"]
     if not called and not result.results:
         end = [f"    {call}", f"    print({', '.join(arrays)})"]
@@ -425,11 +425,11 @@ def _index() -> str:
     ]
     for name in names():
         first = re.match(r"(.*?[.:])(\s|$)", _documentation(name).replace("\n", " "))
-        what = (first[1] if first else "").rstrip(".:").replace("|", "\\|")
+        summary = (first[1] if first else "").rstrip(".:").replace("|", "\\|")
         elsewhere = dict(_elsewhere(name))
         cells = [f"`{elsewhere[x]}`" if x in elsewhere else "" for x in ("NumPy", "Warp", "Triton")]
-        place = f"{family(name)}.md#{_anchor(name)}"
-        lines.append(f"| [`{name}`]({place}) | {what} | {' | '.join(cells)} |")
+        link = f"{family(name)}.md#{_anchor(name)}"
+        lines.append(f"| [`{name}`]({link}) | {summary} | {' | '.join(cells)} |")
     return "\n".join([*lines, "", "Next: [the forms of the language](forms.md)."]) + "\n"
 
 

@@ -204,7 +204,7 @@ class Running:
         return False
 
     def _console(self, block: Block) -> None:
-        shown: list[str] = []
+        output_lines: list[str] = []
         for command, expected in commands(block.text):
             done = subprocess.run(
                 ["bash", "-c", command],
@@ -215,15 +215,17 @@ class Running:
                 stderr=subprocess.STDOUT,
                 check=False,
             )
-            shown.append(f"$ {command}\n{expected if _matches(done.stdout, expected) else done.stdout}")
+            output_lines.append(
+                f"$ {command}\n{expected if _matches(done.stdout, expected) else done.stdout}"
+            )
             if done.returncode:
                 self._fault(block, f"{command} exits with {done.returncode}:\n{done.stdout}")
-            elif shown[-1] != f"$ {command}\n{expected}":
+            elif output_lines[-1] != f"$ {command}\n{expected}":
                 self._fault(block, f"{command} prints:\n{done.stdout}")
-        self.outcome.printed[block.line] = "".join(shown)
+        self.outcome.printed[block.line] = "".join(output_lines)
 
-    def _fault(self, block: Block, what: str) -> None:
-        self.outcome.faults.append(f"{self.page}:{block.line}: {what}")
+    def _fault(self, block: Block, message: str) -> None:
+        self.outcome.faults.append(f"{self.page}:{block.line}: {message}")
 
 
 def commands(text: str) -> Iterator[tuple[str, str]]:

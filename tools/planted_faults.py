@@ -141,15 +141,15 @@ def _faults(node: ast.AST) -> Iterator[tuple[str, list[str]]]:
     """The kinds of faults of a node, each with the texts that replace the node, or the condition of an `if`."""
     match node:
         case ast.Compare(left, [op], [right]):
-            others = [ast.Compare(left, [other()], [right]) for other in REPLACED[type(op)]]
-            yield "comparison changed", [f"({ast.unparse(other)})" for other in others]
+            others = [ast.Compare(left, [replacement()], [right]) for replacement in REPLACED[type(op)]]
+            yield "comparison changed", [f"({ast.unparse(replacement)})" for replacement in others]
         case ast.Constant(bool(value)):
             yield "constant changed", [str(not value)]
         case ast.Constant(int(value)):
             yield "constant changed", [f"({value + 1})", f"({value - 1})"]
         case ast.BoolOp(op, values):
-            other = ast.BoolOp(ast.Or() if isinstance(op, ast.And) else ast.And(), values)
-            yield "and for or", [f"({ast.unparse(other)})"]
+            replacement = ast.BoolOp(ast.Or() if isinstance(op, ast.And) else ast.And(), values)
+            yield "and for or", [f"({ast.unparse(replacement)})"]
         case ast.UnaryOp(ast.Not(), operand):
             yield "negation dropped", [f"({ast.unparse(operand)})"]
         case ast.If():
@@ -169,47 +169,51 @@ def all_places(source: Path) -> dict[str, list[Place]]:
     for path in sorted(source.rglob("*.py")):
         name = path.relative_to(source).as_posix()
         if name not in ELSEWHERE:
-            for kind, place in places_of(name, path.read_text(encoding="utf-8")):
-                by_file.setdefault(kind, []).append(place)
+            for kind, candidate in places_of(name, path.read_text(encoding="utf-8")):
+                by_file.setdefault(kind, []).append(candidate)
     return by_file
 
 
 def drawn(source: Path, seed: int, number: int) -> tuple[random.Random, str, Place]:
     """The kind and the place of a number's fault, and the generator that draws its replacement."""
     rng = random.Random(f"{seed} {number}")
-    places = all_places(source)
-    kind = rng.choice(sorted(places))
-    return rng, kind, rng.choice(places[kind])
+    by_file = all_places(source)
+    kind = rng.choice(sorted(by_file))
+    return rng, kind, rng.choice(by_file[kind])
 
 
 def fault(source: Path, seed: int, number: int) -> Fault:
     """The fault of a number: draws a kind, a place of this kind and a replacement."""
-    rng, kind, place = drawn(source, seed, number)
-    before = (source / place.file).read_text(encoding="utf-8")
-    text = replaced(before, place, rng.choice(place.instead))
+    rng, kind, candidate = drawn(source, seed, number)
+    before = (source / candidate.file).read_text(encoding="utf-8")
+    text = replaced(before, candidate, rng.choice(candidate.instead))
     ast.parse(text)
-    lines = [each.splitlines()[place.line].strip() for each in (before, text)]
-    return Fault(number, place.file, place.line + 1, kind, *lines, text)
+    lines = [version.splitlines()[candidate.line].strip() for version in (before, text)]
+    return Fault(number, candidate.file, candidate.line + 1, kind, *lines, text)
 
 
-def replaced(text: str, place: Place, instead: str) -> str:
+def replaced(text: str, candidate: Place, instead: str) -> str:
     """The text with a place replaced and the number of lines unchanged."""
     lines = text.encode().splitlines(keepends=True)
-    last = lines[place.end_line]
-    blank = b"\n" * (place.end_line - place.line)
+    last = lines[candidate.end_line]
+    blank = b"\n" * (candidate.end_line - candidate.line)
     line = (
-        lines[place.line][: place.start] + instead.encode() + last[place.end :].rstrip(b"\n") + blank + b"\n"
+        lines[candidate.line][: candidate.start]
+        + instead.encode()
+        + last[candidate.end :].rstrip(b"\n")
+        + blank
+        + b"\n"
     )
-    return b"".join([*lines[: place.line], line, *lines[place.end_line + 1 :]]).decode()
+    return b"".join([*lines[: candidate.line], line, *lines[candidate.end_line + 1 :]]).decode()
 
 
 # Outcomes of faults --------------------------------------------------------------------------------------------------
 
 
-def commands(file: str, asked: list[str]) -> list[list[str]]:
+def commands(file: str, patterns: list[str]) -> list[list[str]]:
     """The arguments of each run of pytest."""
-    if asked:
-        return [shlex.split(each) for each in asked]
+    if patterns:
+        return [shlex.split(pattern) for pattern in patterns]
     part = file.partition("/")[0].removesuffix(".py")
     first = [f"tests/{name}" for name in RELATED.get(part, ("ir", "lang", "errors"))]
     fast = shlex.split(FAST)
@@ -230,11 +234,11 @@ def tests_that_reach(options: argparse.Namespace, numbers: list[int]) -> dict[in
     with tempfile.TemporaryDirectory(prefix="tegula-reached-") as folder:
         copy = Checkout(options.checkout, Path(folder))
         source = copy.path / "src" / "tegula"
-        places: dict[str, dict[int, tuple[Span, bool]]] = {}
+        spans_by_file: dict[str, dict[int, tuple[Span, bool]]] = {}
         for number in numbers:
-            place = drawn(options.checkout / "src" / "tegula", options.seed, number)[2]
-            places.setdefault(place.file, {})[number] = place.span, place.is_statement
-        for file, spans in places.items():
+            candidate = drawn(options.checkout / "src" / "tegula", options.seed, number)[2]
+            spans_by_file.setdefault(candidate.file, {})[number] = candidate.span, candidate.is_statement
+        for file, spans in spans_by_file.items():
             text = (source / file).read_text(encoding="utf-8")
             (source / file).write_text(probed(text, spans), encoding="utf-8")
         return reaching(copy.path, shlex.split(FAST), options.jobs, options.every)
@@ -243,20 +247,20 @@ def tests_that_reach(options: argparse.Namespace, numbers: list[int]) -> dict[in
 class Checkout:
     """A copy of a checkout, for one process at a time."""
 
-    def __init__(self, of: Path, into: Path) -> None:
+    def __init__(self, checkout: Path, into: Path) -> None:
         self.path = into
         listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-        names = subprocess.run(listed, cwd=of, capture_output=True, text=True, check=True).stdout
+        names = subprocess.run(listed, cwd=checkout, capture_output=True, text=True, check=True).stdout
         for name in filter(None, names.split("\0")):
-            if (of / name).is_file():
+            if (checkout / name).is_file():
                 (into / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(of / name, into / name)
+                shutil.copy2(checkout / name, into / name)
 
-    def judged(self, one: Fault, runs: list[list[str]], limit: float) -> str:
+    def judged(self, planted: Fault, runs: list[list[str]], limit: float) -> str:
         """The test that caught a fault in a run of pytest with some arguments, or ""."""
-        file = self.path / "src" / "tegula" / one.file
+        file = self.path / "src" / "tegula" / planted.file
         right = file.read_bytes()
-        file.write_text(one.text, encoding="utf-8")
+        file.write_text(planted.text, encoding="utf-8")
         try:
             failure = (self._failure(arguments, limit) for arguments in runs)
             return next(filter(None, failure), "")
@@ -285,8 +289,8 @@ class Checkout:
             return f"no end within {limit:.0f} s: {' '.join(arguments)}"
         if done.returncode in (0, 5):  # all pass, or none is selected
             return ""
-        said = re.search(r"^(?:FAILED|ERROR) (.+?)(?= - |$)", done.stdout, re.MULTILINE)
-        return said[1] if said else f"{' '.join(arguments)} ended with {done.returncode}"
+        failure = re.search(r"^(?:FAILED|ERROR) (.+?)(?= - |$)", done.stdout, re.MULTILINE)
+        return failure[1] if failure else f"{' '.join(arguments)} ended with {done.returncode}"
 
 
 def judge(numbers: list[int], options: argparse.Namespace, note: Callable[[Fault, str, float], None]) -> None:
@@ -358,13 +362,14 @@ def main() -> int:
         numbers = [n for n in numbers if caught.get(n)]
     done = {n: c for n, c in known(options.into, options.seed).items() if n in numbers}
 
-    def note(one: Fault, by: str, seconds: float) -> None:
-        done[one.number] = by
+    def note(planted: Fault, by: str, seconds: float) -> None:
+        done[planted.number] = by
         print(
-            f"{described(one)}\n    {'caught by ' + by if by else 'NOT CAUGHT'} ({seconds:.0f} s)", flush=True
+            f"{described(planted)}\n    {'caught by ' + by if by else 'NOT CAUGHT'} ({seconds:.0f} s)",
+            flush=True,
         )
         if options.into:
-            row = {"seed": options.seed, "number": one.number, "caught": by, "fault": described(one)}
+            row = {"seed": options.seed, "number": planted.number, "caught": by, "fault": described(planted)}
             with options.into.open("a") as file:
                 file.write(json.dumps(row) + "\n")
 
@@ -378,8 +383,9 @@ def main() -> int:
     return int(bool(options.caught and missed))
 
 
-def described(one: Fault) -> str:
-    return f"{one.number}: {one.file}:{one.line}: {one.kind}\n    - {one.before}\n    + {one.after}"
+def described(planted: Fault) -> str:
+    heading = f"{planted.number}: {planted.file}:{planted.line}: {planted.kind}"
+    return f"{heading}\n    - {planted.before}\n    + {planted.after}"
 
 
 if __name__ == "__main__":

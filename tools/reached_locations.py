@@ -56,8 +56,8 @@ def probed(text: str, spans: Mapping[int, tuple[Span, bool]]) -> str:
 
 def _with(text: str, marks: Iterable[tuple[int, int, int, bytes]]) -> str:
     lines = text.encode().splitlines(keepends=True)
-    for line, at, _, added in sorted(marks, reverse=True):
-        lines[line] = lines[line][:at] + added + lines[line][at:]
+    for line, column, _, added in sorted(marks, reverse=True):
+        lines[line] = lines[line][:column] + added + lines[line][column:]
     return b"".join(lines).decode()
 
 
@@ -97,7 +97,7 @@ def reaching(checkout: Path, arguments: Sequence[str], jobs: int, every: int) ->
             check=False,
         )
         rows = (line.split(None, 1) for line in times.read_text(encoding="utf-8").splitlines())
-        seconds = {name: float(taken) for taken, name in rows}
+        seconds = {name: float(spans_reached) for spans_reached, name in rows}
         result: defaultdict[int, list[str]] = defaultdict(list)
         for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else ():
             number, test = line.split("\t", 1)
@@ -110,4 +110,4 @@ def _in_turn(tests: Iterable[str], seconds: Mapping[str, float]) -> list[str]:
     files: defaultdict[str, list[str]] = defaultdict(list)
     for test in sorted({*tests}, key=lambda test: (seconds.get(test, 0.0), test)):
         files[test.partition("::")[0]].append(test)
-    return [test for _, test in sorted((k, t) for of in files.values() for k, t in enumerate(of))]
+    return [test for _, test in sorted((k, t) for spans in files.values() for k, t in enumerate(spans))]

@@ -95,8 +95,14 @@ def races(text: str, sources: Path = ROOT / "tests") -> list[Race]:
     for line in text.splitlines():
         if opening := FIRST.search(line):
             first = _access(opening[1], opening[2], opening[3], sources)
-        elif (other := SECOND.search(line)) and first is not None:
-            reported.append(Race(first, _access(other[1], other[2], other[3], sources), int(other[4])))
+        elif (second_line := SECOND.search(line)) and first is not None:
+            reported.append(
+                Race(
+                    first,
+                    _access(second_line[1], second_line[2], second_line[3], sources),
+                    int(second_line[4]),
+                )
+            )
     return reported
 
 
@@ -115,13 +121,13 @@ def judged(text: str, status: int, explained: Sequence[Explained] = EXPLAINED) -
     match, passed = SUMMARY.search(text), PASSED.search(text)
     findings = int(match[1]) if match else None
     known = [(r, next((e for e in explained if e.covers(r)), None)) for r in races(text)]
-    shown = [asdict(e) for _, e in known if e is not None]
+    known_races = [asdict(e) for _, e in known if e is not None]
     return {
         "findings": findings,
-        "explained": shown,
+        "explained": known_races,
         "passed": int(passed[1]) if passed else 0,
         "status": status,
-        "clean": findings == len(shown) and len(known) == len(shown) and status == 0,
+        "clean": findings == len(known_races) and len(known) == len(known_races) and status == 0,
     }
 
 
@@ -157,31 +163,33 @@ def main() -> int:
     parser.add_argument("tools", nargs="*", default=DEFAULT, metavar="TOOL")
     parser.add_argument("--program", default="compute-sanitizer")
     parser.add_argument("--into", type=Path)
-    asked = parser.parse_args()
-    if which(asked.program) is None:
+    options = parser.parse_args()
+    if which(options.program) is None:
         print("There is no compute-sanitizer on the PATH; it is a part of the CUDA toolkit.")
         return 2
     end = time.monotonic() + LIMIT
-    running = {tool: start(asked.program, tool) for tool in asked.tools}
-    told: dict[str, Any] = {}
+    running = {tool: start(options.program, tool) for tool in options.tools}
+    summary: dict[str, Any] = {}
     for tool, process in running.items():
-        told[tool], text = outcome(process, end)
-        counts = {k: v for k, v in told[tool].items() if k != "explained"}
+        summary[tool], text = outcome(process, end)
+        counts = {k: v for k, v in summary[tool].items() if k != "explained"}
         print(f"{tool}: {counts}", flush=True)
-        for one in told[tool]["explained"]:
-            print(f"    explained: {one['kernel']}, {one['hazards']} hazards: {one['why']} ({one['note']})")
-        if not told[tool]["clean"]:
+        for race in summary[tool]["explained"]:
+            print(
+                f"    explained: {race['kernel']}, {race['hazards']} hazards: {race['why']} ({race['note']})"
+            )
+        if not summary[tool]["clean"]:
             print("\n".join(line for line in text.splitlines() if line.strip())[-6000:], flush=True)
-    if asked.into:
-        version = subprocess.run([asked.program, "--version"], capture_output=True, text=True).stdout
+    if options.into:
+        version = subprocess.run([options.program, "--version"], capture_output=True, text=True).stdout
         data = {
             "tests": TESTS,
-            "tools": told,
+            "tools": summary,
             "python": platform.python_version(),
             "sanitizer": version.strip(),
         }
-        asked.into.write_text(json.dumps(data, indent=1) + "\n")
-    return 0 if all(t["clean"] for t in told.values()) else 1
+        options.into.write_text(json.dumps(data, indent=1) + "\n")
+    return 0 if all(t["clean"] for t in summary.values()) else 1
 
 
 if __name__ == "__main__":

@@ -36,16 +36,18 @@ def pages(site: Path) -> list[Path]:
 def faults(site: Path, browser: Any) -> Iterator[str]:
     """The faults of all pages, and of a reader's navigation on the site."""
     page = browser.new_page(viewport=NARROW)
-    said: list[str] = []
-    page.on("pageerror", lambda error: said.append(str(error)))
-    page.on("request", lambda request: said.append(request.url) if request.url.startswith("http") else None)
+    messages: list[str] = []
+    page.on("pageerror", lambda error: messages.append(str(error)))
+    page.on(
+        "request", lambda request: messages.append(request.url) if request.url.startswith("http") else None
+    )
     facts: dict[Path, dict[str, Any]] = {}
     for path in pages(site):
         page.goto(path.as_uri())
         result = facts[path] = page.evaluate(FACTS)
         name = path.relative_to(site)
-        yield from (f"{name}: {text}" for text in said)
-        said.clear()
+        yield from (f"{name}: {text}" for text in messages)
+        messages.clear()
         if not result["title"]:
             yield f"{name}: no heading"
         if result["fences"]:

@@ -27,22 +27,22 @@ TAKES = {"tile", "buffer", "value", "elementwise", "unified", "binary", "unary",
 """Methods of the builder that convert an operand to a value."""
 
 
-def gradient_faults(build: Callable[..., Any], said: str, returned: str) -> list[str]:
+def gradient_faults(build: Callable[..., Any], stated: str, returned: str) -> list[str]:
     """The contradictions between a Gradient section and the ops that the function builds. `returned`: the section
     Returns."""
     result = ops_of(build)
     rules = [op for op in result if op.adjoint is not Op.adjoint]
     against = [op for op in result if op.NONDIFFERENTIABLE]
     partly = [op for op in rules if "refuse" in _names(op.adjoint.__code__).attributes]
-    if said.startswith(WITHOUT_ROLES):
+    if stated.startswith(WITHOUT_ROLES):
         in_roles = any(op.__module__ == "tegula.ops.roles" for op in result)
         return [] if in_roles else ["gradient: the function builds no op of roles"]
-    if said.startswith(REFUSED):
+    if stated.startswith(REFUSED):
         return [] if against or partly else [f"gradient: no op refuses one, of {_listed(result)}"]
-    if against and REFUSED not in said and not said.startswith("none"):
+    if against and REFUSED not in stated and not stated.startswith("none"):
         return [f"gradient: {_listed(against)} refuses one"]
-    if said.startswith("none"):
-        typed = rules and not UNTYPED.match(returned) and "integers" not in said and _takes_operands(build)
+    if stated.startswith("none"):
+        typed = rules and not UNTYPED.match(returned) and "integers" not in stated and _takes_operands(build)
         return [f"gradient: {_listed(rules)} has one"] if typed else []
     if UNTYPED.match(returned):
         return ["gradient: integers and bools have none"]
@@ -62,23 +62,23 @@ def ops_of(build: Callable[..., Any]) -> set[type[Op]]:
     return _ops(build, set())
 
 
-def _ops(function: FunctionType, seen: set[FunctionType]) -> set[type[Op]]:
-    if function in seen:
+def _ops(function: FunctionType, visited: set[FunctionType]) -> set[type[Op]]:
+    if function in visited:
         return set()
-    seen.add(function)
+    visited.add(function)
     names = _names(function.__code__)
     op_classes: set[type[Op]] = set()
     for x in _reached(function, names):
         if isinstance(x, type) and issubclass(x, Op):
             op_classes.add(x)
         elif isinstance(x, FunctionType) and _builds(x):
-            op_classes |= _ops(x, seen)
+            op_classes |= _ops(x, visited)
     by_name = {"binary", "unary", "inplace"} & names.attributes or "REGISTRY" in names.of_module
     op_classes |= {REGISTRY[x] for x in _texts(function.__code__) if by_name and x in REGISTRY}
     op_classes |= {REGISTRY["cast"]} if "cast" in names.attributes else set()
     for name in names.attributes if not op_classes and _builds(function) else ():
         method = getattr(KernelBuilder, name, None)
-        op_classes |= _ops(method, seen) if isinstance(method, FunctionType) else set()
+        op_classes |= _ops(method, visited) if isinstance(method, FunctionType) else set()
     return op_classes
 
 

@@ -190,7 +190,7 @@ def _function(name: str, called: str = "") -> str:
 def _overloads(f: FuncDef, name: str) -> str:
     """The overloads of a function whose definitions have the same parameter at different places."""
     lists = dict.fromkeys(
-        ", ".join(_of_definition(p) for p in one.definition.parameters) for one in f.definitions
+        ", ".join(_of_definition(p) for p in definition.definition.parameters) for definition in f.definitions
     )
     doc = _literal(inspect.cleandoc(documentation(f)))
     bodies = [f"\n    {doc}", *[" ..."] * (len(lists) - 1)]

@@ -213,9 +213,9 @@ def difference(c: Case, kernel: Any, seed: int, device: str) -> str:
 
 def batch(first: int, end: int, device: str, limit: float) -> list[list[Any]]:
     """The outcomes of seeds, run by a process of their own."""
-    asked = [sys.executable, __file__, "--worker", str(first), str(end), "--device", device]
+    worker_command = [sys.executable, __file__, "--worker", str(first), str(end), "--device", device]
     try:
-        done = subprocess.run(asked, capture_output=True, text=True, timeout=max(limit, 1.0))
+        done = subprocess.run(worker_command, capture_output=True, text=True, timeout=max(limit, 1.0))
         lines, error = done.stdout, done.stderr if done.returncode else ""
     except subprocess.TimeoutExpired as e:
         lines, error = (e.stdout or b"").decode(), ""
@@ -236,36 +236,36 @@ def main() -> int:
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--offline", action="store_true")
     parser.add_argument("--worker", nargs=2, type=int, help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    device = "" if asked.offline else asked.device
-    if asked.worker:
-        for seed in range(*asked.worker):
+    options = parser.parse_args()
+    device = "" if options.offline else options.device
+    if options.worker:
+        for seed in range(*options.worker):
             print(json.dumps([seed, *outcome(seed, device)]), flush=True)
         return 0
-    end = time.monotonic() + asked.seconds
-    starts = range(asked.first, asked.end, BATCH)
+    end = time.monotonic() + options.seconds
+    starts = range(options.first, options.end, BATCH)
 
     def run(first: int) -> list[list[Any]]:
         left = end - time.monotonic()
-        return batch(first, min(first + BATCH, asked.end), device, left) if left > 1 else []
+        return batch(first, min(first + BATCH, options.end), device, left) if left > 1 else []
 
     outcomes, schedules = Counter[str](), Counter[str]()
-    with ThreadPoolExecutor(asked.jobs) as pool:
+    with ThreadPoolExecutor(options.jobs) as pool:
         for rows in pool.map(run, starts):
-            for seed, what, more in rows:
-                outcomes[what] += 1
-                if what in ("wrong", "failed"):
-                    print(f"seed {seed}: {what}: {more}\n{case(seed)}")
+            for seed, failure, more in rows:
+                outcomes[failure] += 1
+                if failure in ("wrong", "failed"):
+                    print(f"seed {seed}: {failure}: {more}\n{case(seed)}")
                 else:
                     schedules[more] += 1
     for more, count in schedules.most_common(40):
         print(f"{count:5} {more}")
     print(
         f"{sum(outcomes.values())} kernels: "
-        + ", ".join(f"{n} {what}" for what, n in sorted(outcomes.items()))
+        + ", ".join(f"{n} {failure}" for failure, n in sorted(outcomes.items()))
     )
-    if asked.end - asked.first == 1:
-        print(case(asked.first).text)
+    if options.end - options.first == 1:
+        print(case(options.first).text)
     return int(bool(outcomes["wrong"] or outcomes["failed"]))
 
 

@@ -62,9 +62,9 @@ def check(python: str, environment_path: Path, folder: Path) -> str:
         path = work / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes((ROOT / name).read_bytes())
-    where = step([inside, "-c", "import tegula; print(tegula.__file__)"], work).strip()
-    if not Path(where).is_relative_to(venv):
-        raise Failed(f"tegula is imported from {where}")
+    module_path = step([inside, "-c", "import tegula; print(tegula.__file__)"], work).strip()
+    if not Path(module_path).is_relative_to(venv):
+        raise Failed(f"tegula is imported from {module_path}")
     step([inside, runner, PAGE], work, TEGULA_CACHE_DIR=str(folder / "cache"))
     step([venv / "bin" / "tegula", "doctor"], work)
     return step([inside, "-c", "import platform; print(platform.python_version())"], work).strip()

@@ -19,19 +19,19 @@ def compile_forms(name_filter: str, compare: bool) -> int:
     """Compile the forms whose name contains `name_filter` and write the report. With `compare` nothing is written, and
     1 is returned if a row differs from the committed report in more than times."""
     console = Console() if sys.stdout.isatty() else Console(width=WIDTH)
-    kept = report.read()["rows"] if report.PATH.exists() else {}
+    committed_rows = report.read()["rows"] if report.PATH.exists() else {}
     measured: list[report.Row] = []
     changed: list[str] = []
     for row in report.rows(name_filter):
         measured.append(row)
-        changed += report.differences(row, kept.get(row["name"]))
+        changed += report.differences(row, committed_rows.get(row["name"]))
         console.print(f"{row['name']}: {row['seconds']:.2f} s", markup=False, highlight=False)
     console.print(_table(measured))
     for line in changed or ["nothing changed"]:
         console.print(line, markup=False, highlight=False)
     if compare:
         return int(bool(changed))
-    console.print(f"written to {report.save(measured, whole=not name_filter)}")
+    console.print(f"written to {report.save(measured, replace_all=not name_filter)}")
     return 0
 
 
@@ -42,8 +42,13 @@ def _table(rows: list[report.Row]) -> Table:
     for row in rows:
         counts = [str(row["loop"][c]) for c in COUNTS]
         waits = " ".join(map(str, row["waits"]))
-        whole = str(row["whole"]["instructions"])
+        total_instructions = str(row["whole"]["instructions"])
         table.add_row(
-            row["name"], *(str(row[c]) for c in COLUMNS), *counts, waits, whole, f"{row['seconds']:.2f}"
+            row["name"],
+            *(str(row[c]) for c in COLUMNS),
+            *counts,
+            waits,
+            total_instructions,
+            f"{row['seconds']:.2f}",
         )
     return table

@@ -167,9 +167,9 @@ def library_attention(depth: int, causal: bool, heads: int, shared: int) -> Prep
     """The kernel of kernels.attention."""
     q, o = (tg.zeros((1, heads, 1024, depth), dtype=tg.bfloat16) for _ in range(2))
     k, v = (tg.zeros((1, heads // shared, 1024, depth), dtype=tg.bfloat16) for _ in range(2))
-    grid, told = launch_shape(q.shape, k.shape, 16, PROCESSORS, causal)
+    grid, scalars = launch_shape(q.shape, k.shape, 16, PROCESSORS, causal)
     kernel = forward(tg.bfloat16, depth, causal, False, False)
-    return forward_form(kernel, lambda: [q, k, v, 0.1, *told, 0, o], grid, 384)
+    return forward_form(kernel, lambda: [q, k, v, 0.1, *scalars, 0, o], grid, 384)
 
 
 def rows_of_the_library() -> Iterator[tuple[str, Callable[[], Prepared]]]:
@@ -236,10 +236,10 @@ def rows_of_automatic_schedules() -> Iterator[tuple[str, Callable[[], Prepared]]
         sys.path.append(str(SCHEDULED))
     from scheduled_kernels import LAUNCHES
 
-    seen: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for launch in LAUNCHES:
-        seen[launch.name] = seen.get(launch.name, 0) + 1
-        again = f" ({seen[launch.name]})" if seen[launch.name] > 1 else ""
+        counts[launch.name] = counts.get(launch.name, 0) + 1
+        again = f" ({counts[launch.name]})" if counts[launch.name] > 1 else ""
         yield (
             f"tests: {launch.name}{again}",
             partial(forward_form, launch.kernel, launch.arguments, launch.grid, launch.block_dim),

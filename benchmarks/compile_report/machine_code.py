@@ -161,7 +161,7 @@ def main_loop(code: Code) -> Sequence[Instruction]:
 
     working = [loop for loop in loops(flow) if body(loop)]
     able = [loop for loop in working if counts(body(loop))["tensor"]] or working
-    innermost = [loop for loop in able if not any(other < loop for other in able)]
+    innermost = [loop for loop in able if not any(candidate < loop for candidate in able)]
     return max(map(body, innermost), key=lambda b: (counts(b)["tensor"], len(b)), default=())
 
 
@@ -171,7 +171,7 @@ def _only_waits(body: Sequence[Instruction]) -> bool:
 
 def counts(body: Sequence[Instruction]) -> dict[str, int]:
     """The number of instructions of each family, and under "instructions" of all instructions except padding."""
-    result = {what: sum(i.family in names for i in body) for what, names in FAMILIES.items()}
+    result = {family: sum(i.family in names for i in body) for family, names in FAMILIES.items()}
     return {"instructions": sum(i.family != "NOP" for i in body), **result}
 
 

@@ -53,7 +53,9 @@ def row(name: str, kernel: Kernel) -> Row:
 
 def _cpu_seconds() -> float:
     """The CPU time of this process and of the programs that it has run."""
-    used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    used = (
+        resource.getrusage(process_kind) for process_kind in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
     return sum(u.ru_utime + u.ru_stime for u in used)
 
 
@@ -78,34 +80,34 @@ def assembler() -> str:
 
 def read(path: Path = PATH) -> dict[str, Any]:
     """The committed report: `ptxas`, and `rows` by name."""
-    kept = json.loads(path.read_text())
-    return {**kept, "rows": {r["name"]: r for r in kept["rows"]}}
+    stored = json.loads(path.read_text())
+    return {**stored, "rows": {r["name"]: r for r in stored["rows"]}}
 
 
-def save(measured: list[Row], path: Path = PATH, whole: bool = True) -> Path:
-    """Write the report; unless `whole`, rows that were not compiled again are kept."""
-    kept = read(path)["rows"] if path.exists() and not whole else {}
-    kept |= {r["name"]: r for r in measured}
-    lines = ",\n".join(f"  {json.dumps(r)}" for r in kept.values())
+def save(measured: list[Row], path: Path = PATH, replace_all: bool = True) -> Path:
+    """Write the report; unless `replace_all`, rows that were not compiled again are kept."""
+    stored_rows = read(path)["rows"] if path.exists() and not replace_all else {}
+    stored_rows |= {r["name"]: r for r in measured}
+    lines = ",\n".join(f"  {json.dumps(r)}" for r in stored_rows.values())
     path.write_text(f'{{"ptxas": "{assembler()}", "rows": [\n{lines}\n]}}\n')
     return path
 
 
-def differences(measured: Row, kept: Row | None) -> list[str]:
+def differences(measured: Row, stored: Row | None) -> list[str]:
     """The changes of a row as text; none if only times differ."""
-    if kept is None:
+    if stored is None:
         return [f"{measured['name']}: new"]
     changed: list[str] = []
-    for what, value in _flat(measured):
-        before = dict(_flat(kept)).get(what)
-        if before != value and what not in TIMES:
-            changed.append(f"{measured['name']}: {what} {before} -> {value}")
+    for metric, value in _flat(measured):
+        before = dict(_flat(stored)).get(metric)
+        if before != value and metric not in TIMES:
+            changed.append(f"{measured['name']}: {metric} {before} -> {value}")
     return changed
 
 
 def _flat(r: Row) -> Iterator[tuple[str, Any]]:
-    for what, value in r.items():
+    for metric, value in r.items():
         if isinstance(value, dict):
-            yield from ((f"{what}.{part}", count) for part, count in value.items())
+            yield from ((f"{metric}.{part}", count) for part, count in value.items())
         else:
-            yield what, value
+            yield metric, value

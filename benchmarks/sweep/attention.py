@@ -103,8 +103,8 @@ def exact(o: Options) -> Callable[..., Iterator[Part]]:
             g = (h % o.paged if o.paged else h) // o.ratio
             kernel_time, peer_time = k[g], v[g]
             if o.paged:
-                at = (first[h // o.paged][:, None] * ROWS + columns[None, :ROWS]).reshape(-1)
-                kernel_time, peer_time = kernel_time[at], peer_time[at]
+                index = (first[h // o.paged][:, None] * ROWS + columns[None, :ROWS]).reshape(-1)
+                kernel_time, peer_time = kernel_time[index], peer_time[index]
             s = q[h] @ kernel_time.T * (o.depth**-0.5)
             if o.softcap:
                 s = o.softcap * xp.tanh(s / o.softcap)

@@ -88,10 +88,10 @@ def attention(o: Options) -> Any:
             first = Table[i]
             kernel_time = tg.tile_reshape(tg.tile_load(Extra, shape=ROWS, offset=i * ROWS), shape=(ROWS, 1))
         for n in range(first, last):
-            at = n * ROWS
+            first_row = n * ROWS
             if paged > 0:
-                at = Table[h // paged, n] * ROWS
-            k = tg.tile_load(K[g], shape=(ROWS, depth), offset=(at, 0))
+                first_row = Table[h // paged, n] * ROWS
+            k = tg.tile_load(K[g], shape=(ROWS, depth), offset=(first_row, 0))
             s = tg.tile_zeros(shape=(ROWS, ROWS), dtype=float)
             tg.tile_matmul(q, tg.tile_transpose(k), s)
             s = s * scale
@@ -122,7 +122,7 @@ def attention(o: Options) -> Any:
             shrink = power(top - higher)
             total = total * shrink + tg.tile_sum(p, axis=1, keepdims=True)
             acc = acc * tg.tile_broadcast(shrink, shape=(ROWS, values))
-            v = tg.tile_load(V[g], shape=(ROWS, values), offset=(at, 0))
+            v = tg.tile_load(V[g], shape=(ROWS, values), offset=(first_row, 0))
             tg.tile_matmul(tg.tile_astype(p, bf16), v, acc)
             top = higher
         if sink:

@@ -95,7 +95,7 @@ class Errors:
 
     def of(self, name: str) -> list[float]:
         """The errors of an attempt, by the number of the result."""
-        pairs = sorted((k, d) for (who, k), d in self.differences.items() if who == name)
+        pairs = sorted((k, d) for (peer_name, k), d in self.differences.items() if peer_name == name)
         return [(d / max(self.norms[k], 1e-300)) ** 0.5 for k, d in pairs]
 
 
@@ -244,13 +244,13 @@ def gradients(point: Point) -> Iterator[Row]:
         for output, gradient in zip(results(launch, each), gradients_of, strict=True):
             # Arrays that the launch does not write have no gradient, in the peers either.
             gradient.masked_fill_(output.isnan(), 0.0)
-    taken = [[torch.clone(g) for g in each] for each in seeds]
-    grads = [adjoints(launch, each, results_of) for each, results_of in zip(values, taken, strict=True)]
+    seed_copies = [[torch.clone(g) for g in each] for each in seeds]
+    grads = [adjoints(launch, each, results_of) for each, results_of in zip(values, seed_copies, strict=True)]
     adjoint = [arrays_of(each) for each in grads]
     dims = (*launch.grid, point.threads)
 
     def take(k: int) -> None:
-        for target, source in zip(taken[k], seeds[k], strict=True):
+        for target, source in zip(seed_copies[k], seeds[k], strict=True):
             target.copy_(source)
 
     def run(k: int) -> None:
@@ -258,7 +258,7 @@ def gradients(point: Point) -> Iterator[Row]:
         tg.launch(point.kernel, dims, arrays[k], [], adjoint[k], [], adjoint=True, block_dim=point.threads)
 
     def attempt(function: Function) -> Attempt:
-        graphs = [graph(function, each) for each in arguments]
+        graphs = [graph(function, argument) for argument in arguments]
 
         def call(k: int) -> Any:
             take(k)
@@ -298,9 +298,9 @@ def gradients(point: Point) -> Iterator[Row]:
     )
 
 
-def adjoints(launch: Launch, values: Sequence[Any], taken: Sequence[torch.Tensor]) -> list[Any]:
+def adjoints(launch: Launch, values: Sequence[Any], seed_copies: Sequence[torch.Tensor]) -> list[Any]:
     """The gradients of all arguments, zeros for inputs; None for arguments without a gradient."""
-    left = iter(taken)
+    left = iter(seed_copies)
     result: list[Any] = []
     for a, v in zip(launch.arguments, values, strict=True):
         if not isinstance(a, Array) or not a.differentiable:

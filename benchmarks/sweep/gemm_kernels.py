@@ -311,8 +311,8 @@ def convolution() -> Any:
         sum = tg.tile_zeros(shape=(height * width, tn), dtype=tg.float32)
         for tap in range(9):
             for c in range((X.shape[3] + tk - 1) // tk):
-                at = (n, y + tap // 3 - 1, x + tap % 3 - 1, c * tk)
-                pixels = tg.tile_load(X, shape=(1, height, width, tk), offset=at)
+                offset = (n, y + tap // 3 - 1, x + tap % 3 - 1, c * tk)
+                pixels = tg.tile_load(X, shape=(1, height, width, tk), offset=offset)
                 w = tg.tile_load(W[tap], shape=(tk, tn), offset=(c * tk, j * tn))
                 tg.tile_matmul(tg.tile_reshape(pixels, shape=(height * width, tk)), w, sum)
         out = tg.tile_reshape(tg.tile_astype(sum, bf16), shape=(1, height, width, tn))

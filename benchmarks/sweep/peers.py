@@ -49,8 +49,8 @@ def eager_and_compiled(function: Function) -> list[Peer]:
 
 def float8(a: Any, b: Any) -> Function:
     """A matmul with the transpose of B that accumulates in tensor cores."""
-    one = torch.ones((), device=a.device)
-    return lambda a, b: torch._scaled_mm(a, b.T, one, one, out_dtype=bf16, use_fast_accum=True)
+    unit_scale = torch.ones((), device=a.device)
+    return lambda a, b: torch._scaled_mm(a, b.T, unit_scale, unit_scale, out_dtype=bf16, use_fast_accum=True)
 
 
 def tf32(a: Any, b: Any) -> Function:
@@ -68,7 +68,7 @@ def group_by_group(a: Any, b: Any, starts: Any, groups: Any, ends: Any) -> Funct
 
 def convolution(x: Any, w: Any) -> Function:
     """A convolution of images in channels-last memory; weights are permuted once, unless they have a gradient."""
-    kept: dict[int, Any] = {}
+    filters_by_dtype: dict[int, Any] = {}
 
     def ordered(w: Any) -> Any:
         filters = w.reshape(3, 3, *w.shape[1:]).permute(3, 2, 0, 1)
@@ -79,7 +79,9 @@ def convolution(x: Any, w: Any) -> Function:
             filters = ordered(w)
         else:
             address = w.data_ptr()
-            filters = kept.setdefault(address, kept[address] if address in kept else ordered(w))
+            filters = filters_by_dtype.setdefault(
+                address, filters_by_dtype[address] if address in filters_by_dtype else ordered(w)
+            )
         return functional.conv2d(x.permute(0, 3, 1, 2), filters, padding=1).permute(0, 2, 3, 1)
 
     torch.backends.cudnn.benchmark = True

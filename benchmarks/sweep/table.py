@@ -40,14 +40,14 @@ def summary(rows: Sequence[Row]) -> Table:
     """A line for each group and one for all forward points: how many, the geometric mean, the worst point."""
     table = Table("group", "points", "without ratio", "geometric mean", "worst", "")
     forward = [row for row in rows if not row.name.endswith(GRADIENTS)]
-    for name, each in {**groups(rows), "all but gradients": forward}.items():
-        ratios = [row for row in each if row.ratio]
+    for name, members in {**groups(rows), "all but gradients": forward}.items():
+        ratios = [row for row in members if row.ratio]
         worst = min(ratios, key=lambda row: row.ratio or math.inf, default=None)
         table.add_row(
             name,
-            str(len(each)),
-            str(len(each) - len(ratios)),
-            f"{mean(each):.3f}",
+            str(len(members)),
+            str(len(members) - len(ratios)),
+            f"{mean(members):.3f}",
             f"{worst.ratio:.3f}" if worst is not None else "",
             worst.name.removeprefix(PREFIX) if worst is not None else "",
         )
@@ -78,13 +78,13 @@ def picture(rows: Sequence[Row], title: str) -> str:
     body: list[str] = []
     y = 40
 
-    def text(x: float, what: str, kind: str = "") -> None:
-        body.append(f'<text x="{x:.0f}" y="{y}" class="{kind}">{escape(what)}</text>')
+    def text(x: float, heading: str, kind: str = "") -> None:
+        body.append(f'<text x="{x:.0f}" y="{y}" class="{kind}">{escape(heading)}</text>')
 
-    for name, each in groups(rows).items():
+    for name, members in groups(rows).items():
         y += LINE
-        text(8, f"{name}: geometric mean {mean(each):.3f}", "group")
-        for row in each:
+        text(8, f"{name}: geometric mean {mean(members):.3f}", "group")
+        for row in members:
             y += LINE
             text(16, row.name.removeprefix(PREFIX).removesuffix(GRADIENTS).partition(", ")[2])
             if row.ratio is None:
@@ -96,7 +96,7 @@ def picture(rows: Sequence[Row], title: str) -> str:
             text(LABELS + SCALE * FULL + 10, f"{row.ratio:.3f} {row.peer}", kind)
     lines = [
         f'<line x1="{x:.0f}" x2="{x:.0f}" y1="34" y2="{y}"/>'
-        for x in (LABELS + SCALE * at for at in (0.0, LEAST, 1.0))
+        for x in (LABELS + SCALE * ratio for ratio in (0.0, LEAST, 1.0))
     ]
     style = (
         "text{font:11px sans-serif;fill:#222}.group{font-weight:bold}.lost{fill:#c22}.won{fill:#222}"

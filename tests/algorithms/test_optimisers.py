@@ -65,15 +65,15 @@ def test_adam_steps_match_float64(dtype: Any, atol: float) -> None:
 @pytest.mark.parametrize("options", [(0.1,), (0.1, 0.9, 0.1, 0.01), (0.1, 0.9, 0.0, 0.01, True)], ids=str)
 def test_sgd_steps_match_float64(options: tuple[Any, ...]) -> None:
     p, gradients = start()
-    whole = tg.zeros((5, 6), dtype=tg.float64)
-    a = whole[:, ::2]
+    state = tg.zeros((5, 6), dtype=tg.float64)
+    a = state[:, ::2]
     a.assign(p)
     optimiser = tg.optim.SGD([a], *options)
     for g in gradients:
         optimiser.step([tg.array(g)])
     full = (*options, *(0.1, 0.0, 0.0, 0.0, False)[len(options) :])
     np.testing.assert_allclose(a.numpy(), sgd(p, gradients, *full), rtol=0, atol=1e-14)
-    assert not whole.numpy()[:, 1::2].any()
+    assert not state.numpy()[:, 1::2].any()
 
 
 def test_optimiser_state_is_kept_for_the_same_parameters_and_reset_on_demand() -> None:
@@ -84,10 +84,10 @@ def test_optimiser_state_is_kept_for_the_same_parameters_and_reset_on_demand() -
     a = tg.array(p)
     optimiser.set_params([a])
     optimiser.step([tg.array(gradients[0])])
-    kept = optimiser.m[0].numpy().copy()
+    first_moment = optimiser.m[0].numpy().copy()
     optimiser.set_params([a])
-    np.testing.assert_array_equal(optimiser.m[0].numpy(), kept)
-    assert kept.any()
+    np.testing.assert_array_equal(optimiser.m[0].numpy(), first_moment)
+    assert first_moment.any()
     optimiser.reset_internal_state()
     assert not optimiser.m[0].numpy().any() and optimiser.t == 0
 

@@ -534,7 +534,7 @@ def arrays(*shapes: tuple[int, ...], out: Any = bf16, types: Sequence[Any] = ())
 
 def heads(count: int, queries: int, keys: int, depth: int) -> Callable[[], list[Any]]:
     def arguments() -> list[Any]:
-        q, k, v = (integers(count, n, depth, seed=n + which) for which, n in enumerate((queries, keys, keys)))
+        q, k, v = (integers(count, n, depth, seed=n + seed) for seed, n in enumerate((queries, keys, keys)))
         return [q, k, v, tg.zeros((count, queries, depth), dtype=bf16), 0.05]
 
     return arguments

@@ -51,12 +51,12 @@ def small(A: tg.array2d[float], B: tg.array2d[float], C: tg.array2d[float]):
 
 
 @tg.kernel
-def places_in_tiles(A: tg.array2d[bf16], B: tg.array2d[bf16], places: tg.array1d[int], C: tg.array2d[float]):
+def places_in_tiles(A: tg.array2d[bf16], B: tg.array2d[bf16], indices: tg.array1d[int], C: tg.array2d[float]):
     i, j = tg.tid()
     sum = tg.tile_zeros(shape=(64, 64), dtype=tg.float32)
-    at = tg.tile_load(places, shape=8)
+    loaded = tg.tile_load(indices, shape=8)
     for k in range(A.shape[1] // 64):
-        a = tg.tile_load(A, shape=(64, 64), offset=(i * 64, at[k] * 64))
+        a = tg.tile_load(A, shape=(64, 64), offset=(i * 64, loaded[k] * 64))
         b = tg.tile_load(B, shape=(64, 64), offset=(k * 64, j * 64))
         tg.tile_matmul(a, b, sum)
     tg.tile_store(C, sum, offset=(i * 64, j * 64))

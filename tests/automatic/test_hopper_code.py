@@ -176,7 +176,7 @@ def test_spilled_registers_are_a_cost() -> None:
     kernel, text = built(Launch(residual, square, (1, 1)))
     assert kernel.schedule.plan is not None and kernel.verdict.proved and "wgmma.mma_async" in text
     assert kernel.cubin.spill_bytes < 4 * kernel.schedule.plan.cycles
-    assert kernel.schedule.plan not in [one.plan for one in kernel.schedule.rejected]
+    assert kernel.schedule.plan not in [plan.plan for plan in kernel.schedule.rejected]
 
 
 @pytest.mark.slow

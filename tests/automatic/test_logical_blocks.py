@@ -113,7 +113,7 @@ CASES = {
 
 def scale_of(text: str) -> Scale:
     """The scale that a text like "1 3/4" describes."""
-    return tuple(Fraction(one).as_integer_ratio() for one in text.split())
+    return tuple(Fraction(word).as_integer_ratio() for word in text.split())
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -326,7 +326,7 @@ def chosen(kernel: Any, grid: tuple[int, ...]) -> str:
     schedule = make_roles(traced, HOPPER)
     assert schedule.plan is not None, schedule.reason
     assert schedule.plan.scale == best
-    return " ".join(str(Fraction(*one)) for one in schedule.plan.scale)
+    return " ".join(str(Fraction(*factor)) for factor in schedule.plan.scale)
 
 
 @pytest.mark.parametrize(

@@ -15,23 +15,23 @@ NAMES = [f"{launch.name}-{launch.grid}" for launch in LAUNCHES]
 
 
 @cache
-def wanted(at: int) -> list[Any]:
-    return as_written(LAUNCHES[at])
+def wanted(index: int) -> list[Any]:
+    return as_written(LAUNCHES[index])
 
 
-@pytest.mark.parametrize("at", range(len(LAUNCHES)), ids=NAMES)
+@pytest.mark.parametrize("index", range(len(LAUNCHES)), ids=NAMES)
 @pytest.mark.parametrize("persistent", [True, False], ids=["persistent", "one tile a block"])
-def test_automatic_schedules_change_no_result_in_the_interpreter(at: int, persistent: bool) -> None:
-    launch: Launch = LAUNCHES[at]
+def test_automatic_schedules_change_no_result_in_the_interpreter(index: int, persistent: bool) -> None:
+    launch: Launch = LAUNCHES[index]
     kernel, schedule = rewritten(launch, Choice(persistent=persistent))
     assert schedule.plan is not None, schedule.reason
-    same(interpreted(kernel, launch), wanted(at), launch.exact)
+    same(interpreted(kernel, launch), wanted(index), launch.exact)
 
 
 @pytest.mark.machine_code
-@pytest.mark.parametrize("at", range(len(LAUNCHES)), ids=NAMES)
-def test_automatic_schedules_change_no_result_on_the_cpu(at: int) -> None:
-    launch = LAUNCHES[at]
+@pytest.mark.parametrize("index", range(len(LAUNCHES)), ids=NAMES)
+def test_automatic_schedules_change_no_result_on_the_cpu(index: int) -> None:
+    launch = LAUNCHES[index]
     kernel, schedule = rewritten(launch, Choice(persistent=False))
     assert schedule.plan is not None, schedule.reason
-    same(on_cpu(kernel, launch), wanted(at), launch.exact)
+    same(on_cpu(kernel, launch), wanted(index), launch.exact)

@@ -51,12 +51,12 @@ def test_a_truncated_cache_entry_is_a_miss(store, cut):
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
-@given(at=st.integers(0, 10_000), bit=st.integers(0, 7))
-def test_a_changed_bit_of_a_cache_entry_is_a_miss(store, at, bit):
+@given(position=st.integers(0, 10_000), bit=st.integers(0, 7))
+def test_a_changed_bit_of_a_cache_entry_is_a_miss(store, position, bit):
     store.put("a", ENTRY)
     path = store.path / "a"
     data = bytearray(path.read_bytes())
-    data[at % len(data)] ^= 1 << bit
+    data[position % len(data)] ^= 1 << bit
     path.write_bytes(data)
     assert store.get("a") is None
 
@@ -215,13 +215,13 @@ pool.WorkerPool(2)
 print("llvmlite" in sys.modules)
 """
     env = os.environ | {"TEGULA_CACHE_DIR": str(tmp_path)}
-    said = [
+    outputs = [
         subprocess.run(
             [sys.executable, "-c", text], env=env, capture_output=True, text=True, check=True
         ).stdout
         for _ in range(2)
     ]
-    assert said == ["True\n", "False\n"]
+    assert outputs == ["True\n", "False\n"]
 
 
 def tree(path):
@@ -239,14 +239,14 @@ def digests(tmp_path, root):
 
 def test_the_digest_of_sources_is_that_of_their_contents(tmp_path, monkeypatch):
     monkeypatch.setattr(tools, "STABLE_NS", 0)
-    one, other = tree(tmp_path / "one"), tree(tmp_path / "other")
-    os.utime(other / "a.py", ns=(1, 1))
-    first = digests(tmp_path, one)
-    assert first == digests(tmp_path, other) == [first[0]] * 2
-    (other / "part/c.txt").write_text("not source")
-    assert digests(tmp_path, other) == first
-    (other / "part/b.py").rename(other / "part/d.py")
-    assert digests(tmp_path, other)[0] != first[0]
+    first_tree, second_tree = tree(tmp_path / "one"), tree(tmp_path / "other")
+    os.utime(second_tree / "a.py", ns=(1, 1))
+    first = digests(tmp_path, first_tree)
+    assert first == digests(tmp_path, second_tree) == [first[0]] * 2
+    (second_tree / "part/c.txt").write_text("not source")
+    assert digests(tmp_path, second_tree) == first
+    (second_tree / "part/b.py").rename(second_tree / "part/d.py")
+    assert digests(tmp_path, second_tree)[0] != first[0]
 
 
 def test_the_digest_of_sources_changes_with_contents_of_equal_size_and_time(tmp_path, monkeypatch):
@@ -275,9 +275,9 @@ def test_a_damaged_digest_memo_is_rebuilt(tmp_path, monkeypatch):
     root = tree(tmp_path / "one")
     good = digests(tmp_path, root)
     (memo,) = (tmp_path / "memos").iterdir()
-    other = tree(tmp_path / "other")
-    (other / "more.py").write_text("x = 1")
-    tools._remembered(tmp_path / "others", other)
+    second_tree = tree(tmp_path / "other")
+    (second_tree / "more.py").write_text("x = 1")
+    tools._remembered(tmp_path / "others", second_tree)
     (elsewhere,) = (tmp_path / "others").iterdir()
     for bad in (b"", b"x" * 64, memo.read_bytes()[:40], elsewhere.read_bytes()):
         memo.write_bytes(bad)

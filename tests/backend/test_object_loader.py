@@ -191,9 +191,9 @@ def test_the_loader_refuses_thread_local_data():
 
 
 def test_the_loader_refuses_code_of_another_processor():
-    other = "armv8.2" if get_target().is_x86 else "x86-64-v3"
+    foreign_target = "armv8.2" if get_target().is_x86 else "x86-64-v3"
     with pytest.raises(InternalError, match="cannot run"):
-        load(compile_object("define i64 @f() { ret i64 3 }", NAMED[other]))
+        load(compile_object("define i64 @f() { ret i64 3 }", NAMED[foreign_target]))
 
 
 @given(st.binary(max_size=200))
@@ -203,10 +203,10 @@ def test_the_loader_refuses_invalid_objects(data):
 
 
 @given(st.integers(0, 1000))
-def test_the_loader_refuses_an_object_cut_short(at):
-    whole = SMALL_OBJECT
+def test_the_loader_refuses_an_object_cut_short(length):
+    object_bytes = SMALL_OBJECT
     with pytest.raises(InternalError):
-        load(whole[: at % len(whole)])
+        load(object_bytes[: length % len(object_bytes)])
 
 
 SMALL_OBJECT = compile_object("define i64 @f() { ret i64 3 }", get_target())
@@ -253,13 +253,13 @@ def test_memcpy_and_memset_of_every_size_match_numpy(target):
     copy = ctypes.CFUNCTYPE(None, pointer, pointer, i64)(code.address("copy"))
     source = np.random.default_rng(0).integers(0, 256, 5000).astype(np.uint8)
     for n in SIZES:
-        for at in (8, 13):
+        for index in (8, 13):
             actual, expected = np.zeros(5000, np.uint8), np.zeros(5000, np.uint8)
-            copy(actual.ctypes.data + at, source.ctypes.data + 3, n)
-            expected[at : at + n] = source[3 : 3 + n]
+            copy(actual.ctypes.data + index, source.ctypes.data + 3, n)
+            expected[index : index + n] = source[3 : 3 + n]
             np.testing.assert_array_equal(actual, expected)
-            fill(actual.ctypes.data + at, 0xA7, n)
-            expected[at : at + n] = 0xA7
+            fill(actual.ctypes.data + index, 0xA7, n)
+            expected[index : index + n] = 0xA7
             np.testing.assert_array_equal(actual, expected)
 
 
@@ -346,10 +346,10 @@ def test_unknown_relocations_are_refused():
 
 
 @given(st.integers(-(2**25), 2**25 - 1), st.integers(0, 2**40))
-def test_arm_relocations_encode_call_distances(words, place):
-    place = (place + 2**28) * 4
+def test_arm_relocations_encode_call_distances(words, address):
+    address = (address + 2**28) * 4
     image = bytearray(struct.pack("<I", 0x94000000))
-    apply(AARCH64, image, 0, 283, place + 4 * words, place)
+    apply(AARCH64, image, 0, 283, address + 4 * words, address)
     (word,) = struct.unpack("<I", image)
     assert word >> 26 == 0x25
     field = word & 0x3FFFFFF
@@ -357,15 +357,15 @@ def test_arm_relocations_encode_call_distances(words, place):
 
 
 @given(st.integers(0, 2**31), st.integers(0, 2**31))
-def test_arm_relocations_encode_an_address_in_two_halves(target, place):
-    place &= -4
+def test_arm_relocations_encode_an_address_in_two_halves(target, address):
+    address &= -4
     image = bytearray(struct.pack("<II", 0x90000000, 0x91000000))
-    apply(AARCH64, image, 0, 275, target, place)
-    apply(AARCH64, image, 4, 277, target, place + 4)
+    apply(AARCH64, image, 0, 275, target, address)
+    apply(AARCH64, image, 4, 277, target, address + 4)
     page, low = struct.unpack("<II", image)
     pages = (page >> 29 & 3) | (page >> 5 & 0x7FFFF) << 2
     pages -= pages >> 20 << 21
-    assert (place & -4096) + (pages << 12) + (low >> 10 & 0xFFF) == target
+    assert (address & -4096) + (pages << 12) + (low >> 10 & 0xFFF) == target
 
 
 def test_arm_objects_use_only_known_relocations():

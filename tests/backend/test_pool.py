@@ -191,10 +191,10 @@ def test_a_signal_ends_a_long_launch(alarm, threads):
     with pytest.raises(Stopped):
         pool.run(KERNEL, arguments(out, 100_000), out.size, 64, threads)
     assert time.monotonic() - begin < 3
-    seen = out.copy()
+    snapshot = out.copy()
     time.sleep(0.02)
-    np.testing.assert_array_equal(out, seen)
-    assert 0 < seen.sum() < out.size and set(np.unique(seen)) == {0, 1}
+    np.testing.assert_array_equal(out, snapshot)
+    assert 0 < snapshot.sum() < out.size and set(np.unique(snapshot)) == {0, 1}
     assert (count(1000) == 1).all()
 
 
@@ -262,15 +262,15 @@ def test_a_child_forked_during_a_launch_can_launch():
             count(1000, 1000)
             running.set()
 
-    other = threading.Thread(target=launch)
-    other.start()
+    launching = threading.Thread(target=launch)
+    launching.start()
     running.wait(10)
     try:
         assert [forked(lambda: (count(500, 100) == 1).all()) for _ in range(3)] == [0, 0, 0]
     finally:
         over = True
-        other.join(10)
-    assert not other.is_alive()
+        launching.join(10)
+    assert not launching.is_alive()
 
 
 HEADER = f"""

@@ -36,7 +36,7 @@ def test_a_target_name_with_a_suffix_is_not_optimised():
         right.vector_bytes,
     )
     assert target.key != right.key
-    assert ["sub" in assembly(text, each) for each in (right, target)] == [False, True]
+    assert ["sub" in assembly(text, one_target) for one_target in (right, target)] == [False, True]
 
 
 def native(monkeypatch, machine: str, flags: set[str]) -> target.CpuTarget:

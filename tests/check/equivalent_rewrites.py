@@ -53,9 +53,9 @@ def peel(function: ast.FunctionDef) -> None:
     """Peel the first iteration of the first loop, in the last role that has a loop."""
     for role in reversed(_roles(function)):
         for block in _blocks(role.body):
-            at = next((k for k, s in enumerate(block) if isinstance(s, ast.For)), -1)
-            if at >= 0:
-                block[at : at + 1] = _peeled(block[at])
+            index = next((k for k, s in enumerate(block) if isinstance(s, ast.For)), -1)
+            if index >= 0:
+                block[index : index + 1] = _peeled(block[index])
                 return
     raise AssertionError("there is no loop")
 

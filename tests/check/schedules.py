@@ -188,17 +188,17 @@ def _region(op: Op) -> list[Op]:
     return op.parent.ops
 
 
-def drop(name: str, barrier: str = "", which: int = 0) -> Mutation:
+def drop(name: str, barrier: str = "", occurrence: int = 0) -> Mutation:
     def mutate(kernel: Kernel, parts: GpuCompilation) -> None:
-        op = ops(kernel, name, barrier)[which]
+        op = ops(kernel, name, barrier)[occurrence]
         _region(op).remove(op)
 
     return mutate
 
 
-def double(name: str, barrier: str = "", which: int = 0) -> Mutation:
+def double(name: str, barrier: str = "", occurrence: int = 0) -> Mutation:
     def mutate(kernel: Kernel, parts: GpuCompilation) -> None:
-        op = ops(kernel, name, barrier)[which]
+        op = ops(kernel, name, barrier)[occurrence]
         twin = type(op)(list(op.operands), [], op.attrs, [], op.loc)
         twin.parent = op.parent
         _region(op).insert(_region(op).index(op), twin)
@@ -206,11 +206,11 @@ def double(name: str, barrier: str = "", which: int = 0) -> Mutation:
     return mutate
 
 
-def change(name: str, barrier: str = "", which: int = 0, **attrs: int) -> Mutation:
+def change(name: str, barrier: str = "", occurrence: int = 0, **attrs: int) -> Mutation:
     """Add to attributes of an op."""
 
     def mutate(kernel: Kernel, parts: GpuCompilation) -> None:
-        op = ops(kernel, name, barrier)[which]
+        op = ops(kernel, name, barrier)[occurrence]
         for key, by in attrs.items():
             op.attrs[key] += by
 
@@ -234,13 +234,13 @@ def constant(name: str, barrier: str, operand: int, value: int = 0) -> Mutation:
     return mutate
 
 
-def flip(name: str, operand: int, barrier: str = "", which: int = 0) -> Mutation:
+def flip(name: str, operand: int, barrier: str = "", occurrence: int = 0) -> Mutation:
     """Flip the lowest bit of an op's operand."""
 
     def mutate(kernel: Kernel, parts: GpuCompilation) -> None:
-        op = ops(kernel, name, barrier)[which]
-        one = put_before(op, S.Const([], [int32], {"type": int32, "value": 1}))
-        op.operands[operand] = put_before(op, S.Xor([op.operands[operand], one], [int32]))
+        op = ops(kernel, name, barrier)[occurrence]
+        constant_one = put_before(op, S.Const([], [int32], {"type": int32, "value": 1}))
+        op.operands[operand] = put_before(op, S.Xor([op.operands[operand], constant_one], [int32]))
 
     return mutate
 
@@ -252,27 +252,29 @@ def put_before(op: Op, new: Op) -> Value:
     return new.result
 
 
-def stage_of(name: str, which: int = 0) -> Mutation:
+def stage_of(name: str, occurrence: int = 0) -> Mutation:
     """The op accesses another stage than the stage of its item."""
 
     def mutate(kernel: Kernel, parts: GpuCompilation) -> None:
-        buffer = next(v for v in ops(kernel, name)[which].operands if v.type.__class__.__name__ == "BufType")
+        buffer = next(
+            v for v in ops(kernel, name)[occurrence].operands if v.type.__class__.__name__ == "BufType"
+        )
         view = buffer.owner
         assert isinstance(view, Op)
-        one = put_before(view, S.Const([], [int32], {"type": int32, "value": 1}))
-        view.operands[1] = put_before(view, S.Xor([view.operands[1], one], [int32]))
+        constant_one = put_before(view, S.Const([], [int32], {"type": int32, "value": 1}))
+        view.operands[1] = put_before(view, S.Xor([view.operands[1], constant_one], [int32]))
 
     return mutate
 
 
-def before(name: str, barrier: str, other: str, which: int = 0) -> Mutation:
+def before(name: str, barrier: str, other: str, occurrence: int = 0) -> Mutation:
     """Move an op in front of an op of another name in its region."""
 
     def mutate(kernel: Kernel, parts: GpuCompilation) -> None:
         op = ops(kernel, name, barrier)[0]
         region = _region(op)
         region.remove(op)
-        region.insert([k for k, o in enumerate(region) if o.NAME == other][which], op)
+        region.insert([k for k, o in enumerate(region) if o.NAME == other][occurrence], op)
 
     return mutate
 
@@ -300,24 +302,26 @@ def retarget(name: str, barrier: str, to: str) -> Mutation:
     return mutate
 
 
-def on_top(buffer: str, of: str) -> Mutation:
+def on_top(buffer: str, below: str) -> Mutation:
     """Give a buffer the address of another."""
 
     def mutate(kernel: Kernel, parts: GpuCompilation) -> None:
         named = {v.name: v for v in parts.shared.allocations}
-        places = parts.shared.allocations
-        places[named[buffer]] = replace(places[named[buffer]], offset=places[named[of]].offset)
+        allocations = parts.shared.allocations
+        allocations[named[buffer]] = replace(
+            allocations[named[buffer]], offset=allocations[named[below]].offset
+        )
 
     return mutate
 
 
-def shorter_loop(which: int, role: int) -> Mutation:
+def shorter_loop(occurrence: int, role: int) -> Mutation:
     """Start a loop of a role one iteration later."""
 
     def mutate(kernel: Kernel, parts: GpuCompilation) -> None:
         roles = next(op for op in kernel.body.ops if isinstance(op, Roles))
-        loop = [op for op in roles.regions[role].walk() if op.NAME == "for"][which]
-        one = put_before(loop, S.Const([], [int32], {"type": int32, "value": 1}))
-        loop.operands[0] = put_before(loop, S.Add([loop.operands[0], one], [int32]))
+        loop = [op for op in roles.regions[role].walk() if op.NAME == "for"][occurrence]
+        constant_one = put_before(loop, S.Const([], [int32], {"type": int32, "value": 1}))
+        loop.operands[0] = put_before(loop, S.Add([loop.operands[0], constant_one], [int32]))
 
     return mutate

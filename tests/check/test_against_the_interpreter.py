@@ -75,10 +75,10 @@ def test_programs_that_deadlock_in_the_interpreter_are_refuted(seed: int) -> Non
 def test_programs_that_pass_the_checker_never_fail_in_replays(seed: int, arrays: AccessClass) -> None:
     """A refuted launch may need more iterations than are replayed, or another order; a program that passes never
     fails."""
-    program, seen = Program(seed), judged(seed, arrays)
-    if seen is None:
+    program, judgement = Program(seed), judged(seed, arrays)
+    if judgement is None:
         return
-    kernel, parts, actual = seen
+    kernel, parts, actual = judgement
     result = ready(kernel, parts)
     args = [np.zeros((ROWS, N), np.float32), np.zeros((2 * program.roles, N), np.float32)]
     failures = [failure(result, [*args, n], (1, parts.threads), ORDERS) for n in (1, 2, 9)]

@@ -85,8 +85,8 @@ def test_the_simulation_finds_a_fault_in_its_iteration(kind: str) -> None:
 
 def swapped(old: str, new: str) -> str:
     """The last occurrence of a text."""
-    at = RING.rindex(old)
-    return RING[:at] + new + RING[at + len(old) :]
+    index = RING.rindex(old)
+    return RING[:index] + new + RING[index + len(old) :]
 
 
 def test_the_integer_model_of_two_blocks_finds_deadlocks() -> None:
@@ -101,8 +101,8 @@ def test_the_integer_model_of_two_blocks_finds_deadlocks() -> None:
 
 @pytest.mark.parametrize("seed", [3, 47, 105])
 def test_a_seed_generates_the_same_attack_each_time(seed: int) -> None:
-    one, two = wrong_attack(seed), wrong_attack(seed)
-    assert (one.text, one.name, one.fault) == (two.text, two.name, two.fault)
+    first, two = wrong_attack(seed), wrong_attack(seed)
+    assert (first.text, first.name, first.fault) == (two.text, two.name, two.fault)
     assert right_attack(seed).text == right_attack(seed).text
 
 
@@ -115,14 +115,14 @@ def test_each_attack_violates_the_rule_of_its_class() -> None:
 @sampled(3, "first", range(0, len(SEEDS), 50))
 def test_generated_wrong_schedules_compile_or_have_an_error_with_a_reason(first: int) -> None:
     """Wrong schedules compile, or an error gives the reason."""
-    seen = set()
+    classes = set()
     for seed in SEEDS[first : first + 50]:
         attack = wrong_attack(seed)
         assert attack.fault, attack.name
-        seen.add(attack.text + attack.name)
+        classes.add(attack.text + attack.name)
         status, message = compiled(attack) if seed % 3 == 0 else ("", "")
         assert status != "crash", f"{seed}: {message}\n{attack.text}"
-    assert len(seen) == 50
+    assert len(classes) == 50
 
 
 @sampled(2, "seed", [57, 98])

@@ -38,19 +38,19 @@ def attack(seed: int) -> tuple[str, str]:
     text = SHAPES[name].replace(
         "{S}", str(rng.choice((2, 2, 3, 3, 4) if name in FROM_TWO else (1, 2, 2, 3, 3, 4)))
     )
-    text_after, what = edited(rng, text, rng.choice((1, 1, 2, 2, 3)))
-    return text_after, f"{name}: {what}"
+    text_after, edit_name = edited(rng, text, rng.choice((1, 1, 2, 2, 3)))
+    return text_after, f"{name}: {edit_name}"
 
 
 def wrongly_proved(seed: int, items: tuple[int, ...] = ITEMS, count: int = 20) -> str:
     """The fault of an edited program that is proved; "" for others."""
-    text, what = attack(seed)
+    text, edit_name = attack(seed)
     try:
         kernel, parts = judge.lowered(judge.kernel_of(text))
     except tg.CompileError:
         return ""
     actual = fault(text, kernel, parts, items, count) if proved(kernel, parts) else ""
-    return f"{seed}: {what}: {actual}\n{text}" if actual and "unknown" not in actual else ""
+    return f"{seed}: {edit_name}: {actual}\n{text}" if actual and "unknown" not in actual else ""
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -62,8 +62,8 @@ def test_unedited_programs_of_all_shapes_are_proved(name: str) -> None:
 
 
 def test_each_edit_applies_to_some_line() -> None:
-    seen = {name for seed in range(200) for name in attack(seed)[1].partition(": ")[2].split(", ")}
-    assert seen == EDITS.keys()
+    edit_names = {name for seed in range(200) for name in attack(seed)[1].partition(": ")[2].split(", ")}
+    assert edit_names == EDITS.keys()
 
 
 def test_edited_programs_that_are_proved_replay_without_faults() -> None:

@@ -59,8 +59,8 @@ def test_each_assert_about_arguments_is_needed_for_the_proof(parts: tuple[str, .
     assert verdict.status == "proved", verdict.message
     assert [g.text for g in verdict.guards] == list(asserts)
     assert [g.loc.line for g in verdict.guards] == [2 + k for k in range(len(asserts))]
-    other = check_schedule(*lowered(copies(fills, pops)))
-    assert other.status != "proved" or other.guards
+    with_asserts = check_schedule(*lowered(copies(fills, pops)))
+    assert with_asserts.status != "proved" or with_asserts.guards
 
 
 @pytest.mark.parametrize("written", ["x[0, 0] > 1.0", "float(n) < 5.0", "m < 5", "n < 5 or m == 3"])

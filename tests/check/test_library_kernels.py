@@ -81,9 +81,9 @@ def test_attention_kernels_of_the_library_pass_the_checker(
 def test_a_stage_that_overlaps_the_staging_of_the_second_warp_group_is_refuted() -> None:
     """The slots of the first warp group are elsewhere."""
     kernel, parts = lowered(attention.forward(tg.bfloat16, 64, False, False, True), 2)
-    places = {v.name: (v, place) for v, place in parts.shared.allocations.items()}
-    (staging, at), (_, query) = places["staging"], places["query_pipe"]
-    assert query.size == at.size // 2
-    parts.shared.allocations[staging] = replace(at, offset=query.offset - query.size)
+    allocations = {v.name: (v, allocation) for v, allocation in parts.shared.allocations.items()}
+    (staging, index), (_, query) = allocations["staging"], allocations["query_pipe"]
+    assert query.size == index.size // 2
+    parts.shared.allocations[staging] = replace(index, offset=query.offset - query.size)
     verdict = check_schedule(kernel, parts)
     assert (verdict.status, verdict.kind) == ("refuted", "race")

@@ -129,10 +129,10 @@ def test_reading_an_item_from_another_stage_is_refuted() -> None:
 def test_a_counterexample_names_its_events() -> None:
     """Both accesses of the race, and the launch."""
     actual = verdict(gemm(), last("group.mma_wait"))
-    ((place, text),) = actual.locations
+    ((location, text),) = actual.locations
     assert actual.message == "left[0]: ws0 has a copy write it while another access may be in progress"
     assert text == "ws1+2 has tensor cores or a copy read it, without an order between the two accesses"
-    assert "tile_matmul" in place.text()
+    assert "tile_matmul" in location.text()
     assert "tile_pipe_load(left" in actual.loc.text()
     assert {s.role for s in actual.steps} == {"ws0", "ws1+2"}
     assert dict(actual.launch)["a.shape[1]"] > 3 * 64

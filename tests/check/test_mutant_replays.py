@@ -37,10 +37,10 @@ def test_mutants_that_fail_in_a_replay_do_not_pass_the_checker(name: str) -> Non
 
 def test_each_subject_has_many_mutants() -> None:
     """Each kernel has many mutants, and no two are equal."""
-    of = judge("persistent")
-    assert len(of.mutants) > 300
-    assert len({(m.operator, m.what) for m in of.mutants}) == len(of.mutants)
-    kinds = {m.operator.partition(" ")[0] for m in of.mutants}
+    mutant_judge = judge("persistent")
+    assert len(mutant_judge.mutants) > 300
+    assert len({(m.operator, m.what) for m in mutant_judge.mutants}) == len(mutant_judge.mutants)
+    kinds = {m.operator.partition(" ")[0] for m in mutant_judge.mutants}
     assert kinds >= {
         "drop",
         "double",
@@ -56,20 +56,23 @@ def test_each_subject_has_many_mutants() -> None:
 
 
 def test_mutants_restore_their_kernel() -> None:
-    of = judge("producers")
-    before, places = print_kernel(of.subject.kernel), dict(of.subject.parts.shared.allocations)
-    kept = saved(of.subject)
-    for mutant in of.mutants:
+    mutant_judge = judge("producers")
+    before, allocations = (
+        print_kernel(mutant_judge.subject.kernel),
+        dict(mutant_judge.subject.parts.shared.allocations),
+    )
+    before_mutation = saved(mutant_judge.subject)
+    for mutant in mutant_judge.mutants:
         mutant.apply()
-        kept.restore(of.subject)
-    assert print_kernel(of.subject.kernel) == before
-    assert of.subject.parts.shared.allocations == places
+        before_mutation.restore(mutant_judge.subject)
+    assert print_kernel(mutant_judge.subject.kernel) == before
+    assert mutant_judge.subject.parts.shared.allocations == allocations
 
 
-def found(name: str, operator: str, what: str) -> Judged:
-    of = judge(name)
-    (mutant,) = (m for m in of.mutants if m.operator == operator and m.what.startswith(what))
-    return of.judge(mutant)
+def found(name: str, operator: str, mutant_name: str) -> Judged:
+    mutant_judge = judge(name)
+    (mutant,) = (m for m in mutant_judge.mutants if m.operator == operator and m.what.startswith(mutant_name))
+    return mutant_judge.judge(mutant)
 
 
 def test_replays_find_faults_of_mutants_without_the_checker() -> None:
@@ -83,8 +86,8 @@ def test_replays_find_faults_of_mutants_without_the_checker() -> None:
 
 def test_device_mutants_are_selected_by_number() -> None:
     """Mutants that end with wrong results in some order have the numbers by which separate processes find them."""
-    place = Path(__file__).parent.parent.parent / "tools" / "device_mutants.py"
-    tool: Any = module_from_spec(spec := spec_from_file_location("device_mutants", place))  # type: ignore[arg-type]
+    tool_path = Path(__file__).parent.parent.parent / "tools" / "device_mutants.py"
+    tool: Any = module_from_spec(spec := spec_from_file_location("device_mutants", tool_path))  # type: ignore[arg-type]
     assert spec is not None and spec.loader is not None
     spec.loader.exec_module(tool)
     row = next(row for row in tool.chosen("producers", 1) if row["group"] == "wrong")

@@ -114,30 +114,30 @@ def assemblies(ptx: str) -> list[tuple[int, int, int]]:
 
 
 @pytest.fixture(scope="module", params=["matmul", "attention", "staged_out"])
-def one(request: pytest.FixtureRequest) -> tuple[Kernel, str]:
+def emitted_kernel(request: pytest.FixtureRequest) -> tuple[Kernel, str]:
     return emitted(MADE[request.param]())
 
 
-def test_a_missing_instruction_of_any_op_is_reported(one: tuple[Kernel, str]) -> None:
-    result, ptx = one
+def test_a_missing_instruction_of_any_op_is_reported(emitted_kernel: tuple[Kernel, str]) -> None:
+    kernel, ptx = emitted_kernel
     parts, lines = assemblies(ptx), ptx.splitlines()
-    for op, number in numbered(result.body).items():
+    for op, number in numbered(kernel.body).items():
         gone = [(a, b) for a, b, n in parts if n == number]
-        kept = [x for k, x in enumerate(lines) if not any(a <= k <= b for a, b in gone)]
-        assert disagreement("\n".join(kept), result) is not None, op.NAME
+        remaining = [x for k, x in enumerate(lines) if not any(a <= k <= b for a, b in gone)]
+        assert disagreement("\n".join(remaining), kernel) is not None, op.NAME
 
 
-def test_reordered_instructions_are_reported(one: tuple[Kernel, str]) -> None:
+def test_reordered_instructions_are_reported(emitted_kernel: tuple[Kernel, str]) -> None:
     """Two different adjacent ops in straight-line code are exchanged, except ops that one thread runs."""
-    result, ptx = one
-    ops, lines, swapped = list(numbered(result.body)), ptx.splitlines(), 0
+    kernel, ptx = emitted_kernel
+    ops, lines, swapped = list(numbered(kernel.body)), ptx.splitlines(), 0
     parts = assemblies(ptx)
     for (a, b, n), (c, d, m) in pairwise(parts):
         between = "\n".join(lines[b:c])
         if n == m or ":" in between.replace("::", "") or "bra" in between:
             continue
         changed = [*lines[:a], *lines[c : d + 1], *lines[b + 1 : c], *lines[a : b + 1], *lines[d + 1 :]]
-        assert disagreement("\n".join(changed), result) is not None, (ops[n].NAME, ops[m].NAME)
+        assert disagreement("\n".join(changed), kernel) is not None, (ops[n].NAME, ops[m].NAME)
         swapped += 1
     assert swapped or not any(isinstance(op, GroupMma) for op in ops)
 
@@ -153,25 +153,27 @@ def test_reordered_instructions_are_reported(one: tuple[Kernel, str]) -> None:
         (r"fence\.proxy\.async\.shared::cta", "fence.proxy.async.global"),
     ],
 )
-def test_changed_instructions_and_constants_are_reported(one: tuple[Kernel, str], old: str, new: str) -> None:
-    result, ptx = one
+def test_changed_instructions_and_constants_are_reported(
+    emitted_kernel: tuple[Kernel, str], old: str, new: str
+) -> None:
+    kernel, ptx = emitted_kernel
     changed, count = re.subn(old, new, ptx, count=1)
     if count:
-        assert disagreement(changed, result) is not None
+        assert disagreement(changed, kernel) is not None
 
 
-def test_added_jumps_after_an_op_are_reported(one: tuple[Kernel, str]) -> None:
+def test_added_jumps_after_an_op_are_reported(emitted_kernel: tuple[Kernel, str]) -> None:
     """A label of a loop moves after the first op of its block, so that later iterations leave that out."""
-    result, ptx = one
-    ops, lines, code, tried = list(numbered(result.body)), ptx.splitlines(), Code(ptx), 0
+    kernel, ptx = emitted_kernel
+    ops, lines, code, tried = list(numbered(kernel.body)), ptx.splitlines(), Code(ptx), 0
     single = [n for n, count in Counter(step.number for step in code.steps).items() if count == 1]
     for label, block in code.blocks.items():
         first = block.steps[0].number if block.steps and label.startswith("$") else -1
         if first not in single or ops[first].is_single_thread:
             continue
-        at = lines.index(f"{label}:")
-        end = next(b for a, b, _ in assemblies(ptx) if a > at)
-        changed = [*lines[:at], *lines[at + 1 : end + 1], f"{label}:", *lines[end + 1 :]]
-        assert disagreement("\n".join(changed), result) is not None, label
+        position = lines.index(f"{label}:")
+        end = next(b for a, b, _ in assemblies(ptx) if a > position)
+        changed = [*lines[:position], *lines[position + 1 : end + 1], f"{label}:", *lines[end + 1 :]]
+        assert disagreement("\n".join(changed), kernel) is not None, label
         tried += 1
     assert tried

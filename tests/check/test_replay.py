@@ -117,8 +117,8 @@ def test_replays_of_attention_in_many_orders_have_one_result() -> None:
     rng = np.random.default_rng(0)
     q, k, v = (rng.standard_normal((1, 1, n, 128)).astype(bf16) for n in (256, 480, 480))
     lse, out = np.zeros((1, 1, 256), np.float32), np.zeros((1, 1, 256, 128), bf16)
-    _, told = attention.launch_shape(q.shape, k.shape, 16, 1, False)
-    stored(attention.forward(tg.bfloat16, 128, False, False, True), [q, k, v, 0.1275, *told, lse, out])
+    _, scalars = attention.launch_shape(q.shape, k.shape, 16, 1, False)
+    stored(attention.forward(tg.bfloat16, 128, False, False, True), [q, k, v, 0.1275, *scalars, lse, out])
     s = q[0, 0].astype(np.float32) @ k[0, 0].astype(np.float32).T * (0.1275 * np.log(2))
     w = np.exp(s - s.max(1, keepdims=True))
     expected = w @ v[0, 0].astype(np.float32) / w.sum(1, keepdims=True)
@@ -223,9 +223,9 @@ def test_replays_of_wrong_schedules_fail(name: str) -> None:
     assert failure(ready(kernel, parts), args(), (1, 384), ORDERS).partition(":")[0] in kinds
 
 
-@pytest.mark.parametrize("which", [0, 1])
-def test_a_dropped_fence_changes_replayed_values(which: int) -> None:
+@pytest.mark.parametrize("occurrence", [0, 1])
+def test_a_dropped_fence_changes_replayed_values(occurrence: int) -> None:
     """A copy overtakes the reads before it, or tensor cores read old values."""
     kernel, parts = lowered(chain())
-    drop("fence.async", "", which)(kernel, parts)
+    drop("fence.async", "", occurrence)(kernel, parts)
     assert failure(ready(kernel, parts), of_chain(), (1, 384), ORDERS, ignore_races=True).startswith("value")

@@ -79,16 +79,16 @@ def test_a_proved_schedule_is_cached(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     monkeypatch.setattr(schedule, "prove", None)
     again = checked("n", "1, n + 1")
     assert first.proved and again == first and again.certificate and again.guards
-    other = checked("n", "n + 1, 1, -1").gap
-    assert other is not None and other.failed
+    second_gap = checked("n", "n + 1, 1, -1").gap
+    assert second_gap is not None and second_gap.failed
 
 
 def test_compiled_kernels_keep_their_certificates() -> None:
     kernel = traced(copies)
     entry = build(kernel, get_cuda_target("sm_90a"), False)
-    kept = json.loads(json.dumps(entry.metadata["schedule"]))
-    assert (kept["status"], kept["accepted"], kept["guards"]) == ("proved", True, [])
-    assert json.loads(kept["certificate"])["labels"]
+    recorded = json.loads(json.dumps(entry.metadata["schedule"]))
+    assert (recorded["status"], recorded["accepted"], recorded["guards"]) == ("proved", True, [])
+    assert json.loads(recorded["certificate"])["labels"]
 
 
 def test_reports_state_premises_guards_and_determinism() -> None:
@@ -146,10 +146,10 @@ def test_buffers_of_two_roles_in_the_same_bytes_are_refuted() -> None:
 
     kernel, parts = lowered(sums)
     assert schedule.check_schedule(kernel, parts).status == "proved"
-    places = parts.shared.allocations
-    first, *others = places
+    allocations = parts.shared.allocations
+    first, *others = allocations
     for v in others:
-        places[v] = replace(places[v], offset=places[first].offset)
+        allocations[v] = replace(allocations[v], offset=allocations[first].offset)
     verdict = schedule.check_schedule(kernel, parts)
     assert (verdict.status, verdict.kind) == ("refuted", "race"), verdict.message
 

@@ -94,9 +94,9 @@ def call(loaded: LoadedObject, name: str, arrays: list[np.ndarray], n: int) -> N
     kind(loaded.address(name))(*pointers, n)
 
 
-def assert_same_bits(actual: np.ndarray, expected: np.ndarray, what: str, *operands: np.ndarray) -> None:
+def assert_same_bits(actual: np.ndarray, expected: np.ndarray, subject: str, *operands: np.ndarray) -> None:
     """Raise AssertionError unless the bits are equal; all NaNs are equal."""
-    assert actual.dtype == expected.dtype, what
+    assert actual.dtype == expected.dtype, subject
     actual, expected = actual.reshape(len(actual), -1), expected.reshape(len(expected), -1)
     bits = f"u{actual.dtype.itemsize}"
     same = actual.view(bits) == np.ascontiguousarray(expected).view(bits)
@@ -104,9 +104,9 @@ def assert_same_bits(actual: np.ndarray, expected: np.ndarray, what: str, *opera
         with np.errstate(invalid="ignore"):
             same |= np.isnan(actual) & np.isnan(expected)
     bad = np.flatnonzero(~same.all(axis=1))
-    shown = [[x[k].tolist() for x in operands] for k in bad[:4]]
+    examples = [[x[k].tolist() for x in operands] for k in bad[:4]]
     assert not len(bad), (
-        f"{what}: {len(bad)} differ; of {shown} got {actual[bad[:4]]}, not {expected[bad[:4]]}"
+        f"{subject}: {len(bad)} differ; of {examples} got {actual[bad[:4]]}, not {expected[bad[:4]]}"
     )
 
 
@@ -214,8 +214,8 @@ class Case:
                 t: DType = v.type  # type: ignore[assignment]
                 loaded.append((memory.load(memory.offset(f"%p{k}", index, t), t, width),))
             (lowered_value,) = lower(code, self.op, loaded, width)
-            at = memory.offset(f"%p{len(loaded)}", index, self.result)
-            memory.store(at, lowered_value, self.result, width)
+            offset = memory.offset(f"%p{len(loaded)}", index, self.result)
+            memory.store(offset, lowered_value, self.result, width)
 
         return emit
 
@@ -340,9 +340,9 @@ def vector_cases() -> Iterator[tuple[Op, dict[int, Op]]]:
     for row, col in ((1, 2), (0, 5), (-1, 1), (7, -7)):
         known = [const(row, int32), const(col, int32)]
         for constants in ({0: known[0]}, {1: known[1]}, {0: known[0], 1: known[1]}):
-            at = [constants[k].result if k in constants else i for k in (0, 1)]
-            yield VecExtract([Value(m23), *at], [float32]), {1 + k: c for k, c in constants.items()}
-            yield VecInsert([Value(m23), f, *at], [m23]), {2 + k: c for k, c in constants.items()}
+            index = [constants[k].result if k in constants else i for k in (0, 1)]
+            yield VecExtract([Value(m23), *index], [float32]), {1 + k: c for k, c in constants.items()}
+            yield VecInsert([Value(m23), f, *index], [m23]), {2 + k: c for k, c in constants.items()}
 
 
 @pytest.mark.slow
@@ -485,9 +485,9 @@ def atomic_cases() -> Iterator[tuple[str, DType]]:
 
 def atomic_body(kind: str, dtype: DType, plain: bool) -> Body:
     def emit(code: Code, memory: MemoryEmitter, index: str) -> None:
-        at = [memory.offset(f"%p{k}", index, dtype) for k in range(3)]
-        old = atomic(code, kind, at[1], dtype, memory.load(at[0], dtype), plain)
-        memory.store(at[2], old, dtype)
+        indices = [memory.offset(f"%p{k}", index, dtype) for k in range(3)]
+        old = atomic(code, kind, indices[1], dtype, memory.load(indices[0], dtype), plain)
+        memory.store(indices[2], old, dtype)
 
     return emit
 
@@ -517,9 +517,11 @@ def test_compare_and_swap_compares_bits() -> None:
             def body(
                 code: Code, memory: MemoryEmitter, index: str, dtype: DType = dtype, plain: bool = plain
             ) -> None:
-                at = [memory.offset(f"%p{k}", index, dtype) for k in range(4)]
-                expected, value = (memory.load(p, dtype) for p in at[:2])
-                memory.store(at[3], compare_and_swap(code, at[2], dtype, expected, value, plain), dtype)
+                indices = [memory.offset(f"%p{k}", index, dtype) for k in range(4)]
+                expected, value = (memory.load(p, dtype) for p in indices[:2])
+                memory.store(
+                    indices[3], compare_and_swap(code, indices[2], dtype, expected, value, plain), dtype
+                )
 
             plan.append((dtype, program.add(4, body, 1)))
     loaded = program.compiled(TARGETS[-1])

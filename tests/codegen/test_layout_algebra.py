@@ -48,7 +48,7 @@ def test_layouts_hold_every_element_as_often_as_declared(layout: Layout) -> None
     owners = layout.owners()
     copies = prod(m.size for m in layout.threads if m.dim == COPY)
     assert len(owners) == prod(layout.shape)
-    assert {len(held) for held in owners.values()} == {copies}
+    assert {len(owner_list) for owner_list in owners.values()} == {copies}
     assert layout.owns_once == (copies == 1)
 
 
@@ -56,12 +56,12 @@ def test_layouts_hold_every_element_as_often_as_declared(layout: Layout) -> None
 @given(layouts(), st.data())
 def test_a_reduction_leaves_copies_in_all_that_shared_a_row(layout: Layout, data: st.DataObject) -> None:
     axis = data.draw(st.integers(0, len(layout.shape) - 1))
-    kept, owners = layout.without((axis,), keepdims=True), layout.owners()
-    for at, held in kept.owners().items():
-        assert at[axis] == 0
-        threads = {t for t, _ in held}
+    kept_layout, owners = layout.without((axis,), keepdims=True), layout.owners()
+    for index, owner_list in kept_layout.owners().items():
+        assert index[axis] == 0
+        threads = {t for t, _ in owner_list}
         for i in range(layout.shape[axis]):
-            element = (*at[:axis], i, *at[axis + 1 :])
+            element = (*index[:axis], i, *index[axis + 1 :])
             assert {t for t, _ in owners[element]} <= threads
 
 
@@ -71,23 +71,23 @@ def test_parts_of_a_layout_cover_each_element_once(layout: Layout, data: st.Data
     """Each warp reduces its elements; then each thread reads all parts. A part starts at the coordinates of its
     base."""
     axis = data.draw(st.one_of(st.none(), st.integers(0, len(layout.shape) - 1)))
-    held, whole, bases = layout.parts(axis)
-    at, owners = axis or 0, layout.owners()
-    assert held.shape == whole.shape and held.shape[at] == len(bases)
-    assert len(held.owners()) == prod(held.shape)
+    parts_held, total_parts, bases = layout.parts(axis)
+    index, owners = axis or 0, layout.owners()
+    assert parts_held.shape == total_parts.shape and parts_held.shape[index] == len(bases)
+    assert len(parts_held.owners()) == prod(parts_held.shape)
     lanes_of: dict[int, set[int]] = {}
-    for place, found in held.owners().items():
-        lanes_of.setdefault(place[at], set()).update(t // 32 for t, _ in found)
+    for place, found in parts_held.owners().items():
+        lanes_of.setdefault(place[index], set()).update(t // 32 for t, _ in found)
     for part, base in enumerate(bases):
         if all(i < n for i, n in zip(base, layout.shape, strict=True)):
             assert any(t // 32 in lanes_of[part] for t, _ in owners[base])
 
 
-def flat(at: tuple[int, ...], shape: tuple[int, ...]) -> int | None:
+def flat(coordinates: tuple[int, ...], shape: tuple[int, ...]) -> int | None:
     """The place of an element in row-major order; None outside the tile."""
-    if any(i >= n for i, n in zip(at, shape, strict=True)):
+    if any(i >= n for i, n in zip(coordinates, shape, strict=True)):
         return None
-    return sum(i * prod(shape[d + 1 :]) for d, i in enumerate(at))
+    return sum(i * prod(shape[d + 1 :]) for d, i in enumerate(coordinates))
 
 
 @pytest.mark.slow

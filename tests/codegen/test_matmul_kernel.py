@@ -51,12 +51,12 @@ widths = pytest.mark.parametrize(
 def built(spec: MatmulSpec, vector_bytes: int) -> LoadedObject:
     """The compiled function, wrapped by an external one that takes an array of addresses and 8-byte values."""
     loads, arguments = [], []
-    for at, parameter in enumerate(spec.parameters()):
+    for index, parameter in enumerate(spec.parameters()):
         type, _ = parameter.split(" ")
         loads.append(
-            f"  %p{at} = getelementptr i64, ptr %values, i64 {at}\n  %x{at} = load {type}, ptr %p{at}"
+            f"  %p{index} = getelementptr i64, ptr %values, i64 {index}\n  %x{index} = load {type}, ptr %p{index}"
         )
-        arguments.append(f"{type} %x{at}")
+        arguments.append(f"{type} %x{index}")
     text = emit_matmul("matmul", spec, vector_bytes)
     entry = "\n".join(
         [
@@ -101,13 +101,13 @@ def check(spec: MatmulSpec, vector_bytes: int, leading: tuple[int, int] = (0, 0)
     b_strides = tuple(leading[1] if s is None else s for s in spec.b_strides)
     _, a = matrix(spec.a, (spec.m, spec.k), a_strides, rng)
     _, b = matrix(spec.b, (spec.k, spec.n), b_strides, rng)
-    whole, c = matrix(spec.acc, (spec.m, spec.n), spec.c_strides, rng)
+    full_matrix, c = matrix(spec.acc, (spec.m, spec.n), spec.c_strides, rng)
     kind = to_numpy(spec.acc).type
     alpha, beta = kind(3), kind(2)
     with np.errstate(over="ignore"):
         result = (a.astype(kind) @ b.astype(kind)) * (alpha if spec.scaled else kind(1))
         expected = result + c * (beta if spec.scaled else kind(1)) if spec.accumulate else result
-    untouched = whole.copy()
+    untouched = full_matrix.copy()
     scratch = aligned(scratch_bytes(spec, vector_bytes) + 64)
     scratch[-64:] = 77
     scalars = [x.tobytes().ljust(8, b"\0") for x in (alpha, beta)[: spec.scaled * (1 + spec.accumulate)]]
@@ -129,7 +129,7 @@ def check(spec: MatmulSpec, vector_bytes: int, leading: tuple[int, int] = (0, 0)
     assert (scratch[-64:] == 77).all()
     c[:] = 0
     viewed(untouched, c.shape, spec.c_strides)[:] = 0
-    np.testing.assert_array_equal(whole, untouched)
+    np.testing.assert_array_equal(full_matrix, untouched)
 
 
 def packed(m: int, n: int, k: int, a: DType, b: DType, acc: DType, **options: bool) -> MatmulSpec:

@@ -25,9 +25,9 @@ def intervals(draw: st.DrawFn) -> Interval:
 
 def check(plan: MemoryMap) -> None:
     placed = list(zip(plan.intervals, plan.offsets, strict=True))
-    for i, at in placed:
-        assert at % i.align == 0
-        assert 0 <= at <= plan.total - i.size
+    for i, offset in placed:
+        assert offset % i.align == 0
+        assert 0 <= offset <= plan.total - i.size
     for (a, x), (b, y) in combinations(placed, 2):
         if simultaneously_live(a, b):
             assert x + a.size <= y or y + b.size <= x, (a, x, b, y)
@@ -37,13 +37,15 @@ def first_fit_by_size(pieces: list[Interval]) -> int:
     """The total of the plain method."""
     placed: list[tuple[Interval, int]] = []
     for i in sorted(pieces, key=lambda i: (-i.room, i.start)):
-        at = 0
-        for other, start in sorted((p for p in placed if simultaneously_live(p[0], i)), key=lambda p: p[1]):
-            if at + i.room <= start:
+        offset = 0
+        for neighbour, start in sorted(
+            (p for p in placed if simultaneously_live(p[0], i)), key=lambda p: p[1]
+        ):
+            if offset + i.room <= start:
                 break
-            at = max(at, -(-(start + other.room) // i.align) * i.align)
-        placed.append((i, at))
-    return max((at + i.room for i, at in placed), default=0)
+            offset = max(offset, -(-(start + neighbour.room) // i.align) * i.align)
+        placed.append((i, offset))
+    return max((offset + i.room for i, offset in placed), default=0)
 
 
 @settings(max_examples=200, deadline=None)

@@ -47,11 +47,11 @@ def test_tiles_of_vectors_match_numpy(kind: Any, rows: int, columns: int) -> Non
     x, y = tg.array(values, dtype=kind), tg.zeros((rows, columns), dtype=kind)
     z, w = tg.zeros((19, 3), dtype=kind), tg.zeros((5, 37), dtype=kind)
     tg.launch_tiled(moved, dim=1, inputs=[x], outputs=[y, z, w], block_dim=32)
-    there = values[1:6, 3:40]
+    window = values[1:6, 3:40]
     tile = np.zeros((5, 37, *values.shape[2:]), values.dtype)
-    tile[: there.shape[0], : there.shape[1]] = there
+    tile[: window.shape[0], : window.shape[1]] = window
     expected = np.zeros_like(values)
-    expected[1:6, 3:40] = 2 * there
+    expected[1:6, 3:40] = 2 * window
     np.testing.assert_array_equal(y.numpy(), expected)
     np.testing.assert_array_equal(z.numpy(), 2 * np.swapaxes(tile[1:4, ::2], 0, 1))
     np.testing.assert_array_equal(w.numpy(), tile[:1] + tile)

@@ -62,11 +62,11 @@ def roots(a: tg.array3d[float], out: tg.array3d[float]):
 def run(kernel: Kernel, a: np.ndarray, step: int) -> np.ndarray:
     """The results of all blocks, launched `step` at a time."""
     out = np.zeros_like(a)
-    for at in range(0, len(a), step):
-        part = tg.array(a[at : at + step])
+    for index in range(0, len(a), step):
+        part = tg.array(a[index : index + step])
         array = tg.zeros(part.shape, dtype=tg.float32)
         tg.launch_tiled(kernel, dim=[part.shape[0]], inputs=[part, array], block_dim=1)
-        out[at : at + step] = array.numpy()
+        out[index : index + step] = array.numpy()
     return out
 
 
@@ -109,8 +109,15 @@ def test_arrays_are_transposed_into_lanes_whatever_their_strides_and_bounds() ->
             t = t * 0.5 + tg.tile_reshape(t[:, 0], (7, 1))
         tg.tile_store(out[i], t, offset=(1, 2))
 
-    whole = np.random.default_rng(0).standard_normal((BLOCKS, 24, 40)).astype(np.float32)
-    for a in (whole, whole[:, ::2, :20], whole[:, :, ::3], whole[:, :6, :10], whole[::-1], whole[:, :8, :11]):
+    full_array = np.random.default_rng(0).standard_normal((BLOCKS, 24, 40)).astype(np.float32)
+    for a in (
+        full_array,
+        full_array[:, ::2, :20],
+        full_array[:, :, ::3],
+        full_array[:, :6, :10],
+        full_array[::-1],
+        full_array[:, :8, :11],
+    ):
         expected = np.zeros((a.shape[0], 10, 14), np.float32)
         part = expected[:, 1:8, 2:11]
         actual = a[:, 1:8, 2:11]
@@ -192,12 +199,12 @@ def test_blocks_that_are_not_vectorised_have_a_reason() -> None:
         i = tg.tid()
         tg.tile_store(out[i], tg.tile_load(a[i], shape=(N, N)))
 
-    said = (
+    reasons = (
         (counts, "the number of iterations of a loop differs between blocks"),
         (reads, "arrays are accessed in code that only some blocks execute"),
         (adds, "tile.atomic runs for one block at a time"),
         (copies, "a loop over single blocks is faster"),
     )
-    for kernel, reason in said:
+    for kernel, reason in reasons:
         run(kernel, matrices(), BLOCKS)
         assert f"blocks run one by one: {reason}" in kernel.explain()

@@ -107,9 +107,11 @@ class Recorder(unittest.TestResult):
 def cause(error: BaseException) -> tuple[str, str]:
     """The reason why a test failed, in a line, and the line of the test file."""
     error = first_error(error)
-    places = [at for at in traceback.extract_tb(error.__traceback__) if f"/{PACKAGE}/" in at.filename]
+    frames = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if f"/{PACKAGE}/" in frame.filename
+    ]
     words = " ".join(line.strip() for line in PLACE.sub("", str(error)).splitlines()[:3])
-    return f"{type(error).__name__}: {words}"[:LONGEST_CAUSE], f"line {places[-1].lineno}" if places else ""
+    return f"{type(error).__name__}: {words}"[:LONGEST_CAUSE], f"line {frames[-1].lineno}" if frames else ""
 
 
 def first_error(error: BaseException) -> BaseException:
@@ -169,14 +171,14 @@ def main() -> int:
     root = options.package or package.folder()
     ran = outcomes.counted(run(root, options.pattern, reasons, options.limit), reasons)
     path = options.passing or outcomes.passing(options.strict)
-    lost, gained = outcomes.compared(ran, outcomes.known(path), whole=not options.pattern)
+    lost, gained = outcomes.compared(ran, outcomes.known(path), all_files=not options.pattern)
     print(outcomes.summary(ran))
     print(
-        f"{sum(each.state == PASSED for each in ran)} of {len(ran)} pass; {len(lost)} lost, {len(gained)} gained."
+        f"{sum(outcome.state == PASSED for outcome in ran)} of {len(ran)} pass; {len(lost)} lost, {len(gained)} gained."
     )
-    for what, names in (("lost", lost), ("gained", gained)):
+    for change, names in (("lost", lost), ("gained", gained)):
         for name in names:
-            print(f"{what}: {name}")
+            print(f"{change}: {name}")
     if options.update:
         outcomes.write(path, (outcomes.known(path) - set(lost)) | set(gained))
         return 0

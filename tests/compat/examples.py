@@ -39,15 +39,15 @@ def examples(root: Path) -> list[Example]:
         root: the directory of the package's files.
     """
     result: list[Example] = []
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for name, text in docstrings(ast.parse((root / DECLARED).read_text())):
         blocks = [
             (kind, OPTION.sub("", textwrap.dedent(body))) for _, kind, body in BLOCK.findall(text + "\n")
         ]
         program = "".join(body for kind, body in blocks if kind == "testcode")
         if program:
-            seen[name] += 1
-            numbered = name if seen[name] == 1 else f"{name}_{seen[name]}"
+            counts[name] += 1
+            numbered = name if counts[name] == 1 else f"{name}_{counts[name]}"
             output = "".join(body.strip("\n") + "\n" for kind, body in blocks if kind == "testoutput")
             result.append(Example(numbered, program, output))
     return result

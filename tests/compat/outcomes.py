@@ -51,25 +51,25 @@ def excluded(path: Path = HERE / "excluded.txt") -> dict[str, str]:
 
 def counted(outcomes: Iterable[Outcome], reasons: Mapping[str, str]) -> list[Outcome]:
     """The outcomes that count: of tests that are neither excluded nor skipped."""
-    return [each for each in outcomes if each.name not in reasons and each.state != SKIPPED]
+    return [outcome for outcome in outcomes if outcome.name not in reasons and outcome.state != SKIPPED]
 
 
 def summary(outcomes: list[Outcome]) -> str:
     """The number of passed tests by file, and the causes of failures."""
     of_files: dict[str, list[Outcome]] = defaultdict(list)
-    for each in outcomes:
-        of_files[each.name.partition("::")[0]].append(each)
+    for outcome in outcomes:
+        of_files[outcome.name.partition("::")[0]].append(outcome)
     lines = ["By file:"]
-    for file, those in sorted(of_files.items()):
-        passed = sum(each.state == PASSED for each in those)
-        lines.append(f"  {passed:4} of {len(those):4}  {file}")
-    causes = Counter(OTHER.sub("N", each.cause) for each in outcomes if each.cause)
+    for file, members in sorted(of_files.items()):
+        passed = sum(outcome.state == PASSED for outcome in members)
+        lines.append(f"  {passed:4} of {len(members):4}  {file}")
+    causes = Counter(OTHER.sub("N", outcome.cause) for outcome in outcomes if outcome.cause)
     lines.append("By cause:")
     lines += [f"  {number:4}  {cause}" for cause, number in causes.most_common()]
     return "\n".join(lines)
 
 
-def compared(outcomes: list[Outcome], before: set[str], whole: bool) -> tuple[list[str], list[str]]:
+def compared(outcomes: list[Outcome], before: set[str], all_files: bool) -> tuple[list[str], list[str]]:
     """The names that passed before and do not pass now, and the names that pass now and did not before.
 
     Parameters:
@@ -77,7 +77,7 @@ def compared(outcomes: list[Outcome], before: set[str], whole: bool) -> tuple[li
         before: the names that passed.
         whole: whether all tests ran; otherwise only those that ran can be lost.
     """
-    now = {each.name for each in outcomes if each.state == PASSED}
-    ran = {each.name for each in outcomes}
-    lost = before - now if whole else (before - now) & ran
+    now = {outcome.name for outcome in outcomes if outcome.state == PASSED}
+    ran = {outcome.name for outcome in outcomes}
+    lost = before - now if all_files else (before - now) & ran
     return sorted(lost), sorted(now - before)

@@ -44,5 +44,5 @@ def test_the_page_of_differences_is_generated_from_the_data() -> None:
 def test_every_reason_why_a_public_test_does_not_count_is_listed() -> None:
     lines = (ROOT / "tests" / "compat" / "excluded.txt").read_text().splitlines()
     reasons = {line.partition(": ")[2] for line in lines if not line.startswith("#")}
-    listed = [reason for each in DIFFERENCES for reason in each.get("tests", ())]
+    listed = [reason for difference in DIFFERENCES for reason in difference.get("tests", ())]
     assert sorted(listed) == sorted(reasons - OUT_OF_SCOPE)

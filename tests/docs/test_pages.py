@@ -117,12 +117,12 @@ def anchors(path: Path) -> frozenset[str]:
 
 
 def _anchors(text: str) -> Iterator[str]:
-    seen: dict[str, int] = {}
+    counts: dict[str, int] = {}
     bare = re.sub(r"^( *)```.*?^\1```$", "", text, flags=re.DOTALL | re.MULTILINE)
     for heading in re.findall(r"^#+ (.*)$", bare, re.MULTILINE):
         words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
         slug = re.sub(r"[^\w\- ]", "", words.lower()).replace(" ", "-")
-        count = seen[slug] = seen.get(slug, -1) + 1
+        count = counts[slug] = counts.get(slug, -1) + 1
         yield f"{slug}-{count}" if count else slug
     yield from re.findall(r'<a id="([\w-]+)"', text)
 

@@ -26,8 +26,8 @@ def test_every_public_name_stands_on_a_page() -> None:
 def test_every_function_of_kernels_has_an_example_that_calls_the_function() -> None:
     lacking = []
     for name in OPS.names():
-        shown = OPS.data()["shown"].get(name, "").partition("#")[0]
-        text = (ROOT / "docs" / shown).read_text(encoding="utf-8") if shown else OPS.example(name) or ""
+        example = OPS.data()["shown"].get(name, "").partition("#")[0]
+        text = (ROOT / "docs" / example).read_text(encoding="utf-8") if example else OPS.example(name) or ""
         if not re.search(rf"\b{re.escape(name)}\(", text):
             lacking.append(name)
     assert lacking == [], "add examples to docs/ops/examples.toml"

@@ -49,9 +49,9 @@ def test_the_stub_has_exactly_the_public_names(tool: dict[str, Any]) -> None:
     stated = [name for name in names if name not in ("Any", "TypeAlias") and not name.startswith("_")]
     assert len(set(names)) == len(names)
     elsewhere = {name for name, module in LAZY.items() if module.removeprefix("tegula.") in OPTIONAL}
-    there = {name for name in dir(tg) if not name.startswith("__") and name not in OPTIONAL}
-    assert set(stated) == there | elsewhere
-    assert not [name for name in there if not hasattr(tg, name)]
+    names_of_stub = {name for name in dir(tg) if not name.startswith("__") and name not in OPTIONAL}
+    assert set(stated) == names_of_stub | elsewhere
+    assert not [name for name in names_of_stub if not hasattr(tg, name)]
     (cholesky,) = (n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "tile_cholesky")
     assert ast.unparse(cholesky.args) == "a: Any, fill_mode: str='lower', info: bool=False"
 

@@ -26,8 +26,8 @@ def test_slow_tile_functions_have_a_reason() -> None:
 
 
 def test_the_page_of_tiles_has_the_measured_times() -> None:
-    shown = [line.split("|") for line in PAGE.read_text().splitlines() if line.startswith("| `")]
-    cells = {row[1].strip(" `"): (row[2].strip(), row[5].strip()) for row in shown}
+    rows = [line.split("|") for line in PAGE.read_text().splitlines() if line.startswith("| `")]
+    cells = {row[1].strip(" `"): (row[2].strip(), row[5].strip()) for row in rows}
     for name, row in json.loads(PATH.read_text()).items():
         assert cells[name] == (f"{row['cpu']:.1f}", REASONS[name] if is_slow(row) else "")
 

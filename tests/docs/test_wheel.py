@@ -24,11 +24,11 @@ def test_every_page_is_in_one_section_of_the_site(tmp_path: Path) -> None:
     assert "](examples/nbody.md)" in (tmp_path / "site" / "docs" / "gallery.md").read_text(encoding="utf-8")
     assert "def run(" in (tmp_path / "site" / "docs" / "examples" / "nbody.md").read_text(encoding="utf-8")
     pages = sorted(p.relative_to(SITE.DOCS).as_posix() for p in SITE.DOCS.rglob("*.md"))
-    shown = [
+    listed_pages = [
         page
         for section in SITE.navigation(pages)
         for inside in section.values()
-        for each in inside
-        for page in each.values()
+        for listed_page in inside
+        for page in listed_page.values()
     ]
-    assert sorted(shown) == pages
+    assert sorted(listed_pages) == pages

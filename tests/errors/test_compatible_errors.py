@@ -179,7 +179,7 @@ TILE = "t = tg.tile_zeros(4)\n"
 
 
 @pytest.mark.parametrize(
-    ("body", "what", "help"),
+    ("body", "message", "help"),
     [
         (
             TILE + "u = tg.tile_zeros(3, (t, t))",
@@ -220,9 +220,9 @@ TILE = "t = tg.tile_zeros(4)\n"
         ),
     ],
 )
-def test_errors_about_types_name_a_remedy(body: str, what: str, help: str) -> None:
+def test_errors_about_types_name_a_remedy(body: str, message: str, help: str) -> None:
     error = failure(body, [NUMBERS])
-    assert what in error.message and help in error.help
+    assert message in error.message and help in error.help
 
 
 INTERNAL = re.compile(

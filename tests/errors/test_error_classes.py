@@ -98,9 +98,9 @@ RANGE = {
 }
 
 
-@pytest.mark.parametrize("what", RANGE)
-def test_constants_outside_of_a_range_are_value_errors(what: str) -> None:
-    text = f"def k(a: tg.array2d[float]):\n    t = tg.tile_load(a, shape=(4, 4))\n    x = {RANGE[what]}\n"
+@pytest.mark.parametrize("message", RANGE)
+def test_constants_outside_of_a_range_are_value_errors(message: str) -> None:
+    text = f"def k(a: tg.array2d[float]):\n    t = tg.tile_load(a, shape=(4, 4))\n    x = {RANGE[message]}\n"
     names = {"tg": tg}
     exec(text, names)
     with pytest.raises(ValueError) as caught:

@@ -22,8 +22,8 @@ HELPLESS = {errors.KernelAssertion}
 def test_each_program_has_its_expected_error_text_and_help(name: str) -> None:
     error = golden.failure(name)
     assert golden.printed(error) == golden.expected(name).read_text()
-    for each in error.errors if isinstance(error, errors.CompileErrors) else [error]:
-        assert type(each) in HELPLESS or each.help, str(each)
+    for one_error in error.errors if isinstance(error, errors.CompileErrors) else [error]:
+        assert type(one_error) in HELPLESS or one_error.help, str(one_error)
 
 
 def test_no_expected_text_has_names_of_the_compiler() -> None:
@@ -41,8 +41,8 @@ def concrete(cls: type) -> list[type]:
 def test_each_error_class_has_a_program() -> None:
     """A text with several errors belongs to the class CompileErrors."""
     codes = [re.findall(r"error\[([\w-]+)\]", golden.expected(name).read_text()) for name in golden.names()]
-    shown = {errors.CompileErrors.CODE if len(code) > 1 else code[0] for code in codes}
-    assert {cls.CODE for cls in concrete(tg.TegulaError)} == shown
+    documented = {errors.CompileErrors.CODE if len(code) > 1 else code[0] for code in codes}
+    assert {cls.CODE for cls in concrete(tg.TegulaError)} == documented
 
 
 def test_each_program_describes_its_fault_in_its_docstring() -> None:

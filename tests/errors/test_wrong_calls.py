@@ -193,11 +193,11 @@ def faults(statements: Iterable[str]) -> list[str]:
         except Exception as error:  # a fault of the compiler
             messages.append(f"{statement}: {type(error).__name__}: {error}")
             continue
-        for each in getattr(error, "errors", [error] if error is not None else []):
-            if INTERNAL.search(str(each)):
-                messages.append(f"{statement}: internal words: {each}")
-            if not each.help and not each.notes:
-                messages.append(f"{statement}: no way out: {each}")
+        for one_error in getattr(error, "errors", [error] if error is not None else []):
+            if INTERNAL.search(str(one_error)):
+                messages.append(f"{statement}: internal words: {one_error}")
+            if not one_error.help and not one_error.notes:
+                messages.append(f"{statement}: no way out: {one_error}")
     return messages
 
 

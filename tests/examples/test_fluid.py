@@ -12,10 +12,10 @@ pytestmark = pytest.mark.machine_code
 SIZE = 12
 
 
-def sample(field: np.ndarray, at: np.ndarray) -> np.ndarray:
+def sample(field: np.ndarray, point: np.ndarray) -> np.ndarray:
     """A periodic field between its points. at: (2, n, n)."""
-    low = np.floor(at).astype(int)
-    part = (at - low).reshape(2, *at.shape[1:], *[1] * (field.ndim - 2))
+    low = np.floor(point).astype(int)
+    part = (point - low).reshape(2, *point.shape[1:], *[1] * (field.ndim - 2))
     (i, j), (u, v) = low, part
     corners = [field[(i + a) % SIZE, (j + b) % SIZE] for a in (0, 1) for b in (0, 1)]
     above, below = ((1.0 - v) * corners[k] + v * corners[k + 1] for k in (0, 2))

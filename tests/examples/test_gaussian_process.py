@@ -36,7 +36,8 @@ def test_gaussian_process_likelihoods_and_gradients_match_float64() -> None:
     np.testing.assert_allclose(loss.numpy(), list(map(surprise, x, y, logs)), rtol=1e-4)
     step = 1e-5 * np.eye(2)
     expected = [
-        [surprise(*s, at + d) - surprise(*s, at - d) for d in step] for *s, at in zip(x, y, logs, strict=True)
+        [surprise(*s, parameters_of + d) - surprise(*s, parameters_of - d) for d in step]
+        for *s, parameters_of in zip(x, y, logs, strict=True)
     ]
     np.testing.assert_allclose(parameters.grad.numpy(), np.array(expected) / 2e-5, rtol=1e-3, atol=1e-3)
 

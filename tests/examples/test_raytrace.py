@@ -28,10 +28,10 @@ def test_raytrace_example_renders_sky_ball_and_shadow() -> None:
     np.testing.assert_allclose(image[open_sky], sky[open_sky], atol=1e-5)
     ball = past < 0.8
     assert (np.abs(image - sky)[ball] > 0.01).any(axis=-1).mean() > 0.95
-    seen = (
+    is_visible = (
         (way[..., 1] < 0) & (past > 1.3) & (np.abs(floor[..., :1]) < 5).all(-1) & (np.abs(floor[..., 2]) < 5)
     )
     sun = np.array(raytrace.SUN) / np.linalg.norm(raytrace.SUN)
     shaded = np.linalg.norm(np.cross(floor, sun), axis=-1) < 0.8
     bright = image.mean(axis=-1)
-    assert bright[seen & shaded].mean() < 0.7 * bright[seen & ~shaded].mean()
+    assert bright[is_visible & shaded].mean() < 0.7 * bright[is_visible & ~shaded].mean()

@@ -29,10 +29,10 @@ class Choices:
 
     def of(self, weighted: Sequence[tuple[int, Any]]) -> Any:
         """A value drawn from several by weight."""
-        at = self.draw(sum(w for w, _ in weighted))
+        index = self.draw(sum(w for w, _ in weighted))
         for weight, value in weighted:
-            at -= weight
-            if at < 0:
+            index -= weight
+            if index < 0:
                 return value
         raise AssertionError
 

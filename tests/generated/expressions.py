@@ -116,7 +116,7 @@ class Expressions:
 
     def tile_leaf(self, dtype: str, shape: Shape, storage: str | None = None) -> Term:
         storage = storage or self.c.pick(["register", "shared"])
-        place = f', storage="{storage}"'
+        storage_option = f', storage="{storage}"'
         kinds = ["load", "load", "zeros", "ones", "full"]
         if len(shape) == 1 and holds(dtype, shape[0] - 1):
             kinds.append("arange")
@@ -125,27 +125,27 @@ class Expressions:
         kind = self.c.pick(kinds)
         self.c.note(f"tile_{kind}" if kind != "tile" else "tile", f"dtype {dtype}", f"storage {storage}")
         if kind == "load":
-            return Term(f"tg.tile_load({self.source(dtype, shape)}{place})", SMALL)
+            return Term(f"tg.tile_load({self.source(dtype, shape)}{storage_option})", SMALL)
         if kind in ("zeros", "ones"):
-            return Term(f"tg.tile_{kind}({shape}, dtype=tg.{dtype}{place})", 1)
+            return Term(f"tg.tile_{kind}({shape}, dtype=tg.{dtype}{storage_option})", 1)
         if kind == "full":
             value = self.small(dtype, (), True, 1, SMALL)
-            return Term(f"tg.tile_full({shape}, tg.{dtype}({value.text}){place})", SMALL)
+            return Term(f"tg.tile_full({shape}, tg.{dtype}({value.text}){storage_option})", SMALL)
         if kind == "arange":
-            return Term(f"tg.tile_arange(0, {shape[0]}, dtype=tg.{dtype}{place})", shape[0])
+            return Term(f"tg.tile_arange(0, {shape[0]}, dtype=tg.{dtype}{storage_option})", shape[0])
         return Term(f"tg.tile({self.settled(dtype, (), False, 1)})", SMALL)
 
     def source(self, dtype: str, shape: Shape) -> str:
         """Array, shape and offset of a load, sometimes over the edge of the array."""
         array = self.inputs.setdefault(dtype, f"x_{dtype}")
-        at = [self.c.pick(["0", "i", "n", str(self.c.number(1, 11))]) for _ in shape]
+        indices = [self.c.pick(["0", "i", "n", str(self.c.number(1, 11))]) for _ in shape]
         if len(shape) == 1:
             row = self.c.pick(["i", "n", "3"])
             filling = f", fill={literal(3, dtype)}" if self.c.chance(20) else ""
-            return f"{array}[{row}], shape={shape[0]}, offset={at[0]}{filling}"
+            return f"{array}[{row}], shape={shape[0]}, offset={indices[0]}{filling}"
         if len(shape) == 3:
-            return f"{array}_3, shape={shape}, offset=({', '.join(at)})"
-        return f"{array}, shape={shape}, offset=({', '.join(at)})"
+            return f"{array}_3, shape={shape}, offset=({', '.join(indices)})"
+        return f"{array}, shape={shape}, offset=({', '.join(indices)})"
 
     def scalar_leaf(self, dtype: str, uniform: bool) -> Term:
         tiles = [n for n in self.scope if n.shape and n.dtype == dtype and n.shape != (0,)]
@@ -169,8 +169,8 @@ class Expressions:
             name = self.c.pick([n for n in tiles if n.shape == (self.block_dim,)])
             return Term(f"tg.untile({name.text})", name.bound)
         name = self.c.pick(tiles)
-        at = ", ".join(f"{self.index(uniform)} % {extent}" for extent in name.shape)
-        return Term(f"{name.text}[{at}]", name.bound)
+        position = ", ".join(f"{self.index(uniform)} % {extent}" for extent in name.shape)
+        return Term(f"{name.text}[{position}]", name.bound)
 
     def index(self, uniform: bool) -> str:
         """An expression for a non-negative int32."""
@@ -242,11 +242,11 @@ class Expressions:
         return Term(f"({a.text} if {test} else {b.text})", max(a.bound, b.bound))
 
     def converted(self, dtype: str, shape: Shape, uniform: bool, depth: int) -> Term:
-        other = self.c.pick(DTYPES)
+        source_dtype = self.c.pick(DTYPES)
         self.c.note("cast")
-        a = self.term(other, shape, uniform, depth)
+        a = self.term(source_dtype, shape, uniform, depth)
         text = f"tg.tile_astype({a.text}, tg.{dtype})" if shape else f"tg.{dtype}({a.text})"
-        term = Term(text, a.bound if is_float(other) else math.inf)
+        term = Term(text, a.bound if is_float(source_dtype) else math.inf)
         return self.clamped(term, dtype) if is_float(dtype) and term.bound > WIDE else term
 
     def called(self, dtype: str, shape: Shape, uniform: bool, depth: int) -> Term:
@@ -284,8 +284,8 @@ class Expressions:
             return Term(f"tg.tile_concat(({a.text}, {b.text}), axis=0)", max(a.bound, b.bound))
         step = self.c.pick([1, 2, -1])
         extra = self.c.number(0, 2)
-        whole = (shape[0] * abs(step) + extra, *shape[1:])
-        a = self.term(dtype, whole, uniform, depth)
+        padded_shape = (shape[0] * abs(step) + extra, *shape[1:])
+        a = self.term(dtype, padded_shape, uniform, depth)
         part = f"{extra}:" if step != -1 else f"{shape[0] - 1}::-1"
         part += f":{step}" if step == 2 else ""
         return Term(f"{a.text}[{part}]" if self._plain(a) else f"({a.text})[{part}]", a.bound)
@@ -307,8 +307,10 @@ class Expressions:
             a = self.small(dtype, (*shape[:axis], extent, *shape[axis:]), uniform, depth, SMALL)
             return self.added_up(Term(f"{function}{a.text}, axis={axis})", a.bound * grown), dtype)
         a = self.small(dtype, (extent,), uniform, depth, SMALL)
-        whole = self._ranked(f"{function}{a.text})", len(shape))
-        return self.added_up(Term(f"tg.copy(tg.tile_broadcast({whole}, {shape}))", a.bound * grown), dtype)
+        reduced_text = self._ranked(f"{function}{a.text})", len(shape))
+        return self.added_up(
+            Term(f"tg.copy(tg.tile_broadcast({reduced_text}, {shape}))", a.bound * grown), dtype
+        )
 
     @staticmethod
     def _ranked(text: str, rank: int) -> str:

@@ -114,8 +114,8 @@ def floats(x: Any) -> Any:
     return np.asarray(x, np.float32)
 
 
-def scattered(counts: Any, b: int, at: Any, x: Any) -> None:
-    np.add.at(counts, (b, at), x)
+def scattered(counts: Any, b: int, position: Any, x: Any) -> None:
+    np.add.at(counts, (b, position), x)
 
 
 # Data -----------------------------------------------------------------------------------------------------------------
@@ -573,21 +573,23 @@ class FamilyProgram:
 
     def atomic(self) -> None:
         x, y = self.pick("int"), self.pick("int")
-        at = f"{x.name} & 3"
-        self.both(f"tg.atomic_add(counts, (b, {at}), {y.name})", f"scattered(counts, b, {at}, {y.name})")
+        index = f"{x.name} & 3"
+        self.both(
+            f"tg.atomic_add(counts, (b, {index}), {y.name})", f"scattered(counts, b, {index}, {y.name})"
+        )
 
     # Results ----------------------------------------------------------------------------------------------------------
 
     def results(self) -> None:
         """The values that are still known are stored."""
         for kind, terms in self.known.items():
-            of = PLACES[kind]
-            for place, t in enumerate(terms[-6:]):
+            index_text = PLACES[kind]
+            for row, t in enumerate(terms[-6:]):
                 if kind == "body":
-                    meaning = f"for k in 'nvq':\n    {of}[k][b, {place}, j] = {t}[k]"
-                    self.both(f"{of}[b, {place}, j] = {t}", meaning)
+                    meaning = f"for k in 'nvq':\n    {index_text}[k][b, {row}, j] = {t}[k]"
+                    self.both(f"{index_text}[b, {row}, j] = {t}", meaning)
                 else:
-                    self.both(f"{of}[b, {place}, j] = {t}", f"{of}[b, {place}, j] = {t}")
+                    self.both(f"{index_text}[b, {row}, j] = {t}", f"{index_text}[b, {row}, j] = {t}")
 
     # Running ----------------------------------------------------------------------------------------------------------
 
@@ -614,12 +616,12 @@ class FamilyProgram:
     def started(self) -> list[np.ndarray]:
         """The contents of the result arrays before the launch."""
         cells = self.data["cells"][..., : self.lanes]
-        of = (BLOCKS, ROWS, self.lanes)
+        grid = (BLOCKS, ROWS, self.lanes)
         return [
             *(np.zeros((BLOCKS, 4), np.int32), cells.astype(np.int32), cells.astype(np.float32)),
-            *(np.zeros(of, np.int32), np.zeros(of, np.float32), np.zeros((*of, 3), np.float32)),
-            *(np.zeros((*of, 4), np.float32), np.zeros((*of, 3, 3), np.float32)),
-            *(np.zeros(of, Body.numpy_dtype()), np.zeros(of, np.float32)),
+            *(np.zeros(grid, np.int32), np.zeros(grid, np.float32), np.zeros((*grid, 3), np.float32)),
+            *(np.zeros((*grid, 4), np.float32), np.zeros((*grid, 3, 3), np.float32)),
+            *(np.zeros(grid, Body.numpy_dtype()), np.zeros(grid, np.float32)),
         ]
 
     def expected(self) -> tuple[list[np.ndarray], list[str]]:

@@ -84,17 +84,19 @@ class Model:
 
     def store(self, target: ast.expr, value: Any, active: Lanes) -> None:
         if isinstance(target, ast.Subscript):
-            tile, at = self.element(target, active)
+            tile, index = self.element(target, active)
             for lane in self.writers(active):
-                tile[lane][at(lane)] = value[lane]
-            lost = (tile[lane][at(lane)] != value[lane] for lane in self.writers(active))
+                tile[lane][index(lane)] = value[lane]
+            lost = (tile[lane][index(lane)] != value[lane] for lane in self.writers(active))
             self.fixed = self.fixed and not any(lost)
             return
         assert isinstance(target, ast.Name)
         old = self.names.get(target.id)
         if isinstance(value, list):
-            kept = old if isinstance(old, list) else value
-            self.names[target.id] = [v if on else k for v, k, on in zip(value, kept, active, strict=True)]
+            new_value = old if isinstance(old, list) else value
+            self.names[target.id] = [
+                v if on else k for v, k, on in zip(value, new_value, active, strict=True)
+            ]
         else:
             self.names[target.id] = value if old is None else np.where(active, value, old)
 
@@ -109,9 +111,9 @@ class Model:
             self.store(s.target, OPS[type(s.op)](old, value), active)
             return
         assert isinstance(s.target, ast.Subscript)
-        tile, at = self.element(s.target, active)
+        tile, index = self.element(s.target, active)
         for lane in self.writers(active):
-            tile[lane][at(lane)] = OPS[type(s.op)](tile[lane][at(lane)], value[lane])
+            tile[lane][index(lane)] = OPS[type(s.op)](tile[lane][index(lane)], value[lane])
 
     def branch(self, s: ast.If, active: Lanes) -> None:
         holds = self.value(s.test, active)
@@ -123,15 +125,15 @@ class Model:
     def loop(self, s: ast.For, active: Lanes) -> None:
         assert isinstance(s.iter, ast.Call) and isinstance(s.target, ast.Name)
         bounds = [self.value(v, active) for v in s.iter.args]
-        zero, one = np.zeros(self.lanes, np.int32), np.ones(self.lanes, np.int32)
-        start, stop, step = [zero, bounds[0], one] if len(bounds) == 1 else [*bounds, one][:3]
+        zero, step_of_one = np.zeros(self.lanes, np.int32), np.ones(self.lanes, np.int32)
+        start, stop, step = [zero, bounds[0], step_of_one] if len(bounds) == 1 else [*bounds, step_of_one][:3]
         for k in range(MAX_ITERATIONS):
             index = start + np.int32(k) * step
-            here = active & np.where(step > 0, index < stop, index > stop)
-            if not here.any():
+            active_here = active & np.where(step > 0, index < stop, index > stop)
+            if not active_here.any():
                 return
             self.names[s.target.id] = index
-            self.block(s.body, here)
+            self.block(s.body, active_here)
         raise OverflowError
 
     def repeat(self, s: ast.While, active: Lanes) -> None:
@@ -202,10 +204,10 @@ class Model:
 
     def subscript(self, e: ast.Subscript, active: Lanes) -> Any:
         if isinstance(e.value, ast.Name) and e.value.id in self.arrays:
-            array, at = self.arrays[e.value.id], self.value(e.slice, active)
-            return np.array([array[at[k]] if on else 0 for k, on in enumerate(active)], np.int32)
-        tile, at = self.element(e, active)
-        elements = [tile[lane][at(lane)] if on else None for lane, on in enumerate(active)]
+            array, index = self.arrays[e.value.id], self.value(e.slice, active)
+            return np.array([array[index[k]] if on else 0 for k, on in enumerate(active)], np.int32)
+        tile, index = self.element(e, active)
+        elements = [tile[lane][index(lane)] if on else None for lane, on in enumerate(active)]
         some = next(v for v in [*elements, np.int32(0)] if v is not None)
         if np.ndim(some):
             return [some if v is None else v for v in elements]

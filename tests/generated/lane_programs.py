@@ -70,12 +70,18 @@ class LaneProgram:
     @contextmanager
     def inside(self, opening: str, diverged: bool) -> Iterator[None]:
         self.add(opening)
-        kept = list(self.views), list(self.counters), list(self.values), list(self.planes), self.diverged
+        saved_state = (
+            list(self.views),
+            list(self.counters),
+            list(self.values),
+            list(self.planes),
+            self.diverged,
+        )
         self.depth += 1
         self.diverged |= diverged
         yield
         self.depth -= 1
-        self.views, self.counters, self.values, self.planes, self.diverged = kept
+        self.views, self.counters, self.values, self.planes, self.diverged = saved_state
 
     # Expressions -----------------------------------------------------------------------------------------------------
 
@@ -157,14 +163,14 @@ class LaneProgram:
             self.statement(depth)
 
     def write(self) -> None:
-        at = self.element()
-        self.add(f"{at} = {self.pick(self.value(), self.value(), f'{at} * 10 + {self.number()}')}")
+        index = self.element()
+        self.add(f"{index} = {self.pick(self.value(), self.value(), f'{index} * 10 + {self.number()}')}")
 
     def update(self) -> None:
-        at = self.element()
+        index = self.element()
         for _ in range(self.random.choice([1, 1, 2])):
             self.add(
-                f"{at} {self.pick('+=', '-=', '|=', '&=', '^=')} {self.pick(*self.values, self.number())}"
+                f"{index} {self.pick('+=', '-=', '|=', '&=', '^=')} {self.pick(*self.values, self.number())}"
             )
 
     def read(self) -> None:
@@ -177,11 +183,11 @@ class LaneProgram:
         self.views, self.planes = ["s", "r"], []
 
     def view(self) -> None:
-        name, of = self.fresh("w"), self.pick("s", "r")
+        name, base = self.fresh("w"), self.pick("s", "r")
         start, step = self.random.choice([0, 1, 8]), self.random.choice([1, 1, 2, -1])
-        part = f"{of}[{start}::{step}]" if step > 0 else f"{of}[{SIZE - 1 - start}::-1]"
+        part = f"{base}[{start}::{step}]" if step > 0 else f"{base}[{SIZE - 1 - start}::-1]"
         if self.random.random() < 0.4:
-            part = f"tg.tile_view({of}, offset={self.offset()}, shape={self.random.choice([8, 40])})"
+            part = f"tg.tile_view({base}, offset={self.offset()}, shape={self.random.choice([8, 40])})"
         elif self.planes and self.random.random() < 0.6:
             part = f"{self.pick(*self.planes)}[{self.pick('u', 't // 8', self.number(), self.number())}]"
         self.add(f"{name} = {part}")
@@ -213,19 +219,21 @@ class LaneProgram:
 
     def strided(self, depth: int) -> None:
         """A loop that gives each lane every so manyth element, from a start that may move."""
-        k, at = self.fresh("k"), self.pick("s", "r", *self.views)
+        k, index = self.fresh("k"), self.pick("s", "r", *self.views)
         start = self.pick("t", f"t + {self.number()}", "t + u")
         step = self.random.choice([self.lanes, self.lanes, 2 * self.lanes, 3])
         with self.inside(f"for {k} in range({start}, {self.random.choice([33, 64])}, {step}):", True):
-            value = self.pick(f"= {at}[{k}] * 10 + {self.number()}", f"= {k} + u", f"+= {k}")
-            self.add(f"{at}[{k}] {value}")
+            value = self.pick(f"= {index}[{k}] * 10 + {self.number()}", f"= {k} + u", f"+= {k}")
+            self.add(f"{index}[{k}] {value}")
 
     def tree(self, depth: int) -> None:
-        k, of = self.fresh("m"), self.pick(*self.views)
+        k, base = self.fresh("m"), self.pick(*self.views)
         self.add(f"{k} = {self.pick('4', '8', 'n * 4')}")
         with self.inside(f"while {k} > 0:", False):
             with self.inside(f"if t < {self.pick(k, k, k, '4')}:", True):
-                self.add(self.pick(f"{of}[t] += {of}[t + {k}]", f"{of}[t] = {of}[t] + {of}[t + {k}]"))
+                self.add(
+                    self.pick(f"{base}[t] += {base}[t + {k}]", f"{base}[t] = {base}[t] + {base}[t + {k}]")
+                )
             self.add(f"{k} = {k} // 2")
 
     # Kernel ----------------------------------------------------------------------------------------------------------

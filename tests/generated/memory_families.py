@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 def masked_accesses(p: FamilyProgram) -> None:
     """Loads and stores of tiles with masks, offsets over the edge, and values for elements that are not read."""
     x, y, row = p.pick("int"), p.pick("int"), p.row()
-    at, other, fill, n = p.r.randint(-6, 124), p.r.randint(-9, 9), p.r.choice((0, 5)), p.lanes
+    index, other_start, fill, n = p.r.randint(-6, 124), p.r.randint(-9, 9), p.r.choice((0, 5)), p.lanes
     t = p.fresh("t")
     p.both(
-        f"{t} = tg.tile_load(a[b], shape={n}, offset={at}, mask=tg.tile({x}) > tg.tile({y}), "
-        f"other={other}, fill={fill})\n"
-        f"tg.tile_store(cells[b, {row}], tg.tile({y}), offset={at % 5}, mask=tg.tile({x}) > {other})",
-        f"i{t} = j + {at}\nh{t} = (i{t} >= 0) & (i{t} < 128)\n"
-        f"{t} = np.where({x} > {y}, np.where(h{t}, D['a'][b][np.where(h{t}, i{t}, 0)], {fill}), {other})\n"
-        f"h{t} = ({x} > {other}) & (j + {at % 5} < {n})\ncells[b, {row}][(j + {at % 5})[h{t}]] = {y}[h{t}]",
+        f"{t} = tg.tile_load(a[b], shape={n}, offset={index}, mask=tg.tile({x}) > tg.tile({y}), "
+        f"other={other_start}, fill={fill})\n"
+        f"tg.tile_store(cells[b, {row}], tg.tile({y}), offset={index % 5}, mask=tg.tile({x}) > {other_start})",
+        f"i{t} = j + {index}\nh{t} = (i{t} >= 0) & (i{t} < 128)\n"
+        f"{t} = np.where({x} > {y}, np.where(h{t}, D['a'][b][np.where(h{t}, i{t}, 0)], {fill}), {other_start})\n"
+        f"h{t} = ({x} > {other_start}) & (j + {index % 5} < {n})\ncells[b, {row}][(j + {index % 5})[h{t}]] = {y}[h{t}]",
     )
     p.new("int", f"tg.untile({t})", f"{t} + 0", 9)
 
@@ -49,8 +49,8 @@ def round_trips(p: FamilyProgram) -> None:
 def indexed_axes(p: FamilyProgram) -> None:
     """Loads and stores along the second dimension at indices of a tile, some of which are outside."""
     x, t, row = p.pick("int"), p.fresh("t"), p.row()
-    other, start = p.row(), p.r.randint(-1, 1)
-    p.rows = max(p.rows, other + 1)
+    second_index, start = p.row(), p.r.randint(-1, 1)
+    p.rows = max(p.rows, second_index + 1)
     p.both(
         f"i{t} = tg.tile_map(lambda k: k % 6 + 1, tg.tile({x}))[:4]\n"
         f"{t} = tg.tile_load_indexed(sq, i{t}, shape=(4, 4), offset=({start}, 0), axis=1)",
@@ -103,15 +103,17 @@ def shared_cells(p: FamilyProgram) -> None:
         )
     )
     p.seen.add(f"atomic_{kind}")
-    at = f"{y} & {p.r.choice((0, 3, 7))}"
-    p.both(f"tg.atomic_{kind}(cells, b, {row}, {at}, {x})", f"np.{meaning}.at(cells[b, {row}], {at}, {x})")
+    index = f"{y} & {p.r.choice((0, 3, 7))}"
+    p.both(
+        f"tg.atomic_{kind}(cells, b, {row}, {index}, {x})", f"np.{meaning}.at(cells[b, {row}], {index}, {x})"
+    )
 
 
 @family
 def own_cells(p: FamilyProgram) -> None:
     """Atomics of each thread on an element of its own, whose old values count."""
     x, y, t, row = p.pick("int"), p.pick("int"), p.fresh("t"), p.row()
-    cell, at = f"cells[b, {row}, j]", f"cells, (b, {row}, j)"
+    cell, target = f"cells[b, {row}, j]", f"cells, (b, {row}, j)"
     kind, meaning = p.r.choice(
         (
             *(("add", f"{cell} + {x}"), ("sub", f"{cell} - {x}"), ("min", f"np.minimum({cell}, {x})")),
@@ -129,13 +131,14 @@ def own_cells(p: FamilyProgram) -> None:
     guard = p.r.random() < 0.5
     if guard:
         p.both(
-            f"{t} = 0\nif {x} > {y}:\n    {t} = tg.atomic_{kind}({at}, {expected}{x})",
+            f"{t} = 0\nif {x} > {y}:\n    {t} = tg.atomic_{kind}({target}, {expected}{x})",
             f"h{t} = {x} > {y}\n{t} = np.where(h{t}, {cell}, 0).astype(int)\n"
             f"{cell} = np.where(h{t}, {meaning}, {cell})",
         )
     else:
         p.both(
-            f"{t} = tg.atomic_{kind}({at}, {expected}{x})", f"{t} = {cell}.astype(int)\n{cell} = {meaning}"
+            f"{t} = tg.atomic_{kind}({target}, {expected}{x})",
+            f"{t} = {cell}.astype(int)\n{cell} = {meaning}",
         )
     p.new("int", f"{t} + 0", f"{t} + 0", 10)
 
@@ -148,8 +151,11 @@ def float_cells(p: FamilyProgram) -> None:
         return
     kind, meaning = p.r.choice((("add", "add"), ("sub", "subtract"), ("min", "minimum"), ("max", "maximum")))
     p.seen.add(f"atomic_{kind} of floats")
-    at = f"{y} & 3"
-    p.both(f"tg.atomic_{kind}(fcells, b, {row}, {at}, {f})", f"np.{meaning}.at(fcells[b, {row}], {at}, {f})")
+    index = f"{y} & 3"
+    p.both(
+        f"tg.atomic_{kind}(fcells, b, {row}, {index}, {f})",
+        f"np.{meaning}.at(fcells[b, {row}], {index}, {f})",
+    )
     p.both(f"fcells[b, {row}, 7] += 0.5", f"fcells[b, {row}, 7] += 0.5 * {p.lanes}")
 
 

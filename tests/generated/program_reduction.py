@@ -92,10 +92,10 @@ def _changes(tree: ast.Module) -> Iterator[Callable[[], Undo]]:
                         yield lambda b=block, s=statement: _cut(b, s, s.body)
     for node in ast.walk(tree):
         for field, value in ast.iter_fields(node):
-            for at, part in enumerate(value if isinstance(value, list) else [value]):
+            for index, part in enumerate(value if isinstance(value, list) else [value]):
                 if isinstance(part, ast.expr) and not isinstance(part, ast.Constant):
                     for child in _parts(part):
-                        position = at if isinstance(value, list) else None
+                        position = index if isinstance(value, list) else None
                         yield lambda n=node, f=field, p=position, c=child: _put(n, f, p, c)
 
 
@@ -105,8 +105,8 @@ def _parts(node: ast.expr) -> list[ast.expr]:
 
 
 def _cut(block: list[ast.stmt], statement: ast.stmt, instead: list[ast.stmt]) -> Undo:
-    at, before = block.index(statement), list(block)
-    block[at : at + 1] = instead if instead or len(block) > 1 else [ast.Pass()]
+    position, before = block.index(statement), list(block)
+    block[position : position + 1] = instead if instead or len(block) > 1 else [ast.Pass()]
 
     def undo() -> None:
         block[:] = before
@@ -114,14 +114,14 @@ def _cut(block: list[ast.stmt], statement: ast.stmt, instead: list[ast.stmt]) ->
     return undo
 
 
-def _put(node: ast.AST, field: str, at: int | None, child: ast.expr) -> Undo:
+def _put(node: ast.AST, field: str, index: int | None, child: ast.expr) -> Undo:
     before = getattr(node, field)
-    if at is None:
+    if index is None:
         setattr(node, field, child)
         return lambda: setattr(node, field, before)
-    kept, before[at] = before[at], child
+    previous, before[index] = before[index], child
 
     def undo() -> None:
-        before[at] = kept
+        before[index] = previous
 
     return undo

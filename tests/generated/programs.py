@@ -104,13 +104,13 @@ class Maker(Expressions):
     def inside(self, opening: str, in_loop: bool = False, lanes: bool = False) -> Iterator[None]:
         """A nested block, whose names are dropped at its end."""
         self.add(opening)
-        kept, was = list(self.scope), (self.in_loop, self.cooperative)
+        saved_scope, was = list(self.scope), (self.in_loop, self.cooperative)
         self.in_loop = self.in_loop or in_loop
         self.cooperative = self.cooperative and not lanes
         self.depth += 1
         yield
         self.depth -= 1
-        self.scope = kept
+        self.scope = saved_scope
         self.in_loop, self.cooperative = was
 
     # Functions -------------------------------------------------------------------------------------------------------
@@ -246,14 +246,14 @@ class Maker(Expressions):
         t = self.some_tile()
         others = [n for n in self.tiles() if n.dtype == t.dtype and n.shape == t.shape and n != t]
         if not others:
-            other = Name(self.fresh("t"), t.dtype, t.shape)
-            self.add(f"{other.text} = {self.tile_leaf(t.dtype, t.shape).text}")
-            self.scope.append(other)
-            self.bounded(other)
+            second_name = Name(self.fresh("t"), t.dtype, t.shape)
+            self.add(f"{second_name.text} = {self.tile_leaf(t.dtype, t.shape).text}")
+            self.scope.append(second_name)
+            self.bounded(second_name)
         else:
-            other = self.c.pick(others)
+            second_name = self.c.pick(others)
         self.c.note("swap")
-        self.add(f"{t.text}, {other.text} = {other.text}, {t.text}")
+        self.add(f"{t.text}, {second_name.text} = {second_name.text}, {t.text}")
 
     def view(self) -> None:
         t = self.some_tile()
@@ -280,22 +280,22 @@ class Maker(Expressions):
         flat = self.c.pick(["=", "+=", "one"])
         self.c.note(f"element {flat}")
         if flat == "one":
-            at = ", ".join(str(self.c.number(0, extent - 1)) for extent in t.shape)
-            self.add(f"{t.text}[{at}] = {self.settled(t.dtype, (), True)}")
+            index = ", ".join(str(self.c.number(0, extent - 1)) for extent in t.shape)
+            self.add(f"{t.text}[{index}] = {self.settled(t.dtype, (), True)}")
             return
-        place, left = [], "j"
+        indices, left = [], "j"
         for extent in reversed(t.shape):
-            place.append(f"{left} % {extent}")
+            indices.append(f"{left} % {extent}")
             left = f"({left} // {extent})"
-        at = ", ".join(reversed(place))
+        index = ", ".join(reversed(indices))
         if flat == "=":
             value = self.settled(t.dtype)
             name = self.fresh("e")
             self.add(f"{name} = {value}")
             self.add(f"if j < {size}:")
-            self.add(f"    {t.text}[{at}] = {name}")
+            self.add(f"    {t.text}[{index}] = {name}")
         else:
-            self.add(f"{t.text}[{at}] += {self.settled(t.dtype)}")
+            self.add(f"{t.text}[{index}] += {self.settled(t.dtype)}")
             self.bounded(t)
 
     def new_scalar(self) -> None:
@@ -372,37 +372,37 @@ class Maker(Expressions):
 
     def room(self, dtype: str, size: int) -> int:
         """A place for `size` elements of each block in the output array."""
-        at = self.outputs.get(dtype, 0)
-        self.outputs[dtype] = at + size
-        return at
+        index = self.outputs.get(dtype, 0)
+        self.outputs[dtype] = index + size
+        return index
 
     def atomic(self) -> None:
         """Atomic additions by all lanes or all elements to one element of the block."""
         dtype = self.c.pick(DTYPES[:4])
-        at = f"i * {OUT} + {self.room(dtype, 8)}"
+        index = f"i * {OUT} + {self.room(dtype, 8)}"
         if self.c.chance(50):
             self.c.note("atomic_add")
-            self.add(f"tg.atomic_add(o_{dtype}, {at}, {self.settled(dtype)})")
+            self.add(f"tg.atomic_add(o_{dtype}, {index}, {self.settled(dtype)})")
         else:
             self.c.note("tile_atomic_add")
-            self.add(f"tg.tile_atomic_add(o_{dtype}, {self.settled(dtype, (8,))}, offset={at})")
+            self.add(f"tg.tile_atomic_add(o_{dtype}, {self.settled(dtype, (8,))}, offset={index})")
 
     def round_trip(self) -> None:
         """A cooperative store, then loads by lanes, or vice versa: ordered by the language."""
         dtype = self.c.pick(DTYPES)
         if self.room(dtype, 0) > OUT - 200:
             return
-        at = f"i * {OUT} + {self.room(dtype, 64)}"
+        index = f"i * {OUT} + {self.room(dtype, 64)}"
         name = Name(self.fresh("s"), dtype, uniform=False)
         if self.c.chance(50):
             self.c.note("tile store, lane load")
-            self.add(f"tg.tile_store(o_{dtype}, {self.settled(dtype, (8,))}, offset={at})")
-            self.add(f"{name.text} = o_{dtype}[{at} + (j + 3) % 8]")
+            self.add(f"tg.tile_store(o_{dtype}, {self.settled(dtype, (8,))}, offset={index})")
+            self.add(f"{name.text} = o_{dtype}[{index} + (j + 3) % 8]")
         else:
             self.c.note("lane store, tile load")
-            self.add(f"o_{dtype}[{at} + j] = {self.settled(dtype)}")
+            self.add(f"o_{dtype}[{index} + j] = {self.settled(dtype)}")
             name = Name(self.fresh("t"), dtype, (8,))
-            self.add(f"{name.text} = tg.tile_load(o_{dtype}, shape=8, offset={at})")
+            self.add(f"{name.text} = tg.tile_load(o_{dtype}, shape=8, offset={index})")
         self.scope.append(name)
 
     # Control ---------------------------------------------------------------------------------------------------------
@@ -423,9 +423,9 @@ class Maker(Expressions):
 
     def leave(self, percent: int = 60) -> None:
         if self.in_loop and self.c.chance(percent):
-            how = self.c.pick(["break", "continue"])
-            self.c.note(how if self.cooperative else f"lane {how}")
-            self.add(how)
+            exit_statement = self.c.pick(["break", "continue"])
+            self.c.note(exit_statement if self.cooperative else f"lane {exit_statement}")
+            self.add(exit_statement)
 
     def loop(self, depth: int) -> None:
         k = self.fresh("k")
@@ -469,10 +469,10 @@ class Maker(Expressions):
             self.scope.append(Name(k, "int32", uniform=False, bound=40))
             self.block(depth)
             if self.c.chance(50):
-                how = self.c.pick(["break", "continue"])
-                self.c.note(f"lane {how}")
+                exit_statement = self.c.pick(["break", "continue"])
+                self.c.note(f"lane {exit_statement}")
                 self.add(f"if {self.condition()}:")
-                self.add(f"    {how}")
+                self.add(f"    {exit_statement}")
                 self.lane_statement(0)
 
     def lane_statement(self, depth: int) -> None:
@@ -489,9 +489,9 @@ class Maker(Expressions):
             if is_float(t.dtype):
                 self.new_scalar()
                 return
-            at = ", ".join(f"(j + {self.c.number(0, 2)}) % {extent}" for extent in t.shape)
+            index = ", ".join(f"(j + {self.c.number(0, 2)}) % {extent}" for extent in t.shape)
             self.c.note("lane element +=")
-            self.add(f"{t.text}[{at}] += {self.c.pick([f'tg.{t.dtype}(3)', f'tg.{t.dtype}(j)'])}")
+            self.add(f"{t.text}[{index}] += {self.c.pick([f'tg.{t.dtype}(3)', f'tg.{t.dtype}(j)'])}")
         elif kind == "if":
             with self.inside(f"if {self.condition()}:"):
                 self.block(depth - 1)
@@ -514,22 +514,22 @@ class Maker(Expressions):
             size = math.prod(n.shape) if n.shape else self.block_dim
             if self.outputs.get(n.dtype, 0) + size > OUT:
                 continue
-            at = f"i * {OUT} + {self.room(n.dtype, size)}"
+            index = f"i * {OUT} + {self.room(n.dtype, size)}"
             if n.shape:
-                whole = n.text if len(n.shape) == 1 else f"tg.tile_reshape(tg.copy({n.text}), {size})"
-                self.add(f"tg.tile_store(o_{n.dtype}, {whole}, offset={at})")
+                flattened = n.text if len(n.shape) == 1 else f"tg.tile_reshape(tg.copy({n.text}), {size})"
+                self.add(f"tg.tile_store(o_{n.dtype}, {flattened}, offset={index})")
             else:
-                self.add(f"o_{n.dtype}[{at} + j] = {n.text}")
+                self.add(f"o_{n.dtype}[{index} + j] = {n.text}")
 
     def tail(self) -> None:
         """Lanes that return one by one, with no cooperative op after it."""
         self.c.note("lane return")
         dtype = self.c.pick(DTYPES)
         self.cooperative = False
-        at = f"i * {OUT} + {self.room(dtype, self.block_dim)}"
+        index = f"i * {OUT} + {self.room(dtype, self.block_dim)}"
         self.add(f"if {self.condition()}:")
         self.add("    return")
-        self.add(f"o_{dtype}[{at} + j] = {self.settled(dtype)}")
+        self.add(f"o_{dtype}[{index} + j] = {self.settled(dtype)}")
 
 
 def _term(text: str):

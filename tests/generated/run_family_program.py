@@ -28,17 +28,17 @@ def outcome(program: FamilyProgram, devices: tuple[str, ...] = ()) -> str:
     expected, lines = program.expected()
     with tg.ScopedDevice("cpu"):
         reference = program.arguments()
-    told = interpret(kernel, reference, dims, program.lanes)
+    report = interpret(kernel, reference, dims, program.lanes)
     same = [a.numpy() for a in reference[-len(RESULTS) :]]
-    if difference := different(same, expected, sorted(told), sorted(lines)):
+    if difference := different(same, expected, sorted(report), sorted(lines)):
         return f"failed: in the interpreter {difference}"
     for device in devices or (str(tg.get_device()),):
-        actual, told = RUNS.get(device, partial(launched, device))(program, kernel, dims)
-        if difference := different(actual, expected, sorted(told), sorted(lines)):
+        actual, report = RUNS.get(device, partial(launched, device))(program, kernel, dims)
+        if difference := different(actual, expected, sorted(report), sorted(lines)):
             return f"failed: on {device} {difference}"
-        for name, one, other in zip(RESULTS, actual, same, strict=True):
-            if name != "near" and one.dtype.names is None:
-                same_bits(one + 0, other + 0, f"{device} {name}")
+        for name, computed, interpreted in zip(RESULTS, actual, same, strict=True):
+            if name != "near" and computed.dtype.names is None:
+                same_bits(computed + 0, interpreted + 0, f"{device} {name}")
     return "ran"
 
 
@@ -48,11 +48,11 @@ Run = tuple[list[np.ndarray], list[str]]
 
 def launched(device: str, program: FamilyProgram, kernel: Any, dims: tuple[int, ...]) -> Run:
     """A launch on a device."""
-    with tg.ScopedDevice(device), contextlib.redirect_stdout(io.StringIO()) as said:
+    with tg.ScopedDevice(device), contextlib.redirect_stdout(io.StringIO()) as printed:
         native = program.arguments()
         tg.launch(kernel, dims, inputs=native, block_dim=program.lanes)
         tg.synchronize()
-        return [a.numpy() for a in native[-len(RESULTS) :]], said.getvalue().splitlines()
+        return [a.numpy() for a in native[-len(RESULTS) :]], printed.getvalue().splitlines()
 
 
 def lowered(program: FamilyProgram, kernel: Any, dims: tuple[int, ...]) -> Run:
@@ -62,11 +62,11 @@ def lowered(program: FamilyProgram, kernel: Any, dims: tuple[int, ...]) -> Run:
 
     native = program.arguments()
     launch = Launch(*flattened(kernel, tuple(native)), dims, program.lanes)
-    after, told = run_lowered(*made(launch), launch)
+    after, report = run_lowered(*made(launch), launch)
     for a, values in zip(launch.args, after, strict=True):
         if isinstance(a, tg.array):
             a.numpy()[...] = values
-    return [a.numpy() for a in native[-len(RESULTS) :]], told
+    return [a.numpy() for a in native[-len(RESULTS) :]], report
 
 
 def simulated(program: FamilyProgram, kernel: Any, dims: tuple[int, ...]) -> Run:
@@ -89,21 +89,23 @@ RUNS: dict[str, Callable[[FamilyProgram, Any, tuple[int, ...]], Run]] = {
 }
 
 
-def different(actual: list[np.ndarray], expected: list[np.ndarray], told: list[str], lines: list[str]) -> str:
+def different(
+    actual: list[np.ndarray], expected: list[np.ndarray], report_lines: list[str], lines: list[str]
+) -> str:
     """The difference from the meaning of a program in Python."""
-    for name, one, want in zip(RESULTS, actual, expected, strict=True):
+    for name, computed, want in zip(RESULTS, actual, expected, strict=True):
         if name == "near":
-            wrong = ~(np.abs(one - want) <= NEAR * max(1.0, float(np.abs(want).max())))
-        elif one.dtype.names:
-            wrong = np.zeros(one.shape, bool)
-            for part in one.dtype.names:
-                parts = one[part] != want[part]
-                wrong |= parts.reshape(*one.shape, -1).any(-1)
+            wrong = ~(np.abs(computed - want) <= NEAR * max(1.0, float(np.abs(want).max())))
+        elif computed.dtype.names:
+            wrong = np.zeros(computed.shape, bool)
+            for part in computed.dtype.names:
+                parts = computed[part] != want[part]
+                wrong |= parts.reshape(*computed.shape, -1).any(-1)
         else:
-            wrong = one != want
+            wrong = computed != want
         if wrong.any():
-            at = tuple(int(k[0]) for k in np.nonzero(wrong))
-            return f"{name}{at} is {one[at]}, {want[at]} in Python"
-    if told != lines:
-        return f"the lines are {told}, {lines} in Python"
+            index = tuple(int(k[0]) for k in np.nonzero(wrong))
+            return f"{name}{index} is {computed[index]}, {want[index]} in Python"
+    if report_lines != lines:
+        return f"the lines are {report_lines}, {lines} in Python"
     return ""

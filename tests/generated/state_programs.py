@@ -135,11 +135,11 @@ class Maker:
     @contextmanager
     def inside(self, opening: str, meaning: str | None = None) -> Iterator[None]:
         self.both(opening, meaning)
-        kept = list(self.tiles), list(self.stacks), list(self.counters)
+        saved_names = list(self.tiles), list(self.stacks), list(self.counters)
         self.depth += 1
         yield
         self.depth -= 1
-        self.tiles, self.stacks, self.counters = kept
+        self.tiles, self.stacks, self.counters = saved_names
 
     # Numbers and tiles -----------------------------------------------------------------------------------------------
 
@@ -149,8 +149,8 @@ class Maker:
 
     def lane(self) -> str:
         """A number of each lane, below LIMIT."""
-        one, other = (self.c.pick(["j", "x", self.uniform()]) for _ in range(2))
-        return f"((j * {self.c.number(0, 5)} + {one} + {other} * {self.c.number(1, 7)}) % {LIMIT})"
+        first, second = (self.c.pick(["j", "x", self.uniform()]) for _ in range(2))
+        return f"((j * {self.c.number(0, 5)} + {first} + {second} * {self.c.number(1, 7)}) % {LIMIT})"
 
     def flag(self) -> str:
         return f"({self.lane()} % {self.c.number(2, 4)} != 0)"
@@ -171,8 +171,8 @@ class Maker:
             value = f"{self.uniform()} % {LIMIT}"
             return f"tg.tile_full({shape}, tg.int32({value}))", f"np.full({shape}, {value}, np.int32)"
         if kind == "load":
-            at = self.c.number(0, 100)
-            flat = f"tg.tile_load(a, shape={size}, offset={at})", f"a[{at}:{at + size}]"
+            index = self.c.number(0, 100)
+            flat = f"tg.tile_load(a, shape={size}, offset={index})", f"a[{index}:{index + size}]"
         elif kind == "lanes" and shape == (self.lanes,):
             value = self.lane()
             flat = f"tg.tile({value})", value
@@ -258,10 +258,10 @@ class Maker:
 
     def add(self) -> None:
         t = self.some(1)
-        at = f"(j * {self.c.number(0, 3)} + {self.c.number(0, 9)}) % {t.shape[0]}"
+        index = f"(j * {self.c.number(0, 3)} + {self.c.number(0, 9)}) % {t.shape[0]}"
         value = self.lane()
         self.c.note("element +=")
-        self.both(f"{t.name}[{at}] += {value}", f"np.add.at({t.name}, {at}, {value})")
+        self.both(f"{t.name}[{index}] += {value}", f"np.add.at({t.name}, {index}, {value})")
 
     def part(self) -> None:
         t = self.some()
@@ -275,12 +275,12 @@ class Maker:
         t = self.some()
         stop = self.c.number(1, t.shape[0])
         start = self.c.number(0, stop - 1)
-        how, n = self.c.pick(
+        slice_text, n = self.c.pick(
             [(f"{start}:{stop}", stop - start), ("::-1", t.shape[0]), ("::2", -(-t.shape[0] // 2))]
         )
         name = self.fresh("v")
         self.c.note("view")
-        self.both(f"{name} = {t.name}[{how}]")
+        self.both(f"{name} = {t.name}[{slice_text}]")
         self.tiles = [Tile(x.name, x.shape, True) if x.name == t.name else x for x in self.tiles]
         self.tiles.append(Tile(name, (n, *t.shape[1:]), True))
 
@@ -295,15 +295,15 @@ class Maker:
 
     def scatter(self) -> None:
         t = self.some(1)
-        at, value, flag = (
+        index, value, flag = (
             f"(j * {self.c.number(0, 3)} + {self.c.number(0, 9)}) % {t.shape[0]}",
             self.lane(),
             self.flag(),
         )
         self.c.note("scatter add")
         self.both(
-            f"tg.tile_scatter_add({t.name}, {at}, {value}, {flag})",
-            f"np.add.at({t.name}, {at}, np.where({flag}, {value}, 0))",
+            f"tg.tile_scatter_add({t.name}, {index}, {value}, {flag})",
+            f"np.add.at({t.name}, {index}, np.where({flag}, {value}, 0))",
         )
 
     def reduce(self) -> None:
@@ -318,19 +318,19 @@ class Maker:
     def read(self) -> None:
         """Each lane reads an element that other lanes may have written."""
         t = self.some(1)
-        at = f"(j * {self.c.number(0, 3)} + {self.c.number(0, 9)}) % {t.shape[0]}"
+        index = f"(j * {self.c.number(0, 3)} + {self.c.number(0, 9)}) % {t.shape[0]}"
         self.c.note("element read")
-        self.both(f"x = (x * 5 + {t.name}[{at}] % {LIMIT}) % {LIMIT}")
+        self.both(f"x = (x * 5 + {t.name}[{index}] % {LIMIT}) % {LIMIT}")
 
     def lane_branch(self) -> None:
         t = self.some(1)
-        at, value, flag = f"(j + {self.c.number(0, 9)}) % {t.shape[0]}", self.lane(), self.flag()
+        index, value, flag = f"(j + {self.c.number(0, 9)}) % {t.shape[0]}", self.lane(), self.flag()
         name = self.fresh("c")
         self.c.note("lane if")
         self.both(f"{name} = {flag}")
         with self.inside(f"if {name}:", "if True:"):
             self.both(
-                f"{t.name}[{at}] += {value}", f"np.add.at({t.name}, {at}, np.where({name}, {value}, 0))"
+                f"{t.name}[{index}] += {value}", f"np.add.at({t.name}, {index}, np.where({name}, {value}, 0))"
             )
             self.both(f"x = {value} + 1", f"x = np.where({name}, {value} + 1, x)")
 
@@ -411,10 +411,10 @@ class Maker:
             self.counters.append(k)
             self.block(depth)
             if self.c.chance(30):
-                how = self.c.pick(["break", "continue"])
-                self.c.note(how)
+                exit_statement = self.c.pick(["break", "continue"])
+                self.c.note(exit_statement)
                 self.both(f"if ({self.uniform()} + {k}) % 3 == 1:")
-                self.both(f"    {how}")
+                self.both(f"    {exit_statement}")
                 self.block(0)
 
     def branch(self, depth: int) -> None:
@@ -430,9 +430,9 @@ class Maker:
     def stored(self, text: str, meaning: str, size: int) -> None:
         if self.places + size > OUT:
             return
-        at = f"b * {OUT} + {self.places}"
+        index = f"b * {OUT} + {self.places}"
         self.places += size
-        self.both(f"tg.tile_store(out, {text}, offset={at})", f"out[{at}:{at} + {size}] = {meaning}")
+        self.both(f"tg.tile_store(out, {text}, offset={index})", f"out[{index}:{index} + {size}] = {meaning}")
 
     def results(self) -> None:
         """The outputs: numbers of lanes, and some of the tiles and stacks; other tiles are named in loops only."""

@@ -65,10 +65,10 @@ def check(seeds: range) -> None:
 
 
 def test_programs_of_all_families_are_generated() -> None:
-    seen: Counter[str] = Counter()
+    features: Counter[str] = Counter()
     for seed in range(200):
-        seen.update(FamilyProgram(seed).seen)
-    assert seen.keys() >= FAMILIES, FAMILIES - seen.keys()
+        features.update(FamilyProgram(seed).seen)
+    assert features.keys() >= FAMILIES, FAMILIES - features.keys()
 
 
 @pytest.mark.machine_code
@@ -95,7 +95,7 @@ def test_gpu_code_of_family_programs_matches_python() -> None:
 def test_a_wrong_result_of_a_family_program_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     program = FamilyProgram(1)
     wrong, lines = program.expected()
-    at = RESULTS.index("out")
-    wrong[at] = wrong[at] + (wrong[at] == np.max(wrong[at]))
+    position = RESULTS.index("out")
+    wrong[position] = wrong[position] + (wrong[position] == np.max(wrong[position]))
     monkeypatch.setattr(FamilyProgram, "expected", lambda self: (wrong, lines))
     assert outcome(program).startswith("failed: in the interpreter out")

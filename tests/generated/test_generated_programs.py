@@ -85,7 +85,7 @@ def draw_program(seed: int | str) -> Program:
 
 def run_shard(shard: int, count: int) -> tuple[Counter[str], Counter[str]]:
     """Features and outcomes of `count` programs."""
-    seen: Counter[str] = Counter()
+    features: Counter[str] = Counter()
     outcomes: Counter[str] = Counter()
     for number in range(count):
         program = draw_program(f"{shard}.{number}")
@@ -96,20 +96,20 @@ def run_shard(shard: int, count: int) -> tuple[Counter[str], Counter[str]]:
             print(f"fails, reduced:\n{small}")
             compare(small)
             raise
-        seen.update(program.features)
-    return seen, outcomes
+        features.update(program.features)
+    return features, outcomes
 
 
 def check_shard(shard: int, count: int) -> None:
     """No program differs, and few are refused."""
-    seen, outcomes = run_shard(shard, count)
-    print(f"shard {shard}: {dict(outcomes)}; " + ", ".join(f"{k} {v}" for k, v in sorted(seen.items())))
+    features, outcomes = run_shard(shard, count)
+    print(f"shard {shard}: {dict(outcomes)}; " + ", ".join(f"{k} {v}" for k, v in sorted(features.items())))
     assert outcomes.total() - outcomes["ran"] <= REFUSALS * count + 2, outcomes
 
 
 def test_the_program_generator_draws_each_feature() -> None:
-    seen = Counter(f for seed in range(DRAWN) for f in set(draw_program(seed).features))
-    rare = {f: seen[f] for f in FLOOR if seen[f] < RARE * DRAWN}
+    features = Counter(f for seed in range(DRAWN) for f in set(draw_program(seed).features))
+    rare = {f: features[f] for f in FLOOR if features[f] < RARE * DRAWN}
     assert not rare
 
 

@@ -33,12 +33,12 @@ def command(*options: object) -> list[str]:
 
 def test_each_outcome_of_a_program_is_counted_and_recorded(tmp_path: Path) -> None:
     into = tmp_path / "found.jsonl"
-    asked = command("--first", 7, "--into", into)
-    done = subprocess.run([*asked, "--count", "2"], capture_output=True, text=True)
+    tool_command = command("--first", 7, "--into", into)
+    done = subprocess.run([*tool_command, "--count", "2"], capture_output=True, text=True)
     assert done.returncode == 0 and " s, 2 programs: " in done.stdout, done.stdout + done.stderr
     with into.open("a") as file:
         file.write('{"seed": 8, "outc')
-    done = subprocess.run([*asked, "--count", "3"], capture_output=True, text=True)
+    done = subprocess.run([*tool_command, "--count", "3"], capture_output=True, text=True)
     assert done.returncode == 0 and " s, 3 programs: " in done.stdout, done.stdout + done.stderr
     record = [json.loads(line) for line in into.read_text().splitlines()]
     assert [line["seed"] for line in record] == [7, 8, 9]
@@ -48,13 +48,13 @@ def test_each_outcome_of_a_program_is_counted_and_recorded(tmp_path: Path) -> No
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_an_interrupted_run_of_programs_prints_its_outcomes(tmp_path: Path, number: signal.Signals) -> None:
     into = tmp_path / "found.jsonl"
-    asked = command("--count", 10**6, "--into", into, "--every", 0.2)
-    with subprocess.Popen(asked, stdout=subprocess.PIPE, text=True) as running:
+    tool_command = command("--count", 10**6, "--into", into, "--every", 0.2)
+    with subprocess.Popen(tool_command, stdout=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
-        said = next(line for line in running.stdout if " 0 programs" not in line)
+        progress_line = next(line for line in running.stdout if " 0 programs" not in line)
         running.send_signal(number)
         rest = running.communicate(timeout=30)[0]
-    assert " s, " in said and running.returncode == 0
+    assert " s, " in progress_line and running.returncode == 0
     assert f" s, {len(into.read_text().splitlines())} programs: " in rest.splitlines()[-1]
 
 

@@ -29,9 +29,9 @@ def wrong_mask(patch: pytest.MonkeyPatch) -> None:
     """A bug: masks at the edge of an array include one column too many."""
     right = elements.column_mask
 
-    def mask(s: Any, array: Any, where: list[str], width: int, *rest: Any) -> str:
+    def mask(s: Any, array: Any, operands: list[str], width: int, *rest: Any) -> str:
         wider = s.memory.add(array.shape[-1], "1")
-        return right(s, replace(array, shape=(*array.shape[:-1], wider)), where, width, *rest)
+        return right(s, replace(array, shape=(*array.shape[:-1], wider)), operands, width, *rest)
 
     patch.setattr(elements, "column_mask", mask)
     patch.setattr(tiles, "column_mask", mask)

@@ -26,7 +26,7 @@ def program(seed: int) -> StateProgram:
 
 def check(seeds: range) -> Counter[str]:
     """Run programs, and return the features that were used in them."""
-    seen: Counter[str] = Counter()
+    features: Counter[str] = Counter()
     for seed in seeds:
         result = program(seed)
         args, expected = result.arguments(), result.expected()
@@ -36,8 +36,8 @@ def check(seeds: range) -> Counter[str]:
         except Exception:
             print(f"# seed {seed}", result, sep="\n")
             raise
-        seen.update(result.features)
-    return seen
+        features.update(result.features)
+    return features
 
 
 def test_state_programs_match_python() -> None:
@@ -47,7 +47,7 @@ def test_state_programs_match_python() -> None:
 @pytest.mark.seconds(60)
 @pytest.mark.parametrize("chunk", chunks(range(CHUNKS)))
 def test_many_state_programs_match_python(chunk: int) -> None:
-    seen = check(range(1000 + chunk * EACH, 1000 + (chunk + 1) * EACH))
+    features = check(range(1000 + chunk * EACH, 1000 + (chunk + 1) * EACH))
     missing = {
         "push",
         "pop",
@@ -58,7 +58,7 @@ def test_many_state_programs_match_python(chunk: int) -> None:
         "break",
         "while",
         "scatter add",
-    } - seen.keys()
+    } - features.keys()
     assert not missing, missing
 
 
@@ -68,7 +68,7 @@ def gathers(n: int, out: tg.array[int]):
     for outer in range(2):
         result = tg.tile_stack(64, int)
         for r in range(n):
-            other = tg.tile_stack(64, int)
+            second_stack = tg.tile_stack(64, int)
             if r < n - 1:
                 tg.tile_stack_push(result, outer * 1000 + r * 10 + j, j < 3)
             else:
@@ -78,10 +78,10 @@ def gathers(n: int, out: tg.array[int]):
                     if slot >= 0:
                         out[(outer * n + m) * 8 + j] = value
                     m += 1
-            tg.tile_stack_push(other, -1)
+            tg.tile_stack_push(second_stack, -1)
             filled = tg.tile_arange(64, dtype=int)
             filled[j] = -5
-            lost, none = tg.tile_stack_pop(other)
+            lost, none = tg.tile_stack_pop(second_stack)
             if none >= 0 and filled[j] == lost:
                 out[0] = -7
 

@@ -29,15 +29,15 @@ def heaviest(bodies: Any) -> int:
     return int(np.argmax(bodies["n"]))
 
 
-def replaced(t: Any, at: Any, value: Any) -> Any:
+def replaced(t: Any, position: Any, value: Any) -> Any:
     array = np.array(t)
-    array[at] = value
+    array[position] = value
     return array
 
 
-def added(t: Any, at: Any, value: Any) -> Any:
+def added(t: Any, position: Any, value: Any) -> Any:
     array = np.array(t)
-    np.add.at(array, at, value)
+    np.add.at(array, position, value)
     return array
 
 
@@ -534,7 +534,7 @@ def draws(p: FamilyProgram) -> None:
 @family
 def solvers(p: FamilyProgram) -> None:
     """Factors and solutions; solutions by Cholesky factors with powers of two on their diagonals are exact."""
-    t, place = p.fresh("t"), "[j % 4, j // 4 % 4]"
+    t, index_text = p.fresh("t"), "[j % 4, j // 4 % 4]"
     load = "tg.tile_load({}[b], (4, 4))"
     kind = p.r.choice(("solve", "inverse", "determinant", "cholesky_solve", "upper", "lu"))
     p.seen.add(f"solvers by {kind}")
@@ -543,17 +543,17 @@ def solvers(p: FamilyProgram) -> None:
         p.new("near", f"tg.tile_solve({mixed}, {right})[j % 4]", "D['x'][b][j % 4]", 4)
     elif kind == "inverse":
         p.both(f"{t} = tg.tile_inverse({mixed}) @ {mixed}", "pass")
-        p.new("near", f"{t}{place}", f"np.eye(4){place}", 1)
+        p.new("near", f"{t}{index_text}", f"np.eye(4){index_text}", 1)
     elif kind == "determinant":
         text = f"tg.tile_determinant({mixed})[0] + float(j)"
         p.new("near", text, "np.linalg.det(D['mixed'][b]) + j", 16 + p.lanes)
     elif kind == "cholesky_solve":
         p.both(f"{t} = tg.tile_cholesky({load.format('spd')})", "pass")
-        text = f"tg.tile_cholesky_solve({t}, {load.format('spd')} @ tg.tile_load(sq, (4, 4))){place}"
-        p.new("float", text, f"D['sq']{place}", 3)
+        text = f"tg.tile_cholesky_solve({t}, {load.format('spd')} @ tg.tile_load(sq, (4, 4))){index_text}"
+        p.new("float", text, f"D['sq']{index_text}", 3)
     elif kind == "upper":
         p.both(f"{t} = tg.tile_cholesky({load.format('spd')}, fill_mode='upper')", "pass")
-        p.new("near", f"({t}.T @ {t}){place}", f"D['spd'][b]{place}", 64)
+        p.new("near", f"({t}.T @ {t}){index_text}", f"D['spd'][b]{index_text}", 64)
     else:
         p.both(f"{t}, p{t} = tg.tile_lu({mixed})", "pass")
         p.new("near", f"tg.tile_lu_solve({t}, p{t}, {right})[j % 4]", "D['x'][b][j % 4]", 4)
@@ -562,21 +562,21 @@ def solvers(p: FamilyProgram) -> None:
 @family
 def decompositions(p: FamilyProgram) -> None:
     """Functions with rounded results: eigenvalues, singular values, orthogonal factors, least squares."""
-    t, place = p.fresh("t"), "[j % 4, j // 4 % 4]"
+    t, index_text = p.fresh("t"), "[j % 4, j // 4 % 4]"
     kind = p.r.choice(("eigh", "svd", "qr", "lstsq"))
     p.seen.add(f"decompositions by {kind}")
     square, spd = "tg.tile_load(sq, (4, 4))", "tg.tile_load(spd[b], (4, 4))"
     if kind == "eigh":
         p.both(f"w{t}, {t} = tg.tile_eigh({spd})", "pass")
         p.new("near", f"w{t}[j % 4]", "np.linalg.eigvalsh(D['spd'][b])[j % 4]", 64)
-        p.new("near", f"({t} * w{t}[None, :] @ {t}.T){place}", f"D['spd'][b]{place}", 64)
+        p.new("near", f"({t} * w{t}[None, :] @ {t}.T){index_text}", f"D['spd'][b]{index_text}", 64)
     elif kind == "svd":
         p.both(f"{t}, s{t}, v{t} = tg.tile_svd({square})", "pass")
         p.new("near", f"s{t}[j % 4]", "np.linalg.svd(D['sq'])[1][j % 4]", 16)
     elif kind == "qr":
         p.both(f"{t}, r{t} = tg.tile_qr({square})", "pass")
-        p.new("near", f"({t} @ r{t}){place}", f"D['sq']{place}", 3)
-        p.new("near", f"({t}.T @ {t}){place}", f"np.eye(4){place}", 1)
+        p.new("near", f"({t} @ r{t}){index_text}", f"D['sq']{index_text}", 3)
+        p.new("near", f"({t}.T @ {t}){index_text}", f"np.eye(4){index_text}", 1)
     else:
         p.new(
             "near",
@@ -597,13 +597,13 @@ def transforms(p: FamilyProgram) -> None:
     text = f"tg.tile_map(lambda p, q: tg.vec2(p, q), tg.tile(float({x})), tg.tile(float({y}))).reshape(-1, 4)"
     plain = f"({x} + 1j * {y}).reshape(-1, 4)"
     part = p.r.choice((("[0]", "real"), ("[1]", "imag")))
-    at = "[j // 4, j % 4]"
+    index = "[j // 4, j % 4]"
     if kind in ("fft", "ifft"):
         p.both(
             f"{t} = {text}\ntg.tile_{kind}({t})",
             f"{t} = np.round(np.fft.{kind}({plain}){' * 4' if kind == 'ifft' else ''})",
         )
-        p.new("float", f"{t}{at}{part[0]} + 0.0", f"{t}.{part[1]}{at} + 0.0", bound)
+        p.new("float", f"{t}{index}{part[0]} + 0.0", f"{t}.{part[1]}{index} + 0.0", bound)
     elif kind == "fft2":
         p.both(f"{t} = {text}[:2]\ntg.tile_fft2({t})", f"{t} = np.round(np.fft.fft2({plain}[:2]))")
         p.new(
@@ -618,7 +618,7 @@ def transforms(p: FamilyProgram) -> None:
             f"{t} = np.round(np.fft.rfft({x}.reshape(-1, 4)))",
         )
         p.new("float", f"{t}[j // 4, j % 3]{part[0]} + 0.0", f"{t}.{part[1]}[j // 4, j % 3] + 0.0", bound)
-        p.new("float", f"tg.tile_irfft({t}, 4){at} + 0.0", f"4.0 * {x}.reshape(-1, 4){at}", 4 * x.bound)
+        p.new("float", f"tg.tile_irfft({t}, 4){index} + 0.0", f"4.0 * {x}.reshape(-1, 4){index}", 4 * x.bound)
     elif kind == "dct":
         p.new(
             "near",

@@ -21,9 +21,9 @@ def wrapped(x: Any, bits: int) -> Any:
     return (np.asarray(x, np.int64) + half) % (2 * half) - half
 
 
-def digits(x: Any, of: int = 32) -> list[str]:
+def digits(x: Any, base: int = 32) -> list[str]:
     """The bits of each number, the highest first."""
-    return [format(int(k) & ((1 << of) - 1), f"0{of}b") for k in np.ravel(x)]
+    return [format(int(k) & ((1 << base) - 1), f"0{base}b") for k in np.ravel(x)]
 
 
 def counted_bits(x: Any) -> Any:

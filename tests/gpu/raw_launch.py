@@ -33,5 +33,5 @@ class VectorAdd:
     def __call__(self, a: tg.array, b: tg.array, c: tg.array, stream: Stream | None = None) -> None:
         n = a.size
         packed = a.packed + b.packed + c.packed + struct.pack("<2q", n, n) + NO_REPORT
-        where = stream or stream_on(self.device)
-        enqueue(where, self.function, -(-n // BLOCK), BLOCK, 0, packed[:96], "vector_add")
+        on_stream = stream or stream_on(self.device)
+        enqueue(on_stream, self.function, -(-n // BLOCK), BLOCK, 0, packed[:96], "vector_add")

@@ -18,8 +18,8 @@ def numbers(rows: int, columns: int, seed: int) -> np.ndarray:
 
 def on_device(x: np.ndarray, width: int) -> tg.array:
     """A bfloat16 array with rows of a given length."""
-    held = tg.zeros((x.shape[0], width), dtype=tg.bfloat16, device="cuda:0")
-    part = held[:, slice(x.shape[1])]
+    wide_rows = tg.zeros((x.shape[0], width), dtype=tg.bfloat16, device="cuda:0")
+    part = wide_rows[:, slice(x.shape[1])]
     tg.copy(part, tg.array(x, dtype=tg.bfloat16, device="cuda:0"))
     return part
 

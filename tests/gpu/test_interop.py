@@ -98,9 +98,9 @@ def junk(torch: Any) -> list[Any]:
     ]
 
 
-def is_junk(kept: list[Any]) -> bool:
+def is_junk(retained: list[Any]) -> bool:
     """Whether nothing else was written there."""
-    result = [t.numpy() if isinstance(t, tg.array) else t.cpu().numpy() for t in kept]
+    result = [t.numpy() if isinstance(t, tg.array) else t.cpu().numpy() for t in retained]
     return all(np.all(x == 1e9) for x in result)
 
 
@@ -124,7 +124,7 @@ def test_adjoints_are_recorded_in_graphs_of_torch(torch: Any) -> None:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         backward()
-    kept = junk(torch)
+    retained = junk(torch)
     for seed in range(2):
         torch.manual_seed(seed)
         for t in (x, g):
@@ -134,13 +134,13 @@ def test_adjoints_are_recorded_in_graphs_of_torch(torch: Any) -> None:
         graph.replay()
         torch.testing.assert_close(dx, g * w)
         torch.testing.assert_close(dw, (g * x).sum(0))
-    assert is_junk(kept)
+    assert is_junk(retained)
 
 
 def test_sums_of_adjoints_are_not_recorded_by_other_libraries(torch: Any) -> None:
     """Temporary memory comes from PyTorch only for its tensors on its stream."""
-    x, w, y, dx, dw, taken = (tg.zeros(s, device="cuda:0") for s in ((64, 256), 256, (64, 256)) * 2)
-    adjoints = {"adj_inputs": [dx, dw], "adj_outputs": [taken], "adjoint": True}
+    x, w, y, dx, dw, seed = (tg.zeros(s, device="cuda:0") for s in ((64, 256), 256, (64, 256)) * 2)
+    adjoints = {"adj_inputs": [dx, dw], "adj_outputs": [seed], "adjoint": True}
     tg.launch(weighted, (64, 64), [x, w], [y], **adjoints, block_dim=64)
     side = torch.cuda.Stream()
     stream = tg.stream_from_torch(side)
@@ -162,14 +162,14 @@ def test_copies_of_operands_are_recorded_in_graphs_of_torch(torch: Any, precisio
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         matmul(a, b, out, precision=precision)
-    kept = junk(torch)
+    retained = junk(torch)
     for seed in range(2):
         torch.manual_seed(seed)
         for t in (wide, b):
             t.copy_(torch.rand_like(t))
         graph.replay()
         torch.testing.assert_close(out, a @ b, rtol=2e-3, atol=2e-2)
-    assert is_junk(kept)
+    assert is_junk(retained)
 
 
 def test_new_arrays_of_tensors_are_refused_during_recording(torch: Any) -> None:

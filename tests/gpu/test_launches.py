@@ -87,9 +87,9 @@ def test_each_launch_reads_the_writes_of_earlier_launches(n: int) -> None:
 
 def test_launches_and_copies_alternate_in_order() -> None:
     n = 1 << 20
-    x, y, other = tg.zeros(n, device="cuda:0"), tg.zeros(n, device="cuda:0"), tg.Stream("cuda:0")
+    x, y, side_stream = tg.zeros(n, device="cuda:0"), tg.zeros(n, device="cuda:0"), tg.Stream("cuda:0")
     for k in range(60):
-        stream = other if k % 5 == 4 else None
+        stream = side_stream if k % 5 == 4 else None
         tg.launch(rotated, n, [x, y, n], stream=stream)
         x, y = y, x
         if k % 3 == 0:

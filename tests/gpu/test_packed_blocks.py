@@ -27,8 +27,8 @@ def test_each_block_runs_once(blocks: int) -> None:
     gathered, sums = tg.zeros_like(array), tg.zeros(blocks, device="cuda")
     count = tg.zeros(1, dtype=int, device="cuda")
     tg.launch_tiled(work, blocks, [array, gathered, sums, count], block_dim=32)
-    places = (np.arange(32) * 5 + np.arange(blocks)[:, None]) % 32
-    np.testing.assert_array_equal(gathered.numpy(), np.take_along_axis(a, places, 1))
+    expected_sums = (np.arange(32) * 5 + np.arange(blocks)[:, None]) % 32
+    np.testing.assert_array_equal(gathered.numpy(), np.take_along_axis(a, expected_sums, 1))
     np.testing.assert_array_equal(sums.numpy(), (a * a[:, ::-1]).sum(1))
     assert count.numpy()[0] == blocks
 
@@ -42,9 +42,9 @@ def test_batches_that_fill_the_device_have_the_bits_of_small_batches(function: s
     m = rng.standard_normal((10_001, n, n)).astype(np.float32)
     x = m @ m.transpose(0, 2, 1) + np.eye(n, dtype=np.float32)
     run = getattr(tg.kernels, function)
-    whole = run(tg.array(x, device="cuda"))
+    single_launch = run(tg.array(x, device="cuda"))
     few = run(tg.array(x[-100:], device="cuda"))
-    for a, b in zip(*(r if isinstance(r, tuple) else (r,) for r in (whole, few)), strict=True):
+    for a, b in zip(*(r if isinstance(r, tuple) else (r,) for r in (single_launch, few)), strict=True):
         np.testing.assert_array_equal(a.numpy()[-100:], b.numpy())
     if function == "cholesky":
-        np.testing.assert_allclose(whole.numpy(), np.linalg.cholesky(x.astype(np.float64)), atol=2e-4)
+        np.testing.assert_allclose(single_launch.numpy(), np.linalg.cholesky(x.astype(np.float64)), atol=2e-4)

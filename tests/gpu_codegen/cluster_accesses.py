@@ -69,8 +69,8 @@ class Walk:
         elif isinstance(op, If):
             self.known.update(zip(op.results, self._region(op.regions[not operands[0]]), strict=True))
         elif isinstance(op, BulkLoad):
-            place = tuple(int(self.known[v]) for v in op.offset)
-            self.found.append(Copy(op.operands[3], place, bool(operands[-1])))
+            coordinates = tuple(int(self.known[v]) for v in op.offset)
+            self.found.append(Copy(op.operands[3], coordinates, bool(operands[-1])))
         elif isinstance(op, BulkStore):
             self.stored.append(tuple(int(x) for x in operands[3:]))
         elif op.NAME == "logical_blocks":

@@ -83,8 +83,8 @@ class Fibers:
         """Start a thread in a module's function `begin` at its first turn."""
         context = self.contexts + fiber * CONTEXT
         _libc.getcontext(ctypes.c_void_p(context))
-        for at, value in ((LINK, 0), (BEGIN, self.first + fiber * STACK), (SIZE, STACK)):
-            ctypes.c_uint64.from_address(context + at).value = value
+        for address, value in ((LINK, 0), (BEGIN, self.first + fiber * STACK), (SIZE, STACK)):
+            ctypes.c_uint64.from_address(context + address).value = value
         _libc.makecontext(ctypes.c_void_p(context), ctypes.c_void_p(function), 0)
 
     def run(self, fiber: int) -> tuple[int, int]:

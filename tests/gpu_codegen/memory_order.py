@@ -58,8 +58,8 @@ class Order:
 
     # Accesses --------------------------------------------------------------------------------------------------------
 
-    def access(self, thread: int, at: int, size: int, writes: bool) -> None:
-        self._access(thread, self.known[thread], range(at, at + size), writes)
+    def access(self, thread: int, address: int, size: int, writes: bool) -> None:
+        self._access(thread, self.known[thread], range(address, address + size), writes)
 
     def copy(self, thread: int, bytes_: Iterable[int], barrier: int) -> None:
         """A bulk copy into shared memory, whose bytes have arrived when the phase of the barrier ends."""
@@ -69,19 +69,23 @@ class Order:
         self._access(self.threads + thread, known, bytes_, True)
         self._release(barrier, known)
 
-    def _access(self, who: int, known: np.ndarray, bytes_: Iterable[int], writes: bool) -> None:
-        now = int(known[who])
+    def _access(self, accessing_thread: int, known: np.ndarray, bytes_: Iterable[int], writes: bool) -> None:
+        now = int(known[accessing_thread])
         for byte in bytes_:
             first = self.written.get(byte)
             if first is not None and known[first[0]] < first[1]:
-                self.found.append(("WAW" if writes else "RAW", byte, first[0], who))
+                self.found.append(("WAW" if writes else "RAW", byte, first[0], accessing_thread))
             readers = self.read.setdefault(byte, {})
             if not writes:
-                readers[who] = now
+                readers[accessing_thread] = now
                 continue
-            self.found += [("WAR", byte, one, who) for one, then in readers.items() if known[one] < then]
+            self.found += [
+                ("WAR", byte, reader, accessing_thread)
+                for reader, then in readers.items()
+                if known[reader] < then
+            ]
             readers.clear()
-            self.written[byte] = who, now
+            self.written[byte] = accessing_thread, now
 
     def counts(self) -> Counter[str]:
         return Counter(kind for kind, *_ in self.found)

@@ -174,11 +174,11 @@ def _translated(text: str, rank: int, size: int, rows: int) -> tuple[str, list[s
     declared: dict[tuple[str, str, tuple[str, ...]], int] = {}
 
     def replaced(call: re.Match[str]) -> str:
-        what, args = call["what"], call["args"].split(", ") if call["args"] else []
-        given = known.get(what.removeprefix("@llvm.nvvm."))
+        intrinsic, args = call["what"], call["args"].split(", ") if call["args"] else []
+        given = known.get(intrinsic.removeprefix("@llvm.nvvm."))
         if given is not None:
             return call["head"] + given
-        key = what, call["type"], tuple(a.rsplit(" ", 1)[0] for a in args)
+        key = intrinsic, call["type"], tuple(a.rsplit(" ", 1)[0] for a in args)
         number = declared.setdefault(key, len(declared))
         return f"{call['head']}call {call['type']} @hook{number}({call['args']})"
 
@@ -188,7 +188,7 @@ def _translated(text: str, rank: int, size: int, rows: int) -> tuple[str, list[s
     return "\n".join([text, *functions, OWN, ASK]), [key[0] for key in declared]
 
 
-def _function(number: int, what: str, result: str, types: tuple[str, ...]) -> str:
+def _function(number: int, intrinsic: str, result: str, types: tuple[str, ...]) -> str:
     """Asks with its arguments in memory, 8 bytes each, where the results are returned."""
     parts = result[1:-1].split(",") if result.startswith("{") else [] if result == "void" else [result]
     slots = max(1, len(parts), len(types))
@@ -276,13 +276,13 @@ class _Cluster:
                     return False
                 except StopIteration:
                     thread.turn, request_value = None, None
-            number, at = self.fibers.run(thread.fiber)
+            number, coordinates = self.fibers.run(thread.fiber)
             if number == ENDED:
                 return True
             if number == ACCESSED:
-                block.accessed(thread, at)
+                block.accessed(thread, coordinates)
             else:
-                thread.turn = block.instruction(thread, block.callees[number], at)
+                thread.turn = block.instruction(thread, block.callees[number], coordinates)
 
     def synchronise(
         self, key: Any, size: int, thread: _Thread, value: Any, act: Callable[..., Sequence[Any]]
@@ -297,13 +297,17 @@ class _Cluster:
         present.sort(key=lambda one: one[0])
         result = act([given for _, _, given in present])
         self.ready.extend(
-            (one, x) for (_, one, _), x in zip(present, result, strict=True) if one is not thread
+            (fiber_index, x)
+            for (_, fiber_index, _), x in zip(present, result, strict=True)
+            if fiber_index is not thread
         )
-        return next(x for (_, one, _), x in zip(present, result, strict=True) if one is thread)
+        return next(
+            x for (_, fiber_index, _), x in zip(present, result, strict=True) if fiber_index is thread
+        )
 
-    def phase_ended(self, at: int) -> None:
+    def phase_ended(self, address: int) -> None:
         """Resume the threads that wait for a phase of a memory barrier."""
-        self.ready.extend((thread, None) for thread in self.waiting.pop(at, ()))
+        self.ready.extend((thread, None) for thread in self.waiting.pop(address, ()))
 
 
 class _Block:
@@ -331,18 +335,18 @@ class _Block:
         board.arguments, board.thread, board.number, board.grid = self.arguments, thread.number, number, grid
         yield from ()
 
-    def accessed(self, thread: _Thread, at: int) -> None:
-        address, info = (ctypes.c_uint64 * 2).from_address(at)
+    def accessed(self, thread: _Thread, start: int) -> None:
+        address, info = (ctypes.c_uint64 * 2).from_address(start)
         assert self.order is not None
         self.order.access(thread.number, address, info // 2, bool(info % 2))
 
     # Instructions ----------------------------------------------------------------------------------------------------
 
-    def instruction(self, thread: _Thread, what: str, at: int) -> Turn:
-        words = (ctypes.c_uint64 * 4096).from_address(at)
-        name = what.removeprefix("@llvm.nvvm.")
-        if what.startswith("asm"):
-            yield from self._assembly(thread, what.split('"')[1], what.split('"')[3], words)
+    def instruction(self, thread: _Thread, intrinsic: str, address: int) -> Turn:
+        words = (ctypes.c_uint64 * 4096).from_address(address)
+        name = intrinsic.removeprefix("@llvm.nvvm.")
+        if intrinsic.startswith("asm"):
+            yield from self._assembly(thread, intrinsic.split('"')[1], intrinsic.split('"')[3], words)
         elif name == "barrier.cta.sync.aligned.all":
             yield from self._synchronise(thread, "all", self.code.threads)
         elif name == "barrier.cta.sync.aligned.count":
@@ -394,8 +398,8 @@ class _Block:
         def source(lane: int) -> int:
             first = lane & segment
             end = first | (last & ~segment)
-            at = {"idx": first | (by & 31 & ~segment), "bfly": lane ^ (by & 31)}[mode]
-            return at if at <= end else lane
+            coordinates = {"idx": first | (by & 31 & ~segment), "bfly": lane ^ (by & 31)}[mode]
+            return coordinates if coordinates <= end else lane
 
         # Each lane has its own source lane.
         own = value, source(thread.number % 32)
@@ -447,20 +451,22 @@ class _Block:
             "a row of a matrix is not in shared memory"
         )
         self._accesses(thread, rows, False)
-        whole = np.stack([np.frombuffer(ctypes.string_at(r, 16), np.uint16) for r in rows]).reshape(4, 8, 8)
+        matrices = np.stack([np.frombuffer(ctypes.string_at(r, 16), np.uint16) for r in rows]).reshape(
+            4, 8, 8
+        )
         if transposed:
-            whole = whole.transpose(0, 2, 1)
-        pairs = np.ascontiguousarray(whole).view(np.uint32).reshape(4, 32)
+            matrices = matrices.transpose(0, 2, 1)
+        pairs = np.ascontiguousarray(matrices).view(np.uint32).reshape(4, 32)
         return [[int(x) for x in pairs[:, lane]] for lane in range(32)]
 
     def _store_matrices(self, thread: _Thread, words_of_lanes: list[list[int]]) -> list[None]:
         """Four 8 x 8 matrices of 16 bits, of which a lane holds two neighbours, to rows that the lanes name."""
         values = np.array(words_of_lanes, np.uint32)
         rows = np.ascontiguousarray(values[:, 1:].T).view(np.uint8).reshape(32, 16)
-        self._accesses(thread, [int(at) for at in values[:, 0]], True)
-        for at, row in zip(values[:, 0], rows, strict=True):
-            assert at % 16 == 0
-            self.memory[int(at) - self.window : int(at) - self.window + 16] = row
+        self._accesses(thread, [int(address) for address in values[:, 0]], True)
+        for address, row in zip(values[:, 0], rows, strict=True):
+            assert address % 16 == 0
+            self.memory[int(address) - self.window : int(address) - self.window + 16] = row
         return [None] * 32
 
     def _accesses(self, thread: _Thread, rows: list[int], writes: bool) -> None:
@@ -519,55 +525,55 @@ class _Block:
             assert text.startswith(known), text
 
     def _mbarrier(self, thread: _Thread, text: str, words: Any) -> Turn:
-        at = words[0] & 0xFFFFFFFF
+        address = words[0] & 0xFFFFFFFF
         if "init" in text:
             count = re.findall(r", (\d+);", text)
-            self.mbarriers[at] = _Mbarrier(int(count[0]) if count else words[1] & 0xFFFFFFFF)
+            self.mbarriers[address] = _Mbarrier(int(count[0]) if count else words[1] & 0xFFFFFFFF)
         elif "try_wait" in text:
             parity = words[1] & 1
-            while self.mbarriers[at].phase == parity:
-                self.cluster.waiting.setdefault(at, []).append(thread)
+            while self.mbarriers[address].phase == parity:
+                self.cluster.waiting.setdefault(address, []).append(thread)
                 yield
             if self.order:
-                self.order.wait(thread.number, at)
+                self.order.wait(thread.number, address)
         else:
             expected = re.findall(r"expect_tx.*, (\d+);", text)
             if self.order:
-                self.order.arrive(thread.number, at)
-            self._arrived(at, int(expected[0]) if expected else 0)
+                self.order.arrive(thread.number, address)
+            self._arrived(address, int(expected[0]) if expected else 0)
 
-    def _arrived(self, at: int, bytes_to_arrive: int = 0, arrived: int = 0, count: int = 1) -> None:
-        barrier = self.mbarriers[at]
+    def _arrived(self, address: int, bytes_to_arrive: int = 0, arrived: int = 0, count: int = 1) -> None:
+        barrier = self.mbarriers[address]
         phase = barrier.phase
         barrier.arrive(bytes_to_arrive, arrived, count)
         if barrier.phase != phase:
             if self.order:
-                self.order.phase_ends(at)
-            self.cluster.phase_ended(at)
+                self.order.phase_ends(address)
+            self.cluster.phase_ended(address)
 
     def _arrive_at_both(self, words: Any) -> None:
         """Arrive at a barrier, and at the same barrier of the other CTA."""
-        at, own, other = (w & 0xFFFFFFFF for w in words[:3])
-        for rank in {own, other}:
-            self._arrived(at + (rank - own) * BYTES)
+        address, own, peer_address = (w & 0xFFFFFFFF for w in words[:3])
+        for rank in {own, peer_address}:
+            self._arrived(address + (rank - own) * BYTES)
 
     def _bulk(self, thread: _Thread, text: str, words: Any) -> None:
         """A box between an array and shared memory, of this block or of all that the mask names, which is all."""
         loads = "shared::cluster.global" in text
-        shared, where, first = (words[0], words[1], 3) if loads else (words[1], words[0], 2)
-        number, rest = divmod(where - self.maps, 128)
+        shared, tensor_map, first = (words[0], words[1], 3) if loads else (words[1], words[0], 2)
+        number, rest = divmod(tensor_map - self.maps, 128)
         assert rest == 0
         tensor = self.code.maps[number]
         array = self.args[tensor.parameter]
         size, rank = array.dtype.bits // 8, len(tensor.box)
-        at = [ctypes.c_int32(words[first + d] & 0xFFFFFFFF).value for d in range(rank)][::-1]
+        coordinates = [ctypes.c_int32(words[first + d] & 0xFFFFFFFF).value for d in range(rank)][::-1]
         offsets = (
             np.arange(int(np.prod(tensor.box)) * size).reshape(-1, size) + (shared & 0xFFFFFFFF) - self.window
         )
-        places = swizzled(offsets, tensor.row_bytes)
-        index = np.stack(np.unravel_index(np.arange(len(offsets)), tensor.box), 1) + at
+        addresses = swizzled(offsets, tensor.row_bytes)
+        index = np.stack(np.unravel_index(np.arange(len(offsets)), tensor.box), 1) + coordinates
         inside = ((index >= 0) & (index < array.shape)).all(1)
-        box = self.memory[places]
+        box = self.memory[addresses]
         if inside.any():
             source = index[inside] @ np.array(array.strides)
             first, span = int(source.min()), int(np.ptp(source)) + size
@@ -582,18 +588,18 @@ class _Block:
             if tensor.elements == "tf32":
                 box = to_tf32(box.view(np.uint32)).view(np.uint8).reshape(box.shape)
             for block in self.cluster.blocks if ".multicast::cluster" in text else [self]:
-                block.memory[places] = box
+                block.memory[addresses] = box
                 barrier = (words[2] & 0xFFFFFFFF) + block.window - self.window
                 if self.order:
-                    self.order.copy(thread.number, (places + self.window).flatten().tolist(), barrier)
+                    self.order.copy(thread.number, (addresses + self.window).flatten().tolist(), barrier)
                 self._arrived(barrier, arrived=box.size, count=0)
 
 
-def _window(at: int) -> np.ndarray:
+def _window(address: int) -> np.ndarray:
     """A window of addresses with shared memory."""
     private_anonymous_fixed = 0x02 | 0x20 | 0x10
     mmap = ctypes.CDLL(None).mmap
     mmap.restype = ctypes.c_void_p
     mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
-    assert mmap(at, BYTES, 3, private_anonymous_fixed, -1, 0) == at
-    return np.ctypeslib.as_array((ctypes.c_uint8 * BYTES).from_address(at))
+    assert mmap(address, BYTES, 3, private_anonymous_fixed, -1, 0) == address
+    return np.ctypeslib.as_array((ctypes.c_uint8 * BYTES).from_address(address))

@@ -134,9 +134,9 @@ def matrix(
         offset = mn % per * size + mn // per * leading + k % 8 * row + k // 8 * stride
     else:
         offset = mn % 8 * row + mn // 8 * stride + k * size
-    places = swizzled(start + offset, row)[..., None] + np.arange(size)
-    assert places.max() < memory.size
-    return np.ascontiguousarray(memory[places]).view(dtype)[..., 0]
+    addresses = swizzled(start + offset, row)[..., None] + np.arange(size)
+    assert addresses.max() < memory.size
+    return np.ascontiguousarray(memory[addresses]).view(dtype)[..., 0]
 
 
 def group_element(thread: int, i: int) -> tuple[int, int]:
@@ -154,11 +154,11 @@ def _group_places(count: int) -> Any:
 def multiply_group(
     text: str, outputs: int, words_of_threads: list[list[int]], memory: np.ndarray
 ) -> list[list[int]]:
-    """The accumulators after the assembly of a warp group's matmuls. `words_of_threads`: the inputs of each thread, with the
-    accumulators first if accumulators are inputs."""
+    """The accumulators after the assembly of a warp group's matmuls. `words_of_threads`: the inputs of each
+    thread, which begin with the accumulators if these are inputs."""
     tied = len(words_of_threads[0]) >= outputs
     words = np.array(words_of_threads, np.uint64)
-    held = words[:, :outputs].astype(np.uint32) if tied else np.zeros((128, outputs), np.uint32)
+    accumulators = words[:, :outputs].astype(np.uint32) if tied else np.zeros((128, outputs), np.uint32)
     names: dict[str, int] = {}
     low, fenced, open_ = 0, False, False
 
@@ -179,14 +179,16 @@ def multiply_group(
             fenced = True
         elif op.startswith("wgmma.mma_async"):
             assert fenced
-            held, open_ = _one(line, held, names, operand, memory), True
+            accumulators, open_ = _one(line, accumulators, names, operand, memory), True
         elif op.startswith("wgmma.commit_group"):
             open_ = False
     assert not open_, "matmuls are not committed"
-    return [[int(x) for x in row] for row in held]
+    return [[int(x) for x in row] for row in accumulators]
 
 
-def _one(line: str, held: np.ndarray, names: dict[str, int], operand: Any, memory: np.ndarray) -> np.ndarray:
+def _one(
+    line: str, accumulators: np.ndarray, names: dict[str, int], operand: Any, memory: np.ndarray
+) -> np.ndarray:
     shape, total, left, right = re.findall(r"aligned\.(m64n\d+k\d+)\.(\w+)\.(\w+)\.(\w+) ", line)[0]
     n, k = (int(x) for x in re.findall(r"n(\d+)k(\d+)", shape)[0])
     sums, rest = re.findall(r"\{([^}]*)\}, (.*);", line)[0]
@@ -218,9 +220,12 @@ def _one(line: str, held: np.ndarray, names: dict[str, int], operand: Any, memor
             )
     matmul = np.nan_to_num(A, nan=1e30) @ np.nan_to_num(B, nan=1e30).T
     kind = np.float32 if total == "f32" else np.int32
-    at = _group_places(n // 2)
-    out = held.copy()
-    part = np.ascontiguousarray(held[:, registers]).view(kind).astype(np.float64) * (adds == "1") + matmul[at]
+    positions = _group_places(n // 2)
+    out = accumulators.copy()
+    part = (
+        np.ascontiguousarray(accumulators[:, registers]).view(kind).astype(np.float64) * (adds == "1")
+        + matmul[positions]
+    )
     fits = part.astype(np.float32) if kind is np.float32 else part.astype(np.int64).astype(np.int32)
     out[:, registers] = fits.view(np.uint32)
     return out

@@ -51,13 +51,13 @@ def kernel(ndim: int, raster: int, blocks: str = WALKED) -> Kernel:
 def wanted(grid: tuple[int, ...], raster: int) -> list[tuple[int, ...]]:
     *outer, rows, columns = (1, *grid) if len(grid) == 1 else grid
     result = [
-        (*at, i, j)
-        for at in np.ndindex(*outer)
+        (*indices, i, j)
+        for indices in np.ndindex(*outer)
         for first in range(0, rows, raster)
         for j in range(columns)
         for i in range(first, min(rows, first + raster))
     ]
-    return [at[-len(grid) :] for at in result]
+    return [indices[-len(grid) :] for indices in result]
 
 
 @pytest.mark.machine_code

@@ -71,12 +71,12 @@ def next_to_others(a: tg.array2d[float], b: tg.array2d[float]):
 
 
 @pytest.mark.parametrize(
-    ("kernel", "threads", "at"),
+    ("kernel", "threads", "label"),
     [(by_lanes, 64, "endif"), (next_to_others, 40, "done")],
     ids=["all", "surplus"],
 )
-def test_diverged_threads_reconverge_at_the_end_of_a_loop(kernel: Any, threads: int, at: str) -> None:
+def test_diverged_threads_reconverge_at_the_end_of_a_loop(kernel: Any, threads: int, label: str) -> None:
     ((name, lines),) = (
         (name, lines) for name, lines in blocks(kernel, threads).items() if RECONVERGES in lines
     )
-    assert name.startswith(at) and lines[:2] == [RECONVERGES, "ret void"]
+    assert name.startswith(label) and lines[:2] == [RECONVERGES, "ret void"]

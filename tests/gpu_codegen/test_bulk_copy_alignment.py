@@ -44,8 +44,8 @@ TEXT = """def copying(x: tg.array2d[half], y: tg.array2d[half], column: int):
 """
 
 
-def code(place: str, promise: str = "") -> str:
-    text, names = TEXT.format(place=place, promise=promise), dict[str, Any](tg=tg, half=half, N=N)
+def code(offset_text: str, promise: str = "") -> str:
+    text, names = TEXT.format(place=offset_text, promise=promise), dict[str, Any](tg=tg, half=half, N=N)
     exec(text, names)
     kernel = tg.kernel(source=text)(names["copying"])
     args = [tg.zeros((2, 128), dtype=half), tg.zeros((2, N), dtype=half), 3]
@@ -54,8 +54,8 @@ def code(place: str, promise: str = "") -> str:
 
 @pytest.mark.parametrize("name", PLACES)
 def test_the_offset_in_a_row_decides_whether_bulk_copies_are_used(name: str) -> None:
-    place, bulk = PLACES[name]
-    assert ("cp.async.bulk.tensor" in code(place)) == bulk
+    offset_text, bulk = PLACES[name]
+    assert ("cp.async.bulk.tensor" in code(offset_text)) == bulk
 
 
 def test_an_alignment_promise_allows_bulk_copies_at_aligned_offsets() -> None:

@@ -39,8 +39,8 @@ def storing(
             for k in range(tg.min(n, most)):
                 total = tg.tile_zeros(shape=(rows, columns), dtype=tg.float32)
                 tg.tile_matmul(tg.tile_pipe_pop(left), tg.tile_pipe_pop(right), total)
-                at = (top + k * down, k * across)
-                tg.tile_store(c, tg.tile_astype(total, HALF), offset=at)
+                offset = (top + k * down, k * across)
+                tg.tile_store(c, tg.tile_astype(total, HALF), offset=offset)
 
     return stores
 
@@ -88,8 +88,10 @@ def before_stores(kernel: Kernel) -> list[list[type[Op]]]:
         if isinstance(op, BulkStore):
             assert op.parent is not None
             ops = op.parent.ops
-            at = ops.index(op)
-            preceding.append([type(x) for x in ops[max(0, at - 2) : at] if isinstance(x, Barrier | BulkWait)])
+            position = ops.index(op)
+            preceding.append(
+                [type(x) for x in ops[max(0, position - 2) : position] if isinstance(x, Barrier | BulkWait)]
+            )
     return preceding
 
 
@@ -128,8 +130,8 @@ def test_warp_groups_wait_where_offsets_may_wrap_and_repeat(
 ) -> None:
     """After 2**32 rows an int32 offset repeats. Steps of a power of two then hit a part as a whole."""
     kernel, _ = made(storing(down, across, groups, rows, columns, 2**31 - 1), ITERATIONS, 3)
-    whole = rows // groups * groups == 128 and down % 128 == 0
-    assert before_stores(kernel) == [[] if whole else [BulkWait, Barrier]]
+    is_whole_tile = rows // groups * groups == 128 and down % 128 == 0
+    assert before_stores(kernel) == [[] if is_whole_tile else [BulkWait, Barrier]]
 
 
 @pytest.mark.skipif(not ptx.candidates(), reason="there is no ptxas")

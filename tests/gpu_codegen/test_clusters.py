@@ -142,12 +142,14 @@ def test_ctas_of_a_cluster_iterate_in_lockstep_and_multicast_tiles(
     walk = Walk(kernel, (-(-m // M), -(-n // N)), {0: (m, k), 1: (k, n), 2: (m, n)}, blocks)
     stored: list[tuple[int, ...]] = []
     for first in range(0, blocks, 2):
-        one, two = walk.copies(first), walk.copies(first + 1)
-        assert len(one) == len(two)
-        for mine, other in zip(one, two, strict=True):
-            assert mine.array == other.array and mine.same == other.same == (mine.place == other.place)
+        first_cta, two = walk.copies(first), walk.copies(first + 1)
+        assert len(first_cta) == len(two)
+        for mine, peer_copy in zip(first_cta, two, strict=True):
+            assert mine.array == peer_copy.array and mine.same == peer_copy.same == (
+                mine.place == peer_copy.place
+            )
         stored += [*walk.stores(first), *walk.stores(first + 1)]
-    inside = sorted(place for place in stored if place[0] < m)
+    inside = sorted(offset for offset in stored if offset[0] < m)
     assert inside == [(i, j) for i in range(0, m, M) for j in range(0, n, N)]
 
 

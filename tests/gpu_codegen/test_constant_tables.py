@@ -79,9 +79,9 @@ def test_tables_and_parts_of_vectors_agree_on_all_targets(kernel: Any) -> None:
 
 def check(kernel: Any, n: np.ndarray, o: np.ndarray, text: str) -> None:
     if kernel is tables:
-        at = np.where(n < 0, n + 1024, n)
-        at = np.where((at >= 0) & (at < 1024), at, 1023)
-        np.testing.assert_array_equal(o[0], COSINES.astype(np.float32)[at])
+        index = np.where(n < 0, n + 1024, n)
+        index = np.where((index >= 0) & (index < 1024), index, 1023)
+        np.testing.assert_array_equal(o[0], COSINES.astype(np.float32)[index])
         row = np.fmod(n, 8) % 8
         np.testing.assert_array_equal(o[3], FLAGS[row, np.arange(64) % 12])
         byte = n % 256
@@ -91,9 +91,9 @@ def check(kernel: Any, n: np.ndarray, o: np.ndarray, text: str) -> None:
     if kernel is parts:
         np.testing.assert_array_equal(o[:4], [n + 1, n + 1, n + 2, np.full(64, 7)])
     if kernel is of_tiles:
-        there = n.reshape(2, 32)
-        np.testing.assert_array_equal(o[0], (there[:, ::-1] + 1).ravel())
-        np.testing.assert_array_equal(o[3], np.repeat(there[:, 4] + 1 - there[:, 5], 32))
+        reshaped = n.reshape(2, 32)
+        np.testing.assert_array_equal(o[0], (reshaped[:, ::-1] + 1).ravel())
+        np.testing.assert_array_equal(o[3], np.repeat(reshaped[:, 4] + 1 - reshaped[:, 5], 32))
 
 
 REFUSED = {
@@ -113,7 +113,7 @@ def test_invalid_uses_of_tables_and_parts_are_refused(written: str) -> None:
     text = f"def kernel(a: tg.array[float]):\n    i = tg.tid()\n    x = a[i]\n    y = {written}\n"
     space: dict[str, Any] = {"tg": tg, "COSINES": COSINES, "NUMBERS": NUMBERS}
     exec(text, space)
-    code, said = REFUSED[written]
+    code, message = REFUSED[written]
     with pytest.raises(tg.CompileError) as caught:
         tg.launch(tg.kernel(source=text)(space["kernel"]), 8, [tg.zeros(8)], block_dim=8)
-    assert caught.value.CODE == code and said in str(caught.value)
+    assert caught.value.CODE == code and message in str(caught.value)

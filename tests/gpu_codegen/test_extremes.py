@@ -19,12 +19,12 @@ from support.extremes import arguments, extreme_index, running_extremes, same_nu
 def expected(args: list[Any]) -> list[Any]:
     x = args[0].numpy().astype(np.float64)
     line = x.reshape(-1).tolist()
-    places = [extreme_index(line, k) for k in (True, False)]
+    indices = [extreme_index(line, k) for k in (True, False)]
     rows, columns = ([[r[extreme_index(r, k)] for r in a.tolist()] for k in (True, False)] for a in (x, x.T))
     return [
-        places,
+        indices,
         *(running_extremes(line, k) for k in (True, False)),
-        [line[k] for k in places],
+        [line[k] for k in indices],
         rows,
         columns,
     ]

@@ -13,10 +13,10 @@ N = 80
 
 @tg.kernel
 def move(x: tg.array1d[float], y: tg.array1d[float], z: tg.array1d[tg.vec2], i: int):
-    at = 40 - tg.tile_arange(N, dtype=int) * 2
-    t = tg.tile_load_indexed(x, at, shape=N, offset=i, mask=at % 3 != 0, other=9.0)
-    tg.tile_store_indexed(y, at, t, offset=3)
-    tg.tile_atomic_add_indexed(z, at * 0, tg.tile_map(pair, t), offset=1)
+    indices = 40 - tg.tile_arange(N, dtype=int) * 2
+    t = tg.tile_load_indexed(x, indices, shape=N, offset=i, mask=indices % 3 != 0, other=9.0)
+    tg.tile_store_indexed(y, indices, t, offset=3)
+    tg.tile_atomic_add_indexed(z, indices * 0, tg.tile_map(pair, t), offset=1)
 
 
 @tg.func
@@ -31,13 +31,13 @@ def test_gathers_and_scatters_match_numpy(threads: int) -> None:
     x, y, z = tg.array(data), tg.zeros(43), tg.zeros(2, dtype=tg.vec2)
     code = lowered(move, [x, y, z, 1], (1,), threads)
     run_serially(code, move, [x, y, z, 1], (1, threads), 1)
-    at = 40 - 2 * np.arange(N)
-    inside = (at + 1 >= 0) & (at + 1 < 35) & (np.fmod(at, 3) != 0)
-    t = np.where(inside, data[np.clip(at + 1, 0, 34)], 9.0)
+    indices = 40 - 2 * np.arange(N)
+    inside = (indices + 1 >= 0) & (indices + 1 < 35) & (np.fmod(indices, 3) != 0)
+    t = np.where(inside, data[np.clip(indices + 1, 0, 34)], 9.0)
     expected = np.zeros(43)
-    for place, value in zip(at + 3, t, strict=True):
-        if 0 <= place < 43:
-            expected[place] = value
+    for index, value in zip(indices + 3, t, strict=True):
+        if 0 <= index < 43:
+            expected[index] = value
     np.testing.assert_array_equal(y.numpy(), expected)
     np.testing.assert_array_equal(z.numpy(), [[0.0, 0.0], [t.sum(), N]])
 
@@ -50,10 +50,12 @@ def test_gathers_and_scatters_access_each_element_once() -> None:
 
 
 @tg.kernel
-def exchange(x: tg.array1d[float], seats: tg.array1d[int], old: tg.array1d[float], seen: tg.array1d[int]):
-    at = tg.tile_arange(N, dtype=int)
-    tg.tile_store(old, tg.tile_atomic_exch(x, at.astype(float), offset=5, mask=at % 3 == 0))
-    tg.tile_store(seen, tg.tile_atomic_cas(seats, -1, at))
+def exchange(
+    x: tg.array1d[float], seats: tg.array1d[int], old: tg.array1d[float], previous_values: tg.array1d[int]
+):
+    indices = tg.tile_arange(N, dtype=int)
+    tg.tile_store(old, tg.tile_atomic_exch(x, indices.astype(float), offset=5, mask=indices % 3 == 0))
+    tg.tile_store(previous_values, tg.tile_atomic_cas(seats, -1, indices))
 
 
 @pytest.mark.machine_code
@@ -62,14 +64,14 @@ def test_atomic_exchanges_of_elements_match_numpy() -> None:
     args = [tg.array(data), tg.array(free), tg.zeros(N), tg.zeros(N, dtype=int)]
     code = lowered(exchange, args, (1,), 64)
     run_serially(code, exchange, args, (1, 64), 1)
-    x, seats, old, seen = (a.numpy() for a in args)
-    at = np.arange(N)
-    chosen = (at % 3 == 0) & (at + 5 < 60)
-    np.testing.assert_array_equal(old, np.where(chosen, data[np.minimum(at + 5, 59)], 0))
+    x, seats, old, previous_values = (a.numpy() for a in args)
+    indices = np.arange(N)
+    chosen = (indices % 3 == 0) & (indices + 5 < 60)
+    np.testing.assert_array_equal(old, np.where(chosen, data[np.minimum(indices + 5, 59)], 0))
     expected = data.copy()
-    expected[at[chosen] + 5] = at[chosen]
+    expected[indices[chosen] + 5] = indices[chosen]
     np.testing.assert_array_equal(x, expected)
-    np.testing.assert_array_equal(seats, np.where(free == -1, at, free))
-    np.testing.assert_array_equal(seen, free)
+    np.testing.assert_array_equal(seats, np.where(free == -1, indices, free))
+    np.testing.assert_array_equal(previous_values, free)
     text, _ = assembled(code)
     assert text.count("atom.") == 4 and "cas" in text  # an exchange and a swap of 80 elements in 64 threads

@@ -40,19 +40,19 @@ def parts_of(kernel: Any, shapes: list[Any], dims: tuple[int, ...], block: int) 
     return [p for step in adjoint.steps_for(specialised) for p in (step, *step.shared)]
 
 
-def distributed(part: Part, place: LaunchOverlap = ALONE) -> tuple[Kernel, GpuCompilation]:
+def distributed(part: Part, overlap: LaunchOverlap = ALONE) -> tuple[Kernel, GpuCompilation]:
     """The lowered kernel for aligned arrays."""
     ir = part.step.kernel
     access = [PACKED if isinstance(p.type, ArrayType) else None for p in ir.params]
     kernel = part.trace([p.type for p in ir.params], ir.launch, access)
-    kernel.overlap = place
+    kernel.overlap = overlap
     prepare(kernel)
     return kernel, for_gpu(kernel, HOPPER)
 
 
-def text_of(part: Part, place: LaunchOverlap = ALONE) -> str:
+def text_of(part: Part, overlap: LaunchOverlap = ALONE) -> str:
     """The PTX of a kernel, proved and assembled."""
-    kernel, spread = distributed(part, place)
+    kernel, spread = distributed(part, overlap)
     assert check_schedule(kernel, spread).passed, part.name
     text, code = assembled(lower_kernel(kernel, spread, HOPPER))
     assert ".local" not in text, part.name
@@ -101,15 +101,15 @@ def matmul(transposed: bool) -> Any:
 @pytest.mark.parametrize("transposed", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_adjoints_of_matmuls_become_matmul_kernels(transposed: bool) -> None:
     actual = compiled(matmul(transposed), [(512, 512)] * 3, (4, 2), 256)
-    for which in ("a", "b"):
-        owner, wide = (actual[f"gemm_adjoint_of_adj_{which}{end}"] for end in ("", "_wide"))
+    for operand in ("a", "b"):
+        owner, wide = (actual[f"gemm_adjoint_of_adj_{operand}{end}"] for end in ("", "_wide"))
         for text in (owner, wide):
             assert "wgmma.mma_async" in text and "cp.async.bulk.tensor" in text
         shape = re.findall(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k16", wide)
         assert transposed or set(shape) == {"256"}, "as wide as the forward matmul"
         assert "cp.reduce.async.bulk.tensor" in wide and "st.global" not in wide, "added by copies"
-        asked = wide.count("cp.async.bulk.prefetch.tensor.2d.L2.global")
-        assert asked == 128 * 256 // (64 * 64), "what is added to is in the cache by then"
+        prefetches = wide.count("cp.async.bulk.prefetch.tensor.2d.L2.global")
+        assert prefetches == 128 * 256 // (64 * 64), "what is added to is in the cache by then"
         assert wide.rindex("cp.async.bulk.prefetch") < wide.index("wgmma"), "the fetching role asks"
     assert not any(re.search(r"\b(red|atom)\.global", text) for text in actual.values())
 
@@ -175,11 +175,11 @@ def test_stages_of_rows_are_aligned_to_sectors() -> None:
     for part in (shares, sums):
         _, spread = distributed(part)
         strides = [
-            [n * element_bytes(scalar_of(buffer.type.dtype)) for n in place.strides[:-1]]
-            for buffer, place in spread.shared.allocations.items()
+            [n * element_bytes(scalar_of(buffer.type.dtype)) for n in allocation.strides[:-1]]
+            for buffer, allocation in spread.shared.allocations.items()
             if isinstance(buffer.type, BufType) and _is_staged(buffer)
         ]
-        assert strides and not any(n % SECTOR for each in strides for n in each)
+        assert strides and not any(n % SECTOR for stride in strides for n in stride)
 
 
 def _is_staged(buffer: Value) -> bool:

@@ -168,7 +168,8 @@ def test_matmuls_of_a_pipe_and_a_computed_tile_match_numpy(dtype: Any, groups: i
     assert "mma.sync" not in text
     fences = [m.start() for m in re.finditer(r"fence\.proxy\.async\.shared::cta", text)]
     assert fences and any(
-        re.search(r"bar(rier)?\.\S*sync", text[at : text.find("wgmma.fence", at)]) for at in fences
+        re.search(r"bar(rier)?\.\S*sync", text[position : text.find("wgmma.fence", position)])
+        for position in fences
     )
 
 

@@ -45,7 +45,7 @@ def matmul(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[float], steps
 @tg.kernel
 def staged(x: tg.array2d[float], out: tg.array2d[float], n: int):
     stage = tg.tile_empty(shape=(2, 1, 32), dtype=float, storage="shared")
-    both = tg.named_barrier(warps=8)
+    barrier = tg.named_barrier(warps=8)
     with tg.ws(0):
         for k in range(n):
             tg.store_wait(pending=1, read=True)
@@ -54,9 +54,9 @@ def staged(x: tg.array2d[float], out: tg.array2d[float], n: int):
             tg.tile_store_async(out, stage[k % 2], (k, 0))
             tg.store_commit()
         tg.store_wait(read=True)
-        tg.named_barrier_arrive(both)
+        tg.named_barrier_arrive(barrier)
     with tg.ws(1):
-        tg.named_barrier_sync(both)
+        tg.named_barrier_sync(barrier)
 
 
 def text_of(kernel: Any, args: list[Any], threads: int) -> tuple[str, Any]:
@@ -68,22 +68,22 @@ def zeros(*shape: int, dtype: Any = HALF) -> tg.array:
 
 
 @pytest.fixture(scope="module")
-def made() -> dict[str, tuple[str, Any]]:
+def compiled() -> dict[str, tuple[str, Any]]:
     of_matmul = [zeros(M, 4 * K), zeros(4 * K, N), zeros(M, N, dtype=float), 4]
     of_staged = [zeros(8, 32, dtype=float), zeros(8, 32, dtype=float), 8]
     return {"matmul": text_of(matmul, of_matmul, 384), "staged": text_of(staged, of_staged, 256)}
 
 
-def test_a_matmul_of_a_schedule_by_hand_reads_stages_in_place(made: dict[str, tuple[str, Any]]) -> None:
-    text, _ = made["matmul"]
+def test_a_matmul_of_a_schedule_by_hand_reads_stages_in_place(compiled: dict[str, tuple[str, Any]]) -> None:
+    text, _ = compiled["matmul"]
     assert "wgmma.mma_async" in text and "wgmma.wait_group.sync.aligned 1;" in text
     assert len(re.findall(r"mbarrier\.init\S* \[\S+\], 8;", text)) == S
     assert re.search(rf"mbarrier\.arrive\.expect_tx\S* _, \[\S+\], {BYTES};", text)
     assert text.count("cp.async.bulk.tensor.2d.shared") >= 2
 
 
-def test_stores_of_a_schedule_by_hand_are_committed_in_groups(made: dict[str, tuple[str, Any]]) -> None:
-    text, _ = made["staged"]
+def test_stores_of_a_schedule_by_hand_are_committed_in_groups(compiled: dict[str, tuple[str, Any]]) -> None:
+    text, _ = compiled["staged"]
     copy = text.index("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group")
     assert text.rindex("fence.proxy.async.shared::cta", 0, copy) > 0
     assert text.index("cp.async.bulk.commit_group", copy) > copy
@@ -93,5 +93,5 @@ def test_stores_of_a_schedule_by_hand_are_committed_in_groups(made: dict[str, tu
 
 @pytest.mark.skipif(not ptx.candidates(), reason="there is no ptxas")
 @pytest.mark.parametrize("name", ["matmul", "staged"])
-def test_schedules_by_hand_assemble_without_warnings(made: dict[str, tuple[str, Any]], name: str) -> None:
-    assert made[name][1].spill_bytes == 0
+def test_schedules_by_hand_assemble_without_warnings(compiled: dict[str, tuple[str, Any]], name: str) -> None:
+    assert compiled[name][1].spill_bytes == 0

@@ -93,9 +93,9 @@ def test_every_thread_waits_for_earlier_launches_before_branches() -> None:
 FIRST, LATER = LaunchOverlap(lets=WAITED), LaunchOverlap(waits_at_end=True)
 
 
-def text_in_series(kernel: Any, place: LaunchOverlap) -> str:
+def text_in_series(kernel: Any, overlap: LaunchOverlap) -> str:
     lowered_kernel, parts = distributed(kernel, arguments(kernel), (1,), 256)
-    lowered_kernel.overlap = place
+    lowered_kernel.overlap = overlap
     return assembled(lower_kernel(lowered_kernel, parts, get_cuda_target("sm_90a")))[0]
 
 

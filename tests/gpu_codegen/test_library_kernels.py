@@ -75,7 +75,7 @@ def test_sums_of_splits_are_added_by_wide_accesses(splits: int) -> None:
     shares, c = tg.zeros((splits, 16, 2048)), tg.zeros((16, 2048), dtype=tg.bfloat16)
     kernel = gemm.summed(splits, gemm.Epilogue(tg.bfloat16))
     text, cubin = assembled(lowered(kernel, [shares, 0, 1.0, 0.0, c], (16, 2048 // gemm.WIDTH), gemm.THREADS))
-    loads = [at.start() for at in re.finditer(r"ld\.global\.v4", text)]
+    loads = [load.start() for load in re.finditer(r"ld\.global\.v4", text)]
     assert len(loads) == splits and "st.global.v" in text and "atom" not in text
     assert "bra" not in text[loads[0] : loads[-1]] and loads[-1] < text.index("add.rn.f32")
     assert cubin.spill_bytes == 0
@@ -125,8 +125,8 @@ def attention(depth: int, causal: bool, ragged: bool = False, logs: bool = False
     q, k, v, out = (tg.zeros((2, heads, 256, depth), dtype=tg.bfloat16) for heads in (4, 2, 2, 4))
     sums = tg.zeros((2, 4, 256), dtype=tg.float32) if logs else 0
     kernel = forward(tg.bfloat16, depth, causal, ragged, logs)
-    grid, told = launch_shape(q.shape, k.shape, 16, 132, causal)
-    return lowered(kernel, [q, k, v, 0.1, *told, sums, out], grid, 384)
+    grid, scalars = launch_shape(q.shape, k.shape, 16, 132, causal)
+    return lowered(kernel, [q, k, v, 0.1, *scalars, sums, out], grid, 384)
 
 
 @pytest.mark.slow
@@ -165,5 +165,5 @@ def test_library_attention_takes_operands_that_share_memory() -> None:
     parts = [memory[:, :, h : h + 4].transpose((0, 2, 1, 3)) for h in (0, 4, 8)]
     kernel = forward(tg.bfloat16, 64, False, False, False)
     out = tg.zeros((2, 4, 256, 64), dtype=tg.bfloat16)
-    grid, told = launch_shape(parts[0].shape, parts[1].shape, 16, 132, False)
-    check(lowered(kernel, [*parts, 0.1, *told, 0, out], grid, 384), 4, "wgmma.mma_async", "stmatrix")
+    grid, scalars = launch_shape(parts[0].shape, parts[1].shape, 16, 132, False)
+    check(lowered(kernel, [*parts, 0.1, *scalars, 0, out], grid, 384), 4, "wgmma.mma_async", "stmatrix")

@@ -52,8 +52,8 @@ def lines_before(ptx: str, instruction: str) -> set[int]:
     """The source lines that the PTX gives for an instruction."""
     at, result = 0, set[int]()
     for line in ptx.splitlines():
-        said = re.match(r"\s*\.loc\s+\d+ (\d+)", line)
-        at = int(said[1]) if said else at
+        location = re.match(r"\s*\.loc\s+\d+ (\d+)", line)
+        at = int(location[1]) if location else at
         if re.search(instruction, line):
             result.add(at)
     return result
@@ -83,10 +83,10 @@ def test_line_information_changes_no_instruction(name: str) -> None:
 
     def instructions(lines: bool) -> Any:
         text, _ = assembled(lowered(kernel, args, dims, threads, lines=lines))
-        kept = re.sub(
+        code_lines = re.sub(
             r"^\$L__(func|tmp).*\n|^\s*\.(loc|file).*\n|^\s*//.*\n|^\s*\.section.*\n", "", text, flags=re.M
         )
-        return [line for line in kept.splitlines() if line.strip() not in ("", "{", "}")]
+        return [line for line in code_lines.splitlines() if line.strip() not in ("", "{", "}")]
 
     assert instructions(True) == instructions(False)
 

@@ -37,8 +37,8 @@ def test_each_block_runs_once_with_memory_of_its_own(rows: int) -> None:
     code = lowered(work, args, (BLOCKS,), 32)
     assert code.together == 8 and code.part_bytes >= 128
     run_together(code, work, args, (BLOCKS, 32), -(-BLOCKS // rows), rows=rows)
-    a, places = args[0].numpy(), np.arange(32) * 5
-    expected = np.stack([a[i, (places + i) % 32] for i in range(BLOCKS)])
+    a, columns = args[0].numpy(), np.arange(32) * 5
+    expected = np.stack([a[i, (columns + i) % 32] for i in range(BLOCKS)])
     np.testing.assert_array_equal(args[1].numpy(), expected)
     np.testing.assert_array_equal(args[2].numpy(), (a * a[:, ::-1]).sum(1))
     assert args[3].numpy()[0] == sum(range(BLOCKS))

@@ -16,8 +16,8 @@ from tegula.runtime.launch import block_size
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @sampled(3, "shape", SHAPES, ids=str)
 def test_a_tile_of_any_rank_is_one_bulk_copy(shape: tuple[int, ...], arch: str) -> None:
-    kernel, whole = copying(shape), (4 * shape[0], *shape[1:])
-    args = [tg.zeros(whole), tg.zeros(whole), 4]
+    kernel, array_shape = copying(shape), (4 * shape[0], *shape[1:])
+    args = [tg.zeros(array_shape), tg.zeros(array_shape), 4]
     threads = block_size(kernel, None, args)
     lowered_kernel, parts = distributed(kernel, args, (1,), threads, arch)
     assert check_schedule(lowered_kernel, parts).passed

@@ -22,15 +22,15 @@ def copying(dtype: Any, shape: tuple[int, int], other: tuple[int, int]) -> Any:
 
     @tg.kernel
     def copies(x: tg.array2d[dtype], y: tg.array2d[dtype], n: int):
-        one = tg.tile_pipe(shape=shape, dtype=dtype, stages=STAGES)
+        pipe = tg.tile_pipe(shape=shape, dtype=dtype, stages=STAGES)
         two = tg.tile_pipe(shape=other, dtype=dtype, stages=STAGES)
         with tg.ws(0):
             for k in range(n):
-                tg.tile_pipe_load(one, x, offset=(k * 8, 0))
+                tg.tile_pipe_load(pipe, x, offset=(k * 8, 0))
                 tg.tile_pipe_load(two, x, offset=(k * 8, 0))
         with tg.ws(1):
             for k in range(n):
-                tg.tile_store(y, tg.tile_pipe_pop(one), offset=(k * 8, 0))
+                tg.tile_store(y, tg.tile_pipe_pop(pipe), offset=(k * 8, 0))
                 tg.tile_store(y, tg.tile_pipe_pop(two), offset=(k * 8, 128))
 
     return copies
@@ -57,12 +57,12 @@ def test_stages_of_bulk_copies_are_aligned_to_128_bytes(
     assert sum(isinstance(op, BulkLoad) for op in lowered_kernel.walk()) == 2
     rings = {v: p for v, p in parts.shared.allocations.items() if isinstance(v.type, BufType)}
     assert len(rings) == 2
-    for ring, place in rings.items():
+    for ring, allocation in rings.items():
         assert isinstance(ring.type, BufType)
-        step = place.strides[0] * scalar_of(ring.type.dtype).bits // 8
+        step = allocation.strides[0] * scalar_of(ring.type.dtype).bits // 8
         needed = prod(ring.type.shape[1:]) * element_bytes(ring.type.dtype)
-        assert place.offset % 128 == step % 128 == 0 and needed <= step < needed + 128
-        assert place.size == STAGES * step
+        assert allocation.offset % 128 == step % 128 == 0 and needed <= step < needed + 128
+        assert allocation.size == STAGES * step
     # The announced bytes are the bytes of the copy, not of the stage.
     announced = sum(op.attrs["bytes"] for op in lowered_kernel.walk() if isinstance(op, MbarrierExpect))
     assert announced == (prod(shape) + prod(other)) * element_bytes(dtype)

@@ -30,7 +30,7 @@ def test_transforms_of_points_stay_in_registers() -> None:
     expected = agree(moved, launch.args, 32, 32)
     lowered, spread = agrees(launch)
     code = lower_kernel(lowered, spread, get_cuda_target("sm_90a"))
-    actual = [tg.clone(each) for each in launch.args]
+    actual = [tg.clone(argument) for argument in launch.args]
     run_together(code, moved, actual, launch.dims, 1)
     same_bits(actual[2].numpy(), expected[2])
     text, cubin = assembled(code)

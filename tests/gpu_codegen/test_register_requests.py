@@ -24,29 +24,29 @@ def copying(*registers: int) -> Any:
 
     @tg.kernel
     def sums(x: tg.array2d[float], y: tg.array2d[float], n: int):
-        one = tg.tile_pipe(shape=(8, 64), dtype=float, stages=3)
+        pipe = tg.tile_pipe(shape=(8, 64), dtype=float, stages=3)
         with tg.ws(0, registers=first):
             for k in range(n):
-                tg.tile_pipe_load(one, x, offset=(8 * k, 0))
+                tg.tile_pipe_load(pipe, x, offset=(8 * k, 0))
         with tg.ws(1, registers=second):
             for k in range(n):
-                tg.tile_store(y, tg.tile_pipe_pop(one) + 1.0, offset=(16 * k, 0))
+                tg.tile_store(y, tg.tile_pipe_pop(pipe) + 1.0, offset=(16 * k, 0))
         with tg.ws(2, registers=third):
             for k in range(n):
-                tg.tile_store(y, tg.tile_pipe_pop(one) * 2.0, offset=(16 * k + 8, 0))
+                tg.tile_store(y, tg.tile_pipe_pop(pipe) * 2.0, offset=(16 * k + 8, 0))
 
     return sums
 
 
 @tg.kernel
 def pair(x: tg.array2d[float], y: tg.array2d[float], n: int):
-    one = tg.tile_pipe(shape=(8, 64), dtype=float, stages=3)
+    pipe = tg.tile_pipe(shape=(8, 64), dtype=float, stages=3)
     with tg.ws(0, registers=24):
         for k in range(n):
-            tg.tile_pipe_load(one, x, offset=(8 * k, 0))
+            tg.tile_pipe_load(pipe, x, offset=(8 * k, 0))
     with tg.ws(1, registers=256):
         for k in range(n):
-            tg.tile_store(y, tg.tile_pipe_pop(one) + 1.0, offset=(8 * k, 0))
+            tg.tile_store(y, tg.tile_pipe_pop(pipe) + 1.0, offset=(8 * k, 0))
 
 
 def changes(text: str) -> list[tuple[str, int]]:
@@ -99,6 +99,6 @@ def test_kernels_without_requests_or_matmuls_set_no_registers() -> None:
 def test_code_assembled_for_other_registers_is_refused() -> None:
     code = code_of(copying(24, 240, 240))
     code.check_registers(168)
-    for there in (32, 160, 176):
-        with pytest.raises(InternalError, match=f"was assembled for {there}"):
-            code.check_registers(there)
+    for registers in (32, 160, 176):
+        with pytest.raises(InternalError, match=f"was assembled for {registers}"):
+            code.check_registers(registers)

@@ -177,17 +177,17 @@ def test_kernels_with_roles_assemble_without_warnings(texts: Texts, name: str) -
 
 def test_the_page_on_hopper_names_tests_that_exist() -> None:
     page = (TESTS.parent / "docs" / "hopper.md").read_text()
-    here = Path(__file__).read_text()
+    this_file = Path(__file__).read_text()
     for name in set(re.findall(r"`(test_\w+)`", page)):
-        assert f"def {name}(" in here, name
+        assert f"def {name}(" in this_file, name
     for path in set(re.findall(r"tests/[\w/]+(?:\.py)?", page)):
         assert (TESTS.parent / path).exists(), path
     mutants = (TESTS / "support" / "mutated_schedules.py").read_text()
-    for said in (
+    for statement in (
         "one barrier for two announcements",
         "staging in a stage's bytes",
         "stores on their way at the end",
     ):
-        assert said in page and f'"{said}"' in mutants
+        assert statement in page and f'"{statement}"' in mutants
     for program in set(re.findall(r"role_registers_\w+", page)):
         assert (TESTS / "errors" / "programs" / f"{program}.py").exists(), program

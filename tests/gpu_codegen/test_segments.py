@@ -150,10 +150,10 @@ def test_invalid_lane_exchanges_are_refused(written: str) -> None:
     text = f"def kernel(a: tg.array[float], n: int):\n    i = tg.tid()\n    x = a[i]\n    y = {written}\n"
     space: dict[str, Any] = {"tg": tg}
     exec(text, space)
-    code, said = REFUSED[written]
+    code, message = REFUSED[written]
     with pytest.raises(tg.CompileError) as caught:
         tg.launch(tg.kernel(source=text)(space["kernel"]), 8, [tg.zeros(8), 3], block_dim=8)
-    assert caught.value.CODE == code and said in str(caught.value)
+    assert caught.value.CODE == code and message in str(caught.value)
 
 
 def test_grids_of_threads_with_more_rows_need_whole_warps() -> None:

@@ -31,9 +31,9 @@ def rays(mesh: tg.Mesh, start: tg.array1d[tg.vec3], dir: tg.array1d[tg.vec3], ou
 
 
 @tg.kernel
-def points(mesh: tg.Mesh, at: tg.array1d[tg.vec3], out: tg.array1d[float]):
+def points(mesh: tg.Mesh, queries: tg.array1d[tg.vec3], out: tg.array1d[float]):
     i = tg.tid()
-    out[i] = tg.mesh_query_point_no_sign(mesh, at[i], tg.inf).u
+    out[i] = tg.mesh_query_point_no_sign(mesh, queries[i], tg.inf).u
 
 
 def code_of(kernel: Any, *args: Any) -> tuple[str, Any]:

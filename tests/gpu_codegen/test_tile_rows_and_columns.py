@@ -37,11 +37,11 @@ ROWS, COLUMNS = 12, 5
 
 
 @tg.kernel
-def lines(x: tg.array2d[float], places: tg.array1d[int], rows: tg.array2d[float], sums: tg.array1d[float]):
+def lines(x: tg.array2d[float], columns: tg.array1d[int], rows: tg.array2d[float], sums: tg.array1d[float]):
     a = tg.tile_load(x, shape=(ROWS, COLUMNS))
     total = tg.tile_zeros(shape=(ROWS,), dtype=float)
     for k in range(COLUMNS):
-        p = places[k]
+        p = columns[k]
         column = a[:, p]
         total = total + column * a[k, COLUMNS - 1 - k]
         a = a + tg.tile_reshape(column, (ROWS, 1)) * tg.tile_reshape(a[:, k], (ROWS, 1)) * a[p, k]
@@ -53,12 +53,12 @@ def lines(x: tg.array2d[float], places: tg.array1d[int], rows: tg.array2d[float]
 def test_columns_and_elements_of_tiles_at_computed_indices_match_the_interpreter() -> None:
     rng = np.random.default_rng(3)
     x = rng.uniform(-0.5, 0.5, (ROWS, COLUMNS)).astype(np.float32)
-    places = rng.permutation(COLUMNS).astype(np.int32)
+    columns = rng.permutation(COLUMNS).astype(np.int32)
     a, total = x.astype(np.float64), np.zeros(ROWS)
-    for k, p in enumerate(places):
+    for k, p in enumerate(columns):
         total += a[:, p] * a[k, COLUMNS - 1 - k]
         a = a + (a[:, p] * a[:, k] * a[p, k])[:, None]
-    args = [tg.array(x), tg.array(places), tg.zeros((ROWS, COLUMNS)), tg.zeros(ROWS)]
+    args = [tg.array(x), tg.array(columns), tg.zeros((ROWS, COLUMNS)), tg.zeros(ROWS)]
     result, _ = run_both_ways(lines, args, 32)
     np.testing.assert_allclose(args[2].numpy(), a, rtol=1e-4)
     np.testing.assert_allclose(args[3].numpy(), total, rtol=1e-4)

@@ -101,7 +101,7 @@ def test_ops_after_a_transposed_matmul_have_its_layout() -> None:
     @tg.kernel
     def fused(
         x: tg.array2d[Any], y: tg.array2d[Any], row: tg.array1d[float], column: tg.array1d[float],
-        other: tg.array2d[float], z: tg.array2d[float], sums: tg.array1d[float],
+        addend: tg.array2d[float], z: tg.array2d[float], sums: tg.array1d[float],
     ):  # fmt: skip
         p, q = (
             tg.tile_pipe(shape=(m, k), dtype=HALF, stages=2),
@@ -116,16 +116,18 @@ def test_ops_after_a_transposed_matmul_have_its_layout() -> None:
             tg.tile_matmul(tg.tile_pipe_pop(p), scaled, total)
             across = tg.tile_broadcast(tg.tile_load(row, shape=n), shape=(m, n))
             down = tg.tile_reshape(tg.tile_load(column, shape=m), shape=(m, 1))
-            whole = total + across + tg.tile_broadcast(down, shape=(m, n)) + tg.tile_load(other, shape=(m, n))
+            whole = (
+                total + across + tg.tile_broadcast(down, shape=(m, n)) + tg.tile_load(addend, shape=(m, n))
+            )
             tg.tile_store(z, whole)
             tg.tile_store(sums, tg.tile_sum(whole, axis=1))
 
     x, y = numbers(m, k, dtype=HALF), numbers(k, n, dtype=tg.int8, seed=1)
     row, column = (numbers(length, dtype=tg.float32, seed=length) for length in (n, m))
-    other, z, sums = numbers(m, n, dtype=tg.float32, seed=2), tg.zeros((m, n)), tg.zeros(m)
-    text = run(fused, [x, y, row, column, other, z, sums])
+    addend, z, sums = numbers(m, n, dtype=tg.float32, seed=2), tg.zeros((m, n)), tg.zeros(m)
+    text = run(fused, [x, y, row, column, addend, z, sums])
     expected = (
-        2 * in_float64(x) @ in_float64(y) + in_float64(row) + in_float64(column)[:, None] + in_float64(other)
+        2 * in_float64(x) @ in_float64(y) + in_float64(row) + in_float64(column)[:, None] + in_float64(addend)
     )
     np.testing.assert_array_equal(in_float64(z), expected)
     np.testing.assert_array_equal(in_float64(sums), expected.sum(axis=1))

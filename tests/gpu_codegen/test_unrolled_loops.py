@@ -29,11 +29,11 @@ def network(a: tg.array[float], o: tg.array[float]):
         for j in tg.unrolled(5):
             if j < k:
                 step = 1 << (k - 1 - j)
-                other = tg.lane_xor(x, step)
+                partner = tg.lane_xor(x, step)
                 low = (lane & step) == 0
                 if k < 5:
                     low = low == ((lane & (1 << k)) == 0)
-                x = tg.where(low, tg.min(x, other), tg.max(x, other))
+                x = tg.where(low, tg.min(x, partner), tg.max(x, partner))
     o[i] = x
 
 
@@ -59,9 +59,9 @@ def summed(a: tg.array[float], o: tg.array[float]):
     i, lane = tg.tid(), tg.group_lane()
     total = a[i]
     for k in tg.unrolled(5):
-        other = tg.lane_shuffle(total, lane - (1 << k))
+        partner = tg.lane_shuffle(total, lane - (1 << k))
         if lane >= 1 << k:
-            total += other
+            total += partner
     o[i] = total
 
 
@@ -130,8 +130,8 @@ def repeated(wide: int) -> Any:
     return run
 
 
-@pytest.mark.parametrize(("wide", "what"), [(64, "full"), (4096, "disable")])
-def test_llvm_unrolls_loops_only_if_the_code_stays_short(wide: int, what: str) -> None:
+@pytest.mark.parametrize(("wide", "body_kind"), [(64, "full"), (4096, "disable")])
+def test_llvm_unrolls_loops_only_if_the_code_stays_short(wide: int, body_kind: str) -> None:
     launch = Launch(repeated(wide), [tg.zeros((2, wide)), tg.zeros((2, wide))], (2, 32), 32)
     text = lower_kernel(*lowered(launch), get_cuda_target()).text
-    assert re.findall(r"llvm\.loop\.unroll\.(\w+)", text) == [what]
+    assert re.findall(r"llvm\.loop\.unroll\.(\w+)", text) == [body_kind]

@@ -28,12 +28,15 @@ def accesses(a: Any) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "each", "number"), [(tg.vec4, "v4.b32", 1), (EIGHT, "v4.b32", 2), (tg.vec4d, "v2.b64", 2)]
+    ("dtype", "storage_kind", "number"),
+    [(tg.vec4, "v4.b32", 1), (EIGHT, "v4.b32", 2), (tg.vec4d, "v2.b64", 2)],
 )
-def test_elements_of_aligned_arrays_are_accesses_of_16_bytes(dtype: Any, each: str, number: int) -> None:
+def test_elements_of_aligned_arrays_are_accesses_of_16_bytes(
+    dtype: Any, storage_kind: str, number: int
+) -> None:
     actual = accesses(tg.zeros(32, dtype=dtype))
-    assert sum(x.startswith("ld") and x.endswith(each) for x in actual) == number, actual
-    assert sum(x.startswith("st") and x.endswith(each) for x in actual) == number, actual
+    assert sum(x.startswith("ld") and x.endswith(storage_kind) for x in actual) == number, actual
+    assert sum(x.startswith("st") and x.endswith(storage_kind) for x in actual) == number, actual
 
 
 def test_elements_of_other_arrays_are_accesses_of_their_scalars() -> None:

@@ -312,7 +312,7 @@ def launches() -> dict[str, Launch]:
         tg.zeros((40, 24)),
     ]
     line = [numbers(rng, 2, THREADS), tg.zeros((2, THREADS))]
-    whole = [numbers(rng, 2, THREADS, **ints), tg.zeros((2, THREADS), **ints)]
+    block_args = [numbers(rng, 2, THREADS, **ints), tg.zeros((2, THREADS), **ints)]
     index = tg.array(rng.integers(-9, 140, (2, 64)), **ints)
     results = [
         tiled(row_sum, [numbers(rng, 2, 256), tg.zeros((2, 1))], rows, THREADS),
@@ -323,18 +323,18 @@ def launches() -> dict[str, Launch]:
         tiled(transposed, [numbers(rng, 32, 64), tg.zeros((64, 32))], grid, THREADS),
         tiled(scan, [numbers(rng, 2, 100, **ints), tg.zeros((2, 100), **ints)], rows, THREADS),
         tiled(argmin, [numbers(rng, 2, 200), tg.zeros((2, 1), **ints)], rows, THREADS),
-        tiled(stack, [*whole, tg.zeros_like(whole[1])], rows, THREADS),
+        tiled(stack, [*block_args, tg.zeros_like(block_args[1])], rows, THREADS),
         tiled(gather, [numbers(rng, 2, 128), index, tg.zeros((2, 64))], rows, THREADS),
         tiled(lanes_and_tiles, line, rows, THREADS),
-        tiled(updated, [whole[0], tg.zeros((2, 8), **ints)], rows, THREADS),
-        tiled(unlike_updates, [whole[0], tg.zeros((2, 8), **ints)], rows, THREADS),
-        tiled(views_of_lanes, whole, rows, THREADS),
-        tiled(tree, whole, rows, THREADS),
+        tiled(updated, [block_args[0], tg.zeros((2, 8), **ints)], rows, THREADS),
+        tiled(unlike_updates, [block_args[0], tg.zeros((2, 8), **ints)], rows, THREADS),
+        tiled(views_of_lanes, block_args, rows, THREADS),
+        tiled(tree, block_args, rows, THREADS),
         tiled(stored_then_loaded, line, rows, THREADS),
         tiled(pipelined, [numbers(rng, 5, 256), tg.zeros((5, 256))], (1,), 256),
         tiled(published, line, rows, THREADS),
         tiled(in_turn, [numbers(rng, 128, 64), numbers(rng, 128, 64), tg.zeros((128, 128))], rows, THREADS),
-        tiled(before_atomics, [tg.zeros(1, **ints), whole[1]], rows, THREADS),
+        tiled(before_atomics, [tg.zeros(1, **ints), block_args[1]], rows, THREADS),
         tiled(joined, [numbers(rng, 2, 128), tg.zeros((2, 256))], rows, THREADS),
         tiled(on_a_grid, [numbers(rng, 4, 256), tg.zeros((2, 1024))], (1,), THREADS),
         tiled(off_the_grid, [numbers(rng, 4, 256), tg.zeros((1, 512))], (1,), THREADS),

@@ -65,11 +65,11 @@ def test_kernels_race_without_any_one_barrier(name: str, memory: str) -> None:
     for barrier in barriers(kernel):
         region = barrier.parent
         assert region is not None
-        at = region.ops.index(barrier)
+        position = region.ops.index(barrier)
         region.ops.remove(barrier)
         with pytest.raises(DataRace):
             run_lowered(kernel, parts, LAUNCHES[name])
-        region.ops.insert(at, barrier)
+        region.ops.insert(position, barrier)
 
 
 def test_large_buffers_reuse_shared_memory() -> None:
@@ -81,7 +81,11 @@ def test_large_buffers_reuse_shared_memory() -> None:
 def test_rows_of_staged_operands_are_padded() -> None:
     """Eight rows that a matmul reads together fall on different banks."""
     _, parts = lowered(LAUNCHES["gemm_ahead"])
-    rows = [2 * place.strides[1] for place in parts.shared.allocations.values() if len(place.strides) == 3]
+    rows = [
+        2 * allocation.strides[1]
+        for allocation in parts.shared.allocations.values()
+        if len(allocation.strides) == 3
+    ]
     assert rows == [48, 48]
 
 

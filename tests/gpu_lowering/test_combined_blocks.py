@@ -23,11 +23,11 @@ def squares(a: tg.array2d[tg.float64], result: tg.array1d[tg.float64]):
 
 
 @tg.kernel
-def histogram_rows(a: tg.array2d[int], sums: tg.array1d[int], count: tg.array1d[int], at: int):
+def histogram_rows(a: tg.array2d[int], sums: tg.array1d[int], count: tg.array1d[int], position: int):
     i = tg.tid()
     t = tg.tile_load(a[i], 64)
     tg.tile_atomic_add(sums, t, offset=2)
-    tg.tile_atomic_add(count, tg.tile_sum(t), offset=at)
+    tg.tile_atomic_add(count, tg.tile_sum(t), offset=position)
 
 
 @tg.kernel
@@ -156,6 +156,6 @@ def test_blocks_with_other_effects_are_not_combined(make: Callable[[], Launch]) 
 
 
 def test_blocks_whose_arrays_overlap_are_not_combined() -> None:
-    both = tg.array(whole(9, 64, dtype=np.float64))
-    assert is_combined(Launch(squares, [both[:8], both[8]], (8, 64), 32))
-    assert not is_combined(Launch(squares, [both[:8], both[7]], (8, 64), 32))
+    total = tg.array(whole(9, 64, dtype=np.float64))
+    assert is_combined(Launch(squares, [total[:8], total[8]], (8, 64), 32))
+    assert not is_combined(Launch(squares, [total[:8], total[7]], (8, 64), 32))

@@ -91,8 +91,8 @@ def test_independent_reductions_synchronise_once(
     kernel: tg.Kernel, reductions: list[int], barriers: int
 ) -> None:
     args = [tg.array(np.arange(1024.0, dtype=np.float32).reshape(32, 32)), *(tg.zeros((1, 32)) for _ in "bc")]
-    whole = kernel is along_rows_and_whole
-    made, _ = agrees(tiled(kernel, args if whole else rows(), (1,) if whole else (2,), 128))
+    is_whole_block = kernel is along_rows_and_whole
+    made, _ = agrees(tiled(kernel, args if is_whole_block else rows(), (1,) if is_whole_block else (2,), 128))
     assert barriers_of(made) == (reductions, barriers)
 
 

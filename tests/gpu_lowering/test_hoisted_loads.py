@@ -129,12 +129,12 @@ def test_loads_of_later_iterations_are_fetched_ahead(
     for is_lowered in (False, True):
         arrays: dict[int, np.ndarray] = {}
         known = lambda a: arrays.setdefault(id(a), a.numpy().copy()) if isinstance(a, tg.array) else a  # noqa: B023, E731
-        kept: list[Any] = []
+        retained: list[Any] = []
         sums: dict[Any, Any] = {}
-        for one in plan_launches(steps, (*grid, 32), inputs, CPU):
-            part, dims = one.part, one.dims
-            arguments = (*inputs, *one.extra(inputs, sums, zeros))
-            kept.append(arguments)
+        for launch_step in plan_launches(steps, (*grid, 32), inputs, CPU):
+            part, dims = launch_step.part, launch_step.dims
+            arguments = (*inputs, *launch_step.extra(inputs, sums, zeros))
+            retained.append(arguments)
             ir = part.step.kernel
             access = [PACKED if isinstance(p.type, ArrayType) else None for p in ir.params]
             traced_kernel = part.trace(

@@ -38,10 +38,10 @@ def layouts(draw: st.DrawFn, rank: int | None = None) -> Layout:
 def elements(layout: Layout, owners: bool) -> dict[int, set[tuple[int, ...]]]:
     """The elements of each thread, or the elements that it owns, as their first holder."""
     by_owner: dict[int, set[tuple[int, ...]]] = {}
-    for at, pairs in layout.owners().items():
+    for index, pairs in layout.owners().items():
         threads = {t for t, _ in pairs}
         for t in {min(threads)} if owners else threads:
-            by_owner.setdefault(t, set()).add(at)
+            by_owner.setdefault(t, set()).add(index)
     return by_owner
 
 
@@ -49,13 +49,13 @@ def elements(layout: Layout, owners: bool) -> dict[int, set[tuple[int, ...]]]:
 def test_layouts_state_the_holders_of_elements(layout: Layout) -> None:
     pairs = held_elements(layout)
     holders: dict[int, set[tuple[int, ...]]] = {}
-    for thread, *at in zip(pairs.threads.tolist(), *pairs.at.tolist(), strict=True):
-        holders.setdefault(thread, set()).add(tuple(at))
+    for thread, *index in zip(pairs.threads.tolist(), *pairs.at.tolist(), strict=True):
+        holders.setdefault(thread, set()).add(tuple(index))
     assert holders == elements(layout, False)
     owned = pairs.owned
     acting: dict[int, set[tuple[int, ...]]] = {}
-    for thread, *at in zip(owned.threads.tolist(), *owned.at.tolist(), strict=True):
-        acting.setdefault(thread, set()).add(tuple(at))
+    for thread, *index in zip(owned.threads.tolist(), *owned.at.tolist(), strict=True):
+        acting.setdefault(thread, set()).add(tuple(index))
     assert acting == elements(layout, True)
 
 
@@ -76,8 +76,8 @@ def test_parts_of_reductions_belong_to_warps(layout: Layout, data: st.DataObject
     actual = parts(layout, axis)
     bases = layout.parts(axis)[2]
     warps: dict[tuple[int, ...], set[int]] = {}
-    for at, pairs in layout.owners().items():
-        row = tuple(i for d, i in enumerate(at) if axis is not None and d != axis)
-        warps.setdefault((*row, actual[at]), set()).add(min(t for t, _ in pairs) // 32)
+    for index, pairs in layout.owners().items():
+        row = tuple(i for d, i in enumerate(index) if axis is not None and d != axis)
+        warps.setdefault((*row, actual[index]), set()).add(min(t for t, _ in pairs) // 32)
     assert all(len(threads) == 1 for threads in warps.values())
     assert actual.max(initial=0) < len(bases)

@@ -27,9 +27,9 @@ def network(a: tg.array[float], o: tg.array[float]):
     for size in (2, 4, 8, 16):
         for step in (8, 4, 2, 1):
             if step < size:
-                other = t[n ^ step]
+                partner = t[n ^ step]
                 low = ((n & step) == 0) == ((n & size) == 0)
-                t = tg.where(low, tg.min(t, other), tg.max(t, other))
+                t = tg.where(low, tg.min(t, partner), tg.max(t, partner))
     tg.tile_store(o, t)
 
 

@@ -73,10 +73,12 @@ def test_kernels_with_structs_become_ptx(name: str) -> None:
 @pytest.mark.parametrize("name", ["fields", "control", "loops"])
 def test_adjoints_of_kernels_with_structs_become_ptx(name: str) -> None:
     launch = launch_of(name)
-    at = [k for k, a in enumerate(launch.args) if isinstance(a, tg.array) and scalar_of(a.dtype).is_float]
-    grads = [tg.zeros_like(launch.args[k]) for k in at]
+    indices = [
+        k for k, a in enumerate(launch.args) if isinstance(a, tg.array) and scalar_of(a.dtype).is_float
+    ]
+    grads = [tg.zeros_like(launch.args[k]) for k in indices]
     result = Launch(
-        adjoint_of(launch.kernel, tuple(at)), [*launch.args, *grads], launch.dims, launch.block_dim
+        adjoint_of(launch.kernel, tuple(indices)), [*launch.args, *grads], launch.dims, launch.block_dim
     )
     assert ".entry" in ptx(result)
 
@@ -84,11 +86,13 @@ def test_adjoints_of_kernels_with_structs_become_ptx(name: str) -> None:
 def test_adjoints_of_tiles_of_structs_become_ptx() -> None:
     """Each kernel that an adjoint is split into."""
     launch, target = launch_of("tiles"), get_cuda_target("sm_90a")
-    at = [k for k, a in enumerate(launch.args) if isinstance(a, tg.array) and scalar_of(a.dtype).is_float]
-    grads = [tg.zeros_like(launch.args[k]) for k in at]
-    result = adjoint_of(launch.kernel, tuple(at))
-    whole = traced(result, [*launch.args, *grads], launch.dims, launch.block_dim)
-    for step in split(whole, len(launch.args), False):
+    indices = [
+        k for k, a in enumerate(launch.args) if isinstance(a, tg.array) and scalar_of(a.dtype).is_float
+    ]
+    grads = [tg.zeros_like(launch.args[k]) for k in indices]
+    result = adjoint_of(launch.kernel, tuple(indices))
+    adjoint_kernel = traced(result, [*launch.args, *grads], launch.dims, launch.block_dim)
+    for step in split(adjoint_kernel, len(launch.args), False):
         prepare(step.kernel)
         lowered = lower_kernel(step.kernel, for_gpu(step.kernel, target), target)
         assert ".entry" in compile_ptx(lowered.text, "sm_90a")

@@ -71,14 +71,14 @@ def program(rng: random.Random, steps: Sequence[str]) -> tuple[Any, Any, tuple[i
     names = ["i", "j", "k"][: len(dims)]
     steps = steps or rng.choices(list(STEPS), k=rng.randrange(1, 5))
     chosen = [(step, expression(rng, names)) for step in steps]
-    place = names[0]
+    first_name = names[0]
     for name, length in zip(names[1:], dims[1:], strict=True):
-        place = f"({place}) * {length} + {name}"
+        first_name = f"({first_name}) * {length} + {name}"
     body = "\n    ".join(STEPS[s][0].format(e=e) for s, e in chosen)
     text = (
         "def kernel(x: tg.array1d[float], y: tg.array1d[float], n: int):\n"
         f"    {', '.join(names)} = tg.tid()\n    t = tg.tile_zeros(shape=4, dtype=float)\n    {body}\n"
-        f"    tg.tile_store(y, t, offset=({place}) * 4)\n"
+        f"    tg.tile_store(y, t, offset=({first_name}) * 4)\n"
     )
     scope: dict[str, Any] = {"tg": tg}
     exec(compile(text, "<group operands>", "exec"), scope)
@@ -86,10 +86,10 @@ def program(rng: random.Random, steps: Sequence[str]) -> tuple[Any, Any, tuple[i
     def compute(x: np.ndarray, y: np.ndarray) -> None:
         total = int(np.prod(dims))
         for first in range(0, total, block_dim):
-            where = dict(zip(names, map(int, np.unravel_index(first, dims)), strict=True))
+            indices = dict(zip(names, map(int, np.unravel_index(first, dims)), strict=True))
             t = np.zeros(4, np.float32)
             for s, e in chosen:
-                t = STEPS[s][1](t, x, eval(e, {}, where)).astype(np.float32)
+                t = STEPS[s][1](t, x, eval(e, {}, indices)).astype(np.float32)
             y[4 * first : 4 * first + 4] = t
 
     return tg.kernel(scope["kernel"], source=text), compute, dims, block_dim
@@ -158,14 +158,14 @@ def test_explain_and_debug_mode_warn_of_varying_group_operands(capsys: pytest.Ca
     x, y = tg.array(np.arange(64, dtype=np.float32)), tg.zeros(64)
     tg.launch(shifted, dim=40, block_dim=64, inputs=[x, y])
     lines = shifted.explain().splitlines()
-    at = lines.index("these may differ between threads of a block; thread 0's value is used:")
+    position = lines.index("these may differ between threads of a block; thread 0's value is used:")
     first = shifted.definition.function.__code__.co_firstlineno + 1
-    assert lines[at + 1 : at + 4] == [
+    assert lines[position + 1 : position + 4] == [
         f"  the offset i of tile_load (line {first + 2})",
         f"  an index of a view (line {first + 3})",
         f"  the value of '*' (line {first + 3})",
     ]
-    assert not lines[at + 4].startswith("  ")
+    assert not lines[position + 4].startswith("  ")
     tg.config.mode = "debug"
     try:
         with warnings.catch_warnings(record=True) as caught:
@@ -177,8 +177,8 @@ def test_explain_and_debug_mode_warn_of_varying_group_operands(capsys: pytest.Ca
     finally:
         tg.config.mode = "release"
     for noted in (caught, in_the_interpreter):
-        told = [(w.lineno - first, str(w.message).split(" differs")[0]) for w in noted]
-        assert sorted(told) == [(2, "the offset i of tile_load"), (3, "an index of a view")]
+        warned = [(w.lineno - first, str(w.message).split(" differs")[0]) for w in noted]
+        assert sorted(warned) == [(2, "the offset i of tile_load"), (3, "an index of a view")]
         assert all(w.category is tg.DifferingOperand and w.filename == __file__ for w in noted)
     np.testing.assert_array_equal(y.numpy()[:4], 0.0)
     assert capsys.readouterr().out.count("\n") == 3

@@ -92,9 +92,9 @@ CASES = {
 """A kernel, its threads, and how often its block and its warps synchronise."""
 
 
-def race(kernel: Kernel, parts: Any, one: Launch) -> bool:
+def race(kernel: Kernel, parts: Any, single: Launch) -> bool:
     try:
-        run_lowered(kernel, parts, one)
+        run_lowered(kernel, parts, single)
     except DataRace:
         return True
     return False
@@ -103,8 +103,8 @@ def race(kernel: Kernel, parts: Any, one: Launch) -> bool:
 @sampled(2, "name", CASES)
 def test_accesses_within_a_warp_need_warp_barriers_only(name: str) -> None:
     program, threads, wide, narrow = CASES[name]
-    one = launch(program, threads)
-    kernel, parts = agrees(one)
+    race_free = launch(program, threads)
+    kernel, parts = agrees(race_free)
     actual = barriers(kernel)
     assert (sum(not b.of_warps for b in actual), sum(b.of_warps for b in actual)) == (wide, narrow)
 
@@ -113,19 +113,19 @@ def test_accesses_within_a_warp_need_warp_barriers_only(name: str) -> None:
 @pytest.mark.parametrize("name", ["pairs", "rows"])
 def test_programs_race_without_any_one_barrier(name: str) -> None:
     program, threads, _, _ = CASES[name]
-    one = launch(program, threads)
-    kernel, parts = lowered(one)
+    program_launch = launch(program, threads)
+    kernel, parts = lowered(program_launch)
     actual = barriers(kernel)
     for barrier in actual[:: max(1, len(actual) // 5)]:
         assert barrier.parent is not None
-        at = barrier.parent.ops.index(barrier)
+        position = barrier.parent.ops.index(barrier)
         if barrier.of_warps:
-            del barrier.parent.ops[at]
-            assert race(kernel, parts, one), barrier
-            barrier.parent.ops.insert(at, barrier)
+            del barrier.parent.ops[position]
+            assert race(kernel, parts, program_launch), barrier
+            barrier.parent.ops.insert(position, barrier)
         else:
             barrier.of_warps = True
-            assert race(kernel, parts, one), barrier
+            assert race(kernel, parts, program_launch), barrier
             del barrier.of_warps
 
 
@@ -133,8 +133,8 @@ def test_programs_race_without_any_one_barrier(name: str) -> None:
 @pytest.mark.parametrize("program", [pairs, flipped])
 def test_sorting_networks_sort(program: Any) -> None:
     for threads in (128, 64) if program is pairs else (128,):
-        one = launch(program, threads)
-        (actual,) = agree(program, one.args, 1, threads, tiled=True)
+        network_launch = launch(program, threads)
+        (actual,) = agree(program, network_launch.args, 1, threads, tiled=True)
         np.testing.assert_array_equal(actual, np.arange(N))
 
 
@@ -154,6 +154,6 @@ def in_one_warp(a: tg.array[float]):
 
 
 def test_a_block_of_one_warp_has_no_barrier() -> None:
-    one = tiled(in_one_warp, [tg.array(np.arange(64, dtype=np.float32))], (1,), 32)
-    text = lower_kernel(*agrees(one), get_cuda_target()).text
+    warp_launch = tiled(in_one_warp, [tg.array(np.arange(64, dtype=np.float32))], (1,), 32)
+    text = lower_kernel(*agrees(warp_launch), get_cuda_target()).text
     assert "bar.warp.sync" in text and "barrier.cta" not in text

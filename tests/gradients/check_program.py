@@ -81,7 +81,7 @@ class Launches:
             self.values = list(y.numpy())
         if self.asked_back:
             back = {k: g.numpy() for k, g in grads.items()}
-            self.gradients = [{k: g[at] for k, g in back.items()} for at in range(len(self.asked_back))]
+            self.gradients = [{k: g[index] for k, g in back.items()} for index in range(len(self.asked_back))]
 
 
 def _stacked(inputs: list[np.ndarray]) -> tuple[tg.array, tg.array]:
@@ -120,7 +120,7 @@ def check(
         return dict.fromkeys(counts, min(codes))
     out: dict[int, str] = {}
     for n in counts:
-        verdicts = {one.verdict() for one in differences[n]} or {"unstable"}
+        verdicts = {difference.verdict() for difference in differences[n]} or {"unstable"}
         exact = ahead[n].verdict() if n in ahead else "unstable"
         wrong = [verdict for verdict in (exact, *verdicts) if verdict.startswith("wrong")]
         out[n] = wrong[0] if wrong else "right" if exact == "right" or verdicts == {"right"} else "unstable"

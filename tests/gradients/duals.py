@@ -101,8 +101,8 @@ class Duals:
         """The transpose of a matrix."""
         return Duals(self.value.T, self.parts.swapaxes(0, 1))
 
-    def __getitem__(self, at: Any) -> Duals:
-        return Duals(np.asarray(self.value[at]), self.parts[at])
+    def __getitem__(self, position: Any) -> Duals:
+        return Duals(np.asarray(self.value[position]), self.parts[position])
 
     def reshape(self, *shape: int) -> Duals:
         result = self.value.reshape(*shape)

@@ -217,10 +217,10 @@ class Tangents(Machine):
 
     def by_values(self, op: Op, cls: type[Op], mask: Mask) -> Any:
         """The result of the op for operands without tangents."""
-        kept = {v: self.env[v] for v in op.operands}
+        saved_values = {v: self.env[v] for v in op.operands}
         self.env.update((v, self.plain(v)) for v in op.operands)
         out = super().execute(op, cls, mask)
-        self.env.update(kept)
+        self.env.update(saved_values)
         return out
 
 
@@ -264,12 +264,12 @@ def _call(m: Tangents, op: Op, mask: Mask) -> Any:
     floats = [k for k, v in enumerate(op.results) if has_adjoint(v.type)]
     out = [paired(x, 0.0) if k in floats else x for k, x in enumerate(result)]
     for k in floats:
-        for at in np.ndindex(result[k].shape[1:]):
+        for indices in np.ndindex(result[k].shape[1:]):
             seeds = {i: np.zeros_like(result[i]) for i in floats}
-            seeds[k][(slice(None), *at)] = 1.0
+            seeds[k][(slice(None), *indices)] = 1.0
             grown = _alone(m, rule, [*args, *result, *seeds.values()], mask)
             parts = [moved(g, x.imag).reshape(m.lanes, -1) for g, x in zip(grown, xs, strict=True)]
-            out[k].imag[(slice(None), *at)] = np.concatenate(parts, axis=1).sum(1)
+            out[k].imag[(slice(None), *indices)] = np.concatenate(parts, axis=1).sum(1)
     return out[0] if len(out) == 1 else tuple(out)
 
 
@@ -356,9 +356,9 @@ def forward(
     with warnings.catch_warnings():
         warnings.simplefilter("error", ComplexWarning)
         run_blocks(traced, values, tuple(dims), Tangents, lambda line: None)
-    kept = [has_adjoint(p.type) and isinstance(p.type, ArrayType) for p in traced.params]
-    return [x.real if k else x for k, x in zip(kept, values, strict=True)], [
-        x.imag if k else None for k, x in zip(kept, values, strict=True)
+    has_gradient = [has_adjoint(p.type) and isinstance(p.type, ArrayType) for p in traced.params]
+    return [x.real if k else x for k, x in zip(has_gradient, values, strict=True)], [
+        x.imag if k else None for k, x in zip(has_gradient, values, strict=True)
     ]
 
 

@@ -243,16 +243,18 @@ class RescalingProgram:
 
     # Parts -----------------------------------------------------------------------------------------------------------
 
-    def load(self, at: int) -> str:
+    def load(self, index: int) -> str:
         return (
-            f"a[i, {at} + k]" if self.scalar else f"tg.tile_load(a, shape=(2, 4), offset=(0, {at} + 4 * k))"
+            f"a[i, {index} + k]"
+            if self.scalar
+            else f"tg.tile_load(a, shape=(2, 4), offset=(0, {index} + 4 * k))"
         )
 
-    def initial(self, at: int) -> str:
+    def initial(self, index: int) -> str:
         if self.scalar:
-            return f"a[i, {60 + at}]"
+            return f"a[i, {60 + index}]"
         rows, columns = SHAPES[self.kind]
-        return f"tg.tile_load(a, shape=({rows}, {columns}), offset=(0, {72 + 4 * at}))"
+        return f"tg.tile_load(a, shape=({rows}, {columns}), offset=(0, {72 + 4 * index}))"
 
     def full(self, value: str, shape: tuple[int, int] | None = None) -> str:
         if self.scalar:
@@ -353,11 +355,11 @@ class RescalingProgram:
         ones = {"x1": self.reduced("max", "x"), "z1": self.reduced("sum", "z")}
         for name, w in weights.items():
             hit = name == chosen or r.random() < 0.2
-            which = broken if hit else ""
+            condition = broken if hit else ""
             wp = w * 0.5 if "update" in self.wrong and hit and r.random() < 0.2 else w
-            p = self.exponential(wp, "x", "m1", which in ("p", "both"))
-            q = self.exponential(w, "x", "m", which == "q")
-            ratio = self.exponential(w, "m", "m1", which in ("r", "both"))
+            p = self.exponential(wp, "x", "m1", condition in ("p", "both"))
+            q = self.exponential(w, "x", "m", condition == "q")
+            ratio = self.exponential(w, "m", "m1", condition in ("r", "both"))
             self.add(f"p_{name} = {self.summed(name, p)}")
             self.add(f"r_{name} = {ratio}")
             wrong = "update" in self.wrong and hit and wp == w

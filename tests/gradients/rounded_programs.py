@@ -159,14 +159,18 @@ class RoundedProgram:
         if names and self.r.random() < 0.65:
             name = self.r.choice(names)
             return Expr(name, kind, lambda run: run.names[name])
-        at = self.r.randrange(INPUTS)
+        position = self.r.randrange(INPUTS)
         if kind == "u":
-            return Expr(f"a[{at}]", kind, lambda run: run.a[at])
+            return Expr(f"a[{position}]", kind, lambda run: run.a[position])
         if kind == "l":
-            index = (np.arange(LANES) * 3 + at) % INPUTS
-            return Expr(f"a[(j * 3 + {at}) % {INPUTS}]", kind, lambda run: run.a[index])
+            index = (np.arange(LANES) * 3 + position) % INPUTS
+            return Expr(f"a[(j * 3 + {position}) % {INPUTS}]", kind, lambda run: run.a[index])
         if kind == "t":
-            return Expr(f"tg.tile_load(a, shape={LANES}, offset={at})", kind, lambda run: _window(run.a, at))
+            return Expr(
+                f"tg.tile_load(a, shape={LANES}, offset={position})",
+                kind,
+                lambda run: _window(run.a, position),
+            )
         load = f"tg.tile_reshape(tg.tile_load(a, shape={SIDE * SIDE}), ({SIDE}, {SIDE}))"
         return Expr(load, kind, lambda run: run.a.reshape(SIDE, SIDE))
 
@@ -226,8 +230,8 @@ class RoundedProgram:
     def summary(self, kind: str, depth: int) -> Expr:
         """A sum or an extreme of a tile."""
         x = self.expr("t", depth)
-        which = self.r.choice(("sum", "max", "min"))
-        if which == "sum":
+        combination = self.r.choice(("sum", "max", "min"))
+        if combination == "sum":
             return Expr(
                 f"(tg.tile_sum({x.text})[0] * D(0.25))",
                 "u",
@@ -236,21 +240,23 @@ class RoundedProgram:
 
         def value(run: Run) -> np.ndarray:
             v = x.value(run)
-            return (v * run.weights(lambda: _parts(v == (v.max() if which == "max" else v.min())))).sum()
+            return (
+                v * run.weights(lambda: _parts(v == (v.max() if combination == "max" else v.min())))
+            ).sum()
 
-        return Expr(f"tg.tile_{which}({x.text})[0]", "u", value)
+        return Expr(f"tg.tile_{combination}({x.text})[0]", "u", value)
 
     def element(self, kind: str, depth: int) -> Expr:
-        x, at = self.leaf("t"), self.r.randrange(LANES)
-        return Expr(f"({x.text})[{at}]", "u", lambda run: x.value(run)[at])
+        x, index = self.leaf("t"), self.r.randrange(LANES)
+        return Expr(f"({x.text})[{index}]", "u", lambda run: x.value(run)[index])
 
     def of_tile(self, kind: str, depth: int) -> Expr:
         x = self.expr("t", depth)
         if self.r.random() < 0.5:
             return Expr(f"tg.untile({x.text})", "l", x.value)
         step = self.r.choice((1, 3))
-        at = (np.arange(LANES) * step + 1) % LANES
-        return Expr(f"({x.text})[(j * {step} + 1) % {LANES}]", "l", lambda run: x.value(run)[at])
+        indices = (np.arange(LANES) * step + 1) % LANES
+        return Expr(f"({x.text})[(j * {step} + 1) % {LANES}]", "l", lambda run: x.value(run)[indices])
 
     def of_lanes(self, kind: str, depth: int) -> Expr:
         x = self.expr("l", depth)
@@ -340,16 +346,16 @@ class RoundedProgram:
         """A sum of the previous value and an expression, as loops over tiles compute it."""
         name = self.r.choice([n for n, k in self.names.items() if k in "ult"])
         x, y = self.expr(self.names[name], 1), self.leaf(self.names[name])
-        both = Expr(f"{name} + {x.text} * {y.text}", "", lambda run: run.rounded(
+        fused = Expr(f"{name} + {x.text} * {y.text}", "", lambda run: run.rounded(
             run.names[name] + run.rounded(x.value(run) * y.value(run))))  # fmt: skip
-        self.bind(name, Expr(f"({both.text}) * D(0.5)", "", lambda run: run.rounded(both.value(run) * 0.5)))
+        self.bind(name, Expr(f"({fused.text}) * D(0.5)", "", lambda run: run.rounded(fused.value(run) * 0.5)))
 
     def compared(self, x: Expr) -> tuple[str, int, float]:
         """A number that is near 0 at an edge, the edge, and how far that is moved by."""
         self.edge += 1
         edge = self.edge - 1
-        at = "j" if x.kind == "l" else "0"
-        return f"({x.text} - c[{edge}, {at}])", edge, self.r.choice((0.0, 0.0, 0.0, -0.25, 0.25))
+        index = "j" if x.kind == "l" else "0"
+        return f"({x.text} - c[{edge}, {index}])", edge, self.r.choice((0.0, 0.0, 0.0, -0.25, 0.25))
 
     def decided(
         self, x: Expr, test: str, decide: Callable[[np.ndarray], np.ndarray]
@@ -445,12 +451,12 @@ class RoundedProgram:
         self.body.steps.append(step)
 
     def results(self) -> None:
-        at = 0
+        index = 0
         for name, kind in list(self.names.items()):
             size = SIDE * SIDE if kind == "m" else LANES
-            if at + size >= CELLS:
+            if index + size >= CELLS:
                 break
-            first = at
+            first = index
             if kind == "m":
                 text = f"tg.tile_store(y, tg.tile_reshape({name}, ({size},)), offset={first})"
             else:
@@ -462,8 +468,8 @@ class RoundedProgram:
                 run.results.append((first, run.names[name].reshape(-1) + np.zeros(size)))
 
             self.body.add(text, step)
-            at += size
-        self.cells = at
+            index += size
+        self.cells = index
 
     # The twin ---------------------------------------------------------------------------------------------------------
 
@@ -516,7 +522,7 @@ def _parts(best: np.ndarray) -> np.ndarray:
     return best / np.count_nonzero(best)
 
 
-def _window(a: Any, at: int) -> Any:
+def _window(a: Any, start: int) -> Any:
     """A tile of LANES elements; 0 outside."""
-    index = at + np.arange(LANES)
+    index = start + np.arange(LANES)
     return a[np.minimum(index, INPUTS - 1)] * (index < INPUTS)

@@ -204,7 +204,7 @@ class SmoothFamilies(SmoothProgram):
     def solution(self) -> None:
         """Solutions, inverses, determinants, orthogonal factors and eigenvalues."""
         a, f = self.fresh("t"), self.fresh("t")
-        place = "[j % 4, j // 4 % 4]"
+        index_text = "[j % 4, j // 4 % 4]"
         self.add(f"{a} = tg.tile_diag_add(tamed({self.tile((4, 4), 1)}), tg.tile_full(4, D(3.0), dtype=D))")
         kind = self.r.choice(("solve", "inverse", "lu", "determinant", "qr", "eigh", "upper"))
         self.used.add(kind)
@@ -212,7 +212,7 @@ class SmoothFamilies(SmoothProgram):
         if kind == "solve":
             self.named(f"tg.tile_solve({a}, {right})[j % 4]")
         elif kind == "inverse":
-            self.named(f"tg.tile_inverse({a}){place}")
+            self.named(f"tg.tile_inverse({a}){index_text}")
         elif kind == "lu":
             self.add(f"{f}, p{f} = tg.tile_lu({a})")
             self.named(f"tg.tile_lu_solve({f}, p{f}, {right})[j % 4]")
@@ -220,13 +220,13 @@ class SmoothFamilies(SmoothProgram):
             self.named(f"tg.tile_determinant({a})[0] * 0.01")
         elif kind == "qr":
             self.add(f"{f}, r{f} = tg.tile_qr({a})")
-            self.named(f"r{f}{place} * {f}[j % 4, 1] * 0.3")
+            self.named(f"r{f}{index_text} * {f}[j % 4, 1] * 0.3")
         elif kind == "eigh":
             diagonal = "tg.tile_arange(4, dtype=int).astype(D) * 2.0"
             self.add(f"{a} = tg.tile_diag_add(({a} + tg.tile_transpose({a})) * 0.1, {diagonal})")
             self.add(f"w{f}, {f} = tg.tile_eigh({a})")
             self.named(f"w{f}[j % 4] * 0.3")
-            self.named(f"({f} * w{f}[None, :] @ tg.tile_transpose({f})){place} * 0.3")
+            self.named(f"({f} * w{f}[None, :] @ tg.tile_transpose({f})){index_text} * 0.3")
         else:
             self.named(f"tg.tile_upper_solve({a}, {right})[j % 4]")
 

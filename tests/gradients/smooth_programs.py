@@ -61,12 +61,18 @@ class SmoothProgram:
     @contextmanager
     def inside(self, opening: str, loop: bool = False) -> Iterator[None]:
         self.add(opening)
-        kept = dict(self.tiles), list(self.uniform), list(self.varying), list(self.counters), self.in_for
+        saved_state = (
+            dict(self.tiles),
+            list(self.uniform),
+            list(self.varying),
+            list(self.counters),
+            self.in_for,
+        )
         self.depth += 1
         self.in_for = opening.startswith("for") if loop else self.in_for
         yield
         self.depth -= 1
-        self.tiles, self.uniform, self.varying, self.counters, self.in_for = kept
+        self.tiles, self.uniform, self.varying, self.counters, self.in_for = saved_state
 
     # Expressions -----------------------------------------------------------------------------------------------------
 
@@ -97,10 +103,10 @@ class SmoothProgram:
     def element(self, lanes: bool) -> str:
         name = self.r.choice(list(self.tiles))
         shape = self.tiles[name]
-        at = [str(self.r.randint(0, n - 1)) for n in shape]
+        indices = [str(self.r.randint(0, n - 1)) for n in shape]
         if lanes and self.r.random() < 0.6:
-            at[0] = f"j % {shape[0]}"
-        return f"{name}[{', '.join(at)}]"
+            indices[0] = f"j % {shape[0]}"
+        return f"{name}[{', '.join(indices)}]"
 
     def tile(self, shape: tuple[int, ...], depth: int = 2) -> str:
         names = [t for t, s in self.tiles.items() if s == shape]
@@ -192,15 +198,15 @@ class SmoothProgram:
 
     def set_element(self) -> None:
         name = self.some()
-        at = ", ".join(str(self.r.randint(0, n - 1)) for n in self.tiles[name])
-        self.add(f"{name}[{at}] = {self.near(self.scalar(False))}")
+        index = ", ".join(str(self.r.randint(0, n - 1)) for n in self.tiles[name])
+        self.add(f"{name}[{index}] = {self.near(self.scalar(False))}")
 
     def add_element(self) -> None:
         name = self.some()
-        at = [str(self.r.randint(0, n - 1)) for n in self.tiles[name]]
+        indices = [str(self.r.randint(0, n - 1)) for n in self.tiles[name]]
         if self.r.random() < 0.5:
-            at[0] = f"j % {self.tiles[name][0]}"
-        self.add(f"{name}[{', '.join(at)}] {self.r.choice(('+=', '-='))} 0.1 * {self.scalar(True, 1)}")
+            indices[0] = f"j % {self.tiles[name][0]}"
+        self.add(f"{name}[{', '.join(indices)}] {self.r.choice(('+=', '-='))} 0.1 * {self.scalar(True, 1)}")
         self.bound(name)
 
     def lane_write(self) -> None:
@@ -230,8 +236,8 @@ class SmoothProgram:
         name = self.some()
         others = [t for t, s in self.tiles.items() if s == self.tiles[name] and t != name]
         if others:
-            other = self.r.choice(others)
-            self.add(f"{name}, {other} = {other}, {name}")
+            second = self.r.choice(others)
+            self.add(f"{name}, {second} = {second}, {name}")
 
     def new_scalar(self) -> None:
         lanes = self.r.random() < 0.6
@@ -262,8 +268,8 @@ class SmoothProgram:
         name = self.some()
         shape = self.tiles[name]
         if len(shape) == 1:
-            place, where = f"(j * 3 + 1) % {shape[0]}", self.r.choice(("j != 2", "j < 6", "True"))
-            self.add(f"tg.tile_scatter_add({name}, {place}, 0.1 * {self.scalar(True, 1)}, {where})")
+            index_text, condition = f"(j * 3 + 1) % {shape[0]}", self.r.choice(("j != 2", "j < 6", "True"))
+            self.add(f"tg.tile_scatter_add({name}, {index_text}, 0.1 * {self.scalar(True, 1)}, {condition})")
             self.bound(name)
 
     def call_scalar(self) -> None:
@@ -367,19 +373,19 @@ class SmoothProgram:
 
     def lane_block(self) -> None:
         for _ in range(self.r.randint(1, 2)):
-            kept = self.tiles
+            saved_tiles = self.tiles
             self.tiles = {}
             name = self.r.choice(self.varying)
             self.add(f"{name} = {self.near(f'{self.scalar(True)} + {name}')}")
-            self.tiles = kept
+            self.tiles = saved_tiles
 
     def results(self) -> None:
-        at = 8
+        index = 8
         for name, shape in self.tiles.items():
             size = shape[0] if len(shape) == 1 else 16
-            self.add(f"tg.tile_store(y[i], tg.tile_reshape({name} * 1.0, ({size},)), offset={at})")
-            at += size
+            self.add(f"tg.tile_store(y[i], tg.tile_reshape({name} * 1.0, ({size},)), offset={index})")
+            index += size
         for name in [*self.uniform, *self.varying]:
-            self.add(f"y[i, {at} + j] = {name}")
-            at += BLOCK
-        assert at < CELLS
+            self.add(f"y[i, {index} + j] = {name}")
+            index += BLOCK
+        assert index < CELLS

@@ -56,9 +56,9 @@ def multiply(x, y, z):
 
 
 @tg.kernel
-def gather(x, places, y):
+def gather(x, indices, y):
     i = tg.tid()
-    y[i] = x[places[i]]
+    y[i] = x[indices[i]]
 
 
 @tg.kernel
@@ -134,8 +134,8 @@ class Name:
     def detached(self) -> bool:
         return bool(self.array.is_detached)
 
-    def slopes(self, of: str = "slopes") -> np.ndarray:
-        result = getattr(self.memory, of)[self.at]
+    def slopes(self, kind: str = "slopes") -> np.ndarray:
+        result = getattr(self.memory, kind)[self.at]
         return result * 0 if self.detached else result
 
     @property
@@ -167,11 +167,11 @@ def depends(name: Name) -> int:
 def linear(target: Name, *terms: tuple[Any, Name], keep: bool = False) -> None:
     """Set the target's derivatives to sums of factors times derivatives of names."""
     matrices: list[np.ndarray] = []
-    for of in ("slopes", "mass"):
-        parts = [(np.abs(f) if of == "mass" else f) * np.ones(n.shape) for f, n in terms]
-        sums: Any = target.slopes(of) if keep else np.zeros((*target.shape, COLUMNS))
+    for kind in ("slopes", "mass"):
+        parts = [(np.abs(f) if kind == "mass" else f) * np.ones(n.shape) for f, n in terms]
+        sums: Any = target.slopes(kind) if keep else np.zeros((*target.shape, COLUMNS))
         for f, (_, n) in zip(parts, terms, strict=True):
-            sums = sums + f[..., None] * n.slopes(of)
+            sums = sums + f[..., None] * n.slopes(kind)
         matrices.append(sums)
     for _, n in terms:
         n.look()
@@ -283,7 +283,7 @@ class TapeProgram:
         return name
 
     def _view(self) -> None:
-        of = self.rng.choice(self.names)
+        base = self.rng.choice(self.names)
         ways: list[tuple[str, Callable[[Any], Any]]] = [
             ("[1:]", lambda a: a[1:]),
             ("[::2]", lambda a: a[::2]),
@@ -292,24 +292,25 @@ class TapeProgram:
             (".reshape(-1)", lambda a: a.reshape(-1)),
             (".transpose()", lambda a: a.transpose()),
         ]
-        if len(of.shape) == 2:
+        if len(base.shape) == 2:
             ways += [("[:, 1]", lambda a: a[:, 1]), ("[1]", lambda a: a[1])]
-        if int(np.prod(of.shape)) == SIZE:
+        if int(np.prod(base.shape)) == SIZE:
             ways += [(".reshape((4, 4))", lambda a: a.reshape((4, 4)))]
         text, view = self.rng.choice(ways)
         try:
-            viewed = view(of.array)
+            viewed = view(base.array)
         except (ValueError, IndexError):
             return
-        k = self.names.index(of)
-        name = Name(viewed, of.memory, np.atleast_1d(view(of.at)), of.root or of)
+        k = self.names.index(base)
+        name = Name(viewed, base.memory, np.atleast_1d(view(base.at)), base.root or base)
         self._add(name, f"a{k}{text}")
         if self.rng.random() < 0.1:
             again = tg.array(viewed, copy=False)
-            self._add(Name(again, of.memory, name.at, name.root), "array(the last one, copy=False)")
+            self._add(Name(again, base.memory, name.at, name.root), "array(the last one, copy=False)")
         elif self.rng.random() < 0.1:
             self._add(
-                Name(viewed.view(viewed.dtype), of.memory, name.at, name.root), "the last one.view(its dtype)"
+                Name(viewed.view(viewed.dtype), base.memory, name.at, name.root),
+                "the last one.view(its dtype)",
             )
         elif self.rng.random() < 0.05 and self.nudge is None:
             viewed.requires_grad = False
@@ -321,9 +322,9 @@ class TapeProgram:
         with suppress(Full):
             self.rng.choice([self._launch, self._launch, self._method, self._method, self._new])()
 
-    def _pick(self, like: Sequence[Name] = (), where: Callable[[Name], bool] = lambda n: True) -> Name:
+    def _pick(self, like: Sequence[Name] = (), accepts: Callable[[Name], bool] = lambda n: True) -> Name:
         """A name with the same dtype and shape as others, usually disjoint from them."""
-        same = [n for n in self.names if where(n) and str(n.array.dtype) in EPSILON]
+        same = [n for n in self.names if accepts(n) and str(n.array.dtype) in EPSILON]
         same = [
             n
             for n in same
@@ -364,24 +365,24 @@ class TapeProgram:
             ]
         )
         if kind == "scale":
-            x = self._pick(where=flat)
+            x = self._pick(accepts=flat)
             self._said(kind, x)
             tg.launch(scale, x.shape, [x.array])
             linear(x, (1.5, x))
         elif kind in ("affine", "affine_2d"):
-            x = self._pick(where=flat if kind == "affine" else lambda n: len(n.shape) == 2)
+            x = self._pick(accepts=flat if kind == "affine" else lambda n: len(n.shape) == 2)
             y = self._pick([x])
             self._said(kind, x, y)
             tg.launch(affine if kind == "affine" else affine_2d, x.shape, [x.array], [y.array])
             linear(y, (0.5 if kind == "affine" else -1.0, x))
         elif kind == "accumulate":
-            x = self._pick(where=flat)
+            x = self._pick(accepts=flat)
             y = self._pick([x])
             self._said(kind, x, y)
             tg.launch(accumulate, x.shape, [x.array], [y.array])
             linear(y, (1.0, y), (-1.0, x))
         elif kind == "multiply":
-            x = self._pick(where=flat)
+            x = self._pick(accepts=flat)
             y = self._pick([x])
             z = self._pick([x, y])
             if not (z.apart(x) and z.apart(y)) and self.rng.random() < 0.8:
@@ -391,16 +392,16 @@ class TapeProgram:
             tg.launch(multiply, x.shape, [x.array, y.array], [z.array])
             linear(z, (before[1], x), (before[0], y))
         elif kind == "gather":
-            x, y = self._pick(where=flat), self._pick(where=flat)
+            x, y = self._pick(accepts=flat), self._pick(accepts=flat)
             if not x.apart(y) or str(x.array.dtype) != str(y.array.dtype) or not x.at.size:
                 raise Full
-            places = np.array([self.rng.randrange(x.shape[0]) for _ in range(y.shape[0])], np.int32)
-            self._said(f"gather {places.tolist()}", x, y)
-            tg.launch(gather, y.shape, [x.array, tg.array(places)], [y.array])
+            indices = np.array([self.rng.randrange(x.shape[0]) for _ in range(y.shape[0])], np.int32)
+            self._said(f"gather {indices.tolist()}", x, y)
+            tg.launch(gather, y.shape, [x.array, tg.array(indices)], [y.array])
             x.look()
-            y.put(x.slopes()[places], x.slopes("mass")[places])
+            y.put(x.slopes()[indices], x.slopes("mass")[indices])
         elif kind == "total":
-            x, y = self._pick(where=flat), self._pick(where=one)
+            x, y = self._pick(accepts=flat), self._pick(accepts=one)
             if not x.apart(y) or str(x.array.dtype) != str(y.array.dtype):
                 raise Full
             self._said(kind, x, y)
@@ -409,12 +410,12 @@ class TapeProgram:
             y.look()
             y.put(*(y.slopes(of) + 0.25 * x.slopes(of).sum(0) for of in ("slopes", "mass")))
         elif kind == "twos":
-            y = self._pick(where=flat)
+            y = self._pick(accepts=flat)
             self._said(kind, y)
             tg.launch(twos, y.shape, outputs=[y.array])
             linear(y)
         elif kind == "bend":
-            x = self._pick(where=flat)
+            x = self._pick(accepts=flat)
             y = self._pick([x])
             if not y.apart(x) and self.rng.random() < 0.8:
                 raise Full
@@ -423,7 +424,7 @@ class TapeProgram:
             tg.launch(bend, x.shape, [x.array], [y.array, went])
             linear(y, (0.7 * np.where(went.numpy() == 1, 2.0, -0.5), x))
         else:
-            x = self._pick(where=square)
+            x = self._pick(accepts=square)
             y = self._pick([x])
             z = self._pick([x])
             if not (z.apart(x) and z.apart(y)):
@@ -471,8 +472,8 @@ class TapeProgram:
             self._hold(x, 0.5)
 
     def _hold(self, x: Name, value: Any) -> None:
-        held = self.held.setdefault(id(x.memory), np.zeros(len(x.memory.values)))
-        held[x.at] = value
+        adjoint = self.held.setdefault(id(x.memory), np.zeros(len(x.memory.values)))
+        adjoint[x.at] = value
 
     def _new(self) -> None:
         """A copy, or a view, that is made on the tape."""
@@ -481,7 +482,7 @@ class TapeProgram:
             return
         x = self.rng.choice([n for n in self.names if str(n.array.dtype) in EPSILON])
         memory = self._memory(int(np.prod(x.shape)))
-        at = np.arange(len(memory.values)).reshape(x.shape)
+        indices = np.arange(len(memory.values)).reshape(x.shape)
         kind = self.rng.choice(
             ["clone", "clone", "detached" if self.nudge is None else "clone", "array", "graded"]
         )
@@ -492,12 +493,12 @@ class TapeProgram:
             "graded": (f"clone(a{k}, requires_grad=True)", lambda: tg.clone(x.array, requires_grad=True)),
             "array": (f"array(a{k}, requires_grad=True)", lambda: tg.array(x.array, requires_grad=True)),
         }[kind]
-        added = self._add(Name(make(), memory, at), text)
+        added = self._add(Name(make(), memory, indices), text)
         memory.begin(own=not x.graded and self.nudge is None)
         x.look()
         if kind != "detached":
-            memory.slopes[at] += x.slopes()
-            memory.mass[at] += x.slopes("mass")
+            memory.slopes[indices] += x.slopes()
+            memory.mass[indices] += x.slopes("mass")
         added.see()
 
     # Backwards -------------------------------------------------------------------------------------------------------
@@ -530,8 +531,8 @@ class TapeProgram:
                 self._hold(n, data)
             else:
                 targets.append(n)
-                held = seeds.setdefault(id(n.memory), np.zeros(len(n.memory.values)))
-                held[n.at] += data
+                adjoint = seeds.setdefault(id(n.memory), np.zeros(len(n.memory.values)))
+                adjoint[n.at] += data
                 given[n.array] = data if self.rng.random() < 0.5 else tg.array(data)
                 data_of[id(given[n.array])] = data.copy()
         self.lines.append(f"backward({way}: {', '.join(f'a{self.names.index(n)}' for n in targets)})")
@@ -543,8 +544,8 @@ class TapeProgram:
         else:
             tape.backward()
         for n in targets:
-            kept = given[n.array]
-            if not np.array_equal(np.asarray(kept, np.float64), data_of[id(kept)]):
+            seed_values = given[n.array]
+            if not np.array_equal(np.asarray(seed_values, np.float64), data_of[id(seed_values)]):
                 return "wrong: what was passed to backward was changed"
         start = self.held if way == "none" else seeds
         return self._compared(way, start, targets if way != "none" else written)
@@ -562,7 +563,7 @@ class TapeProgram:
             mass += np.abs(seed) @ memories[key].mass
         if not np.isfinite(sums).all() or mass.max() > 1e3:
             return "unstable"
-        held: dict[int, np.ndarray] = {}
+        adjoints: dict[int, np.ndarray] = {}
         for n in self._graded():
             m = n.memory
             expected = sums[m.first : m.first + len(m.values)].copy()
@@ -585,8 +586,8 @@ class TapeProgram:
             if not np.all(np.abs(result - expected) <= limit):
                 k = int(np.argmax(np.abs(result - expected) - limit))
                 return f"wrong: a{self.names.index(n)}.grad[{k}] is {result[k]}, not {expected[k]}"
-            held[id(m)] = result
-        self.held = held
+            adjoints[id(m)] = result
+        self.held = adjoints
         return "right"
 
 

@@ -157,17 +157,17 @@ AT_KINKS: dict[str, dict[tuple[float, ...], tuple[float, ...]]] = {
 """The derivatives that docs/gradients.md defines where a function has no derivative."""
 
 
-def wanted_derivatives(op: type[Elementwise], name: str, at: tuple[float, ...]) -> tuple[float, ...]:
+def wanted_derivatives(op: type[Elementwise], name: str, point: tuple[float, ...]) -> tuple[float, ...]:
     """The derivatives of the reference, by differences with two step sizes; at a kink the value in the page."""
     if (name, 0) in ZERO:
-        return (0.0,) * len(at)
-    if at in AT_KINKS.get(name, {}):
-        return AT_KINKS[name][at]
+        return (0.0,) * len(point)
+    if point in AT_KINKS.get(name, {}):
+        return AT_KINKS[name][point]
     out = []
-    for k in range(len(at)):
+    for k in range(len(point)):
 
         def value(step: float, k: int = k) -> float:
-            return float(op.ref({}, *(np.array([x + step * (n == k)]) for n, x in enumerate(at)))[0])
+            return float(op.ref({}, *(np.array([x + step * (n == k)]) for n, x in enumerate(point)))[0])
 
         first, second = ((value(h) - value(-h)) / (2 * h) for h in (2e-3, 1e-3))
         out.append((4 * second - first) / 3)
@@ -191,7 +191,7 @@ def test_derivatives_at_negative_tied_and_zero_points(name: str, form: str) -> N
         dims = (1, 32)
     tg.launch(kernel, dims, args, [y], adj_outputs=[tg.ones(n, dtype=D)], adjoint=True, block_dim=32)
     actual = np.stack([a.grad.numpy() for a in args], axis=1)
-    expected = np.array([wanted_derivatives(op, name, at) for at in points])
+    expected = np.array([wanted_derivatives(op, name, point) for point in points])
     np.testing.assert_allclose(actual, expected, rtol=1e-7, atol=1e-8, err_msg=str(points))
 
 

@@ -58,12 +58,12 @@ def as_held(values: Any, dtype: str) -> np.ndarray:
 
 def gradients(expression: str, dtype: str, *values: np.ndarray) -> list[np.ndarray]:
     """The gradients of a kernel for numbers of a type, by a tape."""
-    one = len(values) == 1
+    is_unary = len(values) == 1
     source = f"""
-def kernel(a: tg.array[D], {"" if one else "c: tg.array[D], "}y: tg.array[D]):
+def kernel(a: tg.array[D], {"" if is_unary else "c: tg.array[D], "}y: tg.array[D]):
     i = tg.tid()
     x = a[i]
-    {"pass" if one else "z = c[i]"}
+    {"pass" if is_unary else "z = c[i]"}
     y[i] = {expression}
 """
     return taped(source, dtype, (), values, np.ones_like(values[0]))
@@ -101,7 +101,7 @@ def compare(computed: np.ndarray, expected: list[Any], dtype: str, part: float =
 
 
 def exact_slopes(slope: Callable[..., Any], *values: np.ndarray) -> list[Any]:
-    return [slope(*(mpmath.mpf(float(v)) for v in at)) for at in zip(*values, strict=True)]
+    return [slope(*(mpmath.mpf(float(v)) for v in point)) for point in zip(*values, strict=True)]
 
 
 @pytest.mark.parametrize("dtype", BITS)

@@ -26,15 +26,15 @@ def deterministic() -> Iterator[None]:
 
 
 @tg.kernel
-def picked(x: tg.array[float], at: tg.array[int], y: tg.array[float]):
+def picked(x: tg.array[float], indices: tg.array[int], y: tg.array[float]):
     i = tg.tid()
-    y[i] = x[at[i]] * x[0]
+    y[i] = x[indices[i]] * x[0]
 
 
 @tg.kernel
-def placed(x: tg.array[float], at: tg.array[int], y: tg.array2d[float]):
+def placed(x: tg.array[float], indices: tg.array[int], y: tg.array2d[float]):
     i = tg.tid()
-    t = tg.tile_load(x, shape=4, offset=at[i])
+    t = tg.tile_load(x, shape=4, offset=indices[i])
     tg.tile_store(y[i], t * t)
 
 
@@ -49,11 +49,11 @@ def gradient_bytes() -> bytes:
     rng = np.random.default_rng(0)
     many, few = 4_000_000, 60_000
     x = tg.array(rng.standard_normal(16), dtype=float, requires_grad=True)
-    at = tg.array(rng.integers(0, 8, many), dtype=int)
+    indices = tg.array(rng.integers(0, 8, many), dtype=int)
     outs = [tg.zeros(s, requires_grad=True) for s in (many, (few, 4))]
     with tg.Tape() as tape:
-        tg.launch(picked, many, inputs=[x, at], outputs=[outs[0]], block_dim=64)
-        tg.launch_tiled(placed, few, inputs=[x, at], outputs=[outs[1]], block_dim=32)
+        tg.launch(picked, many, inputs=[x, indices], outputs=[outs[0]], block_dim=64)
+        tg.launch_tiled(placed, few, inputs=[x, indices], outputs=[outs[1]], block_dim=32)
     tape.backward(grads={y: rng.standard_normal(y.shape) for y in outs})
     return x.grad.numpy().tobytes() + weighted_bytes()
 
@@ -96,9 +96,13 @@ def test_gradient_sums_of_all_blocks_have_the_same_bits_in_every_run() -> None:
 @pytest.mark.machine_code
 def test_deterministic_mode_refuses_unordered_additions_of_threads(on_device: str) -> None:
     """On CPUs one thread sums, one block after another."""
-    x, at, y = tg.ones(16, requires_grad=True), tg.zeros(8, dtype=int), tg.zeros((8, 4), requires_grad=True)
+    x, indices, y = (
+        tg.ones(16, requires_grad=True),
+        tg.zeros(8, dtype=int),
+        tg.zeros((8, 4), requires_grad=True),
+    )
     with tg.Tape() as tape:
-        tg.launch_tiled(placed, 8, inputs=[x, at], outputs=[y], block_dim=32)
+        tg.launch_tiled(placed, 8, inputs=[x, indices], outputs=[y], block_dim=32)
     if on_device == "cpu":
         tape.backward(grads={y: tg.ones((8, 4))})
         assert x.grad.numpy().tolist() == [16.0] * 4 + [0.0] * 12
@@ -116,11 +120,11 @@ def steps_of(kernel: Any, args: list[Any], dims: tuple[int, ...], block: int) ->
 
 
 def test_deterministic_mode_refuses_orders_that_gpus_do_not_keep() -> None:
-    x, at = tg.zeros(16, requires_grad=True), tg.zeros(8, dtype=int)
+    x, indices = tg.zeros(16, requires_grad=True), tg.zeros(8, dtype=int)
     for kernel, y, dims in ((picked, tg.zeros(8), (8,)), (placed, tg.zeros((8, 4)), (8, 32))):
         y.requires_grad = True
         with pytest.raises(tg.CompileError, match="in an unspecified order"):
-            check_order(steps_of(kernel, [x, at, y], dims, dims[-1]))
+            check_order(steps_of(kernel, [x, indices, y], dims, dims[-1]))
 
 
 def test_owners_and_chunks_keep_their_order_on_gpus() -> None:
@@ -147,12 +151,12 @@ def test_chunks_are_as_many_as_a_device_holds_at_once() -> None:
         i = tg.tid()
         tg.tile_store(y[i], tg.tile_load(x[i], shape=2048) * tg.tile_load(w, shape=2048))
 
-    for kernel, width, block, held in ((weighted, 64, 32, 8), (large, 2048, 64, 5)):
+    for kernel, width, block, chunks in ((weighted, 64, 32, 8), (large, 2048, 64, 5)):
         args = [tg.zeros(s, requires_grad=True) for s in ((8, width), width, (8, width))]
         (shares,) = steps_of(kernel, args, (8, block), block)[0].grid
         rows, multiprocessors = 100_000, 100
         on_gpu = ForwardLaunch((rows, block), {}, BUSY * multiprocessors, True).number(shares)
-        assert 0.9 * held * multiprocessors < on_gpu <= held * multiprocessors
+        assert 0.9 * chunks * multiprocessors < on_gpu <= chunks * multiprocessors
         assert ForwardLaunch((rows, block), {}, 32).number(shares) == 32
 
 

@@ -14,15 +14,15 @@ ROWS = 4
 
 
 @tg.kernel
-def rows(x: tg.array2d[D], places, y: tg.array2d[D]):
+def rows(x: tg.array2d[D], indices, y: tg.array2d[D]):
     t = tg.tile_load(x, shape=(4, 3))
-    tg.tile_store(y, t[tg.tile_load(places, shape=8)])
+    tg.tile_store(y, t[tg.tile_load(indices, shape=8)])
 
 
 @tg.kernel
-def columns(x: tg.array2d[D], places, y: tg.array2d[D]):
+def columns(x: tg.array2d[D], indices, y: tg.array2d[D]):
     t = tg.tile_load(x, shape=(3, 4))
-    tg.tile_store(y, t[:, tg.tile_load(places, shape=8)])
+    tg.tile_store(y, t[:, tg.tile_load(indices, shape=8)])
 
 
 def ends(dtype: type) -> list[int]:
@@ -46,15 +46,15 @@ FEW = ((rows, np.int64), (columns, np.int8))
 def test_gradients_of_gathers_reach_gathered_elements_only(kernel: tg.Kernel, dtype: type) -> None:
     all_of_them = ends(dtype)
     for first in range(0, len(all_of_them), 8):
-        places = np.resize(all_of_them[first : first + 8], 8).astype(dtype)
+        indices = np.resize(all_of_them[first : first + 8], 8).astype(dtype)
         shape, result = ((4, 3), (8, 3)) if kernel is rows else ((3, 4), (3, 8))
         x = tg.ones(shape, dtype=D, requires_grad=True)
         y = tg.zeros(result, dtype=D, requires_grad=True)
         with tg.Tape() as tape:
-            tg.launch_tiled(kernel, 1, [x, tg.array(places)], [y], block_dim=32)
+            tg.launch_tiled(kernel, 1, [x, tg.array(indices)], [y], block_dim=32)
         tape.backward(grads={y: np.ones(result)})
         counts = np.zeros(ROWS)
-        for n in places.tolist():
+        for n in indices.tolist():
             if -ROWS <= n < ROWS:
                 counts[n] += 1
         expected = counts[:, None] if kernel is rows else counts

@@ -126,9 +126,9 @@ def test_adjoints_reload_tiles_that_are_loaded_an_iteration_ahead() -> None:
 
 def test_carried_values_are_checkpointed_within_the_limit() -> None:
     check(recurrent, (1, 32), random(8, 8), random(8, 4), 5, zeros(8, 4))
-    kept = re.findall(r"buf<float64,\[([\d,]*)\],register> = buf.new", adjoint_ir(recurrent))
-    assert kept == ["62,32", "62", "62,32", "62"]
-    assert sum(8 * math.prod(map(int, shape.split(","))) for shape in kept) <= CHECKPOINT_BYTES
+    checkpoints = re.findall(r"buf<float64,\[([\d,]*)\],register> = buf.new", adjoint_ir(recurrent))
+    assert checkpoints == ["62,32", "62", "62,32", "62"]
+    assert sum(8 * math.prod(map(int, shape.split(","))) for shape in checkpoints) <= CHECKPOINT_BYTES
     (adjoint,) = recurrent.adjoints.values()
     lines = [line.strip() for line in adjoint.explain().splitlines()[-4:]]
     assert lines[0] == "kept for the gradient:"

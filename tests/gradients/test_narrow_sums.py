@@ -178,9 +178,9 @@ def test_sums_of_arrays_that_share_elements_are_rounded_once(name: str, first: i
     dt = tg.bfloat16
     kernel, grid, threads = changing(dt)[name]
     x, y = (tg.zeros((ROWS, COLUMNS), dtype=dt, requires_grad=True) for _ in range(2))
-    whole = tg.zeros(40, dtype=dt, requires_grad=True)
-    whole.grad.fill_(3.0)
-    w, v = whole[:16], whole[first : None if step < 0 else first + 16 : step]
+    total = tg.zeros(40, dtype=dt, requires_grad=True)
+    total.grad.fill_(3.0)
+    w, v = total[:16], total[first : None if step < 0 else first + 16 : step]
     seed = np.random.default_rng(0).integers(1, 9, (ROWS, COLUMNS)) / 16
     expected = np.zeros(40)
     expected[:8] += seed.sum(0)
@@ -190,6 +190,6 @@ def test_sums_of_arrays_that_share_elements_are_rounded_once(name: str, first: i
     expected[changed] += 6.0
     with tg.Tape() as tape:
         tg.launch(kernel, grid, [x, w, v], [y], block_dim=threads)
-    tape.backward(grads={y: seed, whole: tg.full(40, 3.0, dtype=dt)})
-    actual = whole.grad.numpy().astype(np.float64)
+    tape.backward(grads={y: seed, total: tg.full(40, 3.0, dtype=dt)})
+    actual = total.grad.numpy().astype(np.float64)
     np.testing.assert_allclose(actual, expected, rtol=2**-8)

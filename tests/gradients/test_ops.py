@@ -87,5 +87,5 @@ def test_adjoints_are_linear(name: str) -> None:
             adjoint=True, block_dim=case.block,
         )  # fmt: skip
         result.append([g.numpy().copy() for g in grads])
-    for first, second, both in zip(*result, strict=True):
-        np.testing.assert_allclose(both, 2.0 * first - second, rtol=1e-9, atol=1e-9)
+    for first, second, combined in zip(*result, strict=True):
+        np.testing.assert_allclose(combined, 2.0 * first - second, rtol=1e-9, atol=1e-9)

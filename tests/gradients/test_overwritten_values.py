@@ -179,9 +179,9 @@ def test_launches_without_backward_are_accepted_if_no_gradient_reaches_them() ->
         i = tg.tid()
         y[i] = 0.0
 
-    x, y, other = variable(1.0, 2.0), tg.zeros(2, dtype=D, requires_grad=True), tg.ones(2, dtype=D)
+    x, y, unused = variable(1.0, 2.0), tg.zeros(2, dtype=D, requires_grad=True), tg.ones(2, dtype=D)
     with tg.Tape() as tape:
-        tg.launch(reset, 2, outputs=[other])
+        tg.launch(reset, 2, outputs=[unused])
         tg.launch(products, 2, [x, x], [y])
     tape.backward(grads={y: np.ones(2)})
     np.testing.assert_allclose(x.grad.numpy(), 3 * x.numpy() ** 2)

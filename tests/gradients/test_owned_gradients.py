@@ -225,8 +225,8 @@ def test_owners_of_gradient_tiles_agree_with_the_interpreter() -> None:
     adjoint = list(matmul.adjoints.values())[-1]
     ((steps,),) = adjoint.steps.values()
     actual, rows, sums = copies(args), {}, {}
-    for one in plan_launches(steps, (2, 1, 32), args, CPU):
-        part, dims, extra = one.part, one.dims, one.extra(args, sums, zeros)
+    for launch_step in plan_launches(steps, (2, 1, 32), args, CPU):
+        part, dims, extra = launch_step.part, launch_step.dims, launch_step.extra(args, sums, zeros)
         arguments = (*args, *extra)
         own = [*actual, *(x for x in extra if isinstance(x, int))]
         own += [rows.setdefault(id(x), x.numpy().copy()) for x in extra if isinstance(x, tg.array)]
@@ -333,16 +333,18 @@ def test_gradients_of_short_weights_are_rounded_once(dtype: Any) -> None:
 
 
 @tg.kernel
-def picked_rows(x, at: tg.array[int], y):
+def picked_rows(x, indices: tg.array[int], y):
     """An embedding: which rows are read is not known."""
     i = tg.tid()
-    tg.tile_store(y[i], tg.tile_load(x[at[i]], shape=8) * tg.tile_load(x, shape=(1, 8), offset=(at[i], 2))[0])
+    tg.tile_store(
+        y[i], tg.tile_load(x[indices[i]], shape=8) * tg.tile_load(x, shape=(1, 8), offset=(indices[i], 2))[0]
+    )
 
 
 @tg.kernel
-def picked_elements(x, at: tg.array[int], y):
+def picked_elements(x, indices: tg.array[int], y):
     i = tg.tid()
-    y[i] = x[at[i], 1] * x[at[i], 2]
+    y[i] = x[indices[i], 1] * x[indices[i], 2]
 
 
 @pytest.mark.machine_code
@@ -350,8 +352,8 @@ def picked_elements(x, at: tg.array[int], y):
 def test_atomic_additions_are_rounded_once(dtype: Any) -> None:
     rng = np.random.default_rng(0)
     n = 2000
-    at = rng.integers(0, 3, n)
-    x, index = leaf(rng.integers(-2, 3, (3, 10)), dtype), tg.array(at, dtype=int)
+    indices = rng.integers(0, 3, n)
+    x, index = leaf(rng.integers(-2, 3, (3, 10)), dtype), tg.array(indices, dtype=int)
     y, z = (tg.zeros(s, dtype=dtype, requires_grad=True) for s in ((n, 8), n))
     g, h = rng.integers(0, 2, (n, 8)), rng.integers(0, 2, n)
     x.grad.fill_(1.0)
@@ -360,11 +362,11 @@ def test_atomic_additions_are_rounded_once(dtype: Any) -> None:
         tg.launch(picked_elements, n, inputs=[x, index], outputs=[z], block_dim=32)
     tape.backward(grads={y: g, z: h})
     value, expected = x.numpy().astype(np.float64), np.ones((3, 10))
-    for k, j in enumerate(at):
+    for k, j in enumerate(indices):
         expected[j, 1] += value[j, 2] * h[k]
         expected[j, 2] += value[j, 1] * h[k]
     expected = expected.astype(np.float32).astype(x.numpy().dtype).astype(np.float64)
-    for k, j in enumerate(at):
+    for k, j in enumerate(indices):
         expected[j, :8] += value[j, 2:10] * g[k]
         expected[j, 2:10] += value[j, :8] * g[k]
     np.testing.assert_array_equal(x.grad.numpy(), expected.astype(np.float32).astype(x.numpy().dtype))

@@ -80,8 +80,8 @@ def check(product: str, condition: str, path: str, dtype: Any) -> None:
     with tg.Tape() as tape:
         tg.launch(kernel, N, [x, a, b, c], [q, y], block_dim=32)
     tape.backward(grads={y: tg.ones(N, dtype=dtype)})
-    taken = np.round(y.numpy().astype(float) / x.numpy().astype(float))
-    np.testing.assert_array_equal(x.grad.numpy().astype(float), taken, text)
+    branches = np.round(y.numpy().astype(float) / x.numpy().astype(float))
+    np.testing.assert_array_equal(x.grad.numpy().astype(float), branches, text)
 
 
 @pytest.mark.parametrize(("product", "condition", "path"), [("stored", "sum", "expression")])

@@ -95,12 +95,12 @@ def test_nested_timers_print_with_indentation(capsys: pytest.CaptureFixture[str]
     times: dict[str, list[float]] = {}
     with tg.ScopedTimer("outer", dict=times, synchronize=True) as timer, tg.ScopedTimer("inner") as inner:
         inner.extra_msg = "and more"
-    with tg.ScopedTimer("none", active=False, dict=times) as other:
+    with tg.ScopedTimer("none", active=False, dict=times) as inactive_timer:
         pass
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(" took ")[0] for line in lines] == ["    inner", "outer"]
     assert lines[0].endswith(" ms and more")
     assert (
         times == {"outer": [timer.elapsed], "none": []}
-        and timer.elapsed >= inner.elapsed > other.elapsed == 0.0
+        and timer.elapsed >= inner.elapsed > inactive_timer.elapsed == 0.0
     )

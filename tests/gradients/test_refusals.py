@@ -48,12 +48,14 @@ ELSEWHERE = {
 REFUSED: dict[str, tuple[Any, str, str, tuple[Any, ...]]] = {}
 
 
-def refused(name: str, op: str, at: str, *more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A kernel(a, y, *more) whose gradient is refused because of `op`, at `at` in its source. `more`: the types of
+def refused(
+    name: str, op: str, source_text: str, *more: Any
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A kernel(a, y, *more) whose gradient is refused because of `op`, at the text `source_text`. `more`: the types of
     further arrays with one element."""
 
     def keep(function: Callable[..., Any]) -> Callable[..., Any]:
-        REFUSED[name] = (tg.kernel(function), op, at, more)
+        REFUSED[name] = (tg.kernel(function), op, source_text, more)
         return function
 
     return keep
@@ -246,14 +248,14 @@ def run(name: str, **options: Any) -> None:
 
 @pytest.mark.parametrize("name", ROWS)
 def test_kernels_without_a_gradient_are_refused_at_their_line(name: str) -> None:
-    _, op, at, _ = REFUSED[name]
+    _, op, source_text, _ = REFUSED[name]
     with pytest.raises(tg.CompileError) as caught:
         run(name, adjoint=True)
     error = caught.value
     assert error.CODE == ("overwritten-array" if name == "overwritten" else "no-gradient"), error
     assert op in error.message
     assert error.loc is not None
-    assert at in error.loc.text()
+    assert source_text in error.loc.text()
     assert error.help
 
 

@@ -83,8 +83,8 @@ def test_gradients_of_roles_whose_loops_depend_on_the_block_are_correct() -> Non
     a, g = integers(4, 24), integers(4, 8)
     x, y = leaf(a), tg.zeros((4, 8), requires_grad=True)
     backwards(triangular, 4, [x], y, g)
-    seen = np.tril(np.ones((4, 3))).repeat(8, 1)
-    np.testing.assert_array_equal(x.grad.numpy(), 2.0 * a * seen * np.tile(g, 3))
+    lower_triangle = np.tril(np.ones((4, 3))).repeat(8, 1)
+    np.testing.assert_array_equal(x.grad.numpy(), 2.0 * a * lower_triangle * np.tile(g, 3))
 
 
 @tg.kernel

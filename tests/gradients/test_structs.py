@@ -79,8 +79,8 @@ def by_tiles(model: Model, a: tg.array[Node], b: tg.array[Node], out: tg.array[t
     tg.tile_store(b, u)
     total = tg.tile_sum(tg.tile_map(size, u - tg.tile_broadcast(t[1:2], shape=(4,))))
     picked = tg.tile_extract(t, 3)
-    one = tg.tile_map(size, tg.tile_reduce(both, t))
-    tg.tile_store(out, total * model.scale + one + picked.point.x * picked.point.y[1])
+    summed = tg.tile_map(size, tg.tile_reduce(both, t))
+    tg.tile_store(out, total * model.scale + summed + picked.point.x * picked.point.y[1])
 
 
 def nodes() -> np.ndarray:
@@ -124,13 +124,16 @@ def test_every_field_of_a_struct_has_its_derivative(kernel: Any) -> None:
     assert (a.grad.numpy()["point"]["tag"] == 0).all()
     step = 1e-6
     for k, grad in enumerate(actual):
-        for at in np.ndindex(*grad.shape):
+        for indices in np.ndindex(*grad.shape):
             ends: list[float] = []
             for sign in (step, -step):
                 data, moved = nodes(), rates.copy()
-                [*floats(data), moved][k][at] += sign
+                [*floats(data), moved][k][indices] += sign
                 ends.append(run(kernel, data, moved, weights)[0])
-            assert grad[at] == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-6, abs=1e-7), (k, at)
+            assert grad[indices] == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-6, abs=1e-7), (
+                k,
+                indices,
+            )
 
 
 def test_gradcheck_checks_every_leaf_of_a_struct() -> None:
@@ -173,11 +176,11 @@ def test_adjoint_launches_take_gradients_of_structs() -> None:
         i = tg.tid()
         b[i].x = a[i].x * tg.float64(2.0)
 
-    a, b, into, of = (tg.zeros(2, dtype=Point) for _ in range(4))
+    a, b, into, source = (tg.zeros(2, dtype=Point) for _ in range(4))
     arguments = np.zeros(2, Point.numpy_dtype())
     arguments["x"] = [3, 4]
-    of.assign(tg.array(arguments, dtype=Point))
-    tg.launch(doubled, 2, inputs=[a], outputs=[b], adjoint=True, adj_inputs=[into], adj_outputs=[of])
+    source.assign(tg.array(arguments, dtype=Point))
+    tg.launch(doubled, 2, inputs=[a], outputs=[b], adjoint=True, adj_inputs=[into], adj_outputs=[source])
     assert into.numpy()["x"].tolist() == [6, 8]
 
 

@@ -236,16 +236,16 @@ def test_a_living_tape_is_notified_once_of_writes_to_an_array(monkeypatch: pytes
     others = arrays()[:2]
     with tg.Tape() as tape:
         tg.launch(sines, 8, inputs=[x], outputs=[y])
-        seen: list[tg.array] = []
-        monkeypatch.setattr(tape, "written", seen.append)
+        observed: list[tg.array] = []
+        monkeypatch.setattr(tape, "written", observed.append)
         for _ in range(3):
             tg.launch(sines, 8, inputs=[others[0]], outputs=[others[1]], record_tape=False)
-    assert len(seen) == 1 and seen[0] is others[1]
+    assert len(observed) == 1 and observed[0] is others[1]
     for _ in range(3):
         tg.launch(sines, 8, inputs=[others[0]], outputs=[others[1]])
         tg.launch(squares, 8, inputs=[others[1]], outputs=[loss])
         in_another_thread(lambda: tg.launch(constants, 8, outputs=[y]))
-    assert len(seen) == 3
+    assert len(observed) == 3
 
 
 @pytest.mark.machine_code
@@ -267,7 +267,7 @@ def test_writes_are_not_observed_after_the_last_tape() -> None:
     tape = tg.Tape()
     with tape:
         pass
-    others = [other for other in recording.watching if other is not tape]
+    others = [watching_tape for watching_tape in recording.watching if watching_tape is not tape]
     assert recording.on
     del tape
     gc.collect()
@@ -406,11 +406,11 @@ def test_writes_by_earlier_adjoints_are_observed() -> None:
         y[i] = x[i] * x[i]
 
     x, y = tg.ones(4, requires_grad=True), tg.zeros(4, requires_grad=True)
-    other, seed, array = tg.ones(4), tg.ones(4), tg.zeros(4)
+    second_array, seed, array = tg.ones(4), tg.ones(4), tg.zeros(4)
     for _ in range(2):
         with tg.Tape() as tape:
             tg.launch(squares, 4, inputs=[x], outputs=[y])
-        tg.launch(squares, 4, [other], [array], adj_inputs=[x], adj_outputs=[seed], adjoint=True)
+        tg.launch(squares, 4, [second_array], [array], adj_inputs=[x], adj_outputs=[seed], adjoint=True)
         with pytest.raises(tg.LaunchError, match="overwritten"):
             tape.backward(grads={y: np.ones(4)})
 

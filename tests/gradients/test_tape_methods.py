@@ -190,10 +190,10 @@ def test_new_arrays_on_a_tape_have_their_gradient() -> None:
 def test_detached_copies_and_views_are_constant() -> None:
     x, loss = variable(1, 2), variable(0)
     with tg.Tape() as tape:
-        kept = tg.clone(x, requires_grad=False)
+        detached = tg.clone(x, requires_grad=False)
         view = x[:]
         view.requires_grad = False
-        for a in (x, kept, view):
+        for a in (x, detached, view):
             tg.launch(add_up, 2, [a], [loss])
     tape.backward(loss)
     assert grad_of(x) == [1.0, 1.0]
@@ -206,13 +206,15 @@ def test_each_tape_records_its_own_calls_only() -> None:
         tg.launch(add_up, 2, [x], [loss])
         with pytest.raises(tg.LaunchError, match="recording already"), tg.Tape():
             pass
-    with tg.Tape() as other:
+    with tg.Tape() as inner_tape:
         tg.launch(double, 2, [y], [x])
         outer.backward(loss)
         y.grad.zero_()
-    assert len(outer.records) == 1 and len(other.records) == 3, "the launch, what backward did, and zero_"
+    assert len(outer.records) == 1 and len(inner_tape.records) == 3, (
+        "the launch, what backward did, and zero_"
+    )
     assert grad_of(x) == [1.0, 1.0]
-    other.backward(grads={x: [1.0, 1.0]})
+    inner_tape.backward(grads={x: [1.0, 1.0]})
     assert grad_of(y) == [2.0, 2.0]
 
 
@@ -238,13 +240,13 @@ def test_other_names_of_memory_with_a_gradient_are_refused(
     x, loss = variable(1, 2), variable(0)
     with tg.Tape() as tape:
         tg.launch(scale, 2, [x])
-        other = way(x)
+        alias_of_x = way(x)
         if written:
-            other.zero_()
-        elif other.dtype == D:
-            tg.launch(double, 2, [other], [loss])
+            alias_of_x.zero_()
+        elif alias_of_x.dtype == D:
+            tg.launch(double, 2, [alias_of_x], [loss])
         else:
-            tg.zeros(2, dtype=tg.int64).assign(other)
+            tg.zeros(2, dtype=tg.int64).assign(alias_of_x)
     with pytest.raises(tg.LaunchError, match="view without a gradient of an array|shares memory"):
         tape.backward(grads={x: [1.0, 1.0]})
 
@@ -295,9 +297,9 @@ def test_gradients_of_an_adjoint_launch_have_the_shapes_of_the_arguments() -> No
 
 
 def test_fills_by_arrays_with_gradients_are_refused() -> None:
-    x, one = variable(1, 2), variable(3)
+    x, seed_array = variable(1, 2), variable(3)
     with tg.Tape() as tape:
-        x.fill_(one)
+        x.fill_(seed_array)
     with pytest.raises(tg.LaunchError, match="would be a sum"):
         tape.backward(grads={x: [1.0, 1.0]})
 
@@ -407,21 +409,21 @@ def test_arrays_that_are_not_a_loss_are_refused(loss: tg.array) -> None:
 @pytest.mark.machine_code
 @pytest.mark.parametrize("dtype", [bool, tg.int8, tg.uint64])
 def test_gradients_of_integers_are_zero(dtype: Any) -> None:
-    places = tg.zeros(2, dtype=dtype, requires_grad=True)
-    assert places.grad.dtype == places.dtype and places.grad.numpy().tolist() == [0, 0]
+    indices = tg.zeros(2, dtype=dtype, requires_grad=True)
+    assert indices.grad.dtype == indices.dtype and indices.grad.numpy().tolist() == [0, 0]
 
     @tg.kernel
-    def take(x: tg.array[D], places, y: tg.array[D]):
+    def take(x: tg.array[D], indices, y: tg.array[D]):
         i = tg.tid()
-        y[i] = x[int(places[i])] * 2.0
+        y[i] = x[int(indices[i])] * 2.0
 
     x, y = variable(1, 2), variable(0, 0)
     with tg.Tape() as tape:
-        tg.launch(take, 2, [x, places], [y])
+        tg.launch(take, 2, [x, indices], [y])
     tape.backward(grads={y: [1.0, 10.0]})
-    assert grad_of(x) == [22.0, 0.0] and places.grad.numpy().tolist() == [0, 0]
+    assert grad_of(x) == [22.0, 0.0] and indices.grad.numpy().tolist() == [0, 0]
     with pytest.raises(tg.LaunchError, match="only floats"):
-        tg.Tape().backward(grads={places: [1, 1]})
+        tg.Tape().backward(grads={indices: [1, 1]})
 
 
 @pytest.mark.machine_code
@@ -455,6 +457,6 @@ def test_copied_views_keep_their_part_of_the_gradient() -> None:
         and grad_of(result) == [5.0, 6.0]
         and pickle.loads(pickle.dumps(x[1:])).requires_grad
     )
-    kept = x[:]
-    kept.requires_grad = False
-    assert not copy.deepcopy(kept).requires_grad and not copy.deepcopy(tg.zeros(2)).is_detached
+    copied_view = x[:]
+    copied_view.requires_grad = False
+    assert not copy.deepcopy(copied_view).requires_grad and not copy.deepcopy(tg.zeros(2)).is_detached

@@ -46,5 +46,5 @@ def test_no_float32_result_of_a_matmul_is_transposed() -> None:
         error = np.abs(actual.grad.numpy().astype(np.float64) - expected).max()
         assert error <= 2**-7 * np.abs(expected).max()
     parts = list(scores.adjoints.values())[-1].launched
-    kept = [op for part in parts for op in part.step.kernel.walk() if transposes(op)]
-    assert {dtype_of(op.tile.type) for op in kept} == {tg.bfloat16}
+    transposes_left = [op for part in parts for op in part.step.kernel.walk() if transposes(op)]
+    assert {dtype_of(op.tile.type) for op in transposes_left} == {tg.bfloat16}

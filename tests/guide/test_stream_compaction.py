@@ -30,15 +30,15 @@ def compact_kernel(data: tg.array[float], out: tg.array[float]):
 
 
 @tg.kernel
-def counted(data: tg.array[float], kept: tg.array[int], slots: tg.array[int]):
+def counted(data: tg.array[float], selected: tg.array[int], slots: tg.array[int]):
     _i, j = tg.tid()
     s = tg.tile_stack(capacity=CAPACITY, dtype=float)
     slots[j] = tg.tile_stack_push(s, data[j], data[j] > 0.5)
     if j == 0:
-        kept[0] = tg.tile_stack_count(s)
+        selected[0] = tg.tile_stack_count(s)
     tg.tile_stack_clear(s)
     if j == 0:
-        kept[1] = tg.tile_stack_count(s)
+        selected[1] = tg.tile_stack_count(s)
 
 
 @pytest.mark.parametrize("threshold", [0.0, 0.25, 0.9, 2.0])
@@ -47,17 +47,17 @@ def test_stream_compaction_keeps_the_selected_values(threshold: float) -> None:
     data = tg.array(values, dtype=float)
     out = tg.zeros(BLOCK_DIM, dtype=float)
     tg.launch_tiled(compact_kernel, dim=[1], inputs=[data, out], block_dim=BLOCK_DIM)
-    kept = values[values > 0.5]
+    selected = values[values > 0.5]
     actual = out.numpy()
-    np.testing.assert_array_equal(np.sort(actual[: len(kept)]), np.sort(kept))
-    assert not actual[len(kept) :].any()
+    np.testing.assert_array_equal(np.sort(actual[: len(selected)]), np.sort(selected))
+    assert not actual[len(selected) :].any()
 
 
 def test_stacks_count_and_clear_their_elements() -> None:
     values = np.random.default_rng(9).random(BLOCK_DIM, dtype=np.float32)
-    kept, slots = tg.zeros(2, dtype=int), tg.zeros(BLOCK_DIM, dtype=int)
-    tg.launch_tiled(counted, dim=[1], inputs=[tg.array(values), kept, slots], block_dim=BLOCK_DIM)
+    counts, slots = tg.zeros(2, dtype=int), tg.zeros(BLOCK_DIM, dtype=int)
+    tg.launch_tiled(counted, dim=[1], inputs=[tg.array(values), counts, slots], block_dim=BLOCK_DIM)
     count = int((values > 0.5).sum())
-    assert kept.list() == [count, 0]
+    assert counts.list() == [count, 0]
     pushed = slots.numpy()
     assert sorted(pushed[values > 0.5]) == list(range(count)) and (pushed[values <= 0.5] == -1).all()

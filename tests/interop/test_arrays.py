@@ -95,9 +95,9 @@ def test_complex_numbers_of_jax_convert_both_ways() -> None:
 
 @pytest.mark.parametrize("dtype", [tg.vec3, tg.mat22], ids=str)
 def test_vector_types_have_no_dtype_of_other_libraries(dtype: Any) -> None:
-    for of in (tg.dtype_to_torch, tg.dtype_to_jax):
+    for convert in (tg.dtype_to_torch, tg.dtype_to_jax):
         with pytest.raises(TypeError, match="is not a scalar type"):
-            of(dtype)
+            convert(dtype)
 
 
 def test_every_scalar_type_has_a_dtype_of_other_libraries() -> None:

@@ -48,11 +48,11 @@ def test_jax_functions_have_correct_values_and_gradients(jitted: bool) -> None:
 
 
 @pytest.mark.machine_code
-@pytest.mark.parametrize("at", [0, 1, (0, 1)])
-def test_jax_functions_have_gradients_of_some_inputs_only(at: Any) -> None:
+@pytest.mark.parametrize("argnums", [0, 1, (0, 1)])
+def test_jax_functions_have_gradients_of_some_inputs_only(argnums: Any) -> None:
     x, w = numbers(5, 7), numbers(7, seed=1)
-    actual = jax.jit(jax.grad(lambda a, b: sines(a, b, 1.0).sum(), at))(x, w)
-    expected = jax.grad(lambda a, b: reference(a, b, 1.0).sum(), at)(x, w)
+    actual = jax.jit(jax.grad(lambda a, b: sines(a, b, 1.0).sum(), argnums))(x, w)
+    expected = jax.grad(lambda a, b: reference(a, b, 1.0).sum(), argnums)(x, w)
     jax.tree.map(np.testing.assert_allclose, actual, expected)
 
 

@@ -40,10 +40,10 @@ def test_tensors_without_a_launch_key_are_recognised() -> None:
 
 def test_launch_keys_hold_no_tensors() -> None:
     x = torch.zeros(5, 7)
-    there, key = weakref.ref(x), tg.launch_key(x)
+    reference, key = weakref.ref(x), tg.launch_key(x)
     del x
     gc.collect()
-    assert there() is None and key is not None
+    assert reference() is None and key is not None
 
 
 @pytest.mark.machine_code

@@ -78,8 +78,8 @@ def test_adjoints_of_the_sweep_and_their_peers_have_equal_results(name: str) -> 
 def test_attention_with_and_without_pages_of_keys_is_equal() -> None:
     launch = POINTS["attention, paged decode"].small
     arguments = inputs(launch, cases.tensors(launch, 0))
-    one, other = (make(*arguments)(*arguments) for make in (peers.paged, peers.gathered))
-    torch.testing.assert_close(one, other, atol=2e-2, rtol=2e-2)
+    paged, gathered = (make(*arguments)(*arguments) for make in (peers.paged, peers.gathered))
+    torch.testing.assert_close(paged, gathered, atol=2e-2, rtol=2e-2)
 
 
 @pytest.mark.machine_code

@@ -107,9 +107,9 @@ def test_torch_functions_may_have_outputs_without_a_gradient() -> None:
     torch.testing.assert_close(
         torch.autograd.grad(z.sum(), x, retain_graph=True)[0], torch.exp(x), msg="y has no gradient here"
     )
-    both = torch.autograd.grad((y * y).sum() + z.sum(), x)[0]
+    joint_gradient = torch.autograd.grad((y * y).sum() + z.sum(), x)[0]
     expected = torch.autograd.grad(((x[k.long()] * x) ** 2).sum() + torch.exp(x).sum(), x)[0]
-    torch.testing.assert_close(both, expected)
+    torch.testing.assert_close(joint_gradient, expected)
 
 
 @tg.kernel

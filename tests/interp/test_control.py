@@ -163,8 +163,8 @@ def test_a_tree_reduction_in_a_tile_is_ordered():
     assert a.tolist() == [28] * 8
 
 
-@pytest.mark.parametrize("where", ["if", "for", "while"])
-def test_cooperative_ops_in_divergent_control_are_refused(where):
+@pytest.mark.parametrize("condition", ["if", "for", "while"])
+def test_cooperative_ops_in_divergent_control_are_refused(condition):
     m = KernelMaker(INTS)
     i = m.tid()
 
@@ -172,9 +172,9 @@ def test_cooperative_ops_in_divergent_control_are_refused(where):
         m("tile.full", i, shape=(4,))
         return []
 
-    if where == "if":
+    if condition == "if":
         m.if_(m.cmp("lt", i, m.const(2)), body)
-    elif where == "for":
+    elif condition == "for":
         m.for_(i, [], body)
     else:
         m.while_([i], lambda k: m.cmp("gt", k, m.const(0)), lambda k: (body(), m("sub", k, m.const(1)))[1])
@@ -201,8 +201,8 @@ def test_lanes_cannot_choose_different_tiles():
 def test_lanes_may_carry_the_same_tile_through_divergent_control():
     m = KernelMaker(INTS)
     t = m("tile.full", m.const(5), shape=(2,))
-    kept = m.for_(m.tid(), [t], lambda k, x: x)
-    same = m.if_(m.cmp("lt", m.tid(), m.const(2)), lambda: kept, lambda: t)
+    carried = m.for_(m.tid(), [t], lambda k, x: x)
+    same = m.if_(m.cmp("lt", m.tid(), m.const(2)), lambda: carried, lambda: t)
     m("print.tile", same)
     assert m.run(np.zeros(4, np.int32)) == ["[5, 5]"]
 

@@ -63,7 +63,7 @@ def parameters(name: str) -> list[int]:
         _, *rest = inspect.signature(PUBLIC[name]).parameters.values()
         return [sum(2 if p.kind is p.VAR_POSITIONAL else p.default is p.empty for p in rest)]
     definitions = (d.definition.parameters for d in library()[name].definitions)
-    return sorted({sum(p.default is NO_DEFAULT for p in each) for each in definitions})
+    return sorted({sum(p.default is NO_DEFAULT for p in parameter) for parameter in definitions})
 
 
 def signatures(name: str, types: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
@@ -124,8 +124,8 @@ def compared(types: Sequence[Any], seed: int = 42, names: Sequence[str] = NAMES)
     rng = np.random.default_rng(seed)
     for name in names:
         done[name] = 0
-        for each in signatures(name, types):
-            args = arguments(each, rng)
+        for signature in signatures(name, types):
+            args = arguments(signature, rng)
             try:
                 actual = getattr(tg, name)(*args)
             except tg.TegulaError:  # it takes no such arguments
@@ -133,18 +133,18 @@ def compared(types: Sequence[Any], seed: int = 42, names: Sequence[str] = NAMES)
             parts = (
                 [(f"[{k}]", x) for k, x in enumerate(actual)] if isinstance(actual, tuple) else [("", actual)]
             )
-            for part, one in parts:
-                if not hasattr(one, "dtype"):
+            for part, parameter in parts:
+                if not hasattr(parameter, "dtype"):
                     continue
                 try:
-                    expected = in_a_kernel(name, args, type_of(one), part)
+                    expected = in_a_kernel(name, args, type_of(parameter), part)
                 except tg.CompileError:
                     # As in a launch, NumPy numbers are taken as Python numbers if no definition matches them.
                     args = [x.item() if isinstance(x, np.number) else x for x in args]
                     expected = np.asarray(eval(f"found{part}", {"found": getattr(tg, name)(*args)}))
                 done[name] += 1
-                same = np.asarray(one).tobytes() == expected.tobytes()
-                alike = np.isnan(expected).any() and np.array_equal(one, expected, equal_nan=True)
+                same = np.asarray(parameter).tobytes() == expected.tobytes()
+                alike = np.isnan(expected).any() and np.array_equal(parameter, expected, equal_nan=True)
                 assert same or alike, (name, args)
     return done
 

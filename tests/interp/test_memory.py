@@ -121,19 +121,19 @@ def test_compare_and_swap_compares_bits():
 def test_array_accesses_out_of_bounds_are_dropped_and_reported(kind):
     m = KernelMaker(ArrayType(int32, 2))
     i, a = m.tid(), m.params[0]
-    at = (i, m.const(1))
+    index = (i, m.const(1))
     if kind == "load":
-        m("array.load", a, *at)
+        m("array.load", a, *index)
     elif kind == "store":
-        m("array.store", a, m.const(1), *at)
+        m("array.store", a, m.const(1), *index)
     elif kind == "atomic":
-        m("array.atomic", a, m.const(1), *at, op="add")
+        m("array.atomic", a, m.const(1), *index, op="add")
     else:
-        m("array.cas", a, m.const(0), m.const(1), *at)
+        m("array.cas", a, m.const(0), m.const(1), *index)
     data = np.zeros((2, 3), np.int32)
-    where = r"kernel.py:\d:1: kernel made, array.\w+"
+    location = r"kernel.py:\d:1: kernel made, array.\w+"
     with pytest.raises(
-        OutOfBounds, match=where + r": index \(2, 1\) is outside 'p0' of shape \(2, 3\); block 0, lane 2"
+        OutOfBounds, match=location + r": index \(2, 1\) is outside 'p0' of shape \(2, 3\); block 0, lane 2"
     ):
         m.run(data)
     assert data.tolist() == [[0, int(kind != "load"), 0]] * 2

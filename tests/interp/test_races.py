@@ -20,21 +20,21 @@ LOAD = {"bounds_check": True, "aligned": False}
 def run(m: KernelMaker, *args, offsets=None, layouts=None, lanes=THREADS) -> None:
     """Run a kernel; by default buffers are adjacent in memory and every tile has a blocked layout."""
     kernel = m.finish()
-    result, places, top = dict(layouts or {}), {}, 0
+    result, layout_of, top = dict(layouts or {}), {}, 0
     for op in kernel.walk():
         for v in op.results:
             t = v.type
             if isinstance(t, BufType) and op.NAME == "buf.new":
                 strides = tuple(int(np.prod(t.shape[d + 1 :])) for d in range(len(t.shape)))
                 size, top = 4 * int(np.prod(t.shape)), top + 128
-                at = (offsets or {}).get(v, top - 128)
-                places[v] = SimpleNamespace(offset=at, size=size, strides=strides)
+                offset = (offsets or {}).get(v, top - 128)
+                layout_of[v] = SimpleNamespace(offset=offset, size=size, strides=strides)
             elif isinstance(t, StackType):
-                places[v] = SimpleNamespace(offset=top, size=16 + 4 * t.capacity, strides=(1,))
+                layout_of[v] = SimpleNamespace(offset=top, size=16 + 4 * t.capacity, strides=(1,))
                 top += 16 + 4 * t.capacity
             elif not isinstance(t, BufType) and hasattr(t, "partial"):
                 result.setdefault(v, blocked(t.shape, THREADS, 1))
-    run_lowered(kernel, args, (lanes,), None, result, places, THREADS)
+    run_lowered(kernel, args, (lanes,), None, result, layout_of, THREADS)
 
 
 def maker(*params) -> KernelMaker:
@@ -45,12 +45,12 @@ def buffer(m: KernelMaker, n: int = THREADS):
     return m("buf.new", m("tile.full", m.const(1), shape=(n,)), storage="shared")
 
 
-def set_own(m: KernelMaker, target, at) -> None:
-    m("lanes", regions=[m.region((), lambda: m("buf.set", target, at, at) and None)])
+def set_own(m: KernelMaker, target, index) -> None:
+    m("lanes", regions=[m.region((), lambda: m("buf.set", target, index, index) and None)])
 
 
-def get(m: KernelMaker, source, at):
-    return m("lanes", regions=[m.region((), lambda: m("buf.get", source, at))])
+def get(m: KernelMaker, source, index):
+    return m("lanes", regions=[m.region((), lambda: m("buf.get", source, index))])
 
 
 def mirrored(m: KernelMaker, lane):
@@ -143,8 +143,8 @@ def test_lanes_are_not_ordered_in_arrays_but_tiles_are() -> None:
         m = maker(ArrayType(int32, 1))
         lane = m.tid()
         m("lanes", regions=[m.region((), lambda: m("array.store", m.params[0], lane, lane) and None)])
-        at = mirrored(m, lane)
-        m("lanes", regions=[m.region((), lambda: m("array.load", m.params[0], at))])
+        index = mirrored(m, lane)
+        m("lanes", regions=[m.region((), lambda: m("array.load", m.params[0], index))])
         if tile:
             m("tile.load", m.params[0], m.const(0), m.const(1), shape=(THREADS,), **LOAD)
         return m
@@ -189,8 +189,8 @@ def copied(m: KernelMaker, wait: bool, barrier: bool):
 def test_asynchronous_copies_race_before_their_wait() -> None:
     a, out = np.arange(THREADS, dtype=np.int32), np.zeros(THREADS, np.int32)
     m = maker(ArrayType(int32, 1), ArrayType(int32, 1))
-    at = mirrored(m, m.tid())
-    m("array.store", m.params[1], get(m, copied(m, True, True), at), at)
+    index = mirrored(m, m.tid())
+    m("array.store", m.params[1], get(m, copied(m, True, True), index), index)
     run(m, a, out)
     assert out.tolist() == a.tolist()
     for wait, barrier in ((False, True), (True, False)):
@@ -233,8 +233,8 @@ def test_group_ops_need_a_lowered_kernel() -> None:
 
 def test_overlapping_arrays_are_one_traced_region() -> None:
     x = np.zeros((4, 6), np.float32)
-    other = np.zeros(3, np.int8)
-    regions = list(regions_of([("a", x[:2]), ("b", x[1:, ::-1]), ("c", other), ("d", other[:0])]))
+    unrelated = np.zeros(3, np.int8)
+    regions = list(regions_of([("a", x[:2]), ("b", x[1:, ::-1]), ("c", unrelated), ("d", unrelated[:0])]))
     shapes = {r.name: (r.size, r.unit) for r in regions}
     assert shapes == {"'a' and 'b'": (96, 4), "'c'": (3, 1)}
     assert all(isinstance(r, TracedRegion) and not r.shared for r in regions)

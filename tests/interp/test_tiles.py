@@ -42,8 +42,8 @@ def test_the_interpreter_has_a_handler_for_every_op():
 
 def loaded(m: KernelMaker, array, shape, *offsets: int, fill=0, **attrs):
     t = array.type.dtype
-    at = [m.const(k) for k in offsets or (0,) * len(shape)]
-    return m("tile.load", array, m.const(fill, t), *at, shape=shape, **(LOAD | attrs))
+    indices = [m.const(k) for k in offsets or (0,) * len(shape)]
+    return m("tile.load", array, m.const(fill, t), *indices, shape=shape, **(LOAD | attrs))
 
 
 def evaluate(build, *inputs: np.ndarray, lanes: int = 4, block_dim: int = 4) -> list:
@@ -209,11 +209,11 @@ def test_values_of_lanes_become_tiles_and_return():
     m = KernelMaker()
     i = m.tid()
     value = m("vec.make", i, m("neg", i), m.const(5), m("mul", i, i), type=t)
-    flat, kept = from_lanes(m, value), from_lanes(m, value, True)
+    flat, with_type = from_lanes(m, value), from_lanes(m, value, True)
     assert flat.type == TileType(int32, (2, 2, 4), True)
-    assert kept.type == TileType(t, (4,), True)
+    assert with_type.type == TileType(t, (4,), True)
     m("print.tile", flat)
-    for tile in (flat, kept):
+    for tile in (flat, with_type):
         m("print", m("tile.to_lanes", tile, lanes=4), parts=(None,))
     lines = m.run()
     assert lines[0] == "[[[0, 1, 2, 3], [0, -1, -2, -3]], [[5, 5, 5, 5], [0, 1, 4, 9]]]"

@@ -28,7 +28,11 @@ def test_uses_and_replace_follow_chains_into_regions():
     a, b = m("neg", x), m("abs", x)
     m.if_(m.cmp("lt", a, b), lambda: a, lambda: m("add", a, b))
     k = m.finish()
-    assert [(op.NAME, at) for op, at in uses(k.body)[a]] == [("cmp", 0), ("yield", 0), ("add", 0)]
+    assert [(op.NAME, operand_index) for op, operand_index in uses(k.body)[a]] == [
+        ("cmp", 0),
+        ("yield", 0),
+        ("add", 0),
+    ]
     replace(k.body, {a: b, b: x})
     actual = uses(k.body)
     assert a not in actual
@@ -75,8 +79,8 @@ def test_dead_ops_are_erased_and_effects_are_kept():
 def test_dead_carried_values_are_erased():
     m = KernelMaker(ArrayType(float32, 1), int32, float32)
     out, n, x = m.params
-    kept, dead, _ = m.for_(n, [x, x, x], lambda i, a, b, c: (m("add", a, x), m("mul", b, b), a))
-    low, _ = m.if_(m.cmp("lt", kept, x), lambda: (kept, dead), lambda: (x, x))
+    live, dead, _ = m.for_(n, [x, x, x], lambda i, a, b, c: (m("add", a, x), m("mul", b, b), a))
+    low, _ = m.if_(m.cmp("lt", live, x), lambda: (live, dead), lambda: (x, x))
     last, _ = m.while_([low, x], lambda a, b: m.cmp("lt", a, x), lambda a, b: (m("add", a, a), m("neg", b)))
     m("array.store", out, last, m.const(0))
     k = m.finish()

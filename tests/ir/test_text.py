@@ -154,9 +154,9 @@ def test_the_text_of_a_kernel_equals_the_golden_text():
 
 
 def test_text_without_locations_is_independent_of_locations():
-    here, there = ({"at": Location("a.py", 3), "k": 1}, {"k": 1, "at": Location("b.py", 9)})
-    first = print_kernel(kernel_with(here, loc=Location("a.py", 1)))
-    assert first == print_kernel(kernel_with(there, loc=Location("b.py", 2)))
+    location_first, reordered = ({"at": Location("a.py", 3), "k": 1}, {"k": 1, "at": Location("b.py", 9)})
+    first = print_kernel(kernel_with(location_first, loc=Location("a.py", 1)))
+    assert first == print_kernel(kernel_with(reordered, loc=Location("b.py", 2)))
 
 
 @pytest.mark.parametrize(

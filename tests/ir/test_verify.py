@@ -84,11 +84,11 @@ def test_a_use_of_a_value_of_a_nested_region_is_refused():
 
 def test_a_use_of_a_value_of_a_sibling_region_is_refused():
     _, k = make()
-    then, other = named(k, "if").regions
+    then, else_region = named(k, "if").regions
     op = REGISTRY["neg"]([k.params[0]], [float32])
     op.parent = then
     then.ops.insert(0, op)
-    other.terminator.operands[0] = op.results[0]
+    else_region.terminator.operands[0] = op.results[0]
     refuse(k, "yield at .*not defined")
 
 

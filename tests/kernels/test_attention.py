@@ -27,8 +27,8 @@ def reference(
     scores = in_float64(q) @ in_float64(k).repeat(group, 1).swapaxes(2, 3) * scale
     rows, keys = scores.shape[2:]
     if causal:
-        seen = np.arange(keys)[None, :] <= np.arange(rows)[:, None] + keys - rows
-        scores = np.where(seen, scores, -np.inf)
+        visible = np.arange(keys)[None, :] <= np.arange(rows)[:, None] + keys - rows
+        scores = np.where(visible, scores, -np.inf)
     top = np.maximum(scores.max(-1, keepdims=True, initial=-np.inf), -1e30)
     weights = np.exp(scores - top)
     total = weights.sum(-1, keepdims=True)
@@ -210,8 +210,8 @@ def test_attention_of_tensors_returns_a_tensor(monkeypatch: pytest.MonkeyPatch) 
         pass
 
     class Own(Tensor):
-        def new_empty(self, *what: Any, dtype: str) -> Any:
-            return *what, dtype
+        def new_empty(self, *shape: Any, dtype: str) -> Any:
+            return *shape, dtype
 
     module = SimpleNamespace(Tensor=Tensor, float32="torch.float32", nn=SimpleNamespace(Parameter=Tensor))
     monkeypatch.setitem(sys.modules, "torch", module)

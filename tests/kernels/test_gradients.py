@@ -154,10 +154,10 @@ def test_gradients_of_matmuls_with_splits_match_float64(
     check_matmul(8, 70, 300, dtype, bias=True, activation=activation, tile=tile.with_splits(3))
     a, b = array_with_gradient(8, 300, dtype=dtype), array_with_gradient(300, 70, dtype=dtype, seed=1)
     with tg.Tape() as tape:
-        both = [
+        results = [
             matmul(a, b, activation="silu", alpha=alpha, tile=tile.with_splits(3)) for alpha in (0.1, 0.2)
         ]
-    tape.backward(grads={c: np.ones(c.shape, np.float32) for c in both})
+    tape.backward(grads={c: np.ones(c.shape, np.float32) for c in results})
     total = in_float64(a) @ in_float64(b)
     weights = 0.1 * _silu_slope(0.1 * total) + 0.2 * _silu_slope(0.2 * total)
     assert_close(a.grad, weights @ in_float64(b).T, dtype, "a")
@@ -224,8 +224,8 @@ def check_attention(
     left, right, values = in_float64(q), in_float64(k).repeat(group, 1), in_float64(v).repeat(group, 1)
     scores = left @ right.swapaxes(2, 3) * factor
     if causal:
-        seen = np.arange(keys)[None, :] <= np.arange(rows)[:, None] + keys - rows
-        scores = np.where(seen, scores, -np.inf)
+        visible = np.arange(keys)[None, :] <= np.arange(rows)[:, None] + keys - rows
+        scores = np.where(visible, scores, -np.inf)
     weights = np.exp(scores - np.maximum(scores.max(-1, keepdims=True), -1e30))
     total = weights.sum(-1, keepdims=True)
     weights = weights / np.where(total > 0.0, total, 1.0)

@@ -51,14 +51,14 @@ def test_inverse_qr_eigh_svd_and_lu_match_numpy(batch: tuple[int, ...]) -> None:
 @pytest.mark.machine_code
 def test_sort_argsort_and_topk_match_numpy() -> None:
     keys = np.array([[3.0, 1.0, np.nan, 1.0], [0.0, -0.0, 2.0, -1.0]], np.float32)
-    result, places = kernels.sort(keys)
-    np.testing.assert_array_equal(places.numpy(), [[1, 3, 0, 2], [3, 1, 0, 2]])
-    np.testing.assert_array_equal(result.numpy(), np.take_along_axis(keys, places.numpy(), -1))
+    result, permutation = kernels.sort(keys)
+    np.testing.assert_array_equal(permutation.numpy(), [[1, 3, 0, 2], [3, 1, 0, 2]])
+    np.testing.assert_array_equal(result.numpy(), np.take_along_axis(keys, permutation.numpy(), -1))
     np.testing.assert_array_equal(
         kernels.argsort(keys, descending=True).numpy(), [[2, 0, 1, 3], [2, 0, 1, 3]]
     )
-    largest, places = kernels.topk(keys, 2)
-    np.testing.assert_array_equal(places.numpy(), [[2, 0], [2, 0]])
+    largest, permutation = kernels.topk(keys, 2)
+    np.testing.assert_array_equal(permutation.numpy(), [[2, 0], [2, 0]])
     np.testing.assert_array_equal(largest.numpy(), [[np.nan, 3], [2, 0]])
 
 

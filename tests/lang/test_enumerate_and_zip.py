@@ -45,8 +45,8 @@ def test_enumerate_and_zip_match_python(name: str) -> None:
     y = tg.full(40, -1)
     launched(text, y, 9)
     expected = [-1] * 40
-    for at, (k, x) in enumerate(eval(LOOPS[name], {"n": 9})):
-        expected[2 * at : 2 * at + 2] = k, x[0] if isinstance(x, tuple) else x
+    for index, (k, x) in enumerate(eval(LOOPS[name], {"n": 9})):
+        expected[2 * index : 2 * index + 2] = k, x[0] if isinstance(x, tuple) else x
     assert y.list() == expected
 
 

@@ -25,8 +25,8 @@ def check(first: int, count: int, capsys: pytest.CaptureFixture[str]) -> None:
     fuzz = tool()
     for seed in range(first, first + count):
         text = fuzz.program(seed)
-        what = fuzz.outcome(text, seed)
-        assert not what.startswith("FOUND"), f"seed {seed}: {what}\n{text}"
+        outcome = fuzz.outcome(text, seed)
+        assert not outcome.startswith("FOUND"), f"seed {seed}: {outcome}\n{text}"
     capsys.readouterr()
 
 
@@ -74,9 +74,9 @@ def test_programs_with_too_large_numbers_are_refused(expression: str) -> None:
             "def kernel(x, y: tg.array1d[float], z, n, m):\n"
             f"    v = int(y[0])\n    t = {expression.format(n=n)}\n    print(t)\n"
         )
-        what = tool().outcome(text, 0)
-        assert not what.startswith("FOUND") and (
-            what != "taken" or "<< -" in expression or "v**" in expression
+        outcome = tool().outcome(text, 0)
+        assert not outcome.startswith("FOUND") and (
+            outcome != "taken" or "<< -" in expression or "v**" in expression
         )
 
 

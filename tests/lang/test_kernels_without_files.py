@@ -153,16 +153,16 @@ class Prompt:
 def test_kernels_typed_at_the_prompt_run(tmp_path: Path) -> None:
     """Definitions of several lines, of equal lines, redefinitions, and definitions in functions; errors show their
     lines."""
-    said = Prompt(tmp_path).session(SESSION)
-    results = re.findall(r"^(first|again|made) (\S+)$", said, re.M)
-    assert results == [("first", "1.0"), ("again", "15.0"), ("made", "7.0"), ("made", "11.0")], said
-    assert re.findall(r"^mapped (\S+)$", said, re.M) == ["12.0", "18.0", "10.0", "20.0"], said
-    assert re.findall(r"^overloads (\S+)$", said, re.M) == ["5.0", "13.0"], said
+    output = Prompt(tmp_path).session(SESSION)
+    results = re.findall(r"^(first|again|made) (\S+)$", output, re.M)
+    assert results == [("first", "1.0"), ("again", "15.0"), ("made", "7.0"), ("made", "11.0")], output
+    assert re.findall(r"^mapped (\S+)$", output, re.M) == ["12.0", "18.0", "10.0", "20.0"], output
+    assert re.findall(r"^overloads (\S+)$", output, re.M) == ["5.0", "13.0"], output
     assert re.search(
-        r"<(std|python-)in.*:3:19: error\[unknown-name\].*\n +a\[tg.tid\(\)\] = undefined\n +\^+\n", said
-    ), said
+        r"<(std|python-)in.*:3:19: error\[unknown-name\].*\n +a\[tg.tid\(\)\] = undefined\n +\^+\n", output
+    ), output
     failed = r"<(std|python-)in.*:3:5: error\[assertion\].*\n +assert a\[tg.tid\(\)\] < 0.0\n +\^+\n"
-    assert re.search(failed, said), said
+    assert re.search(failed, output), output
 
 
 def ran(tmp_path: Path, *arguments: str, standard_input: str = "") -> str:
@@ -182,9 +182,9 @@ def test_kernels_given_on_the_command_line_run(tmp_path: Path) -> None:
 
 @pytest.mark.cpu
 def test_piped_text_is_refused_with_a_remedy(tmp_path: Path) -> None:
-    said = ran(tmp_path, "-", standard_input=PROGRAM)
-    assert "<stdin>:4:1: error[source-not-found]: the source of k is not available" in said
-    assert "tg.exec(text, namespace)" in said
+    output = ran(tmp_path, "-", standard_input=PROGRAM)
+    assert "<stdin>:4:1: error[source-not-found]: the source of k is not available" in output
+    assert "tg.exec(text, namespace)" in output
 
 
 @pytest.mark.machine_code

@@ -100,9 +100,9 @@ class Maker:
             self.block(depth + 1, 2, in_loop)
 
     def leave(self, depth: int, in_loop: bool) -> None:
-        how = self.random.choice(["break", "continue", "return"] if in_loop else ["return"])
+        exit_statement = self.random.choice(["break", "continue", "return"] if in_loop else ["return"])
         self.add(depth, f"if {self.condition()}:")
-        self.add(depth + 1, f"return {self.value()}" if how == "return" else how)
+        self.add(depth + 1, f"return {self.value()}" if exit_statement == "return" else exit_statement)
 
 
 def compare(text: str) -> None:

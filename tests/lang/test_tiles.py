@@ -63,10 +63,10 @@ def test_a_second_name_of_a_tile_is_the_same_tile(storage: str) -> None:
 
     out = zeros(2, N)
     launched(names, out)
-    one = np.ones(N)
+    ones = np.ones(N)
     if storage == "shared":
-        one[2] = 5
-        assert (out == one).all()
+        ones[2] = 5
+        assert (out == ones).all()
     else:
         assert out[0].tolist() == [0, 0, 5, 0, 0, 0, 0, 0]
         assert (out[1] == 1).all()

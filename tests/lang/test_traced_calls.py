@@ -29,11 +29,11 @@ def test_later_traced_calls_have_their_own_location() -> None:
     assert first.loc.line + 1 == second.loc.line
     own, copied = ([op.loc for op in call.function.walk()] for call in (first, second))
     assert len(own) > 3
-    for one, other in zip(own, copied, strict=True):
-        *inner, place = one.chain()
-        *inner_of_copy, place_of_copy = other.chain()
-        assert (place.line, place_of_copy.line) == (first.loc.line, second.loc.line)
-        assert [at.line for at in inner] == [at.line for at in inner_of_copy]
+    for first_op, second_op in zip(own, copied, strict=True):
+        *inner, last_location = first_op.chain()
+        *inner_of_copy, place_of_copy = second_op.chain()
+        assert (last_location.line, place_of_copy.line) == (first.loc.line, second.loc.line)
+        assert [location.line for location in inner] == [location.line for location in inner_of_copy]
 
 
 @pytest.mark.machine_code

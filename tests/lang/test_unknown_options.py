@@ -22,8 +22,8 @@ SWITCHES = ("mode", "cache_kernels", "kernel_cache_dir", "cpu_target", "determin
 
 def _misspelt(name: str, random: Random) -> str:
     """The name with a letter left out, doubled, or exchanged with its neighbour."""
-    at = random.randrange(1, len(name) - 1)
-    result = random.choice([name[:at] + name[at + 1 :], name[:at] + name[at] + name[at:]])
+    index = random.randrange(1, len(name) - 1)
+    result = random.choice([name[:index] + name[index + 1 :], name[:index] + name[index] + name[index:]])
     return result if result != name else name + "s"
 
 

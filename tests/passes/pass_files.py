@@ -59,9 +59,9 @@ def result(path: Path) -> tuple[str, str]:
         remarks = applied(path.parent.name, kernel, options)
     except CompileError as error:
         return expected, f"{error}\n"
-    values = {k: said for k, said in remarks.items() if isinstance(k, Value)}
-    after, said = print_kernel(kernel), print_kernel(kernel, remarks=values) + remarks.get("", "")
-    return expected, said if after != before else f"{UNCHANGED}{said.removeprefix(after)}"
+    values = {k: remark for k, remark in remarks.items() if isinstance(k, Value)}
+    after, remark = print_kernel(kernel), print_kernel(kernel, remarks=values) + remarks.get("", "")
+    return expected, remark if after != before else f"{UNCHANGED}{remark.removeprefix(after)}"
 
 
 def kind(path: Path) -> Kind:
@@ -100,8 +100,8 @@ def applied(name: str, kernel: Kernel, options: Options) -> Remarks:
     pipeline = next(p for p in pipelines if any(step.name == name for step in p))
     context = _context(pipeline, kernel, target, options)
     assert not options, f"unknown options {options}"
-    at = next(k for k, step in enumerate(pipeline) if step.name == name)
-    run((*filter(sets_a_field, pipeline[:at]), pipeline[at]), kernel, context)
+    index = next(k for k, step in enumerate(pipeline) if step.name == name)
+    run((*filter(sets_a_field, pipeline[:index]), pipeline[index]), kernel, context)
     if hasattr(context, "uniformity"):
         assert not _unknown(kernel, context.uniformity), "the pass has not kept what differs between lanes"
     return _REMARKS[name](context) if name in _REMARKS else {}
@@ -149,11 +149,11 @@ def _layouts(context: Any) -> Remarks:
 
 
 def _places(context: Any) -> Remarks:
-    def said(place: Any) -> str:
-        rows = f", rows of {place.row_bytes} bytes swizzled" if place.row_bytes else ""
-        return f"bytes {place.offset} to {place.offset + place.size}, strides {place.strides}{rows}"
+    def said(remark: Any) -> str:
+        rows = f", rows of {remark.row_bytes} bytes swizzled" if remark.row_bytes else ""
+        return f"bytes {remark.offset} to {remark.offset + remark.size}, strides {remark.strides}{rows}"
 
-    return {v: said(place) for v, place in context.shared.allocations.items()}
+    return {v: said(allocation) for v, allocation in context.shared.allocations.items()}
 
 
 _REMARKS: dict[str, Callable[[Any], Remarks]] = {

@@ -56,13 +56,13 @@ KEPT = (
 def test_a_product_that_is_kept_at_0_is_fused(
     lines: list[str], op_names: list[str], values: tuple[float, float]
 ):
-    k, whole = (kernel(*KEPT, *lines, "array.store %0, %8, %3") for _ in range(2))
+    k, whole_kernel = (kernel(*KEPT, *lines, "array.store %0, %8, %3") for _ in range(2))
     contract_fma(k, Compilation())
     verify(k)
     assert [name for name in names(k) if name != "cmp"] == [*op_names, "array.store"]
     kernels = []
-    for each in (k, whole):
+    for contracted in (k, whole_kernel):
         out = np.zeros(4, np.float32)
-        interp.run(each, [out, *map(np.float32, values)], (8,), 8, print)
+        interp.run(contracted, [out, *map(np.float32, values)], (8,), 8, print)
         kernels.append(out[0])
     np.testing.assert_array_equal(*kernels)

@@ -12,8 +12,8 @@ from tegula.passes.inequalities import Form, constant, is_infeasible, less_than,
 NUMBERS = range(-3, 5)
 
 
-def value(form: Form, at: dict[str, int]) -> int:
-    return form[1] + sum(n * at[str(atom)] for atom, n in form[0].items())
+def value(form: Form, point: dict[str, int]) -> int:
+    return form[1] + sum(n * point[str(atom)] for atom, n in form[0].items())
 
 
 def some_form(random: Random) -> Form:

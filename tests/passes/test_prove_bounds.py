@@ -61,22 +61,22 @@ def compiled(text: str) -> Any:
     return tg.kernel(source=text)(space["kernel"])
 
 
-@pytest.mark.parametrize("what", NUMBERS)
-def test_bounds_of_numbers_are_proved(what: str) -> None:
+@pytest.mark.parametrize("expression", NUMBERS)
+def test_bounds_of_numbers_are_proved(expression: str) -> None:
     kernel = compiled(
         "def kernel(a: tg.array[float], out: tg.array[float]):\n"
         "    i = tg.tid()\n"
         "    x, y = a[i], a[i + 1]\n"
-        f"    out[i] = tg.where(tg._never_above({what}, 0.0), YES, NO)\n"
+        f"    out[i] = tg.where(tg._never_above({expression}, 0.0), YES, NO)\n"
     )
     out = tg.zeros(4)
     tg.launch(kernel, 4, inputs=[tg.array(np.arange(-2.0, 3.0, dtype=np.float32))], outputs=[out])
-    assert (out.numpy() == NUMBERS[what]).all()
+    assert (out.numpy() == NUMBERS[expression]).all()
 
 
-@pytest.mark.parametrize("what", TILES)
-def test_bounds_of_tiles_are_proved(what: str) -> None:
-    spread = what.replace("spread(", "tg.tile_broadcast(shape=(8, 8), a=")
+@pytest.mark.parametrize("expression", TILES)
+def test_bounds_of_tiles_are_proved(expression: str) -> None:
+    spread = expression.replace("spread(", "tg.tile_broadcast(shape=(8, 8), a=")
     kernel = compiled(
         "def kernel(A: tg.array2d[float], out: tg.array2d[float]):\n"
         "    t = tg.tile_load(A, shape=(8, 8))\n"
@@ -86,7 +86,7 @@ def test_bounds_of_tiles_are_proved(what: str) -> None:
     out = tg.zeros((8, 8))
     numbers = np.random.default_rng(1).normal(size=(9, 8)).astype(np.float32)
     tg.launch_tiled(kernel, 1, inputs=[tg.array(numbers)], outputs=[out], block_dim=32)
-    assert (out.numpy() == TILES[what]).all()
+    assert (out.numpy() == TILES[expression]).all()
 
 
 def test_bounds_of_changed_tiles_are_not_reused() -> None:

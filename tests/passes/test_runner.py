@@ -31,22 +31,22 @@ def look(kernel: Kernel, context: Compilation) -> None:
 
 
 def test_passes_run_in_order_and_show_their_ir() -> None:
-    seen: list[tuple[str, int]] = []
+    events: list[tuple[str, int]] = []
     passes = (Pass(look), Analysis(look), Pass(drop, when=lambda c: False), Pass(drop))
     context = Compilation()
-    actual = run(passes, parse_kernel(TEXT), context, lambda name, k: seen.append((name, len(k.body.ops))))
-    assert seen == [("look", 2), ("drop", 1)]
+    actual = run(passes, parse_kernel(TEXT), context, lambda name, k: events.append((name, len(k.body.ops))))
+    assert events == [("look", 2), ("drop", 1)]
     assert actual is context
 
 
 @pytest.mark.parametrize("last", [[], [Pass(drop)]])
 def test_the_error_names_the_pass_that_breaks_the_kernel(last: list[Pass[Compilation]]) -> None:
-    seen: list[str] = []
+    names: list[str] = []
     with pytest.raises(InternalError, match="must end in 'yield'") as raised:
         passes = (Pass(look), Pass(corrupt), *last)
-        run(passes, parse_kernel(TEXT), Compilation(), lambda name, _: seen.append(name))
+        run(passes, parse_kernel(TEXT), Compilation(), lambda name, _: names.append(name))
     assert raised.value.__notes__ == ["after pass corrupt"]
-    assert seen == ["look"]
+    assert names == ["look"]
 
 
 def test_the_kernel_before_the_first_pass_is_verified_too() -> None:

@@ -60,12 +60,12 @@ def one_consumer_stops(x: tg.array2d[float]):
 
 @tg.kernel
 def in_a_circle(x: tg.array2d[float]):
-    there = tg.tile_pipe(shape=(1, N), dtype=float, stages=2)
+    backward_pipe = tg.tile_pipe(shape=(1, N), dtype=float, stages=2)
     back = tg.tile_pipe(shape=(1, N), dtype=float, stages=2)
     with tg.ws(0):
-        tg.tile_pipe_push(there, tg.tile_pipe_pop(back) + 1.0)
+        tg.tile_pipe_push(backward_pipe, tg.tile_pipe_pop(back) + 1.0)
     with tg.ws(1):
-        tg.tile_pipe_push(back, tg.tile_pipe_pop(there) + 1.0)
+        tg.tile_pipe_push(back, tg.tile_pipe_pop(backward_pipe) + 1.0)
 
 
 @tg.kernel
@@ -82,11 +82,11 @@ def too_few_arrivals(x: tg.array2d[float]):
 
 @tg.kernel
 def waits_for_nobody(x: tg.array2d[float]):
-    both = tg.named_barrier(warps=8)
+    barrier = tg.named_barrier(warps=8)
     with tg.ws(0):
         tg.tile_store(x, tg.tile_ones(shape=(1, N)))
     with tg.ws(1):
-        tg.named_barrier_sync(both)
+        tg.named_barrier_sync(barrier)
 
 
 WAITS = {
@@ -133,7 +133,9 @@ def test_errors_of_deadlocks_have_the_wait_of_each_role(
     error = caught.value
     assert [text for _, text in error.waits] == WAITS[kernel]
     assert all(text in str(error) for text in WAITS[kernel]) and f"kernel {kernel.name}" in str(error)
-    assert all("tile_pipe_" in at.text() or "barrier_" in at.text() for at, _ in error.waits)
+    assert all(
+        "tile_pipe_" in location.text() or "barrier_" in location.text() for location, _ in error.waits
+    )
 
 
 @pytest.mark.machine_code

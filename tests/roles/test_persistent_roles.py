@@ -41,10 +41,10 @@ def test_persistent_matmuls_with_any_number_of_blocks_match_numpy(blocks: int) -
 @tg.kernel
 def order(visits: tg.array2d[int], rows: int, columns: int):
     with tg.ws(0):
-        at = 0
+        index = 0
         for i, j in tg.persistent_tiles((rows, columns), raster=2):
-            visits[i, j] = at
-            at += 1  # noqa: SIM113
+            visits[i, j] = index
+            index += 1  # noqa: SIM113
 
 
 def test_persistent_tiles_are_visited_by_groups_of_rows() -> None:

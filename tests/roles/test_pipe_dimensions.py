@@ -14,9 +14,9 @@ pytestmark = pytest.mark.machine_code
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_pipes_of_any_rank_copy_all_elements(shape: tuple[int, ...]) -> None:
-    whole = (5 * shape[0] - 1, *shape[1:]) if shape[0] > 1 else (5, *shape[1:])
-    x = small_integers(*whole)
-    _, y = agree(copying(shape), [x, tg.zeros(whole), 5], 1)
+    array_shape = (5 * shape[0] - 1, *shape[1:]) if shape[0] > 1 else (5, *shape[1:])
+    x = small_integers(*array_shape)
+    _, y = agree(copying(shape), [x, tg.zeros(array_shape), 5], 1)
     assert np.array_equal(y, 2 * x.numpy())
 
 

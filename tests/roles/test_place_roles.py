@@ -33,14 +33,14 @@ def test_a_warp_group_has_the_registers_of_all_its_roles() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 12), st.sampled_from([0, 24, 104, 240])), min_size=1, max_size=10))
-def test_roles_have_disjoint_warps_within_the_block(asked: list[tuple[int, int]]) -> None:
-    roles = [RoleRequest(f"r{k}", UNKNOWN, n, registers) for k, (n, registers) in enumerate(asked)]
+def test_roles_have_disjoint_warps_within_the_block(requests: list[tuple[int, int]]) -> None:
+    roles = [RoleRequest(f"r{k}", UNKNOWN, n, registers) for k, (n, registers) in enumerate(requests)]
     try:
         placed = place_roles(roles)
     except (E.RoleGroups, E.RoleRegisters):
         return
-    taken = [warp for p in placed for warp in range(p.first, p.first + p.count)]
-    assert len(set(taken)) == len(taken) and max(taken) < 4 * MAX_GROUPS
+    warps = [warp for p in placed for warp in range(p.first, p.first + p.count)]
+    assert len(set(warps)) == len(warps) and max(warps) < 4 * MAX_GROUPS
     budgets: dict[int, int] = {}
     for role, p in zip(roles, placed, strict=True):
         assert p.count == role.warps and (role.warps < 4 or p.first % 4 == 0)

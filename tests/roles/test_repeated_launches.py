@@ -34,8 +34,8 @@ def test_repeated_launches_of_roles_have_correct_results(case: str, on_device: s
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, env=environment)
     except subprocess.TimeoutExpired as late:
-        said = (late.stdout or b"").decode(errors="replace").splitlines()
-        raise AssertionError(f"no end after {said[-1] if said else 'nothing'}") from None
+        output_lines = (late.stdout or b"").decode(errors="replace").splitlines()
+        raise AssertionError(f"no end after {output_lines[-1] if output_lines else 'nothing'}") from None
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.splitlines() == [variant.name for variant in repeated_launches.CASES[case]()]
 

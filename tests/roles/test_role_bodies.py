@@ -76,14 +76,14 @@ def test_pops_on_every_path_of_a_branch_are_accepted() -> None:
 @tg.kernel
 def bound_in_branches(x: tg.array2d[float], out: tg.array2d[float], n: int):
     pipe = tg.tile_pipe(shape=(1, N), dtype=float, stages=3)
-    other = tg.tile_pipe(shape=(1, N), dtype=float, stages=3)
+    second_pipe = tg.tile_pipe(shape=(1, N), dtype=float, stages=3)
     with tg.ws(0):
         for k in range(n):
             tg.tile_pipe_load(pipe, x, offset=(k, 0))
-            tg.tile_pipe_load(other, x, offset=(n - 1 - k, 0))
+            tg.tile_pipe_load(second_pipe, x, offset=(n - 1 - k, 0))
     with tg.ws(1):
         for k in range(n):
-            a, b = tg.tile_pipe_pop(pipe), tg.tile_pipe_pop(other)
+            a, b = tg.tile_pipe_pop(pipe), tg.tile_pipe_pop(second_pipe)
             if k % 2 == 0:
                 c = a
             else:

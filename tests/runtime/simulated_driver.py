@@ -44,10 +44,10 @@ def copy_kernel(size: int) -> Kernel:
 
 def registers(cubin: bytes) -> int:
     """The registers per thread of a function, from the limits in the code's attributes."""
-    at, position = cubin.find(REGISTER_COUNT), 0
-    while at >= 0:
-        (count,) = struct.unpack_from("<I", cubin, at + len(REGISTER_COUNT) + 4)
-        position, at = max(position, count), cubin.find(REGISTER_COUNT, at + 1)
+    address, position = cubin.find(REGISTER_COUNT), 0
+    while address >= 0:
+        (count,) = struct.unpack_from("<I", cubin, address + len(REGISTER_COUNT) + 4)
+        position, address = max(position, count), cubin.find(REGISTER_COUNT, address + 1)
     return position
 
 
@@ -94,9 +94,9 @@ class PretendDriver:
         setattr(self, name, call)
         return call
 
-    def handle(self, what: Any) -> int:
+    def handle(self, handle_type: Any) -> int:
         self.next += 0x10
-        self.handles[self.next] = what
+        self.handles[self.next] = handle_type
         return self.next
 
     def do(self, stream: int, work: Callable[[], int | None]) -> int | None:
@@ -133,8 +133,8 @@ class PretendDriver:
     def DeviceGetName(self, out: Any, size: int, device: int) -> None:
         out.value = b"Pretended GPU"
 
-    def DeviceGetAttribute(self, out: Any, which: int, device: int) -> None:
-        out._obj.value = ATTRIBUTES[which]
+    def DeviceGetAttribute(self, out: Any, attribute: int, device: int) -> None:
+        out._obj.value = ATTRIBUTES[attribute]
 
     def DevicePrimaryCtxRetain(self, out: Any, device: int) -> None:
         out._obj.value = 0xC000 + device
@@ -171,10 +171,10 @@ class PretendDriver:
         self.handle(raw)
         out._obj.value = raw.ctypes.data
 
-    def PointerGetAttribute(self, out: Any, which: int, address: int) -> int | None:
+    def PointerGetAttribute(self, out: Any, attribute: int, address: int) -> int | None:
         for start, raw in self.memory.items():
             if start <= address < start + raw.size:
-                out._obj.value = self.owners[start] if which == 9 else 2
+                out._obj.value = self.owners[start] if attribute == 9 else 2
                 return None
         return INVALID_VALUE
 
@@ -187,9 +187,9 @@ class PretendDriver:
         return INVALID_VALUE if len(owners) > 1 else self._move(to, from_, size, stream)
 
     def MemcpyPeerAsync(
-        self, to: int, there: int, from_: int, here: int, size: int, stream: int
+        self, to: int, target_context: int, from_: int, source_context: int, size: int, stream: int
     ) -> int | None:
-        if (self._owner(to), self._owner(from_)) != (there - 0xC000, here - 0xC000):
+        if (self._owner(to), self._owner(from_)) != (target_context - 0xC000, source_context - 0xC000):
             return INVALID_VALUE
         return self._move(to, from_, size, stream)
 
@@ -234,8 +234,8 @@ class PretendDriver:
         for handle in (module, *self.functions.pop(module, ())):
             del self.handles[handle]
 
-    def FuncGetAttribute(self, out: Any, which: int, function: int) -> None:
-        out._obj.value = self.registers[function] if which == REGISTERS else 1024
+    def FuncGetAttribute(self, out: Any, attribute: int, function: int) -> None:
+        out._obj.value = self.registers[function] if attribute == REGISTERS else 1024
 
     def LaunchKernelEx(self, configuration: int, function: int, parameters: int, extra: None) -> int | None:
         fields = CONFIGURATION.unpack(ctypes.string_at(configuration, CONFIGURATION.size))
@@ -248,8 +248,8 @@ class PretendDriver:
         if self.current is None:
             return INVALID_CONTEXT
         self.launches.append((blocks, threads, shared, stream))
-        at = range(attributes, attributes + 72 * count, 72)
-        decoded = [struct.unpack("<I4x3I52x", ctypes.string_at(x, 72)) for x in at]
+        address = range(attributes, attributes + 72 * count, 72)
+        decoded = [struct.unpack("<I4x3I52x", ctypes.string_at(x, 72)) for x in address]
         assert set(decoded) <= {PROGRAMMATIC_SERIALIZATION, PAIRS_OF_BLOCKS}
         self.early.append(PROGRAMMATIC_SERIALIZATION in decoded)
         self.clustered.append(PAIRS_OF_BLOCKS in decoded)

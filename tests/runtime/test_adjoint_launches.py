@@ -125,12 +125,12 @@ def test_adjoint_launches_of_equal_shapes_reuse_the_plan(
 
 def test_adjoint_launches_have_new_memory_for_sums(driver: Spied) -> None:
     arrays = [tg.empty(s, dtype=float, device="cuda") for s in ((64, T), T, (64, T)) * 2]
-    seen = []
+    launch_bytes = []
     for _ in range(5):
         backwards(scaled_rows, arrays, (64,))
-        seen.append(len(launched(driver)))
+        launch_bytes.append(len(launched(driver)))
         assert [part.sums != [] for part in adjoint_of(scaled_rows).launched] == [True, False]
-    assert seen == [2] * 5 and in_machine_code(scaled_rows)
+    assert launch_bytes == [2] * 5 and in_machine_code(scaled_rows)
 
 
 def test_adjoint_launches_of_overlapping_arrays_take_the_slow_path(driver: Spied) -> None:
@@ -177,14 +177,14 @@ def test_config_deterministic_replans_the_launch() -> None:
         y[i] = x[at[i]]
 
     x, y = tg.zeros(4, requires_grad=True), tg.zeros(64, requires_grad=True)
-    at = tg.zeros(64, dtype=int)
+    indices = tg.zeros(64, dtype=int)
     parts: list[Any] = []
     for deterministic in (False, True, False):
         tg.config.deterministic = deterministic
         try:
             y.grad.fill_(1.0)
             x.grad.zero_()
-            tg.launch(gathered, 64, [x, at], [y], adjoint=True)
+            tg.launch(gathered, 64, [x, indices], [y], adjoint=True)
         finally:
             tg.config.deterministic = False
         assert x.grad.numpy()[0] == 64.0

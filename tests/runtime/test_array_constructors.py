@@ -56,12 +56,12 @@ def test_other_lengths_of_vectors_and_matrices_are_refused(
         tg.array(np.zeros(data, np.float32), dtype=dtype)
 
 
-@pytest.mark.parametrize(("dtype", "meant"), [(np.complex64, tg.vec2f), (np.complex128, tg.vec2d)])
-def test_complex_numbers_become_vectors_of_two(dtype: Any, meant: ElementType) -> None:
+@pytest.mark.parametrize(("dtype", "element_type"), [(np.complex64, tg.vec2f), (np.complex128, tg.vec2d)])
+def test_complex_numbers_become_vectors_of_two(dtype: Any, element_type: ElementType) -> None:
     source = (np.arange(6) + 1j * np.arange(6, 0, -1)).astype(dtype).reshape(2, 3)
     for data in (source, source.T, source[:, ::2]):
         array = tg.array(data)
-        assert array.dtype == meant and array.shape == data.shape
+        assert array.dtype == element_type and array.shape == data.shape
         np.testing.assert_array_equal(array.numpy(), np.stack([np.real(data), np.imag(data)], -1))
     shared = tg.from_numpy(source)
     shared[0, 0] = (7, 8)
@@ -73,7 +73,7 @@ def test_complex_numbers_become_vectors_of_two(dtype: Any, meant: ElementType) -
 
 
 def test_arrays_wrap_memory_at_an_address() -> None:
-    memory, told = np.arange(12, dtype=np.float32), []
+    memory, freed = np.arange(12, dtype=np.float32), []
     address = memory.ctypes.data
     a = tg.array(
         ptr=address + 4,
@@ -81,7 +81,7 @@ def test_arrays_wrap_memory_at_an_address() -> None:
         strides=(16, 8),
         dtype=float,
         capacity=40,
-        deleter=lambda p, n: told.append((p, n)),
+        deleter=lambda p, n: freed.append((p, n)),
     )
     np.testing.assert_array_equal(a.numpy(), memory[1:].reshape(-1)[[[0, 2, 4], [4, 6, 8]]])
     row = a[1]
@@ -89,10 +89,10 @@ def test_arrays_wrap_memory_at_an_address() -> None:
     assert memory[5] == 50 and a.capacity == 36
     del a
     gc.collect()
-    assert told == [] and float(row[1]) == 7
+    assert freed == [] and float(row[1]) == 7
     del row
     gc.collect()
-    assert told == [(address + 4, 40)]
+    assert freed == [(address + 4, 40)]
 
 
 @pytest.mark.parametrize(
@@ -178,10 +178,10 @@ def squares(x: tg.array1d[float], y: tg.array1d[float]):
 
 
 @pytest.mark.machine_code
-@pytest.mark.parametrize("kept", [False, True])
-def test_retain_grad_keeps_gradients_of_intermediate_arrays(kept: bool) -> None:
+@pytest.mark.parametrize("retains", [False, True])
+def test_retain_grad_keeps_gradients_of_intermediate_arrays(retains: bool) -> None:
     x = tg.array([1.0, 2.0], requires_grad=True)
-    y, z = tg.zeros(2, requires_grad=True, retain_grad=kept), tg.zeros(2, requires_grad=True)
+    y, z = tg.zeros(2, requires_grad=True, retain_grad=retains), tg.zeros(2, requires_grad=True)
     with tg.Tape() as tape:
         tg.launch(squares, 2, [x], [y])
         tg.launch(squares, 2, [x], [y])
@@ -190,7 +190,7 @@ def test_retain_grad_keeps_gradients_of_intermediate_arrays(kept: bool) -> None:
     for _ in range(2):
         tape.zero()
         tape.backward(grads={z: tg.ones(2)})
-        assert y.grad.list() == ([2.0, 8.0] if kept else [0.0, 0.0])
+        assert y.grad.list() == ([2.0, 8.0] if retains else [0.0, 0.0])
         assert x.grad.list() == [4.0, 32.0]
 
 

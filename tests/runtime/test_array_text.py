@@ -52,8 +52,8 @@ def test_long_arrays_are_printed_like_numpy_arrays(shape: tuple[int, ...]) -> No
 
 def test_long_arrays_are_not_read_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
-    whole = tg.array.numpy
-    monkeypatch.setattr(tg.array, "numpy", lambda a: (sizes.append(a.size), whole(a))[1])
+    read_all = tg.array.numpy
+    monkeypatch.setattr(tg.array, "numpy", lambda a: (sizes.append(a.size), read_all(a))[1])
     a = tg.zeros((2000, 30))
     repr(a)
     assert max(n for n in sizes if n != a.size) == 9

@@ -73,11 +73,11 @@ def test_local_objects_are_not_pickled() -> None:
 
 def arrays() -> list[tg.array]:
     results = [tg.array(np.ones((2, 3, *element_shape(t)), to_numpy(scalar_of(t))), dtype=t) for t in TYPES]
-    whole = np.arange(24, dtype=np.float32).reshape(4, 6)
+    base = np.arange(24, dtype=np.float32).reshape(4, 6)
     return [
         *results,
-        tg.array(whole)[::2, 1::3],
-        tg.array(whole.T, copy=False),
+        tg.array(base)[::2, 1::3],
+        tg.array(base.T, copy=False),
         tg.zeros((0, 3)),
         tg.array(5),
     ]

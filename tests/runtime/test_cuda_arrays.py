@@ -188,11 +188,11 @@ def test_arrays_by_their_interface_share_memory() -> None:
 
 
 def test_the_stream_of_an_array_is_waited_for(pretended: PretendDriver) -> None:
-    base, other = tg.zeros(3, device="cuda:0"), tg.Stream("cuda:0")
+    base, side_stream = tg.zeros(3, device="cuda:0"), tg.Stream("cuda:0")
     pretended.calls.clear()
     tg.array(Foreign(base, stream=1), copy=False)
     assert "cuStreamWaitEvent" not in pretended.calls
-    tg.array(Foreign(base, stream=other.cuda_stream), copy=False)
+    tg.array(Foreign(base, stream=side_stream.cuda_stream), copy=False)
     assert "cuStreamWaitEvent" in pretended.calls
 
 
@@ -218,8 +218,8 @@ def test_dlpack_converts_both_ways_without_copies(dtype: str) -> None:
 
 
 def test_dlpack_lets_the_consumer_wait(pretended: PretendDriver) -> None:
-    base, other = tg.zeros(3, device="cuda:0"), tg.Stream("cuda:0")
-    for stream, waits in ((None, False), (1, False), (-1, False), (other.cuda_stream, True)):
+    base, side_stream = tg.zeros(3, device="cuda:0"), tg.Stream("cuda:0")
+    for stream, waits in ((None, False), (1, False), (-1, False), (side_stream.cuda_stream, True)):
         pretended.calls.clear()
         base.__dlpack__(stream=stream)
         assert ("cuStreamWaitEvent" in pretended.calls) is waits

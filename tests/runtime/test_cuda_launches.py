@@ -314,11 +314,11 @@ def test_failures_are_raised_when_the_host_waits(driver: PretendDriver, wait) ->
 
 def test_failures_of_later_launches_and_other_streams_wait(driver: PretendDriver) -> None:
     failing(driver)
-    a, other = tg.ones(1000, device="cuda:0"), tg.Stream("cuda:0")
+    a, side_stream = tg.ones(1000, device="cuda:0"), tg.Stream("cuda:0")
     event = tg.get_stream("cuda:0").record_event()
     tg.launch(checked, 1000, [a])
     event.synchronize()
-    other.synchronize()
+    side_stream.synchronize()
     with pytest.raises(tg.KernelAssertion):
         tg.synchronize()
 
@@ -391,15 +391,15 @@ def test_a_recording_keeps_spatial_structures_alive(driver: PretendDriver) -> No
 
 
 def test_launches_of_a_separate_stream_are_recorded(driver: PretendDriver) -> None:
-    stream, other = tg.Stream("cuda:0"), tg.Stream("cuda:0")
+    stream, second_stream = tg.Stream("cuda:0"), tg.Stream("cuda:0")
     args = arrays()
     tg.capture_begin(stream=stream)
     with pytest.raises(tg.LaunchError, match="are being recorded already"):
         tg.capture_begin(stream=stream)
     tg.launch(add, 1000, args, stream=stream)
     driver.launches.clear()
-    tg.launch(add, 1000, args, stream=other)
-    assert [x[3] for x in driver.launches] == [other.handle]
+    tg.launch(add, 1000, args, stream=second_stream)
+    assert [x[3] for x in driver.launches] == [second_stream.handle]
     graph = tg.capture_end(stream=stream)
     assert tg.get_stream("cuda:0").handle == 1
     with pytest.raises(tg.LaunchError, match="no launches are being recorded"):
@@ -473,13 +473,13 @@ def test_a_fault_after_several_kernels_names_the_candidates(driver: PretendDrive
 
 def test_a_fault_ends_the_use_of_other_devices_too(driver: PretendDriver) -> None:
     """The driver refuses all devices: errors of devices in use and of later devices name the kernel with the fault."""
-    other = tg.ones(10, device="cuda:1")
+    second_array = tg.ones(10, device="cuda:1")
     tg.launch(add, 1000, arrays())
     driver.sticky = 700
     with pytest.raises(tg.RunError, match="in kernel 'add'"):
         tg.synchronize_device("cuda:0")
     with pytest.raises(tg.RunError, match="in kernel 'add'.* Device cuda:1 cannot be used any more"):
-        other.numpy()
+        second_array.numpy()
 
 
 def test_a_fault_is_named_by_devices_that_were_not_used(driver: PretendDriver) -> None:
@@ -527,11 +527,11 @@ def test_the_cpu_alone_works_without_a_driver(monkeypatch: pytest.MonkeyPatch) -
         install(before)
 
 
-@pytest.mark.parametrize(("code", "version", "said"), [
+@pytest.mark.parametrize(("code", "version", "message"), [
     (100, 13000, "there is no CUDA device"), (999, 13000, "does not start: CUDA_ERROR"),
     (0, 11080, "it knows CUDA 11.8"),
 ])  # fmt: skip
-def test_unusable_drivers_are_errors_with_a_reason(code: int, version: int, said: str) -> None:
+def test_unusable_drivers_are_errors_with_a_reason(code: int, version: int, message: str) -> None:
     class Unusable(PretendDriver):
         def Init(self, flags: int) -> int:
             return code
@@ -539,7 +539,7 @@ def test_unusable_drivers_are_errors_with_a_reason(code: int, version: int, said
         def DriverGetVersion(self, out) -> None:
             out._obj.value = version
 
-    with pytest.raises(Unavailable, match=said):
+    with pytest.raises(Unavailable, match=message):
         initialised(Unusable())
 
 

@@ -224,7 +224,7 @@ def python_counted(i: np.ndarray, n: int) -> np.ndarray:
 
 def test_a_signal_handler_that_returns_does_not_change_the_launch(alarm: Callable[..., None]) -> None:
     """The handler launches a kernel too, with more scratch memory than the interrupted one."""
-    seen: list[np.ndarray] = []
+    snapshots: list[np.ndarray] = []
 
     @tg.kernel
     def wide(out: tg.array[float]):
@@ -245,17 +245,17 @@ def test_a_signal_handler_that_returns_does_not_change_the_launch(alarm: Callabl
     def inner() -> None:
         out = tg.zeros(1 << 15, device="cpu")
         tg.launch_tiled(wide, dim=1, inputs=[out], block_dim=64)
-        seen.append(out.numpy())
+        snapshots.append(out.numpy())
 
     out = tg.zeros(256, device="cpu")
     inner()
     tg.launch_tiled(sums, dim=1, inputs=[out, 1], block_dim=64)
-    seen.clear()
+    snapshots.clear()
     alarm(0.01, inner, 0.03)
     tg.launch_tiled(sums, dim=1, inputs=[out, 8_000_000], block_dim=64)
     signal.setitimer(signal.ITIMER_REAL, 0)
     assert np.array_equal(out.numpy(), np.arange(256, dtype=np.float32) * 2)
-    assert len(seen) > 1 and all((x == 7).all() for x in seen)
+    assert len(snapshots) > 1 and all((x == 7).all() for x in snapshots)
 
 
 def test_a_signal_ends_a_launch_within_a_handler_too(alarm: Callable[..., None]) -> None:
@@ -282,9 +282,9 @@ def test_a_launch_of_another_thread_continues_after_a_signal(alarm: Callable[...
     n, results, fired = 20_000_000, list[np.ndarray](), list[int]()
     expected = launched(counted, n)
     alarm(0.005, lambda: fired.append(1), 0.02)
-    other = threading.Thread(target=lambda: results.append(launched(counted, n)))
-    other.start()
-    other.join()
+    other_thread = threading.Thread(target=lambda: results.append(launched(counted, n)))
+    other_thread.start()
+    other_thread.join()
     assert fired and np.array_equal(results[0], expected)
 
 

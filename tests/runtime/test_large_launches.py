@@ -26,11 +26,11 @@ def places(near: tg.int64, d1: tg.int64, d2: tg.int64, d3: tg.int64, out: tg.arr
     i, j, k, m = tg.tid()
     linear = ((tg.int64(i) * d1 + tg.int64(j)) * d2 + tg.int64(k)) * d3 + tg.int64(m) - near
     if linear >= tg.int64(0) and linear < tg.int64(out.shape[0]):
-        at = tg.int32(linear)
-        out[at, 0] = i
-        out[at, 1] = j
-        out[at, 2] = k
-        out[at, 3] = m
+        index = tg.int32(linear)
+        out[index, 0] = i
+        out[index, 1] = j
+        out[index, 2] = k
+        out[index, 3] = m
 
 
 def product_of(rng: random.Random) -> tuple[int, ...]:
@@ -194,8 +194,8 @@ def test_short_dimensions_and_far_elements_of_long_arrays_are_read() -> None:
     """Other dimensions have lengths too, and distant elements can be read."""
 
     @tg.kernel
-    def far(a: tg.array2d[tg.int8], at: tg.int64, out: tg.array1d[int]):
-        out[0] = a.shape[1] + int(a[at, 1])
+    def far(a: tg.array2d[tg.int8], position: tg.int64, out: tg.array1d[int]):
+        out[0] = a.shape[1] + int(a[position, 1])
 
     out = tg.zeros(1, int)
     tg.launch(far, dim=1, block_dim=1, inputs=[long_array((2**33, 3)), 2**33 - 1, out])

@@ -56,8 +56,8 @@ def test_other_values_have_no_launch_key(value: object) -> None:
 
 def test_launch_keys_hold_no_memory() -> None:
     data = np.zeros((3, 5), np.float32)
-    there = weakref.ref(data)
-    kept = key(tg.array(data, copy=False))
+    reference = weakref.ref(data)
+    first_key = key(tg.array(data, copy=False))
     del data
     gc.collect()
-    assert there() is None and kept is not None
+    assert reference() is None and first_key is not None

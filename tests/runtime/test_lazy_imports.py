@@ -42,10 +42,10 @@ print(*sys.modules)
 
 def test_a_first_launch_loads_only_the_needed_modules(tmp_path):
     environment = {**os.environ, "TEGULA_CACHE_DIR": str(tmp_path)}
-    said = subprocess.run(
+    modules = subprocess.run(
         [sys.executable, "-c", LAUNCH], capture_output=True, text=True, check=True, env=environment
     ).stdout
-    loaded = set(said.split())
+    loaded = set(modules.split())
     assert {"tegula.backend.llvm", "tegula.passes.pipeline"} <= loaded
     parts = (
         "tegula.stdlib",

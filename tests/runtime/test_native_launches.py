@@ -57,9 +57,9 @@ def repeated(launch: Callable[[], None], times: int = 5) -> None:
 
 def in_python(kernel: Any, launch: Callable[[], None]) -> None:
     """Launch along the slow path."""
-    kept, kernel.native = kernel.native, None
+    native_launch, kernel.native = kernel.native, None
     launch()
-    kernel.native = kept
+    kernel.native = native_launch
 
 
 def test_native_launches_pass_the_same_bytes_to_the_driver(driver: Spied) -> None:
@@ -136,8 +136,14 @@ def test_native_launches_encode_tensor_maps_with_the_arguments(driver: Spied) ->
     assert driver.moved == 3 * (len(inputs) - 1)
     a, b, *rest = inputs[-1]
     strided = tg.zeros((64, 128), tg.bfloat16, "cuda:0")
-    other = tg.zeros((65, 64), tg.bfloat16, "cuda:0")
-    for x in (strided[:, :64], strided[:, 8:72], other, other[:0], other[1:].transpose()):
+    second_array = tg.zeros((65, 64), tg.bfloat16, "cuda:0")
+    for x in (
+        strided[:, :64],
+        strided[:, 8:72],
+        second_array,
+        second_array[:0],
+        second_array[1:].transpose(),
+    ):
         assert is_native(kernel, 1, None, [x, b, *rest], (), launcher.TILED) is not True
     driver.refused = INVALID_VALUE
     launched = len(driver.seen)
@@ -171,11 +177,11 @@ def test_launches_of_new_arrays_are_left_to_python_without_map_replacement(drive
 
 def test_the_launch_is_cached_after_some_launches(driver: Spied) -> None:
     a, b, c = arrays()
-    told = []
+    calls = []
     for _ in range(6):
-        told.append(getattr(add.native, "__name__", None))
+        calls.append(getattr(add.native, "__name__", None))
         tg.launch(add, 1000, [a, b, c])
-    assert told[0] is None and told[-1] == "launch"
+    assert calls[0] is None and calls[-1] == "launch"
     assert is_native(add, 1000, None, [a, b, c]) is True
     assert len(driver.seen) == 7
 
@@ -295,11 +301,13 @@ def test_native_launches_follow_streams_and_recordings(driver: Spied) -> None:
     a, b, c = arrays()
     launch = lambda: tg.launch(add, 1000, [a, b, c])  # noqa: E731
     repeated(launch)
-    side, other = tg.Stream("cuda:0"), tg.Stream("cuda:0")
+    side, second_stream = tg.Stream("cuda:0"), tg.Stream("cuda:0")
     call = add, 1000, None, [a, b, c]
     with tg.ScopedStream(side):
         assert is_native(*call) is True and driver.launches[-1][3] == side.handle
-        assert is_native(*call, stream=other) is True and driver.launches[-1][3] == other.handle
+        assert (
+            is_native(*call, stream=second_stream) is True and driver.launches[-1][3] == second_stream.handle
+        )
         with tg.ScopedStream(tg.get_device("cuda:0").stream), tg.ScopedStream(None):
             assert is_native(*call) is True and driver.launches[-1][3] == side.handle
     assert is_native(*call) is True and driver.launches[-1][3] == 1
@@ -331,7 +339,7 @@ def test_launches_in_own_streams_start_early(driver: Spied) -> None:
     for stream, early in ((side, 1), (tg.Stream("cuda:0", cuda_stream=side.handle), 0), (None, 1)):
         assert is_native(add, 1000, None, [a, b, c], stream=stream) is True
         in_python(add, lambda stream=stream: tg.launch(add, 1000, [a, b, c], stream=stream))
-        actual, expected = (CONFIGURATION.unpack(seen[0]) for seen in driver.seen[-2:])
+        actual, expected = (CONFIGURATION.unpack(launch[0]) for launch in driver.seen[-2:])
         assert actual[:8] == expected[:8] and actual[-1] == expected[-1] == early
         assert not early or actual == expected
         with tg.ScopedStream(stream or tg.get_stream("cuda:0")):
@@ -378,12 +386,12 @@ def test_native_launches_report_faults_and_switch_contexts(driver: Spied) -> Non
     driver.current = None
     launch()
     np.testing.assert_array_equal(c.numpy(), 2 * np.arange(1000))
-    where = context(0)
-    assert list(where.recent)[-1] == "add"
-    where.recent.clear()
+    stream_context = context(0)
+    assert list(stream_context.recent)[-1] == "add"
+    stream_context.recent.clear()
     driver.sticky = 700
-    assert is_native(add, 1000, None, [a, b, c]) is False and not where.recent
-    where.recent.append("add")
+    assert is_native(add, 1000, None, [a, b, c]) is False and not stream_context.recent
+    stream_context.recent.append("add")
     with pytest.raises(RunError, match="an access outside of any array in kernel 'add'"):
         launch()
     driver.sticky = 0
@@ -466,21 +474,21 @@ SENT: list[bytes] = []
 
 
 @ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)
-def _sent(at: int, function: int, parameters: int, extra: None) -> int:
+def _sent(address: int, function: int, parameters: int, extra: None) -> int:
     (first,) = struct.unpack("<Q", ctypes.string_at(parameters, 8))
     SENT.append(ctypes.string_at(first, 24 + 11 * 8 + 24))
     return 0
 
 
-@given(given=values)
-def test_numbers_are_packed_like_struct_pack(given: tuple[Any, ...]) -> None:
+@given(arguments=values)
+def test_numbers_are_packed_like_struct_pack(arguments: tuple[Any, ...]) -> None:
     out, function = packing()
     SENT.clear()
-    done = function(1, 32, [out, *given], (), 0, None)
-    expected = numbered(given)
+    done = function(1, 32, [out, *arguments], (), 0, None)
+    expected = numbered(arguments)
     if expected is None:
         assert done is False and SENT == []
-    elif any(type(x) is int and abs(x) >= 2**63 for x in given):
+    elif any(type(x) is int and abs(x) >= 2**63 for x in arguments):
         assert done in (True, False)
     else:
         assert done is True
@@ -617,7 +625,7 @@ def test_native_launches_use_the_stream_of_tensors(driver: Spied, torch: Any) ->
 def test_native_launch_keys_agree_with_python(driver: Spied, torch: Any) -> None:
     """Machine code distinguishes arguments as Python does."""
     make = partial(tg.zeros, dtype=float, device="cuda:0")
-    like, other, wide = make((4, 16)), make((4, 16)), make((4, 32))
+    like, narrow_array, wide = make((4, 16)), make((4, 16)), make((4, 32))
     ours = [like, wide, wide[:, :16], wide[::2, ::2], make((16, 4)).transpose(), make(64), make((4, 4, 4))]
     ours += [make((5, 18))[1:, :16], make((5, 17))[1:, 1:], like[:2]]
     ours += [make((4, 16), dtype=int), make((1, 4, 16))]
@@ -627,8 +635,8 @@ def test_native_launch_keys_agree_with_python(driver: Spied, torch: Any) -> None
         tg.launch_key(*arguments) for arguments in [*((x,) for x in (*ours, *others)), *absent[:3], absent[4]]
     ]
     assert all(type(key) is bytes for key in keys) and len(set(keys)) == len(keys)
-    assert tg.launch_key(like, None) == tg.launch_key(other, None)
-    assert tg.launch_key(others[0]) == tg.launch_key(Described(other))
+    assert tg.launch_key(like, None) == tg.launch_key(narrow_array, None)
+    assert tg.launch_key(others[0]) == tg.launch_key(Described(narrow_array))
     # Arguments that machine code does not support are described in Python: arrays on the CPU, and too many arguments.
     assert type(tg.launch_key(like, tg.zeros(3))) is tuple and tg.launch_key(like, 1) is None
     assert type(tg.launch_key(*[like] * 12)) is tuple

@@ -34,8 +34,8 @@ def nearest(value: Any, t: DType) -> Any:
             return None
         with np.errstate(all="ignore"):
             result = np.float64(wide).astype(expected)
-        kept = math.isnan(float(result)) if math.isnan(wide) else float(result) == wide
-        return result if kept or (not special and math.isfinite(float(result))) else None
+        representable = math.isnan(float(result)) if math.isnan(wide) else float(result) == wide
+        return result if representable or (not special and math.isfinite(float(result))) else None
     if special or Fraction(value).denominator != 1:
         return None
     low, high = (0, 1) if t.is_bool else (int(np.iinfo(expected).min), int(np.iinfo(expected).max))
@@ -80,8 +80,8 @@ def check(entrance: Entrance, value: Any, t: DType) -> None:
     if expected is None:
         with pytest.raises(tg.TegulaError) as caught:
             entrance(value, t)
-        shown = "bits" if abs(value) > 2**100 and isinstance(value, int) else str(float(value))[:6]
-        assert t.name in str(caught.value) and (shown in str(caught.value) or str(value) in str(caught.value))
+        text = "bits" if abs(value) > 2**100 and isinstance(value, int) else str(float(value))[:6]
+        assert t.name in str(caught.value) and (text in str(caught.value) or str(value) in str(caught.value))
     else:
         assert same(entrance(value, t), expected), (value, t)
 
@@ -159,12 +159,12 @@ def test_every_scalar_argument_becomes_the_nearest_number_or_an_error(t: DType) 
         check_argument(kernel, value, t)
         for composite, arguments in ((vectors, [0, value, 1]), (matrices, [[0, 1], [value, 0]])):
             expected = nearest(value, t)
-            of = composite.parameters[0].annotation
+            parameter_type = composite.parameters[0].annotation
             if expected is None:
                 with pytest.raises(tg.LaunchError, match=t.name):
-                    launched(composite, arguments, of)
+                    launched(composite, arguments, parameter_type)
             else:
-                actual = launched(composite, arguments, of)
+                actual = launched(composite, arguments, parameter_type)
                 assert same(actual[1] if actual.ndim == 1 else actual[1, 0], expected), (value, t)
 
 

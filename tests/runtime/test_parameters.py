@@ -115,10 +115,10 @@ def test_values_that_are_not_constants_are_refused() -> None:
         (object(), "cannot be a constant of a kernel", "pass it as an argument"),
         (lambda x: x, "cannot be a constant", "@tg.func"),
     ]
-    for value, what, help in cases:
+    for value, message, help in cases:
         with pytest.raises(LaunchError, match="kernel scaled: argument 's'") as error:
             tg.launch(scaled, 4, [a, value])
-        assert what in error.value.message and help in error.value.help
+        assert message in error.value.message and help in error.value.help
     with pytest.raises(LaunchError, match="argument 'shape': expected a constant of type tuple, got 3"):
         tg.launch(scaled, 4, [a, 1, 3])
     for value in (2.5, True, "x"):
@@ -262,7 +262,7 @@ def test_launches_take_arguments_by_name_and_by_default(
 
 def test_arguments_of_wrong_types_are_refused() -> None:
     y = np.zeros(8, F)
-    for inputs, outputs, what in [
+    for inputs, outputs, message in [
         ({"x": X, "z": y}, (), "kernel affine has no parameter 'z'"),
         ({"x": X}, {"x": y}, "argument 'x' is given twice"),
         ({"x": X}, (), r"affine takes 4 arguments \(x, y, s, c\), got 1: without 'y'"),
@@ -270,7 +270,7 @@ def test_arguments_of_wrong_types_are_refused() -> None:
         ([X, y, 1.0, 2.0, 3.0], (), "got 5"),
         (tg.array(X), (), "inputs must be a list of arguments"),
     ]:
-        with pytest.raises(LaunchError, match=what):
+        with pytest.raises(LaunchError, match=message):
             tg.launch(affine, 8, inputs, outputs)
 
 
@@ -320,16 +320,16 @@ def optional(y: tg.array[float], a: tg.array[float], b: tg.array | None = None, 
 
 
 def test_none_is_accepted_for_arrays() -> None:
-    y, one = np.zeros(2, F), np.ones(2, F)
+    y, ones = np.zeros(2, F), np.ones(2, F)
     for a, b, c, expected in [
         (None, None, None, 99.0),
-        (one, None, None, 102.0),
-        (None, one, None, 109.0),
-        (one, one, tg.array(one), 12.0),
+        (ones, None, None, 102.0),
+        (None, ones, None, 109.0),
+        (ones, ones, tg.array(ones), 12.0),
     ]:
         tg.launch(optional, 2, [y, a, b, c])
         assert y.tolist() == [expected, expected]
-    tg.launch(optional, 2, [y, one])
+    tg.launch(optional, 2, [y, ones])
     assert y[0] == 102.0
 
 
@@ -401,24 +401,24 @@ def test_invalid_annotations_are_refused() -> None:
 
 def test_a_recorded_command_launches_again() -> None:
     y = np.zeros(8, F)
-    kept = tg.launch(affine, 8, {"x": X}, [y], record_cmd=True)
-    assert isinstance(kept, tg.Launch)
+    command = tg.launch(affine, 8, {"x": X}, [y], record_cmd=True)
+    assert isinstance(command, tg.Launch)
     assert not y.any()
-    kept.launch()
+    command.launch()
     assert np.array_equal(y, 2 * X + 1)
-    kept.set_param_by_name("s", 3.0)
-    kept.set_param_at_index(3, 0.0)
-    kept.set_dim(4)
-    kept.launch()
+    command.set_param_by_name("s", 3.0)
+    command.set_param_at_index(3, 0.0)
+    command.set_dim(4)
+    command.launch()
     assert np.array_equal(y, [*(3 * X[:4]), *(2 * X[4:] + 1)])
-    kept.set_params([y, y, 0.0, 1.0])
-    kept.set_dim((8,))
-    kept.launch()
+    command.set_params([y, y, 0.0, 1.0])
+    command.set_dim((8,))
+    command.launch()
     assert np.array_equal(y, np.ones(8, F))
     for wrong in (
-        lambda: kept.set_param_by_name("z", 1),
-        lambda: kept.set_param_at_index(4, 1),
-        lambda: kept.set_params([y]),
+        lambda: command.set_param_by_name("z", 1),
+        lambda: command.set_param_at_index(4, 1),
+        lambda: command.set_params([y]),
         lambda: tg.launch(3, 8, record_cmd=True),
     ):
         with pytest.raises(LaunchError):
@@ -428,14 +428,14 @@ def test_a_recorded_command_launches_again() -> None:
 def test_recorded_commands_of_adjoints_and_blocks_launch_again() -> None:
     x, y = tg.array(X), tg.zeros(8)
     g = tg.zeros(8)
-    kept = tg.launch(affine, 8, [x], [y], adj_outputs=[tg.ones(8)], adjoint=True, record_cmd=True)
-    kept.set_param_by_name("x", g, adjoint=True)
-    kept.launch()
+    command = tg.launch(affine, 8, [x], [y], adj_outputs=[tg.ones(8)], adjoint=True, record_cmd=True)
+    command.set_param_by_name("x", g, adjoint=True)
+    command.launch()
     assert np.array_equal(g.numpy(), np.full(8, 2, F))
     b = np.zeros(8, F)
-    kept = tg.launch_tiled(mapped, 1, [X, b, 8], block_dim=32, record_cmd=True)
-    kept.set_param_by_name("op", tg.cos)
-    kept.launch()
+    command = tg.launch_tiled(mapped, 1, [X, b, 8], block_dim=32, record_cmd=True)
+    command.set_param_by_name("op", tg.cos)
+    command.launch()
     np.testing.assert_allclose(b, -np.cos(X), rtol=1e-6)
 
 

@@ -60,9 +60,9 @@ def test_structs_start_as_zeros_and_convert_assigned_values() -> None:
 def test_structs_are_constructed_by_position_or_name() -> None:
     s = Inner(3, (1, 2, 3))
     assert s.x == 3.0 and s.v == tg.vec3(1, 2, 3)
-    other = Inner(v=s.v, x=4)
-    outer = Outer(other, 0.5, True, [1, 2, 3, 4], None)
-    other.x = 9.0
+    second_struct = Inner(v=s.v, x=4)
+    outer = Outer(second_struct, 0.5, True, [1, 2, 3, 4], None)
+    second_struct.x = 9.0
     assert outer.inner.x == 4.0 and outer.m.tolist() == [[1, 2], [3, 4]] and outer.data is None
 
 
@@ -206,7 +206,7 @@ def test_launches_take_structs_for_parameters_of_any_type() -> None:
 
 
 @pytest.mark.parametrize(
-    ("at", "value", "error"),
+    ("index", "value", "error"),
     [
         (0, Inner(), "argument 's': expected a value of the struct Outer, got Inner"),
         (0, 1.0, "argument 's': expected a value of the struct Outer, got float"),
@@ -214,11 +214,11 @@ def test_launches_take_structs_for_parameters_of_any_type() -> None:
         (1, tg.zeros(4), r"argument 'a': expected array1d\[Mixed\], got array1d\[float32\]"),
     ],
 )
-def test_launches_refuse_other_structs(at: int, value: Any, error: str) -> None:
+def test_launches_refuse_other_structs(index: int, value: Any, error: str) -> None:
     s = Outer()
     s.data = tg.zeros((1, 1))
     args: list[Any] = [s, tg.zeros(4, dtype=Mixed), tg.zeros(4, dtype=Inner), Inner(), 1]
-    args[at] = value
+    args[index] = value
     with pytest.raises(tg.LaunchError, match=error):
         tg.launch(filled, 4, inputs=args)
 
@@ -244,9 +244,9 @@ def of_first(balls: tg.array[FIRST], ball: FIRST, y: tg.array[float]):
 def test_launches_distinguish_structs_of_one_name(balls: Any, ball: Any, name: str) -> None:
     with pytest.raises(tg.LaunchError) as caught:
         tg.launch(of_first, 1, inputs=[tg.zeros(2, dtype=balls), ball(), tg.zeros(1)])
-    what = f"argument '{name}' is of another struct Ball than the one that annotates the parameter"
+    message = f"argument '{name}' is of another struct Ball than the one that annotates the parameter"
     help = "after Ball is defined again, define again the kernels that it annotates, and make new values"
-    assert str(caught.value) == f"error[launch]: kernel of_first: {what}\nhelp: {help}"
+    assert str(caught.value) == f"error[launch]: kernel of_first: {message}\nhelp: {help}"
 
 
 @pytest.mark.machine_code

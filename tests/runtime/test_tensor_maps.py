@@ -15,11 +15,11 @@ from tegula.runtime.cuda.maps import EMPTY_ARRAY_BYTES, ArrayMap, TensorMaps
 
 def encoded(driver: PretendDriver, x: tg.array, written: bool) -> tuple[int, list[int], list[int]]:
     """The address, the lengths and the strides of an array's map, the last dimension first."""
-    asked: list[Any] = []
-    driver.cuTensorMapEncodeTiled = lambda *arguments: asked.append(arguments) or 0
+    requests: list[Any] = []
+    driver.cuTensorMapEncodeTiled = lambda *arguments: requests.append(arguments) or 0
     expected = ArrayMap(0, len(x.packed), "float32", (8,) * x.ndim, 0, written)
     TensorMaps(context(0), 0, [expected]).appended(x.packed)
-    ((_, _, rank, address, lengths, strides, *_),) = asked
+    ((_, _, rank, address, lengths, strides, *_),) = requests
     return address, list(lengths)[:rank], list(strides)[: rank - 1]
 
 
@@ -31,14 +31,14 @@ def test_tensor_maps_encode_address_shape_and_strides(pretended: PretendDriver) 
 
 def test_tensor_maps_of_empty_arrays_are_valid(pretended: PretendDriver) -> None:
     """Copies from the array read zeros, and copies to it are dropped."""
-    places: set[int] = set()
+    offsets: set[int] = set()
     for shape in ((0, 8), (16, 0), (4, 0, 3)):
         x = tg.zeros(shape, device="cuda:0")
         assert x.description.access.bulk and x.is_contiguous
         for written in (False, True):
             address, lengths, strides = encoded(pretended, x, written)
             assert set(lengths) == {1} and all(n % 16 == 0 for n in strides) and address % 16 == 0
-            places.add(address)
-    source, sink = sorted(places)
+            offsets.add(address)
+    source, sink = sorted(offsets)
     assert sink - source == EMPTY_ARRAY_BYTES
     assert not np.frombuffer((ctypes.c_uint8 * EMPTY_ARRAY_BYTES).from_address(source), np.uint8).any()

@@ -115,8 +115,8 @@ class IntegerProgram:
         return Term(f"({text.format(a.text, b.text)})", a.dtype, values)
 
     def leaf(self) -> Term:
-        kept = [v for name, v in self.names.items() if not self.growing or name not in ("n", "x")]
-        return self.random.choice(kept)
+        variables = [v for name, v in self.names.items() if not self.growing or name not in ("n", "x")]
+        return self.random.choice(variables)
 
     def literal(self, dtype: str) -> Term:
         most = 127 if dtype == "int8" else 255
@@ -170,9 +170,9 @@ class IntegerProgram:
         maximum, and as an index."""
         result = list(self.names.values())[-1]
         extent = self.random.choice([5, 8, 100])
-        at = [v - extent * truncated(v, extent) for v in result.values]
+        indices = [v - extent * truncated(v, extent) for v in result.values]
         self.want[2 * k] = [max(v, 0) if v < 2**63 else v - 2**64 for v in result.values]
-        self.want[2 * k + 1] = [v % extent for v in at]
+        self.want[2 * k + 1] = [v % extent for v in indices]
         self.lines += [
             f"    o[{2 * k}, t] = tg.int64(tg.max({result.text}, tg.{result.dtype}(0)))",
             f"    s{k} = tg.tile_arange({extent}, dtype=tg.int64, storage='shared')",

@@ -210,7 +210,9 @@ class Writer:
         makers = [f for f in self.functions if f.result == shape]
         if kind < 0.8 and makers and deep < 2:
             return self.call(self.rng.choice(makers), deep + 1)
-        pairs = [f"{p}[{i}]" for p, of in self.pairs.items() for i in (0, 1) if SHAPES[of[i]] == shape]
+        pairs = [
+            f"{p}[{i}]" for p, second in self.pairs.items() for i in (0, 1) if SHAPES[second[i]] == shape
+        ]
         if kind < 0.85 and pairs:
             return self.rng.choice(pairs)
         return self.fresh(shape)
@@ -257,14 +259,14 @@ class Writer:
 
     def change(self) -> None:
         name = self.rng.choice(self.names)
-        at = ", ".join(str(self.rng.randrange(n)) for n in SHAPES[name])
+        index = ", ".join(str(self.rng.randrange(n)) for n in SHAPES[name])
         like = [x for x in self.names if SHAPES[x] == SHAPES[name]]
         self.add(
             self.rng.choice(
                 [
                     f"{name} += {self.rng.randrange(1, 99)}",
                     f"{name} += {self.rng.randrange(1, 99)}",
-                    f"{name}[{at}] = {self.rng.randrange(99)} + n",
+                    f"{name}[{index}] = {self.rng.randrange(99)} + n",
                     f"{name} += {self.rng.choice(like)} + 1",
                     f"{name}[0:1] = {self.rng.randrange(99)}",
                 ]

@@ -215,7 +215,7 @@ def drawn(count: int, seed: int = 0) -> dict[str, Array]:
     inputs |= {x: random.uniform(-1, 1, (count, 6)) for x in "fg"}
     inputs["m"] = np.stack([rigid(s) for s in inputs["s"]])
     inputs["k"] = np.stack(
-        [scaled(*each) for each in zip(inputs["u"], inputs["a"], inputs["v"], strict=True)]
+        [scaled(*values) for values in zip(inputs["u"], inputs["a"], inputs["v"], strict=True)]
     )
     return inputs
 
@@ -250,5 +250,5 @@ def named(t: Any) -> str:
 
 def expected(table: dict[str, Reference], samples: dict[str, Array]) -> Array:
     count = len(samples["a"])
-    each = [{name: x[i] for name, x in samples.items()} for i in range(count)]
-    return np.stack([np.concatenate([np.ravel(f(**x)) for f in table.values()]) for x in each])
+    inputs_of_sample = [{name: x[i] for name, x in samples.items()} for i in range(count)]
+    return np.stack([np.concatenate([np.ravel(f(**x)) for f in table.values()]) for x in inputs_of_sample])

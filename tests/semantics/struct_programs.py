@@ -157,8 +157,8 @@ def first_of(p: Pair) -> Body:
 def threads(a: tg.array[Body], out: tg.array[Body], counts: tg.array[int]):
     i, lane = tg.tid()
     value = a[i * 8 + lane]
-    whole = tg.tile_from_thread(shape=4, value=value, thread_idx=3)
-    tg.tile_store(out, whole, offset=i * 32)
+    tile_of_values = tg.tile_from_thread(shape=4, value=value, thread_idx=3)
+    tg.tile_store(out, tile_of_values, offset=i * 32)
     result = tg.tile_zeros(8, dtype=Body, storage="shared")
     result[lane] = heavier(value, a[0])
     tg.tile_scatter_add(result, 0, value, lane % 2 == 0)
@@ -166,8 +166,8 @@ def threads(a: tg.array[Body], out: tg.array[Body], counts: tg.array[int]):
     stack = tg.tile_stack(capacity=8, dtype=Body)
     slot = tg.tile_stack_push(stack, value, lane > 2)
     counts[i * 8 + lane] = slot + 10 * tg.tile_stack_count(stack)
-    popped, at = tg.tile_stack_pop(stack)
-    if at >= 0:
+    popped, popped_index = tg.tile_stack_pop(stack)
+    if popped_index >= 0:
         out[i * 32 + 16 + lane] = popped
     keys = tg.tile_arange(8, 0, -1, dtype=int)
     values = tg.tile_load(a, shape=8, offset=i * 8)

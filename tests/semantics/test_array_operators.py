@@ -95,12 +95,14 @@ def test_matmul_operator_matches_numpy(dtype: DType) -> None:
     a, b = numbers((33, 40), tg.float64) * 2, numbers((40, 5), tg.float64, 1)
     a, b = a.astype(to_numpy(dtype)), b.astype(to_numpy(dtype))
     expected = a.astype(np.float64) @ b.astype(np.float64)
-    ours, other = tg.array(a), tg.array(b)
-    np.testing.assert_allclose((ours @ other).numpy(), expected, rtol=2e-3 if dtype == tg.float16 else 1e-5)
-    assert (ours @ other[:, 0]).shape == (33,) and (ours[0] @ other).shape == (5,)
-    assert (ours[0] @ ours[1]).shape == (1,) and (a @ other).shape == (33, 5)
+    ours, right_array = tg.array(a), tg.array(b)
+    np.testing.assert_allclose(
+        (ours @ right_array).numpy(), expected, rtol=2e-3 if dtype == tg.float16 else 1e-5
+    )
+    assert (ours @ right_array[:, 0]).shape == (33,) and (ours[0] @ right_array).shape == (5,)
+    assert (ours[0] @ ours[1]).shape == (1,) and (a @ right_array).shape == (33, 5)
     with pytest.raises(tg.LaunchError, match="columns"):
-        _ = other @ ours
+        _ = right_array @ ours
 
 
 @pytest.mark.machine_code
@@ -121,9 +123,9 @@ def test_operators_refuse_operands_that_do_not_fit() -> None:
     for wrong in (lambda: a + i, lambda: i + np.zeros(3), lambda: a * tg.zeros(2), lambda: i * 2.5):
         with pytest.raises((tg.LaunchError, ValueError), match=r"astype|broadcast"):
             wrong()
-    for other in ("x", None, {}, object()):
+    for operand in ("x", None, {}, object()):
         with pytest.raises(TypeError):
-            _ = a + other
+            _ = a + operand
     with pytest.raises(TypeError):
         _ = a == a + 1
 
@@ -218,14 +220,15 @@ def test_gradients_of_array_arithmetic_are_correct() -> None:
         y = (c * x - x / c) ** 2.0 + x
         return (y.T @ y).sum()
 
-    at = {"x": x.numpy().copy(), "c": c.numpy().copy()}
+    values = {"x": x.numpy().copy(), "c": c.numpy().copy()}
     for name, a in (("x", x), ("c", c)):
         expected = np.zeros(a.shape)
         for k in np.ndindex(*a.shape):
             step = np.zeros(a.shape)
             step[k] = 1e-6
             expected[k] = (
-                value(**{**at, name: at[name] + step}) - value(**{**at, name: at[name] - step})
+                value(**{**values, name: values[name] + step})
+                - value(**{**values, name: values[name] - step})
             ) / 2e-6
         assert a.grad is not None
         np.testing.assert_allclose(a.grad.numpy(), expected, rtol=1e-6)

@@ -272,12 +272,12 @@ def test_atomics_of_arrays_match_numpy() -> None:
 
 @tg.kernel
 def cas_loop(a: tg.array[int]):
-    seen = a[0]
+    observed = a[0]
     while True:
-        was = tg.atomic_cas(a, 0, seen, seen + 2)
-        if was == seen:
+        was = tg.atomic_cas(a, 0, observed, observed + 2)
+        if was == observed:
             break
-        seen = was
+        observed = was
 
 
 def test_compare_and_swap_loops_count_every_thread() -> None:

@@ -26,8 +26,8 @@ def kernel(text: str, parameters: str, **names: Any) -> Any:
 @pytest.mark.parametrize("rank", [1, 2, 3, 4])
 def test_atomics_of_every_kind_and_rank_match_numpy(rank: int) -> None:
     zeros = ", ".join("0" * rank)
-    at = [f"({zeros},)" if n % 2 else zeros for n in range(len(KINDS))]
-    lines = [f"tg.atomic_{kind}(a{n}, {at[n]}, 2)" for n, kind in enumerate(KINDS)]
+    indices = [f"({zeros},)" if n % 2 else zeros for n in range(len(KINDS))]
+    lines = [f"tg.atomic_{kind}(a{n}, {indices[n]}, 2)" for n, kind in enumerate(KINDS)]
     lines += [
         f"i = ({zeros},)",
         "tg.atomic_cas(c, i, 5, 9)",

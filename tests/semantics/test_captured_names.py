@@ -156,7 +156,7 @@ def test_a_captured_name_rebound_to_an_unusable_object_is_refused(monkeypatch):
 
 def test_an_equal_captured_number_compiles_no_kernel(monkeypatch):
     assert first(direct) == 1.0
-    forms = [f for each in direct.forms.values() for f in each.compiled]
+    forms = [f for compiled_form in direct.forms.values() for f in compiled_form.compiled]
     monkeypatch.setitem(globals(), "OFFSET", float("1.0"))
     assert first(direct) == 1.0
-    assert [f for each in direct.forms.values() for f in each.compiled] == forms
+    assert [f for compiled_form in direct.forms.values() for f in compiled_form.compiled] == forms

@@ -61,11 +61,11 @@ REFUSED = {
 
 @pytest.mark.parametrize("text", REFUSED)
 def test_invalid_expressions_are_refused(text: str) -> None:
-    whole = f"def kernel(a: tg.array[float]):\n    {text}\n"
+    source = f"def kernel(a: tg.array[float]):\n    {text}\n"
     names = dict[str, Any](tg=tg)
-    exec(whole, names)
+    exec(source, names)
     with pytest.raises(CompileError) as caught:
-        tg.launch_tiled(tg.kernel(source=whole)(names["kernel"]), 1, inputs=[tg.zeros(4)], block_dim=32)
+        tg.launch_tiled(tg.kernel(source=source)(names["kernel"]), 1, inputs=[tg.zeros(4)], block_dim=32)
     assert REFUSED[text] in str(caught.value)
 
 
@@ -88,12 +88,12 @@ def own_arrays(a: tg.array2d[float], out: tg.array2d[float], n: int):
         square[k % 2, k % 3] += a[i, k]
         points[k % 4] += tg.vec3(a[i, k], float(k), 1.0)
         first = counted(bins, k)
-    kept = line
+    values = line
     for k in range(n):
         line[k] = line[n - 1 - k] * a[i, k]
     for k in range(n):
         out[i, 0] += line[k] * float(k)
-    out[i, 1] = kept[n - 2] + float(len(line) + square.shape[1] + first + bins[n - 4])
+    out[i, 1] = values[n - 2] + float(len(line) + square.shape[1] + first + bins[n - 4])
     out[i, 2] = square[1, 2] + points[n - 5].y * points[2].x
     out[i, 3] = float(a.size) + line.dtype(0.5)
 
@@ -109,12 +109,12 @@ def test_arrays_of_one_thread_match_numpy() -> None:
             square[k % 2, k % 3] += x[k]
             points[k % 4] += [x[k], k, 1]
             bins[k % 5] += k
-        kept = line.copy()
+        copied_line = line.copy()
         for k in range(8):
             line[k] = line[7 - k] * x[k]
         expected = [
             line @ np.arange(8),
-            kept[6] + 8 + 3 + bins[0] + bins[4],
+            copied_line[6] + 8 + 3 + bins[0] + bins[4],
             square[1, 2] + points[3, 1] * points[2, 0],
             24.5,
         ]
@@ -189,7 +189,7 @@ def changed_arrays(x: tg.array[float], out: tg.array2d[float], count: int):
     line, square, copied = tg.zeros(4, dtype=float), tg.zeros((2, 3), dtype=int), tg.vec4(0.0)
     if x[i] > 0.0:
         fill(line, x[i])
-    kept = line
+    values = line
     for _ in range(count):
         raise_some(a=line, count=2)
         raise_last(copied)
@@ -197,7 +197,7 @@ def changed_arrays(x: tg.array[float], out: tg.array2d[float], count: int):
     while next_of(line) < 3.0:
         out[i, 3] += 1.0
     out[i, 0] = line[3]
-    out[i, 1] = kept[3] + copied[3]
+    out[i, 1] = values[3] + copied[3]
     out[i, 2] = float(square[1, 2]) + new_array(3, x[i])[2]
 
 

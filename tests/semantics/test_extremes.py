@@ -16,14 +16,14 @@ pytestmark = pytest.mark.machine_code
 
 def check(seed: int) -> None:
     kernel, args, threads = arguments(seed)
-    x, places, least, most, whole, rows, columns = agree(kernel, args, 1, threads, tiled=True)
+    x, indices, least, most, total, rows, columns = agree(kernel, args, 1, threads, tiled=True)
     x = x.astype(np.float64)
     line = x.reshape(-1).tolist()
     for k, smaller in enumerate((True, False)):
         best = extreme_index(line, smaller)
-        assert places[k] == best, (places, line)
+        assert indices[k] == best, (indices, line)
         same_numbers((least, most)[k], running_extremes(line, smaller))
-        same_numbers(whole[k], line[best])
+        same_numbers(total[k], line[best])
         same_numbers(rows[k], [r[extreme_index(r, smaller)] for r in x.tolist()])
         same_numbers(columns[k], [c[extreme_index(c, smaller)] for c in x.T.tolist()])
 
@@ -40,12 +40,12 @@ def test_all_extremes_order_nan_and_zeros_alike_in_many_programs(chunk: int) -> 
 
 
 @tg.kernel
-def of_threads(x: tg.array1d[tg.vec3], places: tg.array2d[tg.int32], least: tg.array3d[tg.float32]):
+def of_threads(x: tg.array1d[tg.vec3], indices: tg.array2d[tg.int32], least: tg.array3d[tg.float32]):
     i = tg.tid()
     t = tg.tile(x[i])
     block = tg.uniform(i // 64)
-    tg.tile_store(places[block], tg.tile_argmin(t), offset=0)
-    tg.tile_store(places[block], tg.tile_argmax(t), offset=1)
+    tg.tile_store(indices[block], tg.tile_argmin(t), offset=0)
+    tg.tile_store(indices[block], tg.tile_argmax(t), offset=1)
     tg.tile_store(least[block], tg.tile_scan_min_inclusive(t))
 
 
@@ -58,8 +58,8 @@ def test_extremes_skip_absent_threads(n: int) -> None:
         tg.zeros((2, 2), dtype=tg.int32),
         tg.zeros((2, 3, 64), dtype=tg.float32),
     ]
-    places = agree(of_threads, args, n, 64)[1]
+    indices = agree(of_threads, args, n, 64)[1]
     for block in range(-(-n // 64)):
         part = np.full((3, 64), np.nan)
         part[:, : min(64, n - 64 * block)] = x[64 * block : 64 * block + 64].T
-        assert places[block].tolist() == [np.nanargmin(part), np.nanargmax(part)]
+        assert indices[block].tolist() == [np.nanargmin(part), np.nanargmax(part)]

@@ -20,8 +20,8 @@ def picked(shape: tuple[int, ...], seed: int = 0) -> tuple[np.ndarray, list[Any]
 
 
 def seen(data: np.ndarray, indices: list[Any]) -> np.ndarray:
-    whole = [np.arange(n) if i is None else i for n, i in zip(data.shape, indices, strict=True)]
-    return data[np.ix_(*whole)]
+    full_indices = [np.arange(n) if i is None else i for n, i in zip(data.shape, indices, strict=True)]
+    return data[np.ix_(*full_indices)]
 
 
 @tg.kernel

@@ -21,11 +21,11 @@ def numbers(*shape: int, seed: int = 0) -> np.ndarray:
 
 
 def taken(
-    a: np.ndarray, at: Any, offset: tuple[int, int], shape: tuple[int, int], axis: int
+    a: np.ndarray, position: Any, offset: tuple[int, int], shape: tuple[int, int], axis: int
 ) -> tuple[Any, Any, Any]:
     """The rows and columns of the elements of a tile at indices, and which of them are inside the array."""
     rows, columns = np.meshgrid(*(np.arange(n, dtype=np.int64) for n in shape), indexing="ij")
-    chosen = np.asarray(at, np.int64)
+    chosen = np.asarray(position, np.int64)
     rows, columns = (chosen[rows], columns) if axis == 0 else (rows, chosen[columns])
     rows, columns = rows + offset[0], columns + offset[1]
     inside = (rows >= 0) & (rows < a.shape[0]) & (columns >= 0) & (columns < a.shape[1])
@@ -33,13 +33,15 @@ def taken(
 
 
 @tg.kernel
-def load_rows(a: tg.array2d[float], at: tg.array1d[Any], y: tg.array2d[float], i: int):
-    tg.tile_store(y, tg.tile_load_indexed(a, tg.tile_load(at, shape=N), shape=(N, M), offset=(i, i - 1)))
+def load_rows(a: tg.array2d[float], position: tg.array1d[Any], y: tg.array2d[float], i: int):
+    tg.tile_store(
+        y, tg.tile_load_indexed(a, tg.tile_load(position, shape=N), shape=(N, M), offset=(i, i - 1))
+    )
 
 
 @tg.kernel
-def load_columns(a: tg.array2d[float], at: tg.array1d[Any], y: tg.array2d[float], i: int):
-    indices = tg.tile_load(at, shape=N, storage="shared")
+def load_columns(a: tg.array2d[float], position: tg.array1d[Any], y: tg.array2d[float], i: int):
+    indices = tg.tile_load(position, shape=N, storage="shared")
     t = tg.tile_load_indexed(
         a, indices, shape=(M, N), offset=(i, i - 1), axis=1, storage="shared", other=-7.0
     )
@@ -50,13 +52,13 @@ def load_columns(a: tg.array2d[float], at: tg.array1d[Any], y: tg.array2d[float]
 @pytest.mark.parametrize("block_dim", [3, 32])
 def test_loads_of_tiles_at_indices_match_numpy(dtype: type, block_dim: int) -> None:
     a = numbers(4, 8)
-    at = np.array([2, 0, 3, 3, 9, 1], dtype)
+    indices = np.array([2, 0, 3, 3, 9, 1], dtype)
     if np.dtype(dtype).kind == "i":
-        at[1], at[3] = -1, -5
+        indices[1], indices[3] = -1, -5
     for kernel, axis, shape, missing in ((load_rows, 0, (N, M), 0.0), (load_columns, -1, (M, N), -7.0)):
         y = tg.zeros(shape)
-        *_, actual = agree(kernel, [tg.array(a), tg.array(at), y, 1], 1, block_dim, tiled=True)
-        rows, columns, inside = taken(a, at, (1, 0), shape, axis)
+        *_, actual = agree(kernel, [tg.array(a), tg.array(indices), y, 1], 1, block_dim, tiled=True)
+        rows, columns, inside = taken(a, indices, (1, 0), shape, axis)
         expected = np.where(inside, a[np.where(inside, rows, 0), np.where(inside, columns, 0)], missing)
         np.testing.assert_array_equal(actual, expected)
 
@@ -72,22 +74,22 @@ def write_rows(x: tg.array2d[float], at: tg.array1d[int], stored: tg.array2d[flo
 
 @pytest.mark.parametrize("block_dim", [1, 7, 64])
 def test_stores_and_adds_of_tiles_at_indices_match_numpy(block_dim: int) -> None:
-    x, at = numbers(N, M), np.array([3, 0, 7, 1, -2, 6], np.int32)
+    x, indices = numbers(N, M), np.array([3, 0, 7, 1, -2, 6], np.int32)
     stored, added = numbers(6, 6, seed=1), numbers(4, 6, seed=2)
-    args = [tg.array(v) for v in (x, at, stored, added, np.zeros((N, M), np.float32))]
+    args = [tg.array(v) for v in (x, indices, stored, added, np.zeros((N, M), np.float32))]
     _, _, actual, sums, _ = agree(write_rows, args, 1, block_dim, tiled=True)
-    rows, columns, inside = taken(stored, at, (-1, 2), (N, M), 0)
+    rows, columns, inside = taken(stored, indices, (-1, 2), (N, M), 0)
     stored[rows[inside], columns[inside]] = x[inside]
     np.testing.assert_array_equal(actual, stored)
-    rows, columns, inside = taken(added, np.fmod(at, 3), (1, 2), (N, M), 0)
+    rows, columns, inside = taken(added, np.fmod(indices, 3), (1, 2), (N, M), 0)
     np.add.at(added, (rows[inside], columns[inside]), x[inside])
     np.testing.assert_array_equal(sums, added)
 
 
 def test_atomic_adds_at_indices_return_old_elements() -> None:
     """The old values that updates of one element return are 0, 1 and 2, in some order."""
-    x, at = np.ones((N, M), np.float32), np.array([0, 0, 1, 5, 0, -1], np.int32)
-    args = [tg.array(v) for v in (x, at, np.zeros((8, 8), np.float32), np.zeros((8, 8), np.float32))]
+    x, indices = np.ones((N, M), np.float32), np.array([0, 0, 1, 5, 0, -1], np.int32)
+    args = [tg.array(v) for v in (x, indices, np.zeros((8, 8), np.float32), np.zeros((8, 8), np.float32))]
     before = tg.full((N, M), 9.0)
     tg.launch_tiled(write_rows, 1, [*args, before], block_dim=32)
     actual = before.numpy()
@@ -122,15 +124,15 @@ def gradients(x: tg.array2d[Any], at: tg.array1d[int], y: tg.array2d[Any], z: tg
 
 @pytest.mark.parametrize("dtype", [tg.float32, tg.float16, tg.float64])
 def test_gradients_of_tiles_at_indices_are_correct(dtype: Any) -> None:
-    a, at = numbers(4, M), np.array([2, 2, -1, 0, 4, 3], np.int32)
+    a, indices = numbers(4, M), np.array([2, 2, -1, 0, 4, 3], np.int32)
     x = tg.array(a, dtype=dtype, requires_grad=True)
     y, z = (tg.zeros((n, M), dtype=dtype, requires_grad=True) for n in (9, 3))
     with tg.Tape() as tape:
-        tg.launch_tiled(gradients, 1, [x, tg.array(at)], [y, z], block_dim=32)
+        tg.launch_tiled(gradients, 1, [x, tg.array(indices)], [y, z], block_dim=32)
     of_y, of_z = numbers(9, M, seed=3), numbers(3, M, seed=4)
     tape.backward(grads={y: tg.array(of_y, dtype=dtype), z: tg.array(of_z, dtype=dtype)})
     expected = np.zeros((4, M))
-    for k, n in enumerate(at.tolist()):
+    for k, n in enumerate(indices.tolist()):
         if 0 <= n < 4:
             expected[n] += (2 * a[n] * of_y[2 * k] if 2 * k < 9 else 0) + (of_z[n] if n < 3 else 0)
     assert x.grad is not None
@@ -144,8 +146,8 @@ class Named:
 
 
 @tg.kernel
-def structs(a: tg.array1d[Named], at: tg.array1d[int], y: tg.array1d[Named]):
-    t = tg.tile_load_indexed(a, tg.tile_load(at, shape=4), shape=4)
+def structs(a: tg.array1d[Named], indices: tg.array1d[int], y: tg.array1d[Named]):
+    t = tg.tile_load_indexed(a, tg.tile_load(indices, shape=4), shape=4)
     tg.tile_store_indexed(y, 3 - tg.tile_arange(4, dtype=int), t)
     tg.tile_atomic_add_indexed(y, tg.tile_arange(4, dtype=int) * 0, t)
 

@@ -48,20 +48,21 @@ def test_many_programs_of_wrapping_arithmetic_match_python(chunk: int) -> None:
 @pytest.mark.parametrize("dtype", [tg.int8, tg.uint8])
 @pytest.mark.parametrize("op", list(RULES), ids=lambda op: op.NAME)
 def test_bounds_of_every_op_hold_for_all_operands_within_bounds(op: Any, dtype: Any) -> None:
-    whole, rule = range_of_type(dtype), RULES[op]
-    assert whole is not None
+    type_range, rule = range_of_type(dtype), RULES[op]
+    assert type_range is not None
     random = Random(op.NAME)
-    edges = [*whole, *(n for n in (-2, -1, 0, 1, 2, 7, 8) if whole[0] <= n <= whole[1])]
+    edges = [*type_range, *(n for n in (-2, -1, 0, 1, 2, 7, 8) if type_range[0] <= n <= type_range[1])]
     arity = rule.__code__.co_argcount
     for _ in range(60):
         ranges = [
-            sorted(random.choice([*edges, random.randint(*whole)]) for _ in range(2)) for _ in range(arity)
+            sorted(random.choice([*edges, random.randint(*type_range)]) for _ in range(2))
+            for _ in range(arity)
         ]
         numbers = np.meshgrid(*(np.arange(low, high + 1) for low, high in ranges))
         attrs = {"to": dtype}
         actual = op.ref(attrs, *(n.astype(np.dtype(dtype.name)) for n in numbers))
         bounds = rule(*map(tuple, ranges))
-        if within(bounds, whole):
+        if within(bounds, type_range):
             assert within((int(actual.min()), int(actual.max())), bounds), (ranges, bounds)
 
 

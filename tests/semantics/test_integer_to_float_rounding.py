@@ -45,18 +45,18 @@ slow = pytest.mark.slow
 )
 def test_integers_become_bfloat16_in_one_rounding(t: Any) -> None:
     @tg.kernel
-    def kernel(x: tg.array[Any], one: tg.array[tg.bfloat16], tile: tg.array[tg.bfloat16]):
+    def kernel(x: tg.array[Any], scalar_results: tg.array[tg.bfloat16], tile: tg.array[tg.bfloat16]):
         i, j = tg.tid()
-        one[i * 32 + j] = tg.bfloat16(x[i * 32 + j])
+        scalar_results[i * 32 + j] = tg.bfloat16(x[i * 32 + j])
         row = tg.tile_load(x, shape=32, offset=i * 32)
         tg.tile_store(tile, tg.tile_astype(row, tg.bfloat16), offset=i * 32)
 
     values = np.resize(edges(t), -(-len(edges(t)) // 32) * 32)
     expected = [nearest(int(v)) for v in values]
-    one, tile = (tg.zeros(len(values), dtype=tg.bfloat16) for _ in range(2))
+    scalar_results, tile = (tg.zeros(len(values), dtype=tg.bfloat16) for _ in range(2))
     tg.launch_tiled(
-        kernel, dim=len(values) // 32, inputs=[tg.array(values)], outputs=[one, tile], block_dim=32
+        kernel, dim=len(values) // 32, inputs=[tg.array(values)], outputs=[scalar_results, tile], block_dim=32
     )
     meaning = convert(values, np.dtype(ml_dtypes.bfloat16))
-    for converted in (one.numpy(), tile.numpy(), meaning):
+    for converted in (scalar_results.numpy(), tile.numpy(), meaning):
         assert converted.astype(float).tolist() == expected

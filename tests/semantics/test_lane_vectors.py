@@ -167,9 +167,9 @@ def stencil(x: tg.array[float], y: tg.array[float]):
 @tg.kernel
 def unsigned(x: tg.array[float], y: tg.array[float]):
     i = tg.uint32(tg.tid())
-    one = tg.uint32(1)
+    unit = tg.uint32(1)
     if i > tg.uint32(0):
-        y[i] = x[i - one]
+        y[i] = x[i - unit]
 
 
 @pytest.mark.parametrize("size", SIZES)

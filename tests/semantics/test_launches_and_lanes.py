@@ -256,9 +256,9 @@ def test_partial_blocks_have_no_elements_for_absent_lanes() -> None:
         tg.full(12, -1, dtype=int),
         tg.zeros(3, dtype=int),
     ]
-    sums, lowest, whole, arg = agree(partial, arrays, 10, 4)
+    sums, lowest, total, arg = agree(partial, arrays, 10, 4)
     assert sums.tolist() == [34, 18, 3] and lowest.tolist() == [7, 3, 1] and arg.tolist() == [3, 3, 1]
-    assert whole.tolist() == [*range(10, 0, -1), -1, -1]
+    assert total.tolist() == [*range(10, 0, -1), -1, -1]
 
 
 @tg.kernel
@@ -409,8 +409,8 @@ def independent(x: tg.array2d[float], o: tg.array[float]):
 def test_results_do_not_depend_on_the_block_size() -> None:
     x = tg.array(np.random.default_rng(1).integers(-9, 9, (5, 40)).astype(np.float32))
     results = [agree(independent, [x, tg.zeros(5)], 5, n, tiled=True)[1] for n in (1, 7, 32, 64, 1024)]
-    for other in results[1:]:
-        np.testing.assert_array_equal(results[0], other)
+    for result in results[1:]:
+        np.testing.assert_array_equal(results[0], result)
 
 
 @tg.kernel

@@ -23,9 +23,9 @@ def kind_of(dtype: Any) -> Any:
 @cache
 def scans(n: int) -> Any:
     @tg.kernel
-    def scan(x: tg.array1d[Any], here: tg.array1d[Any], before: tg.array1d[Any], least: tg.array1d[Any]):
+    def scan(x: tg.array1d[Any], inclusive: tg.array1d[Any], before: tg.array1d[Any], least: tg.array1d[Any]):
         t = tg.tile_load(x, shape=n)
-        tg.tile_store(here, tg.tile_scan_inclusive(t))
+        tg.tile_store(inclusive, tg.tile_scan_inclusive(t))
         tg.tile_store(before, tg.tile_scan_exclusive(t))
         tg.tile_store(least, tg.tile_scan_min_inclusive(t))
 
@@ -39,16 +39,16 @@ def test_running_sums_of_narrow_floats_are_rounded_once(dtype: Any, n: int) -> N
     kind = kind_of(dtype)
     x = (np.random.default_rng(n).integers(-3, 9, n) / 2).astype(kind)
     args = [tg.array(x), *(tg.zeros(n, dtype=dtype) for _ in range(3))]
-    _, here, before, _ = agree(scans(n), args, 1, 64, tiled=True)
+    _, inclusive, before, _ = agree(scans(n), args, 1, 64, tiled=True)
     total = np.cumsum(x.astype(np.float64))
-    np.testing.assert_array_equal(here, total.astype(kind))
+    np.testing.assert_array_equal(inclusive, total.astype(kind))
     np.testing.assert_array_equal(before, (total - x.astype(np.float64)).astype(kind))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", SHORT[1:], ids=str)
-@pytest.mark.parametrize("which", range(3), ids=["sums", "sums before", "minima"])
-def test_gradients_of_scans_of_narrow_floats_are_correct(dtype: Any, which: int) -> None:
+@pytest.mark.parametrize("output_index", range(3), ids=["sums", "sums before", "minima"])
+def test_gradients_of_scans_of_narrow_floats_are_correct(dtype: Any, output_index: int) -> None:
     """Many small gradients are added to one element."""
     n, kind = 640, kind_of(dtype)
     x = np.ones(n, kind)
@@ -57,13 +57,13 @@ def test_gradients_of_scans_of_narrow_floats_are_correct(dtype: Any, which: int)
     outs = [tg.zeros(n, dtype=dtype, requires_grad=True) for _ in range(3)]
     with tg.Tape() as tape:
         tg.launch_tiled(scans(n), [1], [x, *outs], block_dim=64)
-    tape.backward(grads={outs[which]: tg.ones(n, dtype=dtype)})
+    tape.backward(grads={outs[output_index]: tg.ones(n, dtype=dtype)})
     later = np.arange(n, 0, -1.0)
-    if which == 2:
+    if output_index == 2:
         expected = np.zeros(n)
         expected[0], expected[n // 4] = n // 4, n - n // 4
     else:
-        expected = later - which
+        expected = later - output_index
     same_bits(x.grad.numpy(), expected.astype(kind))
 
 

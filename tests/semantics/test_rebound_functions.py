@@ -61,11 +61,11 @@ def _overloads(random):
         types = [random.choice([*TYPES, None]) for _ in range(random.randint(1, 2))]
         required = random.randint(1, len(types))
         definitions.append((types, required))
-        shown = [
+        parameters = [
             f"a{n}" + (f": {t}" if t else "") + ("" if n < required else f" = {TYPES[t or 'float']}")
             for n, t in enumerate(types)
         ]
-        lines += ["@tg.func", f"def f({', '.join(shown)}):", f"    return {k}"]
+        lines += ["@tg.func", f"def f({', '.join(parameters)}):", f"    return {k}"]
     return definitions, lines
 
 

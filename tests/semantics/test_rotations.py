@@ -31,10 +31,10 @@ def test_functions_of_rotations_match_float64(family: str) -> None:
     table, samples = FAMILIES[family], drawn(12)
     built_kernel, count = kernel(table)
     args = [*arrays(samples, "d"), tg.zeros((12, count), dtype=tg.float64)]
-    other = [tg.clone(a, device="cpu") for a in args]
+    cpu_copies = [tg.clone(a, device="cpu") for a in args]
     tg.launch(built_kernel, 12, inputs=args, block_dim=4)
-    interpret(built_kernel, other, (12,), 4)
-    for run in (args, other):
+    interpret(built_kernel, cpu_copies, (12,), 4)
+    for run in (args, cpu_copies):
         np.testing.assert_allclose(run[-1].numpy(), expected(table, samples), rtol=1e-12, atol=1e-12)
 
 
@@ -119,7 +119,7 @@ def test_rotations_are_elements_of_arrays_and_tiles_and_arguments() -> None:
         tg.array(a, dtype=tg.quat), q, x, tg.zeros(17, dtype=tg.quat), tg.ones(5, dtype=tg.transform)
     ]  # fmt: skip
     _, o, s = agree(elements, args, 1, 2, tiled=True)
-    assert o[:8].tolist() == [(times(each, np.array(q)) + np.eye(4)[0]).tolist() for each in a]
+    assert o[:8].tolist() == [(times(component, np.array(q)) + np.eye(4)[0]).tolist() for component in a]
     assert o[8:16].tolist() == (a * [-1, -1, -1, 1]).tolist() and o[16].tolist() == a.sum(0).tolist()
     assert s.tolist() == [
         [3, 5, 7, 1, 1, 1, 3], [3, 4, 6, 0, 0, 0, 1], [0] * 7, [0] * 6 + [2], [5, 9, 13, 1, 1, 1, 3]
@@ -138,7 +138,7 @@ def test_rotations_are_constructed_in_python() -> None:
 
 
 @pytest.mark.parametrize(
-    ("expression", "told"),
+    ("expression", "message"),
     [
         ("q * v", "help: rotate a vector with tg.quat_rotate"),
         ("m * q", "help: rotate a vector with tg.quat_rotate"),
@@ -153,7 +153,7 @@ def test_rotations_are_constructed_in_python() -> None:
         ("tg.mat33(v, v, tg.vec2())", "the rows of mat33 are vectors (3,)"),
     ],
 )
-def test_invalid_rotations_are_refused(expression: str, told: str) -> None:
+def test_invalid_rotations_are_refused(expression: str, message: str) -> None:
     source = "def kernel(q: tg.quat, v: tg.vec3, t: tg.transform, m: tg.mat44, d: tg.quatd):\n"
     space: dict[str, Any] = {"tg": tg}
     exec(f"{source}    r = {expression}\n", space)
@@ -161,4 +161,4 @@ def test_invalid_rotations_are_refused(expression: str, told: str) -> None:
     args = [tg.quat(), tg.vec3(), tg.transform(), tg.mat44(), tg.quatd()]
     with pytest.raises(tg.CompileError) as caught:
         traced(wrong, args, (1,), 1)
-    assert told in str(caught.value)
+    assert message in str(caught.value)

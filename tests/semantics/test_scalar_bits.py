@@ -200,8 +200,8 @@ def test_subnormals_are_kept(name: str) -> None:
     assert (tiny.astype(np.float64) != 0).all()
     x, _ = pairs(name)
     (doubled,) = evaluate(name, ("x + x",), name)
-    at = np.flatnonzero(x == tiny[0])[0]
-    assert float(doubled[at]) == 2 * float(info.smallest_subnormal)
+    indices = np.flatnonzero(x == tiny[0])[0]
+    assert float(doubled[indices]) == 2 * float(info.smallest_subnormal)
 
 
 def test_conversion_to_bfloat16_keeps_subnormals() -> None:

@@ -63,7 +63,7 @@ def check(dtype: Any, alpha: float, beta: float, known: tuple[bool, bool]) -> No
     """`known`: which factors are constants of the kernel."""
     a, b, c = numbers(dtype, M, K), numbers(dtype, K, N, seed=1), numbers(dtype, M, N, seed=2)
     expected = alpha * (a.astype(np.float64) @ b.astype(np.float64)) if alpha else np.zeros((M, N))
-    both = expected + (beta * c.astype(np.float64) if beta else 0)
+    with_addend = expected + (beta * c.astype(np.float64) if beta else 0)
     if not alpha:
         a, b = with_non_finite(a, 3), with_non_finite(b, 4)
     if not beta:
@@ -73,7 +73,7 @@ def check(dtype: Any, alpha: float, beta: float, known: tuple[bool, bool]) -> No
     args = [tg.array(a), tg.array(b), tg.array(c), tg.array(np.full_like(c, 7)), factors]
     *_, total, alone, _ = agree(kernel, args, 1, 64, tiled=True)
     np.testing.assert_array_equal(alone, expected.astype(c.dtype))
-    np.testing.assert_array_equal(total, both.astype(c.dtype))
+    np.testing.assert_array_equal(total, with_addend.astype(c.dtype))
 
 
 CASES = [
@@ -171,8 +171,8 @@ def scaled_only(z: tg.array2d[tg.float32], factors: tg.array1d[tg.float32], w: t
 
 
 @pytest.mark.parametrize("factors", [(0.0, 0.0), (2.0, 3.0)], ids=str)
-@pytest.mark.parametrize("whole", [True, False])
-def test_gradients_of_matmul_factors_are_correct(factors: tuple[float, float], whole: bool) -> None:
+@pytest.mark.parametrize("scales_whole", [True, False])
+def test_gradients_of_matmul_factors_are_correct(factors: tuple[float, float], scales_whole: bool) -> None:
     """Sums of the scaled terms, also at 0; elements whose adjoint is 0 add nothing."""
     a, b, c = (numbers(tg.float32, *s, seed=k) for k, s in enumerate(((M, K), (K, N), (M, N))))
     seed = numbers(tg.float32, M, N, seed=7)
@@ -183,12 +183,12 @@ def test_gradients_of_matmul_factors_are_correct(factors: tuple[float, float], w
     x, y, z, f = (tg.array(v, requires_grad=True) for v in (a, b, c, np.array(factors, np.float32)))
     w = tg.zeros((M, N), dtype=tg.float32, requires_grad=True)
     with tg.Tape() as tape:
-        if whole:
+        if scales_whole:
             tg.launch_tiled(graded, [1], [x, y, z, f, w], block_dim=64)
         else:
             tg.launch_tiled(scaled_only, [1], [z, f, w], block_dim=64)
     tape.backward(grads={w: tg.array(seed)})
-    np.testing.assert_allclose(f.grad.numpy()[not whole :], expected[not whole :], rtol=1e-5)
+    np.testing.assert_allclose(f.grad.numpy()[not scales_whole :], expected[not scales_whole :], rtol=1e-5)
     by_c = z.grad.numpy()
     assert (by_c[seed == 0.0] == 0.0).all()
     np.testing.assert_array_equal(by_c[seed != 0.0], factors[1] * seed[seed != 0.0])

@@ -47,10 +47,10 @@ def running(n: int) -> Any:
 @pytest.mark.parametrize(("n", "block_dim"), EACH)
 def test_running_combinations_of_any_length_and_block_match_numpy(n: int, block_dim: int) -> None:
     x = np.random.default_rng(n).integers(-99, 99, n).astype(np.float32)
-    _, (here, before, most, least) = agree(
+    _, (inclusive, before, most, least) = agree(
         running(n), [tg.array(x), tg.zeros((4, n))], 1, block_dim, tiled=True
     )
-    np.testing.assert_array_equal(here, np.cumsum(x))
+    np.testing.assert_array_equal(inclusive, np.cumsum(x))
     np.testing.assert_array_equal(before, np.cumsum(x) - x)
     np.testing.assert_array_equal(most, np.maximum.accumulate(x))
     np.testing.assert_array_equal(least, np.minimum.accumulate(x))
@@ -81,7 +81,7 @@ def test_running_combinations_of_vectors_match_numpy(block_dim: int) -> None:
 
 @tg.kernel
 def with_absent_threads(
-    a: tg.array1d[int], rows: tg.array2d[int], whole: tg.array2d[int], counts: tg.array2d[int]
+    a: tg.array1d[int], rows: tg.array2d[int], total: tg.array2d[int], counts: tg.array2d[int]
 ):
     i = tg.tid()
     t = tg.tile(tg.vector(a[i], -a[i]))
@@ -90,7 +90,7 @@ def with_absent_threads(
     tg.tile_store(rows[4 * block + 1], tg.tile_reshape(tg.tile_scan_exclusive(t), 80))
     tg.tile_store(rows[4 * block + 2], tg.tile_reshape(tg.tile_scan_max_inclusive(t), 80))
     tg.tile_store(rows[4 * block + 3], tg.tile_reshape(tg.tile_scan_min_inclusive(t), 80))
-    tg.tile_store(whole[block], tg.tile_scan_inclusive(tg.tile_load(a, shape=50)))
+    tg.tile_store(total[block], tg.tile_scan_inclusive(tg.tile_load(a, shape=50)))
     tg.tile_store(counts[block], tg.tile_histogram(tg.tile_load(a, shape=50) & 3, 5))
     counts[block, 4] = tg.group_present()
 
@@ -99,25 +99,25 @@ def test_running_combinations_skip_absent_threads() -> None:
     """The last of two blocks has 11 of 40 threads, which must still compute a whole tile from memory."""
     a = np.random.default_rng(1).integers(-99, 99, 51).astype(np.int32)
     outs = [tg.zeros(s, dtype=int) for s in ((8, 80), (2, 50), (2, 5))]
-    _, rows, whole, counts = agree(with_absent_threads, [tg.array(a), *outs], 51, 40)
-    for block, there in enumerate((a[:40], a[40:])):
-        line = np.concatenate([there, -there])
-        actual = rows[4 * block : 4 * block + 4].reshape(4, 2, 40)[:, :, : len(there)].reshape(4, -1)
+    _, rows, totals, counts = agree(with_absent_threads, [tg.array(a), *outs], 51, 40)
+    for block, present in enumerate((a[:40], a[40:])):
+        line = np.concatenate([present, -present])
+        actual = rows[4 * block : 4 * block + 4].reshape(4, 2, 40)[:, :, : len(present)].reshape(4, -1)
         sums = np.cumsum(line)
         expected = [sums, sums - line, np.maximum.accumulate(line), np.minimum.accumulate(line)]
         np.testing.assert_array_equal(actual, expected)
-        np.testing.assert_array_equal(whole[block], np.cumsum(a[:50]))
-        assert counts[block].tolist() == [*np.bincount(a[:50] & 3, minlength=4), len(there)]
+        np.testing.assert_array_equal(totals[block], np.cumsum(a[:50]))
+        assert counts[block].tolist() == [*np.bincount(a[:50] & 3, minlength=4), len(present)]
 
 
 def gradient_of_minima(x: np.ndarray, g: np.ndarray) -> np.ndarray:
     """Each adjoint goes to the element that set the extreme."""
-    gradient, best, at = np.zeros(len(x)), np.nan, -1
+    gradient, best, index = np.zeros(len(x)), np.nan, -1
     for k, value in enumerate(x):
         if not np.isnan(value) and (np.isnan(best) or value < best):
-            best, at = value, k
-        if at >= 0:
-            gradient[at] += g[k]
+            best, index = value, k
+        if index >= 0:
+            gradient[index] += g[k]
     return gradient
 
 
@@ -157,10 +157,10 @@ def test_gradients_of_running_minima_with_absent_threads_are_correct() -> None:
     with tg.Tape() as tape:
         tg.launch(minima_of_lanes, 14, [source], [out], block_dim=8)
     tape.backward(grads={out: tg.array(g)})
-    for here in (slice(0, 8), slice(8, 14)):
-        line = np.concatenate([x[here], -x[here]])
-        first, second = gradient_of_minima(line, g[:, here].ravel()).reshape(2, -1)
-        np.testing.assert_array_equal(source.grad.numpy()[here], first - second)
+    for segment in (slice(0, 8), slice(8, 14)):
+        line = np.concatenate([x[segment], -x[segment]])
+        first, second = gradient_of_minima(line, g[:, segment].ravel()).reshape(2, -1)
+        np.testing.assert_array_equal(source.grad.numpy()[segment], first - second)
 
 
 @tg.kernel
@@ -194,7 +194,7 @@ def test_gradients_of_running_sums_are_correct(threads: int, block_dim: int) -> 
         tg.launch(sums_of_lanes, threads, [source], [out], block_dim=block_dim)
     tape.backward(grads={out: tg.array(g)})
     for first in range(0, threads, block_dim):
-        here = slice(first, first + block_dim)
-        after = np.cumsum(g[:, here][:, ::-1], 1)[:, ::-1]
-        expected = after[0] + 2 * x[here] * (after[1] - g[1, here])
-        np.testing.assert_array_equal(source.grad.numpy()[here], expected)
+        segment = slice(first, first + block_dim)
+        after = np.cumsum(g[:, segment][:, ::-1], 1)[:, ::-1]
+        expected = after[0] + 2 * x[segment] * (after[1] - g[1, segment])
+        np.testing.assert_array_equal(source.grad.numpy()[segment], expected)

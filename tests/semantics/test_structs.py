@@ -62,10 +62,10 @@ def test_tiles_of_structs_are_moved_mapped_added_and_combined() -> None:
     for k in range(0, N, 8):
         expected[k + 3] = a[k + 1]
         for path in (("first", "mass"), ("first", "position"), ("weight",), ("turn",), ("count",)):
-            view, other = expected, a
+            view, source_view = expected, a
             for name in path:
-                view, other = view[name], other[name]
-            view[k + 2] -= 4 * other[k + 2]  # each of the 4 threads does it
+                view, source_view = view[name], source_view[name]
+            view[k + 2] -= 4 * source_view[k + 2]  # each of the 4 threads does it
     same_bits(out, expected)
     assert (flat.reshape(blocks, 4, 2) == expected.reshape(blocks, 2, 4).transpose(0, 2, 1)).all()
     first = a["first"].reshape(blocks, 8)
@@ -109,8 +109,8 @@ def test_leaves_of_structs_in_one_array_share_no_bytes(step: int) -> None:
         s = a[i]
         b[i] = Body(s.position[0], tg.vec3(s.mass), s.kind)
 
-    whole = bodies(2 * N)
-    part = whole[::step][:8]
+    all_bodies = bodies(2 * N)
+    part = all_bodies[::step][:8]
     before = part.numpy().copy()
     tg.launch(exchanged, dim=8, inputs=[part, part])
     assert (part.numpy()["mass"] == before["position"][:, 0]).all()

@@ -93,8 +93,8 @@ def in_order(line: str, names: dict[str, Any]) -> None:
         if op in line and "> " not in line.split(op)[0]:
             target, value = line.split(op)
             name, index = target.strip()[:-1].split("[", 1)
-            at, x = eval(f"np.index_exp[{index}]", names), eval(value, names)
-            ufunc.at(names[name], at, x)
+            position, x = eval(f"np.index_exp[{index}]", names), eval(value, names)
+            ufunc.at(names[name], position, x)
             return
     if line == WRITTEN["chosen"]:
         line = "t[t > 0.0] = s[t > 0.0]"
@@ -141,16 +141,16 @@ def test_subscripts_out_of_bounds_count_from_the_end_of_tiles() -> None:
 
 
 @tg.kernel
-def many(at: tg.array1d[int], y: tg.array1d[int]):
+def many(indices: tg.array1d[int], y: tg.array1d[int]):
     t = tg.tile_zeros(700, dtype=int)
-    k = tg.tile_load(at, shape=500)
+    k = tg.tile_load(indices, shape=500)
     t[k] = tg.tile_arange(500, dtype=int)
     tg.tile_store(y, t)
 
 
 def test_the_last_write_by_a_repeated_subscript_stays() -> None:
-    at = np.random.default_rng(0).integers(0, 700, 500).astype(np.int32)
+    indices = np.random.default_rng(0).integers(0, 700, 500).astype(np.int32)
     expected = np.zeros(700, np.int32)
-    expected[at] = np.arange(500)
-    _, array = agree(many, [tg.array(at), tg.zeros(700, dtype=int)], 1, 64, tiled=True)
+    expected[indices] = np.arange(500)
+    _, array = agree(many, [tg.array(indices), tg.zeros(700, dtype=int)], 1, 64, tiled=True)
     np.testing.assert_array_equal(array, expected)

@@ -41,14 +41,14 @@ class Index(int):
 def functions(positions: Sequence[Sequence[str]], names: int) -> list[str]:
     """A function for each position, which counts in a row of o of its own."""
     indices = "i" if names == 1 else "i, j"
-    at = "i" if names == 1 else "i * 8 + j"
+    index = "i" if names == 1 else "i * 8 + j"
     out: list[str] = []
     for row, around in enumerate(positions):
         lines, indent = [f"def f{row}(o: tg.array2d[int], row: int, n: int):"], "    "
         for k, kind in enumerate(around):
             lines += [indent + line.format(k=k) for line in AROUND[kind]]
             indent += "    "
-        lines += [f"{indent}{indices} = tg.tid()", f"{indent}o[row, {at}] += 1 + tg.tid()"]
+        lines += [f"{indent}{indices} = tg.tid()", f"{indent}o[row, {index}] += 1 + tg.tid()"]
         out.append("\n".join(lines) + "\n")
     return out
 
@@ -66,13 +66,13 @@ def compare(positions: Sequence[Sequence[str]], dims: tuple[int, ...], block_dim
     o = tg.zeros((len(positions), ROW), dtype=int)
     (actual,) = agree(tg.kernel(source=kernel)(space["kernel"]), [o, n], dims, block_dim)
 
-    here = Index()
-    plain: dict[str, Any] = {"tg": SimpleNamespace(tid=lambda: here, array2d={int: None})}
+    thread_index = Index()
+    plain: dict[str, Any] = {"tg": SimpleNamespace(tid=lambda: thread_index, array2d={int: None})}
     exec("".join(texts) + kernel, plain)
     expected = np.zeros((len(positions), ROW), np.int32)
     for index in itertools.product(*map(range, dims)):
-        here = Index(index[0])
-        here.parts = index
+        thread_index = Index(index[0])
+        thread_index.parts = index
         plain["kernel"](expected, n)
     np.testing.assert_array_equal(actual, expected)
 

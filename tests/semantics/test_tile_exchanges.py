@@ -45,10 +45,10 @@ def test_tile_exchanges_match_numpy() -> None:
 @pytest.mark.machine_code
 @pytest.mark.parametrize("call", ["tg.tile_atomic_exch(a, t)", "tg.tile_atomic_cas(a, t, t)"])
 def test_gradients_of_tile_exchanges_are_refused(call: str) -> None:
-    whole = f"def kernel(x: tg.array[float], a: tg.array[float]):\n    t = tg.tile_load(x, 4)\n    {call}\n"
+    source = f"def kernel(x: tg.array[float], a: tg.array[float]):\n    t = tg.tile_load(x, 4)\n    {call}\n"
     names = {"tg": tg}
-    exec(whole, names)
+    exec(source, names)
     x, a = tg.zeros(4, requires_grad=True), tg.zeros(4, requires_grad=True)
     with pytest.raises(tg.CompileError, match="no derivative"), tg.Tape() as tape:
-        tg.launch_tiled(tg.kernel(source=whole)(names["kernel"]), 1, inputs=[x, a], block_dim=32)
+        tg.launch_tiled(tg.kernel(source=source)(names["kernel"]), 1, inputs=[x, a], block_dim=32)
         tape.backward(grads={a: tg.ones(4)})

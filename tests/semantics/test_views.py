@@ -80,8 +80,8 @@ def reshaped(seed: int) -> bool:
     if is_view:
         text += "r += 1000\n"
         r += 1000
-    whole, part = (f"tg.tile_reshape({name} + 0, {n})" for name, n in (("t", 24), ("r", v.size)))
-    assert stored(f"{text}tg.tile_store(o, {whole})").tolist() == t.ravel().tolist(), text
+    whole_tile, part = (f"tg.tile_reshape({name} + 0, {n})" for name, n in (("t", 24), ("r", v.size)))
+    assert stored(f"{text}tg.tile_store(o, {whole_tile})").tolist() == t.ravel().tolist(), text
     assert stored(f"{text}tg.tile_store(o, {part})")[: v.size].tolist() == r.ravel().tolist(), text
     return is_view
 
@@ -209,8 +209,10 @@ REACHED = {
 @pytest.mark.parametrize(("reached", "storage"), list(zip(REACHED, ["register", "shared"] * 2, strict=True)))
 def test_each_thread_has_its_own_view_of_a_tile_that_nothing_changes(reached: str, storage: str) -> None:
     expected, lines = np.zeros(24, np.int32), f't = tg.tile_load(x, shape=24, storage="{storage}")\n'
-    for n, (look, of) in enumerate(LOOKS.items()):
+    for n, (look, source_text) in enumerate(LOOKS.items()):
         statement = reached.format(look=look).replace("o[j]", f"o[j + {4 * n}]")
         lines += statement + "\n"
-        expected[4 * n : 4 * n + 4] = [REACHED[reached](lambda k, of=of: of(X, k), j) for j in range(4)]
+        expected[4 * n : 4 * n + 4] = [
+            REACHED[reached](lambda k, of=source_text: of(X, k), j) for j in range(4)
+        ]
     np.testing.assert_array_equal(stored(lines), expected)

@@ -67,11 +67,11 @@ def crossings(
     return np.where((least >= 0) & (t >= 0), t, np.inf), least, cosine
 
 
-def distances(points: np.ndarray, faces: np.ndarray, at: np.ndarray) -> np.ndarray:
+def distances(points: np.ndarray, faces: np.ndarray, queries: np.ndarray) -> np.ndarray:
     """The distance of each point from each face: from the plane inside of it, else from the closest edge."""
     corners = [points[faces[:, k]].astype(np.float64)[None] for k in range(3)]
-    p = at.astype(np.float64)[:, None]
-    best = np.full((len(at), len(faces)), np.inf)
+    p = queries.astype(np.float64)[:, None]
+    best = np.full((len(queries), len(faces)), np.inf)
     for k in range(3):
         a, b = corners[k], corners[(k + 1) % 3]
         d = b - a

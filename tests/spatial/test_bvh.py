@@ -248,9 +248,9 @@ def roots(id: tg.uint64, groups: tg.array1d[int], out: tg.array1d[int]):
 @sampled(4, "groups", [9, 1, 2, 100])
 def test_groups_of_a_bvh_are_subtrees(constructor: str, groups: int) -> None:
     low, high = boxes(200)
-    of = np.random.default_rng(5).permutation(np.arange(200) % groups) * 3 - 7
-    bvh = built(low, high, constructor=constructor, groups=tg.array(of, dtype=int), leaf_size=3)
-    keys = np.unique(of)
+    groups_of_boxes = np.random.default_rng(5).permutation(np.arange(200) % groups) * 3 - 7
+    bvh = built(low, high, constructor=constructor, groups=tg.array(groups_of_boxes, dtype=int), leaf_size=3)
+    keys = np.unique(groups_of_boxes)
     out = tg.zeros(groups + 1, dtype=int)
     tg.launch(roots, dim=groups + 1, inputs=[bvh.id, tg.array([*keys, 12345], dtype=int), out])
     assert out.numpy()[-1] == -1
@@ -258,7 +258,7 @@ def test_groups_of_a_bvh_are_subtrees(constructor: str, groups: int) -> None:
     every = overlapping(low, high, first, last)
     np.testing.assert_array_equal(found_by_box(bvh, first, last), every)
     for key, root in zip(keys.tolist(), out.numpy().tolist(), strict=False):
-        np.testing.assert_array_equal(found_by_box(bvh, first, last, root), every * (of == key))
+        np.testing.assert_array_equal(found_by_box(bvh, first, last, root), every * (groups_of_boxes == key))
 
 
 @tg.kernel
@@ -283,18 +283,18 @@ def test_kernels_take_hierarchies_as_arguments() -> None:
 
 def test_the_id_of_a_deleted_bvh_is_reported() -> None:
     low, high = boxes(3)
-    bvh, other = built(low, high), built(low, high)
+    bvh, second_bvh = built(low, high), built(low, high)
     gone = bvh.id
     del bvh
     gc.collect()
     out = tg.zeros((3, 3), dtype=int)
-    for id in (gone, other.id ^ (1 << 40), other.id ^ (1 << 16), 12345, 2**64 - 1):
+    for id in (gone, second_bvh.id ^ (1 << 40), second_bvh.id ^ (1 << 16), 12345, 2**64 - 1):
         with pytest.raises(tg.KernelAssertion, match="the id does not name an existing"):
             tg.launch(by_box, dim=3, inputs=[id, vectors(low), vectors(high), out, -1])
     assert out.numpy().sum() == 0
     tg.launch(by_box, dim=3, inputs=[0, vectors(low), vectors(high), out, -1])
     assert out.numpy().sum() == 0
-    assert built(low, high).id not in (gone, other.id)
+    assert built(low, high).id not in (gone, second_bvh.id)
 
 
 def test_wrong_arguments_of_a_hierarchy_are_refused() -> None:
@@ -317,16 +317,16 @@ def marked(query: tg.BvhQuery, out: tg.array1d[int], by: int):
 
 
 @tg.kernel
-def of_some_kind(id: tg.uint64, kinds: tg.array1d[int], at: tg.vec3, to: tg.vec3, out: tg.array2d[int]):
+def of_some_kind(id: tg.uint64, kinds: tg.array1d[int], low: tg.vec3, to: tg.vec3, out: tg.array2d[int]):
     t = tg.tid()
     if kinds[t] == 0:
-        query = tg.bvh_query_aabb(id, at, to)
+        query = tg.bvh_query_aabb(id, low, to)
     elif kinds[t] == 1:
-        query = tg.bvh_query_sphere(id, at, 1.5)
+        query = tg.bvh_query_sphere(id, low, 1.5)
     else:
-        query = tg.bvh_query_capsule(id, at, to - at, 0.75)
+        query = tg.bvh_query_capsule(id, low, to - low, 0.75)
     marked(query, out[t], 1)
-    marked(tg.bvh_query_aabb(id, at, to), out[t], 10)
+    marked(tg.bvh_query_aabb(id, low, to), out[t], 10)
 
 
 def test_bvh_queries_take_a_kind_at_run_time() -> None:
@@ -377,12 +377,12 @@ def test_threads_of_a_block_share_a_bvh_query(block_dim: int) -> None:
 def test_a_rebuild_takes_more_groups_than_before() -> None:
     """The memory of nodes grows: a hierarchy of one group has fewer nodes than one of a group for each box."""
     low, high = boxes(200)
-    of = tg.zeros(200, dtype=int)
-    bvh = built(low, high, groups=of)
-    of.assign(np.arange(200))
+    groups_of_boxes = tg.zeros(200, dtype=int)
+    bvh = built(low, high, groups=groups_of_boxes)
+    groups_of_boxes.assign(np.arange(200))
     bvh.rebuild()
     out = tg.zeros(200, dtype=int)
-    tg.launch(roots, dim=200, inputs=[bvh.id, of, out])
+    tg.launch(roots, dim=200, inputs=[bvh.id, groups_of_boxes, out])
     assert len(set(out.numpy().tolist())) == 200
     for key, root in ((0, int(out.numpy()[0])), (199, int(out.numpy()[199]))):
         np.testing.assert_array_equal(
@@ -400,8 +400,8 @@ def test_a_thread_for_each_child_fits_nodes_as_a_thread_for_each_subtree(leaf_si
     bounds = np.arange(nodes.size) % (NODE_BYTES // 4)
     bvh.nodes.numpy()[(bounds < CHILDREN // 4) | (bounds >= MIDDLE // 4)] = 7.0
     bvh._items.numpy()[...] = np.where(np.arange(len(items))[:, None] == 700, np.nan, 7.0)
-    places = np.argsort(items[:700, 6].view(np.int32))
-    arguments = [bvh.lowers, bvh.uppers, None, tg.array(places, dtype=int), bvh._items]
+    slots = np.argsort(items[:700, 6].view(np.int32))
+    arguments = [bvh.lowers, bvh.uppers, None, tg.array(slots, dtype=int), bvh._items]
     tg.launch(write_boxes, 700, arguments)
     numbers = view_as(bvh._items, tg.float32)
     arguments = [bvh.nodes, bvh.node_words, bvh._items, numbers, 700, leaf_size == 1]

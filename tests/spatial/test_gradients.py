@@ -18,38 +18,38 @@ STEP = 1e-6
 
 
 @tg.kernel
-def hits(mesh: tg.Mesh, at: tg.array1d[tg.vec3], dir: tg.array1d[tg.vec3], out: tg.array1d[float]):
+def hits(mesh: tg.Mesh, points: tg.array1d[tg.vec3], dir: tg.array1d[tg.vec3], out: tg.array1d[float]):
     i = tg.tid()
-    hit = tg.mesh_query_ray(mesh, at[i], dir[i], tg.inf)
+    hit = tg.mesh_query_ray(mesh, points[i], dir[i], tg.inf)
     p = tg.mesh_eval_position(mesh, hit.face, hit.u, hit.v)
     v = tg.mesh_eval_velocity(mesh, hit.face, hit.u, hit.v)
     out[i] = hit.t + 2.0 * p[0] + 3.0 * p[1] - p[2] + v[0] * v[1] + hit.normal[2]
 
 
 @tg.kernel
-def nearest(mesh: tg.uint64, at: tg.array1d[tg.vec3], dir: tg.array1d[tg.vec3], out: tg.array1d[float]):
+def nearest(mesh: tg.uint64, points: tg.array1d[tg.vec3], dir: tg.array1d[tg.vec3], out: tg.array1d[float]):
     i = tg.tid()
-    near = tg.mesh_query_point(mesh, at[i], tg.inf)
+    near = tg.mesh_query_point(mesh, points[i], tg.inf)
     p = tg.mesh_eval_position(mesh, near.face, near.u, near.v)
     v = tg.mesh_eval_velocity(mesh, near.face, near.u, near.v)
-    out[i] = near.sign * tg.length(p - at[i]) + tg.dot(v, dir[i])
+    out[i] = near.sign * tg.length(p - points[i]) + tg.dot(v, dir[i])
 
 
 @tg.kernel
-def furthest(mesh: tg.Mesh, at: tg.array1d[tg.vec3], dir: tg.array1d[tg.vec3], out: tg.array1d[float]):
+def furthest(mesh: tg.Mesh, points: tg.array1d[tg.vec3], dir: tg.array1d[tg.vec3], out: tg.array1d[float]):
     i = tg.tid()
-    far = tg.mesh_query_furthest_point_no_sign(mesh, at[i], 0.0)
+    far = tg.mesh_query_furthest_point_no_sign(mesh, points[i], 0.0)
     p = tg.mesh_eval_position(mesh, far.face, far.u, far.v)
-    out[i] = tg.length(p - at[i]) * dir[i][0]
+    out[i] = tg.length(p - points[i]) * dir[i][0]
 
 
 @tg.kernel
-def read(mesh: tg.uint64, at: tg.array1d[tg.vec3], dir: tg.array1d[tg.vec3], out: tg.array1d[float]):
+def read(mesh: tg.uint64, points: tg.array1d[tg.vec3], dir: tg.array1d[tg.vec3], out: tg.array1d[float]):
     i = tg.tid()
     parts = tg.mesh_get(mesh)
     n = tg.mesh_eval_face_normal(mesh, i)
     p, v = tg.mesh_get_point(mesh, 3 * i), tg.mesh_get_velocity(mesh, 3 * i + 1)
-    out[i] = tg.dot(n, dir[i]) + p[0] * v[1] + tg.dot(parts.points[i], at[i]) + parts.velocities[i][2]
+    out[i] = tg.dot(n, dir[i]) + p[0] * v[1] + tg.dot(parts.points[i], points[i]) + parts.velocities[i][2]
 
 
 def of_face(
@@ -69,18 +69,18 @@ def crossing(f: dict[str, np.ndarray], faces: np.ndarray, face: int, i: int) -> 
 
 def closest(f: dict[str, np.ndarray], faces: np.ndarray, face: int, i: int) -> float:
     """The closest point by the best of the plane, the edges and the vertices, where the point is inside of them."""
-    corners, at = f["points"][faces[face]], f["at"][i]
+    corners, point = f["points"][faces[face]], f["at"][i]
     best = (np.inf, np.zeros(3))
     for chosen in ((0, 1, 2), (0, 1), (1, 2), (2, 0), (0,), (1,), (2,)):
         part = corners[list(chosen)]
         edges = (part[1:] - part[0]).T
-        inner = np.linalg.lstsq(edges, at - part[0], rcond=None)[0] if len(chosen) > 1 else np.zeros(0)
+        inner = np.linalg.lstsq(edges, point - part[0], rcond=None)[0] if len(chosen) > 1 else np.zeros(0)
         w = np.zeros(3)
         w[list(chosen)] = [1 - inner.sum(), *inner]
         if (w >= 0).all():
-            best = min(best, (float(np.linalg.norm(w @ corners - at)), w), key=lambda x: x[0])
+            best = min(best, (float(np.linalg.norm(w @ corners - point)), w), key=lambda x: x[0])
     a, b, c = corners
-    side = np.sign((at - best[1] @ corners) @ np.cross(b - a, c - a))
+    side = np.sign((point - best[1] @ corners) @ np.cross(b - a, c - a))
     return side * best[0] + of_face(f, faces, face, best[1])[1] @ f["dir"][i]
 
 
@@ -111,13 +111,13 @@ def differences(
     """The gradient of a function of arrays by central differences."""
     array = {name: np.zeros_like(x) for name, x in f.items()}
     for name, x in f.items():
-        for at in np.ndindex(x.shape):
+        for indices in np.ndindex(x.shape):
             ends = []
             for step in (STEP, -STEP):
                 moved = x.copy()
-                moved[at] += step
+                moved[indices] += step
                 ends.append(loss({**f, name: moved}))
-            array[name][at] = (ends[0] - ends[1]) / (2 * STEP)
+            array[name][indices] = (ends[0] - ends[1]) / (2 * STEP)
     return array
 
 
@@ -125,8 +125,8 @@ def scene(kernel: Any) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Vertices, velocities, and queries inside of a bumpy ball, or around it."""
     rng = np.random.default_rng(0)
     points, faces = sphere(1, 0.2)
-    at = rng.uniform(-0.3, 0.3, (COUNT, 3)) * (1 if kernel is hits else 4)
-    f = {"points": points, "velocities": rng.standard_normal(points.shape), "at": at}
+    queries = rng.uniform(-0.3, 0.3, (COUNT, 3)) * (1 if kernel is hits else 4)
+    f = {"points": points, "velocities": rng.standard_normal(points.shape), "at": queries}
     f["dir"] = rng.standard_normal((COUNT, 3))
     return {name: x.astype(np.float32).astype(np.float64) for name, x in f.items()}, faces
 
@@ -161,8 +161,8 @@ def gradients(kernel: Any, f: dict[str, np.ndarray], faces: np.ndarray) -> dict[
 )
 def test_gradients_of_spatial_queries_agree_with_differences(kernel: Any, loss: Any) -> None:
     f, faces = scene(kernel)
-    actual, of = gradients(kernel, f, faces), face_of(kernel, f, faces)
-    expected = differences(f, lambda f: sum(loss(f, faces, int(face), i) for i, face in enumerate(of)))
+    actual, faces_hit = gradients(kernel, f, faces), face_of(kernel, f, faces)
+    expected = differences(f, lambda f: sum(loss(f, faces, int(face), i) for i, face in enumerate(faces_hit)))
     for name, gradient in expected.items():
         np.testing.assert_allclose(actual[name], gradient, rtol=2e-4, atol=2e-4, err_msg=name)
 
@@ -187,9 +187,9 @@ def recorded(changed: Callable[[tg.Mesh, tg.array], object], by_table: bool = Fa
 
 
 @tg.kernel
-def read_listed(ids: tg.array1d[tg.uint64], at: tg.array1d[tg.vec3], out: tg.array1d[float]):
+def read_listed(ids: tg.array1d[tg.uint64], points: tg.array1d[tg.vec3], out: tg.array1d[float]):
     i = tg.tid()
-    out[i] = tg.dot(tg.mesh_get_point(ids[0], i), at[i])
+    out[i] = tg.dot(tg.mesh_get_point(ids[0], i), points[i])
 
 
 def new_points(mesh: tg.Mesh, points: tg.array) -> None:

@@ -15,10 +15,10 @@ MOST = 4096
 
 
 @tg.kernel
-def neighbours(g: tg.HashGrid, points, at, radius: float, counts: tg.array[int], sums: tg.array[int]):
+def neighbours(g: tg.HashGrid, points, point, radius: float, counts: tg.array[int], sums: tg.array[int]):
     """The number of the points within a distance, and the sum of the squares of their numbers."""
     i = tg.tid()
-    p = at[i]
+    p = point[i]
     count = 0
     for j in tg.hash_grid_query(g, p, radius):
         if tg.length(p - points[j]) <= type(p[0])(radius):
@@ -28,10 +28,10 @@ def neighbours(g: tg.HashGrid, points, at, radius: float, counts: tg.array[int],
 
 
 @tg.kernel
-def candidates(id: tg.uint64, at, radius: float, results: tg.array2d[int], counts: tg.array[int]):
+def candidates(id: tg.uint64, point, radius: float, results: tg.array2d[int], counts: tg.array[int]):
     """The numbers of all candidates, in their order."""
     i = tg.tid()
-    query = tg.hash_grid_query(id, at[i], radius)
+    query = tg.hash_grid_query(id, point[i], radius)
     index, count = -7, 0
     while tg.hash_grid_query_next(query, index):
         results[i, count] = index
@@ -43,12 +43,17 @@ def candidates(id: tg.uint64, at, radius: float, results: tg.array2d[int], count
 
 @tg.kernel
 def of_group(
-    id: tg.uint64, at, groups: tg.array[int], radius: float, results: tg.array2d[int], counts: tg.array[int]
+    id: tg.uint64,
+    point,
+    groups: tg.array[int],
+    radius: float,
+    results: tg.array2d[int],
+    counts: tg.array[int],
 ):
     """The numbers of the candidates of a group."""
     i = tg.tid()
     count = 0
-    for j in tg.hash_grid_query(id, at[i], radius, groups[i]):
+    for j in tg.hash_grid_query(id, point[i], radius, groups[i]):
         results[i, count] = j
         count += 1
     counts[i] = count
@@ -72,9 +77,9 @@ def made(
     return grid
 
 
-def listed(grid: tg.HashGrid, at: np.ndarray, radius: float) -> list[list[int]]:
-    result, counts = tg.zeros((len(at), MOST), dtype=int), tg.zeros(len(at), dtype=int)
-    tg.launch(candidates, len(at), [grid.id, vectors(at), radius], [result, counts])
+def listed(grid: tg.HashGrid, point: np.ndarray, radius: float) -> list[list[int]]:
+    result, counts = tg.zeros((len(point), MOST), dtype=int), tg.zeros(len(point), dtype=int)
+    tg.launch(candidates, len(point), [grid.id, vectors(point), radius], [result, counts])
     return [row[:n].tolist() for row, n in zip(result.numpy(), counts.numpy(), strict=True)]
 
 
@@ -108,9 +113,9 @@ def test_neighbours_are_the_points_within_the_distance(dtype: type, block_dim: i
 @pytest.mark.parametrize("width", [0.1, 0.9, 30.0])
 def test_hash_grid_candidates_contain_each_near_point_once(dtype: type, width: float) -> None:
     """Candidates of any cell width and folded cells, ordered by cell and then by number."""
-    x, at, radius = points(2, 400, dtype), points(3, 50, dtype), 0.5
+    x, queries, radius = points(2, 400, dtype), points(3, 50, dtype), 0.5
     grid = made(x, width, (3, 4, 5))
-    for p, listed_points in zip(at.astype(np.float64), listed(grid, at, radius), strict=True):
+    for p, listed_points in zip(queries.astype(np.float64), listed(grid, queries, radius), strict=True):
         assert len(listed_points) == len(set(listed_points))
         assert set(np.flatnonzero((np.abs(x - p) <= radius).all(1))) <= set(listed_points)
         if width == 0.9:
@@ -136,17 +141,17 @@ def test_hash_grid_queries_find_points_of_their_group() -> None:
     x = points(5, 600)
     groups = np.random.default_rng(5).choice(np.array([-(2**31), -1, 0, 7, 2**31 - 1], np.int32), 600)
     grid = made(x, 0.8, groups=tg.array(groups))
-    at, asked = x[:60], groups[::-1][:60].copy()
-    asked[:5] = 3
+    queries, group_ids = x[:60], groups[::-1][:60].copy()
+    group_ids[:5] = 3
     actual, counts = tg.zeros((60, MOST), dtype=int), tg.zeros(60, dtype=int)
-    tg.launch(of_group, 60, [grid.id, vectors(at), tg.array(asked), 0.8], [actual, counts])
-    everything = listed(grid, at, 0.8)
+    tg.launch(of_group, 60, [grid.id, vectors(queries), tg.array(group_ids), 0.8], [actual, counts])
+    everything = listed(grid, queries, 0.8)
     for k in range(60):
         mine = actual.numpy()[k, : counts.numpy()[k]].tolist()
-        assert sorted(mine) == sorted(j for j in everything[k] if groups[j] == asked[k])
+        assert sorted(mine) == sorted(j for j in everything[k] if groups[j] == group_ids[k])
     assert counts.numpy()[5:].min() > 0
     grid.build(vectors(x), 0.8)
-    tg.launch(of_group, 60, [grid.id, vectors(at), tg.array(asked), 0.8], [actual, counts])
+    tg.launch(of_group, 60, [grid.id, vectors(queries), tg.array(group_ids), 0.8], [actual, counts])
     assert counts.numpy().tolist() == [len(e) for e in everything], "without groups all are found"
 
 
@@ -181,14 +186,14 @@ def test_hash_grids_accept_nan_infinite_and_huge_coordinates(dtype: type) -> Non
 
 def test_empty_hash_grids_find_no_point() -> None:
     grid = tg.HashGrid(4, 4, 4)
-    at = np.zeros((2, 3), np.float32)
-    assert listed(grid, at, 1.0) == [[], []]
+    queries = np.zeros((2, 3), np.float32)
+    assert listed(grid, queries, 1.0) == [[], []]
     grid.build(tg.zeros(0, dtype=tg.vec3), 1.0)
-    assert listed(grid, at, 1.0) == [[], []]
+    assert listed(grid, queries, 1.0) == [[], []]
     grid.build(vectors(points(7, 90)), 1.0)
-    assert len(listed(grid, at, 9.0)[0]) == 90
+    assert len(listed(grid, queries, 9.0)[0]) == 90
     grid.build(vectors(points(8, 20)), 1.0)
-    assert len(listed(grid, at, 9.0)[0]) == 20
+    assert len(listed(grid, queries, 9.0)[0]) == 20
 
 
 def test_hash_grids_hold_many_points_in_one_cell() -> None:
@@ -205,8 +210,8 @@ def test_invalid_hash_grid_ids_are_reported(kind: str) -> None:
     wrong = {"gone": grid.id, "made up": 0xDEAD_BEEF_1234_5678, "another kind": bvh.id}[kind]
     if kind == "gone":
         del grid
-        kept = made(x, 1.0)
-        assert kept.id != wrong
+        deleted_grid = made(x, 1.0)
+        assert deleted_grid.id != wrong
     actual, counts = tg.zeros((1, MOST), dtype=int), tg.full(1, 5, dtype=int)
     with pytest.raises(tg.RunError, match="the id does not name"):
         tg.launch(candidates, 1, [wrong, vectors(x[:1]), 1.0], [actual, counts])
@@ -255,11 +260,11 @@ def test_hash_grids_take_points_of_any_shape() -> None:
 
 
 @tg.kernel
-def first_and_rest(g: tg.HashGrid, at, radius: float, out: tg.array2d[int]):
+def first_and_rest(g: tg.HashGrid, point, radius: float, out: tg.array2d[int]):
     """Loops that are left, that skip, that return, and two queries at once."""
     i = tg.tid()
     range = 3  # no builtin
-    p = at[i]
+    p = point[i]
     first = -1
     for j in tg.hash_grid_query(g, p, radius):
         first = j

@@ -14,15 +14,15 @@ K = 5
 
 
 @tg.kernel
-def nearest_boxes(bvh: tg.Bvh, at: tg.array1d[tg.vec3], far: float, out: tg.array1d[int]):
+def nearest_boxes(bvh: tg.Bvh, points: tg.array1d[tg.vec3], far: float, out: tg.array1d[int]):
     i = tg.tid()
-    out[i] = tg.bvh_query_nearest(bvh, at[i], far)
+    out[i] = tg.bvh_query_nearest(bvh, points[i], far)
 
 
 @tg.kernel
-def nearest_of_block(id: tg.uint64, at: tg.array1d[tg.vec3], far: float, out: tg.array2d[int]):
+def nearest_of_block(id: tg.uint64, points: tg.array1d[tg.vec3], far: float, out: tg.array2d[int]):
     b, t = tg.tid()
-    result = tg.tile_nearest(id, at[b] + tg.vec3(float(t)), K, far)
+    result = tg.tile_nearest(id, points[b] + tg.vec3(float(t)), K, far)
     tg.tile_store(out[b], result)
 
 
@@ -33,9 +33,9 @@ def on_a_lattice(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return low, low + rng.integers(0, 2, (count, 3)).astype(np.float32)
 
 
-def gaps(low: np.ndarray, high: np.ndarray, at: np.ndarray) -> np.ndarray:
+def gaps(low: np.ndarray, high: np.ndarray, point: np.ndarray) -> np.ndarray:
     """The squares of the distances of points from boxes; infinite for boxes without points."""
-    a, b, p = (x.astype(np.float64) for x in (low[None], high[None], at[:, None]))
+    a, b, p = (x.astype(np.float64) for x in (low[None], high[None], point[:, None]))
     square = (np.maximum(np.maximum(a - p, p - b), 0) ** 2).sum(axis=2)
     return np.where((a <= b).all(axis=2), square, np.inf)
 
@@ -49,28 +49,30 @@ def in_order(square: np.ndarray, limit: float) -> np.ndarray:
 
 @pytest.mark.parametrize(("constructor", "leaf"), [("sah", 1), ("lbvh", 7)])
 def test_nearest_boxes_with_ties_match_numpy(constructor: str, leaf: int) -> None:
-    at = np.random.default_rng(1).integers(-1, 7, (12, 3)).astype(np.float32)
+    queries = np.random.default_rng(1).integers(-1, 7, (12, 3)).astype(np.float32)
     for count in (0, 1, 3, 200):
         low, high = on_a_lattice(count, count)
         if count > 3:
             low[5], high[6] = np.nan, -7.0
         bvh = tg.Bvh(vectors(low), vectors(high), constructor=constructor, leaf_size=leaf)
         for far in (1.5, np.inf):
-            expected = in_order(gaps(low, high, at), far)
+            expected = in_order(gaps(low, high, queries), far)
             out, of_block = tg.zeros(12, dtype=int), tg.zeros((12, K), dtype=int)
-            tg.launch(nearest_boxes, 12, inputs=[bvh, vectors(at), far, out])
+            tg.launch(nearest_boxes, 12, inputs=[bvh, vectors(queries), far, out])
             np.testing.assert_array_equal(out.numpy(), expected[:, 0])
-            tg.launch_tiled(nearest_of_block, 12, inputs=[bvh.id, vectors(at), far, of_block], block_dim=3)
+            tg.launch_tiled(
+                nearest_of_block, 12, inputs=[bvh.id, vectors(queries), far, of_block], block_dim=3
+            )
             np.testing.assert_array_equal(of_block.numpy(), expected)
 
 
 def test_nearest_faces_match_numpy() -> None:
     points, faces = sphere(2, 0.2)
-    at = np.random.default_rng(1).uniform(-2, 2, (10, 3)).astype(np.float32)
+    queries = np.random.default_rng(1).uniform(-2, 2, (10, 3)).astype(np.float32)
     out = tg.zeros((10, K), dtype=int)
     mesh = mesh_of(points, faces)
-    tg.launch_tiled(nearest_of_block, 10, inputs=[mesh.id, vectors(at), np.inf, out], block_dim=32)
-    away = distances_of(points, faces, at)
+    tg.launch_tiled(nearest_of_block, 10, inputs=[mesh.id, vectors(queries), np.inf, out], block_dim=32)
+    away = distances_of(points, faces, queries)
     chosen = np.take_along_axis(away, out.numpy(), 1)
     np.testing.assert_allclose(chosen, np.sort(away, axis=1)[:, :K], rtol=1e-5)
 
@@ -78,27 +80,27 @@ def test_nearest_faces_match_numpy() -> None:
 @tg.kernel
 def of_block(
     mesh: tg.Mesh,
-    at: tg.array1d[tg.vec3],
+    points: tg.array1d[tg.vec3],
     dir: tg.array1d[tg.vec3],
     out: tg.array2d[float],
     ball: tg.array2d[int],
 ):
     b, t = tg.tid()
     moved = tg.vec3(float(t))
-    hit = tg.tile_mesh_query_ray(mesh, at[b] + moved, dir[b] + moved, tg.inf)
-    near = tg.tile_mesh_query_point(mesh, at[b] + moved, tg.inf)
+    hit = tg.tile_mesh_query_ray(mesh, points[b] + moved, dir[b] + moved, tg.inf)
+    near = tg.tile_mesh_query_point(mesh, points[b] + moved, tg.inf)
     p = tg.mesh_eval_position(mesh, near.face, near.u, near.v)
-    query = tg.tile_mesh_query_sphere(mesh, at[b], 0.9)
-    boxes = tg.tile_bvh_query_sphere(tg.mesh_get_bvh(mesh), at[b], 0.9)
+    query = tg.tile_mesh_query_sphere(mesh, points[b], 0.9)
+    boxes = tg.tile_bvh_query_sphere(tg.mesh_get_bvh(mesh), points[b], 0.9)
     while tg.tile_query_valid(query) or tg.tile_query_valid(boxes):
         face = tg.untile(tg.tile_mesh_query_aabb_next(query))
-        other = tg.untile(tg.tile_bvh_query_next(boxes))
+        item = tg.untile(tg.tile_bvh_query_next(boxes))
         if face >= 0:
             tg.atomic_add(ball, b, face, 1)
-        if other >= 0:
-            tg.atomic_add(ball, b, other, 10)
+        if item >= 0:
+            tg.atomic_add(ball, b, item, 10)
     if t == 1:
-        out[b, 0], out[b, 1], out[b, 2] = hit.t, tg.length(p - at[b]), near.sign
+        out[b, 0], out[b, 1], out[b, 2] = hit.t, tg.length(p - points[b]), near.sign
 
 
 @pytest.mark.slow
@@ -106,14 +108,16 @@ def of_block(
 def test_queries_of_a_block_match_numpy(block_dim: int) -> None:
     points, faces = sphere(1, 0.2)
     rng = np.random.default_rng(2)
-    at, dir = (x.astype(np.float32) for x in (rng.uniform(-0.4, 0.4, (6, 3)), rng.standard_normal((6, 3))))
+    queries, dir = (
+        x.astype(np.float32) for x in (rng.uniform(-0.4, 0.4, (6, 3)), rng.standard_normal((6, 3)))
+    )
     out, ball = tg.zeros((6, 3)), tg.zeros((6, len(faces)), dtype=int)
-    inputs = [mesh_of(points, faces), vectors(at), vectors(dir)]
+    inputs = [mesh_of(points, faces), vectors(queries), vectors(dir)]
     tg.launch_tiled(of_block, 6, inputs=inputs, outputs=[out, ball], block_dim=block_dim)
-    t, away = crossings(points, faces, at, dir)[0].min(axis=1), distances_of(points, faces, at)
+    t, away = crossings(points, faces, queries, dir)[0].min(axis=1), distances_of(points, faces, queries)
     np.testing.assert_allclose(out.numpy(), np.stack([t, away.min(axis=1), -np.ones(6)], axis=1), rtol=1e-4)
     corners = points[faces]
-    boxed = gaps(corners.min(axis=1), corners.max(axis=1), at) <= 0.9**2
+    boxed = gaps(corners.min(axis=1), corners.max(axis=1), queries) <= 0.9**2
     np.testing.assert_array_equal(ball.numpy(), (away <= 0.9) + 10 * boxed)
 
 

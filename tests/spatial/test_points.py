@@ -13,20 +13,26 @@ pytestmark = pytest.mark.machine_code(some=True)
 
 @tg.kernel
 def closest(
-    mesh: tg.uint64, points: tg.array1d[tg.vec3], far: float, face: tg.array1d[int], at: tg.array1d[tg.vec3]
+    mesh: tg.uint64,
+    points: tg.array1d[tg.vec3],
+    far: float,
+    face: tg.array1d[int],
+    queries: tg.array1d[tg.vec3],
 ):
     i = tg.tid()
     result = tg.mesh_query_point_no_sign(mesh, points[i], far)
     face[i] = tg.where(result.result, result.face, -1)
-    at[i] = tg.mesh_eval_position(mesh, result.face, result.u, result.v)
+    queries[i] = tg.mesh_eval_position(mesh, result.face, result.u, result.v)
 
 
 def nearest(
     mesh: tg.Mesh, points: np.ndarray, far: float = tg.inf, block_dim: int = 256
 ) -> tuple[np.ndarray, np.ndarray]:
-    face, at = tg.zeros(len(points), dtype=int), tg.zeros(len(points), dtype=tg.vec3)
-    tg.launch(closest, dim=len(points), inputs=[mesh.id, vectors(points), far, face, at], block_dim=block_dim)
-    return face.numpy(), at.numpy()
+    face, point = tg.zeros(len(points), dtype=int), tg.zeros(len(points), dtype=tg.vec3)
+    tg.launch(
+        closest, dim=len(points), inputs=[mesh.id, vectors(points), far, face, point], block_dim=block_dim
+    )
+    return face.numpy(), point.numpy()
 
 
 def places(count: int, seed: int = 1) -> np.ndarray:
@@ -35,23 +41,23 @@ def places(count: int, seed: int = 1) -> np.ndarray:
 
 def test_the_closest_point_of_a_mesh_matches_float64() -> None:
     points, faces = soup(150)
-    at = places(300)
-    face, where = nearest(mesh_of(points, faces), at)
-    d = distances(points, faces, at)
-    np.testing.assert_allclose(np.linalg.norm(where - at, axis=1), d.min(axis=1), atol=2e-6)
+    queries = places(300)
+    face, closest_point = nearest(mesh_of(points, faces), queries)
+    d = distances(points, faces, queries)
+    np.testing.assert_allclose(np.linalg.norm(closest_point - queries, axis=1), d.min(axis=1), atol=2e-6)
     np.testing.assert_allclose(d[np.arange(300), face], d.min(axis=1), atol=2e-6)
 
 
 def test_point_queries_do_not_depend_on_tree_or_block() -> None:
     points, faces = sphere(2)
-    at = np.concatenate([places(50), points * 2, points[faces].mean(axis=1) * 0.5, np.zeros((1, 3))])
-    face, where = nearest(mesh_of(points, faces), at)
+    queries = np.concatenate([places(50), points * 2, points[faces].mean(axis=1) * 0.5, np.zeros((1, 3))])
+    face, closest_point = nearest(mesh_of(points, faces), queries)
     assert face[-1] == distances(points, faces, np.zeros((1, 3))).argmin() or face[-1] < len(faces)
     for constructor, leaf, block in (("median", 1, 1), ("lbvh", 3, 32), ("cubql", 8, 100)):
         mesh = mesh_of(points, faces, bvh_constructor=constructor, bvh_leaf_size=leaf)
-        again = nearest(mesh, at, block_dim=block)
+        again = nearest(mesh, queries, block_dim=block)
         np.testing.assert_array_equal(again[0], face)
-        np.testing.assert_array_equal(again[1], where)
+        np.testing.assert_array_equal(again[1], closest_point)
 
 
 def test_the_lowest_of_equally_distant_faces_is_found() -> None:
@@ -63,18 +69,18 @@ def test_the_lowest_of_equally_distant_faces_is_found() -> None:
 
 def test_point_queries_find_closer_points_only() -> None:
     points, faces = np.float32([[0, 0, 0], [1, 0, 0], [0, 1, 0]]), np.int32([[0, 1, 2]])
-    at = np.float32([[0.25, 0.25, 0.5], [0.25, 0.25, 0.4999], [0.25, 0.25, 0], [np.nan, 0, 0]])
-    assert nearest(mesh_of(points, faces), at, 0.5)[0].tolist() == [-1, 0, 0, -1]
-    assert nearest(mesh_of(points, faces), at, 0.0)[0].tolist() == [-1] * 4
-    assert nearest(mesh_of(np.zeros((0, 3)), np.zeros((0, 3))), at)[0].tolist() == [-1] * 4
+    queries = np.float32([[0.25, 0.25, 0.5], [0.25, 0.25, 0.4999], [0.25, 0.25, 0], [np.nan, 0, 0]])
+    assert nearest(mesh_of(points, faces), queries, 0.5)[0].tolist() == [-1, 0, 0, -1]
+    assert nearest(mesh_of(points, faces), queries, 0.0)[0].tolist() == [-1] * 4
+    assert nearest(mesh_of(np.zeros((0, 3)), np.zeros((0, 3))), queries)[0].tolist() == [-1] * 4
 
 
 def test_a_face_without_area_is_its_longest_edge() -> None:
     points = np.float32([[0, 0, 0], [1, 0, 0], [3, 0, 0], [5, 5, 5]])
     mesh = mesh_of(points, np.int32([[0, 1, 2], [3, 3, 3]]))
-    face, where = nearest(mesh, np.float32([[2, 1, 0], [-1, 0, 0], [4, 1, 0], [5, 5, 6]]))
+    face, closest_point = nearest(mesh, np.float32([[2, 1, 0], [-1, 0, 0], [4, 1, 0], [5, 5, 6]]))
     assert face.tolist() == [0, 0, 0, 1]
-    np.testing.assert_allclose(where, [[2, 0, 0], [0, 0, 0], [3, 0, 0], [5, 5, 5]], atol=1e-6)
+    np.testing.assert_allclose(closest_point, [[2, 0, 0], [0, 0, 0], [3, 0, 0], [5, 5, 5]], atol=1e-6)
 
 
 @tg.kernel
@@ -89,41 +95,45 @@ def signs(mesh: tg.uint64, points: tg.array1d[tg.vec3], out: tg.array2d[float]):
 @pytest.mark.slow
 def test_signs_of_distances_are_negative_inside_a_mesh() -> None:
     points, faces = sphere(3, 0.3)
-    at = np.concatenate([places(300) / 4, points[:40] * 1.05, points[:40] * 0.95]).astype(np.float32)
-    out = tg.zeros((len(at), 4))
+    queries = np.concatenate([places(300) / 4, points[:40] * 1.05, points[:40] * 0.95]).astype(np.float32)
+    out = tg.zeros((len(queries), 4))
     mesh = mesh_of(points, faces, support_winding_number=True)
-    tg.launch(signs, dim=len(at), inputs=[mesh.id, vectors(at), out])
-    t, _, _ = crossings(points, faces, at, np.tile([[0.3, 0.4, 0.5]], (len(at), 1)))
+    tg.launch(signs, dim=len(queries), inputs=[mesh.id, vectors(queries), out])
+    t, _, _ = crossings(points, faces, queries, np.tile([[0.3, 0.4, 0.5]], (len(queries), 1)))
     inside = np.where(np.isfinite(t).sum(axis=1) % 2 == 1, -1, 1)
-    assert 0 < (inside < 0).sum() < len(at)
+    assert 0 < (inside < 0).sum() < len(queries)
     for k in range(4):
         np.testing.assert_array_equal(out.numpy()[:, k], inside)
 
 
 @tg.kernel
 def furthest(
-    mesh: tg.Mesh, points: tg.array1d[tg.vec3], least: float, at: tg.array1d[tg.vec3], result: tg.array1d[int]
+    mesh: tg.Mesh,
+    points: tg.array1d[tg.vec3],
+    least: float,
+    queries: tg.array1d[tg.vec3],
+    result: tg.array1d[int],
 ):
     i = tg.tid()
     face, u, v = 0, float(0), float(0)
     if tg.mesh_query_furthest_point_no_sign(mesh, points[i], least, face, u, v):
         result[i] = 1
-        at[i] = tg.mesh_eval_position(mesh, face, u, v)
+        queries[i] = tg.mesh_eval_position(mesh, face, u, v)
 
 
 def test_the_furthest_point_is_a_vertex() -> None:
     points, faces = soup(150)
-    at, where, result = places(100), tg.zeros(100, dtype=tg.vec3), tg.zeros(100, dtype=int)
+    queries, furthest_points, result = places(100), tg.zeros(100, dtype=tg.vec3), tg.zeros(100, dtype=int)
     mesh = mesh_of(points, faces)
-    tg.launch(furthest, dim=100, inputs=[mesh, vectors(at), 5.0, where, result])
-    d = np.linalg.norm(points[None].astype(np.float64) - at[:, None], axis=2)
+    tg.launch(furthest, dim=100, inputs=[mesh, vectors(queries), 5.0, furthest_points, result])
+    d = np.linalg.norm(points[None].astype(np.float64) - queries[:, None], axis=2)
     np.testing.assert_array_equal(result.numpy(), d.max(axis=1) > 5)
     far = d.max(axis=1) > 5
-    np.testing.assert_array_equal(where.numpy()[far], points[d.argmax(axis=1)][far])
+    np.testing.assert_array_equal(furthest_points.numpy()[far], points[d.argmax(axis=1)][far])
 
 
 @tg.kernel
-def on_faces(mesh: tg.Mesh, out: tg.array2d[tg.vec3], index: tg.array1d[int], seen: tg.array2d[int]):
+def on_faces(mesh: tg.Mesh, out: tg.array2d[tg.vec3], index: tg.array1d[int], covered: tg.array2d[int]):
     f = tg.tid()
     out[f, 0] = tg.mesh_eval_position(mesh, f, 0.25, 0.5)
     out[f, 1] = tg.mesh_eval_velocity(mesh, f, 0.25, 0.5)
@@ -135,9 +145,9 @@ def on_faces(mesh: tg.Mesh, out: tg.array2d[tg.vec3], index: tg.array1d[int], se
     query = tg.mesh_query_aabb(mesh, p, p)
     face = -1
     while tg.mesh_query_next(query, face):
-        seen[f, face] += 1
+        covered[f, face] += 1
     for item in tg.bvh_query_aabb(tg.mesh_get_bvh(mesh), p, p):
-        seen[f, item] += 10
+        covered[f, item] += 10
 
 
 @tg.kernel
@@ -158,17 +168,17 @@ def test_kernels_read_the_arrays_of_a_mesh() -> None:
 
 
 @tg.kernel
-def in_ball(mesh: tg.Mesh, at: tg.array1d[tg.vec3], radius: float, out: tg.array2d[int]):
+def in_ball(mesh: tg.Mesh, points: tg.array1d[tg.vec3], radius: float, out: tg.array2d[int]):
     i = tg.tid()
-    for face in tg.mesh_query_sphere(mesh, at[i], radius):
+    for face in tg.mesh_query_sphere(mesh, points[i], radius):
         out[i, face] += 1
 
 
 def test_faces_with_a_point_in_a_ball_match_float64() -> None:
     points, faces = soup(150)
-    at, out, mesh = places(50), tg.zeros((50, 150), dtype=int), mesh_of(points, faces)
-    tg.launch(in_ball, dim=50, inputs=[mesh, vectors(at), 1.0, out])
-    d = distances(points, faces, at)
+    point, out, mesh = places(50), tg.zeros((50, 150), dtype=int), mesh_of(points, faces)
+    tg.launch(in_ball, dim=50, inputs=[mesh, vectors(point), 1.0, out])
+    d = distances(points, faces, point)
     assert (np.abs(d - 1) > 1e-5).all()
     np.testing.assert_array_equal(out.numpy(), d <= 1)
 
@@ -178,12 +188,12 @@ def test_values_on_faces_are_interpolated() -> None:
     n = len(faces)
     speeds = points[::-1].copy()
     mesh = mesh_of(points, faces, velocities=vectors(speeds))
-    out, index, seen = (
+    out, index, covered = (
         tg.zeros((n + 1, 5), dtype=tg.vec3),
         tg.zeros(n + 1, dtype=int),
         tg.zeros((n + 1, n), dtype=int),
     )
-    tg.launch(on_faces, dim=n + 1, inputs=[mesh, out, index, seen])
+    tg.launch(on_faces, dim=n + 1, inputs=[mesh, out, index, covered])
     a, b, c = (points[faces[:, k]].astype(np.float64) for k in range(3))
     w = np.array([0.25, 0.5, 0.25])[None, :, None]
     normal = np.cross(b - a, c - a)
@@ -198,4 +208,4 @@ def test_values_on_faces_are_interpolated() -> None:
     np.testing.assert_array_equal(index.numpy(), [*faces[:, 0], -1])
     low, high = points[faces].min(axis=1), points[faces].max(axis=1)
     p = points[faces[:, 0]][:, None]
-    np.testing.assert_array_equal(seen.numpy()[:n], 11 * ((p >= low) & (p <= high)).all(axis=2))
+    np.testing.assert_array_equal(covered.numpy()[:n], 11 * ((p >= low) & (p <= high)).all(axis=2))

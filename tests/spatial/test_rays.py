@@ -18,14 +18,14 @@ def cast(
     dir: tg.array1d[tg.vec3],
     far: float,
     face: tg.array1d[int],
-    at: tg.array1d[tg.vec4],
+    position: tg.array1d[tg.vec4],
     count: tg.array1d[int],
     root: int,
 ):
     i = tg.tid()
     hit = tg.mesh_query_ray(mesh, start[i], dir[i], far, root)
     face[i] = tg.where(hit.result, hit.face, -1)
-    at[i] = tg.vec4(hit.t, hit.u, hit.v, hit.sign)
+    position[i] = tg.vec4(hit.t, hit.u, hit.v, hit.sign)
     count[i] = tg.mesh_query_ray_count_intersections(mesh, start[i], dir[i], root)
 
 
@@ -40,10 +40,10 @@ class Hits:
         block_dim: int = 256,
     ) -> None:
         n = len(start)
-        face, at, count = tg.zeros(n, dtype=int), tg.zeros(n, dtype=tg.vec4), tg.zeros(n, dtype=int)
-        inputs = [mesh.id, vectors(start), vectors(dir), far, face, at, count, root]
+        face, point, count = tg.zeros(n, dtype=int), tg.zeros(n, dtype=tg.vec4), tg.zeros(n, dtype=int)
+        inputs = [mesh.id, vectors(start), vectors(dir), far, face, point, count, root]
         tg.launch(cast, dim=n, inputs=inputs, block_dim=block_dim)
-        self.face, self.at, self.count = face.numpy(), at.numpy(), count.numpy()
+        self.face, self.at, self.count = face.numpy(), point.numpy(), count.numpy()
 
     def same(self, other: Hits) -> bool:
         return all(np.array_equal(getattr(self, k), getattr(other, k)) for k in ("face", "at", "count"))
@@ -70,8 +70,8 @@ def test_the_first_face_along_a_ray_matches_float64() -> None:
     np.testing.assert_array_equal(actual.at[hit, 3], -np.sign(cosine[hit, first[hit]]))
     corners = points[faces[first[hit]]].astype(np.float64)
     u, v = actual.at[hit, 1, None], actual.at[hit, 2, None]
-    where = corners[:, 0] * u + corners[:, 1] * v + corners[:, 2] * (1 - u - v)
-    np.testing.assert_allclose(where, start[hit] + dir[hit] * actual.at[hit, :1], atol=1e-3)
+    hit_points = corners[:, 0] * u + corners[:, 1] * v + corners[:, 2] * (1 - u - v)
+    np.testing.assert_allclose(hit_points, start[hit] + dir[hit] * actual.at[hit, :1], atol=1e-3)
 
 
 @pytest.mark.slow
@@ -111,8 +111,13 @@ def test_rays_along_a_grid_hit_its_faces_once() -> None:
     n = 8
     x, y = np.meshgrid(np.arange(n + 1) / n, np.arange(n + 1) / n, indexing="ij")
     points = np.stack([x, y, 0 * x], axis=2).reshape(-1, 3).astype(np.float32)
-    at = np.arange((n + 1) ** 2).reshape(n + 1, n + 1)
-    a, b, c, d = at[:-1, :-1].ravel(), at[1:, :-1].ravel(), at[1:, 1:].ravel(), at[:-1, 1:].ravel()
+    indices = np.arange((n + 1) ** 2).reshape(n + 1, n + 1)
+    a, b, c, d = (
+        indices[:-1, :-1].ravel(),
+        indices[1:, :-1].ravel(),
+        indices[1:, 1:].ravel(),
+        indices[:-1, 1:].ravel(),
+    )
     faces = np.concatenate([np.stack([a, b, c], 1), np.stack([a, c, d], 1)]).astype(np.int32)
     x, y = np.meshgrid(np.arange(1, 4 * n) / (4 * n), np.arange(1, 4 * n) / (4 * n))
     for turn in range(3):
@@ -163,14 +168,14 @@ def any_and_groups(
 
 def test_ray_queries_take_groups_typed_arguments_and_any_hits() -> None:
     points, faces = soup(150)
-    of = np.arange(150) % 3
-    mesh = mesh_of(points, faces, groups=tg.array(of, dtype=int))
+    groups_of_faces = np.arange(150) % 3
+    mesh = mesh_of(points, faces, groups=tg.array(groups_of_faces, dtype=int))
     start, dir = rays(100)
     out = tg.zeros((100, 4), dtype=int)
     tg.launch(any_and_groups, dim=100, inputs=[mesh, vectors(start), vectors(dir), 3, out])
     np.testing.assert_array_equal(out.numpy()[:, 3], Hits(mesh, start, dir).face >= 0)
     for g in range(3):
-        own = np.flatnonzero(of == g)
+        own = np.flatnonzero(groups_of_faces == g)
         alone = Hits(mesh_of(points, faces[own]), start, dir).face
         np.testing.assert_array_equal(out.numpy()[:, g], np.where(alone < 0, -1, own[alone]))
 

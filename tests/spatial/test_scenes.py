@@ -31,13 +31,13 @@ def of_boxes(
 
 
 @tg.kernel
-def of_faces(mesh: tg.Mesh, at: tg.array1d[tg.vec3], face: tg.array1d[int], away: tg.array1d[float]):
+def of_faces(mesh: tg.Mesh, points: tg.array1d[tg.vec3], face: tg.array1d[int], away: tg.array1d[float]):
     i = tg.tid()
-    near = tg.mesh_query_point_no_sign(mesh, at[i], tg.inf)
+    near = tg.mesh_query_point_no_sign(mesh, points[i], tg.inf)
     face[i], away[i] = -1, tg.inf
     if near.result:
         face[i] = near.face
-        away[i] = tg.length(tg.mesh_eval_position(mesh, near.face, near.u, near.v) - at[i])
+        away[i] = tg.length(tg.mesh_eval_position(mesh, near.face, near.u, near.v) - points[i])
 
 
 def corners_of(kind: str, count: int, rng: np.random.Generator) -> np.ndarray:
@@ -92,10 +92,10 @@ def test_boxes_and_faces_of_generated_scenes_match_float64(
     actual, near = tg.zeros((QUERIES, count), dtype=int), tg.zeros(QUERIES, dtype=int)
     tg.launch(of_boxes, QUERIES, inputs=[bvh, vectors(first), vectors(last)], outputs=[actual, near])
     a, b, p = (x.astype(np.float64) for x in (low[None], high[None], first[:, None]))
-    whole = (a <= b).all(axis=2)
-    expected = (a <= last[:, None]).all(axis=2) & (b >= p).all(axis=2) & whole
+    inside = (a <= b).all(axis=2)
+    expected = (a <= last[:, None]).all(axis=2) & (b >= p).all(axis=2) & inside
     np.testing.assert_array_equal(actual.numpy(), expected)
-    gap = np.where(whole, np.linalg.norm(np.maximum(np.maximum(a - p, p - b), 0), axis=2), np.inf)
+    gap = np.where(inside, np.linalg.norm(np.maximum(np.maximum(a - p, p - b), 0), axis=2), np.inf)
     is_nearest(near.numpy(), gap, np.abs(first).max(axis=1))
 
     mesh = mesh_of(scene.reshape(-1, 3), np.arange(3 * count, dtype=np.int32), bvh_leaf_size=tree[1])
@@ -134,14 +134,17 @@ def test_rays_from_inside_hit_a_closed_mesh_once(millions: int) -> None:
     """Rays from inside of a closed mesh to vertices, and to points of edges as float32 has them."""
     points, faces = sphere(5)
     rng = np.random.default_rng(0)
-    mesh, wrong, each = mesh_of(points, faces), tg.zeros(2, dtype=int), 500_000
+    mesh, wrong, rays_per_mesh = mesh_of(points, faces), tg.zeros(2, dtype=int), 500_000
     for _ in range(2 * millions):
-        face, k = rng.integers(0, len(faces), each), rng.integers(0, 3, each)
+        face, k = rng.integers(0, len(faces), rays_per_mesh), rng.integers(0, 3, rays_per_mesh)
         a, b = points[faces[face, k]], points[faces[face, (k + 1) % 3]]
-        along = rng.choice([0.0, 0.25, 0.5, 1.0, -1.0], each)[:, None]
-        along = np.where(along < 0, rng.random((each, 1)), along).astype(np.float32)
-        start = rng.uniform(-0.4, 0.4, (each, 3)) * rng.integers(0, 2, (each, 1))
+        along = rng.choice([0.0, 0.25, 0.5, 1.0, -1.0], rays_per_mesh)[:, None]
+        along = np.where(along < 0, rng.random((rays_per_mesh, 1)), along).astype(np.float32)
+        start = rng.uniform(-0.4, 0.4, (rays_per_mesh, 3)) * rng.integers(0, 2, (rays_per_mesh, 1))
         tg.launch(
-            count_hits, each, inputs=[mesh, vectors(start), vectors(a + along * (b - a))], outputs=[wrong]
+            count_hits,
+            rays_per_mesh,
+            inputs=[mesh, vectors(start), vectors(a + along * (b - a))],
+            outputs=[wrong],
         )
     assert wrong.numpy().tolist() == [0, 0]

@@ -113,11 +113,11 @@ def next_to_quarters(kind: Any, every: int) -> np.ndarray:
             rest = mpf(2) ** e * 2 / mp.pi
             before, q = 1, 0
             while True:
-                whole = int(mpmath.floor(rest))
-                before, q = q, whole * q + before
+                integer_part = int(mpmath.floor(rest))
+                before, q = q, integer_part * q + before
                 if q >> digits:
                     break
-                rest = 1 / (rest - whole)
+                rest = 1 / (rest - integer_part)
                 longest = (1 << digits) // max(q, 1)
                 close = [q, q * longest, q * (longest // 2), *(before + k * q for k in range(1, 6))]
                 arguments_near.update(float(mpmath.ldexp(m, e)) for m in close if 0 < m < 1 << digits)
@@ -215,13 +215,13 @@ def operands(name: str, kind: Any, count: int, seed: int = 1) -> list[np.ndarray
 def largest_error(name: str, operands: list[np.ndarray]) -> tuple[float, list[float]]:
     """The largest error of the function over the given arguments, and its arguments."""
     case, result = CASES[name], applied(name, operands)
-    worst, at = 0.0, [float(x[0]) for x in operands]
+    worst, argument = 0.0, [float(x[0]) for x in operands]
     with mp.workprec(PRECISION):
         for i in range(result.size):
             error = _error(name, case, result[i], [float(x[i]) for x in operands])
             if error > worst:
-                worst, at = error, [float(x[i]) for x in operands]
-    return worst, at
+                worst, argument = error, [float(x[i]) for x in operands]
+    return worst, argument
 
 
 def _error(name: str, case: Case, actual: np.generic, numbers: list[float]) -> float:
@@ -262,13 +262,13 @@ def _is_settled(name: str, x: list[mpf], actual: np.generic) -> bool:
 
 def sweep(name: str, stride: int) -> tuple[float, float]:
     """The largest error over every `stride`-th float32, against the float64 function, and its argument."""
-    worst, at = 0.0, 0.0
+    worst, argument = 0.0, 0.0
     for x in numbers(stride):
         errors = ulp_errors(applied(name, [x]), applied(name, [x.astype(np.float64)]))
         i = int(np.argmax(errors))
         if errors[i] > worst:
-            worst, at = float(errors[i]), float(x[i])
-    return worst, at
+            worst, argument = float(errors[i]), float(x[i])
+    return worst, argument
 
 
 def numbers(stride: int) -> Iterator[np.ndarray]:

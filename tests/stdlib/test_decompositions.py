@@ -38,10 +38,10 @@ def run(
     text = f"def of_{name}({', '.join(annotated)}):\n" + "".join(f"    {line}\n" for line in lines)
     names: dict[str, Any] = {"tg": tg, "Any": Any}
     exec(compile(text, f"<a call of {name}>", "exec"), names)
-    held = [tg.array(x) for x in (*arrays, *outs)]
+    device_arrays = [tg.array(x) for x in (*arrays, *outs)]
     kernel = tg.kernel(source=text)(names[f"of_{name}"])
-    tg.launch_tiled(kernel, dim=1, inputs=held, block_dim=use["block_dim"])
-    return [x.numpy() for x in held[len(arrays) :]]
+    tg.launch_tiled(kernel, dim=1, inputs=device_arrays, block_dim=use["block_dim"])
+    return [x.numpy() for x in device_arrays[len(arrays) :]]
 
 
 @st.composite

@@ -36,8 +36,8 @@ EXACT = {"mod", "round", "sign"}
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @sampled(4, "name", CASES)
 def test_errors_of_functions_are_within_their_bounds(name: str, kind: Any) -> None:
-    error, at = measure(name, kind, FEW)
-    assert error <= CASES[name].bounds[kind is np.float64], f"{name}{tuple(at)}: {error:.3f} ulp"
+    error, argument = measure(name, kind, FEW)
+    assert error <= CASES[name].bounds[kind is np.float64], f"{name}{tuple(argument)}: {error:.3f} ulp"
 
 
 @pytest.mark.machine_code
@@ -45,24 +45,24 @@ def test_errors_of_functions_are_within_their_bounds(name: str, kind: Any) -> No
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("name", CASES)
 def test_errors_over_many_arguments_are_within_their_bounds(name: str, kind: Any, count: int) -> None:
-    error, at = measure(name, kind, count, seed=2)
-    assert error <= CASES[name].bounds[kind is np.float64], f"{name}{tuple(at)}: {error:.3f} ulp"
+    error, argument = measure(name, kind, count, seed=2)
+    assert error <= CASES[name].bounds[kind is np.float64], f"{name}{tuple(argument)}: {error:.3f} ulp"
 
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("stride", chunks((4 * STRIDE + 3, STRIDE)))
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if not case.second])
 def test_errors_over_every_float32_are_within_their_bounds(name: str, stride: int) -> None:
-    error, at = sweep(name, stride)
-    assert error <= CASES[name].bounds[0], f"{name}({at}): {error:.3f} ulp"
+    error, argument = sweep(name, stride)
+    assert error <= CASES[name].bounds[0], f"{name}({argument}): {error:.3f} ulp"
 
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("name", HARD)
 def test_errors_at_hard_arguments_are_within_their_bounds(name: str, kind: Any) -> None:
-    error, at = largest_error(name, [np.array(HARD[name][kind is np.float64], kind)])
-    assert error <= CASES[name].bounds[kind is np.float64], f"{name}{tuple(at)}: {error:.3f} ulp"
+    error, argument = largest_error(name, [np.array(HARD[name][kind is np.float64], kind)])
+    assert error <= CASES[name].bounds[kind is np.float64], f"{name}{tuple(argument)}: {error:.3f} ulp"
 
 
 @pytest.mark.machine_code
@@ -70,8 +70,8 @@ def test_errors_at_hard_arguments_are_within_their_bounds(name: str, kind: Any) 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("name", PERIODIC)
 def test_errors_next_to_every_multiple_of_a_quarter_are_within_their_bounds(name: str, kind: Any) -> None:
-    error, at = largest_error(name, [next_to_quarters(kind, 1)])
-    assert error <= CASES[name].bounds[kind is np.float64], f"{name}{tuple(at)}: {error:.3f} ulp"
+    error, argument = largest_error(name, [next_to_quarters(kind, 1)])
+    assert error <= CASES[name].bounds[kind is np.float64], f"{name}{tuple(argument)}: {error:.3f} ulp"
 
 
 def test_the_accuracy_of_every_function_is_measured() -> None:
@@ -80,8 +80,8 @@ def test_the_accuracy_of_every_function_is_measured() -> None:
 
 def test_the_page_of_accuracy_has_every_function() -> None:
     rows = [line.split("|") for line in PAGE.read_text().splitlines() if line.startswith("| `")]
-    shown = {row[1].strip(" `"): (row[3].strip(), row[5].strip()) for row in rows}
-    assert shown == {name: tuple(f"({b:g})" for b in case.bounds) for name, case in CASES.items()}
+    table_rows = {row[1].strip(" `"): (row[3].strip(), row[5].strip()) for row in rows}
+    assert table_rows == {name: tuple(f"({b:g})" for b in case.bounds) for name, case in CASES.items()}
     for _, name, single, promise32, double, promise64, _ in rows:
         assert float(single.strip(" *")) <= float(promise32.strip(" ()")), name
         assert float(double) <= float(promise64.strip(" ()")), name

@@ -49,8 +49,8 @@ def fields_of_space(x: tg.array[tg.vec3], y: tg.array[float], curl: tg.array[tg.
 @pytest.mark.slow
 @pytest.mark.parametrize("fields", (fields, fields_of_space))
 def test_gradients_of_noise_agree_with_differences(fields: Any) -> None:
-    at = np.random.default_rng(0).uniform(0.1, 2.0, (8, 3)).astype(np.float32)
-    x, y = tg.array(at, dtype=tg.vec3, requires_grad=True), tg.zeros(8, requires_grad=True)
+    points = np.random.default_rng(0).uniform(0.1, 2.0, (8, 3)).astype(np.float32)
+    x, y = tg.array(points, dtype=tg.vec3, requires_grad=True), tg.zeros(8, requires_grad=True)
     curl = tg.zeros(8, dtype=tg.vec2, requires_grad=True)
     with tg.Tape() as tape:
         tg.launch(fields, 8, inputs=[x], outputs=[y, curl])
@@ -59,7 +59,7 @@ def test_gradients_of_noise_agree_with_differences(fields: Any) -> None:
     for axis in range(3):
         sides = []
         for sign in (1, -1):
-            moved = at.copy()
+            moved = points.copy()
             moved[:, axis] += sign * step
             out = tg.zeros(8)
             tg.launch(fields, 8, inputs=[tg.array(moved, dtype=tg.vec3), out, tg.zeros(8, dtype=tg.vec2)])
@@ -75,10 +75,10 @@ def test_curl_in_the_plane_is_the_gradient_rotated() -> None:
         i = tg.tid()
         y[i] = tg.noise(tg.rand_init(3), x[i])
 
-    at = np.random.default_rng(1).uniform(-2.0, 2.0, (8, 3)).astype(np.float32)
+    points = np.random.default_rng(1).uniform(-2.0, 2.0, (8, 3)).astype(np.float32)
     curl = tg.zeros(8, dtype=tg.vec2)
-    tg.launch(fields, 8, inputs=[tg.array(at, dtype=tg.vec3), tg.zeros(8), curl])
-    x, y = tg.array(at[:, :2], dtype=tg.vec2, requires_grad=True), tg.zeros(8, requires_grad=True)
+    tg.launch(fields, 8, inputs=[tg.array(points, dtype=tg.vec3), tg.zeros(8), curl])
+    x, y = tg.array(points[:, :2], dtype=tg.vec2, requires_grad=True), tg.zeros(8, requires_grad=True)
     with tg.Tape() as tape:
         tg.launch(plain, 8, inputs=[x], outputs=[y])
     tape.backward(grads={y: np.ones(8, np.float32)})

@@ -29,22 +29,22 @@ def test_random_numbers_match_values_of_the_public_implementation() -> None:
     """Values of the public implementation."""
 
     @tg.kernel
-    def kernel(whole: tg.array[tg.uint32], numbers: tg.array[float]):
-        whole[0] = tg.rand_init(42)
+    def kernel(integers: tg.array[tg.uint32], numbers: tg.array[float]):
+        integers[0] = tg.rand_init(42)
         state = tg.rand_init(42, 7)
-        whole[1] = state
+        integers[1] = state
         s = state
-        whole[2] = tg.uint32(tg.randi(s))
+        integers[2] = tg.uint32(tg.randi(s))
         s = state
-        whole[3] = tg.uint32(tg.randi(s, 0, 10))
+        integers[3] = tg.uint32(tg.randi(s, 0, 10))
         s = state
         numbers[0] = tg.randf(s)
         s = state
         numbers[1] = tg.randn(s)
 
-    whole, numbers = tg.zeros(4, dtype=tg.uint32), tg.zeros(2)
-    tg.launch(kernel, 1, inputs=[whole, numbers])
-    assert whole.numpy().tolist() == [1223963391, 3115480925, 2122909397, 7]
+    integers, numbers = tg.zeros(4, dtype=tg.uint32), tg.zeros(2)
+    tg.launch(kernel, 1, inputs=[integers, numbers])
+    assert integers.numpy().tolist() == [1223963391, 3115480925, 2122909397, 7]
     np.testing.assert_allclose(numbers.numpy(), [0.4942783, -0.5659789], rtol=1e-6)
 
 
@@ -92,20 +92,20 @@ def test_draws_advance_the_variable_on_every_path() -> None:
 
 def test_random_tiles_of_one_state_are_equal_for_any_block() -> None:
     @tg.kernel
-    def kernel(whole: tg.array2d[int], short: tg.array2d[int], numbers: tg.array2d[float]):
+    def kernel(full_tile: tg.array2d[int], short: tg.array2d[int], numbers: tg.array2d[float]):
         rng = tg.rand_init(42, 0)
         t = tg.tile_randi((37, 3), rng)
-        tg.tile_store(whole, t - tg.tile_randi((37, 3), rng) + t)
+        tg.tile_store(full_tile, t - tg.tile_randi((37, 3), rng) + t)
         tg.tile_store(short, tg.tile_randi((37, 3), rng, min=-2, max=9))
         tg.tile_store(numbers, tg.tile_randf((37, 3), rng, -1.0, 3.0, storage="shared"))
 
     states = [pcg(pcg((init(42, 0) + e) & WORD)) for e in range(111)]
     assert [signed(s) for s in states[:4]] == [798497746, 1803297529, 1788185933, 1320194893]
     for block in (32, 128):
-        whole, short = (tg.zeros((37, 3), dtype=int) for _ in range(2))
+        full_tile, short = (tg.zeros((37, 3), dtype=int) for _ in range(2))
         numbers = tg.zeros((37, 3))
-        tg.launch_tiled(kernel, 1, inputs=[whole, short, numbers], block_dim=block)
-        assert whole.numpy().ravel().tolist() == [signed(s) for s in states]
+        tg.launch_tiled(kernel, 1, inputs=[full_tile, short, numbers], block_dim=block)
+        assert full_tile.numpy().ravel().tolist() == [signed(s) for s in states]
         assert short.numpy().ravel().tolist() == [s % 11 - 2 for s in states]
         drawn = np.array([s >> 8 for s in states]) / 2.0**24
         np.testing.assert_allclose(numbers.numpy().ravel(), 4.0 * drawn - 1.0, atol=3e-7)

@@ -153,7 +153,11 @@ def has_edge_in(p: np.ndarray, q: np.ndarray, tri: np.ndarray) -> bool:
 
 def intersecting(v: np.ndarray) -> bool:
     pieces = ((v[:3], v[3:]), (v[3:], v[:3]))
-    return any(has_edge_in(p, q, other) for one, other in pieces for p, q in combinations(one, 2))
+    return any(
+        has_edge_in(p, q, second_piece)
+        for first_piece, second_piece in pieces
+        for p, q in combinations(first_piece, 2)
+    )
 
 
 @pytest.mark.parametrize("flat", [False, True])

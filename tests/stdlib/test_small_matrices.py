@@ -208,9 +208,9 @@ def test_failed_expectations_print_and_continue(capfd: pytest.CaptureFixture[str
     out = tg.zeros(1, dtype=int)
     tg.launch(kernel, 1, inputs=[out])
     tg.synchronize()
-    said = capfd.readouterr().out
+    output = capfd.readouterr().out
     assert out.numpy()[0] == 7
-    assert [line for line in said.splitlines() if line.startswith("Error")] == [
+    assert [line for line in output.splitlines() if line.startswith("Error")] == [
         *("Error, expect_eq() failed:", "Error, expect_neq() failed:"),
         "Error, expect_near() failed with tolerance 0.5 ",
     ]

@@ -85,9 +85,9 @@ TWO_ARGUMENTS: dict[str, list[tuple[float, float, float]]] = {
 }
 
 
-def assert_same(actual: np.ndarray, expected: np.ndarray, where: list[Any]) -> None:
+def assert_same(actual: np.ndarray, expected: np.ndarray, arguments: list[Any]) -> None:
     """Equal with signs of zeros, up to the last place; NaN only for NaN."""
-    for f, w, x in zip(actual, expected, where, strict=True):
+    for f, w, x in zip(actual, expected, arguments, strict=True):
         if np.isnan(w) or np.isnan(f):
             assert np.isnan(w) and np.isnan(f), (x, f, w)
         else:

@@ -62,8 +62,8 @@ class KeptCode:
         end = _LENGTH.size + _LENGTH.unpack_from(data)[0]
         return 0, data[_LENGTH.size : end].decode(), data[end:]
 
-    def _path(self, *of: str) -> Path:
-        return self.folder / hashlib.sha256("\0".join(of).encode()).hexdigest()
+    def _path(self, *content: str) -> Path:
+        return self.folder / hashlib.sha256("\0".join(content).encode()).hexdigest()
 
     def _kept(self, path: Path) -> bytes:
         try:
@@ -100,12 +100,12 @@ def pytest_configure(config: pytest.Config) -> None:
     they import the names."""
     if not config.pluginmanager.hasplugin("cacheprovider"):
         return
-    kept = KeptCode(config.cache.mkdir("code"))
+    code_cache = KeptCode(config.cache.mkdir("code"))
     if not hasattr(config, "workerinput"):
-        kept.trim()
-    llvm.compile_object = _in_place_of(_object, kept.compile_object)
-    llvm.compile_ptx = _in_place_of(_ptx, kept.compile_ptx)
-    ptx._run = kept.assembled
+        code_cache.trim()
+    llvm.compile_object = _in_place_of(_object, code_cache.compile_object)
+    llvm.compile_ptx = _in_place_of(_ptx, code_cache.compile_ptx)
+    ptx._run = code_cache.assembled
 
 
 def _in_place_of(function: Callable[..., Made], by: Callable[..., Made]) -> Callable[..., Made]:

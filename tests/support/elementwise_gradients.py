@@ -41,7 +41,7 @@ def points_of(name: str) -> list[tuple[float, ...]]:
     """Points at which an op has a derivative."""
     undefined = UNDEFINED.get(name, lambda *_: False)
     arity = len(ELEMENTWISE[name].signature.operands)
-    return [at for at in itertools.product(NUMBERS, repeat=arity) if not undefined(*at)]
+    return [point for point in itertools.product(NUMBERS, repeat=arity) if not undefined(*point)]
 
 
 def by_threads_1(f: Any) -> Any:

@@ -40,20 +40,20 @@ def extremes(m: int, n: int) -> Any:
     @tg.kernel
     def find(
         x: tg.array2d[Any],
-        places: tg.array1d[tg.int32],
+        indices: tg.array1d[tg.int32],
         least: tg.array2d[Any],
         most: tg.array2d[Any],
-        whole: tg.array1d[Any],
+        total: tg.array1d[Any],
         rows: tg.array2d[Any],
         columns: tg.array2d[Any],
     ):
         t = tg.tile_load(x, shape=(m, n))
-        tg.tile_store(places, tg.tile_argmin(t), offset=0)
-        tg.tile_store(places, tg.tile_argmax(t), offset=1)
+        tg.tile_store(indices, tg.tile_argmin(t), offset=0)
+        tg.tile_store(indices, tg.tile_argmax(t), offset=1)
         tg.tile_store(least, tg.tile_scan_min_inclusive(t))
         tg.tile_store(most, tg.tile_scan_max_inclusive(t))
-        tg.tile_store(whole, tg.tile_min(t), offset=0)
-        tg.tile_store(whole, tg.tile_max(t), offset=1)
+        tg.tile_store(total, tg.tile_min(t), offset=0)
+        tg.tile_store(total, tg.tile_max(t), offset=1)
         tg.tile_store(rows[0], tg.tile_min(t, axis=1))
         tg.tile_store(rows[1], tg.tile_max(t, axis=1))
         tg.tile_store(columns[0], tg.tile_min(t, axis=0))

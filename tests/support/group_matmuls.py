@@ -23,8 +23,8 @@ def run(kernel: Any, args: list[Any], blocks: int = 1) -> str:
     verdict = check_schedule(lowered_kernel, parts)
     assert verdict.passed, verdict.message
     code = lower_kernel(lowered_kernel, parts, get_cuda_target())
-    for piece, at in zip(code.shared.intervals, code.shared.offsets, strict=True):
-        assert at % piece.align == 0, f"{piece.name} lies at {at}"
+    for piece, offset in zip(code.shared.intervals, code.shared.offsets, strict=True):
+        assert offset % piece.align == 0, f"{piece.name} lies at {offset}"
     run_together(code, kernel, args, (blocks, threads), blocks)
     text, lowered_kernel = assembled(code)
     assert not ASSEMBLER or lowered_kernel.spill_bytes == 0

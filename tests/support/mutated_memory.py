@@ -41,13 +41,13 @@ def parted(name: str) -> Mutation:
         op = next(op for op in roles_of(kernel).regions[-1].walk() if op.NAME == name)
         region = op.parent
         assert region is not None
-        inside, other = Region(), Region()
+        inside, else_region = Region(), Region()
         flag = put_before(op, S.Const([], [bool_], {"type": bool_, "value": True}))
-        at = region.ops.index(op)
-        branch = If([flag], [], None, [inside, other], op.loc)
-        branch.parent, region.ops[at] = region, branch
+        position = region.ops.index(op)
+        branch = If([flag], [], None, [inside, else_region], op.loc)
+        branch.parent, region.ops[position] = region, branch
         inside.append(op)
-        for r in (inside, other):
+        for r in (inside, else_region):
             r.append(Yield([], [], None, [], op.loc))
         parts.uniformity.divergent.add(branch)
 
@@ -65,7 +65,7 @@ IN_MEMORY: dict[str, tuple[Any, Mutation, str, str]] = {
     "20: buffers of two roles at one address": (two_producers, on_top("right", "left"), "refuted", "race"),
     "21: a sum is read before the wait": (
         gemm,
-        change("group.mma_wait", which=1, pending=1),
+        change("group.mma_wait", occurrence=1, pending=1),
         "refuted",
         "in-flight",
     ),

@@ -31,7 +31,7 @@ GEMM: dict[str, tuple[Mutation, str]] = {
     "announced twice": (double("mbarrier.expect"), "arrivals"),
     "too few bytes": (change("mbarrier.expect", bytes=-16384), "bytes"),
     "too many bytes": (change("mbarrier.expect", bytes=16), "bytes"),
-    "a copy is missing": (drop("bulk.load", which=1), "bytes"),
+    "a copy is missing": (drop("bulk.load", occurrence=1), "bytes"),
     "a copy is made twice": (double("bulk.load"), "race"),
     "consumer's phase is constant": (constant("mbarrier.wait", FULL, 2), "phase"),
     "producer's phase is constant": (constant("mbarrier.wait", EMPTY, 2, 1), "phase"),
@@ -47,7 +47,7 @@ GEMM: dict[str, tuple[Mutation, str]] = {
     "no wait for matmuls": (drop("group.mma_wait"), "race"),
     "one matmul too many in flight": (change("group.mma_wait", pending=1), "race"),
     "released before the wait": (last("group.mma_wait"), "race"),
-    "result used in flight": (change("group.mma_wait", which=1, pending=1), "in-flight"),
+    "result used in flight": (change("group.mma_wait", occurrence=1, pending=1), "in-flight"),
     "stores on their way at the end": (drop("bulk.wait"), "unfinished"),
     "releases the wrong barrier": (retarget("mbarrier.arrive", EMPTY, FULL), "aliasing"),
     "staging in a stage's bytes": (on_top("staging", "left"), "race"),
@@ -64,7 +64,7 @@ TWO_PRODUCERS: dict[str, tuple[Mutation, str]] = {
     "half of the warps counted": (count("right.empty", -4), "arrivals"),
     "fewer tiles fetched": (shorter_loop(0, 1), "deadlock"),
     "fewer tiles multiplied": (shorter_loop(0, 2), "unfinished"),
-    "too many bytes": (change("mbarrier.expect", which=1, bytes=512), "bytes"),
+    "too many bytes": (change("mbarrier.expect", occurrence=1, bytes=512), "bytes"),
     "one pipe is not released": (drop("mbarrier.arrive", "right.empty"), "deadlock"),
     "two pipes in the same bytes": (on_top("right", "left"), "race"),
     "one barrier for two announcements": (retarget("mbarrier.expect", "right.full", FULL), "arrivals"),
@@ -76,7 +76,7 @@ TWO_PRODUCERS: dict[str, tuple[Mutation, str]] = {
 
 
 CHAIN: dict[str, tuple[Mutation, str]] = {
-    "no fence after a push": (drop("fence.async", which=1), "fence"),
+    "no fence after a push": (drop("fence.async", occurrence=1), "fence"),
     "fence after the arrival": (before("mbarrier.arrive", FULL, "fence.async", 1), "fence"),
     "no fence before a release": (drop("fence.async"), "fence"),
     "fence after the release": (before("mbarrier.arrive", "raw.empty", "fence.async"), "fence"),

@@ -34,7 +34,7 @@ OFFSETS = (offset_1d, offset_2d, offset_3d, offset_4d)
 
 def copying(shape: tuple[int, ...]) -> Any:
     """Adjacent tiles along the first dimension: loaded, pushed to a second pipe, and stored."""
-    at, rows = OFFSETS[len(shape) - 1], shape[0]
+    index, rows = OFFSETS[len(shape) - 1], shape[0]
 
     @tg.kernel
     def copies(x, y, n: int):
@@ -42,12 +42,12 @@ def copying(shape: tuple[int, ...]) -> Any:
         twice = tg.tile_pipe(shape=shape, dtype=tg.float32, stages=2)
         with tg.role("fetch", warps=1):
             for k in range(n):
-                tg.tile_pipe_load(raw, x, offset=at(k * rows))
+                tg.tile_pipe_load(raw, x, offset=index(k * rows))
         with tg.role("double", warps=2):
             for _k in range(n):
                 tg.tile_pipe_push(twice, tg.tile_pipe_pop(raw) * 2.0)
         with tg.role("store", warp_groups=1):
             for k in range(n):
-                tg.tile_store(y, tg.tile_pipe_pop(twice), offset=at(k * rows))
+                tg.tile_store(y, tg.tile_pipe_pop(twice), offset=index(k * rows))
 
     return copies

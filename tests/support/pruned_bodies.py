@@ -10,16 +10,16 @@ def needed_statements(text: str) -> str:
     statements use."""
     (function,) = ast.parse(text).body
     assert isinstance(function, ast.FunctionDef)
-    kept: list[ast.stmt] = []
+    needed: list[ast.stmt] = []
     used: set[str] = set()
     for statement in reversed(function.body):
         names = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
-        if not kept or used & {*_defined(statement)}:
-            kept.append(statement)
+        if not needed or used & {*_defined(statement)}:
+            needed.append(statement)
             used |= names
     head = text.strip().split("\n", 1)[0]
     lines = text.split("\n")
-    parts = ("\n".join(lines[one.lineno - 1 : one.end_lineno]) for one in reversed(kept))
+    parts = ("\n".join(lines[one.lineno - 1 : one.end_lineno]) for one in reversed(needed))
     return "\n".join(("", head, *parts, ""))
 
 

@@ -26,21 +26,21 @@ class Spied(PretendDriver):
         self.size = self.moved = self.refused = 0
         pretended = self.cuLaunchKernelEx
 
-        def launch(at: int, function: int, parameters: int, extra: None) -> int:
+        def launch(address: int, function: int, parameters: int, extra: None) -> int:
             (first,) = struct.unpack("<Q", ctypes.string_at(parameters, 8))
-            configuration = ctypes.string_at(at, CONFIGURATION.size)
+            configuration = ctypes.string_at(address, CONFIGURATION.size)
             self.seen.append((configuration, function, ctypes.string_at(first, self.size)))
-            return pretended(at, function, parameters, extra)
+            return pretended(address, function, parameters, extra)
 
         def current(out: int) -> int:
             ctypes.c_void_p.from_address(out).value = self.current
             return 0
 
-        def replace(at: int, address: int) -> int:
-            if at % 64:
+        def replace(offset: int, address: int) -> int:
+            if offset % 64:
                 return INVALID_VALUE
             self.moved += 1
-            self.TensorMapEncodeTiled(at, 0, 0, address)
+            self.TensorMapEncodeTiled(offset, 0, 0, address)
             return self.refused
 
         functions = {

@@ -186,7 +186,7 @@ def test_candidates_that_cannot_be_compiled_are_dropped() -> None:
     assert "dropped: FACTOR='two': " in str(kernel.reports[0])
 
 
-def pipe(stages: int, taken: int) -> Any:
+def pipe(stages: int, stages_used: int) -> Any:
     @tg.kernel
     def kernel(x: tg.array2d[float], y: tg.array2d[float], n: int):
         items = tg.tile_pipe(shape=(1, 8), dtype=float, stages=stages)
@@ -194,7 +194,7 @@ def pipe(stages: int, taken: int) -> Any:
             for k in range(n):
                 tg.tile_pipe_load(items, x, offset=(k, 0))
         with tg.ws(1):
-            for k in range(n + taken - 1):
+            for k in range(n + stages_used - 1):
                 tg.tile_store(y, tg.tile_pipe_pop(items), offset=(k, 0))
 
     return kernel
@@ -250,11 +250,11 @@ def test_the_tuned_choice_is_stored_on_disk(monkeypatch: pytest.MonkeyPatch) -> 
 def times_tuned(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The number of candidates that were timed, for each tuning."""
     counts: list[int] = []
-    whole = tuned.time_calls
+    time_calls = tuned.time_calls
 
     def counted(calls: Any, *rest: Any) -> list[float]:
         counts.append(len(calls))
-        return whole(calls, *rest)
+        return time_calls(calls, *rest)
 
     monkeypatch.setattr(tuned, "time_calls", counted)
     return counts
@@ -284,8 +284,8 @@ def test_another_kernel_at_the_chosen_position_is_tuned_anew(monkeypatch: pytest
     """The chosen kernel depends on values that neither the text nor the first candidate shows."""
     table = {1: 1.0, 2: 2.0}
 
-    def make(which: int) -> Any:
-        factor = table[which]
+    def make(variant: int) -> Any:
+        factor = table[variant]
 
         @tg.kernel
         def kernel(x: tg.array1d[float], y: tg.array1d[float]):
@@ -435,8 +435,8 @@ def test_a_compile_process_that_ends_does_not_affect_others(monkeypatch: pytest.
     jobs = [build.job(*request.traced(c)) for c in kernel.candidates]
     with monkeypatch.context() as patched:
         patched.setattr(build, "encode_job", lambda job: "no JSON")
-        said = build._in_processes(jobs, 2, lambda: None)
-    assert all("ended with status 1" in text for text in said)
+        results = build._in_processes(jobs, 2, lambda: None)
+    assert all("ended with status 1" in text for text in results)
     assert build._in_processes(jobs, 2, lambda: None) == ["", "", ""]
 
 

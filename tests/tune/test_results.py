@@ -15,9 +15,9 @@ def apart(a: np.ndarray, b: np.ndarray, dtype: str = "float32", tolerance: float
     return difference([(dtype, a)], [(dtype, b)], tolerance) > 1.0
 
 
-def changed(value: float, at: int = 7, x: np.ndarray = X) -> np.ndarray:
+def changed(value: float, index: int = 7, x: np.ndarray = X) -> np.ndarray:
     out = x.copy()
-    out[at] = value
+    out[index] = value
     return out
 
 
@@ -44,8 +44,8 @@ def test_sums_in_another_order_agree() -> None:
 def test_special_values_agree_only_with_themselves() -> None:
     nan, inf = float("nan"), float("inf")
     assert not apart(changed(nan), changed(nan)) and not apart(changed(inf), changed(inf))
-    for one, other in ((nan, 0.0), (inf, -inf), (inf, nan), (nan, inf)):
-        assert apart(changed(one), changed(other))
+    for first, second in ((nan, 0.0), (inf, -inf), (inf, nan), (nan, inf)):
+        assert apart(changed(first), changed(second))
     zeros = np.zeros(5, np.float32)
     assert not apart(zeros, -zeros) and apart(zeros, changed(1e-30, 0, zeros))
     assert not apart(zeros[:0], zeros[:0])

@@ -70,16 +70,16 @@ class Judge:
         try:
             mutant.apply()
             verdict = check_schedule(subject.kernel, subject.parts)
-            failure, same, other = self.replayed()
+            failure, same, reordered = self.replayed()
         finally:
             self.saved.restore(subject)
-        said = (verdict.status, verdict.kind, verdict.message, verdict.passed)
-        return Judged(subject.name, mutant.operator, mutant.what, *said, failure, same, other)
+        verdict_fields = (verdict.status, verdict.kind, verdict.message, verdict.passed)
+        return Judged(subject.name, mutant.operator, mutant.what, *verdict_fields, failure, same, reordered)
 
     def replayed(self) -> tuple[str, bool, bool]:
         """The first failure, whether the events equal the events of the kernel, and whether the results differ from the
         results of the kernel."""
-        every, other = True, False
+        every, reordered = True, False
         for args, known, stored in zip(self.subject.launches, self.graphs, self.stored, strict=True):
             try:
                 launch = EngineLaunch(self.subject.made, args, self.subject.dims)
@@ -98,8 +98,8 @@ class Judge:
                 first = failure if first is None else first
                 if failure != first:
                     return f"value: other results ({order.name})", False, False
-            other = other or first != stored
-        return "", every, other
+            reordered = reordered or first != stored
+        return "", every, reordered
 
 
 def _roles(launch: EngineLaunch) -> list[int]:

@@ -173,18 +173,18 @@ def moves(subject: Subject) -> Iterator[Mutant]:
     of the loop or branch."""
     for op in _sites(subject, *EVENTS):
         ops = _ops(op)
-        at = ops.index(op)
+        position = ops.index(op)
         loud = [k for k, o in enumerate(ops) if o is not op and _loud(o)]
-        earlier = [k for k in reversed(loud) if k < at][:4]
-        later = [k for k in loud if k > at][:4]
+        earlier = [k for k in reversed(loud) if k < position][:4]
+        later = [k for k in loud if k > position][:4]
         for k in earlier:
             if _may_stand(op, ops, k):
                 yield _moved(subject, op, k, f"before {ops[k].NAME}")
         for k in later:
-            if _may_follow(op, ops, at, k):
+            if _may_follow(op, ops, position, k):
                 yield _moved(subject, op, k, f"after {ops[k].NAME}")
         last = len(ops) - 2
-        if not later and at < last and _may_follow(op, ops, at, last):
+        if not later and position < last and _may_follow(op, ops, position, last):
             yield _moved(subject, op, last, "to the end")
         holder = op.parent.parent if op.parent is not None else None
         if holder is None or holder.NAME not in ("for", "if") or op.results:
@@ -204,28 +204,28 @@ def _may_stand(op: Op, ops: list[Op], to: int) -> bool:
     return all(v.owner not in ops[to:] for v in op.operands)
 
 
-def _may_follow(op: Op, ops: list[Op], at: int, to: int) -> bool:
-    used = {v for o in ops[at + 1 : to + 1] for inner in o.walk() for v in inner.operands}
+def _may_follow(op: Op, ops: list[Op], index: int, to: int) -> bool:
+    used = {v for o in ops[index + 1 : to + 1] for inner in o.walk() for v in inner.operands}
     return not used & set(op.results)
 
 
-def _moved(subject: Subject, op: Op, to: int, where: str) -> Mutant:
+def _moved(subject: Subject, op: Op, to: int, position: str) -> Mutant:
     def apply() -> None:
         ops = _ops(op)
         ops.remove(op)
         ops.insert(to, op)
 
-    return Mutant(f"move {_kind(op)}", f"{_label(subject, op)} {where} ({to})", apply)
+    return Mutant(f"move {_kind(op)}", f"{_label(subject, op)} {position} ({to})", apply)
 
 
-def _out(subject: Subject, op: Op, holder: Op, by: int, where: str) -> Mutant:
+def _out(subject: Subject, op: Op, holder: Op, by: int, position: str) -> Mutant:
     def apply() -> None:
         _ops(op).remove(op)
         outer = _ops(holder)
         outer.insert(outer.index(holder) + by, op)
         op.parent = holder.parent
 
-    return Mutant(f"move {_kind(op)}", f"{_label(subject, op)} {where} its {holder.NAME}", apply)
+    return Mutant(f"move {_kind(op)}", f"{_label(subject, op)} {position} its {holder.NAME}", apply)
 
 
 # Other operands ------------------------------------------------------------------------------------------------------
@@ -236,15 +236,15 @@ def retargets(subject: Subject) -> Iterator[Mutant]:
     for op in _sites(subject, *EVENTS):
         for k, v in enumerate(op.operands):
             if isinstance(v.type, MbarrierType):
-                for other in _barriers(subject):
-                    if other is not v:
-                        yield _with(subject, f"retarget {_kind(op)}", op, k, other, other.name)
+                for barrier in _barriers(subject):
+                    if barrier is not v:
+                        yield _with(subject, f"retarget {_kind(op)}", op, k, barrier, barrier.name)
     rings = [op.result for op in subject.kernel.walk() if op.NAME == "buf.new" and op.attrs.get("stages")]
     for view in _sites(subject, "buf.view"):
-        for other in rings:
+        for barrier in rings:
             ring = view.operands[0]
-            if other is not ring and other.type == ring.type:
-                yield _with(subject, "retarget buffer", view, 0, other, other.name)
+            if barrier is not ring and barrier.type == ring.type:
+                yield _with(subject, "retarget buffer", view, 0, barrier, barrier.name)
 
 
 def _with(subject: Subject, operator: str, op: Op, k: int, value: Value, spoken: str) -> Mutant:
@@ -270,8 +270,8 @@ def phases(subject: Subject) -> Iterator[Mutant]:
                 subject, "phase", op, 2, f"is always {value}", lambda op, v, n=value: _const(op, n)
             )
         yield _computed(subject, "phase", op, 2, "is flipped", _flipped)
-        for n, other in enumerate(_counters(subject, op, 2)):
-            yield _with(subject, "phase", op, 2, other, f"counter {n}")
+        for n, counter in enumerate(_counters(subject, op, 2)):
+            yield _with(subject, "phase", op, 2, counter, f"counter {n}")
 
 
 def _flipped(op: Op, value: Value) -> Value:
@@ -284,12 +284,12 @@ def _next(op: Op, value: Value, stages: int, by: int) -> Value:
 
 
 def _computed(
-    subject: Subject, operator: str, op: Op, k: int, how: str, make: Callable[[Op, Value], Value]
+    subject: Subject, operator: str, op: Op, k: int, operation: str, make: Callable[[Op, Value], Value]
 ) -> Mutant:
     def apply() -> None:
         op.operands[k] = make(op, op.operands[k])
 
-    return Mutant(operator, f"{_label(subject, op)}: operand {k} {how}", apply)
+    return Mutant(operator, f"{_label(subject, op)}: operand {k} {operation}", apply)
 
 
 def stages(subject: Subject) -> Iterator[Mutant]:
@@ -321,24 +321,26 @@ def _attribute(subject: Subject, operator: str, op: Op, key: str, value: Any) ->
     def apply() -> None:
         op.attrs[key] = value
 
-    what = op.result.name if op.NAME == "mbarrier.new" else _label(subject, op)
-    return Mutant(operator, f"{what}: {key} {op.attrs.get(key)} is {value}", apply)
+    subject_name = op.result.name if op.NAME == "mbarrier.new" else _label(subject, op)
+    return Mutant(operator, f"{subject_name}: {key} {op.attrs.get(key)} is {value}", apply)
 
 
 def counts(subject: Subject) -> Iterator[Mutant]:
     for op in _sites(subject, "mbarrier.new"):
         n = op.attrs["arrivals"]
-        for other in dict.fromkeys((n - 1, n + 1, n + 4, n - 4, 2 * n, n // 2, 32 * n, 1, 1 << 20)):
-            if other > 0 and other != n:
-                yield _attribute(subject, "count", op, "arrivals", other)
+        for changed_count in dict.fromkeys((n - 1, n + 1, n + 4, n - 4, 2 * n, n // 2, 32 * n, 1, 1 << 20)):
+            if changed_count > 0 and changed_count != n:
+                yield _attribute(subject, "count", op, "arrivals", changed_count)
 
 
 def bytes_(subject: Subject) -> Iterator[Mutant]:
     for op in _sites(subject, "mbarrier.expect"):
         n = op.attrs["bytes"]
-        for other in dict.fromkeys((n - 16, n + 16, n // 2, 2 * n, 16, n - n // 4, n + 1024, 1 << 20)):
-            if other > 0 and other != n:
-                yield _attribute(subject, "bytes", op, "bytes", other)
+        for changed_bytes in dict.fromkeys(
+            (n - 16, n + 16, n // 2, 2 * n, 16, n - n // 4, n + 1024, 1 << 20)
+        ):
+            if changed_bytes > 0 and changed_bytes != n:
+                yield _attribute(subject, "bytes", op, "bytes", changed_bytes)
 
 
 def commits(subject: Subject) -> Iterator[Mutant]:
@@ -357,29 +359,33 @@ def budgets(subject: Subject) -> Iterator[Mutant]:
     roles = next(op for op in subject.kernel.body.ops if isinstance(op, Roles))
     registers = roles.attrs["registers"]
     for k, n in enumerate(registers):
-        for other in dict.fromkeys(
+        for changed_registers in dict.fromkeys(
             (n - 8, n + 8, n + 4, n - 4, 0, 16, 24, 40, 128, 160, 168, 232, 240, 248, 256, 264)
         ):
-            if other >= 0 and other != n:
-                changed = (*registers[:k], other, *registers[k + 1 :])
+            if changed_registers >= 0 and changed_registers != n:
+                changed = (*registers[:k], changed_registers, *registers[k + 1 :])
                 yield _attribute(subject, "budget", roles, "registers", changed)
 
 
 def addresses(subject: Subject) -> Iterator[Mutant]:
     """Buffers and barriers that overlap others, are moved by a few bytes, or are placed in unused memory."""
-    places = subject.parts.shared.allocations
-    end = max(p.offset + p.size for p in places.values())
-    for v, place in places.items():
-        targets = [(f"on {o.name}", p.offset) for o, p in places.items() if o is not v]
-        targets += [(f"{_spoken(by)} bytes", place.offset + by) for by in (-1024, -128, -16, 16, 128, 1024)]
+    allocations = subject.parts.shared.allocations
+    end = max(p.offset + p.size for p in allocations.values())
+    for v, allocation in allocations.items():
+        targets = [(f"on {o.name}", p.offset) for o, p in allocations.items() if o is not v]
+        targets += [
+            (f"{_spoken(by)} bytes", allocation.offset + by) for by in (-1024, -128, -16, 16, 128, 1024)
+        ]
         targets += [("after all others", -(-end // 1024) * 1024)]
-        targets += [(f"on the end of {o.name}", p.offset + p.size - place.size) for o, p in places.items()]
+        targets += [
+            (f"on the end of {o.name}", p.offset + p.size - allocation.size) for o, p in allocations.items()
+        ]
         for spoken, offset in targets:
-            if offset < 0 or offset == place.offset:
+            if offset < 0 or offset == allocation.offset:
                 continue
 
-            def apply(v: Value = v, place: SharedAllocation = place, offset: int = offset) -> None:
-                places[v] = replace(place, offset=offset)
+            def apply(v: Value = v, allocation: SharedAllocation = allocation, offset: int = offset) -> None:
+                allocations[v] = replace(allocation, offset=offset)
 
             yield Mutant("address", f"{v.name or 'scratch'} {spoken}", apply)
 

@@ -78,8 +78,8 @@ def _matmul32(m: int, n: int, k: int) -> list[Any]:
 
 def _attention(rows: int, keys: int) -> list[Any]:
     q, k, v = (zeros(1, 1, n, 64) for n in (rows, keys, keys))
-    _, told = attention.launch_shape(q.shape, k.shape, 16, 1, False)
-    return [q, k, v, 0.125, *told, zeros(1, 1, rows, dtype=f32), zeros(1, 1, rows, 64)]
+    _, scalars = attention.launch_shape(q.shape, k.shape, 16, 1, False)
+    return [q, k, v, 0.125, *scalars, zeros(1, 1, rows, dtype=f32), zeros(1, 1, rows, 64)]
 
 
 def _chain(n: int) -> list[Any]:

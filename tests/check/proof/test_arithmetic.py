@@ -52,11 +52,11 @@ class Prover:
     def times(self, p: Any, q: Any) -> Any:
         return p * q
 
-    def pick(self, which: str, p: Any, q: Any) -> Any:
-        return terms.extreme(which, p, q)
+    def pick(self, kind: str, p: Any, q: Any) -> Any:
+        return terms.extreme(kind, p, q)
 
-    def function(self, what: Any, *args: Any) -> Any:
-        return terms.atom("app", what, args)
+    def function(self, function: Any, *args: Any) -> Any:
+        return terms.atom("app", function, args)
 
     def assume(self, c: Any) -> None:
         self.known.assume(c)
@@ -86,8 +86,8 @@ class Verifier:
     both, either = staticmethod(verifier.both), staticmethod(verifier.either)
     negated = staticmethod(verifier.negated)
 
-    def function(self, what: Any, *args: Any) -> Any:
-        return self.atoms.of("app", what, args)
+    def function(self, function: Any, *args: Any) -> Any:
+        return self.atoms.of("app", function, args)
 
     def assume(self, c: Any) -> None:
         self.facts.assume(c)
@@ -120,8 +120,8 @@ class Numbers:
     def times(self, p: int, q: int) -> int:
         return p * q
 
-    def pick(self, which: str, p: int, q: int) -> int:
-        return min(p, q) if which == "min" else max(p, q)
+    def pick(self, kind: str, p: int, q: int) -> int:
+        return min(p, q) if kind == "min" else max(p, q)
 
     def choose(self, c: bool, p: int, q: int) -> int:
         return p if c else q
@@ -196,14 +196,14 @@ def test_decided_conditions_hold_wherever_the_facts_hold(arithmetic: Any, seed: 
     source, decided = random.Random(seed), 0
     for _ in range(150):
         facts = [condition(source, source.choice((0, 0, 1))) for _ in range(source.randint(0, 3))]
-        asked = condition(source, source.choice((1, 2, 3)))
+        query = condition(source, source.choice((1, 2, 3)))
         a = arithmetic()
         for fact in facts:
             a.assume(fact(a))
-        answer = a.decide(asked(a))
+        answer = a.decide(query(a))
         decided += answer is not None
         if answer is not None:
-            truths = {asked(w) for w in WORLDS if all(fact(w) for fact in facts)}
+            truths = {query(w) for w in WORLDS if all(fact(w) for fact in facts)}
             assert truths <= {answer}
     assert decided > 20
 
@@ -215,25 +215,25 @@ def test_conclusions_from_compound_facts_hold_wherever_the_facts_hold(arithmetic
     source, decided = random.Random(f"compound {seed}"), 0
     for _ in range(100):
         facts = [compound(source, source.choice((0, 1, 2))) for _ in range(source.randint(1, 4))]
-        asked = condition(source, source.choice((1, 2)))
+        query = condition(source, source.choice((1, 2)))
         a = arithmetic()
         for fact in facts:
             a.assume(fact(a))
-        answer = a.decide(asked(a))
+        answer = a.decide(query(a))
         decided += answer is not None
         if answer is not None:
-            truths = {asked(w) for w in WORLDS if all(fact(w) for fact in facts)}
+            truths = {query(w) for w in WORLDS if all(fact(w) for fact in facts)}
             assert truths <= {answer}
     assert decided > 20
 
 
 @pytest.mark.parametrize("arithmetic", [Prover, Verifier])
-@pytest.mark.parametrize("which", ["min", "max"])
-def test_products_with_a_maximum_are_not_bounded_by_its_operands(arithmetic: Any, which: str) -> None:
+@pytest.mark.parametrize("kind", ["min", "max"])
+def test_products_with_a_maximum_are_not_bounded_by_its_operands(arithmetic: Any, kind: str) -> None:
     """A maximum is not less than either number, but products with it may be."""
     a = arithmetic()
     x, y = a.symbol("x"), a.symbol("y")
-    m = a.pick(which, a.number(0), y)
+    m = a.pick(kind, a.number(0), y)
     assert a.decide(a.at_least(a.plus(m, a.times(m, y), -1))) is None
     a.assume(a.at_least(a.plus(a.plus(m, a.times(m, x), -1), a.number(4))))
     assert a.decide(a.at_least(a.plus(a.plus(y, a.times(y, x), -1), a.number(4)))) is None
@@ -304,8 +304,8 @@ def test_quotients_by_positive_symbols_equal_trip_counts(arithmetic: Any, kind: 
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_a_choice_is_the_next_stage_only_if_all_alternatives_are(arithmetic: Any, n: int) -> None:
     """A choice is the next stage, or the next parity, only where it is in all worlds."""
-    source, other = random.Random(n), lambda a: a.mod(a.symbol("y"), 2)
-    parities = [parity(n, 0), parity(n, 1), other]
+    source, other_formula = random.Random(n), lambda a: a.mod(a.symbol("y"), 2)
+    parities = [parity(n, 0), parity(n, 1), other_formula]
     numbers = [lambda a: a.number(0), lambda a: a.number(1), *(shifted(1, p, -1) for p in parities)]
     rest = [stage(n), shifted(1, stage(n)), *parities]
     after = [stage(n, 1), parity(n, 0, 1), parity(n, 1, 1)]
@@ -438,12 +438,12 @@ def evaluated(x: Any, values: dict[int, int]) -> Any:
     if not isinstance(x, terms.Atom):
         return x
     if x.kind == "app":
-        what, args = x.subterms
-        if what[0] == "param":
-            return values[int(what[1])]
-        dtype = tg.types.to_numpy(tg.types.DTYPES[what[3]])
+        function, args = x.subterms
+        if function[0] == "param":
+            return values[int(function[1])]
+        dtype = tg.types.to_numpy(tg.types.DTYPES[function[3]])
         arguments = [np.asarray([evaluated(y, values)]).astype(dtype) for y in args]
-        return int(REGISTRY[what[0]].ref({}, *arguments)[0])  # type: ignore[attr-defined]
+        return int(REGISTRY[function[0]].ref({}, *arguments)[0])  # type: ignore[attr-defined]
     if x.kind == "ite":
         return evaluated(x.subterms[1 if evaluated(x.subterms[0], values) else 2], values)
     if x.kind == "wrap":

@@ -60,18 +60,18 @@ def shared_by_place(kernel: Kernel) -> None:
     assert op.parent is not None and op.both is not None
     zero = S.Const([], [index.result.type], {"type": index.result.type, "value": 0})
     first = S.Cmp([index.result, zero.result], [bool_], {"pred": "eq"})
-    both = S.And([op.both, first.result], [bool_])
-    for o in (zero, first, both):
+    conjunction = S.And([op.both, first.result], [bool_])
+    for o in (zero, first, conjunction):
         o.parent, o.loc = op.parent, op.loc
         op.parent.ops.insert(op.parent.ops.index(op), o)
-    op.both = both.result
+    op.both = conjunction.result
 
 
 def computed_apart(kernel: Kernel) -> None:
     """A block compares its own tile with another function of the numbers from which the other block computes its
     tile."""
-    both: Any = shared(kernel).both
-    same = next(v.owner for v in both.owner.operands if isinstance(v.owner, S.Cmp))
+    conjunction: Any = shared(kernel).both
+    same = next(v.owner for v in conjunction.owner.operands if isinstance(v.owner, S.Cmp))
     right = same.b.owner
     assert isinstance(right, S.Add) and right.parent is not None
     wrong = S.Sub(right.operands, [right.result.type])

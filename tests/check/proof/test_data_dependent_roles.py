@@ -70,7 +70,7 @@ def test_schedules_that_depend_on_data_are_proved(name: str, stages: tuple[int, 
 
 @pytest.mark.parametrize("name", slow_except({"one more row is fetched"}, MUTATED, slow=1))
 def test_faulty_schedules_that_depend_on_data_are_not_proved(name: str) -> None:
-    which, old, new = MUTATED[name]
-    text = of(TEXTS[which], 2, 3)
+    original, old, new = MUTATED[name]
+    text = of(TEXTS[original], 2, 3)
     assert old in text
     assert outcome(lowered(kernel(text.replace(old, new, 1)))) != "proved"

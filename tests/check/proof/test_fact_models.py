@@ -38,7 +38,7 @@ def conditions(rng: Random) -> list[Any]:
 def holding(known: list[Any]) -> list[Model]:
     """The points of the range in which conditions hold."""
     names = [next(iter(s.atoms())) for s in (X, Y)]
-    points = (Model(0, dict(zip(names, at, strict=True))) for at in product(RANGE, RANGE))
+    points = (Model(0, dict(zip(names, index, strict=True))) for index in product(RANGE, RANGE))
     return [point for point in points if all(map(point.holds, known))]
 
 
@@ -49,11 +49,11 @@ def test_facts_hold_in_found_models(seed: int) -> None:
     known = Known()
     for c in facts:
         known.assume(c)
-    asked = numbers(rng)
-    answer = known.nonnegative(asked)
+    query = numbers(rng)
+    answer = known.nonnegative(query)
     assert all(model.holds(c) for model in known.models for c in facts)
     if answer:
-        assert all(point.number(asked) >= 0 for point in holding(facts))
+        assert all(point.number(query) >= 0 for point in holding(facts))
 
 
 def test_a_failing_model_is_repaired() -> None:
@@ -72,8 +72,8 @@ def test_functions_of_equal_numbers_are_equal_in_models() -> None:
 
     model = Model(3, {next(iter(X.atoms())): 4, next(iter(Y.atoms())): 4})
     assert model.number(load(X)) == model.number(load(Y))
-    other = counterexample([model], [eq(X - Y), negation(eq(load(X) - load(Y)))])
-    assert other is None
+    second_model = counterexample([model], [eq(X - Y), negation(eq(load(X) - load(Y)))])
+    assert second_model is None
 
 
 def test_contradictory_facts_have_no_model() -> None:

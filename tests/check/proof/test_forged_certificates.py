@@ -69,14 +69,14 @@ def edits(rng: Random, x: Any, count: int) -> Iterator[Any]:
                     numbers = [was + 0.5, float(was), -was, was + 1, was - 1, 10**9, None, [was], not was]
                     inside[k] = rng.choice(numbers)
                 elif isinstance(inside, list) and rng.random() < 0.8:
-                    other = rng.randrange(len(inside))
+                    other_key = rng.randrange(len(inside))
                     kind = rng.choice(("drop", "repeat", "swap"))
                     if kind == "drop":
                         inside.pop(k)
                     elif kind == "repeat":
                         inside.insert(k, copy.deepcopy(inside[k]))
                     else:
-                        inside[:] = swapped(inside, k, other)
+                        inside[:] = swapped(inside, k, other_key)
                 elif isinstance(was, list):
                     inside[k] = rng.choice(
                         ([], was[::-1], was + was, copy.deepcopy(at(new, rng.choice(candidates))))
@@ -119,9 +119,9 @@ def test_no_forged_certificate_of_many_wrong_kernels_is_accepted(name: str) -> N
 
 def forged(name: str, count: int) -> tuple[list[Any], int]:
     """The edited certificates of a correct kernel that are accepted for a wrong one, and how many were tried."""
-    of, mutate = TWINS[name]
-    text = made(of)[2]
-    kernel, parts = lowered(kernels()[of])
+    original, mutate = TWINS[name]
+    text = made(original)[2]
+    kernel, parts = lowered(kernels()[original])
     mutate(kernel, parts)
     certificate = {**json.loads(text), "kernel": fingerprint(kernel)}
     assert rejected(kernel, parts, certificate)

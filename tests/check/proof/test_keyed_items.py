@@ -76,15 +76,15 @@ def test_stages_released_when_a_key_changes_are_proved(first: str, second: str) 
 @sampled(3, ("first", "second"), PAIRS, slow=1)
 @sampled(
     3,
-    ("what", "instead"),
+    ("released", "instead"),
     [
         ("if k > 0:", "if k > 1:"),  # the first change after item 1 gives nothing back
         ("if k > 0:", "if k >= 0:"),  # restored before its use
         ("keys[k] != keys[k - 1]", "keys[k] > keys[k - 1]"),  # changes of other objects
     ],
 )
-def test_faulty_releases_by_key_are_not_proved(first: str, second: str, what: str, instead: str) -> None:
-    assert outcome(keyed(first, second, READ.replace(what, instead, 1))) != "proved"
+def test_faulty_releases_by_key_are_not_proved(first: str, second: str, released: str, instead: str) -> None:
+    assert outcome(keyed(first, second, READ.replace(released, instead, 1))) != "proved"
 
 
 TWO_RINGS = """def rings(x: tg.array2d[float], out: tg.array2d[float], n: int, m: int):
@@ -103,10 +103,12 @@ TWO_RINGS = """def rings(x: tg.array2d[float], out: tg.array2d[float], n: int, m
 """
 
 
-@sampled(3, ("one", "two"), [(1, 1), (3, 3), (2, 1)], slow=1)
-def test_pipes_of_equal_stage_counts_are_distinguished(one: int, two: int) -> None:
+@sampled(3, ("first_stages", "second_stages"), [(1, 1), (3, 3), (2, 1)], slow=1)
+def test_pipes_of_equal_stage_counts_are_distinguished(first_stages: int, second_stages: int) -> None:
     """A stage belongs to the barrier at which the stage is used, also in inner loops."""
-    right, wrong = (TWO_RINGS.format(one=one, two=two, last=last) for last in ("m", "m + 1"))
+    right, wrong = (
+        TWO_RINGS.format(one=first_stages, two=second_stages, last=last) for last in ("m", "m + 1")
+    )
     assert outcome(lowered(kernel(right))) == "proved"
     assert outcome(lowered(kernel(wrong))) != "proved"
 

@@ -289,8 +289,8 @@ LONG = {"one element is another number", "some numbers are others"}
     "name", [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in MUTATED]
 )
 def test_faulty_variants_of_rings_are_not_proved(name: str) -> None:
-    of, old, new = MUTATED[name]
-    text, stages = RIGHT[of]
+    original, old, new = MUTATED[name]
+    text, stages = RIGHT[original]
     assert old in text
     assert outcome(lowered(kernel(text.replace(old, new), None, stages if old else 3))) != "proved"
 

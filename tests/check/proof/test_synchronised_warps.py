@@ -72,20 +72,20 @@ def test_warps_synchronise_after_each_has_waited_for_its_part_of_a_matmul() -> N
     assert early != MULTIPLIED and outcome(lowered(kernel(early))) != "proved"
 
 
-@pytest.mark.parametrize("which", range(4))
-def test_without_any_barrier_around_stores_in_place_there_is_no_proof(which: int) -> None:
+@pytest.mark.parametrize("occurrence", range(4))
+def test_without_any_barrier_around_stores_in_place_there_is_no_proof(occurrence: int) -> None:
     lowered_kernel, parts = lowered(kernel(IN_PLACE))
     assert outcome((lowered_kernel, parts)) == "proved"
     barriers = [op for op in lowered_kernel.walk() if isinstance(op, Barrier)]
-    assert len(barriers) == 4 and barriers[which].parent is not None
-    barriers[which].parent.ops.remove(barriers[which])
+    assert len(barriers) == 4 and barriers[occurrence].parent is not None
+    barriers[occurrence].parent.ops.remove(barriers[occurrence])
     assert outcome((lowered_kernel, parts)) != "proved"
 
 
-@pytest.mark.parametrize("which", range(2))
-def test_warps_that_synchronise_without_a_fence_are_not_proved(which: int) -> None:
+@pytest.mark.parametrize("occurrence", range(2))
+def test_warps_that_synchronise_without_a_fence_are_not_proved(occurrence: int) -> None:
     lowered_kernel, parts = lowered(kernel(IN_PLACE))
-    fence = [op for op in lowered_kernel.walk() if isinstance(op, FenceAsync)][which]
+    fence = [op for op in lowered_kernel.walk() if isinstance(op, FenceAsync)][occurrence]
     assert fence.parent is not None
     ops = fence.parent.ops
     k = ops.index(fence)

@@ -193,14 +193,15 @@ TAME = (1, 4, 7)
 def _scheduler(rng: Random, row: str) -> Found:
     """Roles that receive the numbers of their tiles."""
     walk = walks.one_loop(rng, False)
-    what = trigger(rng, walk, rng.random() < 0.3)
+    walk_trigger = trigger(rng, walk, rng.random() < 0.3)
     twin, _ = scheduler(Random(first := rng.random()))
-    text, name = scheduler(Random(first), re.sub(r"\bk\b", "t", what.text))
+    text, name = scheduler(Random(first), re.sub(r"\bk\b", "t", walk_trigger.text))
     rows = ("dynamic scheduler", "O3", "O8", "corpus 14", "corpus 16")
     launches = [
-        launch(rng, walk, what.items + more, {"m": 2, "keys": {0: 0}, **what.args}) for more in (6, 12)
+        launch(rng, walk, walk_trigger.items + more, {"m": 2, "keys": {0: 0}, **walk_trigger.args})
+        for more in (6, 12)
     ]
-    return rows, walk, f"dynamic scheduler, {name}: {what.text}", text, launches, twin
+    return rows, walk, f"dynamic scheduler, {name}: {walk_trigger.text}", text, launches, twin
 
 
 def wrong_attack(seed: int, row: str = "") -> Attack:
@@ -216,29 +217,51 @@ def wrong_attack(seed: int, row: str = "") -> Attack:
 def _after_lowering(rng: Random, seed: int, row: str) -> Attack | None:
     """A change of the lowered form of a right program."""
     walk, name, result = _pair(rng, row, False)
-    what = lowered.mutation(rng, row)
-    if "clusters" in what.rows:
-        return _in_pairs(rng, seed, row, what)
-    if row not in (*what.rows, *_rows(walk, name)) or lowered.SPARE not in free_parameters(walk):
+    lowered_mutation = lowered.mutation(rng, row)
+    if "clusters" in lowered_mutation.rows:
+        return _in_pairs(rng, seed, row, lowered_mutation)
+    if row not in (*lowered_mutation.rows, *_rows(walk, name)) or lowered.SPARE not in free_parameters(walk):
         return None
     result.made.append(f"spare = {lowered.SPARE} + 1")
-    args = launch(rng, walk, what.items, what.args)
-    rows = _rows(walk, name, *what.rows)
-    parts = f"{walk.name}, {name}, lowered: {what.name}"
-    return _replayed(Attack(seed, rows, parts, result.text, args, twin=result.text, row=row, mutation=what))
+    args = launch(rng, walk, lowered_mutation.items, lowered_mutation.args)
+    rows = _rows(walk, name, *lowered_mutation.rows)
+    parts = f"{walk.name}, {name}, lowered: {lowered_mutation.name}"
+    return _replayed(
+        Attack(seed, rows, parts, result.text, args, twin=result.text, row=row, mutation=lowered_mutation)
+    )
 
 
-def _in_pairs(rng: Random, seed: int, row: str, what: LoweredMutation) -> Attack | None:
+def _in_pairs(rng: Random, seed: int, row: str, lowered_mutation: LoweredMutation) -> Attack | None:
     text, stages = clusters.matmuls(rng)
     walk = walks.one_loop(rng, False)
     if rng.random() < 0.5:
-        what, fault = clusters.mutation(rng, stages)
-        args = launch(rng, walk, 1, what.args)
-        result = Attack(seed, what.rows, f"pairs: {what.name}", text, args, fault, row=row, mutation=what)
+        lowered_mutation, fault = clusters.mutation(rng, stages)
+        args = launch(rng, walk, 1, lowered_mutation.args)
+        result = Attack(
+            seed,
+            lowered_mutation.rows,
+            f"pairs: {lowered_mutation.name}",
+            text,
+            args,
+            fault,
+            row=row,
+            mutation=lowered_mutation,
+        )
         kernel = judge.kernel_of(text)
-        return result if fault and lowered.mutated(kernel, what, clusters.ODD_ROWS) else None
-    args = launch(rng, walk, 1, {"m": 3, "n": what.items, **what.args})
-    return _replayed(Attack(seed, what.rows, f"pairs: {what.name}", text, args, "", row=row, mutation=what))
+        return result if fault and lowered.mutated(kernel, lowered_mutation, clusters.ODD_ROWS) else None
+    args = launch(rng, walk, 1, {"m": 3, "n": lowered_mutation.items, **lowered_mutation.args})
+    return _replayed(
+        Attack(
+            seed,
+            lowered_mutation.rows,
+            f"pairs: {lowered_mutation.name}",
+            text,
+            args,
+            "",
+            row=row,
+            mutation=lowered_mutation,
+        )
+    )
 
 
 def _replayed(attack: Attack) -> Attack | None:
@@ -272,15 +295,15 @@ def _tried(rng: Random, seed: int, row: str) -> Attack | None:
         return None
     text = built if isinstance(built, str) else built.text
     for args in launches:
-        what = simulate(text, args, 4)
-        if what:
+        simulation = simulate(text, args, 4)
+        if simulation:
             break
     else:
         return None
     tame = [launch(rng, walk, items, {}) for items in TAME]
     if rng.random() < 0.9 and any(simulate(text, args, 2) for args in tame):
         return None
-    return Attack(seed, rows, name, text, args, what, walk.guarded, twin, row=row)
+    return Attack(seed, rows, name, text, args, simulation, walk.guarded, twin, row=row)
 
 
 Found = tuple[tuple[str, ...], Walk, str, Program | str, list[Args], str] | None
@@ -333,8 +356,8 @@ def _in_lines(rng: Random, row: str) -> Found:
     for _ in range(MAX_TRIES):
         walk, name, result = _pair(rng, row, False)
         twin = result.text
-        what = trigger(rng, walk, fault.whole or rng.random() < 0.15)
-        text = what.text
+        launch_trigger = trigger(rng, walk, fault.whole or rng.random() < 0.15)
+        text = launch_trigger.text
         if fault.harmless == "first" and rng.random() < 0.7:
             text = f"{text} or k < 1"
         if fault.harmless == "last" and walk.count and rng.random() < 0.7:
@@ -344,7 +367,7 @@ def _in_lines(rng: Random, row: str) -> Found:
     else:
         return None
     rows = _rows(walk, name, *fault.rows)
-    launches = [launch(rng, walk, what.items + more, what.args) for more in (14, 22, 30)]
+    launches = [launch(rng, walk, launch_trigger.items + more, launch_trigger.args) for more in (14, 22, 30)]
     return rows, walk, f"{walk.name}, {name}, {fault.name}: {text}", result, launches, twin
 
 
@@ -391,13 +414,16 @@ def _excluded(rng: Random, wrong: bool) -> Found:
     """An assert that excludes all launches in which a line is changed, or only some of them."""
     fault = rng.choices(FAULTS, [f.weight for f in FAULTS])[0]
     walk, name, result = _pair(rng, "", False)
-    what, names = trigger(rng, walk, True), free_parameters(walk)
-    other = next((p for p in names if p not in what.text), "")
-    if not other or "(n" in what.text or not fault.mutate(rng, result, what.text):
+    launch_trigger, names = trigger(rng, walk, True), free_parameters(walk)
+    free_name = next((p for p in names if p not in launch_trigger.text), "")
+    if not free_name or "(n" in launch_trigger.text or not fault.mutate(rng, result, launch_trigger.text):
         return None
-    rows, parts = ("preconditions", *fault.rows), f"assert, {walk.name}, {name}, {fault.name}: {what.text}"
-    some = f" or {other} > 1000"
-    result.asserts.append(f"assert not ({what.text})")
+    rows, parts = (
+        ("preconditions", *fault.rows),
+        f"assert, {walk.name}, {name}, {fault.name}: {launch_trigger.text}",
+    )
+    some = f" or {free_name} > 1000"
+    result.asserts.append(f"assert not ({launch_trigger.text})")
     if not wrong:
         return rows, walk, parts, result, [launch(rng, walk, items, {}) for items in SIZES], ""
     twin = result.text
@@ -407,7 +433,7 @@ def _excluded(rng: Random, wrong: bool) -> Found:
         walk,
         parts + some,
         result,
-        [launch(rng, walk, n, {**what.args, other: 2000}) for n in (14, 22, 30)],
+        [launch(rng, walk, n, {**launch_trigger.args, free_name: 2000}) for n in (14, 22, 30)],
         twin,
     )
 

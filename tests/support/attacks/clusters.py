@@ -54,29 +54,33 @@ def stuck(
 ) -> str:
     """The fault of a cluster in which each CTA fetches and takes a number of items. `shared`: whether a block assumes
     that both copy the same item; `frees`: whether a release arrives in both blocks. Bytes are counted in halves."""
-    fetched, taken, actual = [0, 0], [0, 0], [[0] * max(items), [0] * max(items)]
+    fetched, consumed, actual = [0, 0], [0, 0], [[0] * max(items), [0] * max(items)]
     for _ in range(most):
         moved = False
         for b in (0, 1):
-            free = min(taken) if frees else taken[b]
+            free = min(consumed) if frees else consumed[b]
             if fetched[b] < items[b] and fetched[b] - free < stages:
                 k = fetched[b]
                 if shared(b, k):
                     actual[b][k] += 1
                     if k >= items[1 - b]:
                         return f"item {k} of block {b} goes to a block that has ended"
-                    if k - taken[1 - b] >= stages:
-                        return f"item {k} of block {b} is written over item {taken[1 - b]} that the other still reads"
+                    if k - consumed[1 - b] >= stages:
+                        return f"item {k} of block {b} overwrites item {consumed[1 - b]}, which block {1 - b} still reads"
                     actual[1 - b][k] += 1
                 else:
                     actual[b][k] += 2
                 fetched[b], moved = k + 1, True
-            if taken[b] < fetched[b] and actual[b][taken[b]] == 2:
-                taken[b], moved = taken[b] + 1, True
+            if consumed[b] < fetched[b] and actual[b][consumed[b]] == 2:
+                consumed[b], moved = consumed[b] + 1, True
             if any(n > 2 for n in actual[b]):
                 return f"more bytes than were announced in block {b}"
         if not moved:
-            return "" if taken == list(items) else f"block 0 took {taken[0]}, block 1 {taken[1]} of {items}"
+            return (
+                ""
+                if consumed == list(items)
+                else f"block 0 took {consumed[0]}, block 1 {consumed[1]} of {items}"
+            )
     return ""
 
 
@@ -102,14 +106,14 @@ def mutation(rng: Random, stages: int) -> tuple[LoweredMutation, str]:
     """The changes, and the simulation of two blocks with each."""
     kind = rng.randrange(4)
     tiles, steps = 2 * rng.randrange(3, 40) + 1, rng.randrange(1, 20)
-    which = rng.random()
+    draw = rng.random()
 
     def odd_tile_count(kernel: Kernel, parts: GpuCompilation) -> bool:
         """One block runs an iteration less where the number of tiles is odd."""
         ends = [op for op in kernel.walk() if isinstance(op, ClusterEnd)]
         if not ends:
             return False
-        for end in ends if rng_all else [ends[int(which * len(ends))]]:
+        for end in ends if rng_all else [ends[int(draw * len(ends))]]:
             for op in kernel.walk():
                 op.operands = [end.number if v is end.result else v for v in op.operands]
         return True
@@ -127,7 +131,7 @@ def mutation(rng: Random, stages: int) -> tuple[LoweredMutation, str]:
         """A copy is shared whether or not both blocks need it."""
         result = _shared(kernel)
         if result:
-            op = result[int(which * len(result))]
+            op = result[int(draw * len(result))]
             op.operands[-1] = _insert(op, S.Const([], [bool_], {"type": bool_, "value": True}))
         return bool(result)
 
@@ -138,11 +142,11 @@ def mutation(rng: Random, stages: int) -> tuple[LoweredMutation, str]:
 
         result = _shared(kernel)
         if result:
-            op = result[int(which * len(result))]
+            op = result[int(draw * len(result))]
             block = _insert(op, BlockIndex([], [int32]))
             zero = _insert(op, S.Const([], [int32], {"type": int32, "value": 0}))
-            one = _insert(op, S.Const([], [int32], {"type": int32, "value": 1}))
-            bit = _insert(op, S.And([block, one], [int32]))
+            constant_one = _insert(op, S.Const([], [int32], {"type": int32, "value": 1}))
+            bit = _insert(op, S.And([block, constant_one], [int32]))
             even = _insert(op, S.Cmp([bit, zero], [bool_], {"pred": "eq"}))
             op.operands[-1] = _insert(op, S.And([op.operands[-1], even], [bool_]))
         return bool(result)

@@ -150,16 +150,23 @@ def wait(p: Places, bar: str, k: str, S: int, other: int, first: int = 0) -> str
 
 
 def fetched(
-    p: Places, form: str, S: int, other: int, ring: str = "ring", full: str = "full", empty: str = "empty"
+    p: Places,
+    form: str,
+    S: int,
+    peer_stage: int,
+    ring: str = "ring",
+    full: str = "full",
+    empty: str = "empty",
 ) -> Lines:
     """A role of which one thread fetches rows into a ring."""
     size = p("128", "128 + 128 * int(k == 5)", "256", "64")
     body = p.shuffled(
         [
-            wait(p, empty, "k", S, other, 1),
-            p.sometimes(f"tg.mbarrier_expect_bytes({full}, {p.stage('k', S, other)}, {size})"),
+            wait(p, empty, "k", S, peer_stage, 1),
+            p.sometimes(f"tg.mbarrier_expect_bytes({full}, {p.stage('k', S, peer_stage)}, {size})"),
             p.sometimes(
-                f"tg.tile_load_async(x, {ring}[{p.stage('k', S, other)}], (k, 0), {full}, {p.stage('k', S, other)})"
+                f"tg.tile_load_async(x, {ring}[{p.stage('k', S, peer_stage)}], (k, 0), {full}, "
+                f"{p.stage('k', S, peer_stage)})"
             ),
         ]
     )
@@ -382,9 +389,9 @@ def composition(seed: int, wrong: bool = True) -> tuple[str, str]:
     rng = Random(f"composition {seed}")
     name = rng.choice([*FAMILIES])
     make, key = FAMILIES[name], f"{name} {seed}"
-    places = Places(key)
-    make(places)
-    some = rng.sample(range(places.count), rng.choice((1, 1, 1, 2, 3))) if wrong else []
+    fault_places = Places(key)
+    make(fault_places)
+    some = rng.sample(range(fault_places.count), rng.choice((1, 1, 1, 2, 3))) if wrong else []
     result, roles = make(Places(key, frozenset(some)))
     return "\n".join(
         [f"def kernel({ARGS}):", *shifted([*result, *roles])]

@@ -270,7 +270,7 @@ def role(head: str, loop: Lines, before: Lines, body: Lines, after: Lines) -> Li
 def with_barriers(p: Places, walks: Walks) -> tuple[str, Lines]:
     """A ring whose stages a copy fills and threads read, copy out or multiply, handed over at mbarriers."""
     S = p.rng.choice((1, 2, 3, 4))
-    one, two = staged(p, S, 1), staged(p, S, 0)
+    first_stage, two = staged(p, S, 1), staged(p, S, 0)
     fetch = [
         "tg.mbarrier_wait(empty, s, phase)",
         p.sometimes("tg.mbarrier_expect_bytes(full, s, 128)"),
@@ -287,17 +287,17 @@ def with_barriers(p: Places, walks: Walks) -> tuple[str, Lines]:
         ),
         p("tg.mbarrier_arrive(empty, s)", "if k < n - 1:\n    tg.mbarrier_arrive(empty, s)"),
     ]
-    body = [*one[2], "if tg.elect():", *shifted(fetch), *one[3]]
+    body = [*first_stage[2], "if tg.elect():", *shifted(fetch), *first_stage[3]]
     results = [
         f'ring = tg.tile_empty(shape=({S}, 1, 32), dtype=float, storage="shared")',
         f"full, empty = tg.mbarrier({p('1', '2')}, stages={S}), tg.mbarrier({p('4', '3', '8')}, stages={S})",
     ]
     lines = [
         *results,
-        *role('tg.role("fetch", warps=1)', walks[0], one[1], body, []),
+        *role('tg.role("fetch", warps=1)', walks[0], first_stage[1], body, []),
         *role("tg.ws(1)", walks[1], two[1], [*two[2], *read, *two[3]], []),
     ]
-    return one[0] + two[0], lines
+    return first_stage[0] + two[0], lines
 
 
 LOAD, POP = "tg.tile_pipe_load(pipe, x, offset=(k, 0))", "tile = tg.tile_pipe_pop(pipe)"
@@ -339,9 +339,9 @@ def program(seed: int, wrong: bool = True) -> tuple[str, str]:
         asserts += [p("assert d > 0", "assert d != 0")] if name == "steps" else []
         return text + "\n".join([f"def kernel({ARGS}):", *shifted([*asserts, *lines])]) + "\n"
 
-    places = Places(f"{name} {seed}")
-    made(places)
-    some = rng.sample(range(places.count), rng.choice((1, 1, 2))) if wrong else []
+    fault_places = Places(f"{name} {seed}")
+    made(fault_places)
+    some = rng.sample(range(fault_places.count), rng.choice((1, 1, 2))) if wrong else []
     return made(Places(f"{name} {seed}", frozenset(some))), f"{name}, {ring.__name__}, {len(some)} places"
 
 

@@ -193,9 +193,9 @@ def other_stage(rng: Random, kernel: ast.FunctionDef) -> bool:
     if not candidates:
         return False
     c = rng.choice(candidates)
-    at = 4 if isinstance(c.func, ast.Attribute) and c.func.attr == "tile_load_async" else 1
+    index = 4 if isinstance(c.func, ast.Attribute) and c.func.attr == "tile_load_async" else 1
     by = rng.choice((f"int({rng.choice(CONDITIONS)})", "1"))
-    c.args[at] = expression(f"({ast.unparse(c.args[at])} + {by}) % {rng.choice((2, 3))}")
+    c.args[index] = expression(f"({ast.unparse(c.args[index])} + {by}) % {rng.choice((2, 3))}")
     return True
 
 

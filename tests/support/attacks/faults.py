@@ -30,10 +30,10 @@ Mutation = Callable[[Random, Program, str], bool]
 
 
 def fault(
-    name: str, *rows: str, whole: bool = False, harmless: str = "", weight: int = 1
+    name: str, *rows: str, on_launch: bool = False, harmless: str = "", weight: int = 1
 ) -> Callable[[Mutation], Mutation]:
     def register(mutate: Mutation) -> Mutation:
-        FAULTS.append(Fault(name, rows, mutate, whole, harmless, weight))
+        FAULTS.append(Fault(name, rows, mutate, on_launch, harmless, weight))
         return mutate
 
     return register
@@ -59,24 +59,24 @@ def guarded_by(text: str, condition: str) -> str:
 def drop_line(*tags: str) -> Mutation:
     """A line is left out."""
 
-    def mutate(rng: Random, program: Program, at: str) -> bool:
+    def mutate(rng: Random, program: Program, condition: str) -> bool:
         position = random_place(rng, program, *tags)
         if not position:
             return False
         role, k = position
-        role.body[k] = Line(role.body[k].tag, guarded_by_not(role.body[k].text, at))
+        role.body[k] = Line(role.body[k].tag, guarded_by_not(role.body[k].text, condition))
         return True
 
     return mutate
 
 
 def repeat_line(*tags: str) -> Mutation:
-    def mutate(rng: Random, program: Program, at: str) -> bool:
+    def mutate(rng: Random, program: Program, condition: str) -> bool:
         position = random_place(rng, program, *tags)
         if not position:
             return False
         role, k = position
-        role.body.insert(k, Line("more", guarded_by(role.body[k].text, at)))
+        role.body.insert(k, Line("more", guarded_by(role.body[k].text, condition)))
         return True
 
     return mutate
@@ -85,15 +85,15 @@ def repeat_line(*tags: str) -> Mutation:
 def move_before(tag: str, *over: str) -> Mutation:
     """Move a line in front of others if the condition holds."""
 
-    def mutate(rng: Random, program: Program, at: str) -> bool:
+    def mutate(rng: Random, program: Program, condition: str) -> bool:
         positions = [(r, k) for r, k in places(program, tag) if any(line.tag in over for line in r.body[:k])]
         if not positions:
             return False
         role, k = rng.choice(positions)
         first = next(j for j, line in enumerate(role.body) if line.tag in over)
         line = role.body[k]
-        role.body[k] = Line(tag, guarded_by_not(line.text, at))
-        role.body.insert(first, Line(tag, guarded_by(line.text, at)))
+        role.body[k] = Line(tag, guarded_by_not(line.text, condition))
+        role.body.insert(first, Line(tag, guarded_by(line.text, condition)))
         return True
 
     return mutate
@@ -102,7 +102,7 @@ def move_before(tag: str, *over: str) -> Mutation:
 def move_after(tag: str, over: str) -> Mutation:
     """Move a line after another one if the condition holds."""
 
-    def mutate(rng: Random, program: Program, at: str) -> bool:
+    def mutate(rng: Random, program: Program, condition: str) -> bool:
         positions = [
             (r, k) for r, k in places(program, tag) if any(line.tag == over for line in r.body[k + 1 :])
         ]
@@ -111,8 +111,8 @@ def move_after(tag: str, over: str) -> Mutation:
         role, k = rng.choice(positions)
         last = max(j for j, line in enumerate(role.body) if line.tag == over)
         line = role.body[k]
-        role.body.insert(last + 1, Line(tag, guarded_by(line.text, at)))
-        role.body[k] = Line(tag, guarded_by_not(line.text, at))
+        role.body.insert(last + 1, Line(tag, guarded_by(line.text, condition)))
+        role.body[k] = Line(tag, guarded_by_not(line.text, condition))
         return True
 
     return mutate
@@ -121,13 +121,13 @@ def move_after(tag: str, over: str) -> Mutation:
 def replace_part(pattern: str, by: str, *tags: str) -> Mutation:
     """Replace part of a line if the condition holds; `by` has the condition as {at} and the part as {old}."""
 
-    def mutate(rng: Random, program: Program, at: str) -> bool:
+    def mutate(rng: Random, program: Program, condition: str) -> bool:
         match = [(r, k) for r, k in places(program, *tags) if re.search(pattern, r.body[k].text)]
         if not match:
             return False
         role, k = rng.choice(match)
         line = role.body[k]
-        text = re.sub(pattern, lambda m: by.format(at=at, old=m.group()), line.text, count=1)
+        text = re.sub(pattern, lambda m: by.format(at=condition, old=m.group()), line.text, count=1)
         role.body[k] = Line(line.tag, text)
         return True
 
@@ -138,23 +138,23 @@ FULL, EMPTY = ("arrive full", "expect"), ("arrive",)
 
 
 @fault("a phase that is another one", "O1", "O4", "corpus 6", "expert mbarriers", weight=9)
-def flip_phase(rng: Random, program: Program, at: str) -> bool:
-    return replace_part(r"\bphase\b", "({old} ^ int({at}))", "wait", "room")(rng, program, at)
+def flip_phase(rng: Random, program: Program, condition: str) -> bool:
+    return replace_part(r"\bphase\b", "({old} ^ int({at}))", "wait", "room")(rng, program, condition)
 
 
 @fault("a phase that stays", "O1", "O4", "corpus 6", "expert mbarriers", weight=9)
-def constant_phase(rng: Random, program: Program, at: str) -> bool:
-    return replace_part(r"\bphase\b", "({old} if not ({at}) else 0)", "wait", "room")(rng, program, at)
+def constant_phase(rng: Random, program: Program, condition: str) -> bool:
+    return replace_part(r"\bphase\b", "({old} if not ({at}) else 0)", "wait", "room")(rng, program, condition)
 
 
 def use_other_stage(*tags: str, last: bool = False) -> Mutation:
     """Make a line use another stage; `last`: only at the last occurrence, where copies are counted."""
 
-    def mutate(rng: Random, program: Program, at: str) -> bool:
+    def mutate(rng: Random, program: Program, condition: str) -> bool:
         if (stages := program.stages) <= 1:
             return False
         by = "({old} + int({at})) % " + str(stages)
-        return replace_part(r"\bs(?=\)$)" if last else r"\bs\b", by, *tags)(rng, program, at)
+        return replace_part(r"\bs(?=\)$)" if last else r"\bs\b", by, *tags)(rng, program, condition)
 
     return mutate
 
@@ -186,20 +186,20 @@ fault("a matmul of another stage", "O1", "O5", "O7", "corpus 8", "corpus 21", we
 
 
 @fault("stages in another order", "O1", "O4", "expert mbarriers", weight=9)
-def rotate_stages(rng: Random, program: Program, at: str) -> bool:
+def rotate_stages(rng: Random, program: Program, condition: str) -> bool:
     """Move all lines of a role."""
     if (stages := program.stages) <= 1:
         return False
     role = rng.choice(program.roles)
     if not any(re.search(r"\bs\b", line.text) for line in role.body):
         return False
-    role.body.insert(0, Line("moved", f"stage = (s + int({at})) % {stages}"))
+    role.body.insert(0, Line("moved", f"stage = (s + int({condition})) % {stages}"))
     for k, line in enumerate(role.body[1:], 1):
         role.body[k] = Line(line.tag, re.sub(r"\bs\b", "stage", line.text))
     if role.elected:
         role.body[0] = Line("moved", "pass")
         role.body = [
-            Line(x.tag, re.sub(r"\bstage\b(?!s)", f"((s + int({at})) % {stages})", x.text))
+            Line(x.tag, re.sub(r"\bstage\b(?!s)", f"((s + int({condition})) % {stages})", x.text))
             for x in role.body[1:]
         ]
     return True
@@ -214,15 +214,17 @@ fault("announced twice", "O2", "corpus 9", "corpus 1")(repeat_line("expect"))
 
 
 @fault("other bytes in the last tile", "O2", "corpus 9")
-def announce_other_bytes(rng: Random, program: Program, at: str) -> bool:
+def announce_other_bytes(rng: Random, program: Program, condition: str) -> bool:
     position = random_place(rng, program, "expect")
     if not position:
         return False
     role, k = position
     text = role.body[k].text
     size = int(re.search(r"(\d+)\)$", text).group(1))  # type: ignore[union-attr]
-    other = text.replace(f"{size})", f"{rng.choice((size // 2, size + 16, 2 * size, size - 16))})")
-    role.body[k] = Line("expect", "\n".join([f"if {at}:", *shifted([other]), "else:", *shifted([text])]))
+    replacement = text.replace(f"{size})", f"{rng.choice((size // 2, size + 16, 2 * size, size - 16))})")
+    role.body[k] = Line(
+        "expect", "\n".join([f"if {condition}:", *shifted([replacement]), "else:", *shifted([text])])
+    )
     return True
 
 
@@ -273,7 +275,7 @@ fault("written without waiting for the copy out", "O5", "corpus 12", "corpus 13"
 
 
 @fault("one more in flight", "O7", "O5", "O8", "corpus 8", "corpus 12", "late release", harmless="last")
-def leave_one_more_in_flight(rng: Random, program: Program, at: str) -> bool:
+def leave_one_more_in_flight(rng: Random, program: Program, condition: str) -> bool:
     positions = [
         (r, k) for r, k in places(program, "matmul wait", "out wait") if "pending=" in r.body[k].text
     ]
@@ -281,46 +283,50 @@ def leave_one_more_in_flight(rng: Random, program: Program, at: str) -> bool:
         return False
     role, k = rng.choice(positions)
     line = role.body[k]
-    other = re.sub(r"pending=(\d)", lambda m: f"pending={int(m.group(1)) + 1}", line.text)
-    role.body[k] = Line(line.tag, "\n".join([f"if {at}:", *shifted([other]), "else:", *shifted([line.text])]))
+    replacement = re.sub(r"pending=(\d)", lambda m: f"pending={int(m.group(1)) + 1}", line.text)
+    role.body[k] = Line(
+        line.tag, "\n".join([f"if {condition}:", *shifted([replacement]), "else:", *shifted([line.text])])
+    )
     return True
 
 
 @fault("left early", "O3", "O8", "corpus 14", "corpus 16", "corpus 4")
-def leave_loop(rng: Random, program: Program, at: str) -> bool:
+def leave_loop(rng: Random, program: Program, condition: str) -> bool:
     """A role ends its loop."""
     role = rng.choice(program.roles)
-    role.end.insert(0, guarded_by("break", at))
+    role.end.insert(0, guarded_by("break", condition))
     return True
 
 
 @fault("given back under another number", "O1", "O2", "corpus 7", "late release", weight=9)
-def given_back(rng: Random, program: Program, at: str) -> bool:
+def given_back(rng: Random, program: Program, condition: str) -> bool:
     positions = [(r, k) for r, k in places(program, "arrive") if "(k - " in r.body[k].text]
     if not positions:
         return False
     role, k = rng.choice(positions)
     line = role.body[k]
     role.body[k] = Line(
-        line.tag, re.sub(r"k - (\d)\)", lambda m: f"k - {m.group(1)} + int({at}))", line.text)
+        line.tag, re.sub(r"k - (\d)\)", lambda m: f"k - {m.group(1)} + int({condition}))", line.text)
     )
     return True
 
 
 @fault("the key is another one", "O5", "O2", "key change")
-def other_key(rng: Random, program: Program, at: str) -> bool:
+def other_key(rng: Random, program: Program, condition: str) -> bool:
     position = random_place(rng, program, "key")
     if not position:
         return False
     role, k = position
     line = role.body[k]
-    by = rng.choice((f"(keys[k] != keys[k - 1] and not ({at}))", f"(keys[k] != keys[k - 1] or {at})"))
+    by = rng.choice(
+        (f"(keys[k] != keys[k - 1] and not ({condition}))", f"(keys[k] != keys[k - 1] or {condition})")
+    )
     role.body[k] = Line("key", line.text.replace("keys[k] != keys[k - 1]", by, 1))
     return True
 
 
 @fault("the old key's stage is given back late", "O5", "O3", "key change")
-def late_key(rng: Random, program: Program, at: str) -> bool:
+def late_key(rng: Random, program: Program, condition: str) -> bool:
     positions = [
         (r, k)
         for r, k in places(program, "key")
@@ -330,12 +336,12 @@ def late_key(rng: Random, program: Program, at: str) -> bool:
         return False
     role, k = positions[0]
     line = role.body[k]
-    role.body[k] = Line("key", line.text.replace("    if k > 0:", f"    if k > 0 and not ({at}):", 1))
+    role.body[k] = Line("key", line.text.replace("    if k > 0:", f"    if k > 0 and not ({condition}):", 1))
     return True
 
 
 @fault("given back before the last read of a key", "O5", "key change")
-def early_key(rng: Random, program: Program, at: str) -> bool:
+def early_key(rng: Random, program: Program, condition: str) -> bool:
     """The role that reads releases in the iteration before the key changes."""
     positions = [(r, k) for r, k in places(program, "key") if "arrive" in r.body[k].text]
     if not positions:
@@ -347,12 +353,12 @@ def early_key(rng: Random, program: Program, at: str) -> bool:
     role.body[k] = Line("key", line.text.replace("    if k > 0:", "    if k > 0 and not gone:", 1))
     role.before.append("gone = False")
     give = f"    tg.fence_async()\n    tg.mbarrier_arrive(unused, at % {ring.group(1)})"
-    role.body.insert(k + 1, Line("gone", f"gone = {at}\nif gone:\n{give}"))
+    role.body.insert(k + 1, Line("gone", f"gone = {condition}\nif gone:\n{give}"))
     return True
 
 
 @fault("other counts of a named barrier", "named barriers", "O2", "corpus 19")
-def arrive_another_number_of_times(rng: Random, program: Program, at: str) -> bool:
+def arrive_another_number_of_times(rng: Random, program: Program, condition: str) -> bool:
     """A role arrives once more or once less."""
     positions = [
         (r, k) for r in program.roles for k, line in enumerate(r.body) if "named_barrier" in line.text
@@ -362,14 +368,14 @@ def arrive_another_number_of_times(rng: Random, program: Program, at: str) -> bo
     role, k = rng.choice(positions)
     line = role.body[k]
     if "arrive" in line.text and rng.random() < 0.5:
-        role.body[k] = Line(line.tag, f"{line.text}\n{guarded_by(line.text, at)}")
+        role.body[k] = Line(line.tag, f"{line.text}\n{guarded_by(line.text, condition)}")
     else:
-        role.body[k] = Line(line.tag, guarded_by_not(line.text, at))
+        role.body[k] = Line(line.tag, guarded_by_not(line.text, condition))
     return True
 
 
 @fault("arrives where it should wait", "named barriers", "O3", "O5", "corpus 19")
-def arrives_only(rng: Random, program: Program, at: str) -> bool:
+def arrives_only(rng: Random, program: Program, condition: str) -> bool:
     positions = [
         (r, k) for r in program.roles for k, line in enumerate(r.body) if "named_barrier_sync" in line.text
     ]
@@ -377,32 +383,34 @@ def arrives_only(rng: Random, program: Program, at: str) -> bool:
         return False
     role, k = rng.choice(positions)
     line = role.body[k]
-    other = line.text.replace("sync", "arrive")
-    role.body[k] = Line(line.tag, "\n".join([f"if {at}:", *shifted([other]), "else:", *shifted([line.text])]))
+    replacement = line.text.replace("sync", "arrive")
+    role.body[k] = Line(
+        line.tag, "\n".join([f"if {condition}:", *shifted([replacement]), "else:", *shifted([line.text])])
+    )
     return True
 
 
-@fault("no first arrival", "named barriers", "O3", "corpus 19", whole=True, weight=9)
-def no_token(rng: Random, program: Program, at: str) -> bool:
+@fault("no first arrival", "named barriers", "O3", "corpus 19", on_launch=True, weight=9)
+def no_token(rng: Random, program: Program, condition: str) -> bool:
     role = next((r for r in program.roles if r.before and "named_barrier_arrive" in r.before[-1]), None)
     if role is None:
         return False
-    role.before[-1] = guarded_by_not(role.before[-1], at)
+    role.before[-1] = guarded_by_not(role.before[-1], condition)
     return True
 
 
-@fault("an iteration less", "O3", "O8", "corpus 16", "corpus 4", whole=True)
-def leave_before_loop(rng: Random, program: Program, at: str) -> bool:
+@fault("an iteration less", "O3", "O8", "corpus 16", "corpus 4", on_launch=True)
+def leave_before_loop(rng: Random, program: Program, condition: str) -> bool:
     """A role leaves before its loop's body runs, if the condition holds."""
     role = rng.choice(program.roles)
     if role.elected:
         return False
-    role.body.insert(0, Line("leave", guarded_by("break", f"k == {rng.choice((3, 9, 20))} and {at}")))
+    role.body.insert(0, Line("leave", guarded_by("break", f"k == {rng.choice((3, 9, 20))} and {condition}")))
     return True
 
 
-@fault("copies in flight at the end", "O8", "corpus 18", whole=True, weight=9)
-def drop_final_wait(rng: Random, program: Program, at: str) -> bool:
+@fault("copies in flight at the end", "O8", "corpus 18", on_launch=True, weight=9)
+def drop_final_wait(rng: Random, program: Program, condition: str) -> bool:
     positions = [
         (r, k)
         for r in program.roles
@@ -412,12 +420,12 @@ def drop_final_wait(rng: Random, program: Program, at: str) -> bool:
     if not positions:
         return False
     role, k = rng.choice(positions)
-    role.after[k] = guarded_by_not(role.after[k], at)
+    role.after[k] = guarded_by_not(role.after[k], condition)
     return True
 
 
-@fault("a copy more after the loop", "O8", "corpus 18", "corpus 14", whole=True)
-def copy_to_unawaited_stage(rng: Random, program: Program, at: str) -> bool:
+@fault("a copy more after the loop", "O8", "corpus 18", "corpus 14", on_launch=True)
+def copy_to_unawaited_stage(rng: Random, program: Program, condition: str) -> bool:
     """An additional copy, to a stage that no role waits for."""
     positions = [(r, k) for r, k in places(program, "expect") if not r.elected]
     if not positions:
@@ -426,16 +434,16 @@ def copy_to_unawaited_stage(rng: Random, program: Program, at: str) -> bool:
     text = "\n".join(line.text for line in role.body if line.tag in ("expect", "load"))
     text = re.sub(r"\bs\b", "0", text).replace("k", "0")
     wait = "tg.mbarrier_wait(empty, 0, 1)"
-    role.after.append(guarded_by(f"{wait}\n{text}".replace("bar0ier", "barrier"), at))
+    role.after.append(guarded_by(f"{wait}\n{text}".replace("bar0ier", "barrier"), condition))
     return True
 
 
-@fault("the sum is used in flight", "O7", "corpus 21", whole=True)
-def used_in_flight(rng: Random, program: Program, at: str) -> bool:
+@fault("the sum is used in flight", "O7", "corpus 21", on_launch=True)
+def used_in_flight(rng: Random, program: Program, condition: str) -> bool:
     candidates = [r for r in program.roles for line in r.after if "tile_matmul_wait" in line]
     if not candidates:
         return False
-    candidates[0].after[0] = guarded_by_not("tg.tile_matmul_wait()", at)
+    candidates[0].after[0] = guarded_by_not("tg.tile_matmul_wait()", condition)
     return True
 
 
@@ -443,25 +451,25 @@ fault("a tile not fetched", "O3", "corpus 16", "corpus 4")(drop_line("fill"))
 fault("a tile fetched twice", "O3", "O8", "corpus 16", "corpus 18", "corpus 14")(repeat_line("fill"))
 
 
-@fault("further ahead", "O3", "corpus 5", "late release", whole=True, weight=9)
-def fill_further_ahead(rng: Random, program: Program, at: str) -> bool:
+@fault("further ahead", "O3", "corpus 5", "late release", on_launch=True, weight=9)
+def fill_further_ahead(rng: Random, program: Program, condition: str) -> bool:
     """Fill more items ahead than the ring has stages."""
     positions = [k for k, line in enumerate(program.made) if line.startswith("ahead = ")]
     if not positions:
         return False
-    program.made[positions[0]] += f" + {rng.choice((3, 5, 9))} * int({at})"
+    program.made[positions[0]] += f" + {rng.choice((3, 5, 9))} * int({condition})"
     return True
 
 
 def use_neighbouring_item(*tags: str) -> Mutation:
     """A line is about the item before or after."""
 
-    def mutate(rng: Random, program: Program, at: str) -> bool:
+    def mutate(rng: Random, program: Program, condition: str) -> bool:
         match = [(r, k) for r, k in places(program, *tags) if re.search(r"\bs\b|\bphase\b", r.body[k].text)]
         if not match or (stages := program.stages) < 1:
             return False
         role, k = rng.choice(match)
-        item = f"(k {rng.choice('+-')} int({at}))"
+        item = f"(k {rng.choice('+-')} int({condition}))"
         text = re.sub(r"\bs\b", f"{item} % {stages}", role.body[k].text)
         role.body[k] = Line(role.body[k].tag, re.sub(r"\bphase\b", f"({item} // {stages} & 1)", text))
         return True
@@ -487,23 +495,23 @@ fault("another item is read", "O5", "O1", "corpus 24", weight=6)(
     "corpus 5",
     "corpus 7",
     "late release",
-    whole=True,
+    on_launch=True,
     weight=5,
 )
-def skip_first_waits(rng: Random, program: Program, at: str) -> bool:
+def skip_first_waits(rng: Random, program: Program, condition: str) -> bool:
     """Skip the wait of more first items than the ring has stages."""
     position = random_place(rng, program, "room")
     if not position or (stages := program.stages) < 1:
         return False
     role, k = position
     text = role.body[k].text.rpartition("\n")[2].strip()
-    by = f"{stages} + {rng.choice((1, 2, stages))} * int({at})"
+    by = f"{stages} + {rng.choice((1, 2, stages))} * int({condition})"
     role.body[k] = Line("room", f"if k >= {by}:\n    {text}" if "+= other" not in text else role.body[k].text)
     return "+= other" not in text
 
 
 @fault("a carried stage or phase slips", "O1", "O4", "expert mbarriers", "corpus 6", weight=9)
-def change_carried_step(rng: Random, program: Program, at: str) -> bool:
+def change_carried_step(rng: Random, program: Program, condition: str) -> bool:
     """A number that a loop carries takes another step."""
     positions = [
         (r, k) for r in program.roles for k, line in enumerate(r.staging.end) if "+=" in line or "^=" in line
@@ -512,14 +520,14 @@ def change_carried_step(rng: Random, program: Program, at: str) -> bool:
         return False
     role, k = rng.choice(positions)
     end = list(role.staging.end)
-    step = f"tg.uint8({at})" if "uint8" in end[k] else f"int({at})"
+    step = f"tg.uint8({condition})" if "uint8" in end[k] else f"int({condition})"
     end[k] = f"{end[k]} {'+' if '+=' in end[k] else '^'} {step}"
     role.staging = replace(role.staging, end=tuple(end))
     return True
 
 
-@fault("a ring that starts elsewhere", "O1", "O4", "expert mbarriers", "corpus 6", whole=True, weight=9)
-def start_at_other_item(rng: Random, program: Program, at: str) -> bool:
+@fault("a ring that starts elsewhere", "O1", "O4", "expert mbarriers", "corpus 6", on_launch=True, weight=9)
+def start_at_other_item(rng: Random, program: Program, condition: str) -> bool:
     """All roles count their items from another number: stages wrap before phases change."""
     stages = program.stages
     users = [r for r in program.roles if any(re.search(r"\bphase\b", line.text) for line in r.body)]
@@ -527,6 +535,6 @@ def start_at_other_item(rng: Random, program: Program, at: str) -> bool:
         return False
     by = rng.choice((1, stages, 2 * stages - 1))
     for role in users:
-        item = f"(k + {by} * int({at}))"
+        item = f"(k + {by} * int({condition}))"
         role.staging = Staging(start=(f"s, phase = {item} % {stages}, {item} // {stages} & 1",))
     return True

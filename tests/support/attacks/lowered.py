@@ -44,11 +44,11 @@ NOTHING = LoweredMutation("nothing", (), lambda kernel, parts: True, {})
 
 
 def mutated(
-    plain: Any, what: LoweredMutation, access: AccessClass | None = None
+    plain: Any, lowered_mutation: LoweredMutation, access: AccessClass | None = None
 ) -> tuple[Kernel, GpuCompilation] | None:
     """A lowered kernel with a fault."""
     kernel, parts = lower(plain, access)
-    return (kernel, parts) if what.mutate(kernel, parts) else None
+    return (kernel, parts) if lowered_mutation.mutate(kernel, parts) else None
 
 
 def verdict(
@@ -193,14 +193,14 @@ def skipped(rng: Random, row: str) -> LoweredMutation:
     odd = row == "clusters"
     if odd:
         condition, rows = _in_odd_blocks(condition), (*rows, "clusters")
-    which = rng.random()
+    draw = rng.random()
 
     def mutate(kernel: Kernel, parts: GpuCompilation) -> bool:
-        places = _found(kernel, ops)
-        return bool(places) and skip(places[int(which * len(places))], condition, kernel)
+        candidates = _found(kernel, ops)
+        return bool(candidates) and skip(candidates[int(draw * len(candidates))], condition, kernel)
 
-    where = " in odd blocks" if odd else ""
-    return LoweredMutation(f"no {name} if {text}{where}", rows, mutate, args, items, int(odd))
+    condition_text = " in odd blocks" if odd else ""
+    return LoweredMutation(f"no {name} if {text}{condition_text}", rows, mutate, args, items, int(odd))
 
 
 def skip(op: Op, condition: Condition, kernel: Kernel) -> bool:
@@ -233,22 +233,22 @@ def no_publication(rng: Random, row: str) -> LoweredMutation:
 
 def on_top(rng: Random, row: str) -> LoweredMutation:
     """Let a buffer or a barrier start in the last bytes of another one."""
-    first, second, whole = rng.random(), rng.random(), rng.random() < 0.3
+    first, second, unconditional = rng.random(), rng.random(), rng.random() < 0.3
 
     def mutate(kernel: Kernel, parts: GpuCompilation) -> bool:
-        places = parts.shared.allocations
+        allocations = parts.shared.allocations
         used = {v for op in _roles(kernel).walk() for v in op.operands}
-        buffers = [v for v in places if isinstance(v.type, BufType) and v in used]
-        moved = [v for v in places if v in used and isinstance(v.type, BufType | MbarrierType)]
+        buffers = [v for v in allocations if isinstance(v.type, BufType) and v in used]
+        moved = [v for v in allocations if v in used and isinstance(v.type, BufType | MbarrierType)]
         if len(moved) < 2 or not buffers:
             return False
         below = buffers[int(first * len(buffers))]
         others = [v for v in moved if v is not below]
         above = others[int(second * len(others))]
-        at = places[below]
-        align = 1024 if at.size >= 8192 else 128
-        offset = at.offset if whole else at.offset + max(0, at.size - align)
-        places[above] = replace(places[above], offset=offset)
+        index = allocations[below]
+        align = 1024 if index.size >= 8192 else 128
+        offset = index.offset if unconditional else index.offset + max(0, index.size - align)
+        allocations[above] = replace(allocations[above], offset=offset)
         return True
 
     return LoweredMutation("two in the same bytes", ("corpus 20", "corpus 13"), mutate, {}, 17)
@@ -256,13 +256,13 @@ def on_top(rng: Random, row: str) -> LoweredMutation:
 
 def other_arrivals(rng: Random, row: str) -> LoweredMutation:
     """A barrier that counts idle warps, or one of two warp groups."""
-    which, by = rng.random(), rng.choice((1, 3, 4) if row == "corpus 2" else (-4, -1, 4))
+    draw, by = rng.random(), rng.choice((1, 3, 4) if row == "corpus 2" else (-4, -1, 4))
 
     def mutate(kernel: Kernel, parts: GpuCompilation) -> bool:
         results = [op for op in kernel.body.ops if op.NAME == "mbarrier.new"]
         if not results:
             return False
-        op = results[int(which * len(results))]
+        op = results[int(draw * len(results))]
         op.attrs["arrivals"] += by
         return op.attrs["arrivals"] > 0
 
@@ -273,15 +273,15 @@ def other_arrivals(rng: Random, row: str) -> LoweredMutation:
 
 def other_registers(rng: Random, row: str) -> LoweredMutation:
     """More registers than a block has, or other numbers in one warp group."""
-    number, which = rng.choice((256, 248, 20, 100, 264)), rng.random()
+    number, draw = rng.choice((256, 248, 20, 100, 264)), rng.random()
 
     def mutate(kernel: Kernel, parts: GpuCompilation) -> bool:
         roles = _roles(kernel)
-        asked = list(roles.attrs["registers"])
-        asked[int(which * len(asked))] = number
+        registers = list(roles.attrs["registers"])
+        registers[int(draw * len(registers))] = number
         if number in (256, 248):
-            asked = [number] * len(asked)
-        roles.attrs["registers"] = tuple(asked)
+            registers = [number] * len(registers)
+        roles.attrs["registers"] = tuple(registers)
         return True
 
     return LoweredMutation(f"{number} registers", ("corpus 3",), mutate, {})

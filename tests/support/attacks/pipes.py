@@ -13,8 +13,8 @@ def _pipe(name: str, rng: Random, stages: int = 0) -> str:
     return f"{name} = tg.tile_pipe(shape=(1, {ROW}), dtype=float, stages={stages or rng.choice((1, 2, 3, 4, 6))})"
 
 
-def _load(pipe: str, array: str = "x", at: str = "k") -> Line:
-    return Line("fill", f"tg.tile_pipe_load({pipe}, {array}, offset=({at}, 0))")
+def _load(pipe: str, array: str = "x", row: str = "k") -> Line:
+    return Line("fill", f"tg.tile_pipe_load({pipe}, {array}, offset=({row}, 0))")
 
 
 def _stored(pipe: str) -> Line:
@@ -89,10 +89,12 @@ def feedback(rng: Random, walk: Walk) -> Program:
         Line("take", "row = tg.tile_pipe_pop(rows)"),
         Line("fill", "tg.tile_pipe_push(more, row + 1.0)"),
     ]
-    one, two = Role("tg.ws(0)", walk.first, first), Role("tg.ws(1)", walk.second, second)
-    one.before.append(f"total = tg.tile_zeros(shape=(1, {ROW}))")
-    one.after.append("tg.tile_store(out, total, offset=(0, 0))")
-    return Program([_pipe("rows", rng), _pipe("more", rng), *walk.made], [one, two], list(walk.asserts))
+    first_role, two = Role("tg.ws(0)", walk.first, first), Role("tg.ws(1)", walk.second, second)
+    first_role.before.append(f"total = tg.tile_zeros(shape=(1, {ROW}))")
+    first_role.after.append("tg.tile_store(out, total, offset=(0, 0))")
+    return Program(
+        [_pipe("rows", rng), _pipe("more", rng), *walk.made], [first_role, two], list(walk.asserts)
+    )
 
 
 @ring("one pipe ahead of another")

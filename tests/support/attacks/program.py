@@ -236,8 +236,8 @@ def wrong_stagings(rng: Random, stages: int) -> tuple[Staging, int, Args]:
         magic = (1 << bits) // S + 1
         first = next((k for k in range(4096) if k * magic >> bits != k // S), 0)
         if S & (S - 1) and 2 * S + 1 < first:
-            at = f"(k * {magic} >> {bits})"
-            ways.append((Staging(start=(f"s, phase = k - {at} * {S}, {at} & 1",)), first, {}))
+            index = f"(k * {magic} >> {bits})"
+            ways.append((Staging(start=(f"s, phase = k - {index} * {S}, {index} & 1",)), first, {}))
     return rng.choice(ways)
 
 

@@ -62,7 +62,7 @@ def fetching(
     body = [
         wait_for_free_stage(rng, stages),
         Line("expect", f"tg.mbarrier_expect_bytes(full, s, {size * len(rings)})"),
-        *(Line("load", f"tg.tile_load_async({a}, {r}[s], {at}, full, s)") for r, a, at in rings),
+        *(Line("load", f"tg.tile_load_async({a}, {r}[s], {row}, full, s)") for r, a, row in rings),
     ]
     return Role(head, walk.first, body, stagings(rng, stages), elected)
 
@@ -119,8 +119,8 @@ def fetch_and_read_elected(rng: Random, walk: Walk) -> Program:
     results = [_rows("ring", stages), _bars(1, 1, stages), "own = tg.named_barrier(warps=4)", *walk.made]
     first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
     second = read_by_threads(rng, walk, stages, "tg.ws(1)")
-    at = second.tagged("arrive")
-    second.body[at:] = [
+    index = second.tagged("arrive")
+    second.body[index:] = [
         Line("together", "tg.named_barrier_sync(own)"),
         Line("arrive", "if tg.elect():\n    tg.mbarrier_arrive(empty, s)"),
     ]
@@ -304,8 +304,10 @@ def late_release(rng: Random, walk: Walk) -> Program:
     results = [_rows("ring", stages), _bars(1, 4, stages), *walk.made]
     first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
     second = read_by_threads(rng, walk, stages, "tg.ws(1)")
-    at = second.tagged("arrive")
-    second.body[at] = Line("arrive", f"if k >= {lag}:\n    tg.mbarrier_arrive(empty, (k - {lag}) % {stages})")
+    index = second.tagged("arrive")
+    second.body[index] = Line(
+        "arrive", f"if k >= {lag}:\n    tg.mbarrier_arrive(empty, (k - {lag}) % {stages})"
+    )
     return Program(results, [first, second], list(walk.asserts))
 
 
@@ -425,11 +427,11 @@ def ping_pong(rng: Random, walk: Walk) -> Program:
     results = [f'ring = tg.tile_empty(shape=(1, {ROW}), dtype=float, storage="shared")',
             "one, two = tg.named_barrier(warps=8), tg.named_barrier(warps=8)", *walk.made]  # fmt: skip
 
-    def body(own: str, other: str, at: str) -> list[Line]:
+    def body(own: str, other: str, row: str) -> list[Line]:
         return [
             Line("wait", f"tg.named_barrier_sync({own})"),
-            Line("write", f"ring[:, :] = tg.tile_load(x, shape=(1, {ROW}), offset=({at}, 0)) * 3.0"),
-            Line("read", f"tg.tile_store(out, ring, offset=({at}, 0))"),
+            Line("write", f"ring[:, :] = tg.tile_load(x, shape=(1, {ROW}), offset=({row}, 0)) * 3.0"),
+            Line("read", f"tg.tile_store(out, ring, offset=({row}, 0))"),
             Line("arrive", f"tg.named_barrier_arrive({other})"),
         ]
 
@@ -482,7 +484,7 @@ def keys(rng: Random, walk: Walk) -> Program:
         f"    tg.mbarrier_expect_bytes(loaded, {stage}, {BYTES})",
         f"    tg.tile_load_async(y, other[{stage}], (keys[k], 0), loaded, {stage})",
     ]
-    taken = [
+    key_lines = [
         f"if {new}:",
         "    if k > 0:",
         "        tg.fence_async()",
@@ -492,7 +494,7 @@ def keys(rng: Random, walk: Walk) -> Program:
     ]
     first.body.append(Line("key", "\n".join(fetched)))
     body = [
-        Line("key", "\n".join(taken)),
+        Line("key", "\n".join(key_lines)),
         Line("wait", "tg.mbarrier_wait(full, s, phase)"),
         Line("read", f"tg.tile_store(out, ring[s] * other[{stage}], offset=(k, 0))"),
         Line("fence", "tg.fence_async()"),

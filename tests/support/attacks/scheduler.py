@@ -32,20 +32,23 @@ def _working(more: str, bound: str, work: str, own: str = "") -> list[str]:
     return [TAKE, f"while {more}:", *shifted([f"for q in range({bound}):", f"    {work}", TAKE, *drawn])]
 
 
-def scheduler(rng: Random, at: str = "") -> tuple[str, str]:
-    """The text of a kernel and the change in it; `at`: the place of the change, "" for a correct schedule."""
-    more, bound = rng.choice(("t < n", "not t >= n", "n - t > 0" if not at else "t < n")), rng.choice(BOUNDS)
+def scheduler(rng: Random, condition: str = "") -> tuple[str, str]:
+    """The text of a kernel and the change in it; `condition`: the place of the change, "" for a correct schedule."""
+    more, bound = (
+        rng.choice(("t < n", "not t >= n", "n - t > 0" if not condition else "t < n")),
+        rng.choice(BOUNDS),
+    )
     conditions, bounds, name, own = [more] * 3, [bound] * 2, "", ""
-    if at:
+    if condition:
         k = rng.randrange(6)
         if k == 5:
-            name, own = "one draws a number of its own", at
+            name, own = "one draws a number of its own", condition
         elif k < 3:
             name = ("the one who draws stops", "the one who fetches stops", "the one who stores stops")[k]
-            conditions[k] = f"{more} and not ({at})"
+            conditions[k] = f"{more} and not ({condition})"
         else:
             name = ("more fetched", "more stored")[k - 3]
-            bounds[k - 3] = f"{bound} + int({at})"
+            bounds[k - 3] = f"{bound} + int({condition})"
     load = "tg.tile_pipe_load(rows, x, offset=(8 * t + q, 0))"
     store = "tg.tile_store(out, tg.tile_pipe_pop(rows) * 2.0, offset=(8 * t + q, 0))"
     stages = [rng.choice((1, 2, 3, 4)) for _ in range(2)]

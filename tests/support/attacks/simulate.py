@@ -297,10 +297,10 @@ class Run:
         barrier: Any = None,
         stage: int = 0,
     ) -> tuple[bool, Any]:
-        cell, at = self._cell(view), self._at(barrier, stage)
+        cell, barrier_state = self._cell(view), self._at(barrier, stage)
         for access in (cell.written, *cell.reads):
             self._ordered(role, access, True)
-        copy = Copy(Access(at.key, NEVER), at, view.bytes)
+        copy = Copy(Access(barrier_state.key, NEVER), barrier_state, view.bytes)
         cell.written, cell.reads = copy.access, []
         if self.copies == EARLY:
             self._complete(copy)
@@ -323,15 +323,15 @@ class Run:
         return self.barriers[barriers][stage]
 
     def wait(self, role: Role, elected: bool, barriers: Barriers, stage: int, phase: int) -> tuple[bool, Any]:
-        at = self._at(barriers, stage)
-        if at.phase & 1 == phase & 1:
+        barrier_state = self._at(barriers, stage)
+        if barrier_state.phase & 1 == phase & 1:
             return False, None
-        role.known.join(at.ended)
+        role.known.join(barrier_state.ended)
         return True, None
 
     def arrive(self, role: Role, elected: bool, barriers: Barriers, stage: int = 0) -> tuple[bool, Any]:
-        at = self._at(barriers, stage)
-        at.arrive(self._told(role, elected), 1 if elected else role.warps)
+        barrier_state = self._at(barriers, stage)
+        barrier_state.arrive(self._told(role, elected), 1 if elected else role.warps)
         return True, None
 
     def expect(
@@ -358,14 +358,14 @@ class Run:
         return True, None
 
     def named_sync(self, role: Role, elected: bool, named: Named) -> tuple[bool, Any]:
-        at = self._named(named)
+        barrier_state = self._named(named)
         if named not in role.arrived_in:
-            role.arrived_in[named] = at.phase
-            at.arrive(role.known, role.warps)
-        if at.phase == role.arrived_in[named]:
+            role.arrived_in[named] = barrier_state.phase
+            barrier_state.arrive(role.known, role.warps)
+        if barrier_state.phase == role.arrived_in[named]:
             return False, None
         del role.arrived_in[named]
-        role.known.join(at.ended)
+        role.known.join(barrier_state.ended)
         role.synced = role.known.all[role.number]
         return True, None
 
@@ -434,10 +434,10 @@ class Run:
 
     def pipe_pop(self, role: Role, elected: bool, pipe: Pipe) -> tuple[bool, Any]:
         state = self._state(pipe)
-        at = state.taken[role.number] - state.first
-        if at >= len(state.items) or not state.items[at].completed:
+        index = state.taken[role.number] - state.first
+        if index >= len(state.items) or not state.items[index].completed:
             return False, None
-        item = state.items[at]
+        item = state.items[index]
         item.popped = True
         role.known.join(item.known)
         state.freed[state.taken[role.number] % pipe.stages].join(role.known)

@@ -96,8 +96,8 @@ def element(array: Any, index: Any) -> Any:
     """An element of an array or a tile."""
     if isinstance(array, Tile):
         return array.value
-    at = index if isinstance(index, tuple) else (index,)
-    if any(not 0 <= i < n for i, n in zip(at, array.shape, strict=True)):
+    position = index if isinstance(index, tuple) else (index,)
+    if any(not 0 <= i < n for i, n in zip(position, array.shape, strict=True)):
         raise Refused(f"element {index} of an array of shape {array.shape}")
     return array[index].item()
 
@@ -310,8 +310,8 @@ class _Roles(ast.NodeTransformer):
         if isinstance(node, ast.Name):
             return _call("_view", ast.Name(node.id, ast.Load()), ast.Constant(None))
         assert isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name)
-        whole = isinstance(node.slice, ast.Tuple | ast.Slice)
-        index = ast.Constant(None) if whole else self.visit(node.slice)
+        is_full_view = isinstance(node.slice, ast.Tuple | ast.Slice)
+        index = ast.Constant(None) if is_full_view else self.visit(node.slice)
         return _call("_view", ast.Name(node.value.id, ast.Load()), index)
 
     def _does(self, name: str, args: list[Any], words: Sequence[tuple[str, Any]] = ()) -> ast.expr:
@@ -402,8 +402,8 @@ def _made(statement: ast.stmt, maker: str) -> list[str]:
     if not isinstance(statement, ast.Assign):
         return []
     target, value = statement.targets[0], statement.value
-    both = isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple)
-    pairs = zip(target.elts, value.elts, strict=True) if both else [(target, value)]  # type: ignore[attr-defined]
+    is_unpacking = isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple)
+    pairs = zip(target.elts, value.elts, strict=True) if is_unpacking else [(target, value)]  # type: ignore[attr-defined]
     return [ast.unparse(t) for t, v in pairs if ast.unparse(v).startswith(f"tg.{maker}(")]
 
 

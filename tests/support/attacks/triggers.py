@@ -54,8 +54,8 @@ def of_launches(weight: int) -> Callable[[Maker], Maker]:
     return register
 
 
-def _chosen(rng: Random, of: dict[Maker, int]) -> Maker:
-    return rng.choices(list(of), list(of.values()))[0]
+def _chosen(rng: Random, makers: dict[Maker, int]) -> Maker:
+    return rng.choices(list(makers), list(makers.values()))[0]
 
 
 def trigger(rng: Random, walk: Walk, launches: bool = False) -> Trigger:

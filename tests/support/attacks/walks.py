@@ -94,11 +94,11 @@ def one_loop(rng: Random, wrong: bool) -> Walk:
         ("n + tg.min(m, 40)", "n + (m if m < 41 else 41 - int(m != 41))", [{"n": 9, "m": 41}]),
         ("n", "tg.max(n, m - 90)", [{"n": 12, "m": 107}]),
     ]
-    one, two, special = rng.choice(pairs)
+    first_walk, two, special = rng.choice(pairs)
     if rng.random() < 0.5:
-        one, two = two, one
+        first_walk, two = two, first_walk
     return Walk(
-        "", "one loop", form(f"for k in range({one}):"), plain(rng, f"({two})"), sized, "n",
+        "", "one loop", form(f"for k in range({first_walk}):"), plain(rng, f"({two})"), sized, "n",
         special=tuple(special),
     )  # fmt: skip
 
@@ -193,7 +193,7 @@ def split(rng: Random, wrong: bool) -> Walk:
 def stream(rng: Random, wrong: bool) -> Walk:
     """Stream-K: a run of items that starts and ends inside tiles of m."""
     result = ("first = c * e", "last = tg.min(first + e, n * m)")
-    whole = form("for q in range(first, last):", "    k = q - first")
+    full_walk = form("for q in range(first, last):", "    k = q - first")
     stop = "tg.min(last, (t // m + 1) * m)"
 
     def parts(stop: str) -> Form:
@@ -225,14 +225,14 @@ def stream(rng: Random, wrong: bool) -> Walk:
             a = form("for q in range(first, last + int(e > 60 and n % 3 == 1)):", "    k = q - first")
             return Walk("sliding window", "stream-K", a, parts(stop), sized, made=result,
                         special=({"n": 40, "m": 5, "c": 0, "e": 61}, {"n": 43, "m": 5, "c": 0, "e": 61}))  # fmt: skip
-        return Walk("sliding window", "stream-K", whole, b, sized, made=result, special=tuple(special))
-    b = rng.choice([parts(stop), whole, form("for k in range(last - first):")])
+        return Walk("sliding window", "stream-K", full_walk, b, sized, made=result, special=tuple(special))
+    b = rng.choice([parts(stop), full_walk, form("for k in range(last - first):")])
     asserts = (  # tiles of no items have no end
         "assert m > 0 and m < 1000000 and n >= 0 and n < 2000",
         "assert c >= 0 and c < 1000 and e >= 0 and e < 1000000",
     )
     return Walk(
-        "sliding window", "stream-K", whole, b, sized, made=result, asserts=asserts if b.before else ()
+        "sliding window", "stream-K", full_walk, b, sized, made=result, asserts=asserts if b.before else ()
     )
 
 
@@ -505,7 +505,7 @@ def flattened(rng: Random, wrong: bool) -> Walk:
 @walk
 def two_part_maximum(rng: Random, wrong: bool) -> Walk:
     """max(n, m) against n and then the rest of m."""
-    whole = form("for k in range(tg.max(n, m)):")
+    full_walk = form("for k in range(tg.max(n, m)):")
     parts = Form(((("for k in range(n):",), ()), (("for k in range(n, m):",), ())))
     asserts = ("assert n >= 0 and m >= 0",)
 
@@ -523,14 +523,14 @@ def two_part_maximum(rng: Random, wrong: bool) -> Walk:
             parts = Form(((("for k in range(n):",), ()), (("for k in range(n + int(m - n == 31), m):",), ())))
             special = [{"n": 4, "m": 35}]
         elif kind == 2:
-            whole, special = form("for k in range(tg.max(n, tg.min(m, 60))):"), [{"n": 3, "m": 64}]
+            full_walk, special = form("for k in range(tg.max(n, tg.min(m, 60))):"), [{"n": 3, "m": 64}]
         elif kind == 3:
-            whole, special = (
+            full_walk, special = (
                 form("for k in range(tg.max(n, m) if n != 2 * m + 19 else m):"),
                 [{"n": 21, "m": 1}],
             )
         elif kind == 4:
-            whole, special = (
+            full_walk, special = (
                 form("for k in range(n if n > m - c // 64 else m):"),
                 [{"n": 12, "m": 13, "c": 128}],
             )
@@ -543,7 +543,7 @@ def two_part_maximum(rng: Random, wrong: bool) -> Walk:
             )
             special = [{"n": 30, "m": 2}]
         else:
-            whole, special = (
+            full_walk, special = (
                 form("for k in range((n + m + tg.abs(n - m)) // 2 + int(n ^ m == 96)):"),
                 [{"n": 96, "m": 0}, {"n": 97, "m": 1}],
             )
@@ -551,7 +551,7 @@ def two_part_maximum(rng: Random, wrong: bool) -> Walk:
         parts = Form(
             ((("for k in range(tg.min(n, m)):",), ()), (("for k in range(tg.min(n, m), tg.max(n, m)):",), ()))
         )
-    first, second = (whole, parts) if rng.random() < 0.5 else (parts, whole)
+    first, second = (full_walk, parts) if rng.random() < 0.5 else (parts, full_walk)
     return Walk("max against parts", "max", first, second, sized, asserts=asserts, special=tuple(special))
 
 
