@@ -66,7 +66,7 @@ def stuck(
                     if k >= items[1 - b]:
                         return f"item {k} of block {b} goes to a block that has ended"
                     if k - consumed[1 - b] >= stages:
-                        return f"item {k} of block {b} overwrites item {consumed[1 - b]}, which block {1 - b} still reads"
+                        return f"item {k} of block {b} overwrites item {consumed[1 - b]}, which block {1 - b} reads"
                     actual[1 - b][k] += 1
                 else:
                     actual[b][k] += 2
