@@ -40,7 +40,7 @@ def blocks(size: int) -> tuple[int, int]:
     return -(-size // TILE), -(-size // TILE)
 
 
-def later(plate: Any, block_dim: int = 64) -> Any:
+def diffuse(plate: Any, block_dim: int = 64) -> Any:
     """The plate after STEPS steps, each in an array of its own, which a tape needs."""
     for _ in range(STEPS):
         new = tg.zeros_like(plate)
@@ -54,7 +54,7 @@ def gradient(guess: Any, measured: Any) -> tuple[float, Any]:
     loss = tg.zeros(1, requires_grad=True)
     guess.grad.zero_()
     with tg.Tape() as tape:
-        result = later(guess)
+        result = diffuse(guess)
         tg.launch_tiled(misfit, blocks(len(guess)), inputs=[result, measured], outputs=[loss], block_dim=64)
     tape.backward(loss)
     return loss.item(), guess.grad
@@ -70,7 +70,7 @@ def letter(size: int) -> np.ndarray:
 
 def run(size: int, tries: int = TRIES) -> dict[str, Any]:
     beginning = letter(size)
-    measured = later(tg.array(beginning))
+    measured = diffuse(tg.array(beginning))
     guess = tg.zeros((size, size), requires_grad=True)
     descent = tg.optim.SGD([guess], lr=0.4, momentum=0.9, nesterov=True)
     losses = []

@@ -119,7 +119,7 @@ def test_a_few_kernels_compile_to_the_report(name: str) -> None:
     compiled_as_kept(name)
 
 
-def others() -> list[str]:
+def forms_of_slow_tests() -> list[str]:
     """The forms that slow tests compile."""
     swept = [name for name in forms() if name.startswith(SWEPT)]
     return [name for name in forms() if name not in FEW and name not in swept[::2]]
@@ -127,6 +127,6 @@ def others() -> list[str]:
 
 @pytest.mark.slow(every=13)
 @pytest.mark.machine_code(some=True)  # forms with meshes, which are built here
-@pytest.mark.parametrize("name", others())
+@pytest.mark.parametrize("name", forms_of_slow_tests())
 def test_all_kernels_compile_to_the_report(name: str) -> None:
     compiled_as_kept(name)

@@ -265,10 +265,10 @@ def by_position(tree: ast.Module) -> list[int]:
     reads = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in STORAGE]
     inside = ast.walk(tree) if reads else ()
     parents = {child: node for node in inside for child in ast.iter_child_nodes(node)}
-    return [node.lineno for node in reads if not _whole(node, parents)]
+    return [node.lineno for node in reads if not _uses_whole_list(node, parents)]
 
 
-def _whole(node: ast.Attribute, parents: dict[ast.AST, ast.AST]) -> bool:
+def _uses_whole_list(node: ast.Attribute, parents: dict[ast.AST, ast.AST]) -> bool:
     """Whether an expression uses a list as a whole: iterates, unpacks, passes, searches, compares, or tests whether it
     is empty."""
     match parents[node]:

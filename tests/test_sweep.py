@@ -44,7 +44,7 @@ def access(a: Array) -> Any:
     return Description(getattr(tg, a.dtype), a.shape, strides, 0, True, CPU).access
 
 
-def made(launch: Launch, seed: int = 0) -> list[Any]:
+def argument_values(launch: Launch, seed: int = 0) -> list[Any]:
     """Values for all arguments."""
     return [a.numpy(seed + k) if isinstance(a, Array) else a for k, a in enumerate(launch.arguments)]
 
@@ -67,7 +67,7 @@ def launched(p: Point, values: list[Any]) -> list[Any]:
 @pytest.mark.parametrize("name", POINTS)
 def test_results_of_the_sweep_match_float64(name: str) -> None:
     p = POINTS[name]
-    values = made(p.small)
+    values = argument_values(p.small)
     arrays = results(p.small, launched(p, values))
     actual = [a.numpy().astype(np.float64) for a in arrays]
     difference, norm = ([0.0] * len(actual) for _ in range(2))
@@ -83,7 +83,7 @@ def test_results_of_the_sweep_match_float64(name: str) -> None:
 @pytest.mark.parametrize("name", [p.name for p in POINTS.values() if p.gradient])
 def test_gradients_of_the_sweep_match_float64_along_some_directions(name: str) -> None:
     p = POINTS[name]
-    values = made(p.small)
+    values = argument_values(p.small)
     args = launched(p, values)
     grads: list[Any] = []
     for k, a in enumerate(p.small.arguments):

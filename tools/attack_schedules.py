@@ -129,10 +129,10 @@ def judged(work: Work, end: float) -> list[dict[str, Any]]:
     """The results of the seeds of a task that are begun before the end."""
     wrong, seeds, rows, settings = work
     row = {seed: rows[seed % len(rows)] if rows else "" for seed in seeds}
-    return [one(wrong, seed, row[seed], settings) for seed in seeds if time.time() < end]
+    return [judge_one(wrong, seed, row[seed], settings) for seed in seeds if time.time() < end]
 
 
-def one(wrong: bool, seed: int, row: str, settings: How) -> dict[str, Any]:
+def judge_one(wrong: bool, seed: int, row: str, settings: How) -> dict[str, Any]:
     """The verdict on a schedule, with its fault and the results of simulations and replays."""
     from support.attacks import attack as attacks
     from support.attacks import constructs, judge

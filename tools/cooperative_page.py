@@ -49,7 +49,7 @@ def _section(f: CooperativeDef) -> str:
         "",
         f"`{_signature(f)}`",
         "",
-        *_told(documentation(f)),
+        *_listed_sections(documentation(f)),
     ]
     if f.overwritten is not None:
         assert f.inplace.name in library()
@@ -57,9 +57,9 @@ def _section(f: CooperativeDef) -> str:
     rule = "a program of its own" if f.rule is not None else "derived from the program"
     count = len(f.all_programs)
     lines += ["", f"Programs: {count}. Adjoint: {rule}. Source: `{_source(f)}`.", "", "Tested with:", ""]
-    lines += [f"- {_shown(s)}" for s in testing.samples(f) if not isinstance(s, Refused)]
+    lines += [f"- {_sample_text(s)}" for s in testing.samples(f) if not isinstance(s, Refused)]
     lines += ["", "Refused:", ""]
-    lines += [f"- {_shown(s)}: {s.code}" for s in testing.samples(f) if isinstance(s, Refused)]
+    lines += [f"- {_sample_text(s)}: {s.code}" for s in testing.samples(f) if isinstance(s, Refused)]
     return "\n".join(lines) + "\n"
 
 
@@ -77,7 +77,7 @@ def _signature(f: CooperativeDef) -> str:
     )
 
 
-def _told(text: str) -> list[str]:
+def _listed_sections(text: str) -> list[str]:
     """A docstring with the entries of its sections as lists."""
     before, sections = split(text)
     lines = [before]
@@ -96,7 +96,7 @@ def _source(f: CooperativeDef) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def _shown(sample: Sample) -> str:
+def _sample_text(sample: Sample) -> str:
     def one(x: object) -> str:
         return f"{x.dtype} {x.shape}" if isinstance(x, np.ndarray) else repr(x)
 

@@ -70,7 +70,7 @@ def main() -> int:
         print(json.dumps(compiled(*options.one) if options.offline else launched(*options.one)))
         return 0
     if options.choose:
-        for row in chosen(options.choose, options.each):
+        for row in selected_mutants(options.choose, options.each):
             print(json.dumps(row), flush=True)
         return 0
     rows: list[dict[str, Any]] = []
@@ -121,7 +121,7 @@ def run(options: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
             done.result()
 
 
-def chosen(name: str, count: int) -> Iterator[dict[str, Any]]:
+def selected_mutants(name: str, count: int) -> Iterator[dict[str, Any]]:
     """Mutants of a kernel, at most one of each operator in each group: refuted ones that end in every order, and have
     wrong results or a race in one; refuted ones that wait for ever in an order; proved ones with the kernel's
     results."""

@@ -350,7 +350,7 @@ def public_definitions(
     """The public classes, functions and methods of a file, by qualified name, with their enclosing classes. Overloads
     for type checkers, setters, implementations of ops and local definitions are left out."""
 
-    def inside(
+    def definitions_in(
         body: list[ast.stmt], around: list[ast.ClassDef]
     ) -> Iterator[tuple[str, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef, list[ast.ClassDef]]]:
         for node in body:
@@ -365,9 +365,9 @@ def public_definitions(
                 continue
             yield ".".join([*(c.name for c in around), node.name]), node, around
             if isinstance(node, ast.ClassDef):
-                yield from inside(node.body, [*around, node])
+                yield from definitions_in(node.body, [*around, node])
 
-    yield from inside(tree_of(path).body, [])
+    yield from definitions_in(tree_of(path).body, [])
 
 
 @cache

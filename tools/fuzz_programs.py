@@ -253,7 +253,7 @@ def mutate(function: Any, rng: random.Random) -> None:
     )
 
 
-def _places(function: Any) -> list[tuple[Any, str, int | None, ast.expr]]:
+def _expression_slots(function: Any) -> list[tuple[Any, str, int | None, ast.expr]]:
     """The expressions that are read, each with its parent, field and index in a list."""
     nodes = []
     for statement in function.body:
@@ -267,7 +267,7 @@ def _places(function: Any) -> list[tuple[Any, str, int | None, ast.expr]]:
     return nodes
 
 
-def _put(slot: tuple[Any, str, int | None, ast.expr], value: ast.expr) -> None:
+def _fill_slot(slot: tuple[Any, str, int | None, ast.expr], value: ast.expr) -> None:
     node, name, k, _ = slot
     if k is None:
         setattr(node, name, value)
@@ -276,14 +276,14 @@ def _put(slot: tuple[Any, str, int | None, ast.expr], value: ast.expr) -> None:
 
 
 def _replace(function: Any, rng: random.Random) -> None:
-    if nodes := _places(function):
-        _put(rng.choice(nodes), expression(rng))
+    if nodes := _expression_slots(function):
+        _fill_slot(rng.choice(nodes), expression(rng))
 
 
 def _exchange(function: Any, rng: random.Random) -> None:
     """Replace an expression by a copy of another."""
-    if nodes := _places(function):
-        _put(rng.choice(nodes), copy.deepcopy(rng.choice(nodes)[3]))
+    if nodes := _expression_slots(function):
+        _fill_slot(rng.choice(nodes), copy.deepcopy(rng.choice(nodes)[3]))
 
 
 def _operator(function: Any, rng: random.Random) -> None:

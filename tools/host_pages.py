@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from docstrings import Documented, host_functions
-from ops_pages import ROOT, names, told
+from ops_pages import ROOT, listed_sections, names
 
 import tegula as tg
 from tegula import api, errors
@@ -126,7 +126,7 @@ def _is_error(value: Any) -> bool:
     return inspect.isclass(value) and value.__module__ == errors.__name__ and f"`{value.__name__}`" in ERRORS
 
 
-def known() -> set[str]:
+def documented_names() -> set[str]:
     """All public names that stand on a page: of this tool, of docs/ops or, of errors, docs/errors.md."""
     documented = {
         function.name.partition(".")[0] for functions in entries().values() for function in functions
@@ -162,12 +162,12 @@ def _title(page: str) -> str:
 
 def _section(function: Documented) -> Iterator[str]:
     yield from (
-        f"{'###' if _is_method(function) else '##'} {_shown(function.name)}",
+        f"{'###' if _is_method(function) else '##'} {_displayed_name(function.name)}",
         "",
         f"`{_signature(function)}`",
         "",
     )
-    yield from told(inspect.cleandoc(function.text))
+    yield from listed_sections(inspect.cleandoc(function.text))
     yield ""
 
 
@@ -178,14 +178,14 @@ def _is_method(function: Documented) -> bool:
     )
 
 
-def _shown(name: str) -> str:
+def _displayed_name(name: str) -> str:
     return name.replace("algorithms.", "utils.", 1)
 
 
 def _signature(function: Documented) -> str:
     result: Any = tg
     try:
-        for part in _shown(function.name).split("."):
+        for part in _displayed_name(function.name).split("."):
             result = getattr(result, part)
         parameters = [
             str(p.replace(annotation=p.empty)) for p in inspect.signature(result).parameters.values()
@@ -194,9 +194,9 @@ def _signature(function: Documented) -> str:
         parameters = [*function.parameters]
     arguments = ", ".join(p for p in parameters if p != "self")
     return (
-        f"tg.{_shown(function.name)}({arguments})"
+        f"tg.{_displayed_name(function.name)}({arguments})"
         if not _is_method(function)
-        else f"{_shown(function.name).rpartition('.')[2]}({arguments})"
+        else f"{_displayed_name(function.name).rpartition('.')[2]}({arguments})"
     )
 
 
@@ -255,7 +255,9 @@ def _index() -> str:
     ]
     for page in _pages():
         entries_shown = [
-            (_shown(function.name), function.name) for function in entries()[page] if not _is_method(function)
+            (_displayed_name(function.name), function.name)
+            for function in entries()[page]
+            if not _is_method(function)
         ]
         for name, _ in entries_shown:
             lines.append(f"| [`tg.{name}`]({page}.md#{name.replace('.', '').lower()}) | {_title(page)} |")

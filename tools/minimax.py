@@ -196,14 +196,16 @@ def fits() -> dict[str, tuple[int, Fit]]:
 
     out: dict[str, tuple[int, Fit]] = {}
 
-    def both(name: str, f: Real, degrees: tuple[int, int], low: object, high: object, weight: Real) -> None:
+    def add_fits(
+        name: str, f: Real, degrees: tuple[int, int], low: object, high: object, weight: Real
+    ) -> None:
         for bits, degree, suffix in ((24, degrees[0], "32"), (53, degrees[1], "64")):
             if degree:
                 out[f"{name}_{suffix}"] = (bits, Fit(f, degree, low, high, weight))
 
     square = lambda r: r * r + mpf(2) ** -40  # noqa: E731
-    both("EXP", after(mp.exp, [1, 1]), (4, 10), -half_ln2, half_ln2, square)
-    both(
+    add_fits("EXP", after(mp.exp, [1, 1]), (4, 10), -half_ln2, half_ln2, square)
+    add_fits(
         "EXP2",
         after(lambda r: mp.exp(r * ln2), [1]),
         (5, 11),
@@ -211,7 +213,7 @@ def fits() -> dict[str, tuple[int, Fit]]:
         "0.501",
         lambda r: abs(r) + mpf(2) ** -30,
     )
-    both(
+    add_fits(
         "EXP10",
         after(lambda r: mp.exp(r * ln10), [1]),
         (5, 11),
@@ -219,16 +221,16 @@ def fits() -> dict[str, tuple[int, Fit]]:
         half_log,
         lambda r: abs(r) + mpf(2) ** -30,
     )
-    both("LOG", log_tail, (7, 0), m_low, m_high, cube)
-    both("ATANH", atanh_tail, (0, 6), 0, z_log, tail_weight)
-    both("ATANH2", atanh_tail2, (0, 7), 0, z_log, lambda z: tail_weight(z) ** 2)
+    add_fits("LOG", log_tail, (7, 0), m_low, m_high, cube)
+    add_fits("ATANH", atanh_tail, (0, 6), 0, z_log, tail_weight)
+    add_fits("ATANH2", atanh_tail2, (0, 7), 0, z_log, lambda z: tail_weight(z) ** 2)
     out["POW_LOG_32"] = (53, Fit(atanh_tail, 4, 0, z_log, tail_weight))
     out["POW_EXP_32"] = (
         53,
         Fit(after(lambda r: mp.exp(r * ln2), [1]), 6, "-0.501", "0.501", lambda r: abs(r) + mpf(2) ** -30),
     )
-    both("SIN", odd(mp.sin), (3, 6), 0, quarter**2, tail_weight)
-    both(
+    add_fits("SIN", odd(mp.sin), (3, 6), 0, quarter**2, tail_weight)
+    add_fits(
         "COS",
         after(lambda t: mp.cos(mp.sqrt(t)), [1, mpf(-1) / 2]),
         (2, 5),
@@ -236,12 +238,12 @@ def fits() -> dict[str, tuple[int, Fit]]:
         quarter**2,
         lambda t: tail_weight(t) ** 2,
     )
-    both("TAN", odd(mp.tan), (6, 14), 0, quarter**2, tan_weight)
-    both("ASIN", odd(mp.asin), (5, 12), 0, mpf("0.2501"), tail_weight)
-    both("ATAN", odd(mp.atan), (4, 11), 0, z_atan, tail_weight)
-    both("SINH", odd(mp.sinh), (3, 7), 0, mpf("1.001"), tail_weight)
-    both("TANH", odd(mp.tanh), (5, 11), 0, mpf("0.3907"), tail_weight)
-    both("ERF", erf_slope, (6, 12), 0, mpf("0.8472"), lambda t: mpf(1))
+    add_fits("TAN", odd(mp.tan), (6, 14), 0, quarter**2, tan_weight)
+    add_fits("ASIN", odd(mp.asin), (5, 12), 0, mpf("0.2501"), tail_weight)
+    add_fits("ATAN", odd(mp.atan), (4, 11), 0, z_atan, tail_weight)
+    add_fits("SINH", odd(mp.sinh), (3, 7), 0, mpf("1.001"), tail_weight)
+    add_fits("TANH", odd(mp.tanh), (5, 11), 0, mpf("0.3907"), tail_weight)
+    add_fits("ERF", erf_slope, (6, 12), 0, mpf("0.8472"), lambda t: mpf(1))
     out["ERF_TAIL_32"] = (24, Fit(log_erfc, 8, mpf("0.92"), mpf(4), mp.erfc))
     out["ERFC_32"] = (24, Fit(scaled_erfc(2), 10, *q_range(2, 0.5, 10.3)))
     out["ERFC_64"] = (53, Fit(scaled_erfc(4), 22, *q_range(4, 0.5, 27.6)))

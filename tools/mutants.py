@@ -131,7 +131,7 @@ def page(results: Sequence[Judged], orders: int, launches: int) -> str:
     lines += ["", "## How mutants fail", "", *_kinds(failing)]
     lines += ["", "## False alarms", "", *_alarms([j for j in results if j.alarm])]
     others = [j for j in results if j.other and j.passed]
-    lines += ["", "## Other kernels", "", *_others(others)] if others else []
+    lines += ["", "## Other kernels", "", *_other_counts(others)] if others else []
     for j in results:
         if j.missed or (j.same and not j.passed):
             lines.append(f"- **{j.subject}**: {j.operator}: {j.what}: {j.status} {j.message}; {j.failure}")
@@ -177,7 +177,7 @@ def _alarms(alarms: Sequence[Judged]) -> list[str]:
     return out[:-1]
 
 
-def _others(others: Sequence[Judged]) -> list[str]:
+def _other_counts(others: Sequence[Judged]) -> list[str]:
     return [f"- {j.subject}, {j.operator}: {j.what}" for j in others]
 
 

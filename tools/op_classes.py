@@ -31,7 +31,9 @@ CLASSES = {
 def tested_classes(name: str, tree: ast.Module) -> set[str]:
     """The op classes that a file tests for and does not define. `name`: its path in the source folder."""
     imported = dict(_imported(tree))
-    named = (_resolved(node, imported) for expression in _places(tree) for node in _members(expression))
+    named = (
+        _resolved(node, imported) for expression in _tested_expressions(tree) for node in _members(expression)
+    )
     own = "tegula." + name.removesuffix(".py").replace("/", ".")
     return {cls for module, cls in CLASSES.intersection(named) if module != own}
 
@@ -72,7 +74,7 @@ def _resolved(node: ast.expr, imported: dict[str, tuple[str, str]]) -> tuple[str
     return imported.get(node.id, ("", "")) if isinstance(node, ast.Name) else ("", "")
 
 
-def _places(tree: ast.Module) -> Iterator[ast.expr]:
+def _tested_expressions(tree: ast.Module) -> Iterator[ast.expr]:
     """The expressions that classes are tested in."""
     for node in ast.walk(tree):
         if (

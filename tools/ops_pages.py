@@ -237,7 +237,7 @@ def _title(page: str) -> str:
 
 def _section(name: str, page: str) -> Iterator[str]:
     yield from (f"## {name}", "", f"`tg.{name}({', '.join(_parameters(name))})`", "")
-    yield from told(_documentation(name))
+    yield from listed_sections(_documentation(name))
     yield from ("", f"**Cost**: {cost(name, page)}", "")
     elsewhere = " · ".join(f"{library} `{equivalent}`" for library, equivalent in _elsewhere(name))
     if elsewhere:
@@ -253,7 +253,7 @@ def _section(name: str, page: str) -> Iterator[str]:
             yield from ("```text", "?", "```", "")
 
 
-def told(text: str) -> list[str]:
+def listed_sections(text: str) -> list[str]:
     """A docstring with the entries of its sections as lists."""
     before, sections = split(text)
     lines = [before.strip()]

@@ -119,18 +119,18 @@ class Running:
         """Run blocks in order, up to the first that fails with an exception."""
         for block in page_blocks:
             try:
-                self._one(block)
+                self._run_block(block)
             except Exception:
                 self._fault(block, _traceback(self.page))
                 return self.outcome
-        self._shown(None)
+        self._check_output(None)
         return self.outcome
 
-    def _one(self, block: Block) -> None:
+    def _run_block(self, block: Block) -> None:
         if block.kind == "text":
             self._text(block)
             return
-        self._shown(None)
+        self._check_output(None)
         match block.kind:
             case "python file" | "text file":
                 if block.text not in (ROOT / block.file).read_text(encoding="utf-8"):
@@ -171,11 +171,11 @@ class Running:
 
     def _text(self, block: Block) -> None:
         if self.before is not None:
-            self._shown(block)
+            self._check_output(block)
         elif not self.pretended:
             self._fault(block, "no block before this text prints or raises it")
 
-    def _shown(self, block: Block | None) -> None:
+    def _check_output(self, block: Block | None) -> None:
         """Compare the output of the previous block with the text block that follows it, if there is one."""
         before, self.before = self.before, None
         if before is None:

@@ -174,7 +174,7 @@ def all_places(source: Path) -> dict[str, list[Place]]:
     return by_file
 
 
-def drawn(source: Path, seed: int, number: int) -> tuple[random.Random, str, Place]:
+def drawn_fault(source: Path, seed: int, number: int) -> tuple[random.Random, str, Place]:
     """The kind and the place of a number's fault, and the generator that draws its replacement."""
     rng = random.Random(f"{seed} {number}")
     by_file = all_places(source)
@@ -184,7 +184,7 @@ def drawn(source: Path, seed: int, number: int) -> tuple[random.Random, str, Pla
 
 def fault(source: Path, seed: int, number: int) -> Fault:
     """The fault of a number: draws a kind, a place of this kind and a replacement."""
-    rng, kind, candidate = drawn(source, seed, number)
+    rng, kind, candidate = drawn_fault(source, seed, number)
     before = (source / candidate.file).read_text(encoding="utf-8")
     text = replaced(before, candidate, rng.choice(candidate.instead))
     ast.parse(text)
@@ -236,7 +236,7 @@ def tests_that_reach(options: argparse.Namespace, numbers: list[int]) -> dict[in
         source = copy.path / "src" / "tegula"
         spans_by_file: dict[str, dict[int, tuple[Span, bool]]] = {}
         for number in numbers:
-            candidate = drawn(options.checkout / "src" / "tegula", options.seed, number)[2]
+            candidate = drawn_fault(options.checkout / "src" / "tegula", options.seed, number)[2]
             spans_by_file.setdefault(candidate.file, {})[number] = candidate.span, candidate.is_statement
         for file, spans in spans_by_file.items():
             text = (source / file).read_text(encoding="utf-8")
@@ -303,7 +303,7 @@ def judge(numbers: list[int], options: argparse.Namespace, note: Callable[[Fault
         for k in range(min(options.jobs, len(numbers))):
             free.put(Checkout(options.checkout, Path(folder, str(k))))
 
-        def one(number: int) -> None:
+        def judge_fault(number: int) -> None:
             checkout, start = free.get(), time.monotonic()
             try:
                 planted = fault(options.checkout / "src" / "tegula", options.seed, number)
@@ -315,13 +315,13 @@ def judge(numbers: list[int], options: argparse.Namespace, note: Callable[[Fault
                 free.put(checkout)
 
         with ThreadPoolExecutor(options.jobs) as pool:
-            list(pool.map(one, numbers))
+            list(pool.map(judge_fault, numbers))
 
 
 # The command ---------------------------------------------------------------------------------------------------------
 
 
-def known(log: Path | None, seed: int) -> dict[int, str]:
+def known_results(log: Path | None, seed: int) -> dict[int, str]:
     """The tests that caught the faults of a seed, by number, from a file of results."""
     if log is None or not log.exists():
         return {}
@@ -358,9 +358,9 @@ def main() -> int:
     options.checkout = options.checkout.resolve()
     numbers = list(range(options.first, options.first + options.count))
     if options.caught:
-        caught = known(options.caught, options.seed)
+        caught = known_results(options.caught, options.seed)
         numbers = [n for n in numbers if caught.get(n)]
-    done = {n: c for n, c in known(options.into, options.seed).items() if n in numbers}
+    done = {n: c for n, c in known_results(options.into, options.seed).items() if n in numbers}
 
     def note(planted: Fault, by: str, seconds: float) -> None:
         done[planted.number] = by

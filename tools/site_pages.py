@@ -177,7 +177,7 @@ def examples() -> list[Path]:
     return sorted(EXAMPLES.glob("*.py"))
 
 
-def shown(example: Path) -> str:
+def page_of_example(example: Path) -> str:
     """The page that shows an example."""
     return f"examples/{example.stem}.md"
 
@@ -189,7 +189,7 @@ def rendered(page: str, known: set[Path]) -> str:
     def link(match: re.Match[str]) -> str:
         target = ((DOCS / page).parent / match[2].partition("#")[0]).resolve()
         if target in examples():
-            return f"[{match[1]}]({'../' * page.count('/')}{shown(target)})"
+            return f"[{match[1]}]({'../' * page.count('/')}{page_of_example(target)})"
         return match[0] if target in known else match[1]
 
     return LINK.sub(link, FENCE.sub(r"\1\2", text))
@@ -210,8 +210,8 @@ def prepare(folder: Path) -> None:
     for path in examples():
         code = path.read_text(encoding="utf-8")
         page = f"# examples/{path.name}\n\n[Gallery](../gallery.md)\n\n```python\n{code}```\n"
-        (folder / "docs" / shown(path)).write_text(page, encoding="utf-8")
-    nav = [*navigation(pages), {"Examples": [{path.name: shown(path)} for path in examples()]}]
+        (folder / "docs" / page_of_example(path)).write_text(page, encoding="utf-8")
+    nav = [*navigation(pages), {"Examples": [{path.name: page_of_example(path)} for path in examples()]}]
     (folder / "zensical.toml").write_text(SETTINGS.format(nav=_toml(nav)), encoding="utf-8")
     tomllib.loads((folder / "zensical.toml").read_text(encoding="utf-8"))
 

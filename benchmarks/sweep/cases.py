@@ -93,7 +93,7 @@ class Errors:
                 square = float((attempt[number][index].double() - expected).square().sum())
                 self.differences[name, number] = self.differences.get((name, number), 0.0) + square
 
-    def of(self, name: str) -> list[float]:
+    def of_attempt(self, name: str) -> list[float]:
         """The errors of an attempt, by the number of the result."""
         pairs = sorted((k, d) for (peer_name, k), d in self.differences.items() if peer_name == name)
         return [(d / max(self.norms[k], 1e-300)) ** 0.5 for k, d in pairs]
@@ -117,14 +117,14 @@ def measured(
     notes: list[str],
 ) -> Row:
     """The row of a right result, against the fastest of the peers whose results are right."""
-    own = errors.of("")
+    own = errors.of_attempt("")
     for error, most in zip(own, tolerances, strict=True):
         if not error <= most:
             raise AssertionError(f"relative error {error:.2e} is above {most:.0e}")
     calls: dict[str, Call] = {}
     allowed = PEER_LAXER * max(*tolerances, *known_tolerances(point))
     for peer, (call, _) in actual.items():
-        wrong = [e for e in errors.of(peer) if not e <= allowed]
+        wrong = [e for e in errors.of_attempt(peer) if not e <= allowed]
         if wrong:
             notes.append(f"{peer} computes something else: error {wrong[0]:.1e}")
         else:

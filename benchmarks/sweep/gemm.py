@@ -243,10 +243,10 @@ def convolution() -> Point:
             sums = 0.0
             for tap in range(9):
                 dy, dx = tap // 3 - 1, tap % 3 - 1
-                sums = sums + xp.roll(inside(xp, image, dy, dx), (-dy, -dx), (0, 1)) @ w[tap]
+                sums = sums + xp.roll(without_wrapped_pixels(xp, image, dy, dx), (-dy, -dx), (0, 1)) @ w[tap]
             yield 0, n, sums
 
-    def inside(xp: Any, image: Any, dy: int, dx: int) -> Any:
+    def without_wrapped_pixels(xp: Any, image: Any, dy: int, dx: int) -> Any:
         """The image without the rows and columns that wrap around when it is moved."""
         rows, columns = (xp.ones_like(image[:, :1, :1]), xp.ones_like(image[:1, :, :1]))
         if dy:

@@ -70,7 +70,7 @@ def on_cpu(kernel: Kernel, launch: Launch) -> list[Any]:
     return _plain(arguments)
 
 
-def same(actual: Sequence[Any], expected: Sequence[Any], exact: bool) -> None:
+def assert_equal_results(actual: Sequence[Any], expected: Sequence[Any], exact: bool) -> None:
     for a, b in zip(actual, expected, strict=True):
         if not isinstance(a, np.ndarray):
             continue

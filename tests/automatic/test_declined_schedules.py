@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from role_rewriting import HOPPER, as_written, interpreted, prepared, rewritten, same
+from role_rewriting import HOPPER, as_written, assert_equal_results, interpreted, prepared, rewritten
 from scheduled_kernels import Launch, gemm, integers, stepped, stepped_inside, tile_gemm, with_numbers
 
 import tegula as tg
@@ -207,7 +207,7 @@ def test_a_failing_check_in_a_loop_fails_the_launch(
         with pytest.raises(tg.KernelAssertion, match=fails):
             as_written(launch)
     else:
-        same(interpreted(kernel, launch), as_written(launch), exact=True)
+        assert_equal_results(interpreted(kernel, launch), as_written(launch), exact=True)
 
 
 @tg.kernel

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import agreement
 import pytest
-from role_rewriting import HOPPER, as_written, same
+from role_rewriting import HOPPER, as_written, assert_equal_results
 from scheduled_kernels import (
     Launch,
     arrays,
@@ -31,7 +31,7 @@ from scheduled_kernels import (
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "check"))
 
-from replays import ready, some
+from replays import ready, sample_orders
 
 import tegula as tg
 from tegula.interp.engines.launch import EngineLaunch as Replayed
@@ -75,7 +75,7 @@ def test_automatic_schedules_replayed_in_many_orders_have_one_result(name: str) 
     assert parts.schedule.plan is not None and parts.threads == launch.block_dim
     plain = [a.numpy() if isinstance(a, tg.array) else a for a in arguments]
     run = Replayed(ready(kernel, parts), plain, launch.dims)
-    failures = [run.run(order) for order in some(run, ORDERS)]
+    failures = [run.run(order) for order in sample_orders(run, ORDERS)]
     assert all(x == failures[0] for x in failures)
     Values(run).store(failures[-1])
-    same(plain, as_written(launch), launch.exact)
+    assert_equal_results(plain, as_written(launch), launch.exact)

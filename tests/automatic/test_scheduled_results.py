@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from role_rewriting import as_written, interpreted, on_cpu, rewritten, same
+from role_rewriting import as_written, assert_equal_results, interpreted, on_cpu, rewritten
 from scheduled_kernels import LAUNCHES, Launch
 
 from tegula.passes.specialise import Choice
@@ -15,7 +15,7 @@ NAMES = [f"{launch.name}-{launch.grid}" for launch in LAUNCHES]
 
 
 @cache
-def wanted(index: int) -> list[Any]:
+def expected_results(index: int) -> list[Any]:
     return as_written(LAUNCHES[index])
 
 
@@ -25,7 +25,7 @@ def test_automatic_schedules_change_no_result_in_the_interpreter(index: int, per
     launch: Launch = LAUNCHES[index]
     kernel, schedule = rewritten(launch, Choice(persistent=persistent))
     assert schedule.plan is not None, schedule.reason
-    same(interpreted(kernel, launch), wanted(index), launch.exact)
+    assert_equal_results(interpreted(kernel, launch), expected_results(index), launch.exact)
 
 
 @pytest.mark.machine_code
@@ -34,4 +34,4 @@ def test_automatic_schedules_change_no_result_on_the_cpu(index: int) -> None:
     launch = LAUNCHES[index]
     kernel, schedule = rewritten(launch, Choice(persistent=False))
     assert schedule.plan is not None, schedule.reason
-    same(on_cpu(kernel, launch), wanted(index), launch.exact)
+    assert_equal_results(on_cpu(kernel, launch), expected_results(index), launch.exact)

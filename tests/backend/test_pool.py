@@ -170,11 +170,11 @@ class Stopped(Exception):
 def alarm():
     """Call a function on the main thread after some seconds, as a signal handler."""
 
-    def later(seconds: float, call) -> None:
+    def signal_after(seconds: float, call) -> None:
         signal.signal(signal.SIGALRM, lambda *_: call())
         signal.setitimer(signal.ITIMER_REAL, seconds)
 
-    yield later
+    yield signal_after
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
 

@@ -27,7 +27,7 @@ def failure(
     except Wrong as e:
         return f"{e.kind}: {e.text}"
     expected: Any = None
-    for order in some(launch, count):
+    for order in sample_orders(launch, count):
         try:
             result = launch.run(order, ignore_races)
         except ReplayFailed as e:
@@ -38,5 +38,5 @@ def failure(
     return ""
 
 
-def some(launch: EngineLaunch, count: int) -> list[Order]:
+def sample_orders(launch: EngineLaunch, count: int) -> list[Order]:
     return list(orders([role for role, *_ in launch.programs], count))

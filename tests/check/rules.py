@@ -63,7 +63,7 @@ class Rule:
         return patch.dict(machine._DO, events) if events else patch.object(self.owner, self.name, without)
 
 
-def _only(kind: bool) -> Callable[..., Any]:
+def _order_of_kind(kind: bool) -> Callable[..., Any]:
     """The order of accesses, without races (True) or without fences (False)."""
     real = Memory._after
 
@@ -78,7 +78,7 @@ class Order(Rule):
     """A rule about the order of accesses: one access follows another, or a fence is between them."""
 
     def left_out(self) -> Any:
-        return patch.object(Memory, "_after", _only(self.instead))
+        return patch.object(Memory, "_after", _order_of_kind(self.instead))
 
 
 LATE = "a matmul of registers goes on in the next iteration"

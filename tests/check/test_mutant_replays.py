@@ -69,7 +69,7 @@ def test_mutants_restore_their_kernel() -> None:
     assert mutant_judge.subject.parts.shared.allocations == allocations
 
 
-def found(name: str, operator: str, mutant_name: str) -> Judged:
+def judged_mutant(name: str, operator: str, mutant_name: str) -> Judged:
     mutant_judge = judge(name)
     (mutant,) = (m for m in mutant_judge.mutants if m.operator == operator and m.what.startswith(mutant_name))
     return mutant_judge.judge(mutant)
@@ -77,10 +77,12 @@ def found(name: str, operator: str, mutant_name: str) -> Judged:
 
 def test_replays_find_faults_of_mutants_without_the_checker() -> None:
     """Replays do not use the checker: a few mutants, and their failures."""
-    assert found("chain", "drop fence", "without fence.async #0").failure.startswith("fence")
-    assert found("chain", "drop wait", "without mbarrier.wait raw.full").failure.startswith("race")
-    assert found("chain", "drop release", "without mbarrier.arrive raw.empty").failure.startswith("deadlock")
-    twice = found("chain", "double wait", "mbarrier.wait raw.full")
+    assert judged_mutant("chain", "drop fence", "without fence.async #0").failure.startswith("fence")
+    assert judged_mutant("chain", "drop wait", "without mbarrier.wait raw.full").failure.startswith("race")
+    assert judged_mutant("chain", "drop release", "without mbarrier.arrive raw.empty").failure.startswith(
+        "deadlock"
+    )
+    twice = judged_mutant("chain", "double wait", "mbarrier.wait raw.full")
     assert twice.failure == "" and twice.status == "proved"
 
 
@@ -90,7 +92,7 @@ def test_device_mutants_are_selected_by_number() -> None:
     tool: Any = module_from_spec(spec := spec_from_file_location("device_mutants", tool_path))  # type: ignore[arg-type]
     assert spec is not None and spec.loader is not None
     spec.loader.exec_module(tool)
-    row = next(row for row in tool.chosen("producers", 1) if row["group"] == "wrong")
+    row = next(row for row in tool.selected_mutants("producers", 1) if row["group"] == "wrong")
     assert row["operator"] == "drop fence" and row["checker"] == "fence"
     assert judge("producers").mutants[row["number"]].what == row["change"]
     assert set(tool.SIZES) == set(tool.OUTPUTS) == set(tool.BLOCKS) == set(MAKERS)

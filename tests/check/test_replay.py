@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from replays import failure, ready, some
+from replays import failure, ready, sample_orders
 from schedules import (
     Mutation,
     adding,
@@ -72,7 +72,7 @@ KERNELS = {
 def stored(kernel: Any, args: list[Any], ndim: int = 2, threads: int = 384) -> None:
     """The results, equal in many orders, which are copied to the arrays."""
     launch = EngineLaunch(ready(*lowered(kernel, ndim)), args, (*(1,) * (ndim - 1), threads))
-    failure = [launch.run(order) for order in some(launch, ORDERS)]
+    failure = [launch.run(order) for order in sample_orders(launch, ORDERS)]
     assert all(x == failure[0] for x in failure)
     Values(launch).store(failure[-1])
 
@@ -103,7 +103,7 @@ def test_a_matmul_that_reads_registers_waits_in_its_iteration() -> None:
     stored(registers(), args, threads=256)
     assert np.array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
     launch = EngineLaunch(ready(*lowered_late(registers())), args, (1, 256))
-    failure = [launch.run(order) for order in some(launch, ORDERS)]
+    failure = [launch.run(order) for order in sample_orders(launch, ORDERS)]
     assert any(x != failure[0] for x in failure)
 
 

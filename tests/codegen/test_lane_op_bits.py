@@ -131,7 +131,7 @@ def corners(dtype: DType) -> np.ndarray:
         return np.concatenate([bits.view(n), (~bits).view(n), np.array([*plain, *limits]).astype(n)])
 
 
-def between(dtype: DType) -> np.ndarray:
+def midpoints(dtype: DType) -> np.ndarray:
     """Values of the narrower types, the midpoints of neighbouring ones and the numbers next to these, as `dtype`."""
     n = to_numpy(dtype)
     out = []
@@ -169,7 +169,7 @@ def operands(dtype: DType, arity: int) -> tuple[np.ndarray, ...]:
     if arity == 1:
         if dtype.bits <= 16 and not dtype.is_bool:
             return (np.arange(1 << dtype.bits).astype(f"u{dtype.bits // 8}").view(to_numpy(dtype)),)
-        wide = [between(dtype)] if dtype.is_float else []
+        wide = [midpoints(dtype)] if dtype.is_float else []
         return (padded(np.concatenate([corners(dtype), random_bits(dtype, 4000, 2), *wide])),)
     few = corners(dtype)
     if arity == 2:
@@ -223,7 +223,7 @@ class Case:
         return f"{self.op.NAME} {self.op.attrs} of {self.source}"
 
 
-def made(cls: type[Any], types: list[DType], attrs: dict[str, Any]) -> Case:
+def case_of(cls: type[Any], types: list[DType], attrs: dict[str, Any]) -> Case:
     return Case(cls.typed([Value(t) for t in types], attrs))
 
 
@@ -236,17 +236,17 @@ def elementwise_cases() -> Iterator[Case]:
         if issubclass(cls, Elementwise) and cls is not S.FastExp2:
             for dtype in DTYPES.values():
                 for a in attrs.get(cls, [{}]) if dtype.kind in cls.KINDS else []:  # type: ignore[call-overload]
-                    yield made(cls, [dtype] * len(cls.signature.operands), a)
+                    yield case_of(cls, [dtype] * len(cls.signature.operands), a)
     for dtype in DTYPES.values():
-        yield made(S.Select, [bool_, dtype, dtype], {})
+        yield case_of(S.Select, [bool_, dtype, dtype], {})
 
 
 def conversion_cases() -> Iterator[Case]:
     for source in DTYPES.values():
         for to in DTYPES.values():
-            yield made(Cast, [source], {"to": to})
+            yield case_of(Cast, [source], {"to": to})
             if source.bits == to.bits and not to.is_bool:
-                yield made(Bitcast, [source], {"to": to})
+                yield case_of(Bitcast, [source], {"to": to})
 
 
 def meaning(op: Op, data: tuple[np.ndarray, ...]) -> np.ndarray:
@@ -298,7 +298,7 @@ def element_body(op: Op, width: int, constants: dict[int, Op]) -> Body:
     operands that are constants."""
 
     def emit(code: Code, memory: MemoryEmitter, index: str) -> None:
-        def at(k: int, t: ElementType, c: int) -> str:
+        def component_address(k: int, t: ElementType, c: int) -> str:
             return memory.offset(f"%p{k}", memory.add(index, str(64 * c)), scalar_of(t))
 
         values = []
@@ -308,11 +308,14 @@ def element_body(op: Op, width: int, constants: dict[int, Op]) -> Body:
                 values.append(lower(code, constants[k], [], width))
             else:
                 values.append(
-                    tuple(memory.load(at(k, t, c), scalar_of(t), width) for c in range(components(t)))
+                    tuple(
+                        memory.load(component_address(k, t, c), scalar_of(t), width)
+                        for c in range(components(t))
+                    )
                 )
         result: ElementType = op.result.type  # type: ignore[assignment]
         for c, part in enumerate(lower(code, op, values, width)):
-            memory.store(at(len(values), result, c), part, scalar_of(result), width)
+            memory.store(component_address(len(values), result, c), part, scalar_of(result), width)
 
     return emit
 
@@ -423,7 +426,7 @@ def test_division_by_a_constant_vector_matches_the_reference() -> None:
                     cls: Any = cls,
                 ) -> None:
                     a = memory.load(memory.offset("%p0", index, t), t, 8)
-                    op = made(cls, [t, t], {}).op
+                    op = case_of(cls, [t, t], {}).op
                     (out,) = lower(code, op, [(a,), (constant(t, by, 8),)], 8)
                     memory.store(memory.offset("%p1", index, t), out, t, 8)
 

@@ -171,7 +171,7 @@ def main() -> int:
     root = options.package or package.folder()
     ran = outcomes.counted(run(root, options.pattern, reasons, options.limit), reasons)
     path = options.passing or outcomes.passing(options.strict)
-    lost, gained = outcomes.compared(ran, outcomes.known(path), all_files=not options.pattern)
+    lost, gained = outcomes.compared(ran, outcomes.names_in_file(path), all_files=not options.pattern)
     print(outcomes.summary(ran))
     print(
         f"{sum(outcome.state == PASSED for outcome in ran)} of {len(ran)} pass; {len(lost)} lost, {len(gained)} gained."
@@ -180,7 +180,7 @@ def main() -> int:
         for name in names:
             print(f"{change}: {name}")
     if options.update:
-        outcomes.write(path, (outcomes.known(path) - set(lost)) | set(gained))
+        outcomes.write(path, (outcomes.names_in_file(path) - set(lost)) | set(gained))
         return 0
     return 1 if lost else 0
 

@@ -33,7 +33,7 @@ def passing(strict: bool) -> Path:
     return HERE / ("passing_strict.txt" if strict else "passing.txt")
 
 
-def known(path: Path) -> set[str]:
+def names_in_file(path: Path) -> set[str]:
     """The names in a file of names; none if there is no file."""
     return set(path.read_text().split()) if path.exists() else set()
 

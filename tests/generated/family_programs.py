@@ -96,7 +96,7 @@ def skew(v: Any) -> Any:
     return -np.cross(v[..., None, :], np.eye(3))
 
 
-def chosen(c: Any, x: Any, y: Any) -> Any:
+def select(c: Any, x: Any, y: Any) -> Any:
     return np.where(c.reshape(-1, *[1] * (x.ndim - 1)), x, y)
 
 

@@ -96,7 +96,7 @@ def _changes(tree: ast.Module) -> Iterator[Callable[[], Undo]]:
                 if isinstance(part, ast.expr) and not isinstance(part, ast.Constant):
                     for child in _parts(part):
                         position = index if isinstance(value, list) else None
-                        yield lambda n=node, f=field, p=position, c=child: _put(n, f, p, c)
+                        yield lambda n=node, f=field, p=position, c=child: _replace_child(n, f, p, c)
 
 
 def _parts(node: ast.expr) -> list[ast.expr]:
@@ -114,7 +114,7 @@ def _cut(block: list[ast.stmt], statement: ast.stmt, instead: list[ast.stmt]) ->
     return undo
 
 
-def _put(node: ast.AST, field: str, index: int | None, child: ast.expr) -> Undo:
+def _replace_child(node: ast.AST, field: str, index: int | None, child: ast.expr) -> Undo:
     before = getattr(node, field)
     if index is None:
         setattr(node, field, child)

@@ -124,7 +124,9 @@ class Maker(Expressions):
         inner.functions = self.functions
         inner.scope = [a, b]
         inner.index = lambda uniform: "3"  # type: ignore[method-assign]
-        inner.scalar_leaf = lambda t, u: inner.converted(t, (), u, 0) if t != dtype else _one(self.c, t)  # type: ignore
+        inner.scalar_leaf = lambda t, u: (
+            inner.converted(t, (), u, 0) if t != dtype else _literal_one(self.c, t)
+        )  # type: ignore
         lines = [f"def {name}(a: tg.{dtype}, b: tg.{dtype}):", f"    c = {inner.settled(dtype)}"]
         inner.scope.append(Name("c", dtype))
         kind = self.c.pick(["plain", "branch", "loop", "exit"])
@@ -538,7 +540,7 @@ def _term(text: str):
     return Term(text, math.inf)
 
 
-def _one(choices: Choices, dtype: str):
+def _literal_one(choices: Choices, dtype: str):
     from expressions import Term
 
     return Term(f"tg.{dtype}({literal(choices.number(0, 3), dtype)})", 3)

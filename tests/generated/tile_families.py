@@ -50,7 +50,7 @@ def lanes(p: FamilyProgram, tile: str) -> str:
 
 
 @family
-def like(p: FamilyProgram) -> None:
+def zeros_and_ones_like(p: FamilyProgram) -> None:
     x, y, k = p.pick("int"), p.pick("int"), p.r.randint(-5, 5)
     t = p.fresh("t")
     p.both(f"{t} = tg.tile({x})\ne{t} = tg.tile_empty_like({t})\ntg.tile_assign(e{t}, tg.tile({y}))", "pass")

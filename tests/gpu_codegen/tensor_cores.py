@@ -87,8 +87,8 @@ def multiply_warp(name: str, words: np.ndarray) -> np.ndarray:
             "an operand is not rounded"
         )
     A, B = np.full((m, k), np.nan), np.full((k, n), np.nan)
-    A[_places(left_element, (m, n, k), bits, elements[0].shape[1])] = elements[0]
-    B[_places(right_element, (m, n, k), bits, elements[1].shape[1])] = elements[1]
+    A[_element_positions(left_element, (m, n, k), bits, elements[0].shape[1])] = elements[0]
+    B[_element_positions(right_element, (m, n, k), bits, elements[1].shape[1])] = elements[1]
     total = {"f64": np.float64, "s8": np.int32, "u8": np.int32}.get(left, np.float32)
     wide = np.uint64 if total is np.float64 else np.uint32
     C = np.ascontiguousarray(parts[2].astype(wide)).view(total)
@@ -98,7 +98,7 @@ def multiply_warp(name: str, words: np.ndarray) -> np.ndarray:
 
 
 @cache
-def _places(element: Any, shape: tuple[int, int, int], bits: int, count: int) -> Any:
+def _element_positions(element: Any, shape: tuple[int, int, int], bits: int, count: int) -> Any:
     """The positions of the elements of all lanes."""
     result = np.array([[element(shape, bits, lane, i) for i in range(count)] for lane in range(32)])
     return result[..., 0], result[..., 1]
@@ -179,14 +179,14 @@ def multiply_group(
             fenced = True
         elif op.startswith("wgmma.mma_async"):
             assert fenced
-            accumulators, open_ = _one(line, accumulators, names, operand, memory), True
+            accumulators, open_ = _run_instruction(line, accumulators, names, operand, memory), True
         elif op.startswith("wgmma.commit_group"):
             open_ = False
     assert not open_, "matmuls are not committed"
     return [[int(x) for x in row] for row in accumulators]
 
 
-def _one(
+def _run_instruction(
     line: str, accumulators: np.ndarray, names: dict[str, int], operand: Any, memory: np.ndarray
 ) -> np.ndarray:
     shape, total, left, right = re.findall(r"aligned\.(m64n\d+k\d+)\.(\w+)\.(\w+)\.(\w+) ", line)[0]
@@ -207,7 +207,7 @@ def _one(
         A = np.zeros((64, k))
         parts = np.stack([operand(x) for x in source.split(",")], 1).astype(np.uint32)
         elements = np.ascontiguousarray(parts).view(a)
-        rows, columns = _places(left_element, (16, 8, k), a.itemsize * 8, elements.shape[1])
+        rows, columns = _element_positions(left_element, (16, 8, k), a.itemsize * 8, elements.shape[1])
         warps = np.arange(128)[:, None] // 32 * 16
         A[warps + np.tile(rows, (4, 1)), np.tile(columns, (4, 1))] = elements
     else:

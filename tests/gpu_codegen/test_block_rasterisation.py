@@ -48,7 +48,7 @@ def kernel(ndim: int, raster: int, blocks: str = WALKED) -> Kernel:
     return parse_kernel(TEXT.format(ndim=ndim, uniform=uniform, blocks=blocks, places="\n    ".join(lines)))
 
 
-def wanted(grid: tuple[int, ...], raster: int) -> list[tuple[int, ...]]:
+def expected_positions(grid: tuple[int, ...], raster: int) -> list[tuple[int, ...]]:
     *outer, rows, columns = (1, *grid) if len(grid) == 1 else grid
     result = [
         (*indices, i, j)
@@ -65,7 +65,7 @@ def wanted(grid: tuple[int, ...], raster: int) -> list[tuple[int, ...]]:
 @pytest.mark.parametrize("grid", [(5,), (7, 4), (2, 4, 3)])
 def test_each_block_is_visited_once_in_raster_order(grid: tuple[int, ...], raster: int) -> None:
     dims, blocks = (*grid, THREADS), int(np.prod(grid))
-    expected = np.array(wanted(grid, raster), np.int32)
+    expected = np.array(expected_positions(grid, raster), np.int32)
     out = np.full((blocks, len(grid)), -1, np.int32)
     interp.run(kernel(len(dims), raster), [out], dims, THREADS)
     np.testing.assert_array_equal(out, expected)

@@ -75,7 +75,7 @@ def cleared(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[HALF], d: tg
         tg.tile_store(c, tg.tile_zeros(shape=(16, 32), dtype=HALF), offset=(56, 0))
 
 
-def made(kernel: Any, *rest: Any) -> tuple[Kernel, Any]:
+def specialised_kernel(kernel: Any, *rest: Any) -> tuple[Kernel, Any]:
     arrays = [tg.zeros((1024, 1024), dtype=HALF) for _ in range(3)]
     args = [*arrays, *rest]
     return distributed(kernel, args, (1,), block_size(kernel, None, args))
@@ -116,7 +116,7 @@ STEPS = [
 def test_warp_groups_that_store_the_same_part_synchronise(
     down: int, across: int, groups: int, rows: int, columns: int
 ) -> None:
-    kernel, parts = made(storing(down, across, groups, rows, columns), ITERATIONS, 3)
+    kernel, parts = specialised_kernel(storing(down, across, groups, rows, columns), ITERATIONS, 3)
     expected = [BulkWait, Barrier] if crossing(down, across, groups, rows, columns) else []
     assert before_stores(kernel) == [expected]
     assert check_schedule(kernel, parts).passed
@@ -129,14 +129,14 @@ def test_warp_groups_wait_where_offsets_may_wrap_and_repeat(
     down: int, across: int, groups: int, rows: int, columns: int
 ) -> None:
     """After 2**32 rows an int32 offset repeats. Steps of a power of two then hit a part as a whole."""
-    kernel, _ = made(storing(down, across, groups, rows, columns, 2**31 - 1), ITERATIONS, 3)
+    kernel, _ = specialised_kernel(storing(down, across, groups, rows, columns, 2**31 - 1), ITERATIONS, 3)
     is_whole_tile = rows // groups * groups == 128 and down % 128 == 0
     assert before_stores(kernel) == [[] if is_whole_tile else [BulkWait, Barrier]]
 
 
 @pytest.mark.skipif(not ptx.candidates(), reason="there is no ptxas")
 def test_warp_groups_of_a_persistent_matmul_do_not_wait_for_each_other() -> None:
-    kernel, parts = made(persistent, 4, 4)
+    kernel, parts = specialised_kernel(persistent, 4, 4)
     assert before_stores(kernel) == [[]]
     assert check_schedule(kernel, parts).passed
     arrays = [tg.zeros((512, 512), dtype=HALF) for _ in range(3)]
@@ -145,7 +145,7 @@ def test_warp_groups_of_a_persistent_matmul_do_not_wait_for_each_other() -> None
 
 
 def test_an_array_is_written_by_copies_or_by_threads() -> None:
-    kernel, _ = made(cleared, tg.zeros((M, N), dtype=HALF))
+    kernel, _ = specialised_kernel(cleared, tg.zeros((M, N), dtype=HALF))
     copied = [kernel.params.index(op.operands[1]) for op in kernel.walk() if isinstance(op, BulkStore)]
     plain = [kernel.params.index(op.operands[0]) for op in kernel.walk() if isinstance(op, TileStore)]
     assert (copied, plain) == ([3], [2, 2])

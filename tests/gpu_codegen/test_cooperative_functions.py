@@ -23,13 +23,15 @@ MOST = 300
 """Elements of the samples that the interpreter runs."""
 
 
-def taken(name: str) -> list[Sample]:
+def accepted_samples(name: str) -> list[Sample]:
     accepted = [s for s in testing.samples(name) if not isinstance(s, Refused)]
     return [s for s in accepted if sum(x.size for x in s.arguments if isinstance(x, np.ndarray)) <= MOST]
 
 
 PUBLIC = [name for name in sorted(DECLARED) if name[0] != "_"]
-ALL = [pytest.param(name, s, id=f"{name}-{k}") for name in PUBLIC for k, s in enumerate(taken(name))]
+ALL = [
+    pytest.param(name, s, id=f"{name}-{k}") for name in PUBLIC for k, s in enumerate(accepted_samples(name))
+]
 ONE = [
     max((p for p in ALL if p.values[0] == name), key=lambda p: p.values[1].differentiable) for name in PUBLIC
 ]

@@ -41,7 +41,7 @@ def window(rows: int, columns: int) -> Any:
 
 
 @cache
-def whole(n: int) -> Any:
+def copy_of_rows(n: int) -> Any:
     @tg.kernel
     def whole(x: tg.array2d[Any], y: tg.array2d[Any]):
         i = tg.tid()
@@ -84,7 +84,7 @@ def test_loads_and_stores_of_two_dimensions_match_numpy(dtype: Any, offset: tupl
 def test_loads_and_stores_of_rows_of_any_length_match_numpy(columns: int) -> None:
     """Arrays with rows as long as the tile, shorter and longer."""
     for dtype in (ml_dtypes.bfloat16, np.float64):
-        check(whole(64), numbers((3, columns), dtype), numbers((3, columns), dtype), (), 3)
+        check(copy_of_rows(64), numbers((3, columns), dtype), numbers((3, columns), dtype), (), 3)
 
 
 def test_loads_and_stores_of_strided_arrays_match_numpy() -> None:

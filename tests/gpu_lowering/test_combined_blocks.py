@@ -89,7 +89,7 @@ def narrow(a: tg.array2d[tg.float16], result: tg.array1d[tg.float16]):
     tg.tile_atomic_add(result, tg.tile_sum(tg.tile_load(a[i], 64)))
 
 
-def whole(*shape: int, dtype: Any = np.float32) -> np.ndarray:
+def integers_in_float(*shape: int, dtype: Any = np.float32) -> np.ndarray:
     """Numbers whose sums are exact in any order."""
     return (np.arange(np.prod(shape)).reshape(shape) % 5).astype(dtype)
 
@@ -101,29 +101,43 @@ def is_combined(launch: Launch) -> bool:
 
 @pytest.mark.parametrize("dims", [(8, 64), (1, 32), (7, 96), (64, 4)])
 def test_combined_blocks_of_the_guide_have_no_atomics_in_the_loop(dims: tuple[int, ...]) -> None:
-    kernel, _ = agrees(Launch(squares, [whole(*dims, dtype=np.float64), np.ones(1)], dims, 32))
+    kernel, _ = agrees(Launch(squares, [integers_in_float(*dims, dtype=np.float64), np.ones(1)], dims, 32))
     (loop,) = (op for op in kernel.walk() if isinstance(op, For))
     assert not any(isinstance(op, TileAtomic) for op in loop.walk())
     assert len(barriers(kernel)) == 0  # a single warp
 
 
 def test_lanes_of_combined_blocks_synchronise_after_the_loop_only() -> None:
-    kernel, _ = agrees(Launch(squares, [whole(16, 64, dtype=np.float64), np.ones(1)], (16, 64), 128))
+    kernel, _ = agrees(
+        Launch(squares, [integers_in_float(16, 64, dtype=np.float64), np.ones(1)], (16, 64), 128)
+    )
     (loop,) = (op for op in kernel.walk() if isinstance(op, For))
     (barrier,) = barriers(kernel)
     assert barrier not in list(loop.walk())
 
 
 def test_combined_blocks_add_several_sums_at_fixed_indices() -> None:
-    a = whole(11, 64, dtype=np.int32)
-    launch = tiled(histogram_rows, [a, whole(70, dtype=np.int32), whole(9, dtype=np.int32), 7], (11,), 32)
+    a = integers_in_float(11, 64, dtype=np.int32)
+    launch = tiled(
+        histogram_rows,
+        [a, integers_in_float(70, dtype=np.int32), integers_in_float(9, dtype=np.int32), 7],
+        (11,),
+        32,
+    )
     assert is_combined(launch)
     agrees(launch)
-    agrees(tiled(histogram_rows, [a, whole(5, dtype=np.int32), whole(9, dtype=np.int32), -1], (2,), 32))
+    agrees(
+        tiled(
+            histogram_rows,
+            [a, integers_in_float(5, dtype=np.int32), integers_in_float(9, dtype=np.int32), -1],
+            (2,),
+            32,
+        )
+    )
 
 
 def test_barriers_of_combined_blocks_order_their_iterations() -> None:
-    launch = tiled(of_sums, [whole(10, 64), np.zeros(1, np.float32)], (10,), 64)
+    launch = tiled(of_sums, [integers_in_float(10, 64), np.zeros(1, np.float32)], (10,), 64)
     assert is_combined(launch)
     kernel, _ = agrees(launch)
     (loop,) = (op for op in kernel.walk() if isinstance(op, For))
@@ -138,15 +152,17 @@ def test_sums_of_combined_blocks_keep_the_sign_of_zero() -> None:
 
 
 REFUSED: list[Callable[[], Launch]] = [
-    lambda: tiled(elsewhere, [whole(8, 64), whole(8)], (8,), 64),
-    lambda: tiled(used, [whole(8, 64), whole(8)], (8,), 64),
-    lambda: tiled(largest, [whole(8, 64), whole(8)], (8,), 64),
-    lambda: tiled(also_read, [whole(8, 64), whole(64)], (8,), 64),
-    lambda: tiled(in_a_loop, [whole(8, 64), whole(8)], (8,), 64),
-    lambda: tiled(some_blocks, [whole(8, 64), whole(8)], (8,), 64),
-    lambda: tiled(large, [whole(8, 1024), whole(8)], (8,), 64),
-    lambda: tiled(narrow, [whole(8, 64, dtype=np.float16), whole(8, dtype=np.float16)], (8,), 64),
-    lambda: Launch(squares, [whole(3, 33, dtype=np.float64), np.ones(1)], (3, 33), 32),
+    lambda: tiled(elsewhere, [integers_in_float(8, 64), integers_in_float(8)], (8,), 64),
+    lambda: tiled(used, [integers_in_float(8, 64), integers_in_float(8)], (8,), 64),
+    lambda: tiled(largest, [integers_in_float(8, 64), integers_in_float(8)], (8,), 64),
+    lambda: tiled(also_read, [integers_in_float(8, 64), integers_in_float(64)], (8,), 64),
+    lambda: tiled(in_a_loop, [integers_in_float(8, 64), integers_in_float(8)], (8,), 64),
+    lambda: tiled(some_blocks, [integers_in_float(8, 64), integers_in_float(8)], (8,), 64),
+    lambda: tiled(large, [integers_in_float(8, 1024), integers_in_float(8)], (8,), 64),
+    lambda: tiled(
+        narrow, [integers_in_float(8, 64, dtype=np.float16), integers_in_float(8, dtype=np.float16)], (8,), 64
+    ),
+    lambda: Launch(squares, [integers_in_float(3, 33, dtype=np.float64), np.ones(1)], (3, 33), 32),
 ]
 
 
@@ -156,6 +172,6 @@ def test_blocks_with_other_effects_are_not_combined(make: Callable[[], Launch]) 
 
 
 def test_blocks_whose_arrays_overlap_are_not_combined() -> None:
-    total = tg.array(whole(9, 64, dtype=np.float64))
+    total = tg.array(integers_in_float(9, 64, dtype=np.float64))
     assert is_combined(Launch(squares, [total[:8], total[8]], (8, 64), 32))
     assert not is_combined(Launch(squares, [total[:8], total[7]], (8, 64), 32))

@@ -159,7 +159,7 @@ def paired(value: np.ndarray, tangent: Any) -> np.ndarray:
     return out
 
 
-def moved(slope: Any, tangent: np.ndarray) -> np.ndarray:
+def scaled_tangent(slope: Any, tangent: np.ndarray) -> np.ndarray:
     """A tangent times a slope; a tangent of 0 stays 0 even if the slope is infinite or NaN."""
     return np.where(tangent == 0.0, 0.0, slope * tangent)
 
@@ -212,7 +212,10 @@ class Tangents(Machine):
         if not any(x.imag.any() for x in xs):
             return value
         result = slopes(*(x.real for x in xs))
-        parts = [moved(s, x.imag).reshape(*value.shape, -1).sum(-1) for s, x in zip(result, xs, strict=True)]
+        parts = [
+            scaled_tangent(s, x.imag).reshape(*value.shape, -1).sum(-1)
+            for s, x in zip(result, xs, strict=True)
+        ]
         return paired(value, sum(parts))
 
     def by_values(self, op: Op, cls: type[Op], mask: Mask) -> Any:
@@ -268,7 +271,7 @@ def _call(m: Tangents, op: Op, mask: Mask) -> Any:
             seeds = {i: np.zeros_like(result[i]) for i in floats}
             seeds[k][(slice(None), *indices)] = 1.0
             grown = _alone(m, rule, [*args, *result, *seeds.values()], mask)
-            parts = [moved(g, x.imag).reshape(m.lanes, -1) for g, x in zip(grown, xs, strict=True)]
+            parts = [scaled_tangent(g, x.imag).reshape(m.lanes, -1) for g, x in zip(grown, xs, strict=True)]
             out[k].imag[(slice(None), *indices)] = np.concatenate(parts, axis=1).sum(1)
     return out[0] if len(out) == 1 else tuple(out)
 

@@ -95,7 +95,7 @@ def gradients_flow() -> Iterator[tuple[Op, list[Any]]]:
     return iter(ops)
 
 
-def place(op: Op, k: int) -> Place:
+def slot_of(op: Op, k: int) -> Place:
     return op.NAME, min(k, MANY)
 
 
@@ -111,9 +111,9 @@ def test_every_differentiable_operand_is_covered_by_a_case() -> None:
     for op, flows in gradients_flow():
         for k, v in enumerate(op.operands):
             if has_adjoint(v.type) and k in range(len(op.operands))[: op.signature.first_index]:
-                to_check.add(place(op, k))
+                to_check.add(slot_of(op, k))
             if flows[k]:
-                checked.add(place(op, k))
+                checked.add(slot_of(op, k))
     known = ZERO | CONSTANT | set(ELSEWHERE)
     assert sorted(to_check - checked - known) == []
     assert sorted(known & checked) == [], "remove them from the lists"

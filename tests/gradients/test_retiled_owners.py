@@ -45,7 +45,7 @@ def backwards(kernel: Any, grid: Any, inputs: list[Any], output: Any, g: np.ndar
     return [part.name for part in list(kernel.adjoints.values())[-1].launched]
 
 
-def same(actual: Any, expected: np.ndarray) -> None:
+def assert_equal(actual: Any, expected: np.ndarray) -> None:
     assert np.abs(expected).max() <= 256, "bfloat16 holds all of it"
     np.testing.assert_array_equal(actual.numpy().astype(float), expected)
 
@@ -70,8 +70,8 @@ def test_gradients_of_matmuls_with_retiled_owners_are_correct(sizes: tuple[int, 
     x, y, c = leaf(a), leaf(b), tg.zeros((m, n), dtype=tg.bfloat16, requires_grad=True)
     x.grad.fill_(3.0)
     names = backwards(matmul, (-(-m // M), -(-n // N)), [-(-k // K), x, y], c, g)
-    same(x.grad, g @ b.T + 3.0)
-    same(y.grad, a.T @ g)
+    assert_equal(x.grad, g @ b.T + 3.0)
+    assert_equal(y.grad, a.T @ g)
     assert "matmul_adjoint_of_adj_a_wide" in names
 
 
@@ -83,8 +83,8 @@ def test_retiled_owners_add_to_no_tile_beyond_the_last() -> None:
     x, y, c = leaf(a), leaf(b), tg.zeros((m, n), dtype=tg.bfloat16, requires_grad=True)
     names = backwards(matmul, (1, 1), [5, x, y], c, g)
     inside = np.arange(k) < 5 * K
-    same(x.grad, g @ b.T * inside)
-    same(y.grad, a.T @ g * inside[:, None])
+    assert_equal(x.grad, g @ b.T * inside)
+    assert_equal(y.grad, a.T @ g * inside[:, None])
     assert not any(name.endswith("_wide") for name in names)
 
 
@@ -104,6 +104,6 @@ def test_gradients_of_batched_matmuls_with_retiled_owners_are_correct() -> None:
     g = integers(2, 64, 512) * (np.random.default_rng(1).random((2, 64, 512)) < 0.2)
     x, y, c = leaf(a), leaf(b), tg.zeros((2, 64, 512), dtype=tg.bfloat16, requires_grad=True)
     names = backwards(batched, (2, 1, 2), [x, y], c, g)
-    same(x.grad, g @ b)
-    same(y.grad, g.swapaxes(1, 2) @ a)
+    assert_equal(x.grad, g @ b)
+    assert_equal(y.grad, g.swapaxes(1, 2) @ a)
     assert any(name.endswith("_wide") for name in names)

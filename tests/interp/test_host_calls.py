@@ -260,7 +260,7 @@ def summed(x: float, n: int = 3):
 
 
 def test_host_calls_of_user_functions_round_as_kernels() -> None:
-    def want(x: float, n: int) -> np.ndarray:
+    def in_python(x: float, n: int) -> np.ndarray:
         @tg.kernel
         def k(x: float, n: int, out: tg.array1d[float]):
             out[0] = summed(x, n)
@@ -271,7 +271,7 @@ def test_host_calls_of_user_functions_round_as_kernels() -> None:
         return out[0]
 
     for x, n in ((0.5, 3), (-1.25, 0), (0.1, 7)):
-        assert summed(x, n) == summed(x=x, n=n) == summed(np.float32(x), n) == want(x, n)
+        assert summed(x, n) == summed(x=x, n=n) == summed(np.float32(x), n) == in_python(x, n)
     assert summed(np.float64(0.5)) == summed(0.5)  # as a launch takes it for a float32
 
 

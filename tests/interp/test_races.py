@@ -139,7 +139,7 @@ def test_updates_race_with_reads_but_not_with_each_other() -> None:
 
 
 def test_lanes_are_not_ordered_in_arrays_but_tiles_are() -> None:
-    def made(tile: bool) -> KernelMaker:
+    def built(tile: bool) -> KernelMaker:
         m = maker(ArrayType(int32, 1))
         lane = m.tid()
         m("lanes", regions=[m.region((), lambda: m("array.store", m.params[0], lane, lane) and None)])
@@ -149,9 +149,9 @@ def test_lanes_are_not_ordered_in_arrays_but_tiles_are() -> None:
             m("tile.load", m.params[0], m.const(0), m.const(1), shape=(THREADS,), **LOAD)
         return m
 
-    run(made(False), np.zeros(THREADS, np.int32))
+    run(built(False), np.zeros(THREADS, np.int32))
     with pytest.raises(DataRace, match="of 'p0' \\(tile.load\\)"):
-        run(made(True), np.zeros(THREADS, np.int32))
+        run(built(True), np.zeros(THREADS, np.int32))
 
 
 def test_writes_that_all_threads_read_are_ordered() -> None:

@@ -53,12 +53,12 @@ leaves = st.one_of(st.integers(), st.floats(), st.booleans(), st.none(), st.text
 attributes = st.recursive(leaves, lambda inner: st.lists(inner, max_size=3).map(tuple), max_leaves=8)
 
 
-def same(a: object, b: object) -> bool:
+def is_identical(a: object, b: object) -> bool:
     """Equality that distinguishes 1 from 1.0 and True, -0.0 from 0.0, and NaNs by their bits."""
     if type(a) is not type(b):
         return False
     if isinstance(a, tuple):
-        return len(a) == len(b) and all(map(same, a, b))
+        return len(a) == len(b) and all(map(is_identical, a, b))
     if isinstance(a, float):
         return struct.pack("d", a) == struct.pack("d", b)
     return a == b
@@ -69,7 +69,7 @@ def same_region(a: Region, b: Region) -> bool:
         x.NAME == y.NAME
         and x.loc == y.loc
         and x.attrs.keys() == y.attrs.keys()
-        and all(same(x.attrs[k], y.attrs[k]) for k in x.attrs)
+        and all(is_identical(x.attrs[k], y.attrs[k]) for k in x.attrs)
         and [(v.type, v.name) for v in x.results] == [(v.type, v.name) for v in y.results]
         and all(map(same_region, x.regions, y.regions))
         for x, y in zip(a.ops, b.ops, strict=True)
@@ -95,14 +95,14 @@ def test_attributes_names_and_locations_are_printed_and_parsed_unchanged(value, 
 
 @given(types)
 def test_types_are_printed_and_parsed_unchanged(t):
-    assert same(parse_kernel(print_kernel(kernel_with({"t": t}))).body.ops[0].attrs["t"], t)
+    assert is_identical(parse_kernel(print_kernel(kernel_with({"t": t}))).body.ops[0].attrs["t"], t)
 
 
 @pytest.mark.parametrize(
     "value", [math.nan, math.inf, -math.inf, -0.0, 0.0, 5e-324, 1e16, 1e-7, -1, 1 << 70, True]
 )
 def test_numbers_are_printed_and_parsed_unchanged(value):
-    assert same(parse_kernel(print_kernel(kernel_with({"x": value}))).body.ops[0].attrs["x"], value)
+    assert is_identical(parse_kernel(print_kernel(kernel_with({"x": value}))).body.ops[0].attrs["x"], value)
 
 
 def control_flow() -> Kernel:

@@ -16,7 +16,7 @@ def numbers(*shape: int) -> np.ndarray:
     return RNG.standard_normal(shape) + 1j * RNG.standard_normal(shape)
 
 
-def whole(x: Any) -> np.ndarray:
+def as_complex(x: Any) -> np.ndarray:
     """An array of pairs as complex numbers."""
     return x.numpy().view(np.complex128)[..., 0]
 
@@ -27,9 +27,9 @@ def assert_close(actual: np.ndarray, expected: np.ndarray) -> None:
 
 def check(shape: tuple[int, ...]) -> None:
     x, n = numbers(*shape), shape[-1]
-    assert_close(whole(kernels.fft(x)), np.fft.fft(x))
-    assert_close(whole(kernels.ifft(x)), np.fft.ifft(x))
-    assert_close(whole(kernels.rfft(x.real)), np.fft.rfft(x.real))
+    assert_close(as_complex(kernels.fft(x)), np.fft.fft(x))
+    assert_close(as_complex(kernels.ifft(x)), np.fft.ifft(x))
+    assert_close(as_complex(kernels.rfft(x.real)), np.fft.rfft(x.real))
     assert_close(kernels.irfft(x[..., : n // 2 + 1], n).numpy(), np.fft.irfft(x[..., : n // 2 + 1], n))
 
 
@@ -50,7 +50,7 @@ def test_fourier_transforms_of_generated_lengths_match_numpy(shape: tuple[int, .
 @pytest.mark.machine_code
 def test_fourier_transforms_take_any_strides() -> None:
     x = numbers(6, 4, 5)
-    assert_close(whole(kernels.fft(tg.array(x).transpose((2, 1, 0)))), np.fft.fft(x.transpose(2, 1, 0)))
+    assert_close(as_complex(kernels.fft(tg.array(x).transpose((2, 1, 0)))), np.fft.fft(x.transpose(2, 1, 0)))
 
 
 FUNCTIONS = {

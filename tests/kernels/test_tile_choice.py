@@ -12,7 +12,7 @@ pytestmark = pytest.mark.cpu
 H200 = DeviceRates(132)
 
 
-def chosen(m: int, n: int, k: int, machine: DeviceRates = H200) -> Tile:
+def chosen_tile(m: int, n: int, k: int, machine: DeviceRates = H200) -> Tile:
     return choose(m, n, k, 2.0, 1.0, TENSOR_CORES, machine)
 
 
@@ -34,14 +34,14 @@ def chosen(m: int, n: int, k: int, machine: DeviceRates = H200) -> Tile:
 def test_the_model_chooses_the_fastest_measured_tiles(
     shape: tuple[int, int, int], size: tuple[int, int]
 ) -> None:
-    actual = chosen(*shape)
+    actual = chosen_tile(*shape)
     assert (actual[:2], actual.splits) == (size, 1)
 
 
 @pytest.mark.parametrize("rows", [1, 16, 64])
 def test_thin_matmuls_are_read_by_all_multiprocessors(rows: int) -> None:
     """A matmul that reads a matrix once takes as long as reading it."""
-    actual = chosen(rows, 8192, 8192)
+    actual = chosen_tile(rows, 8192, 8192)
     blocks = -(-8192 // actual.columns) * actual.splits
     assert 0.9 * 132 <= blocks <= 132
     assert shapes.seconds(rows, 8192, 8192, 2.0, 1.0, actual, H200) < 1.2 * (8192 * 8192 * 2 / H200.memory)
@@ -49,28 +49,28 @@ def test_thin_matmuls_are_read_by_all_multiprocessors(rows: int) -> None:
 
 @pytest.mark.parametrize(("rows", "swapped"), [(1, True), (16, True), (20, True), (32, True), (64, False)])
 def test_tiles_are_chosen_without_absent_rows(rows: int, swapped: bool) -> None:
-    actual = chosen(rows, 8192, 8192)
+    actual = chosen_tile(rows, 8192, 8192)
     assert actual.swapped == swapped and actual.rows < rows + 16
 
 
 @pytest.mark.parametrize("shape", [(256, 256, 65536), (512, 512, 8192), (16, 2048, 16384), (16, 1024, 32768)])
 def test_few_tiles_with_many_steps_are_split(shape: tuple[int, int, int]) -> None:
     m, n, k = shape
-    actual = chosen(*shape)
+    actual = chosen_tile(*shape)
     assert actual.splits > 1 and k // (actual.depth * actual.splits) >= shapes.MIN_STEPS
     assert -(-m // actual.rows) * -(-n // actual.columns) * actual.splits <= 132
 
 
 @pytest.mark.parametrize("shape", [(64, 64, 64), (16, 256, 512), (1, 1, 1), (128, 128, 0)])
 def test_short_matmuls_are_not_split(shape: tuple[int, int, int]) -> None:
-    assert chosen(*shape).splits == 1
+    assert chosen_tile(*shape).splits == 1
 
 
 def test_cpus_split_no_tiles() -> None:
     for shape in ((16, 8192, 8192), (256, 256, 65536), (1000, 1000, 1000)):
-        actual = chosen(*shape, cpu(2))
+        actual = chosen_tile(*shape, cpu(2))
         assert actual.splits == 1 and not actual.swapped
-    assert chosen(30, 30, 500, cpu(2))[:2] == (64, 64)
+    assert chosen_tile(30, 30, 500, cpu(2))[:2] == (64, 64)
 
 
 def test_steps_of_every_dtype_hold_the_same_bytes() -> None:

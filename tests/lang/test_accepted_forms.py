@@ -25,14 +25,14 @@ def run(k: Any, n: int = 8) -> list[float]:
     return out.tolist()
 
 
-def made(source: str) -> Any:
+def kernel_of_source(source: str) -> Any:
     space: dict[str, Any] = {"tg": tg}
     exec(source, space)
     return kernel(source=source)(space["k"])
 
 
 def test_quoted_annotations_are_accepted() -> None:
-    k = made(
+    k = kernel_of_source(
         "def k(a: 'tg.array1d[float]'):\n"
         "    def thrice(x: 'float'):\n        return x * 3.0\n"
         "    x: 'float' = 1.0\n"
@@ -44,7 +44,7 @@ def test_quoted_annotations_are_accepted() -> None:
 
 @pytest.mark.parametrize("wrong", ["tg.float64", "tg.tile[float, 4]", "not a type"])
 def test_a_quoted_annotation_that_does_not_fit_is_refused(wrong: str) -> None:
-    k = made(f"def k(a: tg.array1d[float]):\n    x: '{wrong}' = a[0]\n    a[0] = float(x)\n")
+    k = kernel_of_source(f"def k(a: tg.array1d[float]):\n    x: '{wrong}' = a[0]\n    a[0] = float(x)\n")
     with pytest.raises(E.TypeMismatch) as raised:
         traced(k, zeros(4))
     assert "declared" in str(raised.value) or "not a type that kernels support" in str(raised.value)
@@ -119,7 +119,7 @@ def test_entries_of_no_square_matrix_are_refused() -> None:
 )
 def test_unsupported_expressions_are_refused(text: str, message: str) -> None:
     with pytest.raises(E.CompileError) as raised:
-        traced(made(f"def k(a: tg.array1d[float]):\n    x = {text}\n"), zeros(4))
+        traced(kernel_of_source(f"def k(a: tg.array1d[float]):\n    x = {text}\n"), zeros(4))
     assert message in str(raised.value)
 
 
@@ -141,7 +141,7 @@ def split(body: str) -> Kernel:
         f"def k(a: tg.array1d[float], n: int):\n    i, j = tg.tid()\n    t = tg.tile_zeros(shape=(4, 2))\n{lines}\n"
         "    tg.tile_store(a, tg.tile_reshape(t, 8))\n"
     )
-    ready = traced(made(source), zeros(8), 1)
+    ready = traced(kernel_of_source(source), zeros(8), 1)
     prepare(ready)
     for_cpu(ready)
     return ready

@@ -16,7 +16,7 @@ from tegula.lang.decorators import kernel
 TYPES = {"int32": np.int32, "uint8": np.uint8, "int8": np.int8, "int64": np.int64, "uint64": np.uint64}
 
 
-def made(source: str, **names: Any) -> Any:
+def kernel_of_source(source: str, **names: Any) -> Any:
     space: dict[str, Any] = {"tg": tg, **names}
     exec(source, space)
     return kernel(source=source)(space["k"])
@@ -25,7 +25,7 @@ def made(source: str, **names: Any) -> Any:
 def visited(dtype: str, bounds: tuple[int, int, int], known_step: bool) -> list[int]:
     """The indices that a loop with a break visits."""
     step = bounds[2] if known_step else "step"
-    k = made(
+    k = kernel_of_source(
         f"def k(out: tg.array1d[tg.{dtype}], count: tg.array1d[int], a: tg.{dtype}, b: tg.{dtype}, step: tg.{dtype}):\n"
         f"    n = 0\n"
         f"    for i in range(a, b, {step}):\n"
@@ -70,7 +70,7 @@ def test_a_loop_with_break_stops_at_the_end_of_its_range(
 
 @pytest.mark.parametrize("leaves", ["break", "pass"])
 def test_a_step_of_0_fails_the_launch(leaves: str) -> None:
-    k = made(
+    k = kernel_of_source(
         "def k(a: tg.array1d[float], step: int):\n"
         "    for i in range(0, 4, step):\n"
         f"        if a[i] > 0.0:\n            {leaves}\n"
@@ -82,7 +82,7 @@ def test_a_step_of_0_fails_the_launch(leaves: str) -> None:
 @pytest.mark.machine_code
 @pytest.mark.parametrize("leaves", ["break", "pass"])
 def test_a_step_of_0_fails_the_launch_on_the_cpu(leaves: str) -> None:
-    k = made(
+    k = kernel_of_source(
         "def k(a: tg.array1d[float], step: int):\n"
         "    for i in range(0, 4, step):\n"
         f"        if a[i] > 0.0:\n            {leaves}\n"
@@ -95,13 +95,13 @@ def test_a_step_of_0_fails_the_launch_on_the_cpu(leaves: str) -> None:
 @pytest.mark.parametrize("operator", ["+", "-", "and"])
 def test_long_expressions_compile_and_match_python(operator: str) -> None:
     terms = f" {operator} ".join(["(x > 0.0)" if operator == "and" else "x"] * 1500)
-    k = made(f"def k(a: tg.array1d[float]):\n    x = a[0]\n    a[0] = float({terms})\n")
+    k = kernel_of_source(f"def k(a: tg.array1d[float]):\n    x = a[0]\n    a[0] = float({terms})\n")
     out = np.ones(1, np.float32)
     launched(k, out, dims=(1,), block_dim=1)
     assert out[0] == {"+": 1500, "-": -1498, "and": 1}[operator]
 
 
-def around(inner: Any) -> Any:
+def nested_around(inner: Any) -> Any:
     @func
     def outer(x: float):
         return inner(x) + 1.0
@@ -117,7 +117,7 @@ def plain(x: float):
 def test_deeply_nested_functions_compile() -> None:
     chain = plain
     for _ in range(200):
-        chain = around(chain)
+        chain = nested_around(chain)
 
     @kernel
     def k(a: tg.array1d[float]):
@@ -135,7 +135,7 @@ def test_a_long_chain_of_calls_is_shown_at_its_ends() -> None:
 
     chain = wrong
     for _ in range(50):
-        chain = around(chain)
+        chain = nested_around(chain)
 
     @kernel
     def k(a: tg.array1d[float]):
@@ -148,11 +148,11 @@ def test_a_long_chain_of_calls_is_shown_at_its_ends() -> None:
 
 
 def test_errors_of_deep_nesting_name_the_line() -> None:
-    k = made(f"def k(a: tg.array1d[float]):\n    a[0] = {'abs(' * 90}a[0]{')' * 90}\n")
+    k = kernel_of_source(f"def k(a: tg.array1d[float]):\n    a[0] = {'abs(' * 90}a[0]{')' * 90}\n")
     launched(k, zeros(1), dims=(1,), block_dim=1)
     chain = plain
     for _ in range(3000):
-        chain = around(chain)
+        chain = nested_around(chain)
 
     @kernel
     def deep(a: tg.array1d[float]):
@@ -165,7 +165,7 @@ def test_errors_of_deep_nesting_name_the_line() -> None:
 
 def elifs(count: int) -> Any:
     tests = "".join(f"    elif n == {k}:\n        x = {k}.0\n" for k in range(count))
-    return made(
+    return kernel_of_source(
         f"def k(a: tg.array1d[float], n: int):\n    x = 0.0\n    if n < 0:\n        x = 1.0\n{tests}    a[0] = x\n"
     )
 

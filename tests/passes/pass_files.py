@@ -148,19 +148,19 @@ def _layouts(context: Any) -> Remarks:
     return {v: str(layout) for v, layout in context.layouts.items()}
 
 
-def _places(context: Any) -> Remarks:
-    def said(remark: Any) -> str:
+def _allocations(context: Any) -> Remarks:
+    def described(remark: Any) -> str:
         rows = f", rows of {remark.row_bytes} bytes swizzled" if remark.row_bytes else ""
         return f"bytes {remark.offset} to {remark.offset + remark.size}, strides {remark.strides}{rows}"
 
-    return {v: said(allocation) for v, allocation in context.shared.allocations.items()}
+    return {v: described(allocation) for v, allocation in context.shared.allocations.items()}
 
 
 _REMARKS: dict[str, Callable[[Any], Remarks]] = {
     "analyse_lanes": _varying,
     "assign_layouts": _layouts,
     "count_threads": _threads,
-    "place_shared": _places,
-    "reuse_shared": _places,
+    "place_shared": _allocations,
+    "reuse_shared": _allocations,
     "specialise": _schedule,
 }

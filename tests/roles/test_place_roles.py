@@ -14,12 +14,12 @@ from tegula.source import UNKNOWN
 pytestmark = pytest.mark.cpu
 
 
-def wanted(*warps: int, registers: int = 0) -> list[RoleRequest]:
+def role_requests(*warps: int, registers: int = 0) -> list[RoleRequest]:
     return [RoleRequest(f"r{k}", UNKNOWN, n, registers) for k, n in enumerate(warps)]
 
 
 def test_single_warps_share_a_warp_group() -> None:
-    assert [p.first for p in place_roles(wanted(1, 4, 2, 1, 1))] == [0, 4, 1, 3, 8]
+    assert [p.first for p in place_roles(role_requests(1, 4, 2, 1, 1))] == [0, 4, 1, 3, 8]
 
 
 def test_roles_with_named_warp_groups_are_placed_first() -> None:

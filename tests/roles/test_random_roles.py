@@ -45,7 +45,7 @@ def interpreted(kernel: Kernel, x: tg.array, out: tg.array, iterations: int, thr
     return outcome(run)
 
 
-def same(a: Any, b: Any) -> bool:
+def is_equal(a: Any, b: Any) -> bool:
     if isinstance(a[0], str) or isinstance(b[0], str):
         return bool(isinstance(a[0], str) and isinstance(b[0], str) and a == b)
     return all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
@@ -89,8 +89,8 @@ def check(
         deadlock = prepared if isinstance(prepared[0], str) else interpreted(lowered, x, out, MANY, threads)
         assert on_device != "cpu" and isinstance(deadlock[0], str), program.text
         return
-    assert same(native, prepared), f"{program.text}\n{native}\n{prepared}"
+    assert is_equal(native, prepared), f"{program.text}\n{native}\n{prepared}"
     if not isinstance(prepared[0], str):
         plain = [tg.clone(x, device="cpu"), tg.zeros(out.shape, device="cpu")]
         agreement.interpret(kernel, [*plain, iterations], (2, threads), threads)
-        assert same(native, [plain[1].numpy()]), program.text
+        assert is_equal(native, [plain[1].numpy()]), program.text

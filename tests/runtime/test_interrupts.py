@@ -33,11 +33,11 @@ class Stopped(Exception):
 def alarm() -> Iterator[Callable[..., None]]:
     """Call a function on the main thread after some seconds, as a signal handler; repeatedly, if requested."""
 
-    def later(seconds: float, call: Callable[[], Any], again: float = 0) -> None:
+    def signal_after(seconds: float, call: Callable[[], Any], again: float = 0) -> None:
         signal.signal(signal.SIGALRM, lambda *_: call())
         signal.setitimer(signal.ITIMER_REAL, seconds, again)
 
-    yield later
+    yield signal_after
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
 

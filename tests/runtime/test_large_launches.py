@@ -42,7 +42,7 @@ def product_of(rng: random.Random) -> tuple[int, ...]:
             return dims
 
 
-def shown(dims: tuple[int, ...], block_dim: int, block: int) -> np.ndarray:
+def results_of_block(dims: tuple[int, ...], block_dim: int, block: int) -> np.ndarray:
     """The results of machine code for one block, which alone is run."""
     first = block * block_dim
     out = tg.full((block_dim, 4), -1, int)
@@ -67,7 +67,9 @@ def check_products(seed: int, count: int) -> None:
         dims, block_dim = product_of(rng), rng.choice([32, 64, 256, 100])
         blocks = -(-math.prod(dims) // block_dim)
         for block in (0, LARGE // block_dim - 1, blocks - 1, rng.randrange(blocks)):
-            np.testing.assert_array_equal(shown(dims, block_dim, block), expected(dims, block_dim, block))
+            np.testing.assert_array_equal(
+                results_of_block(dims, block_dim, block), expected(dims, block_dim, block)
+            )
 
 
 @pytest.mark.machine_code

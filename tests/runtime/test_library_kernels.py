@@ -64,17 +64,17 @@ def test_sums_of_splits_take_memory_once(driver: PretendDriver) -> None:
     have separate memory."""
     a, b, out = on_gpu(256, 8192), on_gpu(8192, 256), on_gpu(256, 256)
 
-    def taken() -> int:
+    def allocated_bytes() -> int:
         driver.calls.clear()
         matmul(a, b, out)
         return driver.calls.count("cuMemAllocAsync")
 
-    assert [taken() for _ in range(3)] == [1, 0, 0]
+    assert [allocated_bytes() for _ in range(3)] == [1, 0, 0]
     with tg.ScopedStream(tg.Stream("cuda:0")):
-        assert [taken() for _ in range(2)] == [1, 1]
+        assert [allocated_bytes() for _ in range(2)] == [1, 1]
     with tg.ScopedCapture("cuda:0"):
-        assert taken() == 1
-    assert taken() == 0
+        assert allocated_bytes() == 1
+    assert allocated_bytes() == 0
 
 
 def test_library_attention_splits_tiles_of_queries(driver: PretendDriver) -> None:

@@ -42,7 +42,7 @@ def nearest(value: Any, t: DType) -> Any:
     return expected.type(int(value)) if low <= value <= high else None
 
 
-def same(a: Any, b: Any) -> bool:
+def is_equal(a: Any, b: Any) -> bool:
     return np.asarray(a).tobytes() == np.asarray(b).tobytes()
 
 
@@ -83,7 +83,7 @@ def check(entrance: Entrance, value: Any, t: DType) -> None:
         text = "bits" if abs(value) > 2**100 and isinstance(value, int) else str(float(value))[:6]
         assert t.name in str(caught.value) and (text in str(caught.value) or str(value) in str(caught.value))
     else:
-        assert same(entrance(value, t), expected), (value, t)
+        assert is_equal(entrance(value, t), expected), (value, t)
 
 
 @pytest.mark.parametrize("name", ENTRANCES)
@@ -134,7 +134,7 @@ def check_argument(kernel: tg.Kernel, value: Any, t: DType) -> None:
     expected = nearest(value, t)
     alike = type(value) is kind or (t.is_float and type(value) is int)
     if expected is not None and alike:
-        assert same(launched(kernel, value, t), expected), (value, t)
+        assert is_equal(launched(kernel, value, t), expected), (value, t)
         return
     with pytest.raises(tg.LaunchError) as caught:
         launched(kernel, value, t)
@@ -165,7 +165,7 @@ def test_every_scalar_argument_becomes_the_nearest_number_or_an_error(t: DType) 
                     launched(composite, arguments, parameter_type)
             else:
                 actual = launched(composite, arguments, parameter_type)
-                assert same(actual[1] if actual.ndim == 1 else actual[1, 0], expected), (value, t)
+                assert is_equal(actual[1] if actual.ndim == 1 else actual[1, 0], expected), (value, t)
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def mapped(
 X = np.arange(8, dtype=F)
 
 
-def shown(*rest: Any, out: Any = None, **named: Any) -> np.ndarray:
+def launch_result(*rest: Any, out: Any = None, **named: Any) -> np.ndarray:
     b = np.zeros(8, F) if out is None else out
     tg.launch_tiled(
         mapped, 1, {"a": X, "b": b, **dict(zip(("N", "op"), rest, strict=False)), **named}, block_dim=32
@@ -70,13 +70,13 @@ def shown(*rest: Any, out: Any = None, **named: Any) -> np.ndarray:
 
 def test_parameters_take_constants_of_every_kind() -> None:
     """Shapes, functions of the language and of the user, dtypes, nested tuples, flags, strings."""
-    np.testing.assert_allclose(shown(8), -np.sin(X), rtol=1e-6)
-    np.testing.assert_allclose(shown(4)[4:], 0)
-    np.testing.assert_allclose(shown(8, tg.cos), -np.cos(X), rtol=1e-6)
-    np.testing.assert_allclose(shown(8, flag=False), np.sin(X), rtol=1e-6)
-    np.testing.assert_allclose(shown(8, offsets=((1, 2), (0.5,))), -np.sin(X) - 3.5, rtol=1e-6)
-    np.testing.assert_allclose(shown(8, mode="down"), np.sin(-np.sin(X)), rtol=1e-5)
-    assert np.array_equal(shown(8, op=squared, dtype=tg.int32, out=np.zeros(8, np.int32)), -(X**2))
+    np.testing.assert_allclose(launch_result(8), -np.sin(X), rtol=1e-6)
+    np.testing.assert_allclose(launch_result(4)[4:], 0)
+    np.testing.assert_allclose(launch_result(8, tg.cos), -np.cos(X), rtol=1e-6)
+    np.testing.assert_allclose(launch_result(8, flag=False), np.sin(X), rtol=1e-6)
+    np.testing.assert_allclose(launch_result(8, offsets=((1, 2), (0.5,))), -np.sin(X) - 3.5, rtol=1e-6)
+    np.testing.assert_allclose(launch_result(8, mode="down"), np.sin(-np.sin(X)), rtol=1e-5)
+    assert np.array_equal(launch_result(8, op=squared, dtype=tg.int32, out=np.zeros(8, np.int32)), -(X**2))
 
 
 @tg.func
@@ -125,7 +125,7 @@ def test_values_that_are_not_constants_are_refused() -> None:
         with pytest.raises(LaunchError, match="expected a constant of type int"):
             tg.launch(counted, 4, [X, value])
     with pytest.raises(LaunchError, match="constant 'up' or 'down', got 'left'"):
-        shown(8, mode="left")
+        launch_result(8, mode="left")
     with pytest.raises(LaunchError, match="has no parameter 'M' to bind"):
         scaled.bind(M=1)
     with pytest.raises(LaunchError, match="parameter 'a' takes no constant"):

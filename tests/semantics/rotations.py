@@ -100,7 +100,7 @@ def same_ends(e, zero):
     return tg.quat_from_axis_angle(z, e.y) * tg.quat_from_axis_angle(x, e.x) * tg.quat_from_axis_angle(z, e.z)
 
 
-def between(a: Array, b: Array) -> Array:
+def rotation_between(a: Array, b: Array) -> Array:
     axis = np.cross(a, b)
     cosine = a @ b / np.linalg.norm(a) / np.linalg.norm(b)
     return of_axis(axis / np.linalg.norm(axis), np.arccos(cosine))
@@ -147,7 +147,7 @@ QUATERNIONS: dict[str, Reference] = {
     "tg.quat_twist(n, a)": lambda n, a, **_: twist(n, a),
     "tg.quat_twist_angle(n, a)": lambda n, a, **_: 2 * np.arctan2(abs(n @ a[:3]), a[3]),
     "tg.quat_twist_angle_signed(n, a)": lambda n, a, **_: 2 * np.arctan2(n @ a[:3], a[3]),
-    "tg.quat_between_vectors(u, v)": lambda u, v, **_: between(u, v),
+    "tg.quat_between_vectors(u, v)": lambda u, v, **_: rotation_between(u, v),
     "tg.normalize(a * 3.0)": lambda a, **_: a,
     "tg.dot(a, b) + tg.length_sq(a)": lambda a, b, **_: a @ b + 1,
 }

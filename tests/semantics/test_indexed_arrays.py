@@ -19,7 +19,7 @@ def picked(shape: tuple[int, ...], seed: int = 0) -> tuple[np.ndarray, list[Any]
     ]
 
 
-def seen(data: np.ndarray, indices: list[Any]) -> np.ndarray:
+def indexed_elements(data: np.ndarray, indices: list[Any]) -> np.ndarray:
     full_indices = [np.arange(n) if i is None else i for n, i in zip(data.shape, indices, strict=True)]
     return data[np.ix_(*full_indices)]
 
@@ -59,7 +59,7 @@ def test_elements_of_indexed_arrays_match_numpy(kernel: Any) -> None:
     data, indices = picked(shape)
     a = tg.array(data)
     through = tg.indexedarray(a, indices)
-    expected = seen(data, indices)
+    expected = indexed_elements(data, indices)
     assert through.shape == expected.shape and through.ndim == len(shape) and through.size == expected.size
     np.testing.assert_array_equal(through.numpy(), expected)
     np.testing.assert_array_equal(through.contiguous().numpy(), expected)
@@ -106,7 +106,7 @@ def test_tiles_of_indexed_arrays_are_loaded(block_dim: int) -> None:
     with tg.Tape() as tape:
         tg.launch_tiled(tiles, 2, [tg.indexedarray(x, indices)], [out], block_dim=block_dim)
     expected = np.full((4, 4), -1.0, np.float32)
-    expected[1:, :3] = seen(data, indices)[:3, 1:]
+    expected[1:, :3] = indexed_elements(data, indices)[:3, 1:]
     np.testing.assert_allclose(out.numpy(), expected**2, rtol=1e-6)
     tape.backward(grads={out: tg.ones((4, 4))})
     grad = np.zeros_like(data)

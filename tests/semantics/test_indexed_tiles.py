@@ -20,7 +20,7 @@ def numbers(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(-8, 8, shape).astype(np.float32)
 
 
-def taken(
+def tile_indices(
     a: np.ndarray, position: Any, offset: tuple[int, int], shape: tuple[int, int], axis: int
 ) -> tuple[Any, Any, Any]:
     """The rows and columns of the elements of a tile at indices, and which of them are inside the array."""
@@ -58,7 +58,7 @@ def test_loads_of_tiles_at_indices_match_numpy(dtype: type, block_dim: int) -> N
     for kernel, axis, shape, missing in ((load_rows, 0, (N, M), 0.0), (load_columns, -1, (M, N), -7.0)):
         y = tg.zeros(shape)
         *_, actual = agree(kernel, [tg.array(a), tg.array(indices), y, 1], 1, block_dim, tiled=True)
-        rows, columns, inside = taken(a, indices, (1, 0), shape, axis)
+        rows, columns, inside = tile_indices(a, indices, (1, 0), shape, axis)
         expected = np.where(inside, a[np.where(inside, rows, 0), np.where(inside, columns, 0)], missing)
         np.testing.assert_array_equal(actual, expected)
 
@@ -78,10 +78,10 @@ def test_stores_and_adds_of_tiles_at_indices_match_numpy(block_dim: int) -> None
     stored, added = numbers(6, 6, seed=1), numbers(4, 6, seed=2)
     args = [tg.array(v) for v in (x, indices, stored, added, np.zeros((N, M), np.float32))]
     _, _, actual, sums, _ = agree(write_rows, args, 1, block_dim, tiled=True)
-    rows, columns, inside = taken(stored, indices, (-1, 2), (N, M), 0)
+    rows, columns, inside = tile_indices(stored, indices, (-1, 2), (N, M), 0)
     stored[rows[inside], columns[inside]] = x[inside]
     np.testing.assert_array_equal(actual, stored)
-    rows, columns, inside = taken(added, np.fmod(indices, 3), (1, 2), (N, M), 0)
+    rows, columns, inside = tile_indices(added, np.fmod(indices, 3), (1, 2), (N, M), 0)
     np.add.at(added, (rows[inside], columns[inside]), x[inside])
     np.testing.assert_array_equal(sums, added)
 

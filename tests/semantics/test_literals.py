@@ -83,7 +83,7 @@ def values(cases: list[Case], dtype: Any, known: str) -> np.ndarray:
     return out.numpy()
 
 
-def chosen(dtype: Any, count: int, seed: int, known: str) -> list[Case]:
+def sampled_cases(dtype: Any, count: int, seed: int, known: str) -> list[Case]:
     """Cases with the same meaning at compile time and run time: no overflow and no division by 0."""
     numbers = FLOATS if dtype.is_float else INTEGERS
     every = (*BOTH, *(OF_FLOATS if dtype is tg.float32 else () if dtype.is_float else OF_INTEGERS))
@@ -108,7 +108,7 @@ def chosen(dtype: Any, count: int, seed: int, known: str) -> list[Case]:
 
 
 def check(dtype: Any, known: str, count: int, seed: int) -> None:
-    cases = chosen(dtype, count, seed, known)
+    cases = sampled_cases(dtype, count, seed, known)
     same_bits(values(cases, dtype, known), values(cases, dtype, "arguments"))
 
 

@@ -42,7 +42,7 @@ TYPES = {
 }
 
 
-def _meant(definitions, arguments):
+def _selected_definition(definitions, arguments):
     """The number of the definition that a call selects: the last definition with the fewest unannotated parameters."""
     last = {tuple(types): k for k, (types, _) in enumerate(definitions)}
     fits = [
@@ -76,14 +76,14 @@ def test_the_overload_that_fits_best_is_called_in_kernels_and_in_python(seed):
     definitions, lines = _overloads(random)
     names = F.cell([*lines], f"<overloads {seed}>", {"tg": tg})
     calls = [[random.choice([*TYPES]) for _ in range(random.randint(1, 2))] for _ in range(8)]
-    good = [c for c in calls if _meant(definitions, c) is not None]
+    good = [c for c in calls if _selected_definition(definitions, c) is not None]
     texts = [f"f({', '.join(TYPES[t] for t in arguments)})" for arguments in good]
     body = [f"    out[{n}] = {text}" for n, text in enumerate(texts)]
     kernel = ["@tg.kernel", "def k(out: tg.array1d[int]):", *body, "    return"]
     names = F.cell(kernel, f"<kernel {seed}>", names)
     out = tg.zeros(9, dtype=int)
     tg.launch(names["k"], 1, outputs=[out], block_dim=1)
-    expected = [_meant(definitions, arguments) for arguments in good]
+    expected = [_selected_definition(definitions, arguments) for arguments in good]
     assert out.numpy().tolist()[: len(good)] == expected, "\n".join([*lines, *texts])
     assert [eval(text, names) for text in texts] == expected, "\n".join([*lines, *texts])
     for arguments in calls:

@@ -26,7 +26,7 @@ def stored(text: str, block_dim: int = 4, n: int = 2) -> np.ndarray:
     return agree(kernel(text), [tg.zeros(40), n], 1, block_dim, tiled=True)[0]
 
 
-def shown(expression: str, shape: tuple[int, ...]) -> np.ndarray:
+def value_of(expression: str, shape: tuple[int, ...]) -> np.ndarray:
     """The value of an expression in t, which is X."""
     size = int(np.prod(shape))
     return stored(f"{LOAD}tg.tile_store(o, tg.tile_reshape({expression}, {size}))")[:size].reshape(shape)
@@ -56,7 +56,7 @@ def shown(expression: str, shape: tuple[int, ...]) -> np.ndarray:
     ],
 )
 def test_parts_of_tiles_match_numpy(expression: str, expected: np.ndarray) -> None:
-    np.testing.assert_array_equal(shown(expression, expected.shape), expected)
+    np.testing.assert_array_equal(value_of(expression, expected.shape), expected)
 
 
 @pytest.mark.machine_code

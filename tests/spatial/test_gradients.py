@@ -88,7 +88,7 @@ def far(f: dict[str, np.ndarray], faces: np.ndarray, face: int, i: int) -> float
     return np.linalg.norm(f["points"][faces[face]] - f["at"][i], axis=1).max() * f["dir"][i][0]
 
 
-def held(f: dict[str, np.ndarray], faces: np.ndarray, face: int, i: int) -> float:
+def interpolated(f: dict[str, np.ndarray], faces: np.ndarray, face: int, i: int) -> float:
     a, b, c = f["points"][faces[i]]
     n = np.cross(b - a, c - a)
     first = n / np.linalg.norm(n) @ f["dir"][i] + a[0] * f["velocities"][faces[i][1]][1]
@@ -156,7 +156,7 @@ def gradients(kernel: Any, f: dict[str, np.ndarray], faces: np.ndarray) -> dict[
         pytest.param(hits, crossing, marks=pytest.mark.slow),
         pytest.param(nearest, closest, marks=pytest.mark.slow),
         pytest.param(furthest, far, marks=pytest.mark.slow),
-        (read, held),
+        (read, interpolated),
     ],
 )
 def test_gradients_of_spatial_queries_agree_with_differences(kernel: Any, loss: Any) -> None:

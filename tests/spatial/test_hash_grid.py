@@ -69,7 +69,7 @@ def vectors(x: np.ndarray) -> tg.array:
     return tg.array(x, dtype={2: tg.vec3h, 4: tg.vec3, 8: tg.vec3d}[x.dtype.itemsize])
 
 
-def made(
+def built_grid(
     points: np.ndarray, width: float, dims: tuple[int, int, int] = (8, 5, 16), **options: Any
 ) -> tg.HashGrid:
     grid = tg.HashGrid(*dims, dtype=tg.dtype_from_numpy(points.dtype))
@@ -97,7 +97,7 @@ def points(seed: int, n: int, dtype: Any = np.float32) -> np.ndarray:
 def test_neighbours_are_the_points_within_the_distance(dtype: type, block_dim: int) -> None:
     x = points(1, 700, dtype)
     radius = 0.625
-    grid = made(x, 0.7)
+    grid = built_grid(x, 0.7)
     arrays = vectors(x)
     counts, sums = tg.zeros(len(x), dtype=int), tg.zeros(len(x), dtype=int)
     tg.launch(neighbours, len(x), [grid, arrays, arrays, radius], [counts, sums], block_dim=block_dim)
@@ -114,7 +114,7 @@ def test_neighbours_are_the_points_within_the_distance(dtype: type, block_dim: i
 def test_hash_grid_candidates_contain_each_near_point_once(dtype: type, width: float) -> None:
     """Candidates of any cell width and folded cells, ordered by cell and then by number."""
     x, queries, radius = points(2, 400, dtype), points(3, 50, dtype), 0.5
-    grid = made(x, width, (3, 4, 5))
+    grid = built_grid(x, width, (3, 4, 5))
     for p, listed_points in zip(queries.astype(np.float64), listed(grid, queries, radius), strict=True):
         assert len(listed_points) == len(set(listed_points))
         assert set(np.flatnonzero((np.abs(x - p) <= radius).all(1))) <= set(listed_points)
@@ -132,7 +132,7 @@ def test_rounding_of_coordinates_loses_no_neighbour() -> None:
         radius = np.float32(0.3)
         gap = p[:, None] - p[None]
         near = np.sqrt((gap * gap).sum(-1, dtype=np.float32)) <= radius
-        grid = made(p, float(radius), (64, 64, 64))
+        grid = built_grid(p, float(radius), (64, 64, 64))
         for k, neighbours_listed in enumerate(listed(grid, p, float(radius))):
             assert set(np.flatnonzero(near[k])) <= set(neighbours_listed)
 
@@ -140,7 +140,7 @@ def test_rounding_of_coordinates_loses_no_neighbour() -> None:
 def test_hash_grid_queries_find_points_of_their_group() -> None:
     x = points(5, 600)
     groups = np.random.default_rng(5).choice(np.array([-(2**31), -1, 0, 7, 2**31 - 1], np.int32), 600)
-    grid = made(x, 0.8, groups=tg.array(groups))
+    grid = built_grid(x, 0.8, groups=tg.array(groups))
     queries, group_ids = x[:60], groups[::-1][:60].copy()
     group_ids[:5] = 3
     actual, counts = tg.zeros((60, MOST), dtype=int), tg.zeros(60, dtype=int)
@@ -157,7 +157,7 @@ def test_hash_grid_queries_find_points_of_their_group() -> None:
 
 def test_hash_grids_order_points_by_cell() -> None:
     x = points(6, 500)
-    grid = made(x, 0.5, (7, 3, 9))
+    grid = built_grid(x, 0.5, (7, 3, 9))
     out = tg.zeros(502, dtype=int)
     tg.launch(order, 502, [grid.id], [out])
     cell = np.floor(x.astype(np.float64) * np.float32(1 / 0.5)).astype(int) % [7, 3, 9]
@@ -173,7 +173,7 @@ def test_hash_grids_accept_nan_infinite_and_huge_coordinates(dtype: type) -> Non
     big = np.finfo(dtype).max
     strange = np.array([np.nan, np.inf, -np.inf, big, -big, 0.5], dtype)
     x = np.stack(np.meshgrid(strange, strange, [dtype(0.5)]), -1).reshape(-1, 3)
-    grid = made(x, 1.0, (4, 4, 4))
+    grid = built_grid(x, 1.0, (4, 4, 4))
     for p, listed_points in zip(x, listed(grid, x, 0.25), strict=True):
         same = ((x == p) | (np.isnan(x) & np.isnan(p))).all(1)
         assert set(np.flatnonzero(same)) <= set(listed_points) and len(listed_points) == len(
@@ -199,18 +199,18 @@ def test_empty_hash_grids_find_no_point() -> None:
 def test_hash_grids_hold_many_points_in_one_cell() -> None:
     x = np.zeros((3000, 3), np.float32)
     x[1500:] = 0.25
-    assert listed(made(x, 1.0, (64, 64, 64)), x[:1], 0.5)[0] == list(range(3000))
+    assert listed(built_grid(x, 1.0, (64, 64, 64)), x[:1], 0.5)[0] == list(range(3000))
 
 
 @pytest.mark.parametrize("kind", ["gone", "made up", "another kind"])
 def test_invalid_hash_grid_ids_are_reported(kind: str) -> None:
     x = points(9, 50)
-    grid = made(x, 1.0)
+    grid = built_grid(x, 1.0)
     bvh = tg.Bvh(vectors(x), vectors(x))
     wrong = {"gone": grid.id, "made up": 0xDEAD_BEEF_1234_5678, "another kind": bvh.id}[kind]
     if kind == "gone":
         del grid
-        deleted_grid = made(x, 1.0)
+        deleted_grid = built_grid(x, 1.0)
         assert deleted_grid.id != wrong
     actual, counts = tg.zeros((1, MOST), dtype=int), tg.full(1, 5, dtype=int)
     with pytest.raises(tg.RunError, match="the id does not name"):
@@ -219,7 +219,7 @@ def test_invalid_hash_grid_ids_are_reported(kind: str) -> None:
 
 
 def test_coordinates_of_another_dtype_are_reported() -> None:
-    grid = made(points(10, 20, np.float64), 1.0)
+    grid = built_grid(points(10, 20, np.float64), 1.0)
     with pytest.raises(tg.RunError, match="coordinates of this hash grid have another dtype"):
         listed(grid, np.zeros((1, 3), np.float32), 1.0)
 
@@ -256,7 +256,7 @@ def test_hash_grids_take_points_of_any_shape() -> None:
     for arguments in (vectors(x.reshape(4, 24, 3)), vectors(wide)[:, 1], vectors(x.reshape(2, 3, 16, 3))):
         grid = tg.HashGrid(8, 8, 8)
         grid.build(arguments, 0.7)
-        assert listed(grid, x[:9], 0.7) == listed(made(x, 0.7, (8, 8, 8)), x[:9], 0.7)
+        assert listed(grid, x[:9], 0.7) == listed(built_grid(x, 0.7, (8, 8, 8)), x[:9], 0.7)
 
 
 @tg.kernel
@@ -292,7 +292,7 @@ def last_below(g: tg.HashGrid, p: tg.vec3, radius: float):
 
 def test_loops_over_hash_grid_queries_break_and_continue() -> None:
     x = points(13, 300)
-    grid = made(x, 0.8)
+    grid = built_grid(x, 0.8)
     out = tg.zeros((50, 3), dtype=int)
     tg.launch(first_and_rest, 50, [grid, vectors(x[:50]), 0.8], [out])
     for (first, odd, below), actual in zip(out.numpy().tolist(), listed(grid, x[:50], 0.8), strict=True):

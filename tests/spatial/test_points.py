@@ -35,13 +35,13 @@ def nearest(
     return face.numpy(), point.numpy()
 
 
-def places(count: int, seed: int = 1) -> np.ndarray:
+def query_points(count: int, seed: int = 1) -> np.ndarray:
     return np.random.default_rng(seed).uniform(-2, 5, (count, 3)).astype(np.float32)
 
 
 def test_the_closest_point_of_a_mesh_matches_float64() -> None:
     points, faces = soup(150)
-    queries = places(300)
+    queries = query_points(300)
     face, closest_point = nearest(mesh_of(points, faces), queries)
     d = distances(points, faces, queries)
     np.testing.assert_allclose(np.linalg.norm(closest_point - queries, axis=1), d.min(axis=1), atol=2e-6)
@@ -50,7 +50,9 @@ def test_the_closest_point_of_a_mesh_matches_float64() -> None:
 
 def test_point_queries_do_not_depend_on_tree_or_block() -> None:
     points, faces = sphere(2)
-    queries = np.concatenate([places(50), points * 2, points[faces].mean(axis=1) * 0.5, np.zeros((1, 3))])
+    queries = np.concatenate(
+        [query_points(50), points * 2, points[faces].mean(axis=1) * 0.5, np.zeros((1, 3))]
+    )
     face, closest_point = nearest(mesh_of(points, faces), queries)
     assert face[-1] == distances(points, faces, np.zeros((1, 3))).argmin() or face[-1] < len(faces)
     for constructor, leaf, block in (("median", 1, 1), ("lbvh", 3, 32), ("cubql", 8, 100)):
@@ -63,7 +65,7 @@ def test_point_queries_do_not_depend_on_tree_or_block() -> None:
 def test_the_lowest_of_equally_distant_faces_is_found() -> None:
     points, faces = sphere(2)
     twice = np.concatenate([faces, faces])
-    face, _ = nearest(mesh_of(points, twice), places(100))
+    face, _ = nearest(mesh_of(points, twice), query_points(100))
     assert face.max() < len(faces)
 
 
@@ -95,7 +97,9 @@ def signs(mesh: tg.uint64, points: tg.array1d[tg.vec3], out: tg.array2d[float]):
 @pytest.mark.slow
 def test_signs_of_distances_are_negative_inside_a_mesh() -> None:
     points, faces = sphere(3, 0.3)
-    queries = np.concatenate([places(300) / 4, points[:40] * 1.05, points[:40] * 0.95]).astype(np.float32)
+    queries = np.concatenate([query_points(300) / 4, points[:40] * 1.05, points[:40] * 0.95]).astype(
+        np.float32
+    )
     out = tg.zeros((len(queries), 4))
     mesh = mesh_of(points, faces, support_winding_number=True)
     tg.launch(signs, dim=len(queries), inputs=[mesh.id, vectors(queries), out])
@@ -123,7 +127,11 @@ def furthest(
 
 def test_the_furthest_point_is_a_vertex() -> None:
     points, faces = soup(150)
-    queries, furthest_points, result = places(100), tg.zeros(100, dtype=tg.vec3), tg.zeros(100, dtype=int)
+    queries, furthest_points, result = (
+        query_points(100),
+        tg.zeros(100, dtype=tg.vec3),
+        tg.zeros(100, dtype=int),
+    )
     mesh = mesh_of(points, faces)
     tg.launch(furthest, dim=100, inputs=[mesh, vectors(queries), 5.0, furthest_points, result])
     d = np.linalg.norm(points[None].astype(np.float64) - queries[:, None], axis=2)
@@ -176,7 +184,7 @@ def in_ball(mesh: tg.Mesh, points: tg.array1d[tg.vec3], radius: float, out: tg.a
 
 def test_faces_with_a_point_in_a_ball_match_float64() -> None:
     points, faces = soup(150)
-    point, out, mesh = places(50), tg.zeros((50, 150), dtype=int), mesh_of(points, faces)
+    point, out, mesh = query_points(50), tg.zeros((50, 150), dtype=int), mesh_of(points, faces)
     tg.launch(in_ball, dim=50, inputs=[mesh, vectors(point), 1.0, out])
     d = distances(points, faces, point)
     assert (np.abs(d - 1) > 1e-5).all()

@@ -79,12 +79,12 @@ def test_a_mesh_that_only_the_launch_holds_lives_until_the_kernel_has_run(
         ended.append("launched")
         run(*args)
 
-    def made() -> tg.Mesh:
+    def new_mesh() -> tg.Mesh:
         mesh = mesh_of(*sphere(1))
         weakref.finalize(mesh, ended.append, "gone")
         return mesh
 
-    v, mesh = vectors(np.ones((8, 3))), made()
+    v, mesh = vectors(np.ones((8, 3))), new_mesh()
     monkeypatch.setattr(Compiled, "launch", launched)
     arguments = [mesh, v, v]
     del mesh

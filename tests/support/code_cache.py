@@ -42,18 +42,18 @@ class KeptCode:
     def compile_object(self, ir_text: str, target: CpuTarget) -> bytes:
         """Compile for a processor, with the cache."""
         path = self._path(self.compiler, repr(target), ir_text)
-        return self._kept(path) or self._keep(path, _object(ir_text, target))
+        return self._cached(path) or self._keep(path, _object(ir_text, target))
 
     def compile_ptx(self, ir_text: str, arch: str) -> str:
         """Compile to PTX, with the cache."""
         path = self._path(self.compiler, repr(get_cuda_target(arch)), ir_text)
-        return (self._kept(path) or self._keep(path, _ptx(ir_text, arch).encode())).decode()
+        return (self._cached(path) or self._keep(path, _ptx(ir_text, arch).encode())).decode()
 
     def assembled(self, program: Path, text: str, arch: str) -> tuple[int, str, bytes]:
         """Run ptxas, with the cache. Returns its status, its output and the code."""
         stamp = ptx._stamp(program) if program.exists() else str(program)
         path = self._path(stamp, arch, text)
-        data = self._kept(path)
+        data = self._cached(path)
         if not data:
             status, log, code = _cubin(program, text, arch)
             if status:
@@ -65,7 +65,7 @@ class KeptCode:
     def _path(self, *content: str) -> Path:
         return self.folder / hashlib.sha256("\0".join(content).encode()).hexdigest()
 
-    def _kept(self, path: Path) -> bytes:
+    def _cached(self, path: Path) -> bytes:
         try:
             data = path.read_bytes()
             os.utime(path)

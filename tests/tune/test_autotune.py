@@ -232,17 +232,17 @@ def test_candidates_that_fail_are_dropped() -> None:
 # Classes and memory --------------------------------------------------------------------------------------------------
 
 
-def again(made_of: Any, **values: Any) -> Tuned:
+def retuned(made_of: Any, **values: Any) -> Tuned:
     """A tuned kernel that remembers nothing in memory."""
     return tg.autotune(**values)(made_of)
 
 
 @pytest.mark.machine_code
 def test_the_tuned_choice_is_stored_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    first = again(busy, REPEATS=[500, 1, 700])
+    first = retuned(busy, REPEATS=[500, 1, 700])
     run(first)
     monkeypatch.setattr(tuned, "time_calls", None)
-    second = again(busy, REPEATS=[500, 1, 700])
+    second = retuned(busy, REPEATS=[500, 1, 700])
     np.testing.assert_array_equal(run(second), np.arange(N) + 1.0)
     assert second.reports[0].remembered and str(second.reports[0]).endswith(": REPEATS=1 (remembered)")
 
@@ -263,19 +263,19 @@ def times_tuned(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @pytest.mark.machine_code
 def test_the_tuned_choice_depends_on_device_source_and_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
     counts = times_tuned(monkeypatch)
-    run(again(busy, REPEATS=[1, 4]))
-    run(again(busy, REPEATS=[1, 4]))
+    run(retuned(busy, REPEATS=[1, 4]))
+    run(retuned(busy, REPEATS=[1, 4]))
     assert len(counts) == 1
-    run(again(busy, REPEATS=[1, 5]))
+    run(retuned(busy, REPEATS=[1, 5]))
     assert len(counts) == 2
     monkeypatch.setattr(tuned, "describe_device", lambda device: "another processor")
     for _ in range(2):
-        run(again(busy, REPEATS=[1, 5]))
+        run(retuned(busy, REPEATS=[1, 5]))
     assert len(counts) == 3
     monkeypatch.setattr(config, "mode", "debug")
-    run(again(busy, REPEATS=[1, 5]))
+    run(retuned(busy, REPEATS=[1, 5]))
     assert len(counts) == 4
-    run(again(busy, REPEATS=[1, 5]), 2 * N)
+    run(retuned(busy, REPEATS=[1, 5]), 2 * N)
     assert len(counts) == 5
 
 
@@ -298,7 +298,7 @@ def test_another_kernel_at_the_chosen_position_is_tuned_anew(monkeypatch: pytest
     remembered = []
     for value in (2.0, 2.0, 4.0):
         table[2] = value
-        kernel = again(make, which=[1, 2])
+        kernel = retuned(make, which=[1, 2])
         run(kernel)
         remembered.append(kernel.reports[0].remembered)
     assert remembered == [False, True, False]
@@ -309,7 +309,7 @@ def test_tuning_without_a_disk_cache_chooses_again_in_each_process(monkeypatch: 
     monkeypatch.setattr(config, "cache_kernels", False)
     counts = times_tuned(monkeypatch)
     for _ in range(2):
-        np.testing.assert_array_equal(run(again(busy, REPEATS=[1, 6])), np.arange(N) + 1.0)
+        np.testing.assert_array_equal(run(retuned(busy, REPEATS=[1, 6])), np.arange(N) + 1.0)
     assert counts == [2, 2]
 
 
@@ -340,7 +340,7 @@ def test_key_names_parameters_that_are_compared_exactly(monkeypatch: pytest.Monk
 @pytest.mark.machine_code
 def test_threads_that_launch_at_once_tune_once(monkeypatch: pytest.MonkeyPatch) -> None:
     counts = times_tuned(monkeypatch)
-    kernel = again(busy, REPEATS=[1, 7])
+    kernel = retuned(busy, REPEATS=[1, 7])
     results: list[np.ndarray] = []
     threads = [threading.Thread(target=lambda: results.append(run(kernel))) for _ in range(3)]
     for thread in threads:

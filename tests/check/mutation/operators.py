@@ -179,22 +179,22 @@ def moves(subject: Subject) -> Iterator[Mutant]:
         later = [k for k in loud if k > position][:4]
         for k in earlier:
             if _may_stand(op, ops, k):
-                yield _moved(subject, op, k, f"before {ops[k].NAME}")
+                yield _move_mutant(subject, op, k, f"before {ops[k].NAME}")
         for k in later:
             if _may_follow(op, ops, position, k):
-                yield _moved(subject, op, k, f"after {ops[k].NAME}")
+                yield _move_mutant(subject, op, k, f"after {ops[k].NAME}")
         last = len(ops) - 2
         if not later and position < last and _may_follow(op, ops, position, last):
-            yield _moved(subject, op, last, "to the end")
+            yield _move_mutant(subject, op, last, "to the end")
         holder = op.parent.parent if op.parent is not None else None
         if holder is None or holder.NAME not in ("for", "if") or op.results:
             continue
-        if all(not _inside(v, holder) for v in op.operands):
+        if all(not _is_defined_inside(v, holder) for v in op.operands):
             yield _out(subject, op, holder, 0, "before")
             yield _out(subject, op, holder, 1, "after")
 
 
-def _inside(value: Value, holder: Op) -> bool:
+def _is_defined_inside(value: Value, holder: Op) -> bool:
     """Whether a value is made in an op's regions."""
     defined = {r for o in holder.walk() for r in o.results} - set(holder.results)
     return value in defined or any(value in region.args for o in holder.walk() for region in o.regions)
@@ -209,7 +209,7 @@ def _may_follow(op: Op, ops: list[Op], index: int, to: int) -> bool:
     return not used & set(op.results)
 
 
-def _moved(subject: Subject, op: Op, to: int, position: str) -> Mutant:
+def _move_mutant(subject: Subject, op: Op, to: int, position: str) -> Mutant:
     def apply() -> None:
         ops = _ops(op)
         ops.remove(op)

@@ -68,14 +68,14 @@ Place: TypeAlias = tuple[Any, ...]
 """A place in a certificate: keys and indices."""
 
 
-def places(x: Any, path: Place = ()) -> Iterator[Place]:
+def paths_of(x: Any, path: Place = ()) -> Iterator[Place]:
     if path:
         yield path
     for k in x if isinstance(x, dict) else range(len(x)) if isinstance(x, list) else ():
-        yield from places(x[k], (*path, k))
+        yield from paths_of(x[k], (*path, k))
 
 
-def at(x: Any, path: Place) -> Any:
+def element_at(x: Any, path: Place) -> Any:
     for k in path:
         x = x[k]
     return x

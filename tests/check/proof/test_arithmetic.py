@@ -270,7 +270,7 @@ def shifted(k: int, p: Any, factor: int = 1) -> Any:
     return lambda a: a.plus(a.number(k), p(a), factor)
 
 
-def chosen(n: int, end: int, p: Any, q: Any, expected: Any) -> Any:
+def is_ring_choice(n: int, end: int, p: Any, q: Any, expected: Any) -> Any:
     """Whether the choice of p at stage `end`, and q at others, is the wanted number."""
     last = shifted(-end, stage(n))
     return lambda a: a.is_zero(a.plus(a.choose(a.is_zero(last(a)), p(a), q(a)), expected(a), -1))
@@ -310,11 +310,13 @@ def test_a_choice_is_the_next_stage_only_if_all_alternatives_are(arithmetic: Any
     rest = [stage(n), shifted(1, stage(n)), *parities]
     after = [stage(n, 1), parity(n, 0, 1), parity(n, 1, 1)]
     right = [
-        chosen(n, n - 1, numbers[0], rest[1], after[0]),
-        *(chosen(n, n - 1, shifted(1, parities[k], -1), parities[k], after[1 + k]) for k in (0, 1)),
+        is_ring_choice(n, n - 1, numbers[0], rest[1], after[0]),
+        *(is_ring_choice(n, n - 1, shifted(1, parities[k], -1), parities[k], after[1 + k]) for k in (0, 1)),
     ]
     ends = range(-1, n + 1)
-    any_ = [chosen(n, source.choice(ends), *map(source.choice, (numbers, rest, after))) for _ in range(25)]
+    any_ = [
+        is_ring_choice(n, source.choice(ends), *map(source.choice, (numbers, rest, after))) for _ in range(25)
+    ]
     assert all((a := arithmetic()).decide(c(a)) is True for c in right)
     for c in any_:
         answer = (a := arithmetic()).decide(c(a))

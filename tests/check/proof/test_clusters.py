@@ -18,7 +18,7 @@ from tegula.ops.schedule import BulkLoad, ClusterEnd, MbarrierNew
 from tegula.types import bool_
 
 
-def made(seed: int) -> Any:
+def random_cluster_kernel(seed: int) -> Any:
     text, _ = clusters.matmuls(Random(seed))
     result = lowered.mutated(judge.kernel_of(text), lowered.NOTHING, clusters.ODD_ROWS)
     assert result is not None
@@ -82,11 +82,11 @@ def computed_apart(kernel: Kernel) -> None:
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_schedules_of_clusters_are_proved(seed: int) -> None:
-    assert outcome(made(seed)) == "proved"
+    assert outcome(random_cluster_kernel(seed)) == "proved"
 
 
 @pytest.mark.parametrize("mutate", [freed_in_one, always_shared, odd_end, shared_by_place, computed_apart])
 def test_faulty_variants_of_clusters_are_not_proved(mutate: Callable[[Kernel], None]) -> None:
-    kernel, parts = made(0)
+    kernel, parts = random_cluster_kernel(0)
     mutate(kernel)
     assert outcome((kernel, parts)) != "proved"

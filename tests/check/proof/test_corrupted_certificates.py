@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from proofs import Place, at, copies, places, rejected
+from proofs import Place, copies, element_at, paths_of, rejected
 from schedules import chain, double, drop, gemm, lowered, lowered_late, two_producers
 
 from tegula.check.proof import prove
@@ -20,7 +20,7 @@ def certified(kernel: Any) -> tuple[Any, Any, Any]:
     return lowered_kernel, parts, json.loads(json.dumps(prove(lowered_kernel, parts)))
 
 
-def others(x: Any) -> list[Any]:
+def replacements(x: Any) -> list[Any]:
     """Replacements of a part of a certificate."""
     if isinstance(x, bool):
         return [not x]
@@ -33,12 +33,12 @@ def others(x: Any) -> list[Any]:
 
 def corruptions(certificate: Any) -> Iterator[tuple[Place, Any]]:
     """Copies of a certificate with one number, name or list replaced."""
-    for path in places(certificate):
-        was = at(certificate, path)
-        for new in others(was):
+    for path in paths_of(certificate):
+        was = element_at(certificate, path)
+        for new in replacements(was):
             if new != was:
                 copied = copy.deepcopy(certificate)
-                at(copied, path[:-1])[path[-1]] = new
+                element_at(copied, path[:-1])[path[-1]] = new
                 yield path, copied
 
 

@@ -55,7 +55,7 @@ MUTATED = {
 }  # fmt: skip
 
 
-def of(text: str, stages: int, others: int) -> str:
+def program_text(text: str, stages: int, others: int) -> str:
     sized = text.replace("S)", f"{stages})").replace("T)", f"{others})").replace("(S,", f"({stages},")
     for sign in ("%", "//"):
         sized = sized.replace(f"{sign} S", f"{sign} {stages}").replace(f"{sign} T", f"{sign} {others}")
@@ -65,12 +65,12 @@ def of(text: str, stages: int, others: int) -> str:
 @pytest.mark.parametrize("stages", [(1, 2), (2, 3)])
 @pytest.mark.parametrize("name", TEXTS)
 def test_schedules_that_depend_on_data_are_proved(name: str, stages: tuple[int, int]) -> None:
-    assert outcome(lowered(kernel(of(TEXTS[name], *stages)))) == "proved"
+    assert outcome(lowered(kernel(program_text(TEXTS[name], *stages)))) == "proved"
 
 
 @pytest.mark.parametrize("name", slow_except({"one more row is fetched"}, MUTATED, slow=1))
 def test_faulty_schedules_that_depend_on_data_are_not_proved(name: str) -> None:
     original, old, new = MUTATED[name]
-    text = of(TEXTS[original], 2, 3)
+    text = program_text(TEXTS[original], 2, 3)
     assert old in text
     assert outcome(lowered(kernel(text.replace(old, new, 1)))) != "proved"

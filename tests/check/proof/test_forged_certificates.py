@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from equivalent_rewrites import kernel
-from proofs import at, copies, pipe, places, rejected
+from proofs import copies, element_at, paths_of, pipe, rejected
 from schedules import double, drop, lowered
 
 from support.campaigns import sampled
@@ -49,7 +49,7 @@ def kernels() -> dict[str, Any]:
 
 
 @cache
-def made(name: str) -> tuple[Any, Any, str]:
+def certified_kernel(name: str) -> tuple[Any, Any, str]:
     """A lowered correct kernel with its certificate."""
     parts = lowered(kernels()[name])
     return *parts, certified(*parts)[0]
@@ -57,13 +57,13 @@ def made(name: str) -> tuple[Any, Any, str]:
 
 def edits(rng: Random, x: Any, count: int) -> Iterator[Any]:
     """Copies of a certificate with a few of its parts replaced, dropped, repeated, swapped, widened, or moved."""
-    candidates = list(places(x))
+    candidates = list(paths_of(x))
     for _ in range(count):
         new = copy.deepcopy(x)
         for _ in range(rng.choice((1, 1, 2, 3))):
             path = rng.choice(candidates)
             try:
-                inside, k = at(new, path[:-1]), path[-1]
+                inside, k = element_at(new, path[:-1]), path[-1]
                 was = inside[k]
                 if isinstance(was, bool | int):
                     numbers = [was + 0.5, float(was), -was, was + 1, was - 1, 10**9, None, [was], not was]
@@ -79,7 +79,7 @@ def edits(rng: Random, x: Any, count: int) -> Iterator[Any]:
                         inside[:] = swapped(inside, k, other_key)
                 elif isinstance(was, list):
                     inside[k] = rng.choice(
-                        ([], was[::-1], was + was, copy.deepcopy(at(new, rng.choice(candidates))))
+                        ([], was[::-1], was + was, copy.deepcopy(element_at(new, rng.choice(candidates))))
                     )
             except (LookupError, TypeError):  # an earlier edit has removed the place
                 continue
@@ -120,7 +120,7 @@ def test_no_forged_certificate_of_many_wrong_kernels_is_accepted(name: str) -> N
 def forged(name: str, count: int) -> tuple[list[Any], int]:
     """The edited certificates of a correct kernel that are accepted for a wrong one, and how many were tried."""
     original, mutate = TWINS[name]
-    text = made(original)[2]
+    text = certified_kernel(original)[2]
     kernel, parts = lowered(kernels()[original])
     mutate(kernel, parts)
     certificate = {**json.loads(text), "kernel": fingerprint(kernel)}
@@ -131,7 +131,7 @@ def forged(name: str, count: int) -> tuple[list[Any], int]:
 
 def test_certificates_with_fractions_are_rejected() -> None:
     """With half a stage of delay for each of two hand-overs, two engines would be in order in neither."""
-    kernel, parts, text = made("copies")
+    kernel, parts, text = certified_kernel("copies")
     certificate = json.loads(text)
     assert not rejected(kernel, parts, certificate)
     ((_, rows, _),) = certificate["rings"]
@@ -144,7 +144,7 @@ def test_certificates_with_fractions_are_rejected() -> None:
 @pytest.mark.parametrize("offset", [-1, 1, 2])
 def test_certificates_whose_named_waits_skip_the_first_item_are_rejected(offset: int) -> None:
     """The offset of a named wait alone states from which item on a role waits at a barrier in registers."""
-    kernel, parts, text = made("turns")
+    kernel, parts, text = certified_kernel("turns")
     certificate = json.loads(text)
     for b, r in ((b, r) for b in range(2) for r in range(2)):
         assert rejected(kernel, parts, {**certificate, "offsets": [[b, r, offset]]})
@@ -152,7 +152,7 @@ def test_certificates_whose_named_waits_skip_the_first_item_are_rejected(offset:
 
 def test_certificates_with_contradictory_guards_are_rejected() -> None:
     """Guards that no launch satisfies prove nothing."""
-    kernel, parts, text = made("bounds")
+    kernel, parts, text = certified_kernel("bounds")
     certificate = json.loads(text)
     kinds = [kind for kind, _ in certificate["guards"]]
     assert kinds and not rejected(kernel, parts, certificate)

@@ -333,16 +333,18 @@ def program(seed: int, wrong: bool = True) -> tuple[str, str]:
     name, bare = rng.choice([*WALKS]), rng.random() < 0.3
     ring = rng.choice((with_barriers, with_barriers, with_pipes))
 
-    def made(p: Places) -> str:
+    def text_with_faults(p: Places) -> str:
         text, lines = ring(p, WALKS[name](p))
         asserts = [] if bare else [SMALL]
         asserts += [p("assert d > 0", "assert d != 0")] if name == "steps" else []
         return text + "\n".join([f"def kernel({ARGS}):", *shifted([*asserts, *lines])]) + "\n"
 
     fault_places = Places(f"{name} {seed}")
-    made(fault_places)
+    text_with_faults(fault_places)
     some = rng.sample(range(fault_places.count), rng.choice((1, 1, 2))) if wrong else []
-    return made(Places(f"{name} {seed}", frozenset(some))), f"{name}, {ring.__name__}, {len(some)} places"
+    return text_with_faults(
+        Places(f"{name} {seed}", frozenset(some))
+    ), f"{name}, {ring.__name__}, {len(some)} places"
 
 
 def fault(text: str, kernel: Kernel, parts: GpuCompilation, guards: Sequence[Guard], count: int) -> str:

@@ -39,12 +39,12 @@ def fault(
     return register
 
 
-def places(program: Program, *tags: str) -> list[tuple[Role, int]]:
+def tagged_lines(program: Program, *tags: str) -> list[tuple[Role, int]]:
     return [(r, k) for r in program.roles for k, line in enumerate(r.body) if line.tag in tags]
 
 
-def random_place(rng: Random, program: Program, *tags: str) -> tuple[Role, int] | None:
-    result = places(program, *tags)
+def random_tagged_line(rng: Random, program: Program, *tags: str) -> tuple[Role, int] | None:
+    result = tagged_lines(program, *tags)
     return rng.choice(result) if result else None
 
 
@@ -60,7 +60,7 @@ def drop_line(*tags: str) -> Mutation:
     """A line is left out."""
 
     def mutate(rng: Random, program: Program, condition: str) -> bool:
-        position = random_place(rng, program, *tags)
+        position = random_tagged_line(rng, program, *tags)
         if not position:
             return False
         role, k = position
@@ -72,7 +72,7 @@ def drop_line(*tags: str) -> Mutation:
 
 def repeat_line(*tags: str) -> Mutation:
     def mutate(rng: Random, program: Program, condition: str) -> bool:
-        position = random_place(rng, program, *tags)
+        position = random_tagged_line(rng, program, *tags)
         if not position:
             return False
         role, k = position
@@ -86,7 +86,9 @@ def move_before(tag: str, *over: str) -> Mutation:
     """Move a line in front of others if the condition holds."""
 
     def mutate(rng: Random, program: Program, condition: str) -> bool:
-        positions = [(r, k) for r, k in places(program, tag) if any(line.tag in over for line in r.body[:k])]
+        positions = [
+            (r, k) for r, k in tagged_lines(program, tag) if any(line.tag in over for line in r.body[:k])
+        ]
         if not positions:
             return False
         role, k = rng.choice(positions)
@@ -104,7 +106,7 @@ def move_after(tag: str, over: str) -> Mutation:
 
     def mutate(rng: Random, program: Program, condition: str) -> bool:
         positions = [
-            (r, k) for r, k in places(program, tag) if any(line.tag == over for line in r.body[k + 1 :])
+            (r, k) for r, k in tagged_lines(program, tag) if any(line.tag == over for line in r.body[k + 1 :])
         ]
         if not positions:
             return False
@@ -122,7 +124,7 @@ def replace_part(pattern: str, by: str, *tags: str) -> Mutation:
     """Replace part of a line if the condition holds; `by` has the condition as {at} and the part as {old}."""
 
     def mutate(rng: Random, program: Program, condition: str) -> bool:
-        match = [(r, k) for r, k in places(program, *tags) if re.search(pattern, r.body[k].text)]
+        match = [(r, k) for r, k in tagged_lines(program, *tags) if re.search(pattern, r.body[k].text)]
         if not match:
             return False
         role, k = rng.choice(match)
@@ -215,7 +217,7 @@ fault("announced twice", "O2", "corpus 9", "corpus 1")(repeat_line("expect"))
 
 @fault("other bytes in the last tile", "O2", "corpus 9")
 def announce_other_bytes(rng: Random, program: Program, condition: str) -> bool:
-    position = random_place(rng, program, "expect")
+    position = random_tagged_line(rng, program, "expect")
     if not position:
         return False
     role, k = position
@@ -277,7 +279,7 @@ fault("written without waiting for the copy out", "O5", "corpus 12", "corpus 13"
 @fault("one more in flight", "O7", "O5", "O8", "corpus 8", "corpus 12", "late release", harmless="last")
 def leave_one_more_in_flight(rng: Random, program: Program, condition: str) -> bool:
     positions = [
-        (r, k) for r, k in places(program, "matmul wait", "out wait") if "pending=" in r.body[k].text
+        (r, k) for r, k in tagged_lines(program, "matmul wait", "out wait") if "pending=" in r.body[k].text
     ]
     if not positions:
         return False
@@ -300,7 +302,7 @@ def leave_loop(rng: Random, program: Program, condition: str) -> bool:
 
 @fault("given back under another number", "O1", "O2", "corpus 7", "late release", weight=9)
 def given_back(rng: Random, program: Program, condition: str) -> bool:
-    positions = [(r, k) for r, k in places(program, "arrive") if "(k - " in r.body[k].text]
+    positions = [(r, k) for r, k in tagged_lines(program, "arrive") if "(k - " in r.body[k].text]
     if not positions:
         return False
     role, k = rng.choice(positions)
@@ -313,7 +315,7 @@ def given_back(rng: Random, program: Program, condition: str) -> bool:
 
 @fault("the key is another one", "O5", "O2", "key change")
 def other_key(rng: Random, program: Program, condition: str) -> bool:
-    position = random_place(rng, program, "key")
+    position = random_tagged_line(rng, program, "key")
     if not position:
         return False
     role, k = position
@@ -329,7 +331,7 @@ def other_key(rng: Random, program: Program, condition: str) -> bool:
 def late_key(rng: Random, program: Program, condition: str) -> bool:
     positions = [
         (r, k)
-        for r, k in places(program, "key")
+        for r, k in tagged_lines(program, "key")
         if "unused, at" in r.body[k].text and "arrive" in r.body[k].text
     ]
     if not positions:
@@ -343,7 +345,7 @@ def late_key(rng: Random, program: Program, condition: str) -> bool:
 @fault("given back before the last read of a key", "O5", "key change")
 def early_key(rng: Random, program: Program, condition: str) -> bool:
     """The role that reads releases in the iteration before the key changes."""
-    positions = [(r, k) for r, k in places(program, "key") if "arrive" in r.body[k].text]
+    positions = [(r, k) for r, k in tagged_lines(program, "key") if "arrive" in r.body[k].text]
     if not positions:
         return False
     role, k = positions[0]
@@ -427,7 +429,7 @@ def drop_final_wait(rng: Random, program: Program, condition: str) -> bool:
 @fault("a copy more after the loop", "O8", "corpus 18", "corpus 14", on_launch=True)
 def copy_to_unawaited_stage(rng: Random, program: Program, condition: str) -> bool:
     """An additional copy, to a stage that no role waits for."""
-    positions = [(r, k) for r, k in places(program, "expect") if not r.elected]
+    positions = [(r, k) for r, k in tagged_lines(program, "expect") if not r.elected]
     if not positions:
         return False
     role, _ = positions[0]
@@ -465,7 +467,9 @@ def use_neighbouring_item(*tags: str) -> Mutation:
     """A line is about the item before or after."""
 
     def mutate(rng: Random, program: Program, condition: str) -> bool:
-        match = [(r, k) for r, k in places(program, *tags) if re.search(r"\bs\b|\bphase\b", r.body[k].text)]
+        match = [
+            (r, k) for r, k in tagged_lines(program, *tags) if re.search(r"\bs\b|\bphase\b", r.body[k].text)
+        ]
         if not match or (stages := program.stages) < 1:
             return False
         role, k = rng.choice(match)
@@ -500,7 +504,7 @@ fault("another item is read", "O5", "O1", "corpus 24", weight=6)(
 )
 def skip_first_waits(rng: Random, program: Program, condition: str) -> bool:
     """Skip the wait of more first items than the ring has stages."""
-    position = random_place(rng, program, "room")
+    position = random_tagged_line(rng, program, "room")
     if not position or (stages := program.stages) < 1:
         return False
     role, k = position

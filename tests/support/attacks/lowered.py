@@ -71,7 +71,7 @@ def _roles(kernel: Kernel) -> Roles:
     return next(op for op in kernel.body.ops if isinstance(op, Roles))
 
 
-def _found(kernel: Kernel, names: Sequence[str]) -> list[Op]:
+def _ops_named(kernel: Kernel, names: Sequence[str]) -> list[Op]:
     """The ops of these names in roles, that give nothing."""
     return [op for op in _roles(kernel).walk() if op.NAME in names and not op.results]
 
@@ -196,7 +196,7 @@ def skipped(rng: Random, row: str) -> LoweredMutation:
     draw = rng.random()
 
     def mutate(kernel: Kernel, parts: GpuCompilation) -> bool:
-        candidates = _found(kernel, ops)
+        candidates = _ops_named(kernel, ops)
         return bool(candidates) and skip(candidates[int(draw * len(candidates))], condition, kernel)
 
     condition_text = " in odd blocks" if odd else ""

@@ -352,8 +352,8 @@ class Schedule:
         before = [s for s in kernel.body if not isinstance(s, ast.With)]
         roles = [s for s in kernel.body if isinstance(s, ast.With)]
         self.warps = [_warps(role.items[0].context_expr) for role in roles]
-        rings = {name for s in before for name in _made(s, "tile_empty")}
-        pipes = [name for s in before for name in _made(s, "tile_pipe")]
+        rings = {name for s in before for name in _names_bound_to(s, "tile_empty")}
+        pipes = [name for s in before for name in _names_bound_to(s, "tile_pipe")]
         self.consumers = {p: [k for k, r in enumerate(roles) if _calls(r, "tile_pipe_pop", p)] for p in pipes}
         self.fetched = [p for p in pipes if any(_calls(r, "tile_pipe_load", p) for r in roles)]
         rewrite = _Roles(rings)
@@ -397,7 +397,7 @@ class Schedule:
         return [function() for function in functions]
 
 
-def _made(statement: ast.stmt, maker: str) -> list[str]:
+def _names_bound_to(statement: ast.stmt, maker: str) -> list[str]:
     """The names that a statement binds to the results of `tg.maker`."""
     if not isinstance(statement, ast.Assign):
         return []

@@ -54,7 +54,7 @@ def of_launches(weight: int) -> Callable[[Maker], Maker]:
     return register
 
 
-def _chosen(rng: Random, makers: dict[Maker, int]) -> Maker:
+def _weighted_choice(rng: Random, makers: dict[Maker, int]) -> Maker:
     return rng.choices(list(makers), list(makers.values()))[0]
 
 
@@ -63,9 +63,9 @@ def trigger(rng: Random, walk: Walk, launches: bool = False) -> Trigger:
     item."""
     names = free_parameters(walk)
     rng.shuffle(names)
-    text, items, args = _chosen(rng, OF_LAUNCHES if launches else OF_ITEMS)(rng, names, walk.count)
+    text, items, args = _weighted_choice(rng, OF_LAUNCHES if launches else OF_ITEMS)(rng, names, walk.count)
     if not launches and rng.random() < 0.2:
-        other, _, more = _chosen(rng, OF_LAUNCHES)(rng, names, "")
+        other, _, more = _weighted_choice(rng, OF_LAUNCHES)(rng, names, "")
         if not set(more) & set(args):
             text, args = f"{text} and {other}", {**args, **more}
     return Trigger(text, items, args)
@@ -225,7 +225,7 @@ def exact_value(rng: Random, p: Sequence[str], count: str) -> Made:
 
 
 @of_launches(1)
-def beyond(rng: Random, p: Sequence[str], count: str) -> Made:
+def out_of_range(rng: Random, p: Sequence[str], count: str) -> Made:
     v = rng.choice((60, 1000, 65536, 1 << 30))
     return rng.choice([(f"{p[0]} > {v}", 0, {p[0]: v + 7}), (f"{p[0]} < -{v}", 0, {p[0]: -v - 7})])
 
