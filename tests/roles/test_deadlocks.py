@@ -60,12 +60,12 @@ def one_consumer_stops(x: tg.array2d[float]):
 
 @tg.kernel
 def in_a_circle(x: tg.array2d[float]):
-    backward_pipe = tg.tile_pipe(shape=(1, N), dtype=float, stages=2)
-    back = tg.tile_pipe(shape=(1, N), dtype=float, stages=2)
+    requests = tg.tile_pipe(shape=(1, N), dtype=float, stages=2)
+    replies = tg.tile_pipe(shape=(1, N), dtype=float, stages=2)
     with tg.ws(0):
-        tg.tile_pipe_push(backward_pipe, tg.tile_pipe_pop(back) + 1.0)
+        tg.tile_pipe_push(requests, tg.tile_pipe_pop(replies) + 1.0)
     with tg.ws(1):
-        tg.tile_pipe_push(back, tg.tile_pipe_pop(backward_pipe) + 1.0)
+        tg.tile_pipe_push(replies, tg.tile_pipe_pop(requests) + 1.0)
 
 
 @tg.kernel
@@ -93,7 +93,7 @@ WAITS = {
     too_few_arrivals: [
         "ws1 waits here for phase 0 of stage 1 of barrier 'full', to be ended by ws0, which has ended"
     ],
-    waits_for_nobody: ["ws1 waits here for phase 0 of barrier 'both', to be ended by ws1, which waits too"],
+    waits_for_nobody: ["ws1 waits here for phase 0 of barrier 'barrier', to be ended by ws1, which waits too"],
     never_filled: ["ws0 waits here for tile 0 of pipe 'pipe' from any role: none fills it"],
     popped_too_often: ["ws1 waits here for tile 3 of pipe 'pipe' from ws0, which has ended"],
     filled_too_often: [
@@ -106,8 +106,8 @@ WAITS = {
         "ws1 waits here for tile 2 of pipe 'pipe' from ws0, which waits too",
     ],
     in_a_circle: [
-        "ws0 waits here for tile 0 of pipe 'back' from ws1, which waits too",
-        "ws1 waits here for tile 0 of pipe 'there' from ws0, which waits too",
+        "ws0 waits here for tile 0 of pipe 'replies' from ws1, which waits too",
+        "ws1 waits here for tile 0 of pipe 'requests' from ws0, which waits too",
     ],
 }
 
