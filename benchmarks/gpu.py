@@ -19,7 +19,7 @@ WORKER = (sys.executable, "-m", "benchmarks.gpu_worker")
 CASE_LIMIT = 75.0
 """The time limit of one case in seconds; the first case includes the import of PyTorch."""
 SWEEP_LIMIT = 150.0
-"""That of one point of the sweep, whose peers may be compiled."""
+"""The time limit of one point of the sweep, whose peers may be compiled."""
 NO_TIME = "not measured: no time was left"
 LEAST = 5.0
 """The seconds that must be left for a case to start."""

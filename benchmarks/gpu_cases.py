@@ -40,7 +40,7 @@ def array_of(t: torch.Tensor) -> Any:
 
 
 def poisoned(like: torch.Tensor) -> torch.Tensor:
-    """Memory for a result, filled with NaN, so that missing elements are noticed."""
+    """Memory for a result, filled with NaN, so that the comparison detects missing elements."""
     return torch.full_like(like, float("nan"))
 
 

@@ -149,7 +149,7 @@ def lu(n: int) -> Iterator[Row]:
 
 
 def qr(n: int) -> Iterator[Row]:
-    """QR factors. PyTorch makes the orthogonal factors one by one."""
+    """QR factors. PyTorch computes the orthogonal factors one after another."""
     arguments = [[random((FEW["QR"], n, n), "float32", seed)] for seed in range(SETS)]
 
     def error(inputs: Tensors, actual: tuple[torch.Tensor, torch.Tensor]) -> float:
@@ -218,7 +218,7 @@ def relative_error_of_complex(actual: torch.Tensor, expected: torch.Tensor) -> f
 
 
 def convolution(n: int) -> Iterator[Row]:
-    """A transform, weighing and the inverse transform in one kernel, against three calls."""
+    """A transform, a multiplication by weights and the inverse transform in one kernel, against three calls."""
     many, threads = NUMBERS // n, max(32, min(256, n // 16))
     x = [torch.view_as_complex(random((many, n, 2), "float32", seed)) for seed in range(SETS)]
     y = [torch.empty_like(t) for t in x]

@@ -21,7 +21,7 @@ TILE, BLOCK = (128, 256, 64), 256
 WEIGHTS = {"softmax": 0, "layernorm": 2, "rmsnorm": 1}
 """The number of weights of each norm."""
 COPIED, LOADED = 2, 5
-"""The number of arrays that a copy of the gradient moves, and that the backward launch of a norm moves: it reads the
+"""The number of arrays that a copy of the gradient moves, and that the backward launch of a norm moves, which reads the
 input and both gradients, and writes the gradients."""
 
 

@@ -1,9 +1,9 @@
 """Spatial structures on a GPU: builds, refits, rays, and hash grids.
 
 The peer of rays is a traversal of a binary hierarchy in float32, written here in CUDA: each node has the boxes of its
-two children, the nearer child is visited first, triangles are tested as Möller and Trumbore do. It has the binary
-hierarchy of the same builder, and the same leaves. (Warp's package is too large for the machines where this runs.)
-Builds and refits are compared with a copy of the bytes that they read and write at least."""
+two children, the nearer child is visited first, triangles are intersected by Möller and Trumbore's algorithm. The
+peer's hierarchy has the same builder and the same leaves. (Warp's package is too large for the machines where this
+runs.) Builds and refits are compared with a copy of the bytes that they read and write at least."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def failed(name: str, why: str) -> Row:
 
 
 def row_of(data: dict[str, Any]) -> Row:
-    """The row that `Row.json` gives, also as a file keeps it."""
+    """The row of a result of `Row.json`, also in the form of a file."""
     fields = {k: v for k, v in data.items() if k not in ("passes", "machine", "measured")}
     return Row(**{**fields, "value": math.nan if data["value"] is None else data["value"]})
 

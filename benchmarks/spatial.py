@@ -393,7 +393,7 @@ def build_rows() -> Iterator[Row]:
     yield comparison_row(
         "refit of 262k triangles", mesh.refit, peer_mesh.refit, size, "M/s", "Warp", 1 / 0.3, error
     )
-    # Coordinates and the radius are such that squares of distances are exact and no distance is nearly the radius.
+    # Squares of the distances between these coordinates are exact, and no distance is close to the radius.
     parts = 8192
     x = (np.random.default_rng(3).integers(0, parts, (GRID_POINTS, 3)) / parts).astype(np.float32)
     radius = (round((9.6 / GRID_POINTS / (4 / 3 * np.pi)) ** (1 / 3) * parts) + 0.5) / parts
@@ -421,7 +421,7 @@ def build_rows() -> Iterator[Row]:
 
 
 def hit_distance_error(built_mesh: tg.Mesh, points: np.ndarray, faces: np.ndarray) -> float:
-    """The error of the distances that rays go to the middles of some faces, from just outside of these."""
+    """The error of the distances along rays to the centres of some faces, from just outside of the faces."""
     chosen = np.arange(0, len(faces), 97)
     corners = points[faces[chosen]].astype(np.float64)
     normal = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])

@@ -127,7 +127,7 @@ NO_DATA = {
 @dataclass(frozen=True)
 class Case:
     """A function of tiles to measure. `loads`: for each argument `a`, `b`, ... of a block its dtype and shape; `body`:
-    statements that make the tile `r` of them, of `result`, a dtype and shape."""
+    statements that compute the tile `r` from these tiles; `result`: the dtype and shape of `r`."""
 
     body: str
     loads: tuple[tuple[str, tuple[int, ...]], ...] = (("float32", (1024,)),)

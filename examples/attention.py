@@ -1,4 +1,5 @@
-"""Attention in roles, as a memory: a warp fetches patterns, a warp group compares them with queries that are noisy.
+"""Attention in roles, as an associative memory: a warp fetches patterns, and a warp group compares them with noisy
+queries.
 
 The checker proves the schedule before it runs on a GPU; explain() shows roles and pipes.
 

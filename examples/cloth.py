@@ -19,7 +19,7 @@ SPRINGS = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if i or j] + [(-2, 0),
 
 @tg.func
 def pull(x: tg.array2d[tg.vec3], i: int, j: int, k: int, m: int):
-    """The acceleration of point (i, j) by the spring to point (k, m), which may be beyond the cloth's border."""
+    """The acceleration of point (i, j) by the spring to point (k, m), which may be outside the cloth."""
     if k < 0 or m < 0 or k >= x.shape[0] or m >= x.shape[1]:
         return tg.vec3()
     apart = x[k, m] - x[i, j]

@@ -27,7 +27,7 @@ def flag(p: tg.vec2):
 
 @tg.kernel
 def count(points: tg.array[tg.vec2], far: tg.vec2, counts: tg.array[int]):
-    """The number of points of each block that are kept. The padding of the last tile is far away."""
+    """The number of selected points of each block. The padding of the last tile is outside the shape."""
     b = tg.tid()
     t = tg.tile_load(points, TILE, offset=b * TILE, fill=far)
     tg.tile_store(counts, tg.tile_sum(tg.tile_map(flag, t)), offset=b)
@@ -46,7 +46,7 @@ def pack(points: tg.array[tg.vec2], far: tg.vec2, begins: tg.array[int], packed:
 
 
 def compact(points: Any, block_dim: int = 128) -> Any:
-    """The points, an array of vec2, that are inside of the shape."""
+    """The points, an array of vec2, that are inside the shape."""
     far, blocks = tg.vec2(9.0, 9.0), -(-len(points) // TILE)
     counts, ends = tg.empty(blocks, dtype=int), tg.empty(blocks, dtype=int)
     tg.launch_tiled(count, blocks, inputs=[points, far], outputs=[counts], block_dim=block_dim)

@@ -1,4 +1,5 @@
-"""Filtering signals in one fused kernel: each block transforms one signal, weighs its frequencies, and transforms back.
+"""Filtering signals in one fused kernel: each block transforms one signal, multiplies its frequencies by weights, and
+transforms back.
 
 python examples/fft_filter.py [--device cuda:0] [--size SIGNALS] [--picture PATH]"""
 
@@ -18,7 +19,7 @@ HUM = 50.0
 
 @tg.func
 def step(x: float):
-    """0 far below 0 and 1 far above, without an edge that rings."""
+    """A smooth step from 0 to 1, whose transform does not ring."""
     return 1.0 / (1.0 + tg.exp(-x / SLOPE))
 
 
@@ -43,7 +44,7 @@ def real(z: tg.vec2f):
 
 @tg.kernel
 def clean(x: tg.array2d[float], y: tg.array2d[float]):
-    """The signal never leaves the block between the two transforms."""
+    """The signal stays in the block between the two transforms."""
     i = tg.tid()
     t = tg.tile_map(as_complex, tg.tile_load(x[i], shape=N))
     tg.tile_fft(t)

@@ -1,7 +1,8 @@
-"""The heat equation, and its inverse: which temperatures did a plate have at the beginning, given its temperatures now?
+"""The heat equation, and its inverse: which initial temperatures did a plate have, given its temperatures now?
 
 Heat spreads for STEPS steps, in tiles with a margin of one point. A tape runs the same kernel backwards for the
-gradient by the beginning, and gradient descent finds the initial temperatures that explain the measured ones.
+gradient by the initial temperatures, and gradient descent finds the initial temperatures that explain the measured
+ones.
 
 python examples/heat.py [--device cuda:0] [--size N] [--picture PATH]"""
 

@@ -1,4 +1,4 @@
-"""A two-layer perceptron, trained to tell two spirals apart: tile kernels, a tape, and Adam.
+"""A two-layer perceptron, trained to distinguish two spirals: tile kernels, a tape, and Adam.
 
 python examples/mlp.py [--device cuda:0] [--size STEPS] [--picture PATH]"""
 
@@ -60,7 +60,7 @@ def adam(
     part_1: float,
     part_2: float,
 ):
-    """A step of Adam; part_1, part_2: how much of the averages of m and v the steps so far make up."""
+    """A step of Adam; part_1, part_2: the total weight of the past steps in the averages m and v."""
     i = tg.tid()
     m[i] += FRESH_1 * (g[i] - m[i])
     v[i] += FRESH_2 * (g[i] * g[i] - v[i])
@@ -69,7 +69,7 @@ def adam(
 
 
 def spirals(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Points of two spirals that turn around each other, and which of them each is on."""
+    """Points of two intertwined spirals, and the spiral of each point."""
     labels = np.arange(BATCH) % CLASSES
     angle = rng.uniform(0.5, 2.0 * np.pi, BATCH)
     turn = angle + np.pi * labels

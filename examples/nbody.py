@@ -42,7 +42,7 @@ def drift(velocity: tg.array[tg.vec3], position: tg.array[tg.vec3]):
 
 
 def galaxies(size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Positions, velocities and masses of two discs of stars that go around a heavy centre each."""
+    """Positions, velocities and masses of two discs of stars, each of which orbits a heavy centre."""
     rng = np.random.default_rng(0)
     half = size // 2
     position, velocity = np.zeros((size, 3)), np.zeros((size, 3))

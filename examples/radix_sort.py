@@ -65,7 +65,7 @@ def radix_sort(keys: Any, block_dim: int = 128) -> Any:
 
 
 def unsorted(size: int) -> np.ndarray:
-    """Keys that are many around the middle of their range and few at its ends."""
+    """Keys that are dense around the middle of their range and sparse at its ends."""
     middle = np.random.default_rng(0).standard_normal(size) * 2**29 + 2**31
     return np.clip(middle, 0, 2**32 - 1).astype(np.uint32)
 

@@ -48,7 +48,7 @@ def colour(mesh: tg.Mesh, face: int, balls: int, point: tg.vec3):
 
 @tg.func
 def sunlight(mesh: tg.Mesh, point: tg.vec3, normal: tg.vec3, sun: tg.vec3):
-    """The light of the sun at a point, unless a face is in the way."""
+    """The light of the sun at a point; 0 in the shadow of a face."""
     light = tg.max(tg.dot(normal, sun), 0.0)
     if light > 0.0 and tg.mesh_query_ray_anyhit(mesh, point + OFF * normal, sun, FAR):
         light = 0.0

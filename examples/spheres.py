@@ -25,7 +25,7 @@ class Sphere:
 
 @tg.func
 def distance(s: Sphere, start: tg.vec3, way: tg.vec3):
-    """How far a sphere is along a ray of unit length; FAR if the ray misses."""
+    """The distance of a sphere along a ray with a direction of length 1; FAR if the ray misses the sphere."""
     to = s.centre - start
     middle = tg.dot(to, way)
     inside = s.radius * s.radius - tg.length_sq(to - middle * way)

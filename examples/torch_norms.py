@@ -60,7 +60,7 @@ def layer_norm(x: Any, weight: Any, bias: Any) -> Any:
 
 
 def spirals(size: int) -> tuple[Any, Any]:
-    """Points of two spirals that wind around each other, and the spiral of each point."""
+    """Points of two intertwined spirals, and the spiral of each point."""
     labels = torch.arange(size) % 2
     radius = torch.linspace(0.1, 1.0, size)
     angle = 9.0 * radius + torch.pi * labels

@@ -57,7 +57,7 @@ gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """Compilers make many objects that live for a moment: the collector looks less often, which takes half its time."""
+    """Compilers allocate many short-lived objects: fewer collections halve the time of the garbage collector."""
     gc.set_threshold(20_000, 20, 20)
     gc.freeze()
     gc.enable()

@@ -1,4 +1,4 @@
-"""The process that measures on a GPU may fail in any way, and other cases are measured nevertheless."""
+"""Any failure of the measuring process leaves the other cases of a benchmark intact."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The marker `machine_code` must be right: a marked test that runs no such code fails, and so does an unmarked test
-that does."""
+"""The marker `machine_code` is checked: a marked test without machine code fails, and so does an unmarked test with
+machine code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tools/planted_faults.py: faults of one line, the same for the same number, and the tests that catch them."""
+"""tools/planted_faults.py: faults of one line, determined by their number, and the tests that catch them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_planted_faults_of_a_text_are_listed(tool: Any) -> None:
 
 
 def test_probes_are_at_the_lines_of_planted_faults(tool: Any) -> None:
-    """The text with probes does the same, and tells which places are reached."""
+    """The instrumented text has the same results, and records the executed probes."""
     text = """
 def f(x):
     if x > 1 and not x < 0:

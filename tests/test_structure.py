@@ -137,7 +137,7 @@ def parts_imported(imported: Iterable[tuple[int, str]]) -> Iterator[tuple[int, s
 
 
 def violations(path: Path, imported: Iterable[tuple[int, str]]) -> list[str]:
-    """Imports of a file that do not go downward."""
+    """The imports of a file from the same or a higher layer."""
     own = part_of(path)
     return [
         f"{name_of(path)}:{line}: {own} imports {part}"
@@ -285,7 +285,7 @@ def _uses_whole_list(node: ast.Attribute, parents: dict[ast.AST, ast.AST]) -> bo
         case ast.Compare(ops=ops, comparators=others):
             searched = node in others and all(isinstance(op, ast.In | ast.NotIn) for op in ops)
             return searched or all(isinstance(op, ast.Eq | ast.NotEq) for op in ops)
-        # All attributes; or the parameters of a function in Python's syntax tree, which are not list.
+        # All attributes; or the parameters of a function in Python's syntax tree, which are not a list of arguments.
         case ast.Attribute(attr=name):
             return name == "items" or (node.attr == "args" and name in ast.arguments._fields)
         case ast.BoolOp() as both:

@@ -16,7 +16,7 @@ PLACES = (
 )
 THIS = Path(__file__).name
 NOT_OURS = ("passing.txt", "passing_strict.txt", "excluded.txt")
-"""Names from the public tests, which are not ours."""
+"""Files with names of the public tests, which cannot be changed here."""
 
 REPLACED: dict[str, str] = {
     r"rounds?": "iteration",

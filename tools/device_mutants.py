@@ -6,10 +6,10 @@ refuted ones whose replays wait for ever ("stuck"), and proved ones ("right").
     python tools/device_mutants.py --offline       compiles them only
 
 Each mutant (tools/mutants.py) is launched repeatedly on the same data in a process of its own, and its results are
-compared with those of the kernel. A process that takes too long is ended. The outcome is the number of launches with
-other results, or a hang or fault. Right results of wrong mutants prove nothing: the order in which a mutant goes wrong
-may be rare. With `--save` a run continues the one before: mutants in the file are not run again. Exits with 1 if a
-proved mutant does not give the kernel's results."""
+compared with the results of the kernel. A process that takes too long is ended. The outcome is the number of launches
+with other results, or a hang or fault. Correct results of wrong mutants are no evidence, because the failing order of a
+mutant may be rare. With `--save` a run continues the one before: mutants in the file are not run again. Exits with 1 if
+a proved mutant does not give the kernel's results."""
 
 from __future__ import annotations
 

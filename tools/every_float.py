@@ -4,7 +4,7 @@ errors in tests/stdlib/every_float.json, from which tools/accuracy_page.py makes
     python tools/every_float.py [FUNCTION ...] [--device cuda:0] [--seconds 480] [--again]
 
 Each function is compared with its float64 form, whose error is known to be below 2**-28 of a unit of float32, in units
-in the last place of float32; results in 16 bits must be the float32 ones, rounded once. Functions that are in the file
+in the last place of float32; 16-bit results must be the float32 results, rounded once. Functions that are in the file
 are not measured again, so that a run which reaches `--seconds` goes on where it stopped. Exits with 1 if an error is
 larger than promised."""
 
@@ -100,7 +100,7 @@ def over_float32(name: str) -> tuple[float, float]:
 
 
 def over_16_bits(name: str, t: Any) -> int:
-    """The number of arguments of 16 bits at which the result is not that in float32, rounded once."""
+    """The number of arguments of 16 bits at which the result is not the float32 result, rounded once."""
     result = names_of(name, t)
     stored = tg.dtype_to_numpy(t)
     x = np.arange(1 << 16, dtype=np.uint16).view(stored)

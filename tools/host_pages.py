@@ -127,7 +127,7 @@ def _is_error(value: Any) -> bool:
 
 
 def documented_names() -> set[str]:
-    """All public names that stand on a page: of this tool, of docs/ops or, of errors, docs/errors.md."""
+    """All public names that are on a page: of this tool, of docs/ops, or, for errors, of docs/errors.md."""
     documented = {
         function.name.partition(".")[0] for functions in entries().values() for function in functions
     }

@@ -124,7 +124,7 @@ FAMILIES: dict[str, tuple[str, str, str]] = {
     ),
 }
 """Pages: the title, the reader's question, and the modules and folders/ whose functions are on the page. A module that
-is not named has a page of its own."""
+is not listed has its own page."""
 PLACES = {
     **dict.fromkeys(
         ("tile_load", "tile_store", "tile_atomic_add", "tile_atomic_min", "tile_atomic_max"), "memory"

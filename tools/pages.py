@@ -189,7 +189,8 @@ class Running:
             self._fault(source, f"the page does not show that this prints:\n{printed}")
 
     def _on_gpu(self) -> bool:
-        """Whether there is a GPU; else a driver for sm_90a is installed that runs nothing."""
+        """Whether there is a GPU; otherwise a simulated driver for sm_90a is installed, which does not execute
+        kernels."""
         if self.pretended or _has_gpu():
             return not self.pretended
         from tegula.runtime.cuda import driver

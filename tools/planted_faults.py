@@ -3,11 +3,11 @@
 A fault is a changed comparison, a number off by one, `and` for `or`, a dropped negation, branch or statement, at a
 place of src/tegula that is drawn by the fault's number and the seed. It is planted in a copy of the checkout. The tests
 that reach the place run, until one fails: a run of all tests that are not slow, with probes at the places of all
-faults, says which these are. `--every 3` runs a third of all tests for that, and adds the files of the tests that were
-found. With `--all` tests of the same part of the source run first, then all others that are not slow.
+faults, determines these tests. `--every 3` runs a third of all tests for that, and adds the files of the tests that
+were found. With `--all` tests of the same part of the source run first, then all others that are not slow.
 
     python tools/planted_faults.py --count 30 --show                  prints the faults without running tests
-    python tools/planted_faults.py --count 30 --jobs 2 --into FILE    adds outcomes to FILE; those in it are kept
+    python tools/planted_faults.py --count 30 --jobs 2 --into FILE    adds outcomes to FILE, which keeps its outcomes
     python tools/planted_faults.py --count 30 --tests "tests/check -m slow"      other tests; may be repeated
     python tools/planted_faults.py --count 30 --caught FILE           faults caught in FILE; exits with 1 if one is not
 

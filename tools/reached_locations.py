@@ -41,8 +41,8 @@ def pytest_collection_modifyitems(config, items):
 
 
 def probed(text: str, spans: Mapping[int, tuple[Span, bool]]) -> str:
-    """A text with probes, by number: before a statement, or within an expression. Without places where expressions are
-    not allowed, such as patterns."""
+    """A text with probes, by number: before a statement, or within an expression. Positions where expressions are not
+    allowed, such as patterns, have no probe."""
     marks: list[tuple[int, int, int, bytes]] = []
     for number, (span, is_statement) in spans.items():
         line, start, end_line, end = span

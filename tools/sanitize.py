@@ -4,8 +4,8 @@ Usage: python tools/sanitize.py [--into FILE] [TOOL ...]
 
 TOOL is memcheck, racecheck, synccheck or initcheck; by default the first three run concurrently. Exits with 1 if a tool
 has a finding that is not in `EXPLAINED`, or if a test fails. Findings in `EXPLAINED` are printed as explained, and
-counted. `--program`: another compute-sanitizer than that on the PATH. `--into`: a file for the findings and versions,
-as JSON."""
+counted. `--program`: a compute-sanitizer that is used instead of the program on the PATH. `--into`: a file for the
+findings and versions, as JSON."""
 
 from __future__ import annotations
 

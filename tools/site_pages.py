@@ -49,7 +49,8 @@ NAV: dict[str, tuple[str, ...]] = {
     "Reference": ("errors.md", "accuracy.md", "configuration.md", "cli.md", "*.md"),
     "Decisions": ("design/*.md",),
 }
-"""The sections of the navigation, with the pages in them; each page stands where it matches first."""
+"""The sections of the navigation, with the patterns of their pages; a page belongs to the first section that
+matches."""
 FENCE = re.compile(r"^( *```)(python|text|console) .*$", re.MULTILINE)
 LINK = re.compile(r"\[([^\]\n]+)\]\(((?!https?:|#)[^)\s]+)\)")
 SETTINGS = """[project]

@@ -93,7 +93,7 @@ def _imports() -> Iterator[str]:
 
 
 def _renamed() -> Iterator[tuple[str, str]]:
-    """Modules that have another name as parts of `tegula`: the public name and the own one."""
+    """Modules that have another name as parts of `tegula`: the public name and the name of the module."""
     parts = ((name, module.rpartition(".")[2]) for name, module in api.MODULES.items())
     yield from ((name, part) for name, part in parts if part != name)
 

@@ -47,7 +47,7 @@ def matmul(A: tg.array{left_rank}d[{dtype}], B: tg.array2d[{dtype}], C: tg.array
 
 @dataclass(frozen=True)
 class Case:
-    """A kernel with its launch. `ragged`: how much the last tiles are cut along rows, columns and depth."""
+    """A kernel with its launch. `ragged`: the elements that the last tiles lack along rows, columns and depth."""
 
     tile: tuple[int, int, int]
     dtype: str
@@ -163,7 +163,7 @@ def outcome(seed: int, device: str) -> tuple[str, str]:
 
 
 def difference(c: Case, kernel: Any, seed: int, device: str) -> str:
-    """How the results or the gradients of a launch differ from NumPy's; empty if they do not."""
+    """The difference of the results or gradients of a launch from NumPy's; empty if they agree."""
     import numpy as np
 
     import tegula as tg

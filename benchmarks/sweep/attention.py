@@ -90,7 +90,7 @@ def scored_pairs(o: Options, queries: int, keys: int, first: Array | None) -> fl
 
 
 def exact(o: Options) -> Callable[..., Iterator[Part]]:
-    """The definition, a head at a time."""
+    """The definition, computed for one head after another."""
 
     def parts(xp: Any, q: Any, k: Any, v: Any, scale: float, *more: Any) -> Iterator[Part]:
         extra = first = more[-1] if more else None

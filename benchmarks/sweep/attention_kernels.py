@@ -16,11 +16,12 @@ LOG2E = 1.4426950408889634
 class Options:
     """Changes of the base, a softmax with tg.fast.exp2 over all keys for heads of 128.
 
-    `window`: the keys before a query's own, and its own, that it sees; `softcap`: the bound of scores; `aligned`:
-    whether the keys are whole tiles; `ratio`: the heads of queries for a head of keys. Extra arrays: `alibi`: a slope
-    for each head; `documents`: the document of each key and the first tile of keys of each tile of queries; `bias`: a
-    matrix for all heads; `sink`: a score for each head, without a value; `paged`: the heads of queries of a sequence,
-    whose tiles of keys a table names; `sums`: the logarithms (base 2) of the sums of powers are stored."""
+    `window`: the number of keys that a query sees, which end with its own key; `softcap`: the bound of scores;
+    `aligned`: whether the keys are whole tiles; `ratio`: the heads of queries for a head of keys. Extra arrays:
+    `alibi`: a slope for each head; `documents`: the document of each key and the first tile of keys of each tile of
+    queries; `bias`: a matrix for all heads; `sink`: a score for each head, without a value; `paged`: the heads of
+    queries of a sequence, whose tiles of keys a table names; `sums`: the logarithms (base 2) of the sums of powers are
+    stored."""
 
     depth: int = 128
     values: int = 128

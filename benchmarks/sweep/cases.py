@@ -22,11 +22,11 @@ DEVICE = "cuda"
 SETS, LARGE = 3, 1 << 28
 """The sets of inputs that calls rotate over; a single set if it is larger than the caches."""
 SLOW, FEW = 0.05, 3
-"""The seconds of a call that make it slow; slow calls are timed in so few iterations."""
+"""The seconds from which a call is slow, and the number of timed iterations of slow calls."""
 LAXER = 3.0
 """The tolerance of gradients, relative to the tolerance of results: an adjoint sums rounded numbers."""
 PEER_LAXER = 8.0
-"""The tolerance of peers, which may round more often; beyond, they compute something else."""
+"""The tolerance of peers, which may round more often; a peer with a larger error computes something else."""
 GRADIENT_WORK = {"GEMM": 2.0, "attention": 2.5}
 """The work of an adjoint, in units of the work of the forward launch."""
 DTYPES = {
@@ -40,7 +40,7 @@ if hasattr(functorch, "donated_buffer"):
 
 
 def tensor(a: Array, seed: int) -> torch.Tensor:
-    """The values of an argument; results are NaN, or -1."""
+    """A tensor with the values of an argument; elements of results are NaN, or -1."""
     dtype = DTYPES[a.dtype]
     if a.result:
         return torch.full(a.shape, float("nan") if a.differentiable else -1, device=DEVICE).to(dtype)
@@ -227,8 +227,9 @@ def forward(point: Point) -> Iterator[Row]:
 
 
 def gradients(point: Point) -> Iterator[Row]:
-    """The adjoint of a point against the backward run of its peers. A launch takes the gradient of the result, and a
-    gradient that is zero is faster to multiply, so that it is copied in before each launch, also for the peers."""
+    """The adjoint of a point against the backward run of its peers. A launch clears the gradient of the result, and
+    zeros are faster to multiply than other numbers. The gradient is therefore copied in before each launch, also for
+    the peers."""
     launch, notes = point.full, list[str]()
     sets = SETS if launch.bytes < LARGE else 1
     values = [tensors(launch, seed) for seed in range(sets)]

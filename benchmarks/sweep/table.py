@@ -37,7 +37,8 @@ def mean(rows: Sequence[Row]) -> float:
 
 
 def summary(rows: Sequence[Row]) -> Table:
-    """A line for each group and one for all forward points: how many, the geometric mean, the worst point."""
+    """A line for each group and one for all forward points: the number of points, the geometric mean, the worst
+    point."""
     table = Table("group", "points", "without ratio", "geometric mean", "worst", "")
     forward = [row for row in rows if not row.name.endswith(GRADIENTS)]
     for name, members in {**groups(rows), "all but gradients": forward}.items():

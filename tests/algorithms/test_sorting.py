@@ -20,7 +20,7 @@ KEYS = [
 
 
 def pairs(keys: np.ndarray) -> tuple[tg.array, tg.array]:
-    """Keys, and their places as values, with room to sort them."""
+    """Keys, and their indices as values, with room for the sort."""
     values = np.arange(2 * keys.size, dtype=np.int32)
     return tg.array(np.concatenate([keys, keys])), tg.array(values)
 

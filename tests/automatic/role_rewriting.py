@@ -1,4 +1,4 @@
-"""Kernels rewritten to roles as for a Hopper GPU and run without one, by the interpreter and on the CPU."""
+"""Kernels that are rewritten to roles for a Hopper GPU, and run in the interpreter and on the CPU."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def test_schedule_keywords_override_the_cost_model(schedule: dict[str, int | boo
 
 
 def test_tiles_that_leave_room_for_one_stage_keep_their_roles() -> None:
-    """The values, which the last matmul of the loop reads, get the rest as a second stage."""
+    """The values, which the last matmul of the loop reads, get the remaining memory as a second stage."""
     kernel, _ = built(KERNELS["wide_heads"])
     assert kernel.schedule.plan is not None and kernel.schedule.plan.stages[1:] == (1, 2)
 
@@ -169,7 +169,7 @@ def test_sums_over_pipes_of_one_stage_are_waited_for_in_their_iteration() -> Non
 
 
 def test_spilled_registers_are_a_cost() -> None:
-    """Some bytes that are spilled after the loop cost less than a loop without roles."""
+    """A few spilled bytes after the loop cost less than a loop without roles."""
     if not ASSEMBLER:
         pytest.skip("ptxas tells what is spilled")
     square = arrays((128, 128), (128, 256), (128, 256), (128, 256))

@@ -1,4 +1,4 @@
-"""Tiles from arrays that the kernel changes are loaded by the role that multiplies."""
+"""The consumer role loads tiles from arrays that the kernel writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Automatic schedules change no result."""
+"""Kernels with automatic schedules have the results of the kernels without schedules."""
 
 from __future__ import annotations
 

@@ -250,7 +250,7 @@ def test_the_digest_of_sources_is_that_of_their_contents(tmp_path, monkeypatch):
 
 
 def test_the_digest_of_sources_changes_with_contents_of_equal_size_and_time(tmp_path, monkeypatch):
-    """Builds that set all times to one date make such changes."""
+    """Reproducible builds, which set all times to one date, cause such changes."""
     monkeypatch.setattr(tools, "STABLE_NS", 0)
     root = tree(tmp_path / "one")
     path = root / "a.py"

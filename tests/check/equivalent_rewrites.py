@@ -68,7 +68,7 @@ def _peeled(loop: ast.stmt) -> list[ast.stmt]:
         return [loop]
     body = ast.unparse(ast.Module(loop.body, [])).replace("\n", "\n    ")
     text = f"if {start} < {stop}:\n    {index} = {start}\n    {body}\n"
-    if "tile_pipe" in body:  # which is popped equally often on all paths
+    if "tile_pipe" in body:  # a pipe is popped equally often on all paths
         text = f"for {index} in range({start}, tg.min({start} + 1, {stop})):\n    {body}\n"
     text += f"for {index} in range({start} + 1, {stop}):\n    {body}"
     return ast.parse(text).body

@@ -37,7 +37,7 @@ MADE = {"gemm": gemm, "two_producers": two_producers, "chain": chain, "registers
 @dataclass(frozen=True, slots=True)
 class Rule:
     """A function of the checker. Without the rule the checker does not refute for `kinds` but returns `instead`;
-    without kinds it always does. `noticed`: a case whose verdict changes, which is tried first."""
+    without kinds it always does. `noticed`: a case whose verdict changes without the rule, which is tried first."""
 
     owner: Any
     name: str
@@ -46,7 +46,7 @@ class Rule:
     noticed: str
 
     def left_out(self) -> Any:
-        """A context in which the rule is not there."""
+        """A context in which the rule is disabled."""
         real, rule = getattr(self.owner, self.name), self
 
         def without(*args: Any, **named: Any) -> Any:

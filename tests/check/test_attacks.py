@@ -127,7 +127,7 @@ def test_generated_wrong_schedules_compile_or_have_an_error_with_a_reason(first:
 
 @sampled(2, "seed", [57, 98])
 def test_wrong_schedules_accepted_by_an_earlier_prover_are_not_proved(seed: int) -> None:
-    """Copies for a 2-CTA cluster whose barriers are not cluster barriers; the second of one stage."""
+    """Copies for a 2-CTA cluster whose barriers are not cluster barriers; the second kernel has one stage."""
     attack = wrong_attack(seed)
     assert attack.fault and attack.verdict()[0] not in ("proved", "crash")
 

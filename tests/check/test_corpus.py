@@ -16,9 +16,9 @@ from tegula.errors import ScheduleRefuted
 CORPUS = Path(__file__).parent / "corpus"
 PROGRAMS = sorted(p.stem for p in CORPUS.glob("*.py"))
 LONG = "ping_pong_with_a_single_tile"
-"""A program whose wrong form is refuted late."""
+"""A program whose wrong form takes long to refute."""
 WITHOUT_BARRIER = {"fence", "race", "unfinished", "unwritten", "in-flight"}
-"""Kinds of faults that are an access or a copy; other faults are at a barrier."""
+"""Kinds of faults at an access or a copy; other faults are at a barrier."""
 
 UNPROVED = {
     "mixed_fills_of_one_barrier",

@@ -1,4 +1,4 @@
-"""Edited programs: right programs of many shapes in which lines are left out, moved, repeated or changed. A proved
+"""Edited programs: correct programs of many shapes in which lines are left out, moved, repeated or changed. A proved
 program has no fault in replays."""
 
 from __future__ import annotations

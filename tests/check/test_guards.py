@@ -1,4 +1,4 @@
-"""Asserts about arguments and shapes: facts of the proof, which hosts ask before a launch."""
+"""Asserts about arguments and shapes are facts for the prover, and guards that the host evaluates before a launch."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ PROVED = [
 
 @sampled(2, "parts", PROVED)
 def test_each_assert_about_arguments_is_needed_for_the_proof(parts: tuple[str, ...]) -> None:
-    """Without any one of the asserts the schedule is not proved."""
+    """Without any one of the asserts the prover does not prove the schedule."""
     fills, pops, *asserts = parts
     kernel, spread = lowered(copies(fills, pops, *asserts))
     verdict = check_schedule(kernel, spread)

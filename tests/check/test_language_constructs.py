@@ -1,4 +1,4 @@
-"""Schedules in many constructs of the language, with wrong places: a proved program has no fault in replays."""
+"""Schedules in many constructs of the language, with faulty lines: a proved program has no fault in replays."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def test_multiples_and_quotients_of_loop_indices_are_followed(parts: dict[str, s
 
 @pytest.mark.parametrize("fenced", ["n * k != 3000", "k != 50000"])
 def test_faults_in_late_iterations_are_not_proved(fenced: str) -> None:
-    """No launch is unrolled that is so long."""
+    """The checker unrolls no launch of this length."""
     verdict = kernel(RING.format(**{**RIGHT, "fenced": fenced}), None, 2).check()
     assert verdict.status == "unproved" and verdict.gap is not None, verdict.message
 

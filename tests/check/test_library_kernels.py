@@ -79,7 +79,7 @@ def test_attention_kernels_of_the_library_pass_the_checker(
 
 
 def test_a_stage_that_overlaps_the_staging_of_the_second_warp_group_is_refuted() -> None:
-    """The slots of the first warp group are elsewhere."""
+    """The staging slots of the first warp group have other bytes."""
     kernel, parts = lowered(attention.forward(tg.bfloat16, 64, False, False, True), 2)
     allocations = {v.name: (v, allocation) for v, allocation in parts.shared.allocations.items()}
     (staging, index), (_, query) = allocations["staging"], allocations["query_pipe"]

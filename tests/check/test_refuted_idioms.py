@@ -74,7 +74,7 @@ def test_roles_with_different_trip_counts_are_refuted(most: int) -> None:
 
 
 def test_trip_counts_that_differ_for_large_numbers_are_not_proved() -> None:
-    """No launch that is unrolled has as many tiles."""
+    """The checker unrolls no launch with as many tiles."""
     actual = verdict(bounded(10**6))
     assert actual.status == "unproved" and actual.gap is not None
 
@@ -214,7 +214,7 @@ def test_checker_and_code_generation_agree_on_the_warps_of_a_role(name: str) -> 
 
 
 def many_roles(roles: int) -> Any:
-    """Roles of two warps, each with its own pipe, whose tiles both warps add up."""
+    """Roles of two warps, each with its own pipe, whose tiles both warps sum."""
     lines = ["def kernel(out: tg.array1d[float]):"]
     lines += [f"    p{r} = tg.tile_pipe(shape=(64,), dtype=float, stages=2)" for r in range(roles)]
     for r in range(roles):
@@ -237,7 +237,7 @@ def test_more_roles_than_named_barriers_are_refuted() -> None:
 
 
 def loops(outer: str, inner: str) -> Any:
-    """Two roles whose loops are written so."""
+    """Two roles with the given loops."""
     text = f"""
 def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
     pipe = tg.tile_pipe(shape=(1, 8), dtype=float, stages=2)

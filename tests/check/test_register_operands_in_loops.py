@@ -1,4 +1,4 @@
-"""Matmuls that read registers which a loop's iteration fills are over before the next iteration."""
+"""Matmuls that read registers of an iteration are complete before the next iteration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The replay of schedules by engines: its results, and the faults that it finds."""
+"""The replay of schedules by engines: results, and detected faults."""
 
 from __future__ import annotations
 

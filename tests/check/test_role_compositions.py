@@ -1,4 +1,4 @@
-"""Compositions of roles with wrong places: a proved program has no fault in replays."""
+"""Compositions of roles with faulty lines: a proved program has no fault in replays."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from support.campaigns import chunks
 
 WRONG, CHUNK = range(300), 6
 OPEN = {"changed in place"}
-"""The families of which right programs have no proof."""
+"""The families whose correct programs have no proof."""
 
 
 def wrongly_proved(seed: int, count: int) -> str:

@@ -9,7 +9,7 @@ from support.campaigns import rest_slow, sampled
 
 CASES = cases()
 LONG = {"waiters are waited for", "arrivals are counted"}
-"""Noticed late."""
+"""Rules whose first wrong case is found after many others."""
 
 
 @sampled(3, "name", rest_slow(((name,) for name in RULES), lambda name: name not in LONG))

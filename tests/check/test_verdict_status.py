@@ -72,7 +72,7 @@ def test_an_unproved_schedule_has_a_reason() -> None:
 
 
 def test_a_proved_schedule_is_cached(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The certificate is kept on disk."""
+    """The disk cache stores the certificate."""
     monkeypatch.setattr(tg.config, "cache_kernels", True)
     monkeypatch.setattr(tg.config, "kernel_cache_dir", str(tmp_path))
     first = checked("n", "1, n + 1")
@@ -92,7 +92,7 @@ def test_compiled_kernels_keep_their_certificates() -> None:
 
 
 def test_reports_state_premises_guards_and_determinism() -> None:
-    """Each verdict has the premises, the guards, and whether results are determined."""
+    """Each verdict states the premises, the guards, and whether results are deterministic."""
     verdict = checked("n", "1, n + 1")
     assert all(p in verdict.report() for p in verdict.premises) and len(verdict.premises) == 5
     assert str(verdict.guards[0]) in verdict.report() and "results: deterministic" in verdict.report()

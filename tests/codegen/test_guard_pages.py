@@ -1,4 +1,4 @@
-"""Tiles that reach over the end of an array, where the next page of memory cannot be accessed."""
+"""Tiles that extend beyond the end of an array, where the next page of memory cannot be accessed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def copies(a: tg.array2d[float], out: tg.array2d[float]):
 
 
 def before_a_hole(rows: int) -> np.ndarray:
-    """Rows of zeros that end where a page begins that cannot be read or written."""
+    """Rows of zeros that end at a page without permissions."""
     size = rows * COLUMNS * 4
     pages = -(-size // PAGE)
     memory = mmap.mmap(-1, (pages + 1) * PAGE)

@@ -84,7 +84,7 @@ def test_parts_of_a_layout_cover_each_element_once(layout: Layout, data: st.Data
 
 
 def flat(coordinates: tuple[int, ...], shape: tuple[int, ...]) -> int | None:
-    """The place of an element in row-major order; None outside the tile."""
+    """The index of an element in row-major order; None outside the tile."""
     if any(i >= n for i, n in zip(coordinates, shape, strict=True)):
         return None
     return sum(i * prod(shape[d + 1 :]) for d, i in enumerate(coordinates))

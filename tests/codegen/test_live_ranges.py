@@ -6,7 +6,7 @@ from tegula.codegen.lifetimes import lifetimes
 
 
 def spans(text: str, *pieces: str, first_line: int = 1 << 20) -> dict[str, tuple[int, int]]:
-    """Lifetimes of pieces that are made at their first use, or all before line `first_line`."""
+    """Lifetimes of allocations that are made at their first use, or all before line `first_line`."""
     return lifetimes(text.strip("\n").split("\n"), dict.fromkeys(pieces, first_line))
 
 

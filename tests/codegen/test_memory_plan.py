@@ -34,7 +34,7 @@ def check(plan: MemoryMap) -> None:
 
 
 def first_fit_by_size(pieces: list[Interval]) -> int:
-    """The total of the plain method."""
+    """The total size of a first-fit plan by size."""
     placed: list[tuple[Interval, int]] = []
     for i in sorted(pieces, key=lambda i: (-i.room, i.start)):
         offset = 0

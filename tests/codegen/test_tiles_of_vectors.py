@@ -1,4 +1,4 @@
-"""Tiles of vectors and matrices, several elements at a time on CPUs: at edges, in views, transposed, broadcast."""
+"""Tiles of vectors and matrices, vectorised over elements on CPUs: at edges, in views, transposed, broadcast."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Vectorised blocks have the bits of single blocks; and the reasons why some blocks are not vectorised."""
+"""Vectorised blocks have the bits of single blocks, and other blocks have a reason in `explain()`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def factor(a: tg.array3d[float], out: tg.array3d[float]):
 
 @tg.kernel
 def sorted_rows(a: tg.array3d[float], out: tg.array3d[float]):
-    """Rows exchanged at places that differ between blocks, and elements written one by one."""
+    """Rows exchanged at block-varying indices, and elements written one after another."""
     i = tg.tid()
     t = tg.tile_load(a[i], shape=(N, N))
     result = tg.tile_zeros(shape=(N, N), dtype=float)
@@ -47,7 +47,7 @@ def sorted_rows(a: tg.array3d[float], out: tg.array3d[float]):
 
 @tg.kernel
 def roots(a: tg.array3d[float], out: tg.array3d[float]):
-    """Iterations whose number differs between blocks, and a branch that only some take."""
+    """A loop with a block-varying trip count, and a block-varying branch."""
     i = tg.tid()
     t = tg.abs(tg.tile_load(a[i], shape=(N, N))) + 0.5
     x, steps = t, 0
@@ -60,7 +60,7 @@ def roots(a: tg.array3d[float], out: tg.array3d[float]):
 
 
 def run(kernel: Kernel, a: np.ndarray, step: int) -> np.ndarray:
-    """The results of all blocks, launched `step` at a time."""
+    """The results of all blocks, in launches of `step` blocks."""
     out = np.zeros_like(a)
     for index in range(0, len(a), step):
         part = tg.array(a[index : index + step])

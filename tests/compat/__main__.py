@@ -1,7 +1,7 @@
 """Runs the public tile tests and the documented examples of the builtins with Tegula imported under the package's name.
 
-One line a test: passed, skipped (no device), or failed and why; then counts by file and cause, and what was lost and
-gained since the names in passing.txt. Exits with 1 if something was lost.
+One line a test: passed, skipped (no device), or failed and why; then counts by file and cause, and the tests that newly
+fail or pass, compared with passing.txt. Exits with 1 if a test newly fails.
 
     python run.py compat                 all of them, on the CPU; any rejection is one that a test expects
     python run.py compat reduce          those of files and tests whose name contains that
@@ -49,7 +49,7 @@ PLACE = re.compile(r"^(\S+\.py:\d+:\d+: )?error\[[a-z-]+\]: ")
 
 
 def files(root: Path) -> list[str]:
-    """The test files, without `test_`: those of tiles, and others; the examples are one more."""
+    """The names of the test files without `test_`: files of tiles, other files, and the file of examples."""
     tests = root.joinpath(PACKAGE, "tests")
     stems = sorted(path.stem.removeprefix("test_") for path in tests.joinpath("tile").glob("test_*.py"))
     others = [
@@ -115,7 +115,7 @@ def cause(error: BaseException) -> tuple[str, str]:
 
 
 def first_error(error: BaseException) -> BaseException:
-    """The error for which a name is not there that a statement of the test file should have bound, or this error."""
+    """The error of the statement that should have bound a missing name, or the given error."""
     if not isinstance(error, NameError):
         return error
     *_, frame = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]

@@ -46,7 +46,7 @@ class Internal:
 
 
 class Existing(Loader):
-    """Loads a module that is there already, or is made without a file."""
+    """Loads an existing module, or a module without a file."""
 
     def __init__(self, module: ModuleType) -> None:
         self.module = module

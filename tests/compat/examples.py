@@ -63,7 +63,7 @@ def docstrings(tree: ast.Module) -> Iterator[tuple[str, str]]:
 
 
 def test_case(example: Example, into: Path) -> unittest.TestCase:
-    """The test that an example prints what is documented.
+    """A test that an example prints its documented output.
 
     Parameters:
         example: the example.

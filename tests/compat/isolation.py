@@ -77,13 +77,11 @@ def isolated(
     """Runs each piece of work in a forked process, several at a time.
 
     Parameters:
-        works: what to do, by name; what it returns is written as JSON.
+        works: functions by name, whose results are written as JSON.
         workers: how many processes run at the same time.
         limit: seconds, after which the process is killed.
-        silent: whether what the processes print is dropped.
-    Returns:
-        name, what the work returned, and what ended its process otherwise, in the order in which they end.
-    """
+        silent: whether the output of the processes is dropped. Returns:
+        the name, the result, and the failure of each process, in the order of completion."""
     left = iter(works)
     running: dict[int, Running] = {}
     try:

@@ -73,10 +73,9 @@ def compared(outcomes: list[Outcome], before: set[str], all_files: bool) -> tupl
     """The names that passed before and do not pass now, and the names that pass now and did not before.
 
     Parameters:
-        outcomes: what happened now.
+        outcomes: the outcomes of this run.
         before: the names that passed.
-        whole: whether all tests ran; otherwise only those that ran can be lost.
-    """
+        all_files: whether all tests ran; otherwise only tests that ran can be lost."""
     now = {outcome.name for outcome in outcomes if outcome.state == PASSED}
     ran = {outcome.name for outcome in outcomes}
     lost = before - now if all_files else (before - now) & ran

@@ -1,4 +1,4 @@
-"""Each public name stands on a page of the reference, with an example that runs."""
+"""Each public name is on a page of the reference, with an example that runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The wheel works without the source tree, and every page has its place on the site."""
+"""The wheel works without the source tree, and every page is in one section of the site."""
 
 from __future__ import annotations
 

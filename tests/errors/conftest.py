@@ -1,4 +1,4 @@
-"""Makes `golden` importable under every import mode."""
+"""Makes the modules of this folder importable under every import mode."""
 
 import sys
 from pathlib import Path

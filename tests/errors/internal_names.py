@@ -12,7 +12,7 @@ from tegula.runtime.library import library
 COMPILER = ("tegula.lang.", "tegula.ops.", "tegula.ir", "tegula.types", "tegula.structs", "tegula.interp")
 """The beginnings of the names of modules whose classes users do not know."""
 WORDS = ("Opaque", "Namespace", "Callee", "Conflict", "Unbound")
-"""Names of such classes that are one word, and no word of messages."""
+"""Names of such classes that are a single word, which no message uses."""
 
 
 def _classes() -> set[str]:

@@ -13,7 +13,7 @@ SIZE = 12
 
 
 def sample(field: np.ndarray, point: np.ndarray) -> np.ndarray:
-    """A periodic field between its points. at: (2, n, n)."""
+    """A periodic field, interpolated at positions (2, n, n)."""
     low = np.floor(point).astype(int)
     part = (point - low).reshape(2, *point.shape[1:], *[1] * (field.ndim - 2))
     (i, j), (u, v) = low, part

@@ -1,4 +1,4 @@
-"""examples/raytrace.py: the sky and the floor are where they should be, and the ball has a shadow."""
+"""examples/raytrace.py: the sky and the floor cover the expected pixels, and the ball has a shadow."""
 
 from __future__ import annotations
 

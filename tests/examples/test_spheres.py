@@ -1,4 +1,4 @@
-"""examples/spheres.py against pictures that are known: of one sphere under one light, and of a mirror."""
+"""examples/spheres.py against known pictures: one sphere under one light, and a mirror."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def pictured(mirror: float, monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
 
 
 def nearest() -> np.ndarray:
-    """How far the rays pass from the middle of the ball."""
+    """The distances of the rays from the centre of the ball."""
     way = directions()
     return np.linalg.norm(np.cross(way, [0.0, 0.0, 3.0]), axis=-1)
 

@@ -44,7 +44,7 @@ def is_float(dtype: str) -> bool:
 
 
 def holds(dtype: str, value: int) -> bool:
-    """Whether a type has a number, as far as types of integers go."""
+    """Whether a number is in the range of a type, if the type is an integer type."""
     return is_float(dtype) or value <= np.iinfo(dtype).max
 
 
@@ -83,7 +83,7 @@ class Expressions:
         return self.c.of(kinds)(dtype, shape, uniform, depth - 1)
 
     def small(self, dtype: str, shape: Shape, uniform: bool, depth: int, limit: int = WIDE) -> Term:
-        """A term whose magnitude is at most `limit` where that matters."""
+        """A term whose magnitude is at most `limit`, if rounding depends on the magnitude."""
         term = self.term(dtype, shape, uniform, depth)
         return term if not is_float(dtype) or term.bound <= limit else self.clamped(term, dtype)
 
@@ -95,7 +95,7 @@ class Expressions:
         return Term(f"tg.clamp({term.text}, {literal(-SMALL, dtype)}, {literal(SMALL, dtype)})", SMALL)
 
     def settled(self, dtype: str, shape: Shape = (), uniform: bool = False, depth: int = 2) -> str:
-        """Text of a term that may be kept in a variable."""
+        """The text of a term, possibly assigned to a variable first."""
         return self.small(dtype, shape, uniform, depth, SMALL).text
 
     # Leaves ----------------------------------------------------------------------------------------------------------
@@ -295,7 +295,8 @@ class Expressions:
         return a.text.isidentifier()
 
     def reduced(self, dtype: str, shape: Shape, uniform: bool, depth: int) -> Term:
-        """A reduction along an axis that gives the wanted shape, or a reduction of all elements, broadcast to it."""
+        """A reduction along an axis with a result of the given shape, or a reduction of all elements, broadcast to
+        it."""
         kind = self.c.pick(["sum", "min", "max", "reduce"])
         self.c.note(f"tile_{kind}")
         function = "tg.tile_reduce(tg.max, " if kind == "reduce" else f"tg.tile_{kind}("

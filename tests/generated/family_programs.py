@@ -1,9 +1,9 @@
 """Random kernels with statements of all families of ops, and their meaning in Python.
 
 Each statement is written twice: in the language, and on NumPy arrays in float64 with one row for each thread of a
-block. All numbers are small multiples of powers of two, so that every order of exact operations gives the same; those
-of `near`, which are rounded, are compared with a tolerance. The families of this file are methods; others are the
-functions of FAMILIES."""
+block. All numbers are small multiples of powers of two, so that every order of exact operations gives the same; rounded
+numbers, of `near`, are compared with a tolerance. The families of this file are methods; others are the functions of
+FAMILIES."""
 
 from __future__ import annotations
 
@@ -581,7 +581,7 @@ class FamilyProgram:
     # Results ----------------------------------------------------------------------------------------------------------
 
     def results(self) -> None:
-        """The values that are still known are stored."""
+        """Stores the values that are in scope at the end."""
         for kind, terms in self.known.items():
             index_text = PLACES[kind]
             for row, t in enumerate(terms[-6:]):

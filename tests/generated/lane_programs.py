@@ -1,5 +1,5 @@
 """Random kernels about the order of element accesses: starts that move, views, distances that differ between lanes,
-exchanged names, guards, loops and updates. None is made to avoid conflicts."""
+exchanged names, guards, loops and updates. No program is drawn to avoid conflicts."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def shared_cells(p: FamilyProgram) -> None:
 
 @family
 def own_cells(p: FamilyProgram) -> None:
-    """Atomics of each thread on an element of its own, whose old values count."""
+    """Atomics of each thread on an element of its own, whose old values are used."""
     x, y, t, row = p.pick("int"), p.pick("int"), p.fresh("t"), p.row()
     cell, target = f"cells[b, {row}, j]", f"cells, (b, {row}, j)"
     kind, meaning = p.r.choice(

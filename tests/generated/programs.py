@@ -373,7 +373,7 @@ class Maker(Expressions):
         self.scope.append(Name(popped, dtype))
 
     def room(self, dtype: str, size: int) -> int:
-        """A place for `size` elements of each block in the output array."""
+        """An offset for `size` elements of each block in the output array."""
         index = self.outputs.get(dtype, 0)
         self.outputs[dtype] = index + size
         return index

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "gpu_lowering"))
 from lowering import Launch, lowered, run_lowered
 
 REFUSED = {"unordered-access", "divergent-cooperative-op", "merged-shared-tiles"}
-"""No point where the lanes synchronise for an order, or for a copy of a view that a loop hands on."""
+"""Refusals: the lanes cannot synchronise for an order, or for a copy of a view that a loop carries."""
 
 
 def generated(seed: int) -> LaneProgram:

@@ -435,7 +435,7 @@ class Maker:
         self.both(f"tg.tile_store(out, {text}, offset={index})", f"out[{index}:{index} + {size}] = {meaning}")
 
     def results(self) -> None:
-        """The outputs: numbers of lanes, and some of the tiles and stacks; other tiles are named in loops only."""
+        """The outputs: numbers of lanes, and some of the tiles and stacks; other tiles are used in loops only."""
         self.stored("tg.tile(x)", "x", self.lanes)
         self.stored("tg.tile_full(1, u)", "u", 1)
         for s in [s for s in self.stacks if self.c.chance(25)]:

@@ -54,8 +54,8 @@ def swapped_loop_argument(patch: pytest.MonkeyPatch) -> None:
 
 
 def dropped_split(patch: pytest.MonkeyPatch) -> None:
-    """A bug: lane loops are not split between accesses of different lanes to one tile. Lanes run one at a time here,
-    because lanes of a vector are in step and hide most of it."""
+    """A bug: lane loops are not split between accesses of different lanes to one tile. Lanes are not vectorised here,
+    because lanes of a vector run in lockstep and hide most faults."""
     patch.setattr(kernel, "lane_width", lambda s, op: 1)
     patch.setattr(split_lanes._Group, "conflicts", lambda self, op: False)
 

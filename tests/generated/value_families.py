@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def wrapped(x: Any, bits: int) -> Any:
-    """The signed number that the low bits stand for."""
+    """The signed number that the low bits represent."""
     half = 1 << (bits - 1)
     return (np.asarray(x, np.int64) + half) % (2 * half) - half
 

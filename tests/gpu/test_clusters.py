@@ -43,7 +43,7 @@ def test_matmuls_in_clusters_have_the_bits_of_single_blocks(
 
 @pytest.mark.parametrize("blocks", [1, 2, 3, 6, 7, 132])
 def test_matmuls_in_clusters_take_any_number_of_blocks(blocks: int) -> None:
-    """An odd number has no pairs."""
+    """An odd number of blocks does not form clusters."""
     m, n, k, tile = 700, 520, 328, shapes.TENSOR_CORES[0]
     a, b = on_device(numbers(m, k, 1), k), on_device(numbers(k, n, 2), n)
     actual, expected = (tg.full((m, n), float("nan"), dtype=tg.bfloat16, device="cuda:0") for _ in range(2))

@@ -99,7 +99,7 @@ def junk(torch: Any) -> list[Any]:
 
 
 def is_junk(retained: list[Any]) -> bool:
-    """Whether nothing else was written there."""
+    """Whether the memory still has its fill value."""
     result = [t.numpy() if isinstance(t, tg.array) else t.cpu().numpy() for t in retained]
     return all(np.all(x == 1e9) for x in result)
 

@@ -49,7 +49,7 @@ define void @begin() {
   ret void
 }
 """
-"""The code that a module with a function `kernel` needs: threads call `ask` with a number and an address."""
+"""The code that a module with a function `kernel` needs: threads call `ask` with a request number and an address."""
 
 _libc = ctypes.PyDLL(None)
 

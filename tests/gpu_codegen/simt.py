@@ -252,7 +252,7 @@ class _Cluster:
         self.waiting: dict[int, list[_Thread]] = {}
 
     def run(self, first: int, grid: int) -> None:
-        """Run all threads, those of the block `first` before those of the next block."""
+        """Run all threads; the threads of block `first` run before the threads of the next block."""
         for rank, block in enumerate(self.blocks):
             block.connect()
             threads = self.count // len(self.blocks)
@@ -287,8 +287,8 @@ class _Cluster:
     def synchronise(
         self, key: Any, size: int, thread: _Thread, value: Any, act: Callable[..., Sequence[Any]]
     ) -> Turn:
-        """A step that `size` threads do together: the last thread that arrives does it for all, in the order of their
-        numbers."""
+        """A collective step of `size` threads: the last thread that arrives executes the step for all, in the order of
+        the threads."""
         present = self.gathered.setdefault(key, [])
         present.append((thread.fiber, thread, value))
         if len(present) < size:
@@ -558,7 +558,8 @@ class _Block:
             self._arrived(address + (rank - own) * BYTES)
 
     def _bulk(self, thread: _Thread, text: str, words: Any) -> None:
-        """A box between an array and shared memory, of this block or of all that the mask names, which is all."""
+        """A box between an array and shared memory, of this block, or of all blocks of the cluster, which the mask must
+        name."""
         loads = "shared::cluster.global" in text
         shared, tensor_map, first = (words[0], words[1], 3) if loads else (words[1], words[0], 2)
         number, rest = divmod(tensor_map - self.maps, 128)

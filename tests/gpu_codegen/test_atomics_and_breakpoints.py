@@ -1,4 +1,4 @@
-"""Atomics of vectors, additions to components, and breakpoints, as compiled for a GPU."""
+"""Atomics of vectors, additions to components, and breakpoints, compiled for a GPU."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def test_warp_groups_that_store_the_same_part_synchronise(
 def test_warp_groups_wait_where_offsets_may_wrap_and_repeat(
     down: int, across: int, groups: int, rows: int, columns: int
 ) -> None:
-    """After 2**32 rows an int32 offset repeats. Steps of a power of two then hit a part as a whole."""
+    """After 2**32 rows an int32 offset repeats. Steps of a power of two then repeat the elements of a whole part."""
     kernel, _ = specialised_kernel(storing(down, across, groups, rows, columns, 2**31 - 1), ITERATIONS, 3)
     is_whole_tile = rows // groups * groups == 128 and down % 128 == 0
     assert before_stores(kernel) == [[] if is_whole_tile else [BulkWait, Barrier]]

@@ -79,7 +79,7 @@ def determinants(x: tg.array2d[float], y: tg.array2d[float]):
 
 
 def test_products_that_are_rounded_are_not_fused() -> None:
-    """One fma for the expression, none for the function, which subtracts with an instruction of its own."""
+    """The expression becomes one fma; the function has a separate subtraction."""
     text, _ = assembled(
         lowered(determinants, [np.zeros((4, 64), np.float32), np.zeros((2, 64), np.float32)], (1,), 64)
     )

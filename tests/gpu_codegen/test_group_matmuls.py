@@ -176,7 +176,7 @@ def test_matmuls_of_a_pipe_and_a_computed_tile_match_numpy(dtype: Any, groups: i
 @pytest.mark.machine_code
 @pytest.mark.parametrize("groups", [1, 2])
 def test_left_operands_in_registers_match_numpy(groups: int) -> None:
-    """A matmul of a matmul, which never goes through memory."""
+    """A matmul whose operand is the result of a matmul, which stays in registers."""
     m, n, k, half = 64 * groups, 64, 64, tg.bfloat16
 
     @tg.kernel

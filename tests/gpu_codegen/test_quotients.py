@@ -1,4 +1,5 @@
-"""Quotients of tiles on GPUs: divided several at a time without a subroutine, with the bits of IEEE 754 division."""
+"""Quotients of tiles on GPUs: computed for several elements at once without a subroutine, with the bits of IEEE 754
+division."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def few_registers(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[float]
 
 
 def test_copies_by_threads_with_few_registers_bypass_registers() -> None:
-    """A role with few registers, whose threads copy by themselves."""
+    """A role with few registers, whose threads copy without the bulk-copy engine."""
     args = arguments(few_registers, align=False)
     text, cubin = assembled(lowered(few_registers, args, (1,), block_size(few_registers, None, args)))
     assert "setmaxnreg.dec.sync.aligned.u32 40" in text and "cp.async.wait_group" in text

@@ -21,7 +21,7 @@ EACH = [SHAPES[0], *(pytest.param(shape, marks=pytest.mark.slow) for shape in SH
 
 
 def check(launch: Launch) -> str:
-    """The PTX of a kernel that does the same everywhere."""
+    """The PTX of a kernel, after a check that all devices agree."""
     (threads,), block = launch.dims, launch.block_dim
     args = launch.args
     expected = agree(launch.kernel, args, threads, block)

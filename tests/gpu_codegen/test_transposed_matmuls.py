@@ -95,7 +95,7 @@ def test_transposed_matmuls_store_results_without_bulk_copies() -> None:
 
 @pytest.mark.machine_code
 def test_ops_after_a_transposed_matmul_have_its_layout() -> None:
-    """Rows and columns are added, loaded tiles too; rows are summed up."""
+    """Rows, columns and loaded tiles are added; rows are summed."""
     m, n, k = 64, 128, 32
 
     @tg.kernel

@@ -55,7 +55,7 @@ def carried(a: tg.array[float], o: tg.array[float]):
 
 @tg.kernel
 def summed(a: tg.array[float], o: tg.array[float]):
-    """Running sums of each warp; each copy of the branch parts the lanes elsewhere."""
+    """Running sums of each warp; each copy of the branch diverges at another lane."""
     i, lane = tg.tid(), tg.group_lane()
     total = a[i]
     for k in tg.unrolled(5):

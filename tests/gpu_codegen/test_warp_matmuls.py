@@ -176,7 +176,7 @@ def test_widened_operands_are_multiplied_in_their_narrow_type(narrow: Any, name:
 
 @pytest.mark.machine_code
 def test_operands_that_ldmatrix_cannot_read_match_numpy() -> None:
-    """Rows of a part start anywhere; a matrix load wants multiples of 16 bytes."""
+    """Rows of a slice start anywhere, but ldmatrix needs multiples of 16 bytes."""
 
     @tg.kernel
     def multiply(x: tg.array2d[tg.float16], y: tg.array2d[tg.float16], z: tg.array2d[float], first: int):

@@ -264,7 +264,7 @@ def off_the_grid(a: tg.array2d[float], out: tg.array2d[float]):
 def before_atomics(count: tg.array[int], out: tg.array2d[int]):
     _i, j = tg.tid()
     first = tg.tile_atomic_add(count, tg.tile_full(shape=1, value=5, dtype=int), offset=0)
-    # Blocks run in any order; each fills the row that its turn names.
+    # Blocks run in any order; each block fills the row of its ticket.
     out[first[0] // 5, j] = first[0] + j
 
 

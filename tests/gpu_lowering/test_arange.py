@@ -61,7 +61,7 @@ def before_and_in_a_loop(b: tg.array2d[int], n: int):
 
 
 def test_loops_recompute_aranges() -> None:
-    """The numbers are recomputed in the loop and not kept in registers."""
+    """The numbers are recomputed in the loop instead of occupying registers."""
     kernel, _ = agrees(tiled(before_and_in_a_loop, [np.zeros((3, COLUMNS), np.int32), 3], (1,), 64))
     loops = [op for op in kernel.walk() if isinstance(op, For)]
     assert loops and all(any(isinstance(op, TileArange) for op in loop.regions[0].ops) for loop in loops)

@@ -30,7 +30,7 @@ def check(seeds: range) -> None:
 
 def test_lowered_state_programs_match_python(memory: str) -> None:
     check(range(3))
-    check(range(1883, 1884))  # a tile over the votes of a stack
+    check(range(1883, 1884))  # a tile in the memory of a stack's votes
 
 
 @pytest.mark.parametrize("chunk", chunks(range(CHUNKS)))

@@ -1,5 +1,5 @@
-"""If only threads of one warp access elements that others of the warp have accessed, only warps synchronise: none of
-these barriers can be left out, and no other barrier can be one of warps."""
+"""If all conflicting accesses are in one warp, a barrier of warps replaces the barrier of the block. Each barrier of
+warps is needed, and no barrier of the block could be a barrier of warps."""
 
 from __future__ import annotations
 

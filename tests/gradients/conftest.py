@@ -1,5 +1,5 @@
-"""Makes the modules in this folder, and those that run kernels in the interpreter, importable; adjoints are compiled
-without LLVM's optimisations, except for slow tests."""
+"""Makes the modules of this folder and the modules that run kernels in the interpreter importable; adjoints are
+compiled without LLVM's optimisations, except for slow tests."""
 
 import sys
 from pathlib import Path

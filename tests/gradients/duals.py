@@ -1,7 +1,7 @@
 """Numbers with their derivatives in forward mode, for code that is written for NumPy arrays.
 
-Next to each float64 stand its derivatives by the inputs; their `mass`, which is the same with all slopes positive; and
-`blur`: the possible error of an adjoint computation that rounds adjoints to a narrower type if `narrowed` holds."""
+Each float64 has its derivatives by the inputs; their `mass`, which is the same with all slopes positive; and `blur`:
+the possible error of an adjoint computation that rounds adjoints to a narrower type if `narrowed` holds."""
 
 from __future__ import annotations
 

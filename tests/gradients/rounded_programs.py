@@ -1,8 +1,8 @@
 """Random kernels in every float type, each with a twin in NumPy that is independent of the compiler.
 
-The twin computes the kernel's operations in float64, and adds to each result the kernel's rounding error. It takes the
-kernel's paths, which the kernel records: conditions and indices are placed at the edge of rounding. The derivative of
-the twin in forward mode is therefore the derivative of the kernel's computation."""
+The twin computes the kernel's operations in float64, and adds to each result the kernel's rounding error. The twin
+takes the recorded paths of the kernel: conditions and indices are placed at the edge of rounding. The derivative of the
+twin in forward mode is therefore the derivative of the kernel's computation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NARROW = 2.0**-24
 TAMED = """def tamed(x):
     return x / (x * x * 0.25 + 1.0)
 """
-"""Keeps numbers small in a few instructions."""
+"""A bounded function of a few instructions."""
 
 
 class Run:
@@ -351,7 +351,7 @@ class RoundedProgram:
         self.bind(name, Expr(f"({fused.text}) * D(0.5)", "", lambda run: run.rounded(fused.value(run) * 0.5)))
 
     def compared(self, x: Expr) -> tuple[str, int, float]:
-        """A number that is near 0 at an edge, the edge, and how far that is moved by."""
+        """A number that is near 0 at an edge, the edge, and the slope of the number by the edge."""
         self.edge += 1
         edge = self.edge - 1
         index = "j" if x.kind == "l" else "0"

@@ -13,8 +13,8 @@ CELLS = 400
 TAMED = """def tamed(x):
     return x / (x * x * 0.25 + 1.0)
 """
-"""A bounded function, used instead of the sine for values that change in every iteration: it takes a few instructions
-instead of a hundred, and programs use it dozens of times."""
+"""A bounded function, used instead of the sine for values that change in every iteration. The function takes a few
+instructions instead of a hundred."""
 SMOOTH = (
     *("tg.sin({})", "tg.tanh({})", "tg.cos({})"),
     *("tamed({})", "{} * 0.5", "tg.sqrt({0} * {0} + 1.0)") * 2,
@@ -77,7 +77,7 @@ class SmoothProgram:
     # Expressions -----------------------------------------------------------------------------------------------------
 
     def near(self, x: str) -> str:
-        """Something like x that is not large."""
+        """An expression of x with a bounded value."""
         return f"tamed({x})" if self.r.random() < 0.9 else f"tg.sin({x})"
 
     def number(self) -> str:

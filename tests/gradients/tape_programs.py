@@ -272,7 +272,7 @@ class TapeProgram:
             self._view()
 
     def _number(self) -> float:
-        """Some are where `bend` bends, up to rounding."""
+        """Some numbers are near the kink of `bend`."""
         if self.rng.random() < 0.3:
             return 1.0 + self.rng.choice([-1, 0, 1]) * EPSILON[self.dtype]
         return self.rng.choice([-2.0, -1.0, -0.5, 0.5, 1.0, 1.5, 2.0])
@@ -592,7 +592,7 @@ class TapeProgram:
 
 
 class Full(Exception):
-    """There is nothing to choose from."""
+    """Raised if no name fits a statement."""
 
 
 def outcome(seed: int, dtype: str) -> tuple[str, TapeProgram]:

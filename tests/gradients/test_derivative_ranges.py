@@ -90,7 +90,7 @@ def taped(
 
 
 def compare(computed: np.ndarray, expected: list[Any], dtype: str, part: float = 0.25) -> None:
-    """Compare derivatives that are normal numbers, within some units in the last place."""
+    """Compare derivatives that are normal numbers, within a few units in the last place."""
     ends, checked = limits(dtype), 0
     for actual, exact in zip(computed, expected, strict=True):
         if float(ends.tiny) < abs(exact) < float(ends.max):

@@ -118,7 +118,7 @@ def test_gradient_sums_of_narrow_floats_are_rounded_once(dt: Any, name: str) -> 
     tape.backward(grads={y: seed, **changed})
     actual = w.grad.numpy().astype(np.float64).reshape(-1)
     expected = seed.sum(0) + 3.0
-    roundings = 3 if "names" in name else 2  # one for each name, one of what is there
+    roundings = 3 if "names" in name else 2  # a sum for each name, and a sum of the previous gradient
     np.testing.assert_allclose(
         actual[:8], expected, rtol=roundings * {"bfloat16": 2**-9, "float16": 2**-12}[str(dt)] * 2
     )

@@ -1,4 +1,4 @@
-"""Loops that rescale sums while a maximum grows: their adjoints keep nothing if no result depends on the maximum."""
+"""Loops that rescale sums while a maximum grows: their adjoints store no values if no result depends on the maximum."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def test_gradients_of_matmuls_are_gathered_by_owners(sizes: tuple[int, int, int]
 @pytest.mark.machine_code
 @pytest.mark.parametrize("bounds", [(4, -1, -1), (4, -1, -2), (1, 5, 1), (0, 5, 2), (3, 3, -1), (2, 4, -1)])
 def test_gradients_of_loops_with_any_start_and_step_are_gathered(bounds: tuple[int, int, int]) -> None:
-    """The launch decides where the loop starts: that is the same in all blocks."""
+    """An argument of the launch determines the start of the loop, which is the same in all blocks."""
     start, stop, step = bounds
 
     @tg.kernel
@@ -334,7 +334,7 @@ def test_gradients_of_short_weights_are_rounded_once(dtype: Any) -> None:
 
 @tg.kernel
 def picked_rows(x, indices: tg.array[int], y):
-    """An embedding: which rows are read is not known."""
+    """An embedding, whose rows are selected by data."""
     i = tg.tid()
     tg.tile_store(
         y[i], tg.tile_load(x[indices[i]], shape=8) * tg.tile_load(x, shape=(1, 8), offset=(indices[i], 2))[0]
@@ -461,7 +461,7 @@ def test_gradients_of_arrays_that_share_memory_are_correct() -> None:
 
 @tg.kernel
 def twice(a, b, c):
-    """The first store of each tile counts for nothing, and gives no gradient."""
+    """The first store of each tile is overwritten, and has no gradient."""
     i, j = tg.tid()
     total = tg.tile_zeros(shape=(T, T), dtype=tg.float32)
     for k in range(a.shape[1] // T):

@@ -34,7 +34,7 @@ CONDITIONS = {
     "rounded": "d = tg.floor((p - w) * 16777216.0)",
     "function": "d = tg.expm1(p - w)",
 }
-"""Ways to a number near 0."""
+"""Expressions with a value near 0."""
 PATHS = {
     "expression": "y[i] = x[i] * 2.0 if d >= 0.0 else x[i] * 5.0",
     "branch": "y[i] = x[i]\nif d >= 0.0:\n    y[i] = x[i] * 3.0",
@@ -44,7 +44,7 @@ PATHS = {
     "for": "s = x[i]\nfor k in range(int(d >= 0.0) + 1):\n    s += x[i]\ny[i] = s",
     "tile": "t = tg.tile(x[i]); e = tg.tile(d); y[i] = tg.untile(tg.where(e >= 0.0, t * 2.0, t * 5.0))",
 }
-"""Ways to an integer times x that depends on its sign."""
+"""Statements that multiply x by an integer that depends on the sign of a number."""
 
 
 @tg.func

@@ -19,7 +19,7 @@ def squares(x: tg.array[float], y: tg.array[float]):
 
 
 def recorded() -> tuple[tg.Tape, tg.array, tg.array, tg.array]:
-    """A tape with z = 5 x² whose second half is NumPy's."""
+    """A tape with z = 5 x² whose second half is computed by NumPy."""
     x = tg.array([1.0, 2.0, 3.0], requires_grad=True)
     y, z = tg.zeros_like(x), tg.zeros_like(x)
 

@@ -89,7 +89,7 @@ def test_gradients_of_roles_whose_loops_depend_on_the_block_are_correct() -> Non
 
 @tg.kernel
 def shifted(n: int, a: tg.array[float], y: tg.array[float]):
-    """The ranges are as long, and begin elsewhere."""
+    """The ranges have the same length and other starts."""
     pipe = tg.tile_pipe(shape=8, dtype=float, stages=2)
     with tg.role("fetch", warps=1):
         for k in range(2, n + 2):

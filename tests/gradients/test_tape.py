@@ -398,7 +398,7 @@ def test_the_check_of_a_long_tape_is_not_quadratic(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.machine_code
 def test_writes_by_earlier_adjoints_are_observed() -> None:
-    """The second time an adjoint is found by its arguments alone."""
+    """The second lookup of an adjoint compares arguments alone."""
 
     @tg.kernel
     def squares(x: tg.array[float], y: tg.array[float]):
@@ -457,7 +457,7 @@ tape.backward(loss=out)
 @pytest.mark.slow
 @pytest.mark.machine_code
 def test_a_tape_is_freed_with_the_names_of_its_module() -> None:
-    """A tape that is kept observes the launches of the process."""
+    """A live tape observes the launches of the process."""
     names = tg.exec(POWERS)
     tape = weakref.ref(names["tape"])
     assert tape() in recording.watching

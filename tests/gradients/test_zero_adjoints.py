@@ -62,7 +62,7 @@ MASKS = {
     "overwritten": "f = {f}\ny[j] = f\nif m == 0.0:\n    y[j] = 3.0 * x[j]",
     "a mapped function": "y[j] = tg.untile(tg.tile_map(choose, tg.tile({f}), tg.tile(m), tg.tile(x[j])))",
 }
-"""Ways to take f where m is 1, and 3 x where that is 0."""
+"""Kernels that select f where m is 1, and 3 x where m is 0."""
 
 
 @tg.func

@@ -1,4 +1,4 @@
-"""The guide's sequential and pipelined kernels, which do the same."""
+"""The guide's sequential and pipelined kernels, which compute the same result."""
 
 import numpy as np
 import pytest

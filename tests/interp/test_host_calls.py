@@ -25,7 +25,7 @@ NAMES = sorted(
     for name in {*PUBLIC, *library()}
     if not name.startswith((*OF_TILES, "_"))
     and "." not in name
-    and name != "breakpoint"  # it stops here
+    and name != "breakpoint"  # the error is here
     and isinstance(getattr(tg, name), PublicFunction)
 )
 ONE = LaunchClass(1, 1, (False,), False, False)
@@ -128,7 +128,7 @@ def compared(types: Sequence[Any], seed: int = 42, names: Sequence[str] = NAMES)
             args = arguments(signature, rng)
             try:
                 actual = getattr(tg, name)(*args)
-            except tg.TegulaError:  # it takes no such arguments
+            except tg.TegulaError:  # the function takes no such arguments
                 continue
             parts = (
                 [(f"[{k}]", x) for k, x in enumerate(actual)] if isinstance(actual, tuple) else [("", actual)]
@@ -170,7 +170,7 @@ OTHERS = {
     *("expect_eq", "expect_near", "expect_neq", "printf"),
     *("transform_set_rotation", "transform_set_translation"),
 }
-"""Functions that need one too, that take arrays, constants or numbers of axes, or that give nothing: not tried here."""
+"""Functions that also need a block or structure, take arrays, constants or axes, or return nothing: not tested here."""
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ OTHERS = {
     ids=["few", "others", "all"],
 )
 def test_host_calls_agree_with_a_kernel(names: Sequence[str]) -> None:
-    """Every function that needs no block gives results here: a new one does too, or its name is listed above."""
+    """Every function that needs no block returns results here, unless it is listed above."""
     done = compared(SHAPES, names=names)
     assert sum(done.values()) > 2 * len(names)
     silent = {name for name, n in done.items() if not n}
@@ -217,7 +217,7 @@ def test_host_calls_of_functions_that_need_a_block_are_refused(call: Any) -> Non
     with pytest.raises(RuntimeError, match="works inside kernels only.*needs? a block|tiles are") as caught:
         call()
     assert type(caught.value).__name__ == "OutsideKernel"
-    assert "        lambda: " in str(caught.value)  # the line that calls
+    assert "        lambda: " in str(caught.value)  # the line of the call
 
 
 @tg.func
@@ -272,7 +272,7 @@ def test_host_calls_of_user_functions_round_as_kernels() -> None:
 
     for x, n in ((0.5, 3), (-1.25, 0), (0.1, 7)):
         assert summed(x, n) == summed(x=x, n=n) == summed(np.float32(x), n) == in_python(x, n)
-    assert summed(np.float64(0.5)) == summed(0.5)  # as a launch takes it for a float32
+    assert summed(np.float64(0.5)) == summed(0.5)  # like the argument of a launch for a float32
 
 
 def test_host_calls_follow_changes_of_captures(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -232,7 +232,7 @@ def test_fma_matches_exact_arithmetic_where_two_roundings_differ():
     out = evaluate("fma", float32, [2.0**-30, -(2.0**-30)], [2.0**-30] * 2, [1 + 2.0**-23] * 2)
     same_floats(out, [1 + 2.0**-23] * 2)
     halfway, hair = 1 + 2.0**-12, 2.0**-40
-    # (1 + 2^-12)^2 = 1 + 2^-11 + 2^-24 is a tie in float32, but for the hair.
+    # (1 + 2^-12)^2 = 1 + 2^-11 + 2^-24 is almost a tie in float32; the small term decides the rounding.
     same_floats(
         evaluate("fma", float32, [halfway] * 2, [halfway] * 2, [hair, -hair]),
         [1 + 2.0**-11 + 2.0**-23, 1 + 2.0**-11],
@@ -261,7 +261,7 @@ def test_integers_wrap_when_narrowed():
 
 
 def test_conversions_between_floats_round_to_even_once():
-    # Rounded to float32 first, this would be a tie and go down to even.
+    # A rounding to float32 first would give a tie, which rounds down to even.
     above_tie = 1 + 2.0**-8 + 2.0**-40
     assert float(evaluate("cast", float64, [above_tie], to=bfloat16)[0]) == 1 + 2.0**-7
     assert float(evaluate("cast", float64, [1 + 2.0**-11 + 2.0**-40], to=float16)[0]) == 1 + 2.0**-10

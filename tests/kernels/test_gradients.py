@@ -23,7 +23,8 @@ NEAR = {
     "float8_e4m3": 2.0**-6,
     "float8_e5m2": 2.0**-6,
 }
-"""The tolerance of gradients against float64, relative to the largest: they are sums of matmuls of rounded numbers."""
+"""The tolerance of gradients against float64, relative to the largest gradient, because gradients are sums of matmuls
+of rounded numbers."""
 ERF = np.vectorize(math.erf)
 
 

@@ -1,4 +1,4 @@
-"""Makes `harness` importable under every import mode."""
+"""Makes `traced_kernels` importable under every import mode."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Small features of the language that kernels may use."""
+"""Forms that kernels accept: quoted annotations, matrices of entries, conversions, types under any name."""
 
 from __future__ import annotations
 

@@ -379,7 +379,7 @@ def of_doubled(x: tg.array1d[float], y: tg.array1d[float]):
 
 
 def refused(part: Any, kernel: Any = of_doubled, gradient: bool = False) -> str:
-    """The error of a launch after `doubled` got a part for a moment."""
+    """The error of a launch while `doubled` has an additional part."""
     before = doubled.variants, doubled.rule
     try:
         part()

@@ -189,7 +189,7 @@ def test_piped_text_is_refused_with_a_remedy(tmp_path: Path) -> None:
 
 @pytest.mark.machine_code
 def test_kernels_in_executed_text_run() -> None:
-    """tg.exec keeps the text: of each run its own, in a namespace that is given or new."""
+    """tg.exec stores the text of each run, in a given or a new namespace."""
     text = PROGRAM.replace("print(a[0])", "")
     first = tg.exec(text)
     names = {"a": None}

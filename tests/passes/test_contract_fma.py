@@ -1,4 +1,4 @@
-"""Contraction of products that are kept at 0: results do not change."""
+"""Contraction of products with a 0 that is preserved: results do not change."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The matmul and the attention of the library after each pass: how many ops there are, which were added and removed,
-and a digest of the text, so that a change of a pass shows where these kernels begin to differ. The text, with places in
-the source, is read back."""
+and a digest of the text, so that a change of a pass shows where these kernels begin to differ. The text, with source
+locations, is parsed again."""
 
 from __future__ import annotations
 

@@ -46,8 +46,8 @@ PASSES = {
 
 @pytest.mark.parametrize("name", sorted(PASSES))
 def test_every_pass_has_tests(name: str) -> None:
-    """A pass has at least one file in which the pass acts and one in which it does not; an analysis has its findings, a
-    check a refusal."""
+    """A pass has at least one file in which the pass acts and one in which it does not; an analysis has a file with a
+    result, a check has a refusal."""
     actual = kinds_of(name)
     assert len(actual) >= NEEDED
     if pass_files.sets_a_field(PASSES[name]):

@@ -38,7 +38,7 @@ NUMBERS = {
 }
 TILES = {
     "t - tg.tile_max(t)": YES,
-    "t * 0.5 - tg.tile_max(t * 0.5)": NO,  # two tiles, for all that is known
+    "t * 0.5 - tg.tile_max(t * 0.5)": NO,  # two tiles that may differ
     "t - spread(tg.tile_max(t, axis=1, keepdims=True))": YES,
     "t - spread(tg.tile_max(t, axis=0, keepdims=True))": YES,
     "t - spread(tg.tile_max(t, axis=0))": YES,

@@ -1,4 +1,4 @@
-"""Makes `agreement` and `exact` importable under every import mode."""
+"""Makes `agreement` and the modules of this folder importable under every import mode."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Roles that hand registers on through a pipe that threads fill: squares of rows."""
+"""Roles that pass tiles of registers through a pipe that threads fill: squares of rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import tegula as tg
 
 
 def chain(stages: int) -> Any:
-    """The kernel. `stages`: of the pipe of squares. tools/sanitize.py knows its lines."""
+    """The kernel. `stages`: of the pipe of squares. tools/sanitize.py refers to its lines."""
 
     @tg.kernel
     def squared(x: tg.array2d[float], out: tg.array2d[float], n: int):

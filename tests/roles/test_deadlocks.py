@@ -93,7 +93,9 @@ WAITS = {
     too_few_arrivals: [
         "ws1 waits here for phase 0 of stage 1 of barrier 'full', to be ended by ws0, which has ended"
     ],
-    waits_for_nobody: ["ws1 waits here for phase 0 of barrier 'barrier', to be ended by ws1, which waits too"],
+    waits_for_nobody: [
+        "ws1 waits here for phase 0 of barrier 'barrier', to be ended by ws1, which waits too"
+    ],
     never_filled: ["ws0 waits here for tile 0 of pipe 'pipe' from any role: none fills it"],
     popped_too_often: ["ws1 waits here for tile 3 of pipe 'pipe' from ws0, which has ended"],
     filled_too_often: [

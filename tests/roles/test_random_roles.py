@@ -23,7 +23,7 @@ from tegula.runtime.launch import block_size
 
 PROGRAMS, FEW = 60, 30
 MANY = 20
-"""Iterations after which a schedule that can deadlock has."""
+"""The iterations after which every schedule that can deadlock has deadlocked."""
 
 
 def outcome(run: Callable[[], np.ndarray]) -> Any:

@@ -1,4 +1,4 @@
-"""The places where stages are released, and a test that finds a wrong release."""
+"""The ops after which stages are released, and the detection of wrong releases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The runtime of GPUs on a pretended driver."""
+"""The runtime of GPUs on a simulated driver."""
 
 from __future__ import annotations
 

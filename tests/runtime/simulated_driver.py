@@ -1,7 +1,7 @@
 """A simulated driver of GPUs: device memory is host memory, work completes at once, and kernels are Python functions.
 
-It has the functions of the real driver, checks arguments that the real driver would refuse (handles, contexts, sizes),
-and records every call, so that the whole runtime is tested without a GPU."""
+The class has the functions of the real driver, refuses the arguments that the real driver refuses (handles, contexts,
+sizes), and records every call, so that the whole runtime is tested without a GPU."""
 
 from __future__ import annotations
 

@@ -197,7 +197,7 @@ def test_any_thread_can_launch(driver: PretendDriver) -> None:
     results = []
 
     def work() -> None:
-        driver.current = None  # as a new thread finds it
+        driver.current = None  # like the state of a new thread
         a, b, c = arrays(10)
         driver.current = None
         tg.launch(add, 10, [a, b, c])

@@ -1,4 +1,4 @@
-"""The examples compile for GPUs, and run on a driver that computes nothing."""
+"""The examples compile for GPUs, and run on a simulated driver, which does not execute kernels."""
 
 from __future__ import annotations
 

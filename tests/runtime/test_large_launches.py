@@ -77,7 +77,7 @@ def test_large_launch_dimensions_are_planned_correctly() -> None:
     check_products(1, 1)
 
 
-@pytest.mark.machine_code(some=True)  # it loads a kernel if no other has
+@pytest.mark.machine_code(some=True)  # this call loads the kernel first
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_many_large_launch_dimensions_are_planned_correctly(seed: int) -> None:

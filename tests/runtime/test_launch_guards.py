@@ -1,5 +1,5 @@
-"""Each guard of a proof is asked before a launch: of launches by Python code and by machine code, and by the
-interpreter of lowered kernels."""
+"""Each guard of a proof is evaluated before a launch: by Python code, by machine code, and by the interpreter of
+lowered kernels."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ ARGUMENTS = range(4)
 
 
 NO_REFERENCE = {"read-only": "is read-only", "no-such-shape": "is a view that has no such shape"}
-"""Refusals that do not depend on the tiles: `tile_reshape` of a strided view is a copy, which is read-only; it may be a
-copy on some paths only."""
+"""Refusals that Python's model does not have: `tile_reshape` of a strided view is a read-only copy, or a copy on some
+paths only."""
 
 
 def build(program: Program) -> Any:

@@ -58,7 +58,7 @@ sys.exit(pytest.main(["-q", "-rA", "-p", "no:cacheprovider", "--rootdir", sys.ar
 
 @pytest.mark.parametrize(("choice", "on_gpu"), [("made", "PASSED"), ("ignored", "FAILED")])
 def test_device_variants_of_tests_fail_on_another_device(choice: str, on_gpu: str) -> None:
-    """With a GPU each test has a GPU variant, which fails if its arrays are elsewhere."""
+    """With a GPU each test has a GPU variant, which fails if its arrays are on another device."""
     done = subprocess.run(
         [sys.executable, "-c", PRETENDED, str(TESTS), choice],
         capture_output=True,

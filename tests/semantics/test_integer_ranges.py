@@ -1,4 +1,5 @@
-"""Bounds of integers hold when integers wrap: compared with Python's integers, in the interpreter and on the device."""
+"""Proved bounds of integers hold when integers wrap: compared with Python's integers, in the interpreter and on the
+device."""
 
 from __future__ import annotations
 

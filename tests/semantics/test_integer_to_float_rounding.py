@@ -15,7 +15,7 @@ pytestmark = pytest.mark.machine_code
 
 
 def nearest(value: int) -> float:
-    """The nearest bfloat16 number, which has 8 digits; the even one of two."""
+    """The nearest bfloat16 number, which has 8 significant bits; a tie gives the even number."""
     size = abs(value)
     shift = max(size.bit_length() - 8, 0)
     digits, rest = divmod(size, 1 << shift)

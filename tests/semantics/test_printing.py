@@ -45,7 +45,7 @@ def twice(n: int):
 
 @tg.kernel
 def many(n: int):
-    """Threads of several warps, which go through the iterations on their own, print parts of each tile."""
+    """Threads of several warps, which do not synchronise between iterations, print parts of each tile."""
     i, j = tg.tid()
     for k in range(16 * n):
         print(k, tg.tile_arange(0, 80, dtype=int) + k)

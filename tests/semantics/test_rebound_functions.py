@@ -1,4 +1,5 @@
-"""Functions whose names are rebound: an object means itself, a name the object that it is bound to at the launch."""
+"""Functions whose names are rebound: a captured object stays the same, a captured name refers to its object at the time
+of the launch."""
 
 from __future__ import annotations
 

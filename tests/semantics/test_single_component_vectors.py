@@ -1,4 +1,4 @@
-"""Vectors and matrices of one component, and slices with one element."""
+"""Vectors and matrices of one component, and slices of one element."""
 
 import numpy as np
 import pytest

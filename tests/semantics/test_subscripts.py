@@ -118,7 +118,9 @@ def test_writes_by_subscripts_match_numpy(name: str, seed: int) -> None:
     names |= {"t": names["a"].copy(), "s": names["b"].copy()}
     repeats = len(set(ROWS[seed])) < 4
     if repeats and WRITTEN[name].startswith("b[k") and "+=" not in WRITTEN[name]:
-        inputs["k"] = names["k"] = np.array([1, 0, 3, 2], np.int32)  # which of several stays is not specified
+        inputs["k"] = names["k"] = np.array(
+            [1, 0, 3, 2], np.int32
+        )  # the order of several writes is not specified
     in_order(WRITTEN[name], names)
     _, b, _, _, t = launched(WRITTEN[name], "t", inputs, (6, 4), 7 if seed else 32)
     np.testing.assert_array_equal(t, names["t"])

@@ -25,7 +25,7 @@ AROUND = {
     "after break": ["for d{k} in range(5):", "    if d{k} == n:", "        break"],
     "lanes": ["if o[row, tg.tid()] < 4:"],
 }
-"""The constructs around a statement; k distinguishes the names in nested ones."""
+"""The constructs around a statement; k distinguishes the names in nested constructs."""
 ROW = 24
 
 

@@ -1,4 +1,4 @@
-"""SEMANTICS, "Scalars": Tegula's own transcendentals, the same bits in the interpreter and on the CPU, and accurate."""
+"""Tegula's own transcendental functions have the same bits in the interpreter and on the CPU, and small errors."""
 
 from __future__ import annotations
 

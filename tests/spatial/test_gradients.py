@@ -122,7 +122,7 @@ def differences(
 
 
 def scene(kernel: Any) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Vertices, velocities, and queries inside of a bumpy ball, or around it."""
+    """Vertices, velocities, and queries inside or around a bumpy ball."""
     rng = np.random.default_rng(0)
     points, faces = sphere(1, 0.2)
     queries = rng.uniform(-0.3, 0.3, (COUNT, 3)) * (1 if kernel is hits else 4)

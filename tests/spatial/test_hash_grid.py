@@ -1,4 +1,4 @@
-"""Hash grids against distances in float64: all block sizes, dtypes, groups, foldings and strange coordinates."""
+"""Hash grids against distances in float64: all block sizes, dtypes, groups, folded cells and extreme coordinates."""
 
 from __future__ import annotations
 
@@ -261,7 +261,7 @@ def test_hash_grids_take_points_of_any_shape() -> None:
 
 @tg.kernel
 def first_and_rest(g: tg.HashGrid, point, radius: float, out: tg.array2d[int]):
-    """Loops that are left, that skip, that return, and two queries at once."""
+    """Loops with `break`, `continue` and `return`, and two queries at once."""
     i = tg.tid()
     range = 3  # no builtin
     p = point[i]

@@ -27,7 +27,7 @@ def nearest_of_block(id: tg.uint64, points: tg.array1d[tg.vec3], far: float, out
 
 
 def on_a_lattice(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Boxes at places of a small lattice, so that many distances are equal."""
+    """Boxes on a small lattice, so that many distances are equal."""
     rng = np.random.default_rng(seed)
     low = rng.integers(0, 5, (count, 3)).astype(np.float32)
     return low, low + rng.integers(0, 2, (count, 3)).astype(np.float32)

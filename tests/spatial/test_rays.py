@@ -89,7 +89,7 @@ def test_ray_queries_do_not_depend_on_tree_or_block() -> None:
 @pytest.mark.parametrize("bumps", [0.0, 0.3])
 @pytest.mark.parametrize("scale", [1.0, 1e-20, 1e20])
 def test_rays_from_inside_hit_a_closed_mesh_once(bumps: float, scale: float) -> None:
-    """Rays through vertices, edges and faces, from the origin and from elsewhere."""
+    """Rays through vertices, edges and faces, from the origin and from other points."""
     points, faces = sphere(3, bumps)
     points = (points * np.float32(scale)).astype(np.float32)
     a, b = points[faces[:, 0]], points[faces[:, 1]]

@@ -148,7 +148,7 @@ def arguments(ranges: tuple[Range, ...], kind: Any, count: int, seed: int) -> np
 
 
 def applied(name: str, operands: list[np.ndarray], written: str = "") -> np.ndarray:
-    """tg.<name> of the operands in a compiled kernel; or the expression `written`, in which they are a0[i] and
+    """tg.<name> of the operands in a compiled kernel; or the expression `written`, whose operands are a0[i] and
     a1[i]."""
     names = [f"a{i}" for i in range(len(operands))]
     text = "\n".join(
@@ -168,7 +168,8 @@ def applied(name: str, operands: list[np.ndarray], written: str = "") -> np.ndar
 
 
 def ulp_error(actual: np.generic, exact: mpf) -> float:
-    """|found - exact| divided by the spacing of found's format at `exact`; inf if only one of them is a number."""
+    """|found - exact| divided by the spacing of the format of `found` at `exact`; inf if only one of them is a
+    number."""
     if not isinstance(exact, mpf) or mpmath.isnan(exact):
         return 0.0 if np.isnan(actual) else np.inf
     info = np.finfo(actual.dtype)

@@ -46,7 +46,7 @@ def run(
 
 @st.composite
 def uses(draw: st.DrawFn) -> tuple[np.random.Generator, int, dict[str, Any], Any, str]:
-    """A generator of numbers, an extent, how the function is used, a dtype and a kind of matrix."""
+    """A generator of numbers, an extent, the use of the function, a dtype and a kind of matrix."""
     use = {
         "block_dim": draw(st.sampled_from((1, 32, 33, 64, 100, 256))),
         "storage": draw(st.sampled_from(("register", "shared"))),

@@ -1,7 +1,6 @@
 """The library's functions run as plain Python on NumPy arrays give the bits that compiled kernels give.
 
-This shows that compiling changes nothing: in particular, the compiler contracts no multiplication and addition by
-itself."""
+Compilation therefore preserves the results; in particular, the compiler contracts no multiplication and addition."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ RANGES = ((-1.0, 1.0), (-20.0, 20.0), (0.0, 1e5), (-760.0, 760.0))
 STRAIGHT = [name for name in FUNCTIONS if not name.startswith("_") and name not in ("mod", *OF_VECTORS)]
 """All functions except one with a loop, whose condition does not work for arrays, and functions of vectors."""
 BRANCHING = ("sin", "cos", "tan")
-"""Arguments of the path for large numbers, which runs one element at a time."""
+"""Arguments of the path for large numbers, which processes one element after another."""
 
 
 def in_python(name: str, operands: list[np.ndarray]) -> np.ndarray:

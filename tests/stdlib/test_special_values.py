@@ -111,7 +111,7 @@ def test_functions_of_two_special_values_match_c(name: str, kind: Any) -> None:
 
 
 def remainder_operands(kind: Any, seed: int, count: int) -> list[np.ndarray]:
-    """Random bits; exponents that are far apart; multiples; the ends of the range with each other."""
+    """Random bits; exponents with a large difference; multiples; the ends of the range with each other."""
     rng = np.random.default_rng(seed)
     integers, info = {np.float32: np.uint32, np.float64: np.uint64}[kind], np.finfo(kind)
     bits = [rng.integers(0, np.iinfo(integers).max, count, dtype=integers).view(kind) for _ in "xy"]
@@ -186,7 +186,7 @@ def test_short_remainders_are_exact(dtype: Any) -> None:
     "name", ["exp", "exp2", "sin", "tan", "expm1", "log1p", "asin", "atan", "tanh", "erf", "cbrt"]
 )
 def test_subnormal_arguments_and_results(name: str, kind: Any) -> None:
-    """Functions with derivative 1 at 0 return subnormal arguments; the others are measured elsewhere."""
+    """Functions with derivative 1 at 0 return subnormal arguments; tests of accuracy measure the others."""
     tiny = np.finfo(kind).smallest_subnormal * np.array([1, -1, 2, 3, 1000, -54321], kind)
     actual = applied(name, [tiny])
     if name in ("exp", "exp2"):

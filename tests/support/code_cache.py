@@ -26,7 +26,7 @@ _object, _ptx, _cubin = llvm.compile_object, llvm.compile_ptx, ptx._run
 
 
 class KeptCode:
-    """A folder of code, by the hash of all inputs. Failures are not kept."""
+    """A folder of code, by the hash of all inputs. Failures are not stored."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -96,8 +96,8 @@ class KeptCode:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep code in pytest's own cache folder, or nowhere without one. Installed before tests are collected, because
-    they import the names."""
+    """Store code in pytest's cache folder, if there is one. Installed before tests are collected, because they import
+    the names."""
     if not config.pluginmanager.hasplugin("cacheprovider"):
         return
     code_cache = KeptCode(config.cache.mkdir("code"))

@@ -1,5 +1,5 @@
 """Core-seconds of tests: `--cpu-times FILE` writes the time of each test, including child processes, and prints the
-sums by folder. Unlike wall time, they hardly depend on other programs."""
+sums by folder. Unlike wall time, core-seconds hardly depend on other programs."""
 
 from __future__ import annotations
 

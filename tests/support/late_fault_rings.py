@@ -1,4 +1,4 @@
-"""Texts of rings whose faults show after many launches."""
+"""The source of rings whose faults show after many iterations."""
 
 from __future__ import annotations
 

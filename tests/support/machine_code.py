@@ -49,7 +49,7 @@ def pytest_runtest_setup() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """A test that passes with a marker that is wrong fails. On a GPU its kernels run there."""
+    """A passing test with a wrong marker fails. On a GPU its kernels run there."""
     yield
     wrong = mistake(item.get_closest_marker(NAME), ran)
     if wrong and item.get_closest_marker("gpu") is None:

@@ -19,7 +19,7 @@ def roles_of(kernel: Kernel) -> Op:
 
 
 def registers(*budgets: int) -> Mutation:
-    """Other numbers of registers than the language allows."""
+    """Register budgets that the language does not allow."""
 
     def mutate(kernel: Kernel, parts: GpuCompilation) -> None:
         roles_of(kernel).attrs["registers"] = budgets

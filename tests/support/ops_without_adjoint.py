@@ -49,4 +49,4 @@ LOWERED = (
     *("group.", "pipe.", "roles", "mbarrier.", "bulk.", "fence.", "cluster."),
     *("tile.address", "tile.load_in_lanes", "tile.store_in_lanes", "tile.matmul_in_lanes"),
 )
-"""Ops that are made after differentiation, and ops of roles, which are refused as a whole."""
+"""Ops that are created after differentiation, and ops of roles, which are refused as a whole."""

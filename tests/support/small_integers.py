@@ -1,4 +1,4 @@
-"""Numbers in the instructions of matmuls of warps."""
+"""Arrays of small integers, which matmuls sum exactly, and their float64 copies."""
 
 from __future__ import annotations
 

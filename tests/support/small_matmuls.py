@@ -1,4 +1,4 @@
-"""Kernels whose roles multiply small tiles."""
+"""Kernels with roles that multiply small tiles."""
 
 from __future__ import annotations
 

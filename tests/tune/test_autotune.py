@@ -233,7 +233,7 @@ def test_candidates_that_fail_are_dropped() -> None:
 
 
 def retuned(made_of: Any, **values: Any) -> Tuned:
-    """A tuned kernel that remembers nothing in memory."""
+    """A tuned kernel without choices in memory."""
     return tg.autotune(**values)(made_of)
 
 

@@ -1,4 +1,4 @@
-"""Results that agree, and results that do not."""
+"""The comparison of results of candidates, with tolerances and special values."""
 
 from __future__ import annotations
 

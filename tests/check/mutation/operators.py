@@ -85,7 +85,7 @@ def saved(subject: Subject) -> Saved:
 
 
 def _sites(subject: Subject, *names: str) -> list[Op]:
-    """The ops with these names, except barriers that order a role's own memory: these are derived and not part of the
+    """The ops with these names, except barriers that order a role's own memory, which are derived and not part of the
     proof."""
     sites = [op for op in subject.kernel.walk() if op.NAME in names]
     return [op for op in sites if op.NAME != "barrier" or "bulk" in op.attrs.get("reason", "")]
@@ -143,7 +143,7 @@ def drops(subject: Subject) -> Iterator[Mutant]:
 
 
 def _replace_results(kernel: Kernel, op: Op) -> None:
-    """A wait for matmuls gives its operands back."""
+    """The results of a wait for matmuls are its operands."""
     new = dict(zip(op.results, op.operands, strict=False))
     for user in kernel.walk():
         if user is not op:
@@ -164,7 +164,7 @@ def doubles(subject: Subject) -> Iterator[Mutant]:
 
 
 def _loud(op: Op) -> bool:
-    """Whether an op is of the schedule, or holds such ops."""
+    """Whether an op is part of the schedule, or contains such ops."""
     return any(inner.NAME in (*EVENTS, "group.mma", "buf.read", "buf.write") for inner in op.walk())
 
 
@@ -195,7 +195,7 @@ def moves(subject: Subject) -> Iterator[Mutant]:
 
 
 def _is_defined_inside(value: Value, holder: Op) -> bool:
-    """Whether a value is made in an op's regions."""
+    """Whether a value is defined in an op's regions."""
     defined = {r for o in holder.walk() for r in o.results} - set(holder.results)
     return value in defined or any(value in region.args for o in holder.walk() for region in o.regions)
 
@@ -293,7 +293,7 @@ def _computed(
 
 
 def stages(subject: Subject) -> Iterator[Mutant]:
-    """The stage besides, or always the first, of a barrier or of a ring."""
+    """The next stage, or always the first stage, of a barrier or of a ring."""
     for op in _sites(subject, *EVENTS, "buf.view"):
         barriers = [(k, v.type.stages) for k, v in enumerate(op.operands) if isinstance(v.type, MbarrierType)]
         ring = op.operands[0].owner if op.NAME == "buf.view" else None

@@ -40,7 +40,7 @@ def zeros(*shape: int, dtype: Any = bf16) -> np.ndarray:
 
 
 def persistent(stages: int = 3) -> Any:
-    """Sums over k of the tiles of a grid, by a role of two warp groups, go to two consumers."""
+    """A role of two warp groups sums the tiles of a grid over k, and two consumers read the sums."""
 
     @tg.kernel
     def sums(

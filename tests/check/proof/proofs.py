@@ -28,7 +28,7 @@ def copies(x: tg.array2d[float], out: tg.array2d[float], n: int):
 
 
 def outcome(lowered_kernel: Any) -> str:
-    """ "proved", or why not, of a lowered kernel; certificates are kept as text in between."""
+    """ "proved" for a lowered kernel, or the reason against a proof; the certificate passes through its text form."""
     kernel, parts = lowered_kernel
     try:
         certificate = json.loads(json.dumps(prove(kernel, parts)))
@@ -65,7 +65,7 @@ def program(name: str) -> ModuleType:
 
 
 Place: TypeAlias = tuple[Any, ...]
-"""A place in a certificate: keys and indices."""
+"""A path in a certificate: keys and indices."""
 
 
 def paths_of(x: Any, path: Place = ()) -> Iterator[Place]:

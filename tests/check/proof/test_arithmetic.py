@@ -66,7 +66,7 @@ class Prover:
 
 
 class Verifier:
-    """That of the verifier."""
+    """The arithmetic of the verifier."""
 
     def __init__(self) -> None:
         self.atoms = verifier.Atoms()
@@ -97,7 +97,7 @@ class Verifier:
 
 
 class Numbers:
-    """Numbers themselves."""
+    """The arithmetic of numbers."""
 
     def __init__(self, values: dict[str, int]) -> None:
         self.values = values
@@ -172,7 +172,7 @@ def condition(source: random.Random, depth: int) -> Any:
 
 
 def compound(source: random.Random, depth: int) -> Any:
-    """A condition of several."""
+    """A random condition that combines several comparisons."""
     if depth == 0:
         return condition(source, source.choice((0, 0, 1)))
     kind = source.choice(("both", "either", "negated"))
@@ -271,7 +271,7 @@ def shifted(k: int, p: Any, factor: int = 1) -> Any:
 
 
 def is_ring_choice(n: int, end: int, p: Any, q: Any, expected: Any) -> Any:
-    """Whether the choice of p at stage `end`, and q at others, is the wanted number."""
+    """Whether the select of p at stage `end`, and q at other stages, equals the expected number."""
     last = shifted(-end, stage(n))
     return lambda a: a.is_zero(a.plus(a.choose(a.is_zero(last(a)), p(a), q(a)), expected(a), -1))
 
@@ -303,7 +303,7 @@ def test_quotients_by_positive_symbols_equal_trip_counts(arithmetic: Any, kind: 
 @pytest.mark.parametrize("arithmetic", [Prover, Verifier])
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_a_choice_is_the_next_stage_only_if_all_alternatives_are(arithmetic: Any, n: int) -> None:
-    """A choice is the next stage, or the next parity, only where it is in all worlds."""
+    """A select is recognised as the next stage or parity only if it is equal in all worlds."""
     source, other_formula = random.Random(n), lambda a: a.mod(a.symbol("y"), 2)
     parities = [parity(n, 0), parity(n, 1), other_formula]
     numbers = [lambda a: a.number(0), lambda a: a.number(1), *(shifted(1, p, -1) for p in parities)]
@@ -481,7 +481,7 @@ def bare(program: Program) -> dict[str, Any]:
 
 
 def by_ops(value: Any, values: dict[int, Any], kernel: Any) -> int:
-    """The results of the ops themselves."""
+    """The results of the ops."""
     known = {kernel.params[k]: np.asarray([v]) for k, v in values.items()}
 
     def of(v: Any) -> Any:

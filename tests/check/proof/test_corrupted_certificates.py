@@ -43,9 +43,9 @@ def corruptions(certificate: Any) -> Iterator[tuple[Place, Any]]:
 
 
 def says_no_more(path: Place) -> bool:
-    """Whether a change at a place of a certificate only weakens a label, or leaves it provable: facts; a longer lag
-    that is short enough; more accesses than there are; another of two roles with equal decisions; a wait that begins
-    with item 0."""
+    """Whether a change at a path of a certificate only weakens a label, or leaves the label provable: facts; a longer
+    lag that is short enough; more accesses than there are; another of two roles with equal decisions; a wait that
+    begins with item 0."""
     field = next((k for k in reversed(path) if isinstance(k, str)), "")
     splits = path[-1] == 1 and field in ("tree", "start")
     return field in ("facts", "loose", "ahead", "offsets") or splits or (field == "lags" and path[-1] == 3)

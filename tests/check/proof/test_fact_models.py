@@ -24,7 +24,7 @@ def numbers(rng: Random) -> Sum:
 
 
 def conditions(rng: Random) -> list[Any]:
-    """Some that hold together in a point of the range, at least."""
+    """Random conditions that hold together in at least one point of the range."""
     point = {X: rng.choice(RANGE), Y: rng.choice(RANGE)}
     model = Model(0, {next(iter(s.atoms())): n for s, n in point.items()})
     out = []

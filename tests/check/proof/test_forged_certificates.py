@@ -81,7 +81,7 @@ def edits(rng: Random, x: Any, count: int) -> Iterator[Any]:
                     inside[k] = rng.choice(
                         ([], was[::-1], was + was, copy.deepcopy(element_at(new, rng.choice(candidates))))
                     )
-            except (LookupError, TypeError):  # an earlier edit has removed the place
+            except (LookupError, TypeError):  # an earlier edit has removed this path
                 continue
         yield new
 
@@ -118,7 +118,8 @@ def test_no_forged_certificate_of_many_wrong_kernels_is_accepted(name: str) -> N
 
 
 def forged(name: str, count: int) -> tuple[list[Any], int]:
-    """The edited certificates of a correct kernel that are accepted for a wrong one, and how many were tried."""
+    """The edited certificates of a correct kernel that the verifier accepts for a wrong kernel, and the number of
+    edits."""
     original, mutate = TWINS[name]
     text = certified_kernel(original)[2]
     kernel, parts = lowered(kernels()[original])

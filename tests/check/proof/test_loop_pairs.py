@@ -267,7 +267,7 @@ def test_late_releases_are_proved_up_to_the_stage_count(by: int) -> None:
 
 
 def test_proofs_have_guards_only_where_needed() -> None:
-    """Numbers that may wrap are guarded where the proof rests on that."""
+    """Numbers that may wrap are guarded if the proof needs their exact values."""
     assert prove(*lowered(pipe("range(n + m)", "range(n + m)")))["guards"] == []
     kinds = [kind for kind, _ in prove(*lowered(pipe("range(n - 1, -1, -1)", "range(n)")))["guards"]]
     assert kinds == ["fits"]

@@ -114,7 +114,7 @@ def launch(rng: Random, walk: Walk, items: int, more: Args) -> Args:
 
 
 def _runs(rng: Random, count: int) -> np.ndarray:
-    """Keys that stay for some items."""
+    """Keys that are equal for several items."""
     out, key = [], 0
     while len(out) < count:
         key += 1
@@ -311,7 +311,7 @@ Found = tuple[tuple[str, ...], Walk, str, Program | str, list[Args], str] | None
 
 
 def _in_walks(rng: Random, row: str) -> Found:
-    """Two roles with different numbers of iterations."""
+    """Two roles with unequal trip counts."""
     walk, name, result = _pair(rng, row, True)
     rows = _rows(
         walk, name, "O3", "O8", "corpus 4", "corpus 16", *(("corpus 17",) if "data" in walk.row else ())

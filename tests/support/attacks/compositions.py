@@ -1,6 +1,6 @@
-"""Compositions of roles in which one to three places are wrong: rings of unequal depth in a row and side by side, rows
-that are changed in place and copied out, two roles that fill a ring, turns at named barriers, loops that end early.
-Each program is generated from a number; a replay tells whether a composition is wrong."""
+"""Compositions of roles with one to three faulty lines: rings of unequal depth in a row and side by side, rows that are
+changed in place and copied out, two roles that fill a ring, turns at named barriers, loops that end early. Each program
+is generated from a number; a replay tells whether a composition is wrong."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ FAMILIES: dict[str, Callable[[Places], Made]] = {}
 
 
 class Places:
-    """The places of a program that may be wrong: `wrong` has the indices of the wrong places."""
+    """The lines of a program that may be faulty: `wrong` has the indices of the faulty lines."""
 
     def __init__(self, seed: str, wrong: frozenset[int] = frozenset()) -> None:
         self.rng, self.chosen, self.wrong, self.count = Random(seed), Random(f"wrong {seed}"), wrong, 0
 
     def __call__(self, right: str, *others: str) -> str:
-        """The right text of a place, or another one if the place is wrong."""
+        """The correct text of a line, or another text if the line is faulty."""
         self.count += 1
         return self.chosen.choice(others) if self.count - 1 in self.wrong else right
 
@@ -112,7 +112,7 @@ class Places:
         )
 
     def shuffled(self, lines: Lines) -> Lines:
-        """Lines, or, at a wrong place, with two neighbours exchanged."""
+        """Lines; if they are faulty, two neighbours are exchanged."""
         self.count += 1
         if self.count - 1 in self.wrong and len(lines) > 1:
             k = self.chosen.randrange(len(lines) - 1)
@@ -385,7 +385,7 @@ def turns_at_named_barriers(p: Places) -> Made:
 
 
 def composition(seed: int, wrong: bool = True) -> tuple[str, str]:
-    """The text of a composition, and its name: the family, with how many places are wrong."""
+    """The text of a composition, and its name: the family, with the number of faulty lines."""
     rng = Random(f"composition {seed}")
     name = rng.choice([*FAMILIES])
     make, key = FAMILIES[name], f"{name} {seed}"

@@ -1,6 +1,6 @@
 """Schedules of two roles that count their items in different constructs of the language: functions, structs, loops that
-go down or have steps, nested loops of different trip counts, early exits, bounds from arrays that a role may write,
-narrow integers and floats. One to two places of a program are wrong; a replay tells whether the program is."""
+count down or have steps, nested loops of different trip counts, early exits, bounds from arrays that a role may write,
+narrow integers and floats. One or two lines of a program are faulty; a replay decides whether the program is."""
 
 from __future__ import annotations
 
@@ -328,7 +328,7 @@ def with_pipes(p: Places, walks: Walks) -> tuple[str, Lines]:
 
 
 def program(seed: int, wrong: bool = True) -> tuple[str, str]:
-    """The text of a program, definitions first, and its name: the walks, with how many places are wrong."""
+    """The text of a program, definitions first, and its name: the walks, with the number of faulty lines."""
     rng = Random(f"constructs {seed}")
     name, bare = rng.choice([*WALKS]), rng.random() < 0.3
     ring = rng.choice((with_barriers, with_barriers, with_pipes))

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 Block: TypeAlias = list[ast.stmt]
 Edit: TypeAlias = Callable[[Random, ast.FunctionDef], bool]
 EDITS: dict[str, Edit] = {}
-"""The edits by name; False if a program has no place for one."""
+"""The edits by name, which return False if a program has no line for the edit."""
 CONDITIONS = ("k == 3", "k > 7", "k % 3 == 1", "k % 2 == 0", "k == n - 1", "k == 0", "n > 5", "m > 2")
 SIGNALS = {"mbarrier_wait", "mbarrier_arrive", "mbarrier_expect_bytes", "tile_load_async"}
 
@@ -39,7 +39,7 @@ def blocks(s: ast.stmt) -> Iterator[Block]:
 
 
 def acting(kernel: ast.FunctionDef) -> list[tuple[Block, int]]:
-    """The places of all statements in roles that act: calls, and stores to shared tiles."""
+    """The positions of the statements in roles with effects: calls, and stores to shared tiles."""
     return [
         (block, k)
         for role in roles(kernel)
@@ -97,7 +97,7 @@ def move_statement(rng: Random, kernel: ast.FunctionDef) -> bool:
 
 @edit("moved out of its block")
 def out_of_block(rng: Random, kernel: ast.FunctionDef) -> bool:
-    """A statement is done before or after the loop or branch that it is in."""
+    """A statement moves out of its loop or branch, before or after it."""
     positions = [
         (outer, k, inner, j)
         for role in roles(kernel)

@@ -12,10 +12,10 @@ from tegula.dataclass import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault. `rows`: the obligations and corpus entries it breaks; `mutate`: the change; False if the program has
-    no place for it; `whole`: its condition is on the launch, not on an item; `harmless`: harmless for the last or the
-    first items, as many as there are stages; `weight`: its frequency, which is largest for faults without a branch,
-    because their text shows no special case."""
+    """A fault. `rows`: the obligations and corpus entries it breaks; `mutate`: the change, which returns False if the
+    program has no line for the fault; `whole`: its condition is on the launch, not on an item; `harmless`: harmless for
+    the last or the first items, as many as there are stages; `weight`: its frequency, which is largest for faults
+    without a branch, because their text shows no special case."""
 
     name: str
     rows: tuple[str, ...]
@@ -121,7 +121,7 @@ def move_after(tag: str, over: str) -> Mutation:
 
 
 def replace_part(pattern: str, by: str, *tags: str) -> Mutation:
-    """Replace part of a line if the condition holds; `by` has the condition as {at} and the part as {old}."""
+    """Replace part of a line if the condition holds; `by` is a template with the condition and the old part."""
 
     def mutate(rng: Random, program: Program, condition: str) -> bool:
         match = [(r, k) for r, k in tagged_lines(program, *tags) if re.search(pattern, r.body[k].text)]
@@ -464,7 +464,7 @@ def fill_further_ahead(rng: Random, program: Program, condition: str) -> bool:
 
 
 def use_neighbouring_item(*tags: str) -> Mutation:
-    """A line is about the item before or after."""
+    """A line refers to the previous or the next item."""
 
     def mutate(rng: Random, program: Program, condition: str) -> bool:
         match = [

@@ -42,7 +42,7 @@ PART = "###\n"
 
 
 def kernel_of(text: str) -> Any:
-    """The kernel of a text, in which definitions may stand before it; CompileError when it is checked."""
+    """The kernel of a text that may begin with definitions. The check of the kernel may raise CompileError."""
     names: dict[str, Any] = {"tg": tg, "struct": tg.struct}
     *parts, last = text.split(PART)
     for part in parts:

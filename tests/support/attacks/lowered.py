@@ -22,7 +22,7 @@ from tegula.passes.runner import GpuCompilation
 from tegula.types import BufType, MbarrierType, bool_, int32
 
 Mutation = Callable[[Kernel, GpuCompilation], bool]
-"""A change of a lowered kernel; it returns False if the kernel has no place for it."""
+"""A change of a lowered kernel, which returns False if the kernel has no op for the change."""
 SPARE = "v"
 """A parameter that right programs do not use."""
 
@@ -72,7 +72,7 @@ def _roles(kernel: Kernel) -> Roles:
 
 
 def _ops_named(kernel: Kernel, names: Sequence[str]) -> list[Op]:
-    """The ops of these names in roles, that give nothing."""
+    """The ops with these names in roles, without results."""
     return [op for op in _roles(kernel).walk() if op.NAME in names and not op.results]
 
 

@@ -104,7 +104,7 @@ class Role:
 
 @dataclass(slots=True)
 class Program:
-    """A kernel. `made`: lines before the roles."""
+    """A kernel. `made`: the lines before the roles."""
 
     made: list[str]
     roles: list[Role]

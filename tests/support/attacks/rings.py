@@ -57,7 +57,7 @@ def fetcher(rng: Random) -> tuple[str, bool]:
 def fetching(
     rng: Random, walk: Walk, stages: int, rings: tuple[tuple[str, str, str], ...], size: int
 ) -> Role:
-    """`rings`: their names, arrays and places."""
+    """`rings`: the names, arrays and offsets of the rings."""
     head, elected = fetcher(rng)
     body = [
         wait_for_free_stage(rng, stages),
@@ -356,7 +356,7 @@ def chain(rng: Random, walk: Walk) -> Program:
 
 @ring("feedback")
 def feedback(rng: Random, walk: Walk) -> Program:
-    """The result of one role for an item goes back to the sender, some items late."""
+    """A role returns the result for an item to the sender, some items late."""
     stages = rng.choice((1, 2, 3))
     results = [_rows("ring", stages), _rows("other", stages), "full, ready = "
             f"tg.mbarrier(4, stages={stages}), tg.mbarrier(4, stages={stages})", *walk.made]  # fmt: skip
@@ -464,7 +464,8 @@ def staged_out(rng: Random, walk: Walk) -> Program:
 
 @ring("keys")
 def keys(rng: Random, walk: Walk) -> Program:
-    """A second ring, whose item stays while the key of items stays: its stage is released when the key changes."""
+    """A second ring, whose item is in use while the key of items is unchanged: its stage is released when the key
+    changes."""
     S, T = _stages(rng), rng.choice((1, 2, 3))
     results = [
         _rows("ring", S),

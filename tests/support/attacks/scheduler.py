@@ -33,7 +33,8 @@ def _working(more: str, bound: str, work: str, own: str = "") -> list[str]:
 
 
 def scheduler(rng: Random, condition: str = "") -> tuple[str, str]:
-    """The text of a kernel and the change in it; `condition`: the place of the change, "" for a correct schedule."""
+    """The text of a kernel and the change in it; `condition`: the condition of the change, "" for a correct
+    schedule."""
     more, bound = (
         rng.choice(("t < n", "not t >= n", "n - t > 0" if not condition else "t < n")),
         rng.choice(BOUNDS),

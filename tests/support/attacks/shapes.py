@@ -1,4 +1,4 @@
-"""Correct programs of the shapes that generated rings do not have: {S} stands for the number of stages."""
+"""Correct programs of shapes that generated rings do not have; {S} is the number of stages."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A simulation of a launch of a schedule on integers: barriers count arrivals and bytes; copies, matmuls and stores end
-at any time; vector clocks record which accesses are known to whom. A role moves as a whole; an arrival by one thread
-makes known only accesses of other threads before the role's last synchronisation.
+at any time; vector clocks record which engines know of which accesses. The threads of a role run in lockstep; an
+arrival by one thread makes known only accesses of other threads before the role's last synchronisation.
 
-It reads the text of kernels, so that it shares nothing with the compiler, its checker or its interpreter."""
+The simulation reads the text of kernels, and shares no code with the compiler, the checker or the interpreter."""
 
 from __future__ import annotations
 
@@ -226,7 +226,8 @@ class Run:
         copy.barrier.settle()
 
     def _at_the_end(self) -> None:
-        """Check, after all roles have ended, that all work that they started is over and known to a role."""
+        """Check, after all roles have ended, that all started work is complete, and that a role knows of its
+        completion."""
         for role in self.roles:
             if role.done < role.matmuls or role.read_groups < role.groups or role.open:
                 raise Fault("unfinished", f"matmuls or stores of role {role.number}")
@@ -247,7 +248,8 @@ class Run:
         return self.cells.setdefault((view.ring, view.stage), Cell())
 
     def _ordered(self, role: Role, access: Access | None, fenced: bool) -> None:
-        """An access is known to be over; by threads, if `fenced`, also to copies and tensor cores."""
+        """An access is known to be complete; if `fenced`, accesses by threads are also visible to copies and tensor
+        cores."""
         if access is None:
             return
         known = role.known

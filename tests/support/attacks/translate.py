@@ -24,7 +24,7 @@ VIEWED = {"tile_load_async": (1,), "tile_store_async": (1,), "tile_matmul": (0, 
 
 
 class Refused(Exception):
-    """Raised if an assert of the kernel fails or it reads outside of an array: such a launch proves nothing."""
+    """Raised if an assert of the kernel fails or it reads outside of an array: such a launch is no evidence."""
 
 
 # Numbers --------------------------------------------------------------------------------------------------------------

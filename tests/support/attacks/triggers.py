@@ -298,7 +298,7 @@ def an_element_of_all(rng: Random, p: Sequence[str], count: str) -> Made:
 
 
 def filled(args: Args, more: Args) -> Args:
-    """The arguments with the given ones replaced; for arrays, the given elements."""
+    """The arguments after replacements; of arrays, single elements are replaced."""
     out = dict(args)
     for name, value in more.items():
         if isinstance(value, dict):

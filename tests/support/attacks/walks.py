@@ -1,5 +1,5 @@
-"""Ways to go over the items of a schedule, in pairs of forms that two roles may have: pairs that always agree, and
-pairs that differ in some launches."""
+"""Iteration orders over the items of a schedule, in pairs of forms for two roles: pairs that always agree, and pairs
+that differ in some launches."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def plain(rng: Random, bound: str = "n") -> Form:
 
 @walk
 def one_loop(rng: Random, wrong: bool) -> Walk:
-    """A bound that is computed in two ways."""
+    """A bound with two equal expressions."""
     a, b = form("for k in range(n):"), plain(rng)
 
     def sized(rng: Random, items: int) -> Args:
@@ -327,7 +327,7 @@ def rows_of(rng: Random, wrong: bool) -> Walk:
 
 @walk
 def persistent(rng: Random, wrong: bool) -> Walk:
-    """Tiles that a block walks over, each with its own bounds."""
+    """Persistent blocks, whose tiles have their own bounds."""
     bound = rng.choice(("m + 1", "t % 3 + 1", "keys[t]", "tg.min(t + 1, m)"))
     a = counted("for t in range(c, n, d):", f"    for q in range({bound}):")
 
