@@ -10,7 +10,7 @@ import numpy as np
 from tegula.declaration import Refused, Sample, cooperative
 from tegula.signature import Asked, Extent, Real, Tile, constexpr
 from tegula.stdlib.registry import tg
-from tegula.types import int32
+from tegula.types import bool_, int32
 
 M, N, ONE, INFO = Extent("M"), Extent("N"), 1, "info"
 K = Extent("K", value=lambda M, N: min(M, N))
@@ -100,13 +100,68 @@ def _tile_jacobi_svd(
             s = tg.tile_reshape(t, (1, n)) * c
             a, v = a * c + other * s, v * c + tg.tile_slice_indexed(v, partner, 1) * s
         sweep += 1
+    return tg._tile_ordered_singular_vectors(a, v, size, not total <= threshold)
+
+
+@_tile_jacobi_svd.program(when=lambda group: group == 1)
+def by_one_thread(a):
+    """Rotates one pair of columns after the other, in place; `columns` and `vt` hold columns as rows."""
+    n = a.shape[0]
+    index = tg.tile_arange(n, dtype=int)
+    one, zero = type(a[0, 0])(1.0), type(a[0, 0])(0.0)
+    # The matrix is scaled, so that squares neither overflow nor underflow.
+    size = tg.tile_max(tg.abs(a))[0]
+    size = tg.where(size > zero, size, one)
+    columns = tg.tile_zeros(shape=(n, n), dtype=type(one))
+    vt = tg.tile_zeros(shape=(n, n), dtype=type(one))
+    tg.tile_assign(columns, tg.tile_transpose(a) / size)
+    is_diagonal = tg.tile_reshape(index, (n, 1)) == tg.tile_reshape(index, (1, n))
+    tg.tile_assign(vt, tg.where(is_diagonal, one, zero))
+    epsilon = tg._tile_epsilon(one)
+    threshold = tg.static(4.0 * n**0.5) * epsilon
+    total, sweep = one, 0
+    while (not total <= threshold) and sweep < tg._tile_max_sweeps(one):
+        squares = tg.tile_sum(columns * columns, axis=1)
+        least = epsilon * epsilon * tg.tile_max(squares)[0]
+        # A column with a NaN is never orthogonal.
+        total = tg.tile_sum(squares - squares)[0]
+        for p in range(n - 1):
+            for q in range(p + 1, n):
+                x, y = columns[p, :], columns[q, :]
+                first, second, inner = tg.tile_sum(x * x)[0], tg.tile_sum(y * y)[0], tg.tile_sum(x * y)[0]
+                done = inner == zero
+                cosine = tg.where(done, zero, tg.abs(inner) / (tg.sqrt(first) * tg.sqrt(second)))
+                noise = (tg.min(first, second) <= least) & (inner == inner)
+                total = total + tg.where((cosine <= threshold) | noise, zero, cosine)
+                theta = (second - first) / (2.0 * tg.where(done, one, inner))
+                t = one / (tg.abs(theta) + tg.sqrt(theta * theta + 1.0))
+                t = tg.where(done, zero, tg.where(theta < 0.0, -t, t))
+                c = one / tg.sqrt(t * t + 1.0)
+                s = t * c
+                low, high = x * c - y * s, y * c + x * s
+                columns[p, :] = low
+                columns[q, :] = high
+                low, high = vt[p, :] * c - vt[q, :] * s, vt[q, :] * c + vt[p, :] * s
+                vt[p, :] = low
+                vt[q, :] = high
+        sweep += 1
+    rotated, v = tg.tile_transpose(columns), tg.tile_transpose(vt)
+    return tg._tile_ordered_singular_vectors(rotated, v, size, not total <= threshold)
+
+
+@cooperative
+def _tile_ordered_singular_vectors(
+    a: Tile[Real, N, N], v: Tile[Real, N, N], size: Real, bad: bool_
+) -> tuple[Tile[Real, N, N], Tile[Real, N], Tile[Real, N, N], Tile[int32, ONE]]:
+    """The decomposition of a matrix that was divided by `size` and multiplied by v, so that its columns are orthogonal:
+    singular values in descending order; NaN if `bad`."""
+    n = a.shape[0]
     squares = tg.tile_sum(a * a, axis=0)
     bits = tg.tile_reshape(~tg._tile_sort_bits(squares), (1, n))
     order = tg.tile_reshape(tg._tile_sort_indices(bits), (n,))
     u, _ = tg.tile_qr(tg.tile_slice_indexed(a, order, 1))
     v, s = tg.tile_slice_indexed(v, order, 1), tg.sqrt(squares[order]) * size
-    bad = not total <= threshold
-    missing = tg.where(bad, type(a[0, 0])(nan), zero)
+    missing = tg.where(bad, type(a[0, 0])(nan), type(a[0, 0])(0.0))
     return (
         u + missing,
         s + missing,
