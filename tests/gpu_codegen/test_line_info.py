@@ -64,7 +64,7 @@ def test_instructions_have_the_lines_of_their_statements() -> None:
     text, cubin = assembled(code)
     assert lines_before(text, r"sqrt\.rn\.f32") == {line_of("return tg.sqrt(x)")}
     assert lines_before(text, r"st\.global") == {line_of("y[i] = rooted")}
-    assert re.search(r'\.file\s+1 ".*test_lines\.py"', text)
+    assert re.search(r'\.file\s+1 ".*test_line_info\.py"', text)
     assert cubin.is_ptx or b"debug_line" in cubin.code
 
 

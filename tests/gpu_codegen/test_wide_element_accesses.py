@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gpu_code import lowered
+from gpu_code import lowered, run_serially
 
 import tegula as tg
 from tegula.backend.llvm import compile_ptx
@@ -43,3 +43,32 @@ def test_elements_of_other_arrays_are_accesses_of_their_scalars() -> None:
     unaligned = tg.array(np.zeros(33 * 4 + 1, np.float32)[1:].reshape(33, 4), dtype=tg.vec4, copy=False)
     for a in (unaligned, tg.zeros(64, dtype=tg.vec4)[::2], tg.zeros(32, dtype=tg.vec3)):
         assert not any(".v4" in x for x in accesses(a) if x.startswith("ld")), a.dtype
+
+
+@tg.kernel
+def doubled_tile(a: tg.array2d[Any], out: tg.array2d[Any]):
+    i = tg.tid()
+    t = tg.tile_load(a[i], 64)
+    tg.tile_store(out[i], t + t)
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize(
+    ("dtype", "each", "number"), [(tg.vec2, "v2.b32", 2), (tg.vec4, "v4.b32", 2), (tg.vec2d, "v2.b64", 2)]
+)
+def test_vectors_of_tiles_have_one_access_each(dtype: Any, each: str, number: int) -> None:
+    """Rows at any address and rows that end within the tile match the code for the CPU."""
+    a, out = tg.zeros((3, 64), dtype=dtype), tg.zeros((3, 64), dtype=dtype)
+    text = compile_ptx(lowered(doubled_tile, [a, out], (3,), 32).text, "sm_90a")
+    for kind in ("ld", "st"):
+        assert len(re.findall(rf"\t{kind}\.global(?:\.nc)?\.{each} ", text)) == number, kind
+    scalars = np.arange(3 * 70 * dtype.length, dtype=np.float32 if dtype.dtype.bits == 32 else np.float64)
+    for columns, start in ((64, 0), (64, 1), (50, 0), (63, 0)):
+        count = 3 * columns * dtype.length
+        given = scalars[start : start + count].reshape(3, columns, dtype.length)
+        made, wanted = (np.zeros((3, columns, dtype.length), given.dtype) for _ in range(2))
+        arrays = [tg.array(x, dtype=dtype, copy=False) for x in (given, made)]
+        code = lowered(doubled_tile, arrays, (3,), 32)
+        run_serially(code, doubled_tile, arrays, (3, 32), 3)
+        wanted += 2 * given
+        np.testing.assert_array_equal(made, wanted)

@@ -84,3 +84,18 @@ def counted(n: int, o: tg.array[int]):
 def test_votes_of_a_push_are_read_before_their_bytes_are_reused(memory: str, threads: int) -> None:
     """The order holds also in a block of one warp, whose first thread reads counts that it has written itself."""
     agrees(tiled(counted, [3, tg.zeros(threads, dtype=int)], (1,), threads))
+
+
+@tg.kernel
+def stages(a: tg.array2d[tg.vec2f], o: tg.array2d[tg.vec2f]):
+    i = tg.tid()
+    t = tg.tile_load(a[i], shape=4096)
+    tg.tile_fft(t)
+    tg.tile_store(o[i], t)
+
+
+def test_results_take_the_place_of_operands_where_this_multiplies_resident_threads() -> None:
+    """Each stage of a transform synchronises once more, and a block has one buffer in place of two."""
+    args = [tg.zeros((2, 4096), dtype=tg.vec2f), tg.zeros((2, 4096), dtype=tg.vec2f)]
+    _, parts = lowered(tiled(stages, args, (2,), 256))
+    assert parts.shared.plan.total < 1.25 * 4096 * 8

@@ -7,7 +7,7 @@ definition."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from tegula.ir import Builder, Kernel, Op, Region, ReshapeLike, Value
 from tegula.ir.rewrite import replace, uses
@@ -108,12 +108,32 @@ class _Lowering:
         if isinstance(owner, BufRead) and self._can_replace(value, owner, region):
             self.buffers[value] = owner.buffer
             return
+        if self._is_view(value, owner):
+            build = Builder(Region([]), owner.loc)
+            self.buffers[value] = view(build, owner, self.buffers[owner.tile])
+            self._move(build.region, region, out)
+            return
         loc = owner.loc if isinstance(owner, Op) else self.kernel.loc
         buffer = BufNew([value], [_shared(value.type)], {"storage": "shared"}, [], loc)
         buffer.parent = region
         buffer.result.name = value.name
         out.append(buffer)
         self.buffers[value] = buffer.result
+
+    def _move(self, source: Region, region: Region, out: list[Op]) -> None:
+        """Append the ops of a region to the ops of another region."""
+        for op in source.ops:
+            op.parent = region
+            out.append(op)
+
+    def _is_view(self, value: Value, owner: Any) -> TypeGuard[TileReshape]:
+        """Whether a tile is the reshape of a tile in a buffer of its own, and lanes read its elements there."""
+        if not isinstance(owner, TileReshape) or isinstance(owner.tile.owner, BufRead):
+            return False
+        return owner.tile in self.buffers and not any(
+            isinstance(op, TileSlice | TilePermute | TileReshape | TileGather | TileMatmul)
+            for op, _ in self.users.get(value, ())
+        )
 
     def _can_replace(self, value: Value, read: BufRead, region: Region) -> bool:
         """Whether the buffer from which a value was read can replace the value."""

@@ -14,7 +14,7 @@ from tegula.ir import Kernel, Op
 from tegula.passes.groups import role_of
 from tegula.passes.insert_barriers import Clash, needed_barriers
 from tegula.passes.place_shared import SharedMemory
-from tegula.passes.plan_memory import plan_memory
+from tegula.passes.plan_memory import MemoryMap, plan_memory
 from tegula.passes.runner import GpuCompilation
 from tegula.types import MbarrierType
 
@@ -34,13 +34,38 @@ def reuse_shared(kernel: Kernel, context: GpuCompilation) -> None:
         for owner, life in zip(owners, memory.plan.intervals, strict=True)
         if isinstance(owner, Op)
     ]
-    plan = plan_memory(lives)
-    if plan.total >= memory.plan.total:
-        return
-    allocations = zip(memory.allocations.items(), plan.offsets, strict=True)
-    context.shared = SharedMemory({v: replace(p, offset=at) for (v, p), at in allocations}, plan)
-    if _cost(needed_barriers(kernel, context).values()) > _cost(barriers.values()):
+    _place(context, plan_memory(lives))
+    if context.shared is not memory and _cost(needed_barriers(kernel, context).values()) > _cost(
+        barriers.values()
+    ):
         context.shared = memory
+    fewer = context.shared
+    _place(context, plan_memory(memory.plan.intervals))
+    if context.shared is not fewer and not (
+        _resident_threads(context) >= GAIN * _resident_threads(context, fewer)
+        and all(op.parent is kernel.body or op in barriers for op in needed_barriers(kernel, context))
+    ):
+        context.shared = fewer
+
+
+GAIN = 1.5
+"""The factor of resident threads that is worth barriers outside loops."""
+THREADS, RESERVED_BYTES = 2048, 1 << 10
+"""The maximum number of resident threads of an SM, and the bytes of each CTA that are reserved by the hardware."""
+
+
+def _place(context: GpuCompilation, plan: MemoryMap) -> None:
+    """Change the allocations to those of a plan if the plan takes fewer bytes."""
+    memory = context.shared
+    if plan.total < memory.plan.total:
+        allocations = zip(memory.allocations.items(), plan.offsets, strict=True)
+        context.shared = SharedMemory({v: replace(p, offset=at) for (v, p), at in allocations}, plan)
+
+
+def _resident_threads(context: GpuCompilation, memory: SharedMemory | None = None) -> int:
+    """The number of threads that the shared memory of a multiprocessor suffices for."""
+    total = (memory or context.shared).plan.total + RESERVED_BYTES
+    return min(THREADS, context.target.shared_per_sm // total * context.threads)
 
 
 def _next_sync(owner: Op, end: int, syncs: Iterable[Op], numbers: dict[Op, int]) -> int:

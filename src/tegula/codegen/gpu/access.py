@@ -34,7 +34,7 @@ FAR = 1 << 30
 
 def load(s: GpuState, *ops: TileLoad) -> None:
     """Lower loads of tiles from arrays, all under one branch. Elements out of bounds are the fill value."""
-    widths = [_width(s, op, s.layouts[op.result], s.arrays[op.array]) for op in ops]
+    widths = [_scalars(s, op, s.layouts[op.result], s.arrays[op.array]) for op in ops]
     fits, types = "true", list[str]()
     for op, width in zip(ops, widths, strict=True):
         layout, array = s.layouts[op.result], s.arrays[op.array]
@@ -79,7 +79,7 @@ def store(s: GpuState, *ops: TileStore) -> None:
     """Store tiles of one layout to arrays, in order and all under one branch. Elements out of bounds and elements of
     absent lanes are dropped."""
     layout = s.layouts[ops[0].tile]
-    widths = [_width(s, op, layout, s.arrays[op.array]) for op in ops]
+    widths = [_scalars(s, op, layout, s.arrays[op.array]) for op in ops]
     fits = "true"
     for op, width in zip(ops, widths, strict=True):
         fits = _and(s, fits, _whole_and_aligned(s, op, s.arrays[op.array], width))
@@ -201,12 +201,32 @@ def _width(s: GpuState, op: TileAccess, layout: Layout, array: ArrayAt) -> int:
     return width
 
 
+def _scalars(s: GpuState, op: TileAccess, layout: Layout, array: ArrayAt) -> int:
+    """The number of scalars of one access, as `_width`; elements of several components have one access if their number
+    is a power of two."""
+    each, scalar = components(array.dtype), scalar_of(array.dtype)
+    if each == 1 or not array.contiguous or scalar.bits < WORD or each & (each - 1):
+        return _width(s, op, layout, array)
+    access = s.kernel.access[s.kernel.params.index(array_root(op.array))]
+    most = min(WIDEST, access.align if access is not None else 1) * 8 // scalar.bits
+    if each > most:
+        return 1
+    elements = 1
+    while (
+        elements * 2 * each <= most
+        and layout.vector % (elements * 2) == 0
+        and layout.shape[-1] % (elements * 2) == 0
+    ):
+        elements *= 2
+    return elements * each
+
+
 def _whole_and_aligned(s: GpuState, op: TileLoad | TileStore, array: ArrayAt, width: int) -> str:
     """Whether the tile is in bounds and aligned for accesses of `width` scalars: a uniform i1, or "true"."""
     ok = inside(s, op) if needs_bounds(s, op) else "true"
     if width > 1:
         address = s.code.emit(f"ptrtoint ptr {array_pointer(s, array, offsets(s, op))} to i64")
-        rest = s.code.emit(f"and i64 {address}, {width * element_bytes(array.dtype) - 1}")
+        rest = s.code.emit(f"and i64 {address}, {width * scalar_of(array.dtype).bits // 8 - 1}")
         ok = _and(s, ok, s.code.emit(f"icmp eq i64 {rest}, 0"))
     return ok
 
@@ -246,14 +266,14 @@ def _pointers(s: GpuState, op: TileAccess, layout: Layout, array: ArrayAt, width
 def _wide_load(s: GpuState, op: TileLoad, width: int) -> list[str]:
     """All registers of a tile that is in bounds, packed in words if `_packs`."""
     layout, array = s.layouts[op.result], s.arrays[op.array]
-    scalar = scalar_of(array.dtype)
-    fill = list(s.components(op.fill)) * width
+    scalar, elements = scalar_of(array.dtype), max(1, width // components(array.dtype))
+    fill = list(s.components(op.fill)) * elements
     packs = _packs(array.dtype, width)
     types = [register_type(scalar, 1)] * len(fill)
     if packs:
         types, fill = ["i32"] * (width // packs), packed(s, fill, scalar)
     values: list[str] = []
-    for r, pointer in _pointers(s, op, layout, array, width).items():
+    for r, pointer in _pointers(s, op, layout, array, elements).items():
 
         def act(pointer: str = pointer) -> list[str]:
             if width == 1:
@@ -269,13 +289,15 @@ def _wide_load(s: GpuState, op: TileLoad, width: int) -> list[str]:
 def _wide_store(s: GpuState, op: TileStore, width: int) -> None:
     tile, array = op.tile, s.arrays[op.array]
     layout, registers, over_lanes = s.layouts[tile], s.held[tile], _partial(tile)
-    for r, pointer in _pointers(s, op, layout, array, 1 if over_lanes else width).items():
+    elements = 1 if over_lanes else max(1, width // components(array.dtype))
+    for r, pointer in _pointers(s, op, layout, array, elements).items():
 
         def act(r: int = r, pointer: str = pointer) -> None:
             if width == 1 or over_lanes:
                 s.memory.store_element(pointer, registers[r], array.dtype)
             else:
-                vector_store(s, pointer, scalar_of(array.dtype), [x[0] for x in registers[r : r + width]])
+                values = [x for parts in registers[r : r + elements] for x in parts]
+                vector_store(s, pointer, scalar_of(array.dtype), values)
 
         when(s, s.holds(layout, r, over_lanes), act)
 

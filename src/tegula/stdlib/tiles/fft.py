@@ -178,6 +178,51 @@ def _tile_stage(
     return result[:, : r * s]
 
 
+@_tile_stage.program(when=lambda N, M, r, group, partial: not partial and fits_registers(N * M, r, group))
+def stage_in_registers(x, r, m, s, swap_input, swap_output):
+    """All threads read the numbers of their butterflies before any thread writes results, so that the results can take
+    the place of the numbers in shared memory."""
+    size, lane, zero = tg.static(x.shape[0] * x.shape[1]), tg.group_lane(), type(x[0, 0][0])(0.0)
+    stride, total, threads = tg.static(m * s), tg.static(size // r), tg.group_size()
+    count = tg.static(-(-total // threads))
+    re, im = tg.vector(zero, length=tg.static(r * count)), tg.vector(zero, length=tg.static(r * count))
+    for i in tg.unrolled(count):
+        number = lane + i * threads
+        if number < total:
+            row, p, q = number // stride, number % stride // s, number % s
+            for k in tg.unrolled(r):
+                z = x[row * (r * m) + p + k * m, q]
+                re[i * r + k], im[i * r + k] = z[1 if swap_input else 0], z[0 if swap_input else 1]
+    held_re, held_im = tg.tile(re), tg.tile(im)
+    row_length = tg.static(r * s + padding(r, m, s))
+    result = tg.tile_empty(
+        shape=(tg.static(size // (r * s)), row_length), dtype=type(x[0, 0]), storage="shared"
+    )
+    re, im = tg.untile(held_re), tg.untile(held_im)
+    for i in tg.unrolled(count):
+        number = lane + i * threads
+        if number < total:
+            row, p, q = number // stride, number % stride // s, number % s
+            u, v = tg.vector(zero, length=r), tg.vector(zero, length=r)
+            for k in tg.unrolled(r):
+                u[k], v[k] = re[i * r + k], im[i * r + k]
+            u, v = tg._tile_butterfly(u, v, r)
+            for k in tg.unrolled(r):
+                at = tg.table(tg.static(digit_reversal(r)))[k]
+                z = tg.vector(u[at], v[at])
+                if tg.static(m > 1) and k > 0:
+                    z = tg._tile_multiply_by_table(z, tg.static(twiddles(r, m)), k, p)
+                result[row * m + p, k * s + q] = tg._tile_swap_parts(z) if tg.static(swap_output) else z
+    return result[:, : r * s]
+
+
+def fits_registers(size: int, r: int, group: int) -> bool:
+    """Whether the threads of a block hold all numbers of a stage in registers."""
+    return group > 1 and -(-(size // r) // group) * r <= HELD
+
+
+HELD = 32
+"""The maximum number of numbers that a thread holds in registers."""
 BANK_PHASE = 16
 """The number of 8-byte elements that the banks of shared memory read or write at a time."""
 
