@@ -122,8 +122,8 @@ class Composite:
         """Whether both have the same shape and equal components."""
         if not isinstance(other, Composite | np.ndarray | list | tuple):
             return NotImplemented
-        theirs = np.asarray(other)
-        return theirs.shape == self._data.shape and bool(np.all(theirs == self._data))
+        array = np.asarray(other)
+        return array.shape == self._data.shape and bool(np.all(array == self._data))
 
     __hash__ = None  # pyright: ignore[reportAssignmentType]
 

@@ -170,11 +170,11 @@ def measure(job: DemoJob, runs: int = 7) -> DemoOutcome:
     job.ours()
     result, expected = job.result.numpy().copy(), job.peer()
     error = float(np.linalg.norm(result - expected) / np.linalg.norm(expected))
-    kernel_times, theirs = [], []
+    kernel_times, peer_times = [], []
     for _ in range(runs):
         kernel_times.append(_seconds(job.ours))
-        theirs.append(_seconds(job.peer))
-    return DemoOutcome(job, statistics.median(kernel_times), statistics.median(theirs), error)
+        peer_times.append(_seconds(job.peer))
+    return DemoOutcome(job, statistics.median(kernel_times), statistics.median(peer_times), error)
 
 
 def _seconds(f: Callable[[], object]) -> float:

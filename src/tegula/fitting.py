@@ -94,9 +94,9 @@ def _extent(n: Any, given_shape: tuple[Any, ...]) -> int:
     if isinstance(n, float | np.floating) and float(n).is_integer():
         return int(n)
     if isinstance(n, bool | np.bool_) or not isinstance(n, SupportsIndex):
-        shown = given_shape[0] if len(given_shape) == 1 else given_shape
+        shape_text = given_shape[0] if len(given_shape) == 1 else given_shape
         raise UnfitNumber(
-            f"the lengths of a shape must be integers, got {shown!r}", "round them up: -(-n // m)"
+            f"the lengths of a shape must be integers, got {shape_text!r}", "round them up: -(-n // m)"
         )
     return operator.index(n)
 

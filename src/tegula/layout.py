@@ -132,10 +132,10 @@ class Layout:
     def without(self, dims: Iterable[int], keepdims: bool = False) -> Layout:
         """The layout of the tile reduced along `dims`: all threads that held elements of a reduced row hold copies of
         its result. If no dimension is left, the shape is (1,)."""
-        gone = set(dims)
-        kept_dimensions = [d for d in range(len(self.shape)) if keepdims or d not in gone]
-        shape = tuple(1 if d in gone else self.shape[d] for d in kept_dimensions) or (1,)
-        number = {d: k for k, d in enumerate(kept_dimensions) if d not in gone}
+        reduced = set(dims)
+        kept_dimensions = [d for d in range(len(self.shape)) if keepdims or d not in reduced]
+        shape = tuple(1 if d in reduced else self.shape[d] for d in kept_dimensions) or (1,)
+        number = {d: k for k, d in enumerate(kept_dimensions) if d not in reduced}
         registers = tuple(Mode(m.size, number[m.dim], m.stride) for m in self.registers if m.dim in number)
         threads = tuple(
             Mode(m.size, number[m.dim], m.stride) if m.dim in number else Mode(m.size, COPY)
@@ -208,8 +208,8 @@ class Layout:
         return near_layout, gathered_layout, bases
 
 
-def _moved(at: tuple[int, ...], dim: int, by: int) -> tuple[int, ...]:
-    return tuple(i + by if d == dim else i for d, i in enumerate(at))
+def _moved(at: tuple[int, ...], dim: int, distance: int) -> tuple[int, ...]:
+    return tuple(i + distance if d == dim else i for d, i in enumerate(at))
 
 
 def _weights(shape: Sequence[int]) -> list[int]:

@@ -334,11 +334,11 @@ class Misfit(Exception):
     """Raised if an argument does not fit the signature. `shapes`: the two mismatched shapes, if any."""
 
     def __init__(
-        self, parameter: str, what: str, help: str = "", shapes: tuple[Shape, Shape] | None = None
+        self, parameter: str, fault: str, help: str = "", shapes: tuple[Shape, Shape] | None = None
     ) -> None:
-        super().__init__(what)
+        super().__init__(fault)
         self.parameter = parameter
-        self.what = what
+        self.what = fault
         self.help = help
         self.shapes = shapes
 

@@ -189,12 +189,12 @@ def missing_flags(target: CpuTarget) -> list[str]:
 
 
 def _native(flags: frozenset[str]) -> CpuTarget:
-    least = baseline()
-    missing = missing_flags(least)
+    oldest = baseline()
+    missing = missing_flags(oldest)
     if missing:
-        raise RuntimeError(f"Tegula needs an {least.name} processor; this one lacks {', '.join(missing)}")
-    if not least.is_x86 or not flags >= _V4_FLAGS:
-        return CpuTarget("native", least.triple, least.cpu, "", least.vector_bytes)
+        raise RuntimeError(f"Tegula needs an {oldest.name} processor; this one lacks {', '.join(missing)}")
+    if not oldest.is_x86 or not flags >= _V4_FLAGS:
+        return CpuTarget("native", oldest.triple, oldest.cpu, "", oldest.vector_bytes)
     extras = ",".join(f"+{feature}" for flag, feature in _V4_EXTRAS.items() if flag in flags)
     return CpuTarget("native", _X86, "x86-64-v4", extras, 64)
 

@@ -57,8 +57,8 @@ def gradcheck(
         no-gradient: an op between an input and an output has no gradient.
     """
     of = evaluation(function, dim, inputs, outputs, block_dim, device, restore_inputs)
-    most = max_inputs_per_var, max_outputs_per_var
-    return _agree(of, input_output_mask, most, eps, atol, rtol, raise_exception, show_summary)
+    max_components = max_inputs_per_var, max_outputs_per_var
+    return _agree(of, input_output_mask, max_components, eps, atol, rtol, raise_exception, show_summary)
 
 
 def gradcheck_tape(
@@ -99,14 +99,16 @@ def gradcheck_tape(
     records = [r for r in tape.records if isinstance(r, Launched)]
     if reverse_launches:
         records.reverse()
-    most = max_inputs_per_var, max_outputs_per_var
+    max_components = max_inputs_per_var, max_outputs_per_var
     good = True
     for record in records[skip_to_launch_index:]:
         name = record.kernel.name
         if name in (blacklist_kernels or ()) or (whitelist_kernels and name not in whitelist_kernels):
             continue
         mask = (input_output_masks or {}).get(name)
-        good &= _agree(_recorded(record), mask, most, eps, atol, rtol, raise_exception, show_summary)
+        good &= _agree(
+            _recorded(record), mask, max_components, eps, atol, rtol, raise_exception, show_summary
+        )
     return good
 
 
@@ -129,7 +131,7 @@ def _recorded(record: Launched) -> Evaluation:
 def _agree(
     of: Evaluation,
     mask: Mask | None,
-    most: tuple[int, int],
+    max_components: tuple[int, int],
     eps: float,
     atol: float,
     rtol: float,
@@ -137,12 +139,18 @@ def _agree(
     show_summary: bool,
 ) -> bool:
     """Whether both Jacobians of an evaluation agree. Prints a table and raises GradientMismatch on request."""
-    exact, numeric = by_adjoint(of, mask, most[1]), by_differences(of, mask, most[0], eps)
+    exact, numeric = by_adjoint(of, mask, max_components[1]), by_differences(of, mask, max_components[0], eps)
     rows: list[tuple[str, ...]] = []
     wrong = ""
     for (i, k), jacobian in exact.items():
         a, b = (x.numpy().reshape(len(x.numpy()), -1).astype(np.float64) for x in (jacobian, numeric[i, k]))
-        a, b = (x[: most[1] if most[1] > 0 else None, : most[0] if most[0] > 0 else None] for x in (a, b))
+        a, b = (
+            x[
+                : max_components[1] if max_components[1] > 0 else None,
+                : max_components[0] if max_components[0] > 0 else None,
+            ]
+            for x in (a, b)
+        )
         good = np.abs(a - b) <= atol + rtol * np.abs(b)
         worst = np.unravel_index(np.argmax(np.where(np.isnan(a - b), np.inf, np.abs(a - b))), a.shape)
         names = of.input_names[i], of.output_name(k)

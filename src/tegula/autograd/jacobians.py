@@ -87,17 +87,17 @@ def jacobian_fd(
     return by_differences(of, input_output_mask, max_inputs_per_var, eps)
 
 
-def by_adjoint(of: Evaluation, mask: Mask | None, most: int) -> Jacobians:
+def by_adjoint(computation: Evaluation, mask: Mask | None, max_components: int) -> Jacobians:
     """The Jacobians of an evaluation by its adjoint."""
     jacobians: Jacobians = {}
-    with of.restored():
+    with computation.restored():
         with tg.Tape() as tape:
-            outputs = of.run()
-        for i, k in of.pairs(outputs, mask):
-            source, target = of.inputs[i], outputs[k]
+            outputs = computation.run()
+        for i, k in computation.pairs(outputs, mask):
+            source, target = computation.inputs[i], outputs[k]
             size = components_of(target).size
             rows = np.full((size, components_of(source).size), np.nan)
-            for row in range(size if most <= 0 else min(most, size)):
+            for row in range(size if max_components <= 0 else min(max_components, size)):
                 tape.zero()
                 seed = np.zeros(size)
                 seed[row] = 1.0
@@ -108,21 +108,23 @@ def by_adjoint(of: Evaluation, mask: Mask | None, most: int) -> Jacobians:
     return jacobians
 
 
-def by_differences(of: Evaluation, mask: Mask | None, most: int, eps: float) -> Jacobians:
+def by_differences(computation: Evaluation, mask: Mask | None, max_components: int, eps: float) -> Jacobians:
     """The Jacobians of an evaluation by central differences."""
     jacobians: Jacobians = {}
-    with of.restored():
-        outputs = of.run()
-        of.restore()
+    with computation.restored():
+        outputs = computation.run()
+        computation.restore()
         targets: dict[int, list[int]] = {}
-        for i, k in of.pairs(outputs, mask):
+        for i, k in computation.pairs(outputs, mask):
             targets.setdefault(i, []).append(k)
         for i, target in targets.items():
-            source = of.inputs[i]
+            source = computation.inputs[i]
             values = source.numpy().copy()
             columns = {k: np.full((values.size, components_of(outputs[k]).size), np.nan) for k in target}
-            for n in range(values.size if most <= 0 else min(most, values.size)):
-                (above, up), (below, down) = (_perturbed(of, source, values, n, step) for step in (eps, -eps))
+            for n in range(values.size if max_components <= 0 else min(max_components, values.size)):
+                (above, up), (below, down) = (
+                    _perturbed(computation, source, values, n, step) for step in (eps, -eps)
+                )
                 for k in target:
                     columns[k][n] = (up[k] - down[k]) / (above - below)
             jacobians |= {(i, k): _jacobian(columns[k].T, source) for k in target}

@@ -49,11 +49,11 @@ class _Local(threading.local):
     slow."""
 
     def grow(self, size: int) -> int:
-        look = _native().address("look")
+        poll_address = _native().address("look")
         memory = np.empty(size + WATCH_BYTES + ALIGNMENT, np.uint8)
         start = memory.ctypes.data + WATCH_BYTES
         address = start + -start % ALIGNMENT
-        prepare(address, look)
+        prepare(address, poll_address)
         self.memory, self.scratch = memory, (size, address)
         return address
 

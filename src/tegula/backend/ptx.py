@@ -96,11 +96,11 @@ def fill_multiprocessor(
     if cubin.is_ptx or cubin.spill_bytes:
         return cubin
     now = REGISTERS // (-(-cubin.registers // 8) * 8 * threads)
-    most = min(THREADS // threads, MAX_BLOCKS, SHARED_BYTES // (shared_bytes + RESERVED_BYTES))
+    max_blocks = min(THREADS // threads, MAX_BLOCKS, SHARED_BYTES // (shared_bytes + RESERVED_BYTES))
     tried = int(cubin.registers * MIN_FRACTION)
-    for blocks in (most, (now + most) // 2, now + 1):
+    for blocks in (max_blocks, (now + max_blocks) // 2, now + 1):
         registers = REGISTERS // (blocks * threads) // 8 * 8
-        if blocks <= now or blocks > most:
+        if blocks <= now or blocks > max_blocks:
             break
         if registers <= tried:
             continue

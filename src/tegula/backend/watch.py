@@ -168,10 +168,10 @@ def connect(python: int, local: Any) -> None:
     _found[:] = [python + FOUND]
 
 
-def prepare(scratch: int, look: int) -> None:
-    """Initialise the watch in front of the scratch memory of a launching thread. `look`: the address of the poll
-    function."""
-    for at, value in ((DUE, 0), (JOB, 0), (LOOK, look), (OWNER, 1), (SELF, scratch)):
+def prepare(scratch: int, poll_address: int) -> None:
+    """Initialise the watch in front of the scratch memory of a launching thread. `poll_address`: the address of the
+    poll function."""
+    for at, value in ((DUE, 0), (JOB, 0), (LOOK, poll_address), (OWNER, 1), (SELF, scratch)):
         ctypes.c_int64.from_address(scratch + at).value = value
 
 

@@ -236,13 +236,13 @@ class Paths:
 
     def closed(self, states: Iterable[int]) -> frozenset[int]:
         """The epsilon closure of a set of states."""
-        seen, pending = set[int](), list(states)
+        closure, pending = set[int](), list(states)
         while pending:
             at = pending.pop()
-            if at not in seen:
-                seen.add(at)
+            if at not in closure:
+                closure.add(at)
                 pending += [to for number, to in self.edges[at] if number < 0]
-        return frozenset(seen)
+        return frozenset(closure)
 
     def after(self, states: frozenset[int], number: int) -> frozenset[int]:
         """The states reached from a set of states by an op's number; none where no path has the number next."""

@@ -83,10 +83,10 @@ def _blocked(run: Run, warp: Warp) -> tuple[Op, str]:
         for r, role in enumerate(run.roles)
         if event.barrier in role.arrives
     ]
-    who = " and ".join(ended) or "a role, but no role arrives at it"
+    awaited_text = " and ".join(ended) or "a role, but no role arrives at it"
     return (
         done.op,
-        f"{run.name_of_warp(warp)} waits for phase {phase.number} of {named(phase)} to be ended by {who}",
+        f"{run.name_of_warp(warp)} waits for phase {phase.number} of {named(phase)} to be ended by {awaited_text}",
     )
 
 

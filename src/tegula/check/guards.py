@@ -66,11 +66,9 @@ def require(kernel: Kernel, guards: Sequence[Guard], value_of: Callable[[Leaf], 
     """Raise LaunchError for a launch of a kernel that does not satisfy one of the guards."""
     for guard in guards:
         if not guard.holds(value_of):
-            asked = ", ".join(f"{_named(kernel, leaf)} = {value_of(leaf)}" for leaf in leaves(guard.term))
+            arguments = ", ".join(f"{_named(kernel, leaf)} = {value_of(leaf)}" for leaf in leaves(guard.term))
             location = f"line {guard.loc.line} of {guard.loc.file}"
-            message = (
-                f"kernel {kernel.name}: a launch must satisfy '{guard.text}' ({location}), not with {asked}"
-            )
+            message = f"kernel {kernel.name}: a launch must satisfy '{guard.text}' ({location}), not with {arguments}"
             raise LaunchError(message, "the schedule is proved for launches that satisfy it")
 
 
@@ -180,10 +178,10 @@ def _div(x: int, y: int) -> int:
     return abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
 
 
-def _shifted(x: int, by: int) -> int:
-    if not 0 <= by < 64:
+def _shifted(x: int, amount: int) -> int:
+    if not 0 <= amount < 64:
         raise OverflowError
-    return x << by if by else x
+    return x << amount if amount else x
 
 
 VALUES: dict[str, Callable[..., int]] = {

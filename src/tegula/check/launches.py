@@ -215,8 +215,8 @@ class Candidates:
 
     def per_leaf_candidates(self) -> Iterator[Launch]:
         """Launches with each candidate of each leaf, combined with small, medium and large values of the others."""
-        most = max(map(len, self.numbers.values()), default=0)
-        for k in range(most):
+        max_candidates = max(map(len, self.numbers.values()), default=0)
+        for k in range(max_candidates):
             for leaf, numbers in self.numbers.items():
                 for count in (1, self.counts[-1]) if k < len(numbers) else ():
                     for pattern in self.patterns:

@@ -148,15 +148,15 @@ def _check_registers(roles: Roles, threads: int) -> None:
     """Check the register budgets of roles: valid numbers, one budget per warp group, and a sum that is at most the
     block's allocation at launch."""
     budgets: dict[int, int] = {}
-    for (first, warps), asked in zip(roles.warps, roles.registers, strict=True):
-        if asked and not (MIN_REGISTERS <= asked <= MAX_REGISTERS and asked % REGISTER_STEP == 0):
+    for (first, warps), budget in zip(roles.warps, roles.registers, strict=True):
+        if budget and not (MIN_REGISTERS <= budget <= MAX_REGISTERS and budget % REGISTER_STEP == 0):
             allowed = f"a multiple of {REGISTER_STEP} from {MIN_REGISTERS} to {MAX_REGISTERS}"
-            message = f"a role has registers={asked}, which must be {allowed}"
+            message = f"a role has registers={budget}, which must be {allowed}"
             raise Refuted("budget", message, roles.loc, "change its registers=")
         for group in range(first // 4, (first + warps + 3) // 4):
-            if asked and budgets.setdefault(group, asked) != asked:
+            if budget and budgets.setdefault(group, budget) != budget:
                 message = (
-                    f"roles in warp group {group} ask for {budgets[group]} and {asked} registers a thread"
+                    f"roles in warp group {group} ask for {budgets[group]} and {budget} registers a thread"
                 )
                 raise Refuted(
                     "budget", message, roles.loc, "give all roles of a warp group the same registers="

@@ -170,11 +170,14 @@ class Run:
 
     def _aliased(self, warp: Warp, op: Op, phase: Phase, awaited: int) -> Refuted:
         """The fault of a wait whose parity matches a phase other than the awaited one."""
-        who = self.name_of_warp(warp)
+        warp_name = self.name_of_warp(warp)
         if phase.number < awaited:
-            text = f"parity lets {who}, which waits for phase {awaited} of {named(phase)}, pass in phase {phase.number}"
+            text = (
+                f"parity lets {warp_name}, which waits for phase {awaited} of {named(phase)}, pass in phase "
+                f"{phase.number}"
+            )
         else:
-            text = f"phase {awaited + 1} of {named(phase)} ends before {who} has waited for phase {awaited}"
+            text = f"phase {awaited + 1} of {named(phase)} ends before {warp_name} has waited for phase {awaited}"
         return Refuted(
             "aliasing",
             text,
@@ -255,19 +258,15 @@ class Run:
 
     def _miscounted(self, warp: Warp, op: Op, phase: Phase, last: int) -> Refuted:
         """The fault of an arrival that the barrier does not count. `last`: the phase of the warp's previous arrival."""
-        who, phase_name = self.name_of_warp(warp), named(phase)
+        warp_name, phase_name = self.name_of_warp(warp), named(phase)
         if last < phase.number - 1:
-            message = f"phase {last + 1} of {phase_name} has ended without an arrival of {who}"
+            message = f"phase {last + 1} of {phase_name} has ended without an arrival of {warp_name}"
             help = f"the barrier counts {phase.count}: count the warps of all roles that arrive"
         elif last == phase.number:
-            message = (
-                f"{who} arrives twice in phase {last} of {phase_name}, which counts {phase.count} arrivals"
-            )
+            message = f"{warp_name} arrives twice in phase {last} of {phase_name}, which counts {phase.count} arrivals"
             help = "arrive once for each item, after a wait for the phase before"
         else:
-            message = (
-                f"{phase_name} counts {phase.count} arrivals in phase {phase.number}, but {who} arrives too"
-            )
+            message = f"{phase_name} counts {phase.count} arrivals in phase {phase.number}, but {warp_name} arrives too"
             help = "count the warps of all roles that arrive, each once for each item"
         return Refuted("arrivals", message, op.loc, help, _at(phase.last, "an arrival before it"))
 
@@ -357,9 +356,9 @@ class Run:
         """The slots of the warp groups that a warp stands for, derived from the slot of the first one."""
         groups, t = max(1, self.roles[warp.role].group.warp_groups), first.buffer.type
         assert isinstance(t, BufType)
-        by = t.shape[0] // groups * (first.end - first.start)
+        slot_size = t.shape[0] // groups * (first.end - first.start)
         for g in range(1, groups) if _is_in_other_warp_group(warp) else (0,):
-            yield replace(first, start=first.start + g * by, end=first.end + g * by)
+            yield replace(first, start=first.start + g * slot_size, end=first.end + g * slot_size)
 
     def _record(self, warp: Warp, access: Access) -> None:
         if not access.write and access.at.stage >= 0 and self.memory.has_uninitialised(access.at):

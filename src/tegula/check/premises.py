@@ -46,21 +46,21 @@ def determinism(kernel: Kernel, proved: bool) -> str:
 def _reasons(kernel: Kernel) -> Iterator[str]:
     used = {v for op in kernel.walk() for v in op.operands}
     accesses = _accesses(kernel)
-    for array, does in accesses.items():
-        for op, how in does.updates:
+    for array, uses in accesses.items():
+        for op, operation in uses.updates:
             results = [v for v in op.results if v in used]
             if results:
-                yield f"{NO}: what the atomic access of {does.name}{_at(op)} returns depends on the order"
-            elif how in ("add", "sub") and _of_floats(array):
-                yield f"{NO}: the sums of floats in {does.name}{_at(op)} depend on the order of atomic additions"
-            elif not all(commute(how, other) for _, other in does.updates):
-                yield f"{NO}: the atomic updates of {does.name}{_at(op)} do not commute"
+                yield f"{NO}: the result of the atomic access of {uses.name}{_at(op)} depends on the order"
+            elif operation in ("add", "sub") and _of_floats(array):
+                yield f"{NO}: the sums of floats in {uses.name}{_at(op)} depend on the order of atomic additions"
+            elif not all(commute(operation, other) for _, other in uses.updates):
+                yield f"{NO}: the atomic updates of {uses.name}{_at(op)} do not commute"
         others = [other for v in _aliases(kernel, array) if (other := accesses.get(v)) is not None]
-        changes = [*does.writes, *(op for op, _ in does.updates)]
-        for op in (*does.reads, *(op for other in others for op in other.reads)) if changes else ():
-            yield f"{UNKNOWN}: {does.name} is read{_at(op)} and changed{_at(changes[0])}"
-        for op, _ in does.updates if does.writes else ():
-            yield f"{UNKNOWN}: {does.name} is stored to{_at(does.writes[0])} and updated{_at(op)}"
+        changes = [*uses.writes, *(op for op, _ in uses.updates)]
+        for op in (*uses.reads, *(op for other in others for op in other.reads)) if changes else ():
+            yield f"{UNKNOWN}: {uses.name} is read{_at(op)} and changed{_at(changes[0])}"
+        for op, _ in uses.updates if uses.writes else ():
+            yield f"{UNKNOWN}: {uses.name} is stored to{_at(uses.writes[0])} and updated{_at(op)}"
 
 
 def _accesses(kernel: Kernel) -> dict[Value, _Accesses]:
@@ -70,13 +70,13 @@ def _accesses(kernel: Kernel) -> dict[Value, _Accesses]:
             if e.value is None or not isinstance(e.value.type, ArrayType):
                 continue
             array = array_root(e.value)
-            does = accesses.setdefault(array, _Accesses(array.name or "an array"))
+            uses = accesses.setdefault(array, _Accesses(array.name or "an array"))
             if e.kind == "atomic":
-                does.updates.append((op, combination(op)))
+                uses.updates.append((op, combination(op)))
             elif e.kind == "read":
-                does.reads.append(op)
+                uses.reads.append(op)
             else:
-                does.writes.append(op)
+                uses.writes.append(op)
     return accesses
 
 

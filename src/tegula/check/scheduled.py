@@ -159,8 +159,8 @@ class Scheduled(ABC):
         """Whether an op is a step: an op that acts, or contains such ops, or a branch that threads take together and in
         which memory of several roles is handed over."""
         if op not in self._counts:
-            alike = isinstance(op, If) and not self.known.varying(op.condition)
-            self._counts[op] = any(self.acts(o) or (alike and self._prepares(o)) for o in op.walk())
+            is_uniform = isinstance(op, If) and not self.known.varying(op.condition)
+            self._counts[op] = any(self.acts(o) or (is_uniform and self._prepares(o)) for o in op.walk())
         return self._counts[op]
 
     def _prepares(self, op: Op) -> bool:

@@ -123,14 +123,14 @@ def _fills_register(s: State, t: ElementType) -> bool:
 def _adjacent(s: State, array: Value, t: ElementType) -> int:
     """The number of components of a vector that one access of a GPU reads or writes: 16 bytes of components if every
     element is aligned to 16 bytes, else 1."""
-    whole, scalar = array_root(array), scalar_of(t)
+    source, scalar = array_root(array), scalar_of(t)
     if (
         not (isinstance(s.target, CudaTarget) and isinstance(t, VecType))
-        or whole not in s.kernel.params
+        or source not in s.kernel.params
         or s.debug
     ):
         return 1
-    access = s.kernel.access[s.kernel.params.index(whole)]
+    access = s.kernel.access[s.kernel.params.index(source)]
     aligned = access is not None and access.dense and access.align % WIDEST == 0
     if not aligned or element_bytes(t) % WIDEST or scalar.bits < 32:
         return 1
@@ -292,8 +292,8 @@ def _set(s: State, op: BufSet) -> None:
 def _update(s: State, op: BufUpdate) -> None:
     """Lower `buf.update`. One thread runs a block, so the lanes' updates are sequential."""
     pointer, t, stride = accessed(s, op, s.buffers[op.buffer], op.indices)
-    old, by = s.memory.load_element(pointer, t, stride), s.components(op.value)
-    updated = tuple(combined(s, op, scalar_of(t), a, b) for a, b in zip(old, by, strict=True))
+    old, operand = s.memory.load_element(pointer, t, stride), s.components(op.value)
+    updated = tuple(combined(s, op, scalar_of(t), a, b) for a, b in zip(old, operand, strict=True))
     s.memory.store_element(pointer, updated, t, stride)
 
 
@@ -305,10 +305,10 @@ def _exchange(s: State, op: BufExchange) -> Components:
     return old
 
 
-def combined(s: State, op: BufUpdate, dtype: DType, old: str, by: str) -> str:
-    """A component after an update of a tile's element: `old` combined with `by`."""
+def combined(s: State, op: BufUpdate, dtype: DType, old: str, operand: str) -> str:
+    """A component after an update of a tile's element: `old` combined with `operand`."""
     kind = {"add": S.Add, "sub": S.Sub, "and": S.And, "or": S.Or, "xor": S.Xor}[op.op]
-    return elementwise(s.code, kind([], []), dtype, [old, by], s.width)
+    return elementwise(s.code, kind([], []), dtype, [old, operand], s.width)
 
 
 def _stack_count(s: State, op: StackCount) -> Components:
@@ -385,9 +385,9 @@ def report(s: State, site: int | str, values: list[str]) -> None:
     """Append a record {site, block, lane, values...} to the host's buffer, if it has room."""
     code = s.code
     at = code.emit("atomicrmw add ptr %report, i64 1 monotonic, align 8")
-    room = code.emit(f"icmp ult i64 {at}, {RECORDS}")
+    has_room = code.emit(f"icmp ult i64 {at}, {RECORDS}")
     write, done = code.label("record"), code.label("recorded")
-    code.branch(room, write, done)
+    code.branch(has_room, write, done)
     code.define_label(write)
     offset = code.emit(f"mul i64 {at}, {RECORD_BYTES}")
     record = code.emit(f"getelementptr i8, ptr %report, i64 {s.memory.add(offset, str(RECORD_BYTES))}")

@@ -17,20 +17,20 @@ def trips(s: State, op: For, width: int = 1) -> str:
     t, flag = register_type(dtype, width), vector_of("i1", width)
     zero, one = constant(dtype, 0, width), constant(dtype, 1, width)
     start, stop, step = (s.spread(v, width)[0] for v in op.bounds)
-    low, high, by = start, stop, step
+    low, high, stride = start, stop, step
     if isinstance(owner, S.Const) and owner.value < 0:
-        low, high, by = stop, start, constant(dtype, -owner.value, width)
+        low, high, stride = stop, start, constant(dtype, -owner.value, width)
     elif not isinstance(owner, S.Const) and dtype.kind == "i":
         rising = code.emit(f"icmp sgt {t} {step}, {zero}")
         low = code.emit(f"select {flag} {rising}, {t} {start}, {t} {stop}")
         high = code.emit(f"select {flag} {rising}, {t} {stop}, {t} {start}")
         negated = code.emit(f"sub {t} {zero}, {step}")
-        by = code.emit(f"select {flag} {rising}, {t} {step}, {t} {negated}")
+        stride = code.emit(f"select {flag} {rising}, {t} {step}, {t} {negated}")
     runs = code.emit(f"icmp {'slt' if dtype.kind == 'i' else 'ult'} {t} {low}, {high}")
     gap = code.emit(f"sub {t} {high}, {low}")
-    if by != one:
-        moves = code.emit(f"icmp ne {t} {by}, {zero}")
-        safe = code.emit(f"select {flag} {moves}, {t} {by}, {t} {one}")
+    if stride != one:
+        moves = code.emit(f"icmp ne {t} {stride}, {zero}")
+        safe = code.emit(f"select {flag} {moves}, {t} {stride}, {t} {one}")
         runs = code.emit(f"and {flag} {runs}, {moves}")
         quotient = code.emit(f"udiv {t} {code.emit(f'sub {t} {gap}, {one}')}, {safe}")
         gap = code.emit(f"add {t} {quotient}, {one}")

@@ -286,8 +286,8 @@ def _arange(s: State, op: Op, index: list[str], width: int) -> str:
     from tegula.codegen.convert import convert
 
     position = convert(s.code, s.memory.iota(index[-1], width), int64, dtype, width)
-    first, by = splat(s, start, width)[0], splat(s, step, width)[0]
-    scaled = elementwise(s.code, S.Mul([], []), dtype, [by, position], width)
+    first, step_register = splat(s, start, width)[0], splat(s, step, width)[0]
+    scaled = elementwise(s.code, S.Mul([], []), dtype, [step_register, position], width)
     return elementwise(s.code, S.Add([], []), dtype, [first, scaled], width)
 
 
@@ -346,8 +346,8 @@ def inside(s: State, op: TileLoad | TileStore | TileAtomic | TileAddress) -> str
     )
     ok = "true"
     for offset, n, length in zip(offsets(s, op), shape, array.shape, strict=True):
-        room = code.emit(f"sub i64 {length}, {n}")
-        fits = code.emit(f"icmp sle i64 {offset}, {room}")
+        slack = code.emit(f"sub i64 {length}, {n}")
+        fits = code.emit(f"icmp sle i64 {offset}, {slack}")
         low = code.emit(f"icmp sge i64 {offset}, 0")
         in_range = code.emit(f"and i1 {fits}, {low}")
         ok = in_range if ok == "true" else code.emit(f"and i1 {ok}, {in_range}")

@@ -91,10 +91,10 @@ def _read(s: State, at: LaneAddress, element: ElementType, component_stride: int
     end = s.code.block
     s.code.jump(done)
     s.code.define_label(far)
-    apart = _gathered(s, at.each, element, component_stride)
+    gathered = _gathered(s, at.each, element, component_stride)
     s.code.jump(done)
     s.code.define_label(done)
-    return tuple(s.code.phi(t, (a, end), (b, far)) for a, b in zip(together, apart, strict=True))
+    return tuple(s.code.phi(t, (a, end), (b, far)) for a, b in zip(together, gathered, strict=True))
 
 
 def _neighbours(s: State, pointer: str, element: ElementType) -> Components:
@@ -251,8 +251,8 @@ def _set(s: State, op: BufSet) -> None:
 def _update(s: State, op: BufUpdate) -> None:
     """Lower `buf.update` where no two lanes update the same element."""
     at, t, stride = _tile_place(s, op.buffer, op.indices)
-    old, by = _read(s, at, t, stride), s.spread(op.value, s.width)
-    updated = tuple(combined(s, op, scalar_of(t), a, b) for a, b in zip(old, by, strict=True))
+    old, operand = _read(s, at, t, stride), s.spread(op.value, s.width)
+    updated = tuple(combined(s, op, scalar_of(t), a, b) for a, b in zip(old, operand, strict=True))
     _write(s, at, t, updated, stride)
 
 

@@ -23,10 +23,10 @@ def tile_address(s: State, op: TileAddress) -> None:
     array, code = s.arrays[op.array], s.code
     good = inside(s, op) if needs_bounds(s, op) else "true"
     size, last = element_bytes(array.dtype), len(op.shape) - 1
-    wanted = packed_strides(op.shape, size)
+    packed = packed_strides(op.shape, size)
     for d in range(0 if op.packed else last, last + 1):
         if op.shape[d] > 1 and not (d == last and array.contiguous):
-            adjacent = code.emit(f"icmp eq i64 {array.strides[d]}, {wanted[d]}")
+            adjacent = code.emit(f"icmp eq i64 {array.strides[d]}, {packed[d]}")
             good = code.emit(f"and i1 {good}, {adjacent}")
     pointer = array_pointer(s, array, offsets(s, op))
     address = code.emit(f"ptrtoint ptr {pointer} to i64")
@@ -60,14 +60,14 @@ def store_in_lanes(s: State, op: TileStoreInLanes) -> None:
     source = tiles.materialise(s, op.tile)
 
     def square(at: _Square) -> None:
-        made: list[list[str]] = []
+        columns: list[list[str]] = []
         for k in range(at.pieces):
-            places = [at.elements(source, k * at.piece + e) for e in range(at.piece)]
-            vectors = [s.memory.load(p, at.scalar, at.width) for p in places]
-            made.append(transposed_squares(s, at.scalar, vectors, at.width))
+            addresses = [at.elements(source, k * at.piece + e) for e in range(at.piece)]
+            vectors = [s.memory.load(p, at.scalar, at.width) for p in addresses]
+            columns.append(transposed_squares(s, at.scalar, vectors, at.width))
         t = register_type(at.scalar, 1)
         for lane in range(at.width):
-            for k, vectors in enumerate(made):
+            for k, vectors in enumerate(columns):
                 first = lane // at.piece * at.piece
                 x = vectors[lane % at.piece]
                 part = s.memory.shuffled(x, "poison", t, at.width, [*range(first, first + at.piece)])
@@ -112,8 +112,8 @@ def _squares(
         depth //= 2
     strides = [s.i64(v) for v in op.strides]
     for lane in range(0, lanes, width):
-        held = [memory.load_view(addresses, [str(lane + k)], 1)[0] for k in range(width)]
-        first = [s.code.emit(f"inttoptr i64 {x} to ptr") for x in held]
+        row_addresses = [memory.load_view(addresses, [str(lane + k)], 1)[0] for k in range(width)]
+        first = [s.code.emit(f"inttoptr i64 {x} to ptr") for x in row_addresses]
         for index, offset in _rows(s, outer, strides):
             rows = [memory.bytes_offset(p, offset) for p in first]
             for column in starts_of_pieces(s, columns, depth):

@@ -271,9 +271,9 @@ class _Matmul:
         head = f"define internal void @{name}({parameters}) nounwind{' alwaysinline' if self.straight else ''} {{"
         return "\n".join([head, "entry:", *self.code.lines, "  ret void", "}", ""])
 
-    def _in_scratch(self, room: MatrixOperand) -> MatrixOperand:
-        pointer = self.memory.bytes_offset("%scratch", room.pointer)
-        return MatrixOperand(pointer, room.dtype, room.row, room.column)
+    def _in_scratch(self, buffer: MatrixOperand) -> MatrixOperand:
+        pointer = self.memory.bytes_offset("%scratch", buffer.pointer)
+        return MatrixOperand(pointer, buffer.dtype, buffer.row, buffer.column)
 
     def _prefetch_ahead(self, panel: str, vectors: int, row: str, rows: int) -> None:
         """Prefetch the block's chunk of the regions ahead."""
@@ -318,9 +318,9 @@ class _Matmul:
 
     # Packing ---------------------------------------------------------------------------------------------------------
 
-    def _pack(self, x: MatrixOperand, room: MatrixOperand, rows: int, columns: int) -> MatrixOperand:
-        """A row-major copy of x in `room`, converted to the accumulator's type."""
-        to = self._in_scratch(room)
+    def _pack(self, x: MatrixOperand, buffer: MatrixOperand, rows: int, columns: int) -> MatrixOperand:
+        """A row-major copy of x in `buffer`, converted to the accumulator's type."""
+        to = self._in_scratch(buffer)
         if x.column == "1":
             lanes = min(self.lanes, power_of_two(columns))
             for row in self._each(Run(0, rows, 1)):
@@ -575,10 +575,10 @@ def _strides(name: str, strides: tuple[Stride, Stride], shape: tuple[int, int]) 
     return row, column
 
 
-def _split_last(runs: tuple[Run, ...], apart: bool) -> tuple[Run, ...]:
-    """The runs, with the last piece split off into a separate run if `apart`."""
+def _split_last(runs: tuple[Run, ...], if_partial: bool) -> tuple[Run, ...]:
+    """The runs, with the last piece split off into a separate run if `if_partial`."""
     last = runs[-1]
-    if not apart or last.count == 1:
+    if not if_partial or last.count == 1:
         return runs
     end = last.start + (last.count - 1) * last.size
     return (*runs[:-1], Run(last.start, last.count - 1, last.size), Run(end, 1, last.size))

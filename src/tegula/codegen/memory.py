@@ -40,9 +40,9 @@ class MemoryEmitter:
         whose accesses add a constant to an address finds the constant."""
         return index, 0
 
-    def quotient(self, a: str, by: int) -> str:
+    def quotient(self, a: str, divisor: int) -> str:
         """The quotient of a non-negative i64 and a constant, folded for literals."""
-        return str(int(a) // by) if _literal(a) else self.code.emit(f"udiv i64 {a}, {by}")
+        return str(int(a) // divisor) if _literal(a) else self.code.emit(f"udiv i64 {a}, {divisor}")
 
     def swizzled(self, offset: str, row_bytes: int) -> str:
         """A swizzled byte offset, as tensor maps swizzle: the index of the 16-byte unit within rows of `row_bytes`, xor

@@ -46,8 +46,8 @@ def poll_interval(s: State, loop: Op) -> int:
     """The number of iterations between two polls of a loop, a power of two; 0 for a loop that ends soon."""
     work = sum(_work(s, region) for region in loop.regions)
     if isinstance(loop, For):
-        most = _most_iterations(loop)
-        if most is not None and most * work <= SOON:
+        max_iterations = _most_iterations(loop)
+        if max_iterations is not None and max_iterations * work <= SOON:
             return 0
     return 1 << min(max(PACE // work, 1), MAX_ITERATIONS).bit_length() - 1
 
@@ -70,9 +70,13 @@ def _work_of(s: State, op: Op) -> int:
     if isinstance(op, Yield | S.Const):
         return 0
     if isinstance(op, For):
-        most = _most_iterations(op)
+        max_iterations = _most_iterations(op)
         inner = _work(s, op.body)
-        return most * inner if most is not None and most * inner <= SOON else max(inner, INNER)
+        return (
+            max_iterations * inner
+            if max_iterations is not None and max_iterations * inner <= SOON
+            else max(inner, INNER)
+        )
     if isinstance(op, If):
         return max(_work(s, region) for region in op.regions)
     if isinstance(op, While):
@@ -161,9 +165,9 @@ class Iterations:
         if self.nested:
             lines = self._split(lines, last)
             code.define_label(self.pause)
-            look, again_label = code.label("clock"), f"{self.run}_again"
-            code.branch(code.emit(self.more), look, self.completed)
-            code.define_label(look)
+            poll_label, again_label = code.label("clock"), f"{self.run}_again"
+            code.branch(code.emit(self.more), poll_label, self.completed)
+            code.define_label(poll_label)
             poll_if_due(self.s, again_label)
             code.define_label(again_label)
             code.jump(self.run)
@@ -175,11 +179,11 @@ class Iterations:
     def _poll_here(self) -> None:
         code = self.s.code
         if self.every > 1:
-            look = code.label("clock")
+            poll_label = code.label("clock")
             low = code.emit(f"and i64 {self.count}, {self.every - 1}")
             due = code.emit(f"icmp eq i64 {low}, {self.every - 1}")
-            code.line(f"br i1 {due}, label %{look}, label %{self.going}{RARELY}")
-            code.define_label(look)
+            code.line(f"br i1 {due}, label %{poll_label}, label %{self.going}{RARELY}")
+            code.define_label(poll_label)
         poll_if_due(self.s, self.going)
         code.define_label(self.going)
 
@@ -207,16 +211,16 @@ def _is_worth_splitting(s: State, loop: Op) -> bool:
     return of_condition <= {"read"} and any(op.effects() for op in loop.walk())  # type: ignore[attr-defined]
 
 
-def poll_if_due(s: State, go: str) -> None:
-    """Poll if a poll is due; then jump to the label `go`."""
+def poll_if_due(s: State, target: str) -> None:
+    """Poll if a poll is due; then jump to the label `target`."""
     code = s.code
     s.polls.append(s.loc)
     then = code.label("late")
     due = code.emit(f"load volatile i64, ptr {_watch(s, DUE)}, align 8")
     now = code.emit(f"call i64 {_CLOCK[s.target.is_x86]} {HIDDEN}")
-    code.line(f"br i1 {code.emit(f'icmp sgt i64 {now}, {due}')}, label %{then}, label %{go}{RARELY}")
+    code.line(f"br i1 {code.emit(f'icmp sgt i64 {now}, {due}')}, label %{then}, label %{target}{RARELY}")
     code.define_label(then)
-    s.when_late(go)
+    s.when_late(target)
 
 
 def _watch(s: State, at: int) -> str:
@@ -226,13 +230,13 @@ def _watch(s: State, at: int) -> str:
     return s.code.emit(f"inttoptr i64 {address} to ptr")
 
 
-def emit_poll(s: State, go: str) -> None:
+def emit_poll(s: State, target: str) -> None:
     """Call the function in the watch, and exit the kernel if it returns nonzero."""
     code = s.code
     function = code.emit(f"load volatile ptr, ptr {_watch(s, LOOK)}, align 8")
     status = code.emit(f"call i32 {function}(i64 {s.watch}) {HIDDEN}")
     stop = code.label("stop")
-    code.branch(code.emit(f"icmp eq i32 {status}, 0"), go, stop)
+    code.branch(code.emit(f"icmp eq i32 {status}, 0"), target, stop)
     code.define_label(stop)
     code.line("ret i32 1")
 

@@ -117,9 +117,9 @@ def _connect(s: State, op: Op) -> None:
 def _resume_cyclically(s: State, scheduler: str, controls: list[str]) -> None:
     """Resume the unfinished roles cyclically until all have ended; report a deadlock after a cycle without progress."""
     code = s.code
-    turn, look, check, stuck, done = (code.label(n) for n in ("turn", "look", "check", "stuck", "all_ended"))
-    code.jump(look)
-    code.define_label(look)
+    turn, test, check, stuck, done = (code.label(n) for n in ("turn", "look", "check", "stuck", "all_ended"))
+    code.jump(test)
+    code.define_label(test)
     poll_if_due(s, turn)
     code.define_label(turn)
     before = get(s, scheduler, MOVES)
@@ -135,7 +135,7 @@ def _resume_cyclically(s: State, scheduler: str, controls: list[str]) -> None:
         ended = code.emit(f"and i1 {ended}, {_has_ended(s, control)}")
     code.branch(ended, done, check)
     code.define_label(check)
-    code.branch(code.emit(f"icmp eq i64 {before}, {get(s, scheduler, MOVES)}"), stuck, look)
+    code.branch(code.emit(f"icmp eq i64 {before}, {get(s, scheduler, MOVES)}"), stuck, test)
     code.define_label(stuck)
     _report_waits(s, controls)
     code.line("ret i32 0")
@@ -282,13 +282,13 @@ def _suspend(r: State, at: RoleAt) -> None:
     )
 
 
-def _switch_to_poll(r: State, go: str) -> None:
+def _switch_to_poll(r: State, target: str) -> None:
     """Switch to the block to poll for cancellation on the thread's own stack, which has room for signal handlers. If
     the kernel is cancelled, the role is never resumed."""
     assert r.role is not None
     count_progress(r)
     _suspend(r, r.role)
-    r.code.jump(go)
+    r.code.jump(target)
 
 
 # Pipes ---------------------------------------------------------------------------------------------------------------
@@ -317,13 +317,13 @@ def _fill(r: State, op: PipeLoad | PipePush, tile: Value) -> None:
 
     def room() -> tuple[str, str]:
         """Whether all consumers have released the stage, and the set of consumers that have not."""
-        filled, ok, late = get(r, pipe.counters, 0), "true", "0"
+        filled, ok, unreleased = get(r, pipe.counters, 0), "true", "0"
         for k, consumer in enumerate(pipe.consumers):
             ahead = r.code.emit(f"sub i64 {filled}, {get(r, pipe.counters, _released(k))}")
             free = r.code.emit(f"icmp slt i64 {ahead}, {stages}")
             bit = r.code.emit(f"select i1 {free}, i64 0, i64 {1 << consumer}")
-            ok, late = r.code.emit(f"and i1 {ok}, {free}"), r.code.emit(f"or i64 {late}, {bit}")
-        return ok, late
+            ok, unreleased = r.code.emit(f"and i1 {ok}, {free}"), r.code.emit(f"or i64 {unreleased}, {bit}")
+        return ok, unreleased
 
     _wait(r, op, room, 0)
     filled = get(r, pipe.counters, 0)
@@ -408,18 +408,18 @@ def wait_until(
     `item`: the index of the awaited item, and its stage."""
     assert r.role is not None
     code, control = r.code, r.role.control
-    look, blocked, go = (code.label(n) for n in ("look", "blocked", "go"))
-    code.jump(look)
-    code.define_label(look)
+    test_label, blocked, proceed = (code.label(n) for n in ("look", "blocked", "go"))
+    code.jump(test_label)
+    code.define_label(test_label)
     ok, others = test()
-    code.branch(ok, go, blocked)
+    code.branch(ok, proceed, blocked)
     code.define_label(blocked)
     number, stage = item()
     for at, word in ((SITE, str(site)), (ITEM, number), (OTHERS, others), (STAGE, stage)):
         put(r, control, at, word)
     _suspend(r, r.role)
-    code.jump(look)
-    code.define_label(go)
+    code.jump(test_label)
+    code.define_label(proceed)
 
 
 def _site(r: State, op: PipeLoad | PipePop | PipePush) -> int:

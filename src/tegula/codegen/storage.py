@@ -60,8 +60,8 @@ class View:
     @property
     def packed(self) -> bool:
         """Whether the elements are adjacent in row-major order. Strides of dimensions of length 1 are ignored."""
-        wanted = packed_strides(self.shape, components(self.dtype))
-        fits = (n == 1 or a == b for n, a, b in zip(self.shape, self.strides, wanted, strict=True))
+        packed = packed_strides(self.shape, components(self.dtype))
+        fits = (n == 1 or a == b for n, a, b in zip(self.shape, self.strides, packed, strict=True))
         return all(fits) and self.component_stride == 1
 
 
@@ -79,20 +79,20 @@ class SwizzledView(View):
     steps: tuple[int, ...] = (1, 1, 1)
 
     def at(self, memory: Any, index: Sequence[str]) -> str:
-        where = self._root(memory, index)
+        coordinates = self._root(memory, index)
         _, rows, columns = self.root
         size, row = element_bytes(self.dtype), self.row_bytes
-        line, constant = memory.separated_constant(where[1])
+        line, constant = memory.separated_constant(coordinates[1])
         if constant * row % (row // 16 * LINE_OF_SWIZZLE) == 0:
-            where[1], constant = line, constant * row
+            coordinates[1], constant = line, constant * row
         else:
             constant = 0
-        byte = memory.mul(where[2], str(size))
-        offset = memory.add(byte, memory.mul(where[1], str(row)))
+        byte = memory.mul(coordinates[2], str(size))
+        offset = memory.add(byte, memory.mul(coordinates[1], str(row)))
         if columns * size > row:
             box = memory.quotient(byte, row)
             offset = memory.add(offset, memory.mul(box, str((rows - 1) * row)))
-        offset = memory.add(offset, memory.mul(where[0], str(rows * columns * size)))
+        offset = memory.add(offset, memory.mul(coordinates[0], str(rows * columns * size)))
         address = memory.bytes_offset(self.pointer, memory.swizzled(offset, row))
         return memory.bytes_offset(address, str(constant))
 
@@ -105,15 +105,15 @@ class SwizzledView(View):
         first = tuple(self._root(memory, starts))
         together = dims[-1] == 2 and steps[-1] == 1 and first[2] == "0"
         strides = (*(FAR,) * (len(shape) - 1), 1 if together else FAR)
-        where = (self.root, self.row_bytes, first, dims, steps)
-        return SwizzledView(self.pointer, self.dtype, shape, strides, 1, *where)
+        mapping = (self.root, self.row_bytes, first, dims, steps)
+        return SwizzledView(self.pointer, self.dtype, shape, strides, 1, *mapping)
 
     def _root(self, memory: Any, index: Sequence[str]) -> list[str]:
-        where = list(self.starts)
+        coordinates = list(self.starts)
         for i, d, step in zip(index, self.dims, self.steps, strict=True):
             if d >= 0:
-                where[d] = memory.add(where[d], memory.mul(i, str(step)))
-        return where
+                coordinates[d] = memory.add(coordinates[d], memory.mul(i, str(step)))
+        return coordinates
 
 
 LINE_OF_SWIZZLE = 128

@@ -31,24 +31,24 @@ def structure_load(s: State, op: StructureLoad | StructureValue) -> Components:
     space = "ptr addrspace(1)" if on_gpu else "ptr"
     pointer = s.code.emit(f"inttoptr i64 {address} to {space}")
     size = scalar.bits // 8
-    most = WIDEST // size if on_gpu and element_bytes(t) % WIDEST == 0 and scalar != bool_ else 1
+    max_width = WIDEST // size if on_gpu and element_bytes(t) % WIDEST == 0 and scalar != bool_ else 1
     if s.code.packs and isinstance(t, VecType) and count in PACKED and scalar != bool_:
         kind = memory_type(scalar)
         vector = s.code.emit(f"load <{count} x {kind}>, ptr {pointer}, align {size}, !invariant.load !{{}}")
         return s.code.unpacked(kind, count, vector)
     values: list[str] = []
-    for first in range(0, count, most):
+    for first in range(0, count, max_width):
         at = pointer
         if first:
             at = s.code.emit(f"getelementptr i8, {space} {pointer}, i64 {first * size}")
-        kind = vector_of(memory_type(scalar), most)
-        loaded = s.code.emit(f"load {kind}, {space} {at}, align {most * size}, !invariant.load !{{}}")
+        kind = vector_of(memory_type(scalar), max_width)
+        loaded = s.code.emit(f"load {kind}, {space} {at}, align {max_width * size}, !invariant.load !{{}}")
         if scalar == bool_:
             loaded = s.code.emit(f"icmp ne i8 {loaded}, 0")
-        if most == 1:
+        if max_width == 1:
             values.append(loaded)
         else:
-            values += [s.code.emit(f"extractelement {kind} {loaded}, i32 {k}") for k in range(most)]
+            values += [s.code.emit(f"extractelement {kind} {loaded}, i32 {k}") for k in range(max_width)]
     return tuple(values)
 
 

@@ -71,8 +71,8 @@ def sweep(s: State, shape: tuple[int, ...], width: int, body: Body, rare: bool =
     """Call `body(index, width)` for all elements in row-major order, in loops, or unrolled for few elements unless the
     code is `rare`."""
     full, rest = _pieces(shape[-1], width)
-    most = UNROLLED if s.side_by_side.kernel is not s.kernel else UNROLLED // 2
-    static = math.prod(shape[:-1]) * (full + len(rest)) <= most and not rare
+    max_unrolled = UNROLLED if s.side_by_side.kernel is not s.kernel else UNROLLED // 2
+    static = math.prod(shape[:-1]) * (full + len(rest)) <= max_unrolled and not rare
     few = 1 if rare else 8
     _outer(s, shape, [], static, lambda index: _row(s, index, full, rest, width, body, few))
 

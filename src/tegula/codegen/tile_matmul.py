@@ -229,8 +229,8 @@ def _call(
     for _, pointer, row in following:
         arguments += [f"ptr {pointer}", f"i64 {row}"]
     needed = scratch_bytes(spec, s.target.vector_bytes)
-    room = s.allocate("packing", int8, (needed,)).pointer if needed else "null"
-    s.code.line(f"call void @{_function(s, spec)}({', '.join([*arguments, f'ptr {room}'])})")
+    scratch = s.allocate("packing", int8, (needed,)).pointer if needed else "null"
+    s.code.line(f"call void @{_function(s, spec)}({', '.join([*arguments, f'ptr {scratch}'])})")
 
 
 def _function(s: State, spec: MatmulSpec) -> str:

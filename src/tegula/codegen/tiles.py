@@ -726,8 +726,8 @@ def stack_push(s: State, op: StackPush) -> None:
         flag = _lane_components(s, op.has_value, loop.index)[0]
         value = _lane_components(s, op.value, loop.index)
         n = code.emit(f"load i32, ptr {count}, align 4")
-        room = code.emit(f"icmp ult i32 {n}, {view.shape[0]}")
-        pushes = code.emit(f"and i1 {flag}, {room}")
+        has_room = code.emit(f"icmp ult i32 {n}, {view.shape[0]}")
+        pushes = code.emit(f"and i1 {flag}, {has_room}")
         slot = code.emit(f"select i1 {pushes}, i32 {n}, i32 -1")
         s.memory.store_view(slots, [loop.index], (slot,), 1)
 

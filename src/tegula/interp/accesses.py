@@ -110,14 +110,16 @@ def access_mma(m: GroupMachine, op: SharedMma) -> Iterator[ThreadAccess]:
     cooperative = element_bytes(buffer_type(op.a.type).dtype) == 2
     depth = np.arange(a.shape[1])
     for array, dim in ((a, 0), (b, 1)):
-        who, line = np.unique(np.array([threads // WARP if cooperative else threads, pairs.at[dim]]), axis=1)
+        warps, line = np.unique(
+            np.array([threads // WARP if cooperative else threads, pairs.at[dim]]), axis=1
+        )
         if cooperative:
-            who = (who[:, None] * WARP + np.arange(WARP)).reshape(-1)
+            warps = (warps[:, None] * WARP + np.arange(WARP)).reshape(-1)
             line = np.repeat(line, WARP)
         along = np.tile(depth, len(line))
         across = np.repeat(line, len(depth))
         at = np.array([across, along] if dim == 0 else [along, across])
-        yield ThreadAccess("read", array, np.repeat(who, len(depth)), at)
+        yield ThreadAccess("read", array, np.repeat(warps, len(depth)), at)
 
 
 # Arrays -----------------------------------------------------------------------------------------------------

@@ -78,11 +78,11 @@ def run_partial_reduce(m: Machine, op: PartialReduce, mask: Mask) -> Any:
     return parts if len(parts) > 1 else parts[0]
 
 
-def _parts_reduced(m: Machine, op: PartialReduce, which: int) -> np.ndarray:
+def _parts_reduced(m: Machine, op: PartialReduce, index: int) -> np.ndarray:
     """The partial results of one of the reductions of `group.reduce`."""
-    operand, region = op.tiles[which], op.combines[which]
-    axis, count = op.axes[which], op.parts[which]
-    t, reduced = tile_of(operand), tile_of(op.results[which])
+    operand, region = op.tiles[index], op.combines[index]
+    axis, count = op.axes[index], op.parts[index]
+    t, reduced = tile_of(operand), tile_of(op.results[index])
     tile, rank = m.env[operand], len(t.shape)
     element = tile.shape[rank:]
     part = parts(group_machine(m, op).layouts[operand], axis)

@@ -87,15 +87,18 @@ def run_place(m: Machine, op: BlockPlace, mask: Mask) -> Any:
     coordinates = [*np.unravel_index(number, tuple(outer) or (1,)), first + rest % height, rest // height]
     coordinate = coordinates[len(coordinates) - len(m.grid.dims) + 1 + op.dim]
     if op.scale:
-        up, down = op.scale[op.dim]
-        coordinate = min(coordinate * up, m.grid.dims[op.dim] * down - up)
+        numerator, denominator = op.scale[op.dim]
+        coordinate = min(coordinate * numerator, m.grid.dims[op.dim] * denominator - numerator)
     return m.broadcast(np.array(coordinate, np.int32))
 
 
 def scaled_grid(dims: Sequence[int], scale: Sequence[tuple[int, int]]) -> list[int]:
     """The grid of logical blocks of a launch, scaled as in `logical_blocks`."""
     grid = dims[:-1]
-    return [-(-n * down // up) for n, (up, down) in zip(grid, scale or ((1, 1),) * len(grid), strict=True)]
+    return [
+        -(-n * denominator // numerator)
+        for n, (numerator, denominator) in zip(grid, scale or ((1, 1),) * len(grid), strict=True)
+    ]
 
 
 @handles(LaneIndex)

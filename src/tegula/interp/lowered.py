@@ -124,11 +124,13 @@ class GroupMachine(Machine):
         assert isinstance(op, ElementAccess)
         for effect in op.effects():
             spans = np.array(at).reshape(len(at), -1)
-            who = lanes
+            threads = lanes
             if not self.apart and len(lanes) and (spans == spans[:, :1]).all():
-                who, spans = np.arange(self.threads), np.repeat(spans[:, :1], self.threads, axis=1)
+                threads, spans = np.arange(self.threads), np.repeat(spans[:, :1], self.threads, axis=1)
             scalar = self.apart and isinstance(op.target.type, ArrayType)
-            self._record(TracedAccess(op, effect.kind, scalar), ThreadAccess(effect.kind, array, who, spans))
+            self._record(
+                TracedAccess(op, effect.kind, scalar), ThreadAccess(effect.kind, array, threads, spans)
+            )
 
     def _record(self, access: TracedAccess, by_threads: ThreadAccess) -> None:
         offsets, size = offsets_of(by_threads)

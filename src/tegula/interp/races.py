@@ -99,9 +99,9 @@ class Races:
         if not of_warps:
             self.floor = self.floor_of_warps
 
-    def _in_order(self, conflicting: np.ndarray, who: np.ndarray) -> np.ndarray:
-        """Whether barriers order entries of the log before accesses that threads `who` make now."""
-        same_warp = conflicting % self.threads // WARP == who // WARP
+    def _in_order(self, conflicting: np.ndarray, threads: np.ndarray) -> np.ndarray:
+        """Whether barriers order entries of the log before accesses that threads `threads` make now."""
+        same_warp = conflicting % self.threads // WARP == threads // WARP
         return (conflicting < self.floor) | (same_warp & (conflicting < self.floor_of_warps))
 
     def new_op(self) -> None:
@@ -123,14 +123,14 @@ class Races:
             return
         number = len(self.log)
         self.log.append(access)
-        units, who = self._units(region, base, threads, offsets, length)
-        self._check(region, access, units, who)
+        units, accessing = self._units(region, base, threads, offsets, length)
+        self._check(region, access, units, accessing)
         if access.kind == "issue":
             if region.in_flight is None:
                 region.in_flight = np.full(region.size // region.unit, -1, np.int64)
-            region.in_flight[units] = number * self.threads + who
+            region.in_flight[units] = number * self.threads + accessing
         else:
-            self._enter(region.entries(access), units, number * self.threads + who)
+            self._enter(region.entries(access), units, number * self.threads + accessing)
 
     def completed(self, base: int, offsets: np.ndarray, length: int) -> None:
         """Record that the copies in flight to these bytes have completed."""
@@ -153,26 +153,28 @@ class Races:
             return first, threads
         return (first[:, None] + np.arange(span)).reshape(-1), np.repeat(threads, span)
 
-    def _check(self, region: TracedRegion, access: TracedAccess, units: np.ndarray, who: np.ndarray) -> None:
+    def _check(
+        self, region: TracedRegion, access: TracedAccess, units: np.ndarray, threads: np.ndarray
+    ) -> None:
         written = TracedAccess(access.op, "write") if access.kind == "issue" else access
         for sort, slots in region.slots.items():
             if not _clash(sort, written.sort(), region.shared):
                 continue
             for entries in slots:
                 previous = entries[units]
-                bad = ~self._in_order(previous, who) & (previous % self.threads != who)
+                bad = ~self._in_order(previous, threads) & (previous % self.threads != threads)
                 bad &= previous < self.first * self.threads
-                self._raise(region, access, units, who, previous, bad)
+                self._raise(region, access, units, threads, previous, bad)
         if region.in_flight is not None:
             previous = region.in_flight[units]
-            self._raise(region, access, units, who, previous, previous >= 0)
+            self._raise(region, access, units, threads, previous, previous >= 0)
 
     def _raise(
         self,
         region: TracedRegion,
         access: TracedAccess,
         units: np.ndarray,
-        who: np.ndarray,
+        threads: np.ndarray,
         conflicting: np.ndarray,
         bad: np.ndarray,
     ) -> None:
@@ -181,20 +183,22 @@ class Races:
         k = int(np.flatnonzero(bad)[0])
         entry, at = int(conflicting[k]), int(units[k]) * region.unit
         location = f"bytes {at} to {at + region.unit - 1} of {region.name}"
-        raise DataRace(self.log[entry // self.threads], access, (entry % self.threads, int(who[k])), location)
+        raise DataRace(
+            self.log[entry // self.threads], access, (entry % self.threads, int(threads[k])), location
+        )
 
     def _enter(self, slots: np.ndarray, units: np.ndarray, entries: np.ndarray) -> None:
         """Update the log with entries of the first thread, of one other thread, and of one of another warp. An old
         entry that is ordered before a new one is replaced: any later access that is ordered after the new one is
         ordered after the old one too."""
         first, second, third = slots
-        who = entries % self.threads
-        stale = self._in_order(first[units], who)
+        threads = entries % self.threads
+        stale = self._in_order(first[units], threads)
         first[units[stale]] = entries[stale]
         for slot, size in ((second, 1), (third, WARP)):
             own = first[units] % self.threads // size
-            idle = self._in_order(slot[units], who) | (slot[units] % self.threads // size == own)
-            other = (own != who // size) & idle
+            idle = self._in_order(slot[units], threads) | (slot[units] % self.threads // size == own)
+            other = (own != threads // size) & idle
             slot[units[other]] = entries[other]
 
 

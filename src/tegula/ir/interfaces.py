@@ -89,10 +89,10 @@ class BranchLike(Carrier):
         return self.results[-1]
 
     def erase(self, positions: Iterable[int]) -> None:
-        gone = set(positions)
-        self.results = _kept(self.results, gone)
+        erased = set(positions)
+        self.results = _kept(self.results, erased)
         for region in self.alternatives:
-            region.yielded = _kept(region.yielded, gone)
+            region.yielded = _kept(region.yielded, erased)
 
 
 class ConstantLike(Op):
@@ -164,18 +164,18 @@ class LoopLike(Carrier):
         return self.body.args[-1]
 
     def erase(self, positions: Iterable[int]) -> None:
-        gone = set(positions)
+        erased = set(positions)
         leading = len(self.body.args) - len(self.arguments)
-        self.results = _kept(self.results, gone)
-        self.initial = _kept(self.initial, gone)
+        self.results = _kept(self.results, erased)
+        self.initial = _kept(self.initial, erased)
         for region in (*self.headers, self.body):
             head = leading if region is self.body else 0
-            region.args[head:] = _kept(region.args[head:], gone)
-        self.body.yielded = _kept(self.body.yielded, gone)
+            region.args[head:] = _kept(region.args[head:], erased)
+        self.body.yielded = _kept(self.body.yielded, erased)
 
 
-def _kept(values: Sequence[Value], gone: set[int]) -> list[Value]:
-    return [v for k, v in enumerate(values) if k not in gone]
+def _kept(values: Sequence[Value], erased: set[int]) -> list[Value]:
+    return [v for k, v in enumerate(values) if k not in erased]
 
 
 class CallLike(Op):

@@ -54,14 +54,14 @@ def replace(region: Region, mapping: Mapping[Value, Value]) -> None:
             op.substitute(final)
 
 
-def put_before(op: Op, made: Sequence[Op]) -> None:
+def put_before(op: Op, new_ops: Sequence[Op]) -> None:
     """Put ops before an op of a region."""
     region = op.parent
     assert region is not None
     at = region.ops.index(op)
-    for one in made:
+    for one in new_ops:
         one.parent = region
-    region.ops[at:at] = made
+    region.ops[at:at] = new_ops
 
 
 def _end_of_chain(value: Value, mapping: Mapping[Value, Value]) -> Value:

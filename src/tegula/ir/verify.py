@@ -112,8 +112,8 @@ class _Verifier:
             if op.regions:
                 self.nested(op, visible)
                 self.types(op)
-            elif (alike := _type_key(op)) not in fitting:
-                fitting[alike] = self.types(op)
+            elif (type_key := _type_key(op)) not in fitting:
+                fitting[type_key] = self.types(op)
             visible.update(op.results)
             defined += op.results
         visible.difference_update(defined)

@@ -256,20 +256,20 @@ plans = ConfigCache(_configure)
 
 @lru_cache(maxsize=1024)
 def launch_shape(
-    queries: tuple[int, ...], keys: tuple[int, ...], bits: int, most: int, causal: bool
+    query_shape: tuple[int, ...], keys: tuple[int, ...], bits: int, max_blocks: int, causal: bool
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The grid, and the kernel's integer arguments: heads per group; blocks; the number of iterations in which every
     block has a tile; the number of tiles in the last, partial iteration; tiles per head; heads; query heads per key
     head; keys; and keys minus queries.
 
     A group has as many heads as have keys and values that fit into the cache, but at least one tile for each of the
-    `most` concurrent blocks."""
-    batch, heads, length, depth = queries
+    `max_blocks` concurrent blocks."""
+    batch, heads, length, depth = query_shape
     tiles, count, per_key = math.ceil(length / QUERIES), batch * heads, heads // keys[1]
     size = 2 * keys[2] * depth * bits // 8 // per_key
-    full_groups = [n for n in range(1, count + 1) if count % n == 0 and n * tiles >= most] or [count]
+    full_groups = [n for n in range(1, count + 1) if count % n == 0 and n * tiles >= max_blocks] or [count]
     together = max((n for n in full_groups if n * size <= CACHED), default=full_groups[0])
-    blocks = min(most, count * tiles)
+    blocks = min(max_blocks, count * tiles)
     grid = (count // together, tiles, together) if causal else (blocks,)
     sizes = (
         together,

@@ -267,8 +267,8 @@ class ConfigCache:
     def find(self, inputs: tuple[Any, ...], out: Any, options: tuple[Any, ...]) -> Any:
         """The configuration for arguments; the output and the last input may be None. Raises LaunchError if arguments
         do not fit or the memory of the output overlaps an input."""
-        alike = tg.launch_key(*inputs, out)
-        key = None if alike is None else (alike, options)
+        launch_key = tg.launch_key(*inputs, out)
+        key = None if launch_key is None else (launch_key, options)
         plan = self.configs.get(key)
         if plan is None:
             plan = self.make(*inputs, out, *options)

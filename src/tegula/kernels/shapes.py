@@ -94,9 +94,9 @@ def seconds(m: int, n: int, k: int, size: float, speed: float, tile: Tile, machi
     fetch = max(waves * steps * bytes_of_step / machine.fetch, tiles * steps * bytes_of_step / machine.cache)
     stream = (m + n) * k * size / min(machine.memory, active * machine.stream)
     absent = waves * steps * (tile.rows - m / high) * tile.depth * size / 128 * machine.absent if m else 0.0
-    once = waves * machine.store * (1 + 2 * area / (128 * 256))
+    epilogue_time = waves * machine.store * (1 + 2 * area / (128 * 256))
     split_cost = machine.second + 8 * tile.splits * m * n / machine.cache if tile.splits > 1 else 0.0
-    return machine.start + max(multiply, fetch, stream) + absent + once + split_cost
+    return machine.start + max(multiply, fetch, stream) + absent + epilogue_time + split_cost
 
 
 @lru_cache(maxsize=4096)

@@ -70,26 +70,26 @@ def _enumerated(tracer: Loops, call: ast.Call) -> Bounds | Items:
         message = "enumerate takes an iterable, and start="
         raise E.WrongArguments(tracer.location(call), what=message)
     (first,) = map(tracer.expr, start) if start else (0,)
-    b, over = tracer.builder, _items(tracer, positional[0])
-    if not isinstance(over, Bounds):
+    b, iterated = tracer.builder, _items(tracer, positional[0])
+    if not isinstance(iterated, Bounds):
         numbers = (
-            first + k if isinstance(first, int) else b.binary("add", first, k) for k in range(len(over))
+            first + k if isinstance(first, int) else b.binary("add", first, k) for k in range(len(iterated))
         )
-        return tuple(zip(numbers, over, strict=True))
-    inner = over.item
+        return tuple(zip(numbers, iterated, strict=True))
+    inner = iterated.item
 
     def item(index: Any) -> Binding:
         if isinstance(index, int):
-            assert over.numbers is not None
-            count: Any = over.numbers.index(index)
+            assert iterated.numbers is not None
+            count: Any = iterated.numbers.index(index)
         else:
-            done = b.binary("sub", index, over.start)
-            count = done if tracer.static(over.step) == 1 else b.binary("floordiv", done, over.step)
-            count = b.cast(count, int32) if over.joined else count
+            done = b.binary("sub", index, iterated.start)
+            count = done if tracer.static(iterated.step) == 1 else b.binary("floordiv", done, iterated.step)
+            count = b.cast(count, int32) if iterated.joined else count
         return (b.binary("add", count, first), inner(index))
 
-    over.item = item
-    return over
+    iterated.item = item
+    return iterated
 
 
 def _zipped(tracer: Loops, call: ast.Call) -> Bounds | Items:

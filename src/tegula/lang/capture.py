@@ -208,8 +208,8 @@ def attribute(owner: Namespace | Opaque, name: str, library: Library, loc: Locat
                 loc, help=suggestion(name, fields) if fields else "", owner=owner.name, name=name
             )
         value = getattr(owner.object, name)
-        ours = isinstance(public(name, library), PublicFunction | FuncDef)
-        help = f"use tg.{name}" if ours and not isinstance(value, FunctionType) else ""
+        is_public = isinstance(public(name, library), PublicFunction | FuncDef)
+        help = f"use tg.{name}" if is_public and not isinstance(value, FunctionType) else ""
         return capture(name, value, loc, help)
     full = f"{owner.prefix}.{name}" if owner.prefix else name
     value = public(full, library)

@@ -161,8 +161,8 @@ class CooperativeDef(FuncDef, Parts):
         always = [x for x in self.all_results if not isinstance(x, AskedPattern)]
         if len(always) != 1 or self.changed:
             return None
-        alike = [name for name, x in self.patterns.items() if x == always[0]]
-        return alike[-1] if alike else None
+        candidates = [name for name, x in self.patterns.items() if x == always[0]]
+        return candidates[-1] if candidates else None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the NumPy reference: outside kernels the function is its reference."""

@@ -77,9 +77,9 @@ def call_inplace(
     arguments = call.ordered(args, kwargs)
     target = call.changeable(f.target, arguments[f.target])
     returned = call.build(args, kwargs)
-    result, *asked = returned if isinstance(returned, tuple) else (returned,)
+    result, *optional = returned if isinstance(returned, tuple) else (returned,)
     tracer.builder.write(target, result)
-    return tuple(asked) if len(asked) > 1 else asked[0] if asked else None
+    return tuple(optional) if len(optional) > 1 else optional[0] if optional else None
 
 
 class _Call:
@@ -234,8 +234,8 @@ class _Call:
         if isinstance(plain, Value):
             raise E.NotConstant(self._location(name), what=f"'{name}' of {self.name}")
         if not pattern.has(plain):
-            shown = repr(plain) if isinstance(plain, bool | int | float | str) else describe_type(plain)
-            self._wrong(name, f"'{name}' must be {pattern.described}, got {shown}")
+            text = repr(plain) if isinstance(plain, bool | int | float | str) else describe_type(plain)
+            self._wrong(name, f"'{name}' must be {pattern.described}, got {text}")
         return plain
 
     def _number(self, name: str, pattern: NumberPattern, x: Any) -> Value:

@@ -14,9 +14,9 @@ def while_next(names: Sequence[str], node: ast.For, in_ranges: bool) -> ast.Whil
     result, or of the functions that find the next range and a result in the range; then the names of `range`, of the
     query and of a number."""
     *functions, counting, query, item = names
-    asked = [_read(query)] if in_ranges else [_read(query), _read(item)]
-    ends = ast.If(ast.UnaryOp(ast.Not(), ast.Call(_read(functions[0]), [*asked], [])), [ast.Break()], [])
-    setattr(ends, CHANGED, tuple(x.id for x in asked))
+    arguments = [_read(query)] if in_ranges else [_read(query), _read(item)]
+    ends = ast.If(ast.UnaryOp(ast.Not(), ast.Call(_read(functions[0]), [*arguments], [])), [ast.Break()], [])
+    setattr(ends, CHANGED, tuple(x.id for x in arguments))
     body: list[ast.stmt]
     if in_ranges:
         limits: list[ast.expr] = [ast.Attribute(_read(query), field, ast.Load()) for field in ("item", "end")]

@@ -56,8 +56,8 @@ def keep_references(body: Region, merged: Merged, references: set[Value]) -> lis
 
 
 class _Refused(Exception):
-    def __init__(self, op: Op, what: str) -> None:
-        self.error = MergedSharedTiles(op.loc, what=what)
+    def __init__(self, op: Op, message: str) -> None:
+        self.error = MergedSharedTiles(op.loc, what=message)
 
 
 @dataclass(slots=True)

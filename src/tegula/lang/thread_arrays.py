@@ -27,8 +27,8 @@ def kind_of(b: OpBuilder, x: Any) -> Any:
 def mark(b: OpBuilder, x: Any, kind: Any) -> None:
     """Record that a value is an array of a thread, or that the parts of a tuple are."""
     if isinstance(x, tuple) and isinstance(kind, tuple):
-        for part, its in zip(x, kind, strict=False):
-            mark(b, part, its)
+        for part, part_kind in zip(x, kind, strict=False):
+            mark(b, part, part_kind)
     elif kind and isinstance(x, Value):
         b.thread_arrays[x] = kind
 

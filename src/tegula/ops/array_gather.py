@@ -93,11 +93,11 @@ class ArrayScatter(ScatteredAccess):
         return []
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
-        array, like, places = b.shadow(self.array), adjoint_of(self.tile), _index_values(self, b)
-        g = _gradients(b, array, like, places)
+        array, like, coordinates = b.shadow(self.array), adjoint_of(self.tile), _index_values(self, b)
+        g = _gradients(b, array, like, coordinates)
         stored = TileType(array_type(array.type).dtype, like.shape, like.partial)
-        b.emit(ArrayScatter, [array, b.zero(stored), *places])
-        return (None, g, *[None] * len(places))
+        b.emit(ArrayScatter, [array, b.zero(stored), *coordinates])
+        return (None, g, *[None] * len(coordinates))
 
 
 class ArrayScatterAtomic(ScatteredAccess, AtomicUpdate):
@@ -129,11 +129,11 @@ class ArrayScatterAtomic(ScatteredAccess, AtomicUpdate):
         refuse_unless_sum(self, self.tile, b)
         if previous is not None:
             b.refuse(self, "the value that an atomic operation returns has no derivative")
-        places = _index_values(self, b)
+        coordinates = _index_values(self, b)
         return (
             None,
-            _gradients(b, b.shadow(self.array), adjoint_of(self.tile), places),
-            *[None] * len(places),
+            _gradients(b, b.shadow(self.array), adjoint_of(self.tile), coordinates),
+            *[None] * len(coordinates),
         )
 
 
@@ -173,7 +173,7 @@ def _index_values(op: ScatteredAccess, b: GradientBuilder) -> list[Value]:
     return [b.primal(v) for v in (op.where, *op.at)]
 
 
-def _gradients(b: GradientBuilder, array: Value, like: TileType, places: Sequence[Value]) -> Value:
+def _gradients(b: GradientBuilder, array: Value, like: TileType, coordinates: Sequence[Value]) -> Value:
     """The elements of an array of gradients in the type of a tile's adjoint; 0 for dropped elements."""
     zero = b.const(0.0, array_type(array.type).dtype)
-    return b.fitted(b.widened(b.one(ArrayGather, [array, zero, *places])), like)
+    return b.fitted(b.widened(b.one(ArrayGather, [array, zero, *coordinates])), like)

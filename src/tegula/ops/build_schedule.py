@@ -39,11 +39,11 @@ from tegula.types import ArrayType, BufType, MbarrierType, NamedBarrierType, int
 MAX_STAGES, MAX_COUNTED, MAX_WARPS = 64, (1 << 20) - 1, 32
 
 
-def _constant(x: Operand, name: str, most: int) -> int:
+def _constant(x: Operand, name: str, maximum: int) -> int:
     if not isinstance(x, int) or isinstance(x, bool):
         raise TypeRule("", "", "NotConstant", culprit=x, what=name)
     require_range(
-        1 <= x <= most, f"{name} must be from 1 to {most}, got {x}", "choose a number in this range"
+        1 <= x <= maximum, f"{name} must be from 1 to {maximum}, got {x}", "choose a number in this range"
     )
     return x
 

@@ -215,8 +215,8 @@ def tile_arange(b: OpBuilder, *args: Operand, dtype: Operand = None, storage: St
     start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
     require_range(step != 0, "tile_arange() step cannot be zero", "use a positive or a negative step")
     written = f"tile_arange({', '.join(map(shown, args))})"
-    first, last, by = map(float_literal, (start, stop, step))
-    span = (last - first) / by if all(map(math.isfinite, (first, last, by))) else math.inf
+    first, last, increment = map(float_literal, (start, stop, step))
+    span = (last - first) / increment if all(map(math.isfinite, (first, last, increment))) else math.inf
     require_range(span <= MAX_COUNTED, f"{written} spans more elements than can be counted", COUNTED)
     count = max(0, -int(-(stop - start) // step))
     require_range(
@@ -226,7 +226,7 @@ def tile_arange(b: OpBuilder, *args: Operand, dtype: Operand = None, storage: St
     scalar = _counting_type(dtype)
     if scalar.is_float:
         lost = f"tile_arange() step cannot be zero, as {step} is in {scalar}"
-        require_range(convert(np.array(by), to_numpy(scalar)) != 0, lost, "give dtype=float64")
+        require_range(convert(np.array(increment), to_numpy(scalar)) != 0, lost, "give dtype=float64")
     for x in (start, step) if scalar.is_int else ():
         require(x == int(x), f"tile_arange of {scalar} cannot count from {start} by {step}", "use integers")
     check_shape((count,))

@@ -37,8 +37,8 @@ def tile_atomic_exch(b: OpBuilder, a: Operand, t: Operand, offset: Offset = None
         refused (no-gradient).
     """
     (array, _), value = array_operand(a), b.tile(t, partial=True)
-    places = _tile_indices(b, a, tile_shape(value), offset, mask, "tile_atomic_exch")
-    return b.one(ArrayScatterAtomic, [array, value, *places], {"op": "exch"})
+    coordinates = _tile_indices(b, a, tile_shape(value), offset, mask, "tile_atomic_exch")
+    return b.one(ArrayScatterAtomic, [array, value, *coordinates], {"op": "exch"})
 
 
 @public("tile_atomic_cas")
@@ -65,9 +65,9 @@ def tile_atomic_cas(
     """
     (array, array_type), value = array_operand(a), b.tile(t, partial=True)
     shape = tile_shape(value)
-    places = _tile_indices(b, a, shape, offset, mask, "tile_atomic_cas")
+    coordinates = _tile_indices(b, a, shape, offset, mask, "tile_atomic_cas")
     if b.is_tile(compare):
         expected = b.broadcast(b.tile(compare), shape)
     else:
         expected = b.full(shape, compare, array_type.dtype)
-    return b.one(ArrayScatterCas, [array, value, expected, *places])
+    return b.one(ArrayScatterCas, [array, value, expected, *coordinates])

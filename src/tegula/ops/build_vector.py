@@ -60,8 +60,8 @@ def composite(b: OpBuilder, to: VecType | MatType, args: Sequence[Operand]) -> V
         return b.const(0, to)
     first, algebra = args[0], algebra_of(to)
     if len(args) == 1 and isinstance(first, Value) and isinstance(first.type, VecType | MatType):
-        alike = len(element_shape(first.type)) == len(element_shape(to))
-        if components(first.type) == components(to) and alike:
+        same_rank = len(element_shape(first.type)) == len(element_shape(to))
+        if components(first.type) == components(to) and same_rank:
             component = b.cast(first, to.dtype)
             return (
                 component

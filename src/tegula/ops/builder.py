@@ -266,15 +266,15 @@ class OpBuilder(Builder):
             return self.cast(self.within(offset_value, 1 << 62), int64)
         return offset_value
 
-    def within(self, x: Value, most: int) -> Value:
+    def within(self, x: Value, bound: int) -> Value:
         """An integer clamped to -most .. most; unchanged if its type cannot exceed this range."""
         assert isinstance(x.type, DType)
-        if x.type.bits - x.type.is_signed <= most.bit_length():
+        if x.type.bits - x.type.is_signed <= bound.bit_length():
             return x
         t = x.type
         if t.is_signed:
-            x = self.one(S.Max, [x, self.const(-most, t)])
-        return self.one(S.Min, [x, self.const(most, t)])
+            x = self.one(S.Max, [x, self.const(-bound, t)])
+        return self.one(S.Min, [x, self.const(bound, t)])
 
     def is_tile(self, x: Operand) -> bool:
         """Whether an operand is a tile, value or object."""

@@ -70,8 +70,8 @@ class PrintTile(Op):
     def ref(attrs: Mapping[str, Any], *operands: np.ndarray) -> str:
         """The text that a block prints, without the end; tiles have shape [*shape, *element_shape]."""
         single = attrs.get("elements", ())
-        shown = [x[0] if k in single else x for k, x in enumerate(operands)]
-        return Print.ref({"parts": attrs.get("parts", (None,))}, *(np.asarray(x) for x in shown))
+        values = [x[0] if k in single else x for k, x in enumerate(operands)]
+        return Print.ref({"parts": attrs.get("parts", (None,))}, *(np.asarray(x) for x in values))
 
 
 class Assert(Op):

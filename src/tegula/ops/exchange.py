@@ -76,10 +76,10 @@ class SegmentOp(Op):
     width = attr(32)
 
     def infer(self) -> Sequence[Type]:
-        width, most = self.width, self.MAX_WIDTH
+        width, max_width = self.width, self.MAX_WIDTH
         require_range(
-            0 < width <= most and width & (width - 1) == 0,
-            f"the width of a segment is a power of two up to {most}, got {width}",
+            0 < width <= max_width and width & (width - 1) == 0,
+            f"the width of a segment is a power of two up to {max_width}, got {width}",
             culprit=width,
         )
         return [self.result_type(element(self.value.type))]
@@ -166,8 +166,8 @@ class LaneCollect(Exchange):
 
             def add() -> Sequence[Value]:
                 at = self.member(b, lane, number)
-                goes = b.one(Xor, [_int32(b, target(at, b.one(Xor, [lane, b.const(1, int32)]))), lane])
-                is_own = b.one(Cmp, [b.one(And, [goes, last]), zero], {"pred": "eq"})
+                differs = b.one(Xor, [_int32(b, target(at, b.one(Xor, [lane, b.const(1, int32)]))), lane])
+                is_own = b.one(Cmp, [b.one(And, [differs, last]), zero], {"pred": "eq"})
                 return [b.one(Select, [is_own, b.one(Add, [total, value(at)]), total])]
 
             b.filled(body, add)

@@ -117,7 +117,7 @@ class GradientBuilder(KernelBuilder):
         """Copy the region's ops here, and return the values that it yields."""
         raise NotImplementedError
 
-    def refuse(self, op: Op, why: str, help: str = "") -> NoReturn:
+    def refuse(self, op: Op, reason: str, help: str = "") -> NoReturn:
         """Raise the error for an op without a derivative on the path of a gradient."""
         raise NotImplementedError
 

@@ -212,8 +212,8 @@ def _quotients(divide: Callable[[int, int], int]) -> Callable[[Range, Range], Ra
 
 def _remainders(a: Range, b: Range) -> Range:
     """The bounds of remainders, which have the dividend's sign and are smaller in magnitude than the divisor."""
-    most = max(abs(b[0]), abs(b[1]), 1) - 1
-    return max(min(a[0], 0), -most), min(max(a[1], 0), most)
+    magnitude = max(abs(b[0]), abs(b[1]), 1) - 1
+    return max(min(a[0], 0), -magnitude), min(max(a[1], 0), magnitude)
 
 
 def _conjunctions(a: Range, b: Range) -> Range:
@@ -231,8 +231,8 @@ def _all_ones(a: Range, b: Range) -> Range:
 
 def _shifted_left(a: Range, b: Range) -> Range:
     """The bounds of left shifts; a shift by the width or more gives 0."""
-    most = min(max(b[1], 0), 64)
-    ends = [0, a[0], a[1], a[0] << most, a[1] << most]
+    max_shift = min(max(b[1], 0), 64)
+    ends = [0, a[0], a[1], a[0] << max_shift, a[1] << max_shift]
     return min(ends), max(ends)
 
 

@@ -237,12 +237,12 @@ _LANES = (
 )
 
 
-def _width(most: int) -> Kind:
+def _width(max_width: int) -> Kind:
     return Kind(
-        _LANES.format(most=most),
+        _LANES.format(most=max_width),
         {
             "not-constant": "{name} is known at run time only",
-            "out-of-range": f"{{name}} is not a power of 2 up to {most}",
+            "out-of-range": f"{{name}} is not a power of 2 up to {max_width}",
             "divergent-cooperative-op": "only some threads reach the call",
         },
     )

@@ -155,9 +155,9 @@ def scaled(b: OpBuilder, tile: Value, factor: Value) -> Value:
     """The product factor * tile; zeros if the factor is 0, even if an element is infinite or NaN."""
 
     def product(args: list[Value]) -> Value:
-        x, by = args
-        zero = b.const(0, element(by.type))
-        return b.one(Select, [b.one(Cmp, [by, zero], {"pred": "eq"}), zero, b.one(Mul, [by, x])])
+        x, factor = args
+        zero = b.const(0, element(factor.type))
+        return b.one(Select, [b.one(Cmp, [factor, zero], {"pred": "eq"}), zero, b.one(Mul, [factor, x])])
 
     return b.map(product, [tile, factor])
 

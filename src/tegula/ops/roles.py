@@ -209,8 +209,8 @@ def waiting(
     called = f"pipe '{pipe}'" if pipe else "a pipe"
     ended = [f"{name}, which {'has ended' if done else 'waits too'}" for name, done in others]
     if not fills:
-        by = " and ".join(ended) or "any role: none fills it"
-        return f"{role} waits here for tile {item} of {called} from {by}"
-    room = "the only stage" if stages == 1 else f"one of {stages} stages"
-    late = f"tile {item - stages} is not released by {' and '.join(ended)}"
-    return f"{role} waits here with tile {item} for {room} of {called}: {late}"
+        awaited = " and ".join(ended) or "any role: none fills it"
+        return f"{role} waits here for tile {item} of {called} from {awaited}"
+    stage_text = "the only stage" if stages == 1 else f"one of {stages} stages"
+    reason = f"tile {item - stages} is not released by {' and '.join(ended)}"
+    return f"{role} waits here with tile {item} for {stage_text} of {called}: {reason}"

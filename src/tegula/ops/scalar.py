@@ -80,8 +80,8 @@ class Sub(Binary, AdditionLike):
         return rounded(np.subtract, *operands)
 
     def added_to(self, value: Value) -> int | None:
-        by = _integer(self.b) if self.a is value else None
-        return None if by is None else -by
+        subtrahend = _integer(self.b) if self.a is value else None
+        return None if subtrahend is None else -subtrahend
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads

@@ -241,31 +241,31 @@ WHOLE = FieldWise(())
 def call_by_field(
     name: str,
     build: Callable[..., Any],
-    how: FieldWise | None,
+    handling: FieldWise | None,
     b: Any,
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
 ) -> Any:
     """The result of a call of a function with structs among its arguments; TypeRule if the function refuses structs."""
-    if how is WHOLE:
+    if handling is WHOLE:
         return build(b, *args, **kwargs)
     struct = _struct_of((*args, *kwargs.values()))
     columns = any(isinstance(x, Columns) for x in (*args, *kwargs.values()))
-    if how is None or (how.carried is not None and not columns):
+    if handling is None or (handling.carried is not None and not columns):
         raise TypeRule(
             f"{name} does not take values of the struct {struct}",
             "use its fields; for tiles, map a function that returns a field with tg.tile_map",
         )
     for key, x in inspect.signature(build).bind(b, *args, **kwargs).arguments.items():
-        if key in how.names and not has_struct(x):
-            help = f"these parameters must have one struct type: {', '.join(how.names)}"
+        if key in handling.names and not has_struct(x):
+            help = f"these parameters must have one struct type: {', '.join(handling.names)}"
             raise TypeRule(f"{name}: '{key}' must be of the struct {struct}", help, culprit=x)
     results: list[Any] = []
     for k, leaf in enumerate(struct.leaves):
-        function = build if how.carried is None or is_added(leaf) else how.carried
+        function = build if handling.carried is None or is_added(leaf) else handling.carried
         named = {key: _leaf_of(b, x, k) for key, x in kwargs.items()}
         results.append(function(b, *[_leaf_of(b, x, k) for x in args], **named))
-    return _combined(struct, results, how.gives)
+    return _combined(struct, results, handling.gives)
 
 
 def _struct_of(xs: Iterable[Any]) -> StructType:

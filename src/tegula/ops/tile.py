@@ -56,11 +56,11 @@ MAX_ELEMENTS = 1 << 26
 """The maximum number of elements of a tile or stack."""
 
 
-def check_shape(shape: Sequence[Any], most: int = MAX_DIMENSIONS) -> tuple[int, ...]:
+def check_shape(shape: Sequence[Any], max_rank: int = MAX_DIMENSIONS) -> tuple[int, ...]:
     """The shape of a tile as a tuple; TypeRule for an unsupported shape."""
     message = f"a tile must have between one and four dimensions, got {len(shape)}"
     require_range(
-        1 <= len(shape) <= most,
+        1 <= len(shape) <= max_rank,
         message,
         "put the other dimensions into loops, or into the grid of the launch",
     )

@@ -39,8 +39,8 @@ class BufferAccess:
         """A key for the deduplication of unrolled accesses: accesses with equal keys conflict with the same
         accesses."""
         index = tuple(v.owner.value if isinstance(v.owner, ConstantLike) else v for v in self.index)
-        how = combination(self.op) if self.kind == "atomic" else ""
-        return self.kind, type(self.op), how, self.op.parent, self.buffer, index
+        operation = combination(self.op) if self.kind == "atomic" else ""
+        return self.kind, type(self.op), operation, self.op.parent, self.buffer, index
 
 
 def accesses(op: Op) -> Iterator[BufferAccess]:

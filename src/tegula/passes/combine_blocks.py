@@ -32,12 +32,12 @@ def combine_blocks(kernel: Kernel, context: GpuCompilation) -> None:
     combined_sums = _sums(kernel)
     if not combined_sums:
         return
-    late = {op for s in combined_sums for op in (s.atomic, s.reduce)}
+    deferred = {op for s in combined_sums for op in (s.atomic, s.reduce)}
     body, out = kernel.body, Region()
     blocks = LogicalBlocks([], [int64] * 3)
     loop = Region([int64, *(s.added.type for s in combined_sums)])
     for op in body.ops[:-1]:
-        if op not in late:
+        if op not in deferred:
             loop.append(op)
     index, *sums = loop.args
     for op in loop.walk():
@@ -69,10 +69,10 @@ class _Sum:
 def _sums(kernel: Kernel) -> list[_Sum]:
     """The additions of a kernel; none if its blocks cannot be combined."""
     launch, used = kernel.launch, uses(kernel.body)
-    apart = For | While | BlockIndex | BlockCount
+    uncombinable = For | While | BlockIndex | BlockCount
     aligned = any(isinstance(op, TileAccess) and op.aligned for op in kernel.walk())
     atomics = [op for op in kernel.body.ops if isinstance(op, TileAtomic)]
-    if launch.partial or aligned or any(isinstance(op, apart) for op in kernel.walk()):
+    if launch.partial or aligned or any(isinstance(op, uncombinable) for op in kernel.walk()):
         return []
     roots = {array_root(op.array) for op in atomics}
     if not all(_private(kernel, root) for root in roots):

@@ -147,8 +147,8 @@ class _Converter:
         if op.carried(self.layouts[op.tile]) == layout:
             build.region.append(op)
             return
-        shown = view(build, op, self.buffer(build, op.tile))
-        self.replaced[op.result] = self.read(build, shown, layout, op.result.name)
+        viewed = view(build, op, self.buffer(build, op.tile))
+        self.replaced[op.result] = self.read(build, viewed, layout, op.result.name)
 
     def line(self, build: Builder, op: Op, line: Line) -> None:
         """Read a line from the threads that hold it, dimension by dimension, and through a buffer if different warps
@@ -171,8 +171,8 @@ class _Converter:
         rank = len(layout.shape)
         starts = [left[d] if d in left else _zero(build) for d in range(rank)]
         part = BufType(t.dtype, t.shape, "shared")
-        shown = build.insert(BufView([buffer, *starts], [part], op.attrs)).result
-        self.replaced[op.result] = self.read(build, shown, self.layouts[op.result], op.result.name)
+        viewed = build.insert(BufView([buffer, *starts], [part], op.attrs)).result
+        self.replaced[op.result] = self.read(build, viewed, self.layouts[op.result], op.result.name)
 
     def _line(self, build: Builder, tile: Value, at: Mapping[int, Value]) -> Value:
         """A line of a tile that keeps its dimensions."""

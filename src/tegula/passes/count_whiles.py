@@ -50,8 +50,8 @@ def _count(loop: While) -> _Count | None:
         pred, value, stop = COMPARED_WITH[pred], stop, value
     if value not in tested or stop in tested:
         return None
-    made = [op for op in condition.ops[:-1] if op is not test]
-    if any(not _is_invariant(op) or any(v in tested for v in op.operands) for op in made):
+    bound_ops = [op for op in condition.ops[:-1] if op is not test]
+    if any(not _is_invariant(op) or any(v in tested for v in op.operands) for op in bound_ops):
         return None
     at = tested.index(value)
     after = loop.body.yielded[at].owner
@@ -63,7 +63,7 @@ def _count(loop: While) -> _Count | None:
         return None
     step = after.added_to(inside[at]) or 0
     up, down = step > 0 and pred == "lt", step < 0 and pred == "gt"
-    return _Count(loop, at, stop, step, made) if up or down else None
+    return _Count(loop, at, stop, step, bound_ops) if up or down else None
 
 
 def _is_invariant(op: Op) -> bool:

@@ -308,13 +308,13 @@ class LaneSide:
         if not isinstance(loop, For) or loop.index is not value or self.scope.common(value):
             return self._opaque(value, bounds)
         start, stop, step = loop.bounds
-        by = self.scope.ranges.of(step)
-        if by[0] != by[1] or not by[0]:
+        step_range = self.scope.ranges.of(step)
+        if step_range[0] != step_range[1] or not step_range[0]:
             return self._opaque(value, bounds)
-        index = plus(self.form(start), self.iteration(loop), by[0])
+        index = plus(self.form(start), self.iteration(loop), step_range[0])
         (atom,) = self.iteration(loop)[0]
         facts, last = self.scope.facts[atom], self.form(stop)
-        facts.nonnegative.append(less_than(index, last) if by[0] > 0 else less_than(last, index))
+        facts.nonnegative.append(less_than(index, last) if step_range[0] > 0 else less_than(last, index))
         return index
 
     def iteration(self, loop: Op) -> Form:
@@ -331,13 +331,13 @@ class LaneSide:
         if isinstance(op, S.Add | S.Sub | S.Neg | Cast):
             return self._wrapping(value, self._sum(op), self.scope.ranges.exact(op))
         if isinstance(op, S.Mul) and None in fixed and fixed != [None, None]:
-            by = next(n for n in fixed if n is not None)
+            factor = next(n for n in fixed if n is not None)
             of = self.form(op.a if fixed[0] is None else op.b)
-            return self._wrapping(value, times(of, by), self.scope.ranges.exact(op))
+            return self._wrapping(value, times(of, factor), self.scope.ranges.exact(op))
         if isinstance(op, S.Shl) and fixed[1] is not None and 0 <= fixed[1] < 31:
             low, high = self.scope.ranges.of(op.a)
-            of, by = self.form(op.a), 1 << fixed[1]
-            return self._wrapping(value, times(of, by), (low * by, high * by))
+            of, factor = self.form(op.a), 1 << fixed[1]
+            return self._wrapping(value, times(of, factor), (low * factor, high * factor))
         if isinstance(op, S.Min | S.Max):
             return self._extreme(value, op)
         if isinstance(op, S.Xor):
@@ -356,12 +356,12 @@ class LaneSide:
         if bounds is None or type_range is None or type_range == (0, 1):
             return None
         size = type_range[1] - type_range[0] + 1
-        least, most = ((n - type_range[0]) // size for n in bounds)
-        if least == most == 0:
+        low, high = ((n - type_range[0]) // size for n in bounds)
+        if low == high == 0:
             return exact
-        if most - least >= WRAPS:
+        if high - low >= WRAPS:
             return None
-        wraps = self._new((value, "wraps"), (least, most), self.scope.common(value))
+        wraps = self._new((value, "wraps"), (low, high), self.scope.common(value))
         wrapped = plus(exact, wraps, -size)
         (atom,) = wraps[0]
         facts = self.scope.facts[atom]
@@ -370,7 +370,7 @@ class LaneSide:
                 plus(wrapped, constant(-type_range[0])),
                 plus(constant(type_range[1]), wrapped, -1),
             ]
-            facts.cases = [(n, [*_equal(wraps, n), *bounds_of_wraps]) for n in range(least, most + 1)]
+            facts.cases = [(n, [*_equal(wraps, n), *bounds_of_wraps]) for n in range(low, high + 1)]
         return wrapped
 
     def _counted_from_the_end(self, value: Value, op: S.Select) -> Form | None:
@@ -420,21 +420,21 @@ class LaneSide:
                 return form
         return None
 
-    def _quotient_or_remainder(self, op: Op, by: int | None) -> Form | None:
+    def _quotient_or_remainder(self, op: Op, divisor: int | None) -> Form | None:
         """The quotient, rounded down, or the remainder of a division by a constant."""
-        if by is None or not isinstance(op, S.Div | S.FloorDiv | S.Mod | S.Shr | S.And):
+        if divisor is None or not isinstance(op, S.Div | S.FloorDiv | S.Mod | S.Shr | S.And):
             return None
         x = op.a
         low, high = self.scope.ranges.of(x)
         quotient = isinstance(op, S.FloorDiv) or (isinstance(op, S.Div) and low >= 0)
         remainder = isinstance(op, S.Mod) and low >= 0
-        if isinstance(op, S.Shr) and 0 <= by < 31:
-            quotient, by = True, 1 << by
-        if isinstance(op, S.And) and by & (by + 1) == 0:
-            remainder, by = True, by + 1
-        if by <= 0 or not (quotient or remainder):
+        if isinstance(op, S.Shr) and 0 <= divisor < 31:
+            quotient, divisor = True, 1 << divisor
+        if isinstance(op, S.And) and divisor & (divisor + 1) == 0:
+            remainder, divisor = True, divisor + 1
+        if divisor <= 0 or not (quotient or remainder):
             return None
-        quotient_form, left = self._divided(self.form(x), by, (low, high), self.scope.common(x))
+        quotient_form, left = self._divided(self.form(x), divisor, (low, high), self.scope.common(x))
         return quotient_form if quotient else left
 
     def _divided(self, x: Form, by: int, bounds: Range, common: bool) -> tuple[Form, Form]:

@@ -27,12 +27,12 @@ def fetch_iterations(kernel: Kernel, context: GpuCompilation) -> None:
     """Rewrite loops over the blocks of another launch in place."""
     for op in list(kernel.walk()):
         if isinstance(op, For) and _loads(op.body):
-            room = context.target.shared_per_sm // BLOCKS - OTHER_BYTES
-            room -= _hoist_invariant_loads(kernel, op, room // 2)
-            _fetch(op, room)
+            available = context.target.shared_per_sm // BLOCKS - OTHER_BYTES
+            available -= _hoist_invariant_loads(kernel, op, available // 2)
+            _fetch(op, available)
 
 
-def _hoist_invariant_loads(kernel: Kernel, loop: For, room: int) -> int:
+def _hoist_invariant_loads(kernel: Kernel, loop: For, available: int) -> int:
     """Hoist loop-invariant loads out of the loop, to shared memory. Returns the number of bytes."""
     body, region = loop.body, loop.parent
     assert region is not None
@@ -42,7 +42,7 @@ def _hoist_invariant_loads(kernel: Kernel, loop: For, room: int) -> int:
         if slice is None or any(loop.index in op.operands for op in (*slice, load)):
             continue
         written = any(writes(kernel, op, {array_root(load.array)}) for op in body.ops)
-        if written or hoisted + _bytes(load) > room:
+        if written or hoisted + _bytes(load) > available:
             continue
         fill = load.fill.owner
         constant = [fill] if isinstance(fill, ConstantLike) and fill in body.ops else []
@@ -63,14 +63,14 @@ def _hoist_invariant_loads(kernel: Kernel, loop: For, room: int) -> int:
     return hoisted
 
 
-def _fetch(loop: For, room: int) -> None:
+def _fetch(loop: For, available: int) -> None:
     """Set the number of stages of the loop, and redirect the other loads to buffers that can have stages."""
     body = loop.body
     loads = [op for op in _loads(body) if is_copyable(op) and index_slice(op, body) is not None]
-    while loads and 2 * sum(map(_bytes, loads)) > room:
+    while loads and 2 * sum(map(_bytes, loads)) > available:
         loads.remove(max(loads, key=_bytes))
     if loads:
-        loop.stages = min(MAX_STAGES, room // sum(map(_bytes, loads)))
+        loop.stages = min(MAX_STAGES, available // sum(map(_bytes, loads)))
     for load in loads:
         _through_shared(load, body)
 

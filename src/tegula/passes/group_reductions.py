@@ -29,13 +29,13 @@ def group_reductions(kernel: Kernel, context: GpuCompilation) -> None:
         _move_up(kernel, op, users, MAX_BYTES * context.threads)
 
 
-def _move_up(kernel: Kernel, reduce: Op, users: dict[Value, list[tuple[Op, int]]], room: int) -> None:
+def _move_up(kernel: Kernel, reduce: Op, users: dict[Value, list[tuple[Op, int]]], available: int) -> None:
     """Move a reduction to the first earlier reduction with which it can be merged, if any."""
     region = reduce.parent
     assert region is not None
     last = region.ops.index(reduce)
     first, needed = _earliest(kernel, region, last)
-    if first == last or _added_live_bytes([*needed, reduce], users) > room:
+    if first == last or _added_live_bytes([*needed, reduce], users) > available:
         return
     rest = [op for op in region.ops[first + 1 : last] if op not in needed]
     region.ops[first : last + 1] = [*needed, region.ops[first], reduce, *rest]

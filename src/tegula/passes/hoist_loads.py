@@ -29,12 +29,12 @@ def hoist_loads(kernel: Kernel, context: GpuCompilation) -> None:
             _region(kernel, region, MAX_BYTES * context.threads)
 
 
-def _region(kernel: Kernel, region: Region, room: int) -> None:
+def _region(kernel: Kernel, region: Region, available: int) -> None:
     for load in [op for op in region.ops if isinstance(op, TileLoad)]:
         t = load.result.type
         assert isinstance(t, TileType)
-        room -= t.size * element_bytes(t.dtype)
-        if room >= 0:
+        available -= t.size * element_bytes(t.dtype)
+        if available >= 0:
             _move(kernel, region, load)
 
 

@@ -195,18 +195,18 @@ class _Walk:
     def _of_lanes(self, op: Lanes) -> Iterator[BarrierAccess]:
         """The accesses of a `lanes` op. With several warps, an element access of a buffer keeps its index forms, so
         that accesses of different warps can be distinguished."""
-        apart = group_of(op, self.threads).warps > 1
+        several_warps = group_of(op, self.threads).warps > 1
         for inner in op.body.walk():
             if isinstance(inner, MemoryFence):
                 yield from self._of_fence(op)
             for e in inner.effects():
                 if e.value is not None and not (
-                    apart and isinstance(inner, ElementAccess) and _shared(e.value)
+                    several_warps and isinstance(inner, ElementAccess) and _shared(e.value)
                 ):
                     yield BarrierAccess(op, *_parts(e), lane=True, combination=_combination(inner, e))
-        for kind, part in lane_parts(op) if apart else ():
-            how = combination(part.access.op) if kind == "atomic" else ""
-            yield BarrierAccess(op, kind, part.buffer, lane=True, combination=how, part=part)
+        for kind, part in lane_parts(op) if several_warps else ():
+            operation = combination(part.access.op) if kind == "atomic" else ""
+            yield BarrierAccess(op, kind, part.buffer, lane=True, combination=operation, part=part)
 
     def _of_fence(self, op: Op) -> Iterator[BarrierAccess]:
         """The accesses of a fence of lanes, which counts as a write of all arrays and so separates the accesses of

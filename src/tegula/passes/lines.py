@@ -55,31 +55,31 @@ class _Choice:
 
     def found(self) -> set[Op]:
         loops: set[For] = set()
-        kept: set[Op] = set()
+        retained: set[Op] = set()
         lines: dict[Value, list[tuple[Op, Line]]] = {}
         for op in self.kernel.walk():
             line = line_of(op)
             if line is not None:
                 lines.setdefault(line.tile, []).append((op, line))
-        for tile, found in lines.items():
-            indexed = [self._loops(tile, op, line) for op, line in found]
-            if self._is_cheaper(tile, [op for op, _ in found]) and None not in indexed:
-                kept.update(op for op, _ in found)
+        for tile, lines_of_tile in lines.items():
+            indexed = [self._loops(tile, op, line) for op, line in lines_of_tile]
+            if self._is_cheaper(tile, [op for op, _ in lines_of_tile]) and None not in indexed:
+                retained.update(op for op, _ in lines_of_tile)
                 loops.update(loop for some in indexed for loop in some or ())
-        for op in kept:
+        for op in retained:
             self._reshaped(op)
         for loop in loops:
             loop.unroll = True
-        return kept
+        return retained
 
     def _reshaped(self, line: Op) -> None:
         """Replace slices that only add dimensions of length 1 to a line by reshapes, which need no buffer."""
         for op in (user for result in line.results for user, _ in self.users.get(result, [])):
-            made = op.reshape if isinstance(op, ActsOnLines) else None
-            if made is not None and op.parent is not None:
-                made.results, made.parent = [op.result], op.parent
-                op.result.owner = made
-                op.parent.ops[op.parent.ops.index(op)] = made
+            reshape = op.reshape if isinstance(op, ActsOnLines) else None
+            if reshape is not None and op.parent is not None:
+                reshape.results, reshape.parent = [op.result], op.parent
+                op.result.owner = reshape
+                op.parent.ops[op.parent.ops.index(op)] = reshape
 
     def _is_cheaper(self, tile: Value, lines: Sequence[Op]) -> bool:
         """Whether a tile is small, no other op reads its elements by index, and the shuffles of its lines cost less
@@ -108,18 +108,18 @@ class _Choice:
         around = [*_enclosing_ops(op)]
         if not all(isinstance(o, LoopLike | BranchLike) and o not in known.divergent for o in around):
             return None
-        wanted: set[For] = set()
+        required: set[For] = set()
         is_vector = len(tile_type(tile.type).shape) == 1
-        for place in line.at.values():
+        for index in line.at.values():
             # Lanes hold the elements of vectors, so that their indices need not be known.
-            given = None if is_vector and not isinstance(place.owner, ConstantLike) else _indices(place)
-            if given is not None:
-                if not all(self._unrollable(loop) for loop in given):
+            index_loops = None if is_vector and not isinstance(index.owner, ConstantLike) else _indices(index)
+            if index_loops is not None:
+                if not all(self._unrollable(loop) for loop in index_loops):
                     return None
-                wanted |= given
+                required |= index_loops
             elif not is_vector and any(isinstance(o, LoopLike) for o in _between(tile, around)):
                 return None
-        return wanted
+        return required
 
     def _unrollable(self, loop: For) -> bool:
         positions = loop.positions
@@ -153,23 +153,23 @@ def _between(value: Value, around: Sequence[Op]) -> Iterator[Op]:
         yield op
 
 
-def _indices(place: Value) -> set[For] | None:
+def _indices(index: Value) -> set[For] | None:
     """The loops whose induction variables determine an index; None if the index also depends on other values."""
-    owner = place.owner
+    owner = index.owner
     if isinstance(owner, ConstantLike):
         return set()
     if isinstance(owner, Op):
         if owner.regions or owner.COOPERATIVE or owner.VARYING or not owner.PURE or not owner.operands:
             return None
-        found: set[For] = set()
+        loops: set[For] = set()
         for v in owner.operands:
             more = _indices(v)
             if more is None:
                 return None
-            found |= more
-        return found
+            loops |= more
+        return loops
     loop = owner.parent if owner is not None else None
-    return {loop} if isinstance(loop, For) and place is loop.index else None
+    return {loop} if isinstance(loop, For) and index is loop.index else None
 
 
 def has_lines(kernel: Kernel) -> bool:

@@ -163,15 +163,18 @@ def _is_in_lockstep(
 ) -> bool:
     """Whether each op on a pipe is adjacent to a corresponding op on every pipe of the group."""
     leader, other = pipes[group[0]], pipes[pipe]
-    ours, theirs = users[group[0]], users[pipe]
+    own_users, other_users = users[group[0]], users[pipe]
     if not (
-        leader.bulk and other.bulk and leader.type.stages == other.type.stages and len(ours) == len(theirs)
+        leader.bulk
+        and other.bulk
+        and leader.type.stages == other.type.stages
+        and len(own_users) == len(other_users)
     ):
         return False
-    if any((type(x), x.parent) != (type(y), y.parent) for x, y in zip(ours, theirs, strict=True)):
+    if any((type(x), x.parent) != (type(y), y.parent) for x, y in zip(own_users, other_users, strict=True)):
         return False
     members = {op for p in (*group, pipe) for op in users[p]}
-    return all(_are_adjacent(users[group[-1]][k], theirs[k], members) for k in range(len(ours)))
+    return all(_are_adjacent(users[group[-1]][k], other_users[k], members) for k in range(len(own_users)))
 
 
 def _are_adjacent(a: Op, b: Op, members: set[Op]) -> bool:
@@ -369,11 +372,11 @@ class _Lowering:
     def _copies_past_registers(self, pipe: _Pipe) -> bool:
         """Whether threads copy a tile to shared memory without registers: it is not rounded, and it is too large for
         registers or the target has no bulk copies."""
-        roles, room = self.home.parent, MAX_HELD
+        roles, capacity = self.home.parent, MAX_HELD
         if isinstance(roles, Roles):
-            asked = roles.registers[roles.roles.index(self.home)]
-            room = min(room, asked - ADDRESSES) if asked else room
-        many = prod(pipe.type.shape) > room * group_of(self.home, self.threads).threads
+            budget = roles.registers[roles.roles.index(self.home)]
+            capacity = min(capacity, budget - ADDRESSES) if budget else capacity
+        many = prod(pipe.type.shape) > capacity * group_of(self.home, self.threads).threads
         return not pipe.to_tf32 and (many or not self.target.bulk_copies)
 
     def push(self, build: Builder, op: PipePush) -> None:

@@ -235,10 +235,10 @@ def _is_same_copy(loop: For, step: _Step, load: BulkLoad) -> Value | None:
     while at is not None and at.parent is not body:
         at = at.parent.parent if at.parent is not None else None
     assert at is not None
-    before, theirs = _Before(at), {step.number: step.other}
+    before, peer_values = _Before(at), {step.number: step.other}
     same = before(S.Const, [], bool_, type=bool_, value=True)
     for value in values:
-        other = _peer_value(before, value, theirs, body)
+        other = _peer_value(before, value, peer_values, body)
         equal = before(S.Cmp, [value, other], bool_, pred="eq")
         same = before(S.And, [same, equal], bool_)
     return same
@@ -274,11 +274,16 @@ def _computed(body: Region, number: Value, value: Value) -> bool:
     return all(_computed(body, number, v) for v in owner.operands)
 
 
-def _peer_value(before: _Before, value: Value, theirs: dict[Value, Value], body: Region) -> Value:
+def _peer_value(before: _Before, value: Value, peer_values: dict[Value, Value], body: Region) -> Value:
     """The other CTA's counterpart of a value, computed by clones of the ops on which the value depends."""
     owner = value.owner
-    if value not in theirs and isinstance(owner, Op) and owner.parent is body and not _is_grid_uniform(value):
+    if (
+        value not in peer_values
+        and isinstance(owner, Op)
+        and owner.parent is body
+        and not _is_grid_uniform(value)
+    ):
         for v in owner.operands:
-            _peer_value(before, v, theirs, body)
-        before.put(clone_op(owner, theirs))
-    return theirs.get(value, value)
+            _peer_value(before, v, peer_values, body)
+        before.put(clone_op(owner, peer_values))
+    return peer_values.get(value, value)

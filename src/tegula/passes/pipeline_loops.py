@@ -201,8 +201,8 @@ class _Pipelining:
         if self.waits:
             self._copies(build, runs, index, write, ahead=True)
         last = self.body.ops.pop()
-        gone = {op for f in self.fetches for op in (f.load, f.buffer)}
-        self.body.ops = first.ops + [op for op in self.body.ops if op not in gone]
+        replaced = {op for f in self.fetches for op in (f.load, f.buffer)}
+        self.body.ops = first.ops + [op for op in self.body.ops if op not in replaced]
         end = Builder(self.body, self.loop.loc)
         if not self.waits:
             self._copies(end, runs, index, write, ahead=True)

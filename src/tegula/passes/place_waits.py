@@ -102,9 +102,9 @@ def _are_whole(body: Region, read: Collection[Value | None], releases: Sequence[
     released = [op.pipe for op in releases]
     popped = [op.pipe for op in body.ops if isinstance(op, PipePop) and op.pipe in read]
     inside = [op for op in body.walk() if isinstance(op, PipePop | PipeRelease) and op.pipe in read]
-    once = len(set(released)) == len(released) and len(inside) == len(released) + len(popped)
+    released_once = len(set(released)) == len(released) and len(inside) == len(released) + len(popped)
     several = all(pipe_type(p.type).stages > 1 for p in popped)
-    return once and several and sorted(released, key=id) == sorted(popped, key=id)
+    return released_once and several and sorted(released, key=id) == sorted(popped, key=id)
 
 
 def _delay(loop: For, delayed: _Delayed) -> None:

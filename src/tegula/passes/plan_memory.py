@@ -54,8 +54,8 @@ class MemoryMap:
     def peak(self) -> list[Interval]:
         """The intervals that are live at the point of maximum total size, the largest first."""
         alive = [_live_at(self.intervals, at) for at in {i.start for i in self.intervals}]
-        most = max(alive, key=lambda those: sum(i.room for i in those)) if alive else []
-        return sorted(most, key=lambda i: -i.size)
+        largest = max(alive, key=lambda those: sum(i.room for i in those)) if alive else []
+        return sorted(largest, key=lambda i: -i.size)
 
     def table(self) -> list[str]:
         """A text table in program order: offset, bytes, source lines from the first use to the last, name."""
@@ -68,14 +68,14 @@ def plan_memory(intervals: Sequence[Interval]) -> MemoryMap:
     """The memory map of a first-fit allocation, with the best of a few orders of intervals."""
     if not intervals:
         return MemoryMap((), (), 0)
-    least = _peak_bytes(intervals)
+    lower_bound = _peak_bytes(intervals)
     best: tuple[int, list[int]] | None = None
     for order in ORDERS:
         offsets = _first_fit(intervals, sorted(range(len(intervals)), key=lambda k: order(intervals[k])))
         total = max(at + i.room for at, i in zip(offsets, intervals, strict=True))
         if best is None or total < best[0]:
             best = total, offsets
-        if total <= least:
+        if total <= lower_bound:
             break
     assert best is not None
     return MemoryMap(tuple(intervals), tuple(best[1]), best[0])
@@ -125,11 +125,11 @@ def lifetime(i: Interval) -> str:
 def _peak_bytes(intervals: Sequence[Interval]) -> int:
     """The maximum number of bytes live at one point, a lower bound for any plan."""
     changes = [(i.end, 0, -i.room) for i in intervals] + [(i.start, 1, i.room) for i in intervals]
-    most = now = 0
+    peak = now = 0
     for _, _, change in sorted(changes):
         now += change
-        most = max(most, now)
-    return most
+        peak = max(peak, now)
+    return peak
 
 
 def _live_at(intervals: Sequence[Interval], at: int) -> list[Interval]:

@@ -35,7 +35,7 @@ class _Promotion:
     def _candidates(self) -> set[Value]:
         """The objects without element writes that have no views, or are never written after their creation."""
         objects: set[Value] = set()
-        fixed: set[Value] = set()
+        excluded: set[Value] = set()
         viewed: set[Value] = set()
         written: set[Value] = set()
         for op in self.kernel.walk():
@@ -43,25 +43,25 @@ class _Promotion:
                 if not op.between_roles:
                     objects.add(op.result)
             elif isinstance(op, BufSet | BufUpdate):
-                fixed.add(root(op.buffer))
+                excluded.add(root(op.buffer))
             elif isinstance(op, BufWrite):
                 written.add(root(op.buffer))
             elif isinstance(op, VIEWS):
                 viewed.add(root(op.buffer))
             elif isinstance(op, While):
                 # A condition region only yields a bool, so that a value written there could not be passed to the body.
-                fixed.update(root(o.buffer) for o in op.condition.walk() if isinstance(o, BufWrite))
+                excluded.update(root(o.buffer) for o in op.condition.walk() if isinstance(o, BufWrite))
             elif not isinstance(op, BufRead | BufGet):
-                fixed.update(root(v) for v in op.operands if isinstance(v.type, BufType))
-        promoted = objects - fixed - (viewed & written)
+                excluded.update(root(v) for v in op.operands if isinstance(v.type, BufType))
+        promoted = objects - excluded - (viewed & written)
         return promoted - set(self._viewed_by_lanes()) if promoted & viewed else promoted
 
     def _viewed_by_lanes(self) -> Iterator[Value]:
         """The objects with lane-varying views."""
         known = analyse(self.kernel)
-        apart = set(in_divergent_code(self.kernel.body, known))
+        divergent = set(in_divergent_code(self.kernel.body, known))
         for op in self.kernel.walk():
-            if isinstance(op, VIEWS) and (op in apart or any(map(known.varying, op.operands))):
+            if isinstance(op, VIEWS) and (op in divergent or any(map(known.varying, op.operands))):
                 yield root(op.result)
 
     def run(self) -> None:
@@ -70,13 +70,13 @@ class _Promotion:
     def _region(self, region: Region, current: dict[Value, Value]) -> None:
         """Rewrite a region. `current`: the current value of each promoted object and of each view of a promoted
         object."""
-        kept_ops: list[Op] = []
+        rewritten: list[Op] = []
         for op in region.ops:
             op.substitute(self.values)
             for op_after in self._op(op, current):
                 op_after.parent = region
-                kept_ops.append(op_after)
-        region.ops = kept_ops
+                rewritten.append(op_after)
+        region.ops = rewritten
 
     def _op(self, op: Op, current: dict[Value, Value]) -> list[Op]:
         """The ops that replace an op."""

@@ -23,8 +23,10 @@ def reuse_shared(kernel: Kernel, context: GpuCompilation) -> None:
     """Change the allocation of buffers and stacks if it takes fewer bytes and needs no more barriers."""
     memory = context.shared
     owners = [v.owner for v in memory.allocations]
-    apart = any(isinstance(v.type, MbarrierType) or role_of(v.owner) is not None for v in memory.allocations)
-    if len(owners) < 2 or apart:
+    has_roles = any(
+        isinstance(v.type, MbarrierType) or role_of(v.owner) is not None for v in memory.allocations
+    )
+    if len(owners) < 2 or has_roles:
         return
     barriers = needed_barriers(kernel, context)
     numbers = {op: k for k, op in enumerate(kernel.body.walk())}

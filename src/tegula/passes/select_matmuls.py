@@ -83,9 +83,9 @@ def select_matmuls(kernel: Kernel, context: GpuCompilation) -> None:
     matmuls = [op for op in kernel.walk() if isinstance(op, GroupMma)]
     candidates: list[GroupMma] = []
     for op in matmuls:
-        why = _misfit(op, threads) if target.tensor_cores == "wgmma" else f"{target.arch} has no wgmma"
-        if why:
-            op.declined = why
+        reason = _misfit(op, threads) if target.tensor_cores == "wgmma" else f"{target.arch} has no wgmma"
+        if reason:
+            op.declined = reason
         else:
             candidates.append(op)
     chosen, staged = _chosen(kernel, matmuls, candidates, threads, with_stages=True)
@@ -131,15 +131,17 @@ def _chosen(
         slots: dict[tuple[GroupMma, int], StageSlot] = {}
         left = dict(chosen)
         for op, k in _in_shared_memory(chosen):
-            why = _unreadable(op, k, others, threads) or _reason_not_swizzled(op.sides[k], refused, in_parts)
-            if not why:
+            reason = _unreadable(op, k, others, threads) or _reason_not_swizzled(
+                op.sides[k], refused, in_parts
+            )
+            if not reason:
                 continue
             slot = possible[op, k] if with_stages else NO_ROOM
             if isinstance(slot, StageSlot):
                 slots[op, k] = slot
                 continue
             left.pop(op, None)
-            op.declined = f"the {SIDES[k]} operand {why}, and it {slot}"
+            op.declined = f"the {SIDES[k]} operand {reason}, and it {slot}"
         if left == chosen:
             return chosen, slots
         chosen = left
@@ -150,12 +152,12 @@ def _reason_not_swizzled(
 ) -> str:
     """The reason why an operand's pipe or ring cannot be swizzled; empty if it can."""
     pipe = pipe_of(operand)
-    by = refused.get(pipe)
-    if by is None:
+    reason = refused.get(pipe)
+    if reason is None:
         return ""
     if pipe in in_parts:
-        return f"lies in a ring with an access other than to a whole stage (line {by.loc.line})"
-    return f"lies in a pipe that a matmul without wgmma also reads (line {by.loc.line})"
+        return f"lies in a ring with an access other than to a whole stage (line {reason.loc.line})"
+    return f"lies in a pipe that a matmul without wgmma also reads (line {reason.loc.line})"
 
 
 def _in_shared_memory(matmuls: Iterable[GroupMma]) -> list[tuple[GroupMma, int]]:

@@ -57,14 +57,18 @@ def _iterations(kernel: Kernel, loop: For, threads: int) -> int:
     index = range_of_type(loop.index.type)
     if index is None or step * MAX_ELEMENTS > index[1]:
         return 1
-    most = min(
+    max_iterations = min(
         MAX_ELEMENTS // max(ceil(t.size / threads) for t in tiles), MAX_BYTES // _live_bytes(loop, threads)
     )
     if stop is None:
-        return most
+        return max_iterations
     count = len(range(start, stop, step))
-    most = min(most, count)
-    return min(range(most, int(most * MIN_FRACTION) - 1, -1), key=lambda n: count % max(n, 1), default=1)
+    max_iterations = min(max_iterations, count)
+    return min(
+        range(max_iterations, int(max_iterations * MIN_FRACTION) - 1, -1),
+        key=lambda n: count % max(n, 1),
+        default=1,
+    )
 
 
 def _live_bytes(loop: For, threads: int) -> int:
@@ -72,14 +76,14 @@ def _live_bytes(loop: For, threads: int) -> int:
     order = [*_order(loop.body), loop.body.terminator]
     last = {v: k for k, op in enumerate(order) for v in op.operands}
     alive = {v for v in loop.arguments if v in last}
-    most = 1
+    peak = 1
     for k, op in enumerate(order):
         alive.update(op.results)
         types = [v.type for v in alive]
         value = [ceil(t.size / threads) * element_bytes(t.dtype) for t in types if isinstance(t, TileType)]
-        most = max(most, sum(value))
+        peak = max(peak, sum(value))
         alive = {v for v in alive if last.get(v, -1) > k}
-    return most
+    return peak
 
 
 def _is_per_thread_op(op: Op) -> bool:
@@ -144,12 +148,12 @@ class _Jam:
     def run(self) -> None:
         loop, region, jammed = self.loop, self.loop.parent, self._interleave()
         assert region is not None
-        by = self._constant(self._step() * self.iterations)
+        stride = self._constant(self._step() * self.iterations)
         if self._has_no_remainder():
-            loop.step, loop.body = by, jammed
+            loop.step, loop.body = stride, jammed
         else:
             middle, types = self._middle(), [v.type for v in loop.results]
-            operands = [loop.start, middle, by, *loop.initial]
+            operands = [loop.start, middle, stride, *loop.initial]
             new = self.build.insert(For(operands, types, loop.attrs, [jammed], loop.loc))
             loop.start, loop.initial = middle, new.results
         at = region.ops.index(loop)
@@ -174,9 +178,9 @@ class _Jam:
         """The index at which the remainder loop begins."""
         start, stop, _ = self.loop.bounds
         length = self._emit(S.Sub, self._emit(S.Max, stop, start), start)
-        by = self._step() * self.iterations
-        groups = self._emit(S.FloorDiv, length, self._constant(by))
-        return self._emit(S.Add, start, self._emit(S.Mul, groups, self._constant(by)))
+        stride = self._step() * self.iterations
+        groups = self._emit(S.FloorDiv, length, self._constant(stride))
+        return self._emit(S.Add, start, self._emit(S.Mul, groups, self._constant(stride)))
 
     def _emit(self, kind: type[Op], a: Value, b: Value) -> Value:
         return self.build.insert(kind([a, b], [a.type], None, [], self.loop.loc)).result
@@ -188,8 +192,8 @@ class _Jam:
         index, *carried = new.args
         maps: list[dict[Value, Value]] = [{loop.index: index} for _ in range(self.iterations)]
         for k, mapping in enumerate(maps[1:], 1):
-            by = build.insert(S.Const([], [t], {"type": t, "value": k * self._step()})).result
-            mapping[loop.index] = build.insert(S.Add([index, by], [t])).result
+            offset = build.insert(S.Const([], [t], {"type": t, "value": k * self._step()})).result
+            mapping[loop.index] = build.insert(S.Add([index, offset], [t])).result
         maps[0].update(zip(loop.arguments, carried, strict=True))
         left = [_order(loop.body) for _ in maps]
         # An op that needs a carried value of the previous iteration is placed in a later pass, once the value is known.

@@ -459,11 +459,11 @@ def plan_launches(
 
 def _check_longest(dims: Sequence[int], longest: Sequence[int]) -> None:
     """Raise LaunchError if different blocks would own the same elements of a gradient."""
-    for k, (n, most) in enumerate(zip(dims, longest, strict=False)):
-        if n > most:
+    for k, (n, maximum) in enumerate(zip(dims, longest, strict=False)):
+        if n > maximum:
             raise LaunchError(
                 f"dimension {k} of the gradient's launch has {n} blocks or threads, and the offsets beyond number "
-                f"{most} wrap around int32, to elements of other blocks",
+                f"{maximum} wrap around int32, to elements of other blocks",
                 "launch several times, with fewer blocks or threads each",
             )
 

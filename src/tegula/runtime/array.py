@@ -653,9 +653,9 @@ def wrap(data: np.ndarray, dtype: ElementType, device: Device) -> array:
 
 def array_with_layout_of(like: array, memory: array, first: int, dtype: ElementType) -> array:
     """An array of scalars in memory, from scalar `first` on, with the lengths and scalar strides of another array."""
-    shown, data = like._data, memory._data
-    strides = [s // shown.itemsize * data.itemsize for s in shown.strides]
-    return wrap(np.lib.stride_tricks.as_strided(data[first:], shown.shape, strides), dtype, memory.device)
+    source, data = like._data, memory._data
+    strides = [s // source.itemsize * data.itemsize for s in source.strides]
+    return wrap(np.lib.stride_tricks.as_strided(data[first:], source.shape, strides), dtype, memory.device)
 
 
 def fill_value(value: Any, dtype: ElementType) -> Any:
@@ -677,7 +677,8 @@ def _is_plain(data: object) -> bool:
     if isinstance(data, array | np.ndarray):
         return False
     return isinstance(data, np.generic) or not any(
-        hasattr(data, way) for way in ("__dlpack__", "__array_interface__", "__cuda_array_interface__")
+        hasattr(data, protocol)
+        for protocol in ("__dlpack__", "__array_interface__", "__cuda_array_interface__")
     )
 
 

@@ -183,7 +183,10 @@ def operand(a: Any, other: Any) -> Any:
     array = CLASSES["array"]
     if isinstance(other, list | tuple):
         return array(other, dtype=a.dtype, device=a.device)
-    if any(hasattr(other, way) for way in ("__dlpack__", "__array_interface__", "__cuda_array_interface__")):
+    if any(
+        hasattr(other, protocol)
+        for protocol in ("__dlpack__", "__array_interface__", "__cuda_array_interface__")
+    ):
         dtype = a.dtype if inner else None
         right = array(other, copy=False)
         if dtype is not None and right.shape[-len(inner) :] == inner and right.dtype == scalar:
@@ -226,5 +229,5 @@ def _overlaps(a: Any, other: Any) -> bool:
     target, source = (getattr(x, "data", x) for x in (a, other))
     if target.device != source.device or not (target.low < source.high and source.low < target.high):
         return False
-    alike = target.ptr == source.ptr and target.description is source.description
-    return not (a is target and other is source and alike and target.dtype == source.dtype)
+    same_elements = target.ptr == source.ptr and target.description is source.description
+    return not (a is target and other is source and same_elements and target.dtype == source.dtype)

@@ -144,8 +144,8 @@ def plain_range(scalar: DType) -> tuple[float, float]:
     """The range of numbers of a type that need no further check: all integers, and finite floats."""
     if not scalar.is_float:
         return limits(to_numpy(scalar))
-    most = {8: 448.0, 16: 65504.0, 32: 3.4e38, 64: 1.7e308}[scalar.bits]
-    return -most, most
+    largest = {8: 448.0, 16: 65504.0, 32: 3.4e38, 64: 1.7e308}[scalar.bits]
+    return -largest, largest
 
 
 def may_be_on_device(data: Any) -> bool:

@@ -65,8 +65,8 @@ def _edges(a: Any) -> np.ndarray:
     inner = a.numpy().shape[a.ndim :] if a.device.is_cpu else a[(0,) * a.ndim].numpy().shape[1:]
     line: np.ndarray | None = None
     for at in np.ndindex(*(len(ends) for ends in parts)):
-        own, theirs = zip(*(ends[k] for ends, k in zip(parts, at, strict=True)), strict=True)
-        piece = a[theirs].numpy()
+        own, positions = zip(*(ends[k] for ends, k in zip(parts, at, strict=True)), strict=True)
+        piece = a[positions].numpy()
         if line is None:
             shape = tuple(min(n, 2 * EDGE + 1) for n in a.shape)
             line = np.zeros((*shape, *inner), piece.dtype)

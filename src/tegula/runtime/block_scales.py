@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from tegula.target import CudaTarget
 
 
-def with_scale(kernel: Kernel, wanted: Specialisation) -> Specialisation:
+def with_scale(kernel: Kernel, requested: Specialisation) -> Specialisation:
     """The specialisation of a launch with the scale for its grid instead of the grid."""
-    if not wanted.grid:
-        return wanted
-    any_grid = replace(wanted, grid=())
-    scale = _costs(kernel, any_grid).best(wanted.grid, wanted.device.sm_count)
-    return replace(any_grid, launch=replace(wanted.launch, scale=scale))
+    if not requested.grid:
+        return requested
+    any_grid = replace(requested, grid=())
+    scale = _costs(kernel, any_grid).best(requested.grid, requested.device.sm_count)
+    return replace(any_grid, launch=replace(requested.launch, scale=scale))
 
 
 def scale_for(kernel: KernelIR, target: CudaTarget, grid: Sequence[int], multiprocessors: int) -> Scale:
@@ -38,16 +38,16 @@ def scale_for(kernel: KernelIR, target: CudaTarget, grid: Sequence[int], multipr
     return block_costs(kernel, target).best(grid, multiprocessors)
 
 
-def _costs(kernel: Kernel, wanted: Specialisation) -> BlockCosts:
+def _costs(kernel: Kernel, requested: Specialisation) -> BlockCosts:
     """The costs of a kernel's blocks, from memory if the kernel's captures are unchanged."""
-    known = kernel.block_costs.setdefault((wanted, config.code), [])
+    known = kernel.block_costs.setdefault((requested, config.code), [])
     for captured, costs in known:
         if all(map(unchanged, captured)):
             return costs
     from tegula.runtime.compile import trace
 
-    traced = trace(kernel, wanted.types, wanted.launch, wanted.access)
-    known.append((traced.captured, _costs_of(traced, wanted.device.ordinal)))
+    traced = trace(kernel, requested.types, requested.launch, requested.access)
+    known.append((traced.captured, _costs_of(traced, requested.device.ordinal)))
     return known[-1][1]
 
 

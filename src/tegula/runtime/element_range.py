@@ -45,8 +45,8 @@ class ElementRange(NamedTuple):
         """Whether the elements of two arrays are interleaved, like the leaves of an array of structs: a common divisor
         of all strides, in bytes, has room for an element of each array."""
         step = gcd(*self.description.steps, *other.description.steps)
-        apart = (other.ptr - self.ptr) % step if step else 0
-        return step > 0 and apart >= self.size and apart + other.size <= step
+        distance = (other.ptr - self.ptr) % step if step else 0
+        return step > 0 and distance >= self.size and distance + other.size <= step
 
     def cover(self, other: ElementRange) -> bool:
         """Whether the array's bytes include all bytes of another array."""

@@ -108,8 +108,8 @@ def make_fast_path(parameters: Sequence[Parameter], ready: Ready) -> FastPath:
         return _never
     # Leaves of an array of structs are interleaved.
     owner = {f"a{k}": p.columns_of for k, p in enumerate(parameters)}
-    apart = ((a, b) for a, b in combinations(arrays, 2) if not owner[a] or owner[a] != owner[b])
-    fits += [f"({a}.low >= {b}.high or {b}.low >= {a}.high)" for a, b in apart]
+    pairs = ((a, b) for a, b in combinations(arrays, 2) if not owner[a] or owner[a] != owner[b])
+    fits += [f"({a}.low >= {b}.high or {b}.low >= {a}.high)" for a, b in pairs]
     ids = "".join(f", {a}.launch_id" for a in arrays)
     text = _TEXT.format(
         names="".join(f"a{k}, " for k in range(len(parameters))) or "()",

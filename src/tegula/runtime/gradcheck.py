@@ -92,7 +92,7 @@ def gradcheck(
                 a.assign((a.numpy().astype(np.float64) + sign * eps * d).astype(a.numpy().dtype))
             values.append(run())
         restore()
-        numeric = [(up - down) / (2 * eps) * w for up, down, w in zip(*values, weights, strict=True)]
+        numeric = [(above - below) / (2 * eps) * w for above, below, w in zip(*values, weights, strict=True)]
         run()
         grads = gradients(args)
         fresh = [

@@ -71,8 +71,12 @@ def _groups(uses: Iterable[Use]) -> Iterator[list[Use]]:
 
 
 def _one_gradient(use: Use, other: Use) -> bool:
-    ours, theirs = use.array.grad, other.array.grad
-    return ours is not None and theirs is not None and ElementRange.of(ours).overlaps(ElementRange.of(theirs))
+    own_gradient, other_gradient = use.array.grad, other.array.grad
+    return (
+        own_gradient is not None
+        and other_gradient is not None
+        and ElementRange.of(own_gradient).overlaps(ElementRange.of(other_gradient))
+    )
 
 
 def _different(uses: Iterable[Use]) -> list[Use]:

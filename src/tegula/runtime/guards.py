@@ -23,9 +23,9 @@ class LaunchGuards:
 
     def __init__(self, kernel: Kernel, rows: Sequence[Sequence[Any]]) -> None:
         self.kernel, self.guards = kernel, [from_row(row) for row in rows]
-        asked = sorted({leaf for guard in self.guards for leaf in leaves(guard.term)})
-        self.read = tuple(dict.fromkeys(k for k, _ in asked))
-        self.leaves, self.unpack = self._layout(frozenset(asked))
+        read_leaves = sorted({leaf for guard in self.guards for leaf in leaves(guard.term)})
+        self.read = tuple(dict.fromkeys(k for k, _ in read_leaves))
+        self.leaves, self.unpack = self._layout(frozenset(read_leaves))
         self.satisfied: set[tuple[int, ...]] = set()
 
     def check(self, packed: bytes) -> None:
@@ -38,20 +38,22 @@ class LaunchGuards:
                 self.satisfied.clear()
             self.satisfied.add(values)
 
-    def _layout(self, asked: frozenset[Leaf]) -> tuple[tuple[Leaf, ...], Callable[[bytes], tuple[int, ...]]]:
+    def _layout(
+        self, read_leaves: frozenset[Leaf]
+    ) -> tuple[tuple[Leaf, ...], Callable[[bytes], tuple[int, ...]]]:
         """The integer arguments and lengths that guards depend on, in the order of packed arguments, and the function
         that reads them."""
         leaves: list[Leaf] = []
         text = "<"
         for k, t in enumerate(p.type for p in self.kernel.params):
             if isinstance(t, ArrayType):
-                slots = [(k, d) if (k, d) in asked else None for d in range(t.ndim)]
+                slots = [(k, d) if (k, d) in read_leaves else None for d in range(t.ndim)]
                 text += f"{SLOT}x" + "".join("q" if s else f"{SLOT}x" for s in slots) + f"{SLOT * t.ndim}x"
                 leaves += [s for s in slots if s]
                 continue
             assert is_element(t)
             used = -(-element_bytes(t) // SLOT) * SLOT
-            if isinstance(t, DType) and (k, -1) in asked:
+            if isinstance(t, DType) and (k, -1) in read_leaves:
                 leaves.append((k, -1))
                 text += f"{FORMATS[t.name]}{used - t.bits // 8}x"
             else:

@@ -220,5 +220,5 @@ def _pipe(roles: Roles, pipe: Op) -> str:
     size = t.stages * math.prod(t.shape) * element_bytes(t.dtype)
     tiles = f"{t.stages} stage{'s' * (t.stages > 1)} of {t.dtype} {'x'.join(map(str, t.shape))}"
     filling, popping = ([roles.names[k] for k in at] for at in ends(roles, pipe.result))
-    way = f"from {', '.join(filling) or 'no role'} to {', '.join(popping) or 'no role'}"
-    return f"  {pipe.result.name or 'pipe'}: {tiles} ({size:,} bytes), {way}"
+    direction = f"from {', '.join(filling) or 'no role'} to {', '.join(popping) or 'no role'}"
+    return f"  {pipe.result.name or 'pipe'}: {tiles} ({size:,} bytes), {direction}"

@@ -48,9 +48,9 @@ class Specialisation:
 class Forms:
     """The compiled forms of a kernel for one specialisation, one for each state of the captures."""
 
-    def __init__(self, kernel: Kernel, wanted: Specialisation) -> None:
+    def __init__(self, kernel: Kernel, requested: Specialisation) -> None:
         self.kernel = kernel
-        self.specialisation = wanted
+        self.specialisation = requested
         self.compiled: list[Form] = []
 
     def current(self) -> Form:
@@ -161,9 +161,9 @@ class Kernel(KernelDef):
         """The module that the kernel belongs to: the module of its function, or the module that was given."""
         from tegula.runtime.modules import Module, get_module
 
-        given = self.options.module
-        name = given if isinstance(given, str) and given != "unique" else self.__module__
-        return given if isinstance(given, Module) else get_module(name)
+        named_module = self.options.module
+        name = named_module if isinstance(named_module, str) and named_module != "unique" else self.__module__
+        return named_module if isinstance(named_module, Module) else get_module(name)
 
     def bind(self, **values: Any) -> Kernel:
         """The kernel specialised for values of some of its parameters.
@@ -214,19 +214,19 @@ class Kernel(KernelDef):
         Raises:
             nothing.
         """
-        found = self._leaf_kernels.get(annotations)
-        if found is None:
-            whole = self.definition if annotations is None else self.definition.typed(annotations)
-            found = self._leaf_kernels[annotations] = variant(self, leaves_of(whole))
-        return found
+        cached = self._leaf_kernels.get(annotations)
+        if cached is None:
+            definition = self.definition if annotations is None else self.definition.typed(annotations)
+            cached = self._leaf_kernels[annotations] = variant(self, leaves_of(definition))
+        return cached
 
     def _check_parameter(self, p: Parameter) -> None:
         """TypeMismatch for an annotation of a type that launches cannot pass."""
         if p.annotation is ANY or isinstance(p.annotation, ArrayAnnotation) or is_element(p.annotation):
             return
         name = getattr(p.annotation, "__name__", str(p.annotation))
-        what = f"the annotation of '{p.name}' is {name}, which a launch cannot pass"
-        raise TypeMismatch(self.definition.parameter_location(p.name), what=what, help=ANNOTATIONS)
+        message = f"the annotation of '{p.name}' is {name}, which a launch cannot pass"
+        raise TypeMismatch(self.definition.parameter_location(p.name), what=message, help=ANNOTATIONS)
 
     def forms_for(self, wanted: Specialisation) -> Forms:
         """The compiled forms for a specialisation in the current modes.
@@ -247,7 +247,7 @@ class Kernel(KernelDef):
         """All forms that were compiled or read from the disk cache, in order; forms with constants last."""
         own = [*dict.fromkeys(form for forms in self._forms.values() for form in forms.compiled)]
         others = dict.fromkeys([*self._leaf_kernels.values(), *self.variants.values()])
-        return own + [form for made in others for form in made.compiled]
+        return own + [form for variant in others for form in variant.compiled]
 
     def unload(self) -> None:
         """Forgets all compiled forms of the kernel.
@@ -290,10 +290,10 @@ class Kernel(KernelDef):
             launch: the kernel was not launched yet.
             ValueError: there is no such stage.
         """
-        found = self.stages()
-        if stage not in found:
-            raise ValueError(f"no stage {stage!r}; stages: {', '.join(found)}")
-        return found[stage]
+        stages = self.stages()
+        if stage not in stages:
+            raise ValueError(f"no stage {stage!r}; stages: {', '.join(stages)}")
+        return stages[stage]
 
     def llvm(self) -> str:
         """The LLVM IR of the form compiled last.
@@ -374,11 +374,11 @@ class Kernel(KernelDef):
     def _inspect_for_gpu(self) -> CudaInspection:
         from tegula.runtime.inspection import CudaInspection
 
-        found = self._inspect()
-        if not isinstance(found, CudaInspection):
+        inspection = self._inspect()
+        if not isinstance(inspection, CudaInspection):
             help = "launch it with arrays on one first; assembly() shows CPU code"
             raise LaunchError(f"the form of {self.name} that was compiled last is not for a GPU", help)
-        return found
+        return inspection
 
     def _latest(self) -> Specialisation:
         if self.latest is None:

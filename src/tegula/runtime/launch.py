@@ -513,11 +513,11 @@ def _run(
     return kernel, launch_plan, compiled
 
 
-def _check_device(kernel: Kernel, asked: Device | str, actual: Device) -> None:
+def _check_device(kernel: Kernel, requested: Device | str, actual: Device) -> None:
     """Raise LaunchError if the requested device is not the device of the arrays."""
-    if actual != get_device(asked):
+    if actual != get_device(requested):
         raise LaunchError(
-            f"kernel {kernel.name}: the launch is on {get_device(asked)}, its arrays are on {actual}",
+            f"kernel {kernel.name}: the launch is on {get_device(requested)}, its arrays are on {actual}",
             "leave out device=, or copy the arrays there: a.to(device)",
         )
 

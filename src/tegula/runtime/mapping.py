@@ -171,9 +171,9 @@ def _expression(func: Any, count: int) -> tuple[Expression, bool]:
     if isinstance(func, BuiltinFunctionType) and any(func is getattr(builtins, n) for n in NAMED_BUILTINS):
         return Expression(f"map_{func.__name__}", f"{func.__name__}({fields})"), True
     if isinstance(func, type) or not isinstance(func, FunctionType):
-        shown = getattr(func, "__name__", repr(func))
+        name = getattr(func, "__name__", repr(func))
         raise LaunchError(
-            f"map cannot apply {shown}", "give a function of the language, a @tg.func, a function or a lambda"
+            f"map cannot apply {name}", "give a function of the language, a @tg.func, a function or a lambda"
         )
     function = _lambda_function(func) if func.__name__ == "<lambda>" else _function_expression(func)
     return Expression(function.name, f"function({fields})", (("function", function),)), False

@@ -181,8 +181,8 @@ def _described(site: Site, values: list[int]) -> tuple[type[RunError], str, str]
     at, shape = _listed(values[:rank]), _listed(values[rank : 2 * rank])
     array = f"'{data['array']}'" if data.get("array") else "the tile"
     if site.kind == "assert":
-        shown = _values(site, np.array(values, np.int64)) if data.get("parts") else []
-        return KernelAssertion, f"assertion failed: {Assert.text(data, *shown)}", ""
+        values_text = _values(site, np.array(values, np.int64)) if data.get("parts") else []
+        return KernelAssertion, f"assertion failed: {Assert.text(data, *values_text)}", ""
     if site.kind == "division":
         return (
             DivisionByZero,

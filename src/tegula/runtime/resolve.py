@@ -74,8 +74,8 @@ def _specialised(
     kernel: Kernel, plan: LaunchPlan, ids: Sequence[int], pairs: Sequence[tuple[int, int]]
 ) -> Specialisation:
     specialised_ids = [SPECIALISATIONS[n] for n in ids]
-    wanted = specialisation(specialised_ids, plan.launch, pairs, _device_of(kernel, plan, specialised_ids))
-    return replace(wanted, grid=plan.grid) if wanted.device.is_cuda else wanted
+    requested = specialisation(specialised_ids, plan.launch, pairs, _device_of(kernel, plan, specialised_ids))
+    return replace(requested, grid=plan.grid) if requested.device.is_cuda else requested
 
 
 def ours(kernel: Kernel, args: tuple[Any, ...]) -> tuple[Any, ...]:

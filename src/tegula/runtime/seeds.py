@@ -41,8 +41,8 @@ class Seeds:
         targets = [(target, _gradient(target)) for target, _ in self.gradients]
         ranges = [ElementRange.of(grad) for _, grad in targets]
         written = _other_gradients(uses, ranges)
-        apart = not any(p.overlaps(q) for k, p in enumerate(ranges) for q in ranges[:k])
-        if not apart or any(p.overlaps(ElementRange.of(g)) for p in ranges for g in written):
+        are_disjoint = not any(p.overlaps(q) for k, p in enumerate(ranges) for q in ranges[:k])
+        if not are_disjoint or any(p.overlaps(ElementRange.of(g)) for p in ranges for g in written):
             for _, grad in targets:
                 clear(grad)
         saved: list[tuple[array, array]] = []
@@ -50,7 +50,7 @@ class Seeds:
             saved.append((grad, clone(grad)))
             clear(grad)
         for (_, grad), (_, seed) in zip(targets, self.gradients, strict=True):
-            if apart:
+            if are_disjoint:
                 grad.assign(seed)
             else:
                 add(grad, seed)

@@ -28,9 +28,9 @@ class TapeGraph:
             **{ElementRange.of(a): labels[id(a)] for r in records for a in r.arrays if id(a) in labels},
         }
         written = {u.elements for r in records for u in r.writes}
-        shown = written | {ElementRange.of(a) for a in tracked}
+        visible = written | {ElementRange.of(a) for a in tracked}
         ranges = dict.fromkeys(ElementRange.of(a) for r in records for a in r.arrays)
-        self.nodes = {at: k for k, at in enumerate(ranges) if at in shown or not hide_read}
+        self.nodes = {at: k for k, at in enumerate(ranges) if at in visible or not hide_read}
         self.described = {ElementRange.of(a): described(a) for r in records for a in r.arrays}
 
     def text(self, direction: str) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from tegula.ops.documented import Family
-from tegula.stdlib.registry import RETURNS_NONE, composite, tg
+from tegula.stdlib.registry import NOT_A_VALUE, composite, tg
 
 OF_NUMBERS = Family(
     {},
     {
-        **RETURNS_NONE,
+        **NOT_A_VALUE,
         "type-mismatch": "an argument is not a number, or a vector or matrix where a scalar is wanted",
         "mixed-scalar-types": "the arguments differ in dtype, or are integers where floats are wanted",
         "shape-mismatch": "the shapes of tiles do not broadcast",

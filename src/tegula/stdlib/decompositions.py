@@ -6,14 +6,14 @@ from typing import Any
 
 from tegula.ops.documented import Family
 from tegula.signature import InOut
-from tegula.stdlib.registry import RETURNS_NONE, composite, tg
+from tegula.stdlib.registry import NOT_A_VALUE, composite, tg
 
 SWEEPS = 10
 """The number of sweeps over all pairs of columns; each sweep doubles the number of correct digits."""
 FACTORS = Family(
     {},
     {
-        **RETURNS_NONE,
+        **NOT_A_VALUE,
         "type-mismatch": "`A` is no such matrix of floats, or tiles are given",
         "mixed-scalar-types": "`A` is a literal",
         "out-of-range": "a literal does not fit its dtype",

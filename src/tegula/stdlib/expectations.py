@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from tegula.ops.documented import Family
-from tegula.stdlib.registry import RETURNS_NONE, composite, tg
+from tegula.stdlib.registry import NOT_A_VALUE, composite, tg
 
 EXPECTED = Family(
     {"Gradient": "none: nothing is returned."},
     {
-        **RETURNS_NONE,
+        **NOT_A_VALUE,
         "type-mismatch": "the operands are not scalars, vectors or matrices",
         "mixed-scalar-types": "the operands differ in type",
         "shape-mismatch": "the shapes of tiles do not broadcast",

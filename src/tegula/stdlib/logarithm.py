@@ -35,7 +35,7 @@ ROUND_BITS_64 = 0x4338000000000000
 
 @func
 def _log_split(x: float32):
-    """f and e as floats, with x = (1 + f) * 2**e, for positive x."""
+    """The fraction f and the exponent e of a positive x = (1 + f) * 2**e, as floats."""
     small = x < 2.0**-126
     bits = tg.bitcast(tg.where(small, x * 2.0**23, x), tg.int32) - ROOT_HALF_32
     f = tg.bitcast((bits & FRACTION_32) + ROOT_HALF_32, tg.float32) - 1.0
@@ -65,7 +65,7 @@ def _log_checked(x: float64, result: float64):
 
 @func
 def _log_joined(f: float32, e: float32):
-    """log(1 + f) + e ln 2."""
+    """The logarithm log(1 + f) + e ln 2."""
     z = f * f
     tail = tg.fma(z, tg.fma(f, tg._poly7(f, *LOG_32), -0.5), e * LN2_32[1])
     return tg.fma(e, LN2_32[0], f + tail)
@@ -82,13 +82,13 @@ def _log_joined(f: float64, e: float64):
 
 @func
 def _log_terms(f: float32):
-    """log(1 + f) as an unevaluated sum of two numbers, the second small."""
+    """The logarithm of 1 + f as an unevaluated sum of two numbers, the second small."""
     z = f * f
     half = 0.5 * z
     high = f - half
-    lost = tg.fma(f, f, -z)  # the rounding error of z
-    rest = tg.fma(-0.5, lost, (f - high) - half)
-    return high, tg.fma(z * f, tg._poly7(f, *LOG_32), rest)
+    error = tg.fma(f, f, -z)  # the rounding error of z
+    low_part = tg.fma(-0.5, error, (f - high) - half)
+    return high, tg.fma(z * f, tg._poly7(f, *LOG_32), low_part)
 
 
 @func
@@ -125,7 +125,7 @@ def log(x: float64):  # noqa: F811
 
 @func
 def _log_in_base(f: float32, base: float32, base_low: float32, power: float32, low: float32):
-    """log(1 + f) * (base + base_low) + whole + low, where `power` is 0 or larger than the product."""
+    """The sum log(1 + f) * (base + base_low) + power + low, where `power` is 0 or larger than the product."""
     a, b = tg._log_terms(f)
     product = a * base
     rest = tg.fma(a, base_low, tg.fma(b, base, tg.fma(a, base, -product)))
@@ -215,7 +215,7 @@ def log1p(x: float32):
 
 @func
 def log1p(x: float64):  # noqa: F811
-    """log(1 + x), accurate near 0."""
+    """The logarithm of 1 + x, accurate near 0."""
     u = 1.0 + x
     bits = tg.bitcast(u, tg.int64) - ROOT_HALF_64
     e = bits >> 52
@@ -227,7 +227,7 @@ def log1p(x: float64):  # noqa: F811
 
 @func
 def _log_pair(x: float64):
-    """log(x) as a sum of two numbers with a relative error of about 2**-66, for positive finite x."""
+    """The logarithm of a positive finite x as a sum of two numbers, with a relative error of about 2**-66."""
     f, e = tg._log_split(x)
     g = 2.0 + f
     s = f / g
@@ -253,7 +253,7 @@ def _log_pair(x: float64):
 
 @func
 def _pow_checked(x: float64, y: float64, result: float64):
-    """x**y from `result`, which is |x|**y: applies the sign and the special cases of C's pow."""
+    """The power x**y, given `result` = |x|**y: the sign and the special cases of C's pow are applied."""
     a = tg.abs(x)
     is_integer = tg.trunc(y) == y
     half = 0.5 * y
@@ -302,7 +302,7 @@ def pow(x: float64, y: float64):
 
 @func
 def _pow_beyond(x: float64, y: float64):
-    """x**y with the precision of a float32 and a range of 2**-1000 to 2**1000."""
+    """The power x**y with the precision of a float32 and a range of 2**-1000 to 2**1000."""
     bits = tg.bitcast(tg.abs(x), tg.int64) - ROOT_HALF_64
     f = tg.bitcast((bits & FRACTION_64) + ROOT_HALF_64, tg.float64) - 1.0
     s = f / (2.0 + f)
@@ -326,6 +326,6 @@ def pow(x: float32, y: float32):  # noqa: F811
 
 @func
 def _times_power_of(g: float64, x: float64, y: float64):
-    """g * x**y, also where x**y alone would be out of range."""
+    """The product g * x**y, also where x**y alone would be out of range."""
     p, k = tg._pow_parts(x, y)
     return tg._scaled(g * p, k)

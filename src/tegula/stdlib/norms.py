@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from tegula.ops.documented import Family
-from tegula.stdlib.registry import RETURNS_NONE, composite, tg
+from tegula.stdlib.registry import NOT_A_VALUE, composite, tg
 
 OF_VECTORS = Family(
     {},
     {
-        **RETURNS_NONE,
+        **NOT_A_VALUE,
         "type-mismatch": "`v` is not a vector, or tile of vectors, of floats",
         "mixed-scalar-types": "`v` holds integers, or `delta` is of another dtype",
         "out-of-range": "a literal does not fit its dtype",

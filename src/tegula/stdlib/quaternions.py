@@ -264,9 +264,9 @@ def quat_slerp(a: Quat, b: Quat, t: Scalar):
     Gradient:
         the derivative of the formula, also where `a` is `b`.
     """
-    way = tg.quat_inverse(a) * b
-    way = tg.where(way.w < 0.0, -way, way)
-    v, w = way[0:3], way.w
+    relative = tg.quat_inverse(a) * b
+    relative = tg.where(relative.w < 0.0, -relative, relative)
+    v, w = relative[0:3], relative.w
     square, length = tg.dot(v, v), tg.length(v)
     angle = t * tg.atan2(length, w)
     # sin(angle) / length, computed by a series if both quantities are small.

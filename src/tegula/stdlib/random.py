@@ -310,10 +310,10 @@ def _log_gamma(x: float32):
 @composite()
 def _poisson_small_mean(state: InOut[uint32], mean: float32):
     """Knuth's algorithm: draws are multiplied until the product is at most exp(-mean)."""
-    least = tg.exp(-mean)
+    limit = tg.exp(-mean)
     count = tg.uint32(0)
     product = tg.randf(state)
-    while product > least:
+    while product > limit:
         count = count + 1
         u = tg.randf(state)
         product = product * u

@@ -27,12 +27,12 @@ FAMILIES: dict[str, Family] = {}
 name."""
 
 
-RETURNS_NONE = {
+NOT_A_VALUE = {
     "unsupported-python": "an argument is a function, a module or another object that is not a value",
     "unknown-attribute": "an argument is of another kind",
     "not-constant": "an argument is a tuple",
 }
-"""The reason why an argument that is not a value is an error, for families of functions of any type."""
+"""The errors of arguments that are not values, by code, for families of functions of any type."""
 
 
 def composite(family: Family | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from tegula.ops.documented import Family
-from tegula.stdlib.registry import RETURNS_NONE, composite, tg
+from tegula.stdlib.registry import NOT_A_VALUE, composite, tg
 from tegula.types import int32
 
 SEARCH = Family(
     {"Gradient": "none: an index has no gradient."},
     {
-        **RETURNS_NONE,
+        **NOT_A_VALUE,
         "type-mismatch": "`arr` is not an array of one dimension of scalars, or an index is not an integer",
         "mixed-scalar-types": "`value` is of another dtype than `arr`",
         "out-of-range": "a literal does not fit its dtype",

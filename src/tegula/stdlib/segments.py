@@ -51,8 +51,8 @@ def closest_point_edge_edge(p1: Vec3, q1: Vec3, p2: Vec3, q2: Vec3, epsilon: Sca
     )
     if is_edge & ((t <= 0.0) | (t >= 1.0) | (not other_is_edge)):
         s = tg.clamp((tg.where(other_is_edge, b * t, b * 0.0) - c) / length, 0.0, 1.0)
-    apart = r + s * d1 - t * d2
-    return tg.vector(s, t, tg.length(apart))
+    difference = r + s * d1 - t * d2
+    return tg.vector(s, t, tg.length(difference))
 
 
 @func
@@ -124,20 +124,20 @@ def intersect_tri_tri(v0: Vec3, v1: Vec3, v2: Vec3, u0: Vec3, u1: Vec3, u2: Vec3
     e, f = (a1, a2, a2 - a1), (b1 - b0, b2 - b0, b2 - b1)
     longest, other = tg._longest(e[0], e[1], e[2]), tg._longest(f[0], f[1], f[2])
     n, m = tg.cross(a1, a2), tg.cross(f[0], f[1])
-    apart = tg._separates(n, a0, a1, a2, b0, b1, b2) | tg._separates(m, a0, a1, a2, b0, b1, b2)
+    is_separated = tg._separates(n, a0, a1, a2, b0, b1, b2) | tg._separates(m, a0, a1, a2, b0, b1, b2)
     for x in e:
         for y in f:
-            apart |= tg._separates(tg.cross(x, y), a0, a1, a2, b0, b1, b2)
+            is_separated |= tg._separates(tg.cross(x, y), a0, a1, a2, b0, b1, b2)
     # Separating axes of coplanar triangles, also of degenerate ones.
     between = tg._nonzero_or(tg.cross(longest, other), tg.cross(b0, tg._nonzero_or(longest, other)))
     first = tg._nonzero_or(n, tg._nonzero_or(m, between))
     second = tg._nonzero_or(m, first)
     for x in e:
-        apart |= tg._separates(tg.cross(first, x), a0, a1, a2, b0, b1, b2)
+        is_separated |= tg._separates(tg.cross(first, x), a0, a1, a2, b0, b1, b2)
     for y in f:
-        apart |= tg._separates(tg.cross(second, y), a0, a1, a2, b0, b1, b2)
+        is_separated |= tg._separates(tg.cross(second, y), a0, a1, a2, b0, b1, b2)
     for axis in (longest, other, b0):
-        apart |= tg._separates(axis, a0, a1, a2, b0, b1, b2)
+        is_separated |= tg._separates(axis, a0, a1, a2, b0, b1, b2)
     total = a1 + a2 + b0 + b1 + b2
-    apart |= tg.isnan(total[0] + total[1] + total[2])
-    return tg.where(apart, 0, 1)
+    is_separated |= tg.isnan(total[0] + total[1] + total[2])
+    return tg.where(is_separated, 0, 1)

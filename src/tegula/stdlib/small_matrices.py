@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from tegula.ops.documented import Family
-from tegula.stdlib.registry import RETURNS_NONE, composite, tg
+from tegula.stdlib.registry import NOT_A_VALUE, composite, tg
 
 _LITERAL = {
     "out-of-range": "a literal does not fit its dtype",
     "mixed-scalar-types": "an argument is a literal",
-    **RETURNS_NONE,
+    **NOT_A_VALUE,
 }
 PLACES = Family(
     {"Gradient": "none: an index, a uint32, has none."},

@@ -38,9 +38,11 @@ def describe(values: Values) -> str:
 
 
 def combinations(
-    configs: Sequence[Values] | None, lists: Mapping[str, Sequence[Any]], where: Callable[..., bool] | None
+    configs: Sequence[Values] | None,
+    lists: Mapping[str, Sequence[Any]],
+    condition: Callable[..., bool] | None,
 ) -> list[dict[str, Any]]:
-    """The values of every candidate: `configs`, or all combinations of `lists`, for which `where` holds.
+    """The values of every candidate: `configs`, or all combinations of `lists`, for which `condition` holds.
     TuningError where none is left."""
     if (configs is None) == (not lists):
         message = "candidates are given either as lists of values or as configs=[...]"
@@ -53,7 +55,9 @@ def combinations(
     if len({frozenset(c) for c in candidates}) > 1:
         names = " and ".join(sorted({describe(dict.fromkeys(c, "...")) for c in candidates}))
         raise TuningError("all candidates must give values to the same names", f"there are {names}")
-    selected = candidates if where is None else [c for c in candidates if call_with(where, c, "where")]
+    selected = (
+        candidates if condition is None else [c for c in candidates if call_with(condition, c, "where")]
+    )
     if not selected:
         help = "where=... must hold for at least one combination" if candidates else "configs=[...] is empty"
         raise TuningError("there is no candidate", help)

@@ -56,9 +56,9 @@ def time_calls(
     """The seconds per call of each candidate, the median of its turns. `before`: called before each call, not timed."""
     runners = [Runner(call) for call in calls]
     for runner in runners:
-        once = max(clock(runner.call, before, 1), 1e-9)
-        runner.calls = max(1, min(MAX_CALLS, round(BURST / once)))
-        runner.seconds = [once]
+        first_time = max(clock(runner.call, before, 1), 1e-9)
+        runner.calls = max(1, min(MAX_CALLS, round(BURST / first_time)))
+        runner.seconds = [first_time]
     near = [r for r in runners if r.seconds[0] <= FAR * min(r.seconds[0] for r in runners)]
     repeats = max(1, min(REPEATS, round(SPENT / max(max(r.seconds[0] for r in near), BURST))))
     for r in near:

@@ -42,12 +42,12 @@ def _difference(a: np.ndarray, b: np.ndarray, dtype: str, tolerance: float | Non
             return float("inf")
         x, y = x[finite], y[finite]
         distance, size = np.abs(x - y), np.maximum(np.abs(x), np.abs(y)) + scale
-        apart = distance > 0.0
-        if apart.any():
-            limit = allowed * size[apart]
+        differs = distance > 0.0
+        if differs.any():
+            limit = allowed * size[differs]
             if not limit.all():
                 return float("inf")
-            worst = max(worst, float((distance[apart] / limit).max()))
+            worst = max(worst, float((distance[differs] / limit).max()))
     return worst
 
 

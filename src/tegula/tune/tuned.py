@@ -161,8 +161,8 @@ class Tuned(KernelChoice):
         texts = [digest(print_kernel(k)) if k is not None else "" for k in traced]
         first = next(text for text in texts if text)
         values = [describe(c.values) for c in self.candidates]
-        how = [str(request.tiled), str(request.block_dim), config.mode, str(self.tolerance)]
-        memory = ResultStore([self._text, *values, spoken, *how, first, describe_device(device)])
+        options = [str(request.tiled), str(request.block_dim), config.mode, str(self.tolerance)]
+        memory = ResultStore([self._text, *values, spoken, *options, first, describe_device(device)])
         known = memory.get(texts)
         if known is not None:
             report.chosen, report.remembered = known, True

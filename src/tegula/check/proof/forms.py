@@ -56,9 +56,12 @@ class Forms(Labels):
             loop, depth = spots[-1].region.parent, len(spots) - 1
             assert isinstance(loop, For | While)
             self.machine.state, self.machine.role = state, r
-            sure, unsure = items(self.program, loop.body, trip)
-            out |= {(kind, r, b): None if (kind, b) in unsure else n for (kind, b), n in sure.items()}
-            out |= {(kind, r, b): None for kind, b in unsure}
+            known_counts, varying_counts = items(self.program, loop.body, trip)
+            out |= {
+                (kind, r, b): None if (kind, b) in varying_counts else n
+                for (kind, b), n in known_counts.items()
+            }
+            out |= {(kind, r, b): None for kind, b in varying_counts}
             for k, v in enumerate(loop.arguments):
                 n, counter = carried(loop, k, trip, lambda v, body=loop.body: self._constant_value(v, body))
                 out["held", r, depth, v] = n
@@ -83,17 +86,17 @@ class Forms(Labels):
     def _branched(self, state: State, group: list[int]) -> set[Slot]:
         """The slots that change only in branches, at barriers all of whose ghosts change only in branches. They form
         classes separate from the slots that inner loops change."""
-        out, sure = set[Slot](), set[int]()
+        out, unbranched_barriers = set[Slot](), set[int]()
         for r, role in enumerate(state.roles):
             ghosts = [("arrived", b) for b in role.arrived] + [("waited", b) for b in role.waited]
             loop, depth = role.spots[-1].region.parent, len(role.spots) - 1
             branches_of_role = branched(self.program, role.spots[-1].region) if r in group else set[Count]()
-            sure |= {b for kind, b in ghosts if (kind, b) not in branches_of_role}
+            unbranched_barriers |= {b for kind, b in ghosts if (kind, b) not in branches_of_role}
             out |= {(kind, r, b) for kind, b in ghosts if (kind, b) in branches_of_role}
             if r in group and isinstance(loop, For | While):
                 arguments = enumerate(loop.arguments)
                 out |= {("held", r, depth, v) for k, v in arguments if in_branches(loop, k)}
-        return {slot for slot in out if sure.isdisjoint(self._barriers(slot))}
+        return {slot for slot in out if unbranched_barriers.isdisjoint(self._barriers(slot))}
 
     def _barriers(self, slot: Slot) -> list[int]:
         """The barriers of a slot: the one whose items a ghost counts, or those at which a carried number selects a
@@ -134,8 +137,8 @@ class Forms(Labels):
         """The number of unconditional arrivals and waits, by barrier, in an iteration of the loop at whose head a role
         is."""
         self.machine.state, self.machine.role = state, r
-        sure, unsure = items(self.program, state.roles[r].spots[-1].region, self._trip)
-        return {count: n for count, n in sure.items() if count not in unsure}
+        known_counts, varying_counts = items(self.program, state.roles[r].spots[-1].region, self._trip)
+        return {count: n for count, n in known_counts.items() if count not in varying_counts}
 
     def _counts_of_other_roles(self, state: State, r: int, out: dict[Slot, Sum | None]) -> None:
         """Candidates for a role before a loop: the number of its iterations equals the number of arrivals or waits of
@@ -144,33 +147,36 @@ class Forms(Labels):
         loop, depth = spots[-1].region.parent, len(spots) - 1
         assert isinstance(loop, For | While)
         self.machine.state, self.machine.role = state, r
-        sure, unsure = items(self.program, loop.body, self._trip)
-        single_steps = {b for (_, b), n in sure.items() if n.value == 1}
+        known_counts, varying_counts = items(self.program, loop.body, self._trip)
+        single_steps = {b for (_, b), n in known_counts.items() if n.value == 1}
         counts = [
             n for slot, n in out.items() if slot[0] in ("arrived", "waited") and slot[2] in single_steps
         ]
         if not counts:
             return
-        times = next((n for n in counts if n is not None), None)
-        of = next(((kind, r, b) for (kind, b), n in sure.items() if n.value == 1), None)
-        out |= {(kind, r, b): None if times is None else n * times for (kind, b), n in sure.items()}
-        out |= {(kind, r, b): None for kind, b in unsure}
+        iterations = next((n for n in counts if n is not None), None)
+        leading_ghost = next(((kind, r, b) for (kind, b), n in known_counts.items() if n.value == 1), None)
+        out |= {
+            (kind, r, b): None if iterations is None else n * iterations
+            for (kind, b), n in known_counts.items()
+        }
+        out |= {(kind, r, b): None for kind, b in varying_counts}
         for k, v in enumerate(loop.arguments):
             n, counter = carried(loop, k, self._trip)
             if n is not None and not n.parts:
                 out["held", r, depth, v] = n
                 continue
-            out["held", r, depth, v] = None if n is None or times is None else n * times
+            out["held", r, depth, v] = None if n is None or iterations is None else n * iterations
             if counter:
                 out["counter", v] = number(1)
-            if times is None and n is not None and of is not None:
-                self.ties["held", r, depth, v] = of, n
+            if iterations is None and n is not None and leading_ghost is not None:
+                self.ties["held", r, depth, v] = leading_ghost, n
         step = self.machine.value(loop.step) if isinstance(loop, For) else None
         if isinstance(loop, For):
-            each = step * times if isinstance(step, Sum) and times is not None else None
+            each = step * iterations if isinstance(step, Sum) and iterations is not None else None
             out["held", r, depth, loop.index] = each
-            if times is None and isinstance(step, Sum) and of is not None:
-                self.ties["held", r, depth, loop.index] = of, step
+            if iterations is None and isinstance(step, Sum) and leading_ghost is not None:
+                self.ties["held", r, depth, loop.index] = leading_ghost, step
 
     def _forms(
         self, slot: Slot, x: Any, guess: dict[Slot, Sum | None], state: State, count: Sum, limited: bool
@@ -292,12 +298,12 @@ class Forms(Labels):
             stages = self.program.stages[hint.barrier]
             own_count = ("waited" if hint.waits else "arrived", r, hint.barrier)
             late = self._is_conditional_count(own_count, state)
-            alike = [
+            similar_ghosts = [
                 g
                 for g in ghosts
                 if self.program.stages[g[2]] == stages and (late or guess.get(g, 0) is not None)
             ]
-            for ghost in [own_count, *(alike if late or guess.get(own_count, 0) is None else ())]:
+            for ghost in [own_count, *(similar_ghosts if late or guess.get(own_count, 0) is None else ())]:
                 if ghost in ghosts:
                     out |= dict.fromkeys(
                         self._residues_of(ghost, ghosts[ghost], x, stages, hint.parity, state)

@@ -90,7 +90,7 @@ class Known:
     def _drop_undecided(self) -> None:
         """Drop the cached undecided queries, which a new condition may decide."""
         self.shown = {q: True for q, result in self.shown.items() if result}
-        self.answers = {c: sure for c, sure in self.answers.items() if sure is not None}
+        self.answers = {c: answer for c, answer in self.answers.items() if answer is not None}
 
     def _narrow(self) -> None:
         """Assume the last condition of each disjunction all of whose other conditions are excluded."""
@@ -194,10 +194,10 @@ class Known:
                 self._replace(m, rest)
                 return
 
-    def _replace(self, m: Monomial, by: Sum) -> None:
-        self.same = {k: replaced(q, {m: by}) for k, q in self.same.items()} | {m: by}
+    def _replace(self, m: Monomial, replacement: Sum) -> None:
+        self.same = {k: replaced(q, {m: replacement}) for k, q in self.same.items()} | {m: replacement}
         for q in list(self.facts):
-            changed = replaced(q, {m: by})
+            changed = replaced(q, {m: replacement})
             if changed != q and changed.value is None:
                 self._fact(changed)
             elif changed.value is not None and changed.value < 0:
@@ -249,10 +249,10 @@ class Known:
         negative."""
         if depth < DEPTH:
             return self._nonnegative(p, depth)
-        shown = self.shown.get(p)
-        if shown is None:
-            shown = self.shown[p] = self._searched(p)
-        return shown
+        cached = self.shown.get(p)
+        if cached is None:
+            cached = self.shown[p] = self._searched(p)
+        return cached
 
     def _searched(self, p: Sum) -> bool:
         """Whether p >= 0 follows; a long search is interrupted to look for a model in which p is negative."""
@@ -361,8 +361,8 @@ class Known:
         """A polynomial or condition with each minimum, maximum and choice replaced by the operand that is known to be
         selected."""
         for a in sorted(inside(x)):
-            if a.kind == "ite" and (sure := self.holds(a.subterms[0], False)) is not None:
-                return self.resolved(replaced(x, {(a,): a.subterms[1 if sure else 2]}))
+            if a.kind == "ite" and (truth := self.holds(a.subterms[0], False)) is not None:
+                return self.resolved(replaced(x, {(a,): a.subterms[1 if truth else 2]}))
             if a.kind in ("min", "max"):
                 p, q = a.subterms
                 less = self.nonnegative(q - p, DEPTH - 1)
@@ -419,17 +419,17 @@ class Known:
         """Whether p = 0 contradicts a known condition on remainders."""
         for m, k in sorted(p.parts.items(), reverse=True):
             if len(m) == 1 and m[0].kind == "sym" and abs(k) == 1:
-                by = {m: (Sum({m: k}) - p) * k}
+                substitution = {m: (Sum({m: k}) - p) * k}
                 about = (t for t in self.true if m[0] in inside(t) and divided(t))
-                return any(self.holds(replaced(t, by), False) is False for t in about)
+                return any(self.holds(replaced(t, substitution), False) is False for t in about)
         return False
 
     def _for_each_residue(self, c: Condition) -> bool | None:
         """The truth value of a condition, if it is the same for each residue of a dividend in the condition or in a
         known condition about one of its atoms; else None."""
         about = inside(c)
-        by = {m: q for m, q in self.same.items() if m[0].kind == "sym"}
-        true = [t for t in (replaced(t, by) for t in self.true) if not about.isdisjoint(inside(t))]
+        substitution = {m: q for m, q in self.same.items() if m[0].kind == "sym"}
+        true = [t for t in (replaced(t, substitution) for t in self.true) if not about.isdisjoint(inside(t))]
         for base in dict.fromkeys(x for t in (c, *true) for x in divided(t)):
             pivot = next(((m, k) for m, k in sorted(base.parts.items(), reverse=True) if abs(k) == 1), None)
             recorded = [t for t in true if base in divided(t)]
@@ -453,19 +453,19 @@ class Known:
                         return None
                 if self.work[0] > begun + LONGEST:
                     return None
-                by = {m: (Sum({(h,): n}) + r - (base - Sum({m: k}))) * k}
-                if any(inner.holds(replaced(t, by), False) is False for t in recorded):
+                substitution = {m: (Sum({(h,): n}) + r - (base - Sum({m: k}))) * k}
+                if any(inner.holds(replaced(t, substitution), False) is False for t in recorded):
                     continue
-                answer = inner.holds(replaced(c, by), False)
+                answer = inner.holds(replaced(c, substitution), False)
                 if answer in answers and answer is not None:
                     continue
                 if facts and (answer is None or answers):
                     nearer = Known(inner)
                     for q in facts:
-                        nearer._fact(replaced(q, by))
+                        nearer._fact(replaced(q, substitution))
                     if nearer.absurd:
                         continue
-                    answer = nearer.holds(replaced(c, by), False)
+                    answer = nearer.holds(replaced(c, substitution), False)
                 answers.add(answer)
                 if None in answers or len(answers) > 1:
                     break

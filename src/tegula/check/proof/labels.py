@@ -208,8 +208,8 @@ class Labels:
             facts["before",] = before
         if limit is not None:
             c, slots, other = limit
-            by = {(a,): terms[slot] for a, slot in slots.items() if slot in terms}
-            label.limit = replaced(c, by | {next(iter(other.count.parts)): count})
+            substitution = {(a,): terms[slot] for a, slot in slots.items() if slot in terms}
+            label.limit = replaced(c, substitution | {next(iter(other.count.parts)): count})
             facts["limit",] = label.limit
             refused = refused - {("limit",)}
         label.state_before = state.bound
@@ -378,9 +378,9 @@ def _crossings(forms: dict[Slot, list[Form]], terms: dict[Slot, Any]) -> Iterato
             _, _, other, more, pred, end, exact = rows[0]
             k, y = terms.get(exact), terms.get(other)
             if isinstance(k, Sum) and isinstance(y, Sum) and pred[0] == "g":
-                own_condition, its = ge(k - end), ge(y + more - end)
-                yield ("crossed", slot, 0), disjunction(negation(own_condition), its)
-                yield ("crossed", slot, 1), disjunction(own_condition, negation(its))
+                own_condition, slot_condition = ge(k - end), ge(y + more - end)
+                yield ("crossed", slot, 0), disjunction(negation(own_condition), slot_condition)
+                yield ("crossed", slot, 1), disjunction(own_condition, negation(slot_condition))
 
 
 def _is_monomial(x: Sum) -> bool:

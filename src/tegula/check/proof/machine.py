@@ -179,8 +179,8 @@ class Machine:
         known = self.state.known
         if isinstance(op, S.Select) and isinstance(t, DType):
             c, x, y = args
-            sure = known.holds(c, False)
-            c = c if sure is None else sure
+            truth = known.holds(c, False)
+            c = c if truth is None else truth
             if t.kind == "b":
                 return disjunction(conjunction(c, x), conjunction(negation(c), y))
             return choice(c, x, y)
@@ -191,8 +191,8 @@ class Machine:
                 return negation(args[0])
             if not isinstance(op, Cast) or not t.is_int:
                 return None
-            sure = known.holds(args[0], False)
-            return choice(args[0] if sure is None else sure, number(1), number(0))
+            truth = known.holds(args[0], False)
+            return choice(args[0] if truth is None else truth, number(1), number(0))
         if not kinds or not kinds <= {"i", "u"} or not isinstance(t, DType) or t.is_float:
             return None
         x: Sum = args[0]
@@ -515,10 +515,10 @@ class Machine:
             role.copies = role.copies[done:]
         return True
 
-    def _over_for_one(self, role: Role, spots: Iterable[SlotKey]) -> None:
+    def _over_for_one(self, role: Role, slots: Iterable[SlotKey]) -> None:
         """Record memory whose asynchronous reads are complete, a fact known to the issuing warps alone until all warps
         have synchronised."""
-        for n, k in spots if self.program.warps[self.role] > 1 else ():
+        for n, k in slots if self.program.warps[self.role] > 1 else ():
             if self.program.values[n] not in self.program.rings:
                 role.unknown.add((n, k if isinstance(k, int) else -1))
             elif self._in_place(n):
@@ -575,13 +575,13 @@ class Machine:
     def _note(self, role: Role, b: int, elected: bool) -> None:
         """Record the lead of an arrival over the items that the role has waited for, in `lags`: that of the warps that
         arrive, one (`elected`) or all. Waits of other warps count only after all warps have synchronised."""
-        apart = self.program.warps[self.role] > 1 and (role.loose if elected else role.ahead)
+        warps_differ = self.program.warps[self.role] > 1 and (role.loose if elected else role.ahead)
         c = role.arrived[b]
         for after in role.waited:
             key = (b, self.role, after)
             near = self.program.stages[b] + self.program.stages[after]
-            alike = ((after, self.role) in self.program.waits_of_one) == elected
-            lag = self._most(c - role.waited[after] + 1, near) if alike or not apart else None
+            same_warps = ((after, self.role) in self.program.waits_of_one) == elected
+            lag = self._most(c - role.waited[after] + 1, near) if same_warps or not warps_differ else None
             before = self.lags.get(key, lag)
             self.lags[key] = None if lag is None or before is None else max(lag, before)
         key = (b, self.role, -1)
@@ -623,9 +623,9 @@ class Machine:
         stage is known to be equal."""
         stages = self.program.rings[at.buffer].stages
         stage, rows = number(at.stage), [(item, mod(item, stages)) for item in items]
-        alike = (item for item, own in rows if own == stage)
+        matching_items = (item for item, own in rows if own == stage)
         known = (item for item, own in rows if self.state.known.equal(stage, own))
-        return next(chain(alike, known), None)
+        return next(chain(matching_items, known), None)
 
     def shift(self, v: Value, row: HandOver) -> int:
         """The item for which the releasing engine arrives, less the item of the ring that it hands over."""
@@ -656,15 +656,15 @@ class Machine:
             self._shifted(at.buffer, row, role.arrived[row.barrier] - item)
         return n, item
 
-    def _shifted(self, v: Value, row: HandOver, by: Sum) -> None:
+    def _shifted(self, v: Value, row: HandOver, shift: Sum) -> None:
         """Raise the noted shift of a row, if its engine has arrived for later items at this access than at those
         before."""
         noted = self.shift(v, row)
-        if not self.state.known.nonnegative(number(noted) - by):
-            most = self._most(by, self.program.rings[v].stages)
-            if most is not None:
+        if not self.state.known.nonnegative(number(noted) - shift):
+            bound = self._most(shift, self.program.rings[v].stages)
+            if bound is not None:
                 key = (v, row.giver)
-                self.firsts[key] = {**self.firsts.get(key, {}), row.barrier: most}
+                self.firsts[key] = {**self.firsts.get(key, {}), row.barrier: bound}
 
     def _access(self, role: Role, e: E.MemoryAccess, op: Op, sure: bool) -> None:
         v, n = e.at.buffer, self.program.number[e.at.buffer]

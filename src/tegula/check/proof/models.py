@@ -139,8 +139,8 @@ class Model:
                 yield from self._moves(c[1], 1)
                 yield from self._moves(c[1], -1)
 
-    def _moves(self, p: Sum, by: int) -> Iterator[tuple[Any, int]]:
-        """The changes, as (key, number), that move the value of a polynomial by `by` or more."""
+    def _moves(self, p: Sum, distance: int) -> Iterator[tuple[Any, int]]:
+        """The changes, as (key, number), that move the value of a polynomial by `distance` or more."""
         for m, c in p.parts.items():
             for a in m:
                 if a.kind in ("sym", "app"):
@@ -148,7 +148,7 @@ class Model:
                     for b in m:
                         other *= 1 if b is a else self.number(Sum({(b,): 1}))
                     if other:
-                        yield self.key(a), self.number(Sum({(a,): 1})) - -by // other
+                        yield self.key(a), self.number(Sum({(a,): 1})) - -distance // other
                 elif a.kind in ("min", "max", "wrap", "ite", "div", "mod"):
                     if a.kind == "ite":
                         yield from self.changes(a.subterms[0], not self.holds(a.subterms[0]))
@@ -156,7 +156,7 @@ class Model:
                         d = a.subterms[0] - a.subterms[1]
                         x = self.number(d)
                         yield from self._moves(d, -x - (1 if x >= 0 else -1))
-                    each = by // c if by % c == 0 else by // c + (c > 0)
+                    each = distance // c if distance % c == 0 else distance // c + (c > 0)
                     for q in a.subterms:
                         if isinstance(q, Sum):
                             yield from self._moves(q, each * a.subterms[1] if a.kind == "div" else each)

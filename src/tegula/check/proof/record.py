@@ -94,12 +94,12 @@ def chain(
     """A chain of (barrier, role) that begins with `links`, ends with role `w`, and whose lags sum to at most the number
     of stages; None if there is none."""
     at, r = links[-1]
-    most = program.stages[b]
+    stages = program.stages[b]
     last = lags.get((at, r, b))
-    if r == w and last is not None and total + last <= most:
+    if r == w and last is not None and total + last <= stages:
         return links
     for (c, q, after), lag in lags.items():
-        if (c, q) != (at, r) or after < 0 or total + lag > most:
+        if (c, q) != (at, r) or after < 0 or total + lag > stages:
             continue
         for q2 in sorted(program.arrivers[after]):
             if (after, q2) not in links:

@@ -132,14 +132,17 @@ class Search(Forms):
     def _rows(self, v: Value, ring: RingUse) -> list[Any]:
         """The rows of a ring in the certificate: between two engines, the one that accesses the ring first hands over
         items, the other one hands back their stages."""
-        began = {engine: k for k, (at, engine) in enumerate(self.machine.began) if at is v}
+        first_access = {engine: k for k, (at, engine) in enumerate(self.machine.began) if at is v}
         return [
             [
                 *row.giver,
                 *row.taker,
                 row.barrier,
                 self.machine.shift(v, row),
-                int(began.get(row.giver, len(began)) > began.get(row.taker, len(began))),
+                int(
+                    first_access.get(row.giver, len(first_access))
+                    > first_access.get(row.taker, len(first_access))
+                ),
                 row.own,
             ]
             for row in ring.rows
@@ -283,12 +286,12 @@ class Search(Forms):
         return [self._split(state, r, c, on, lambda s: self.drive(s, longer, leaf))]
 
     def _split(
-        self, state: State, r: int, c: Condition, go: Leaf, otherwise: Leaf | None = None
+        self, state: State, r: int, c: Condition, then: Leaf, otherwise: Leaf | None = None
     ) -> list[Any]:
         if self.inner:
             self.decided.append((c, self.inner[-1]))
         sides: list[Tree] = []
-        for side, on in ((c, go), (negation(c), otherwise or go)):
+        for side, on in ((c, then), (negation(c), otherwise or then)):
             side_state, known = state.copy(), state.known.now(side)
             side_state.assume(side)
             sides.append(
@@ -383,17 +386,17 @@ class Search(Forms):
                 for q, d in conditions.items()
                 if q != r and (c == d or trial.known.holds(d) is True) and self._in_step(rates[r], rates[q])
             ]
-            alike = [q for q in others if self._implies(state, conditions[q], c)]
-            same = all(self._equal(state, conditions[q], c) for q in alike)
-            groups_by_condition.setdefault((frozenset((r, *alike)), -1 if same else r), [r, *alike])
+            equivalent = [q for q in others if self._implies(state, conditions[q], c)]
+            same = all(self._equal(state, conditions[q], c) for q in equivalent)
+            groups_by_condition.setdefault((frozenset((r, *equivalent)), -1 if same else r), [r, *equivalent])
             if self._is_periodic(state, r):
                 equal = [q for q in others if conditions[q] == c and self._is_periodic(state, q)]
                 groups_by_condition.setdefault((frozenset((r, *equal)), -1), [r, *equal])
-            if len(alike) < len(others):
+            if len(equivalent) < len(others):
                 groups_by_condition[frozenset((r, *others)), r] = [r, *others]
             # A flat loop is overlapped with inner loops that use all its barriers.
-            outer = [q for q in alike if nested[q] >= nested[r] or _share_a_barrier(rates[r], rates[q])]
-            if len(outer) < len(alike) and self._moves(state, r):
+            outer = [q for q in equivalent if nested[q] >= nested[r] or _share_a_barrier(rates[r], rates[q])]
+            if len(outer) < len(equivalent) and self._moves(state, r):
                 groups_by_condition.setdefault((frozenset((r, *outer)), -1), [r, *outer])
         groups = [
             group
@@ -488,26 +491,26 @@ class Search(Forms):
         stop = Iteration(parts, spare, self._leads(state, group) if turns else {}, turns=turns)
         return tree + self.drive(state, stop, leaf)
 
-    def _induct(self, state: State, group: list[int], over: Leaf) -> Tree:
+    def _induct(self, state: State, group: list[int], after_loops: Leaf) -> Tree:
         """The proof tree of a group at loop heads, with an iteration ahead: by an invariant, or by peeling an
         iteration."""
-        most = max((u.stages for u in self.program.rings.values()), default=1) + 1
+        max_peeled = max((u.stages for u in self.program.rings.values()), default=1) + 1
         peeled = max(state.roles[r].spots[-1].turn for r in group)
         decided = self.decided
         snapshot = self._snapshot()
         problem, tried = Stuck("no invariant was found"), list[Limit]()
         if self.dry:
-            return self._iteration(state.copy(), group, lambda s: self._left(s, group, over))
+            return self._iteration(state.copy(), group, lambda s: self._left(s, group, after_loops))
         self._trial_iteration(state, group)
         if self._last(state, group[0]):
-            return self._iteration(state.copy(), group, over)
+            return self._iteration(state.copy(), group, after_loops)
         others = [r for r in range(len(state.roles)) if r not in group and self.machine.spot(state, r).at < 0]
         guesses = [self._guesses(state, group, moving) for moving in (False, True)]
         modes = (True, False) if others else (False, True) if guesses[0] != guesses[1] else (False,)
         for moving in modes:
             self.decided = []
             try:
-                return self._labelled(state, group, over, moving=moving)
+                return self._labelled(state, group, after_loops, moving=moving)
             except Stuck as e:
                 if isinstance(e, Long) or self._requests_guards():
                     raise
@@ -519,14 +522,14 @@ class Search(Forms):
             raise problem
         for limit in tried:
             try:
-                return self._limited(state, group, over, limit)
+                return self._limited(state, group, after_loops, limit)
             except Stuck as e:
                 if isinstance(e, Long) or self._requests_guards():
                     raise
                 self._restore(snapshot)
-        if peeled > most or isinstance(problem, Apart) or not self._mutual(state, group):
+        if peeled > max_peeled or isinstance(problem, Apart) or not self._mutual(state, group):
             raise problem
-        return self._iteration(state.copy(), group, over, most)
+        return self._iteration(state.copy(), group, after_loops, max_peeled)
 
     def _heads(self, state: State, group: list[int]) -> tuple[Region, ...]:
         return tuple(state.roles[r].spots[-1].region for r in group)
@@ -545,8 +548,8 @@ class Search(Forms):
         if not isinstance(start, Sum) or not isinstance(stop, Sum) or not isinstance(step, Sum):
             return False
         left = stop - start - step
-        up = state.known.nonnegative(step - 1)
-        return state.known.nonnegative(-left if up else left)
+        ascending = state.known.nonnegative(step - 1)
+        return state.known.nonnegative(-left if ascending else left)
 
     def _decides(self, state: State, group: list[int]) -> None:
         """Hoist an undecided minimum, maximum or choice among numbers of the launch in a loop condition: each side is
@@ -586,14 +589,14 @@ class Search(Forms):
             self._restore(snapshot)
             self.machine.firsts, self.machine.began = firsts, began
 
-    def _left(self, state: State, group: list[int], over: Leaf) -> Tree:
+    def _left(self, state: State, group: list[int], after_loops: Leaf) -> Tree:
         """The continuation after one iteration of a loop, which records the state, with the operations in flight."""
         self.shapes.setdefault(self._heads(state, group), state.copy())
         c = self.machine.condition(state, group[0])
         if c is None:
             return []
         state.assume(negation(c))
-        return [] if state.known.absurd else over(state)
+        return [] if state.known.absurd else after_loops(state)
 
     def _mutual(self, state: State, group: list[int]) -> bool:
         """Whether the loops of a group end together, so that none continues alone."""
@@ -616,27 +619,34 @@ class Search(Forms):
             out.setdefault(str((c, label.index)), (c, slots, label))
         return [*out.values()][:MAX_LIMITS]
 
-    def _limited(self, state: State, group: list[int], over: Leaf, limit: Limit) -> Tree:
+    def _limited(self, state: State, group: list[int], after_loops: Leaf, limit: Limit) -> Tree:
         """The proof tree of a loop split at a condition: one label for the iterations on one side of the condition, and
         labels for those that follow."""
         c, slots, label = limit
         rows = self._slots(state)
-        by = {next(iter(label.count.parts)): number(0)}
-        by |= {(a,): rows[slot] for a, slot in slots.items()}
-        limited = state.known.now(replaced(c, by))
-        sure = state.known.holds(limited)
-        if sure is not None:
-            return self._labelled(state, group, over, (c if sure else negation(c), slots, label))
+        substitution = {next(iter(label.count.parts)): number(0)}
+        substitution |= {(a,): rows[slot] for a, slot in slots.items()}
+        limited = state.known.now(replaced(c, substitution))
+        truth = state.known.holds(limited)
+        if truth is not None:
+            return self._labelled(state, group, after_loops, (c if truth else negation(c), slots, label))
         sides: list[Tree] = []
-        for side, mine in ((limited, c), (negation(limited), negation(c))):
+        for side, label_side in ((limited, c), (negation(limited), negation(c))):
             s = state.copy()
             s.assume(side)
             absurd = s.known.absurd
-            sides.append([["absurd"]] if absurd else self._labelled(s, group, over, (mine, slots, label)))
+            sides.append(
+                [["absurd"]] if absurd else self._labelled(s, group, after_loops, (label_side, slots, label))
+            )
         return [["split", _written(limited, state), *sides]]
 
     def _labelled(
-        self, state: State, group: list[int], over: Leaf, limit: Limit | None = None, moving: bool = False
+        self,
+        state: State,
+        group: list[int],
+        after_loops: Leaf,
+        limit: Limit | None = None,
+        moving: bool = False,
     ) -> Tree:
         """The proof tree of a loop by a label at its head, with the strongest forms that an iteration preserves."""
         self.symbol_count += 1
@@ -663,10 +673,10 @@ class Search(Forms):
                     "the search has reached its step limit", self.machine.op(state, group[0]), group[0]
                 )
             label = self._label(state, later, group, forms, count, refused, limit)
-            label.beyond = over
+            label.beyond = after_loops
             try:
                 tree = self._arrive(state, label, entry=True)
-                self._proved(label, over, self._orders(label) if orders else [])
+                self._proved(label, after_loops, self._orders(label) if orders else [])
                 return tree
             except Mismatch as e:
                 if e.label is not label:
@@ -692,7 +702,7 @@ class Search(Forms):
         orders = [ge(a.subterms[0] - a.subterms[1]) for a in moved]
         return [c for c in orders if label.state.known.holds(c) is None][:MAX_LIMITS]
 
-    def _proved(self, label: Label, over: Leaf, orders: Sequence[Condition]) -> None:
+    def _proved(self, label: Label, after_loops: Leaf, orders: Sequence[Condition]) -> None:
         """Record a label with its tree: an iteration that goes back to the label, or what follows the loops. `orders`
         are split first."""
         lead = label.roles[0]
@@ -715,34 +725,34 @@ class Search(Forms):
             finally:
                 self.inner.pop()
 
-        proof_record["tree"] = [self._split(state, lead, c, another, over)]
+        proof_record["tree"] = [self._split(state, lead, c, another, after_loops)]
         self.labels[label.index] = proof_record
 
-    def _by_orders(self, state: State, orders: Sequence[Condition], go: Leaf) -> Tree:
-        """The tree that splits by each undecided condition in turn, with the tree of `go` at its leaves."""
+    def _by_orders(self, state: State, orders: Sequence[Condition], leaf: Leaf) -> Tree:
+        """The tree that splits by each undecided condition in turn, with the tree of `leaf` at its leaves."""
         left = [c for c in map(state.known.now, orders) if state.known.holds(c) is None]
         if not left:
-            return go(state)
+            return leaf(state)
         sides: list[Tree] = []
         for c in (left[0], negation(left[0])):
             trial = state.copy()
             trial.assume(c)
-            sides.append([["absurd"]] if trial.known.absurd else self._by_orders(trial, left[1:], go))
+            sides.append([["absurd"]] if trial.known.absurd else self._by_orders(trial, left[1:], leaf))
         return [["split", _written(left[0], state), *sides]]
 
     def _arrive(self, state: State, label: Label, entry: bool = False) -> Tree:
         """The leaf that jumps to a label; raises Mismatch if the state is not an instance of the label."""
         rows = self._slots(state)
-        by = {next(iter(label.count.parts)): number(0) if entry else label.count + 1}
+        substitution = {next(iter(label.count.parts)): number(0) if entry else label.count + 1}
         for symbol, (slot, _) in label.classes.items():
             if rows.get(slot) is None:
                 raise Mismatch(label, [slot], (), rows)
-            by[(symbol,)] = rows[slot]
-        limit = state.known.now(replaced(label.limit, by))
-        sure = state.known.holds(limit)
-        if sure is False and label.beyond is not None:
+            substitution[(symbol,)] = rows[slot]
+        limit = state.known.now(replaced(label.limit, substitution))
+        truth = state.known.holds(limit)
+        if truth is False and label.beyond is not None:
             return label.beyond(state)
-        if sure is None:
+        if truth is None:
             sides: list[Tree] = []
             for c in (limit, negation(limit)):
                 arrived = state.copy()
@@ -754,28 +764,28 @@ class Search(Forms):
                 raise Stuck("the loops do not iterate together", self.machine.op(state, r), r)
         if any(not is_covered(a, b) for a, b in zip(state.roles, label.state.roles, strict=True)):
             raise Mismatch(label, [], (), rows, state)
-        wrong = [
+        mismatched = [
             slot
             for slot, term in label.terms.items()
             if (slot in rows or slot[0] == "content")
-            and not self._is(state, rows.get(slot), replaced(term, by))
+            and not self._is(state, rows.get(slot), replaced(term, substitution))
         ]
         facts = [
             key
             for key, c in label.facts.items()
-            if state.known.holds(state.known.now(replaced(c, by))) is not True
+            if state.known.holds(state.known.now(replaced(c, substitution))) is not True
         ]
-        if wrong or facts:
-            raise Mismatch(label, wrong, () if wrong else facts, rows)
-        terms = [state.known.now(by.get((a,), Sum({(a,): 1}))) for a in label.symbols]
+        if mismatched or facts:
+            raise Mismatch(label, mismatched, () if mismatched else facts, rows)
+        terms = [state.known.now(substitution.get((a,), Sum({(a,): 1}))) for a in label.symbols]
         return [["go", label.index, [_written(t, state) for t in terms]]]
 
-    def _is(self, state: State, found: Any, term: Any) -> bool:
-        if found is None or term is None:
+    def _is(self, state: State, value: Any, term: Any) -> bool:
+        if value is None or term is None:
             return term is None
         term = state.known.now(term)
-        return found == term or (
-            isinstance(term, Sum) and isinstance(found, Sum) and state.known.equal(found, term)
+        return value == term or (
+            isinstance(term, Sum) and isinstance(value, Sum) and state.known.equal(value, term)
         )
 
     def _end(self, state: State) -> Tree:

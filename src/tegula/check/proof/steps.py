@@ -45,8 +45,8 @@ def items(program: Program, body: Region, trip: Trip) -> tuple[dict[Count, Sum],
     """The number of unconditional arrivals and waits at each barrier in one execution of a body, and the counts that
     also change in branches or in loops of unknown trip count. A second wait for the same stage and phase adds
     nothing."""
-    sure: dict[Count, Sum] = {}
-    unsure = set[Count]()
+    known_counts: dict[Count, Sum] = {}
+    varying_counts = set[Count]()
     last: dict[Count, tuple[Value, ...]] = {}
     for op in body.ops:
         inner = [o for region in op.regions for o in region.walk() if _counts(program, o)]
@@ -55,26 +55,26 @@ def items(program: Program, body: Region, trip: Trip) -> tuple[dict[Count, Sum],
             for count in _counts(program, op):
                 at = (*E.stage_and_phase(op),)
                 is_same_barrier = count[0] == "waited" and bool(at) and last.get(count) == at
-                sure[count] = sure.get(count, NONE) + (0 if is_same_barrier else 1)
+                known_counts[count] = known_counts.get(count, NONE) + (0 if is_same_barrier else 1)
                 last = {**last, count: at} if count[0] == "waited" else {}
             continue
         last = {}
         if isinstance(op, For) and times is not None:
             counts_inside, more = items(program, op.body, trip)
-            unsure |= more
+            varying_counts |= more
             for count, n in counts_inside.items():
-                sure[count] = sure.get(count, NONE) + n * times
+                known_counts[count] = known_counts.get(count, NONE) + n * times
         elif isinstance(op, If):
             (yes, some), (no, others) = (items(program, region, trip) for region in (op.then, op.orelse))
             for count in dict.fromkeys(count for o in inner for count in _counts(program, o)):
-                whatever = count in yes and yes[count] == no.get(count)
-                if whatever and count not in some | others:
-                    sure[count] = sure.get(count, NONE) + yes[count]
+                same_on_both_sides = count in yes and yes[count] == no.get(count)
+                if same_on_both_sides and count not in some | others:
+                    known_counts[count] = known_counts.get(count, NONE) + yes[count]
                 else:
-                    unsure.add(count)
+                    varying_counts.add(count)
         elif isinstance(op, LoopLike):
-            unsure.update(count for o in inner for count in _counts(program, o))
-    return sure, unsure
+            varying_counts.update(count for o in inner for count in _counts(program, o))
+    return known_counts, varying_counts
 
 
 @_remembered
@@ -155,18 +155,18 @@ def guarded(program: Program, body: Region) -> dict[Count, Cmp]:
     """The counts that an iteration increments by one exactly where a comparison holds, each with its comparison. For a
     nested branch, the compared number must be one whose increment depends on branches or inner loops."""
     out: dict[Count, Cmp] = {}
-    often = set[Count]()
+    repeated = set[Count]()
     for op, within in _branches(body, False):
         for region in op.regions:
-            sure, _ = _written(program, region)
-            for count, n in sure.items():
+            counts, _ = _written(program, region)
+            for count, n in counts.items():
                 test = op.condition.owner
-                once = region is op.then and n.value == 1 and count not in out
-                if isinstance(test, Cmp) and once and not (within and _steady(test.a, body)):
+                increments_once = region is op.then and n.value == 1 and count not in out
+                if isinstance(test, Cmp) and increments_once and not (within and _steady(test.a, body)):
                     out[count] = test
                 else:
-                    often.add(count)
-    return {count: test for count, test in out.items() if count not in often}
+                    repeated.add(count)
+    return {count: test for count, test in out.items() if count not in repeated}
 
 
 @_remembered

@@ -202,9 +202,9 @@ def multiplied(p: Sum, n: int) -> Sum:
     out = p * n
     for m, c in p.parts.items():
         if len(m) == 1 and m[0].kind == "div":
-            dividend, by = m[0].subterms
-            if c * n % by == 0:
-                out += (dividend - mod(dividend, by)) * (c * n // by) - Sum({m: c * n})
+            dividend, divisor = m[0].subterms
+            if c * n % divisor == 0:
+                out += (dividend - mod(dividend, divisor)) * (c * n // divisor) - Sum({m: c * n})
     return out
 
 
@@ -309,16 +309,16 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 
 
-def replaced(x: Any, by: Mapping[Monomial, Sum]) -> Any:
+def replaced(x: Any, substitution: Mapping[Monomial, Sum]) -> Any:
     """A sum or condition with monomials replaced, also inside of atoms."""
-    return _replaced(x, by, frozenset(a for m in by for a in m))
+    return _replaced(x, substitution, frozenset(a for m in substitution for a in m))
 
 
-def _replaced(x: Any, by: Mapping[Monomial, Sum], atoms: frozenset[Atom]) -> Any:
+def _replaced(x: Any, substitution: Mapping[Monomial, Sum], atoms: frozenset[Atom]) -> Any:
     if isinstance(x, tuple):
         if x and x[0] in FUNCTIONS:
-            return FUNCTIONS[x[0]](*(_replaced(y, by, atoms) for y in x[1:]))
-        return tuple(_replaced(y, by, atoms) for y in x)
+            return FUNCTIONS[x[0]](*(_replaced(y, substitution, atoms) for y in x[1:]))
+        return tuple(_replaced(y, substitution, atoms) for y in x)
     if not isinstance(x, Sum):
         return x
     same: dict[Monomial, int] = {}
@@ -327,25 +327,25 @@ def _replaced(x: Any, by: Mapping[Monomial, Sum], atoms: frozenset[Atom]) -> Any
         if all(a.inside.isdisjoint(atoms) for a in m):
             same[m] = c
         else:
-            other += _monomial(m, by, atoms) * c
+            other += _monomial(m, substitution, atoms) * c
     return x if len(same) == len(x.parts) else other + Sum(same)
 
 
-def _monomial(m: Monomial, by: Mapping[Monomial, Sum], atoms: frozenset[Atom]) -> Sum:
-    if m in by:
-        return by[m]
+def _monomial(m: Monomial, substitution: Mapping[Monomial, Sum], atoms: frozenset[Atom]) -> Sum:
+    if m in substitution:
+        return substitution[m]
     out = number(1)
     for a in m:
-        out *= by[(a,)] if (a,) in by else _atom(a, by, atoms)
+        out *= substitution[(a,)] if (a,) in substitution else _atom(a, substitution, atoms)
     return out
 
 
-def _atom(a: Atom, by: Mapping[Monomial, Sum], atoms: frozenset[Atom]) -> Sum:
+def _atom(a: Atom, substitution: Mapping[Monomial, Sum], atoms: frozenset[Atom]) -> Sum:
     if a.inside.isdisjoint(atoms) or a.kind == "sym":
         return Sum({(a,): 1})
     if a.kind == "app":
-        return atom("app", a.subterms[0], tuple(_replaced(x, by, atoms) for x in a.subterms[1]))
-    args = [_replaced(x, by, atoms) for x in a.subterms]
+        return atom("app", a.subterms[0], tuple(_replaced(x, substitution, atoms) for x in a.subterms[1]))
+    args = [_replaced(x, substitution, atoms) for x in a.subterms]
     return FUNCTIONS[a.kind](*args) if a.kind in FUNCTIONS else atom(a.kind, *args)
 
 

@@ -140,9 +140,9 @@ class Verifier(Obligations):
         if kind == "split":
             c = self._next(rest[0]) if isinstance(rest[0], int) else self.read(rest[0], self.state.bound)
             self.require(c is not None, "the condition may differ between threads")
-            here = self.state
+            saved_state = self.state
             for side, subtree in ((c, rest[1]), (negated(c), rest[2])):
-                self.state = here.copy()
+                self.state = saved_state.copy()
                 self.state.facts.assume(side)
                 self._replay(subtree, start)
         elif kind == "go":
@@ -170,13 +170,13 @@ class Verifier(Obligations):
         """A number or condition of the certificate; `bound`: the symbols in scope."""
         if isinstance(t, bool | int):
             return t if isinstance(t, bool) else number(t)
-        found = self.closed.get(id(t))
-        if found is None:
+        cached = self.closed.get(id(t))
+        if cached is None:
             named = self.named
-            found = self._read(t, bound)
+            cached = self._read(t, bound)
             if named == self.named:
-                self.closed[id(t)] = found
-        return found
+                self.closed[id(t)] = cached
+        return cached
 
     def _read(self, t: Any, bound: Sequence[Any]) -> Any:
         kind, *args = t
@@ -264,46 +264,48 @@ class Verifier(Obligations):
         conditions = [bool(z) and (z is True or isinstance(z[0], str)) or z is False for z in (x, y)]
         return x == y or (not any(conditions) and self.state.facts.equal(x, y))
 
-    def _satisfies(self, role: Role, wanted: Role) -> None:
+    def _satisfies(self, role: Role, label_role: Role) -> None:
         same, wrong = self.state.facts.equal, "the state differs from the label"
         at = [(f.region, f.at) for f in role.frames]
-        self.require(at == [(f.region, f.at) for f in wanted.frames] and not role.midway, wrong)
-        for f in wanted.frames:
+        self.require(at == [(f.region, f.at) for f in label_role.frames] and not role.midway, wrong)
+        for f in label_role.frames:
             for v, x in f.env.items():
-                found = self.value(v)
+                value = self.value(v)
                 numeric = v.type is not DTYPES["bool"]
                 self.require(
-                    found is not None and (found == x or (numeric and same(found, x))),
+                    value is not None and (value == x or (numeric and same(value, x))),
                     f"{v} differs from its value in the label",
                 )
-        for found, expected in ((role.arrived, wanted.arrived), (role.waited, wanted.waited)):
-            self.require(found.keys() == expected.keys(), wrong)
+        for value, expected in ((role.arrived, label_role.arrived), (role.waited, label_role.waited)):
+            self.require(value.keys() == expected.keys(), wrong)
             self.require(
-                all(same(p, expected[b]) for b, p in found.items()),
+                all(same(p, expected[b]) for b, p in value.items()),
                 "the phase of a barrier differs from the label",
             )
         self.require(not role.open and not role.filled, "bytes are outstanding where a label is reached")
-        spare = len(wanted.flights) - len(role.flights)
+        spare = len(label_role.flights) - len(role.flights)
         self.require(
-            spare >= 0 and len(wanted.copies) >= len(role.copies),
+            spare >= 0 and len(label_role.copies) >= len(role.copies),
             "more matmuls or bulk stores are in flight than in the label",
         )
-        for (n, keys, held), (m, others, other) in zip(role.flights, wanted.flights[spare:], strict=True):
+        for (n, keys, held), (m, others, other) in zip(role.flights, label_role.flights[spare:], strict=True):
             self.require(
                 held is other and self._equal_keys(keys, others),
                 "the matmul in flight differs from the label",
             )
             for v, k in role.in_flight.items():
                 self.require(
-                    k != n or wanted.in_flight.get(v) == m,
+                    k != n or label_role.in_flight.get(v) == m,
                     "the label lacks a tile that a matmul in flight writes",
                 )
-        rows = [*zip(role.copies, wanted.copies[len(wanted.copies) - len(role.copies) :], strict=True)]
-        for keys, others in (*rows, (role.uncommitted, wanted.uncommitted)):
+        rows = [
+            *zip(role.copies, label_role.copies[len(label_role.copies) - len(role.copies) :], strict=True)
+        ]
+        for keys, others in (*rows, (role.uncommitted, label_role.uncommitted)):
             self.require(self._equal_keys(keys, others), "the bulk store in flight differs from the label")
-        weaker = role.dirty <= wanted.dirty and role.unknown <= wanted.unknown
-        weaker = weaker and all(level <= wanted.unmet.get(k, 0) for k, level in role.unmet.items())
-        self.require(weaker and role.loose <= wanted.loose and role.ahead <= wanted.ahead, wrong)
+        weaker = role.dirty <= label_role.dirty and role.unknown <= label_role.unknown
+        weaker = weaker and all(level <= label_role.unmet.get(k, 0) for k, level in role.unmet.items())
+        self.require(weaker and role.loose <= label_role.loose and role.ahead <= label_role.ahead, wrong)
 
     def _equal_keys(self, keys: Sequence[Key], others: Sequence[Key]) -> bool:
         if len(keys) != len(others):
@@ -331,8 +333,8 @@ class Verifier(Obligations):
             for b, r in {(row.barrier, row.giver[0]) for row in ring.rows if row.giver[1]}:
                 filled = self.state.roles[r].arrived[b]
                 waited = [self.last(b, w) for w in self.layout.waiters[b]]
-                over = any(self.known(plus(plus(w, filled, -1), number(1))) for w in waited)
-                self.require(over or not ring.copied, "no role waits for a bulk copy")
+                excess = any(self.known(plus(plus(w, filled, -1), number(1))) for w in waited)
+                self.require(excess or not ring.copied, "no role waits for a bulk copy")
 
 
 def _nth(items: Sequence[Any], k: int) -> Any:

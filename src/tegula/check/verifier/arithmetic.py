@@ -170,15 +170,15 @@ class Atoms:
 
     def div(self, p: Poly, n: int) -> Poly:
         """The quotient, rounded down."""
-        whole = tuple((m, c // n) for m, c in p if c // n)
+        multiples = tuple((m, c // n) for m, c in p if c // n)
         rest = tuple((m, c % n) for m, c in p if c % n)
         if constant(rest) is not None:
-            return whole
+            return multiples
         ((m, c), *more) = rest
         key: tuple[Any, ...] = self.keys[m[0]] if len(m) == 1 and c == 1 and not more else ("", (), 1)
         if key[0] == "mod" and key[2] % n == 0:
-            return plus(whole, self.mod(self.div(key[1], n), key[2] // n))
-        return plus(whole, self.of("div", rest, n))
+            return plus(multiples, self.mod(self.div(key[1], n), key[2] // n))
+        return plus(multiples, self.of("div", rest, n))
 
     def scaled(self, p: Poly, n: int) -> Poly:
         """The polynomial n p; for a quotient that is multiplied by its divisor, the dividend minus the remainder."""
@@ -198,10 +198,10 @@ class Atoms:
             return self.of("wrap", p, name)
         return plus(self.mod(plus(p, number(-low)), high - low + 1), number(low))
 
-    def pick(self, which: str, p: Poly, q: Poly) -> Poly:
+    def pick(self, kind: str, p: Poly, q: Poly) -> Poly:
         """The smaller ("min") or the greater ("max") of two polynomials."""
         d = constant(plus(p, q, -1))
-        return self.of(which, *sorted((p, q))) if d is None else p if (d <= 0) == (which == "min") else q
+        return self.of(kind, *sorted((p, q))) if d is None else p if (d <= 0) == (kind == "min") else q
 
     def choose(self, c: Cond, p: Poly, q: Poly) -> Poly:
         """The polynomial p where a condition holds, and q where it does not."""
@@ -231,82 +231,86 @@ class Atoms:
         carry = plus(self.div(plus(b, number(1)), n), self.div(b, n), -1)
         return self.mod(plus(args[0], carry), 2)
 
-    def rebuilt(self, p: Poly, by: Mapping[Mono, Poly]) -> Poly:
+    def rebuilt(self, p: Poly, substitution: Mapping[Mono, Poly]) -> Poly:
         """A polynomial with monomials replaced, also within atoms."""
-        if not isinstance(by, Same):
-            by = Same(by)
-        found = by.found.get(p)
-        if found is None:
-            found = by.found[p] = self._replaced(p, by)
-        return found
+        if not isinstance(substitution, Same):
+            substitution = Same(substitution)
+        cached = substitution.found.get(p)
+        if cached is None:
+            cached = substitution.found[p] = self._replaced(p, substitution)
+        return cached
 
-    def _replaced(self, p: Poly, by: Same) -> Poly:
-        changed = [(m, c) for m, c in p if any(not self.inside[a].isdisjoint(by.gone) for a in m)]
+    def _replaced(self, p: Poly, substitution: Same) -> Poly:
+        changed = [(m, c) for m, c in p if any(not self.inside[a].isdisjoint(substitution.gone) for a in m)]
         if not changed:
             return p
         out = tuple(row for row in p if row not in changed)
         for m, c in changed:
-            value = by.get(m)
+            value = substitution.get(m)
             if value is None:
                 value = number(1)
                 for a in m:
-                    value = times(value, by[(a,)] if (a,) in by else self._rebuilt(a, by))
+                    value = times(
+                        value, substitution[(a,)] if (a,) in substitution else self._rebuilt(a, substitution)
+                    )
             out = plus(out, value, c)
         return out
 
-    def _rebuilt(self, a: int, by: Same) -> Poly:
-        if self.inside[a].isdisjoint(by.gone):
+    def _rebuilt(self, a: int, substitution: Same) -> Poly:
+        if self.inside[a].isdisjoint(substitution.gone):
             return (((a,), 1),)
         kind, *args = self.keys[a]
         if kind in ("mod", "div"):
-            return (self.mod if kind == "mod" else self.div)(self.rebuilt(args[0], by), args[1])
+            return (self.mod if kind == "mod" else self.div)(self.rebuilt(args[0], substitution), args[1])
         if kind in ("min", "max"):
-            return self.pick(kind, self.rebuilt(args[0], by), self.rebuilt(args[1], by))
+            return self.pick(kind, self.rebuilt(args[0], substitution), self.rebuilt(args[1], substitution))
         if kind == "ite":
-            return self.choose(self.condition(args[0], by), *(self.rebuilt(p, by) for p in args[1:]))
+            return self.choose(
+                self.condition(args[0], substitution), *(self.rebuilt(p, substitution) for p in args[1:])
+            )
         if kind == "wrap":
-            return self.wrap(self.rebuilt(args[0], by), args[1])
+            return self.wrap(self.rebuilt(args[0], substitution), args[1])
         if kind == "app":
-            return self.of("app", args[0], tuple(self.substituted(x, by) for x in args[1]))
+            return self.of("app", args[0], tuple(self.substituted(x, substitution) for x in args[1]))
         return (((a,), 1),)
 
-    def substituted(self, x: Any, by: Mapping[Mono, Poly]) -> Any:
+    def substituted(self, x: Any, substitution: Mapping[Mono, Poly]) -> Any:
         """A polynomial or a condition with monomials replaced."""
         if isinstance(x, bool) or (x and isinstance(x[0], str)):
-            return self.condition(x, by)
-        return self.rebuilt(x, by)
+            return self.condition(x, substitution)
+        return self.rebuilt(x, substitution)
 
-    def condition(self, c: Cond, by: Mapping[Mono, Poly]) -> Cond:
+    def condition(self, c: Cond, substitution: Mapping[Mono, Poly]) -> Cond:
         """A condition with monomials replaced in its polynomials, also within atoms."""
         if isinstance(c, bool):
             return c
         if c[0] == "is":
-            return ("is", self.rebuilt(c[1], by))
+            return ("is", self.rebuilt(c[1], substitution))
         if c[0] in ("ge", "eq"):
-            return (at_least if c[0] == "ge" else is_zero)(self.rebuilt(c[1], by))
-        inner = [self.condition(x, by) for x in c[1:]]
+            return (at_least if c[0] == "ge" else is_zero)(self.rebuilt(c[1], substitution))
+        inner = [self.condition(x, substitution) for x in c[1:]]
         return negated(inner[0]) if c[0] == "not" else (both if c[0] == "and" else either)(*inner)
 
-    def divided(self, x: Any, base: Poly | None, found: list[Poly]) -> int:
-        """Collect in `found` the dividends in a polynomial or condition, outer ones first, each without its constant
-        term and without the common factor of the rest. The result is the period, in units of `base`, after which all
-        remainders of `base` and of its quotients repeat."""
+    def divided(self, x: Any, base: Poly | None, dividends: list[Poly]) -> int:
+        """Collect in `dividends` the dividends in a polynomial or condition, outer ones first, each without its
+        constant term and without the common factor of the rest. The result is the period, in units of `base`, after
+        which all remainders of `base` and of its quotients repeat."""
         if not isinstance(x, tuple):
             return 1
         if x and isinstance(x[0], str):
-            return lcm(*(self.divided(y, base, found) for y in x[1:]))
+            return lcm(*(self.divided(y, base, dividends) for y in x[1:]))
         total = 1
         for a in {a: None for m, _ in x for a in m}:
             kind, *args = self.keys[a]
             if kind in ("mod", "div"):
                 factor = gcd(*(c for m, c in args[0] if m)) or 1
                 rest = tuple((m, c // factor) for m, c in args[0] if m)
-                found.append(rest)
-                inner = self.divided(args[0], base, found)
+                dividends.append(rest)
+                inner = self.divided(args[0], base, dividends)
                 total = lcm(total, args[1] * inner if inner > 1 or rest == base else 1)
             elif kind != "sym":
                 total = lcm(
-                    total, *(self.divided(y, base, found) for y in (args[1] if kind == "app" else args))
+                    total, *(self.divided(y, base, dividends) for y in (args[1] if kind == "app" else args))
                 )
         return total
 
@@ -396,8 +400,8 @@ class Facts:
         for m, c in reversed(q):
             if len(m) == 1 and abs(c) == 1 and self.atoms.keys[m[0]][0] in ("sym", "app"):
                 if m[0] not in self.atoms.within(plus(q, ((m, c),), -1)) and m not in self.same:
-                    whole = plus(number(r), self.atoms.div(q, n), n)
-                    self._replace(m[0], times(plus(whole, plus(q, ((m, c),), -1), -1), number(c)))
+                    dividend = plus(number(r), self.atoms.div(q, n), n)
+                    self._replace(m[0], times(plus(dividend, plus(q, ((m, c),), -1), -1), number(c)))
                 return
 
     def add(self, p: Poly) -> None:
@@ -426,11 +430,11 @@ class Facts:
             elif kind == "div" and abs(c) == 1:  # a bound on a quotient bounds its dividend
                 rest = times(plus(p, (((a,), c),), -1), number(args[1]))
                 self.add(plus(plus(rest, args[0], c), number(args[1] - 1 if c < 0 else 0)))
-            elif kind == "app" and a not in self.quotients and (found := self.quotient(a)) is not None:
+            elif kind == "app" and a not in self.quotients and (division := self.quotient(a)) is not None:
                 self.quotients |= {a}
-                rest = plus(found[0], times(found[1], (((a,), 1),)), -1)
+                rest = plus(division[0], times(division[1], (((a,), 1),)), -1)
                 self.add(rest)
-                self.add(plus(plus(found[1], number(-1)), rest, -1))
+                self.add(plus(plus(division[1], number(-1)), rest, -1))
         for a, c in reversed(linear) if zero else ():
             rest = plus((((a,), c),), p, -1)
             if (
@@ -441,7 +445,7 @@ class Facts:
                 self._replace(a, plus((), rest, c))
                 return
 
-    def _tighten(self, p: Poly, again: int) -> None:
+    def _tighten(self, p: Poly, depth: int) -> None:
         """Tighten the bounds of the atoms in a fact p >= 0, and of those in other facts about the same atoms."""
         for a, c in [(m[0], c) for m, c in p if len(m) == 1]:
             high = self.interval(plus(p, (((a,), c),), -1))[1]
@@ -450,23 +454,26 @@ class Facts:
             ends, end = (self.low, -(high // c)) if c > 0 else (self.high, high // -c)
             if a not in ends or (end > ends[a] if c > 0 else end < ends[a]):
                 ends[a], self.ranges = end, {}
-                for q, _ in self.with_[(a,)] if again else ():
-                    self._tighten(q, again - 1)
+                for q, _ in self.with_[(a,)] if depth else ():
+                    self._tighten(q, depth - 1)
 
-    def _replace(self, a: int, by: Poly) -> None:
+    def _replace(self, a: int, replacement: Poly) -> None:
         """Replace an atom, from now on, by a polynomial without it that it is equal to."""
-        self.same = Same({m: self.atoms.rebuilt(q, {(a,): by}) for m, q in self.same.items()} | {(a,): by})
+        self.same = Same(
+            {m: self.atoms.rebuilt(q, {(a,): replacement}) for m, q in self.same.items()}
+            | {(a,): replacement}
+        )
         for q in list(self.ge):
-            changed = self.atoms.rebuilt(q, {(a,): by})
+            changed = self.atoms.rebuilt(q, {(a,): replacement})
             if changed != q and (constant(changed) or 0) <= 0 and changed not in self.ge:
                 self.add(changed)
 
     def bounds(self, a: int) -> tuple[Any, Any]:
         """The bounds of an atom, which may be infinite."""
-        found = self.ranges.get(a)
-        if found is None:
-            found = self.ranges[a] = self._bounds(a)
-        return found
+        cached = self.ranges.get(a)
+        if cached is None:
+            cached = self.ranges[a] = self._bounds(a)
+        return cached
 
     def _bounds(self, a: int) -> tuple[Any, Any]:
         kind, *args = self.atoms.keys[a]
@@ -482,11 +489,11 @@ class Facts:
         elif kind == "wrap":
             low, high = limits_of(DTYPES[args[1]])
         elif kind == "app":
-            what = args[0]
-            t = DTYPES.get(what[3])
-            low, high = RANGES.get(what[0], RANGES.get(f"{what[0]}/{what[2]}", limits_of(t)))
+            function = args[0]
+            t = DTYPES.get(function[3])
+            low, high = RANGES.get(function[0], RANGES.get(f"{function[0]}/{function[2]}", limits_of(t)))
             if (
-                what[0] in QUOTIENTS and len(args[1]) == 2
+                function[0] in QUOTIENTS and len(args[1]) == 2
             ):  # the type may be too narrow for what a certificate names
                 a, b = self.interval(args[1][0])
                 low, high = (low, high) if low <= a and b <= high else (-max(-a, b), max(-a, b))
@@ -494,10 +501,10 @@ class Facts:
 
     def interval(self, p: Poly) -> tuple[Any, Any]:
         """The bounds of a polynomial that follow from the bounds of its atoms alone, which may be infinite."""
-        found = self.ranges.get(p)
-        if found is None:
-            found = self.ranges[p] = self._interval(p)
-        return found
+        cached = self.ranges.get(p)
+        if cached is None:
+            cached = self.ranges[p] = self._interval(p)
+        return cached
 
     def _interval(self, p: Poly) -> tuple[Any, Any]:
         low = high = 0
@@ -526,11 +533,11 @@ class Facts:
             return True
         if not depth:
             return False
-        found = self.shown.get((p, depth))
-        if found is None:
-            found = self._searched(p, depth)
-            self.shown[p, depth] = found
-        return found
+        cached = self.shown.get((p, depth))
+        if cached is None:
+            cached = self._searched(p, depth)
+            self.shown[p, depth] = cached
+        return cached
 
     def _searched(self, p: Poly, depth: int) -> bool:
         for m, c in p:
@@ -555,8 +562,8 @@ class Facts:
                     if self.at_least(tuple((k, n // factor) for k, n in rest if n // factor), depth - 1):
                         return True
         for m, _ in p:  # p is an integer, so y p > -y suffices
-            if len(m) == 1 and (found := self.quotient(m[0])) is not None:
-                y = found[1]
+            if len(m) == 1 and (division := self.quotient(m[0])) is not None:
+                y = division[1]
                 return self.at_least(plus(plus(times(p, y), y), number(-1)), depth - 1)
         return False
 
@@ -584,8 +591,8 @@ class Facts:
         if len(m) == 1 and self.bounds(m[0])[0] >= 0:
             for a in (pair[1 - pair.index(m[0])] for pair, _ in p if len(pair) == 2 and m[0] in pair):
                 for q, _ in self.with_.get((a,), ()):
-                    made = times(q, ((m, 1),))
-                    yield made, dict(made).get(m, 0)
+                    multiple = times(q, ((m, 1),))
+                    yield multiple, dict(multiple).get(m, 0)
         for k, _ in p:
             kind, *args = self.atoms.keys[k[0]] if len(k) == 1 else ("",)
             if kind == "div":  # n q <= p <= n q + n - 1, to cancel q, or both q and the monomial
@@ -594,14 +601,14 @@ class Facts:
                     if k == m or dict(p)[k] * abs(r.get(m, 0)) == r[k] * abs(dict(p)[m]):
                         yield tuple(r.items()), r.get(m, 0)
         for a in dict.fromkeys(a for k, _ in p if len(k) > 1 for a in k):
-            if (found := self.quotient(a)) is not None:  # y q <= x <= y q + y - 1
-                rest = plus(found[0], times(found[1], (((a,), 1),)), -1)
-                for bound in (rest, plus(plus(found[1], number(-1)), rest, -1)):
+            if (division := self.quotient(a)) is not None:  # y q <= x <= y q + y - 1
+                rest = plus(division[0], times(division[1], (((a,), 1),)), -1)
+                for bound in (rest, plus(plus(division[1], number(-1)), rest, -1)):
                     yield bound, dict(bound).get(m, 0)
 
-    def decide(self, c: Cond, residues: bool = True, most: int = FACTS) -> bool | None:
-        """Whether a condition follows (True), or its negation (False); None if neither is found to. `most`: the largest
-        number of facts to combine for an inequality."""
+    def decide(self, c: Cond, residues: bool = True, max_facts: int = FACTS) -> bool | None:
+        """Whether a condition follows (True), or its negation (False); None if neither is found to. `max_facts`: the
+        largest number of facts to combine for an inequality."""
         if self.same and residues:
             c = self.atoms.condition(c, self.same)
         if residues:
@@ -611,16 +618,16 @@ class Facts:
         if c in self.true or negated(c) in self.true:
             return c in self.true
         if c[0] == "not":
-            inner = self.decide(c[1], residues, most)
+            inner = self.decide(c[1], residues, max_facts)
             return None if inner is None else not inner
         if c[0] in ("and", "or"):
-            parts = [self.decide(x, residues, most) for x in c[1:]]
+            parts = [self.decide(x, residues, max_facts) for x in c[1:]]
             wins = c[0] == "or"
             return wins if wins in parts else (None if None in parts else not wins)
         p = c[1] if c[0] in ("ge", "eq") else ()
         above, below = (plus(q, number(-1)) for q in (p, plus((), p, -1)))
         for depth in (
-            range(1, most + 1) if c[0] in ("ge", "eq") else ()
+            range(1, max_facts + 1) if c[0] in ("ge", "eq") else ()
         ):  # few facts first: one of the two opposite conditions never follows
             if c[0] == "ge" and self.at_least(p, depth):
                 return True
@@ -628,8 +635,8 @@ class Facts:
                 return True
             if self.at_least(below, depth) or (c[0] == "eq" and self.at_least(above, depth)):
                 return False
-        over = plus(p, number(1))
-        if c[0] == "ge" and residues and self.at_least(over, 1) and self._never(over):
+        successor = plus(p, number(1))
+        if c[0] == "ge" and residues and self.at_least(successor, 1) and self._never(successor):
             return True  # p >= -1 is known, and p = -1 is excluded
         return self._by_residues(c) if residues else None
 
@@ -637,8 +644,8 @@ class Facts:
         """A condition with each minimum, maximum and choice replaced by the operand that is known to be selected."""
         for a in sorted(self.atoms.within(c)):
             kind, *args = self.atoms.keys[a]
-            if kind == "ite" and (sure := self.decide(args[0], False)) is not None:
-                return self._resolved(self.atoms.condition(c, {(a,): args[1 if sure else 2]}))
+            if kind == "ite" and (truth := self.decide(args[0], False)) is not None:
+                return self._resolved(self.atoms.condition(c, {(a,): args[1 if truth else 2]}))
             if kind in ("min", "max"):
                 p, q = args
                 less = self.at_least(plus(q, p, -1), FACTS - 1)
@@ -660,8 +667,8 @@ class Facts:
         )
         if pivot is None:
             return False
-        by = {pivot[0]: plus((), plus(p, (pivot,), -1), -pivot[1])}
-        return any(self.decide(self.atoms.condition(t, by), False) is False for t in self.true)
+        substitution = {pivot[0]: plus((), plus(p, (pivot,), -1), -pivot[1])}
+        return any(self.decide(self.atoms.condition(t, substitution), False) is False for t in self.true)
 
     def _by_residues(self, c: Cond) -> bool | None:
         """The truth of a condition, where it is the same for each residue of a dividend b in it, or in a known
@@ -669,15 +676,19 @@ class Facts:
         bases: list[Poly] = []
         self.atoms.divided(c, None, bases)
         about = self.atoms.within(c)
-        by = {m: q for m, q in self.same.items() if self.atoms.keys[m[0]][0] == "sym"}
-        true = [t for t in (self.atoms.condition(t, by) for t in self.true) if about & self.atoms.within(t)]
+        substitution = {m: q for m, q in self.same.items() if self.atoms.keys[m[0]][0] == "sym"}
+        true = [
+            t
+            for t in (self.atoms.condition(t, substitution) for t in self.true)
+            if about & self.atoms.within(t)
+        ]
         for t in true:
             self.atoms.divided(t, None, bases)
         for base in dict.fromkeys(bases):
             pivot = next(((m, k) for m, k in reversed(base) if abs(k) == 1), None)
-            told = [t for t in true if self._divides(t, base)]
+            related = [t for t in true if self._divides(t, base)]
             n = self.atoms.divided(c, base, [])
-            if n == 1 and (n := lcm(*(self.atoms.divided(t, base, []) for t in told))) > STRIP:
+            if n == 1 and (n := lcm(*(self.atoms.divided(t, base, []) for t in related))) > STRIP:
                 continue
             if pivot is None or not 1 < n <= PERIOD:
                 continue
@@ -691,19 +702,19 @@ class Facts:
             near = [q for q in self.ge if any(m == pivot[0] for m, _ in q)]
             for r in range(n):
                 b = plus(plus(number(r), h, n), rest)
-                by = {pivot[0]: plus((), b, pivot[1])}
-                if any(facts.decide(self.atoms.condition(t, by), False) is False for t in told):
+                substitution = {pivot[0]: plus((), b, pivot[1])}
+                if any(facts.decide(self.atoms.condition(t, substitution), False) is False for t in related):
                     continue
-                answer = facts.decide(self.atoms.condition(c, by), False)
+                answer = facts.decide(self.atoms.condition(c, substitution), False)
                 if near and answer not in answers - {None} and (answer is None or answers):
                     nearer = Facts(self.atoms, facts)
                     for q in near:
-                        nearer.add(self.atoms.rebuilt(q, by))
+                        nearer.add(self.atoms.rebuilt(q, substitution))
                     if any(
                         (constant(q) or 0) < 0 or nearer.at_least(plus(number(-1), q, -1)) for q in nearer.ge
                     ):
                         continue
-                    answer = nearer.decide(self.atoms.condition(c, by), False)
+                    answer = nearer.decide(self.atoms.condition(c, substitution), False)
                 answers.add(answer)
                 if len(answers) > 1 or None in answers:
                     break
@@ -712,9 +723,9 @@ class Facts:
         return None
 
     def _divides(self, c: Cond, base: Poly) -> bool:
-        found: list[Poly] = []
-        self.atoms.divided(c, None, found)
-        return base in found
+        dividends: list[Poly] = []
+        self.atoms.divided(c, None, dividends)
+        return base in dividends
 
     def equal(self, p: Poly, q: Poly) -> bool:
         """Whether two polynomials are known to be equal."""

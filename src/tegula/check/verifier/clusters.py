@@ -87,19 +87,19 @@ class Clusters:
             return "the two CTAs of a cluster may multicast different tiles"
         return ""
 
-    def _are_exchanged(self, mine: Value, other: Value) -> bool:
-        """Whether `mine` in the peer CTA equals `other` in this one, and vice versa."""
-        a, b = mine.owner, other.owner
+    def _are_exchanged(self, own: Value, other: Value) -> bool:
+        """Whether `own` in the peer CTA equals `other` in this one, and vice versa."""
+        a, b = own.owner, other.owner
         if isinstance(b, ClusterPeer):
             loop = getattr(a, "parent", None)
             return (
-                b.number is mine
+                b.number is own
                 and isinstance(loop, For)
-                and mine is loop.index
+                and own is loop.index
                 and self.strides_by_cluster(loop)
             )
-        if mine is other:
-            return mine not in self.differ
+        if own is other:
+            return own not in self.differ
         if not (isinstance(a, Op) and isinstance(b, Op) and not self._own(a) and len(a.results) == 1):
             return False
         same = type(a) is type(b) and a.attrs == b.attrs and len(a.operands) == len(b.operands)

@@ -129,8 +129,8 @@ class Layout(Scheduled):
         """By barrier and role, whether one warp of the role arrives there, and not all of them."""
         self._arrivals()
         self.rings: dict[Value, Ring] = {}
-        for v, found in self.accesses.items():
-            uses = {(r, writes, asynchronous) for r, writes, asynchronous, _ in found}
+        for v, accesses in self.accesses.items():
+            uses = {(r, writes, asynchronous) for r, writes, asynchronous, _ in accesses}
             copied = any(writes and asynchronous for _, writes, asynchronous in uses)
             if copied or len({r for r, *_ in uses}) > 1 or v in pairs:
                 self.rings[v] = self._ring(v, uses, pairs)
@@ -165,8 +165,8 @@ class Layout(Scheduled):
             count = sum(1 if self.elected.get((b, r)) else self.warps[r] for r in self.arrivers[b])
             if count and count != arrivals_at(v):
                 assert isinstance(v.owner, Op)
-                what = f"a phase of {v.name} gets {count} arrivals, but its count is {arrivals_at(v)}"
-                raise Rejected(what, v.owner)
+                message = f"a phase of {v.name} gets {count} arrivals, but its count is {arrivals_at(v)}"
+                raise Rejected(message, v.owner)
 
     def hands(self, buffer: Value) -> bool:
         return buffer in self.rings
@@ -174,7 +174,7 @@ class Layout(Scheduled):
     def _overlapping(self) -> dict[Value, list[int]]:
         """By buffer, the tracked buffers that a write of the buffer changes: itself, and those of the role that share
         bytes with it. Rejected where bytes of a barrier or ring, or of two roles, are shared."""
-        found: dict[Value, list[int]] = {}
+        overlapping: dict[Value, list[int]] = {}
         for v, p in self.allocations.items():
             if v not in self.rings and v not in self.tracked and v not in self.barrier:
                 continue
@@ -187,20 +187,20 @@ class Layout(Scheduled):
                     owner = v.owner if isinstance(v.owner, Op) else None
                     raise Rejected(f"{v.name} and {w.name} share bytes", owner)
                 if alone:
-                    found.setdefault(w, []).append(self.number[v])
-        return found
+                    overlapping.setdefault(w, []).append(self.number[v])
+        return overlapping
 
-    def _outside(self, mine: set[Value]) -> None:
+    def _outside(self, role_ops: set[Value]) -> None:
         """Reject accesses of rings, and of sources of bulk stores, outside of roles or in ops that the verifier does
         not model."""
         for op in self.ops:
             inside = any(self._within(op, region) for region in self.roles)
             started = any(
-                e.kind == "issue" and e.value is not None and root(e.value) in mine for e in op.effects()
+                e.kind == "issue" and e.value is not None and root(e.value) in role_ops for e in op.effects()
             )
             filled = any(
                 isinstance(e, E.MemoryAccess)
-                and e.at.buffer in mine
+                and e.at.buffer in role_ops
                 and (not inside or (op.NAME == "buf.new" and e.at.buffer in self.rings))
                 for e in self.events_of(op)
             )
@@ -275,44 +275,47 @@ class Layout(Scheduled):
             raise Rejected(f"roles share {name}, and no pair of barriers hands it over", op)
         copied = {r for r, writes, asynchronous in found if writes and asynchronous}
         stored = {r for r, writes, asynchronous in found if writes and not asynchronous}
-        given, storing = pairs[v]
+        rows_of_certificate, storing = pairs[v]
         rows = [
-            HandOver((x, bool(f)), (y, bool(g)), b, n, m, bool(own)) for x, f, y, g, b, n, m, own in given
+            HandOver((x, bool(f)), (y, bool(g)), b, n, m, bool(own))
+            for x, f, y, g, b, n, m, own in rows_of_certificate
         ]
         stages = (op.stages if isinstance(op, BufNew) else 0) or 1
         ring = Ring(stages, rows, v in self.tracked, copied, stored, storing & stored)
         for row in rows:
             (x, copies), (y, filling) = row.giver, row.taker
-            told = x == y and filling and not copies if row.own else y in self.waiters[row.barrier]
-            if row.barrier < 0 or x not in self.arrivers[row.barrier] or not told:
+            is_observed = x == y and filling and not copies if row.own else y in self.waiters[row.barrier]
+            if row.barrier < 0 or x not in self.arrivers[row.barrier] or not is_observed:
                 raise Rejected(
                     f"a role uses {v.name}, and no hand-over shows when its accesses are complete", op
                 )
         engines = {ring.engine(*access) for access in found}
         for x, y in combinations(sorted(engines), 2):
             if ring.writes(x) or ring.writes(y):
-                there = min((row.later for row in rows if (row.giver, row.taker) == (x, y)), default=2)
-                back = min((row.later for row in rows if (row.giver, row.taker) == (y, x)), default=2)
-                if there + back > 1:
+                forward_lead = min((row.later for row in rows if (row.giver, row.taker) == (x, y)), default=2)
+                backward_lead = min(
+                    (row.later for row in rows if (row.giver, row.taker) == (y, x)), default=2
+                )
+                if forward_lead + backward_lead > 1:
                     raise Rejected(f"roles share {name}, and do not hand it over in turn", op)
         return ring
 
     def _order(self, chains: Sequence[Any]) -> None:
         """Check O4: a role that arrives for an item knows that all waiters have waited for the item S before, so that
         its phase is over."""
-        given = {(b, w, r): links for b, w, r, links in chains}
+        links_by_pair = {(b, w, r): links for b, w, r, links in chains}
         totals: dict[tuple[int, int], list[tuple[int, int]]] = {}
         for b, waiters in enumerate(self.waiters):
             for r in self.arrivers[b] if waiters else ():
                 early = (self.stages[b], -1) if (-1, 0) in self.lags.get((b, r), ()) else None
-                found = [early or self._chain(b, w, given.get((b, w, r))) for w in waiters]
-                proved = [total is not None for total in found]
+                lags = [early or self._chain(b, w, links_by_pair.get((b, w, r))) for w in waiters]
+                proved = [total is not None for total in lags]
                 if not (any(proved) if self.named[b] else all(proved)):
                     raise Rejected(
                         f"{self.barriers[b].name} may be two phases ahead of a role that waits for it",
                         self.barriers[b].owner,  # type: ignore[arg-type]
                     )
-                totals[b, r] = [total for total in found if total is not None]
+                totals[b, r] = [total for total in lags if total is not None]
         self._take_turns(totals)
 
     def _chain(self, b: int, waiter: int, links: Sequence[tuple[int, int]] | None) -> tuple[int, int] | None:

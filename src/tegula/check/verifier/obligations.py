@@ -127,13 +127,13 @@ class Obligations(Walk):
         arrival, of one warp (`elected`) or of all: the warps that arrive are those that have waited, or all have
         synchronised since."""
         role, many = self.state.roles[self.role], self.layout.warps[self.role] > 1
-        apart = role.loose if elected else role.ahead
+        warps_differ = role.loose if elected else role.ahead
         for after, lag in self.layout.lags.get((b, self.role), ()):
             if at is not None and after != at:
                 continue
             by_one_thread = (after, self.role) in self.layout.waits_of_one
             self.require(
-                not (many and apart and after >= 0 and by_one_thread != elected),
+                not (many and warps_differ and after >= 0 and by_one_thread != elected),
                 "all warps arrive, but only one of them has waited"
                 if by_one_thread
                 else "one warp arrives, but the waits of the other warps are not ordered before the arrival",
@@ -191,9 +191,9 @@ class Obligations(Walk):
                     "other warps may still access the stage that a bulk copy writes",
                 )
                 for at, held in self._held(role):
-                    over = plus(plus(held, item, -1), number(row.later * ring.stages - 1))
+                    excess = plus(plus(held, item, -1), number(row.later * ring.stages - 1))
                     self.require(
-                        at != n or self.known(over), "a matmul or bulk store may still read the stage"
+                        at != n or self.known(excess), "a matmul or bulk store may still read the stage"
                     )
         self._overwritten(ring, (n, item))
         role.filled[n] = (*role.filled.get(n, ()), (b, e.to.start, e.to.end))
@@ -215,15 +215,15 @@ class Obligations(Walk):
         on. `copy`: the barrier on which the copy completes, and the item of the barrier, which tells that of the ring:
         no two of them are copies of one item."""
         role = self.state.roles[self.role]
-        given = [row for row in ring.rows if row.giver == engine]
-        self.require(given, "no hand-over shows when accesses of the stage are complete")
-        for row in given:
+        given_rows = [row for row in ring.rows if row.giver == engine]
+        self.require(given_rows, "no hand-over shows when accesses of the stage are complete")
+        for row in given_rows:
             self.require(
                 copy is None or row.barrier == copy[0],
                 "a bulk copy completes on a barrier other than the barrier of the hand-over",
             )
-        mine = [copy[1] if copy is not None else role.arrived[row.barrier] for row in given]
-        near = [plus(mine[0], number(-given[0].item))]
+        own_items = [copy[1] if copy is not None else role.arrived[row.barrier] for row in given_rows]
+        near = [plus(own_items[0], number(-given_rows[0].item))]
         if (
             copy is None
         ):  # the item may be later then: counted from the next hand-over, or from the last hand-over to the engine
@@ -238,7 +238,7 @@ class Obligations(Walk):
         )
         if c is None:
             self.reject("the stage does not belong to an item that the role holds")
-        for row, arrived in zip(given, mine, strict=True):
+        for row, arrived in zip(given_rows, own_items, strict=True):
             self.require(
                 self.known(plus(plus(c, arrived, -1), number(row.item))),
                 "the role has already handed over the stage",
@@ -257,7 +257,9 @@ class Obligations(Walk):
                 ready = plus(plus(last, c, -1), number(row.later * ring.stages - row.item))
                 self.require(self.known(ready), "the stage may still be in use")
         # An item handed over at the arrival for the same item, or an earlier one, is at least 0.
-        self.require(any(row.item <= 0 for row in given) or self.known(c), "the item is not proved to exist")
+        self.require(
+            any(row.item <= 0 for row in given_rows) or self.known(c), "the item is not proved to exist"
+        )
         self._check_reuse(ring, at, engine, c, copy)
         return c
 
@@ -270,12 +272,12 @@ class Obligations(Walk):
             return
         item = plus(c, number(turn.item))
         if turn.after < 0:
-            over = plus(number(turn.total - 1), item, -1)
+            excess = plus(number(turn.total - 1), item, -1)
         else:
             x = copy[1] if copy is not None else self.state.roles[self.role].arrived[turn.barrier]
             self._check_lags(turn.barrier, x, copy is not None, turn.after)
-            over = plus(plus(x, item, -1), number(ring.stages - turn.total))
-        self.require(self.known(over), "earlier accesses of the stage by the role may not be complete")
+            excess = plus(plus(x, item, -1), number(ring.stages - turn.total))
+        self.require(self.known(excess), "earlier accesses of the stage by the role may not be complete")
 
     def _used(self, at: E.Bytes, write: bool = False) -> Key:
         """The memory accessed by threads or by an asynchronous read: the item of a ring, or the slot of another

@@ -86,7 +86,7 @@ class Role:
 
     def copy(self) -> Role:
         """An independent copy of the role."""
-        made = replace(self, frames=[Frame(f.region, f.at, dict(f.env)) for f in self.frames])
+        role = replace(self, frames=[Frame(f.region, f.at, dict(f.env)) for f in self.frames])
         for name in (
             "arrived",
             "waited",
@@ -98,10 +98,10 @@ class Role:
             "unmet",
             "unknown",
         ):
-            setattr(made, name, getattr(self, name).copy())
-        made.flights, made.copies = list(self.flights), list(self.copies)
-        made.uncommitted = list(self.uncommitted)
-        return made
+            setattr(role, name, getattr(self, name).copy())
+        role.flights, role.copies = list(self.flights), list(self.copies)
+        role.uncommitted = list(self.uncommitted)
+        return role
 
 
 @dataclass(slots=True)
@@ -164,15 +164,15 @@ class Walk(ABC):
         if self.layout.known.varying(v) or self._of_lanes(v):
             return None
         home = self._home(frames, owner)
-        found = None
+        result = None
         if isinstance(owner, Op) and self.layout.pure(owner):
-            found = self._computed(owner, v)
+            result = self._computed(owner, v)
         elif isinstance(owner, If) and isinstance(v.type, DType):
-            found = self._selected(owner, v)
+            result = self._selected(owner, v)
         elif owner is self.kernel.body:
-            found = self._function(("param", str(self.kernel.params.index(v)), 0, v.type.notation), (), v)
+            result = self._function(("param", str(self.kernel.params.index(v)), 0, v.type.notation), (), v)
         same = self.state.facts.same
-        home[v] = found if found is None or not same else self.atoms.substituted(found, same)
+        home[v] = result if result is None or not same else self.atoms.substituted(result, same)
         return home[v]
 
     def _of_lanes(self, v: Value) -> bool:
@@ -191,9 +191,9 @@ class Walk(ABC):
             at = at.parent.parent if at.parent is not None else None
         return self.state.outer
 
-    def _function(self, what: tuple[Any, ...], args: tuple[Any, ...], v: Value) -> Any:
-        made = self.atoms.of("app", what, args)
-        return ("is", made) if v.type is DTYPES["bool"] else made
+    def _function(self, function: tuple[Any, ...], args: tuple[Any, ...], v: Value) -> Any:
+        result = self.atoms.of("app", function, args)
+        return ("is", result) if v.type is DTYPES["bool"] else result
 
     def _computed(self, op: Op, v: Value) -> Any:
         """The result of a pure op; an atom of its operands where the result is not a polynomial."""
@@ -206,30 +206,30 @@ class Walk(ABC):
         if isinstance(op, LaneUniform):
             return args[0]
         kinds = {x.type.kind if isinstance(x.type, DType) else "" for x in op.operands}
-        made = None
+        result = None
         if kinds == {"b"} and isinstance(op, S.And | S.Or):
-            made = (both if isinstance(op, S.And) else either)(*args)
+            result = (both if isinstance(op, S.And) else either)(*args)
         elif kinds == {"b"} and isinstance(op, S.Not):
-            made = negated(args[0])
+            result = negated(args[0])
         elif isinstance(op, S.Select) and isinstance(t, DType):
             c = args[0] if (known := facts.decide(args[0], False)) is None else known
-            made = self._chosen(c, args[1], args[2], t)
+            result = self._chosen(c, args[1], args[2], t)
         elif isinstance(op, Cast) and isinstance(t, DType) and t.is_int and kinds == {"b"}:
             c = args[0] if (known := facts.decide(args[0], False)) is None else known
-            made = self.atoms.choose(c, number(1), ())
+            result = self.atoms.choose(c, number(1), ())
         elif kinds <= {"i", "u"} and kinds:
-            made = self._integer(op, args)
-            if made is not None and isinstance(t, DType) and t.is_int:
+            result = self._integer(op, args)
+            if result is not None and isinstance(t, DType) and t.is_int:
                 low, high = limits_of(t)
-                a, b = facts.interval(made)
-                fits = (a >= low or facts.at_least(plus(made, number(-low)))) and (
-                    b <= high or facts.at_least(plus(number(high), made, -1))
+                a, b = facts.interval(result)
+                fits = (a >= low or facts.at_least(plus(result, number(-low)))) and (
+                    b <= high or facts.at_least(plus(number(high), result, -1))
                 )
-                made = made if fits else self.atoms.wrap(made, t.name)
-        if made is None:
+                result = result if fits else self.atoms.wrap(result, t.name)
+        if result is None:
             attrs = str(sorted((k, str(x)) for k, x in op.attrs.items()))
-            made = self._function((op.NAME, attrs, op.results.index(v), t.notation), args, v)
-        return made
+            result = self._function((op.NAME, attrs, op.results.index(v), t.notation), args, v)
+        return result
 
     def _chosen(self, c: Cond, x: Any, y: Any, t: DType) -> Any:
         if t.kind == "b":
@@ -239,7 +239,7 @@ class Walk(ABC):
     def _integer(self, op: Op, args: tuple[Any, ...]) -> Any:
         """The result of an op on integers before it wraps; None where it is not a polynomial."""
         x, y = args[0], args[1] if len(args) > 1 else ()
-        n, whole = constant(y), self.state.facts.at_least
+        n, is_at_least = constant(y), self.state.facts.at_least
         if isinstance(op, S.Add | S.Sub):
             return plus(x, y, 1 if isinstance(op, S.Add) else -1)
         if isinstance(op, S.Neg | S.Not):
@@ -250,9 +250,9 @@ class Walk(ABC):
             return times(x, y) if n is None else self.atoms.scaled(x, n)
         if isinstance(op, S.Min | S.Max):
             least = isinstance(op, S.Min)
-            if whole(plus(y, x, -1), 2):
+            if is_at_least(plus(y, x, -1), 2):
                 return x if least else y
-            if whole(plus(x, y, -1), 2):
+            if is_at_least(plus(x, y, -1), 2):
                 return y if least else x
             return self.atoms.pick("min" if least else "max", x, y)
         if isinstance(op, S.Cmp):
@@ -276,7 +276,7 @@ class Walk(ABC):
         if isinstance(op, S.Div | S.Mod) and n:  # toward zero
             part = self.atoms.div if isinstance(op, S.Div) else self.atoms.mod
             below = plus((), part(plus((), x, -1), n), -1)
-            return self.atoms.choose(True if whole(x) else at_least(x), part(x, n), below)
+            return self.atoms.choose(True if is_at_least(x) else at_least(x), part(x, n), below)
         if isinstance(op, S.And) and n & (n + 1) == 0:
             return self.atoms.mod(x, n + 1)
         if isinstance(op, S.Xor) and n == 1:
@@ -318,9 +318,9 @@ class Walk(ABC):
                 if isinstance(e, E.MemoryAccess) and (
                     e.at.buffer in self.layout.rings or e.at.buffer in self.layout.overlapping
                 ):
-                    for found in E.events(o, self):
-                        if isinstance(found, E.MemoryAccess):
-                            self.access(found if o is op else replace(found, number=None))
+                    for event in E.events(o, self):
+                        if isinstance(event, E.MemoryAccess):
+                            self.access(event if o is op else replace(event, number=None))
                     break
             self.check_accesses_of_results(role, o)
         for v in op.results:
@@ -338,9 +338,9 @@ class Walk(ABC):
 
     def _given(self, v: Value) -> Any:
         """An arbitrary number of a value's type."""
-        made = self.atoms.of("wrap", self.atoms.of("sym", len(self.state.bound)), v.type.notation)
-        self.state.bound.append(made)
-        return ("is", made) if v.type.notation == "bool" else made
+        symbol = self.atoms.of("wrap", self.atoms.of("sym", len(self.state.bound)), v.type.notation)
+        self.state.bound.append(symbol)
+        return ("is", symbol) if v.type.notation == "bool" else symbol
 
     def step(self, r: int) -> None:
         """Execute the next step of a role, and advance to the one after."""
@@ -385,9 +385,9 @@ class Walk(ABC):
         self.require(not any(self.layout.counts(op) for op in test.ops), "the condition of a loop has events")
         frames = self.state.roles[self.role].frames
         frames.append(Frame(test, 0, dict(zip(test.args, map(f.env.get, loop.body.args), strict=True))))
-        found = self.value(test.yielded[0])
+        test_value = self.value(test.yielded[0])
         frames.pop()
-        return found
+        return test_value
 
     def _decide_loop(self, role: Role, f: Frame) -> None:
         loop = f.region.parent
@@ -405,9 +405,9 @@ class Walk(ABC):
         parent = f.region.parent
         self.require(f.region not in self.layout.roles, "a role continues after its end")
         if isinstance(parent, If):
-            given = [self.value(v) for v in op.values]
+            yielded = [self.value(v) for v in op.values]
             role.frames.pop()
-            role.frames[-1].env.update(zip(parent.results, given, strict=True))
+            role.frames[-1].env.update(zip(parent.results, yielded, strict=True))
             self.transfer_in_flight(role, zip(parent.results, op.values, strict=True))
             role.frames[-1].at += 1
             return
@@ -447,9 +447,9 @@ class Walk(ABC):
 
     def number(self, value: Value) -> Any:
         """The number of a value in the current role; raises Rejected if the value may differ between threads."""
-        found = self.value(value)
-        self.require(found is not None, "threads may use different stages")
-        return found
+        number = self.value(value)
+        self.require(number is not None, "threads may use different stages")
+        return number
 
     def warp_groups(self, op: Op) -> int:
         """The number of warp groups of the current role."""
@@ -457,17 +457,17 @@ class Walk(ABC):
 
     def bytes(self, buffer: Value) -> E.Bytes:
         """The bytes of a stage that a view selects, or all bytes of the stage or of a buffer without stages."""
-        whole = root(buffer)
-        ring, place = self.layout.rings.get(whole), self.layout.allocations.get(whole)
-        stages = ring.stages if ring is not None else self.layout.slots(whole)
-        size = place.size if place is not None else 1
+        buffer_root = root(buffer)
+        ring, allocation = self.layout.rings.get(buffer_root), self.layout.allocations.get(buffer_root)
+        stages = ring.stages if ring is not None else self.layout.slots(buffer_root)
+        size = allocation.size if allocation is not None else 1
         stage: Any = () if stages == 1 else None
-        viewed = stages > 1 or (isinstance(whole.owner, BufNew) and whole.owner.stages == 1)
+        viewed = stages > 1 or (isinstance(buffer_root.owner, BufNew) and buffer_root.owner.stages == 1)
         shown = buffer
-        while buffer is not whole:
+        while buffer is not buffer_root:
             assert isinstance(buffer.owner, BufView | BufReshape)
             view, buffer = buffer.owner, buffer.owner.buffer
-            if viewed and buffer is whole:
+            if viewed and buffer is buffer_root:
                 one = isinstance(view, BufView) and all(
                     d != 0 or n == 1 for d, n in zip(view.dims, view.shape, strict=True)
                 )
@@ -475,7 +475,7 @@ class Walk(ABC):
         self.require(ring is None or stage is not None, "one op uses all stages of a ring")
         stage = -1 if stages == 0 or stage is None else stage
         start, end = (part_of_stage(shown) if stages > 0 else None) or (0, size)
-        return E.Bytes(start, end, whole, stage)
+        return E.Bytes(start, end, buffer_root, stage)
 
     @abstractmethod
     def do(self, e: E.Event) -> None:

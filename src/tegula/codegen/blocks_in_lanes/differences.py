@@ -139,11 +139,11 @@ class Differences:
         return changed
 
     def _carrier(self, op: Carrier) -> bool:
-        apart = self.divergent(op)
+        is_divergent = self.divergent(op)
         varying = [
             v
             for carried in op.carried
-            if apart or any(map(self.differs, carried.sources))
+            if is_divergent or any(map(self.differs, carried.sources))
             for v in carried.defined_values
         ]
         return self._mark(varying)
@@ -237,10 +237,10 @@ def _masked(op: Op, differences: Differences) -> None:
 def _division(op: Op, division: Div | FloorDiv | Mod, differences: Differences) -> None:
     """Refuse an integer division by a block-varying divisor in divergent code: the divisor may be 0 in a masked
     block."""
-    by = division.b
-    if isinstance(op, TileMap) and by in op.elements:
-        by = op.inputs[op.elements.index(by)]
-    if differences.differs(by) or (
-        division is not op and not isinstance(by.owner, Const) and by not in op.operands
+    divisor = division.b
+    if isinstance(op, TileMap) and divisor in op.elements:
+        divisor = op.inputs[op.elements.index(divisor)]
+    if differences.differs(divisor) or (
+        division is not op and not isinstance(divisor.owner, Const) and divisor not in op.operands
     ):
         refuse("integers are divided in code that only some blocks execute")

@@ -326,22 +326,22 @@ class Widening:
             self.widened[old] = new
 
     def _for(self, op: For) -> None:
-        apart = [self.differences.differs(v) for v in op.results]
+        varying = [self.differences.differs(v) for v in op.results]
         bounds = [self.widened[v] for v in op.bounds]
-        initial = [self.carried(v, d) for v, d in zip(op.initial, apart, strict=True)]
+        initial = [self.carried(v, d) for v, d in zip(op.initial, varying, strict=True)]
         with self.inside([op.index.type, *self._types(op.results)]) as body:
             self._bind(op.body.args, body.args)
             self.region(op.body)
             self.b.insert(
-                Yield([self.carried(v, d) for v, d in zip(op.body.yielded, apart, strict=True)], [])
+                Yield([self.carried(v, d) for v, d in zip(op.body.yielded, varying, strict=True)], [])
             )
         loop = self.b.insert(For([*bounds, *initial], self._types(op.results), op.attrs, [body], op.loc))
         self._bind(op.results, loop.results)
 
     def _while(self, op: While) -> None:
-        apart = [self.differences.differs(v) for v in op.results]
+        varying = [self.differences.differs(v) for v in op.results]
         divergent = self.differences.divergent(op)
-        initial = [self.carried(v, d) for v, d in zip(op.initial, apart, strict=True)]
+        initial = [self.carried(v, d) for v, d in zip(op.initial, varying, strict=True)]
         types = self._types(op.results)
         with self.inside(types) as condition:
             goes_on = self._continues(op, condition)
@@ -351,7 +351,7 @@ class Widening:
             self._bind(op.body.args, body.args)
             with self.masked(goes_on):
                 self.region(op.body)
-            after = [self.carried(v, d) for v, d in zip(op.body.yielded, apart, strict=True)]
+            after = [self.carried(v, d) for v, d in zip(op.body.yielded, varying, strict=True)]
             if goes_on is not None:
                 after = [self.chosen(goes_on, a, b) for a, b in zip(after, body.args, strict=True)]
             self.b.insert(Yield(after, []))
@@ -568,12 +568,12 @@ def _load(w: Widening, op: TileLoad) -> Made:
     at = _addresses(w, op, t)
     if at is None:
         return None
-    with w.inside([]) as whole:
+    with w.inside([]) as in_bounds:
         loaded = w.put(TileLoadInLanes, [at.addresses, *at.strides], type=w.type(TileType(t.dtype, at.shape)))
         w.b.insert(Yield([w.put(TileReshape, [loaded], shape=(*t.shape, w.lanes))], []))
     with w.inside([]) as single:
         w.b.insert(Yield(w.is_serial(op), []))
-    return w.b.insert(If([at.adjacent], [w.type(t)], None, [whole, single], op.loc)).results
+    return w.b.insert(If([at.adjacent], [w.type(t)], None, [in_bounds, single], op.loc)).results
 
 
 def _store(w: Widening, op: TileStore) -> Made:
@@ -586,14 +586,14 @@ def _store(w: Widening, op: TileStore) -> Made:
     if at is None:
         one_by_one()
         return []
-    with w.inside([]) as whole:
+    with w.inside([]) as in_bounds:
         tiles = w.put(TileReshape, [tile], shape=(*at.shape, w.lanes))
         w.b.insert(TileStoreInLanes([tiles, at.addresses, *at.strides], []))
         w.b.insert(Yield([], []))
     with w.inside([]) as single:
         one_by_one()
         w.b.insert(Yield([], []))
-    w.b.insert(If([at.adjacent], [], None, [whole, single], op.loc))
+    w.b.insert(If([at.adjacent], [], None, [in_bounds, single], op.loc))
     return []
 
 

@@ -195,8 +195,8 @@ def _width(s: GpuState, op: TileAccess, layout: Layout, array: ArrayAt) -> int:
     access = s.kernel.access[s.kernel.params.index(parameter)]
     size = element_bytes(array.dtype)
     width = 1
-    most = min(WIDEST, access.align if access is not None else size) // size
-    while width * 2 <= most and layout.vector % (width * 2) == 0 and layout.shape[-1] % (width * 2) == 0:
+    max_width = min(WIDEST, access.align if access is not None else size) // size
+    while width * 2 <= max_width and layout.vector % (width * 2) == 0 and layout.shape[-1] % (width * 2) == 0:
         width *= 2
     return width
 
@@ -511,14 +511,14 @@ def buffer_load(s: GpuState, view: View, layout: Layout, aligned: bool) -> Regis
                 return vector_load(s, pointer, int32, width // packs)
             return vector_load(s, pointer, scalar, width)
 
-        held, offsets = s.holds(layout, r), layout.register_offsets(r)
-        place = tuple(offsets[d] for d in moves)
+        is_held, offsets = s.holds(layout, r), layout.register_offsets(r)
+        coordinates = tuple(offsets[d] for d in moves)
         # Registers of a broadcast dimension are loaded once.
-        parts = known.get(place) if held == "true" else None
+        parts = known.get(coordinates) if is_held == "true" else None
         if parts is None:
-            parts = run_conditionally(s, held, types, act, fill)
-        if held == "true":
-            known[place] = parts
+            parts = run_conditionally(s, is_held, types, act, fill)
+        if is_held == "true":
+            known[coordinates] = parts
         if packs:
             parts = unpacked(s, parts, scalar)
         registers += [tuple(parts[k : k + len(none)]) for k in range(0, len(parts), len(none))]

@@ -29,7 +29,11 @@ def blocks_together(kernel: Kernel, parts: GpuCompilation) -> tuple[int, int, in
     if parts.threads != WARP or any(_needs_cta(op) for op in kernel.walk()):
         return 1, WARP, shared
     lanes = lanes_in_use(kernel, parts)
-    unit = SWIZZLED if any(place.row_bytes for place in parts.shared.allocations.values()) else ALIGNMENT
+    unit = (
+        SWIZZLED
+        if any(allocation.row_bytes for allocation in parts.shared.allocations.values())
+        else ALIGNMENT
+    )
     part, count = -(-shared // unit) * unit, MAX_TOGETHER
     if lanes < WARP:
         # Blocks of one warp access the same offsets of their parts, which must be in different banks.
@@ -131,14 +135,14 @@ def logical_blocks(s: GpuState, op: LogicalBlocks) -> None:
 
 def _scaled_grid(s: GpuState, grid: Sequence[str], scale: Sequence[tuple[int, int]], width: str) -> list[str]:
     """The dimensions of the grid of logical blocks, integers of type `width`."""
-    found = list[str]()
-    for length, (up, down) in zip(grid, scale or ((1, 1),) * len(grid), strict=True):
-        parts = _times(s, length, down, width)
-        if up > 1:
-            parts = s.code.emit(f"add {width} {parts}, {up - 1}")
-            parts = s.code.emit(f"udiv {width} {parts}, {up}")
-        found.append(parts)
-    return found
+    lengths = list[str]()
+    for length, (numerator, denominator) in zip(grid, scale or ((1, 1),) * len(grid), strict=True):
+        parts = _times(s, length, denominator, width)
+        if numerator > 1:
+            parts = s.code.emit(f"add {width} {parts}, {numerator - 1}")
+            parts = s.code.emit(f"udiv {width} {parts}, {numerator}")
+        lengths.append(parts)
+    return lengths
 
 
 def _times(s: GpuState, length: str, factor: int, width: str) -> str:
@@ -148,12 +152,12 @@ def _times(s: GpuState, length: str, factor: int, width: str) -> str:
 def block_place(s: GpuState, op: BlockPlace) -> None:
     """Lower `block.place`: the coordinate of a block in one dimension of the launch. The computation is in 32 bits,
     because launches of kernels with this op have fewer than 2 ** 32 blocks."""
-    code, (up, down) = s.code, op.scale[op.dim] if op.scale else (1, 1)
+    code, (numerator, denominator) = s.code, op.scale[op.dim] if op.scale else (1, 1)
     blocks = [code.emit(f"trunc i64 {n} to i32") for n in s.dims[:-1]]
     coordinate = _coordinate(s, op, _scaled_grid(s, blocks, op.scale, "i32"))
-    if (up, down) != (1, 1):
-        coordinate = _times(s, coordinate, up, "i32")
-        last = code.emit(f"sub i32 {_times(s, blocks[op.dim], down, 'i32')}, {up}")
+    if (numerator, denominator) != (1, 1):
+        coordinate = _times(s, coordinate, numerator, "i32")
+        last = code.emit(f"sub i32 {_times(s, blocks[op.dim], denominator, 'i32')}, {numerator}")
         coordinate = code.emit(f"call i32 @llvm.umin.i32(i32 {coordinate}, i32 {last})")
     s.scalars[op.result] = (coordinate,)
 
@@ -162,10 +166,10 @@ def _coordinate(s: GpuState, op: BlockPlace, grid: Sequence[str]) -> str:
     """The coordinate of a logical block in a grid of the given lengths."""
     code, dim, raster = s.code, op.dim, op.raster
     across = grid[-1]
-    down = grid[-2] if len(grid) > 1 else "1"
+    rows = grid[-2] if len(grid) > 1 else "1"
     number = code.emit(f"trunc i64 {s.i64(op.block)} to i32")
     if len(grid) > 2:
-        each = code.emit(f"mul i32 {down}, {across}")
+        each = code.emit(f"mul i32 {rows}, {across}")
         if dim == 0:
             return code.emit(f"udiv i32 {number}, {each}")
         number = code.emit(f"urem i32 {number}, {each}")
@@ -175,7 +179,7 @@ def _coordinate(s: GpuState, op: BlockPlace, grid: Sequence[str]) -> str:
     nth = code.emit(f"udiv i32 {code.emit(f'udiv i32 {number}, {raster}')}, {across}")
     first = code.emit(f"mul i32 {nth}, {raster}")
     rest = code.emit(f"sub i32 {number}, {code.emit(f'mul i32 {nth}, {group}')}")
-    below = code.emit(f"sub i32 {down}, {first}")
+    below = code.emit(f"sub i32 {rows}, {first}")
     height = code.emit(f"call i32 @llvm.umin.i32(i32 {below}, i32 {raster})")
     if dim == len(grid) - 1:
         return code.emit(f"udiv i32 {rest}, {height}")

@@ -21,8 +21,8 @@ ALL = "-1"
 """The mask of all threads of a warp."""
 
 
-def shuffle(s: GpuState, value: str, dtype: DType, mode: str, by: str, clamp: str = "") -> str:
-    """A scalar from another thread of the warp. `mode`: "bfly" (exclusive or) or "idx"; `by` an i32. `clamp`: the
+def shuffle(s: GpuState, value: str, dtype: DType, mode: str, operand: str, clamp: str = "") -> str:
+    """A scalar from another thread of the warp. `mode`: "bfly" (exclusive or) or "idx"; `operand` an i32. `clamp`: the
     segment operand of the shuffle; by default the lanes of a block are one segment."""
     clamp = clamp or str((WARP - min(s.block_lanes, WARP)) << 8 | WARP - 1)
     t, code = register_type(dtype, 1), s.code
@@ -36,7 +36,7 @@ def shuffle(s: GpuState, value: str, dtype: DType, mode: str, by: str, clamp: st
         high = code.emit(f"trunc i64 {code.emit(f'lshr i64 {raw}, 32')} to i32")
         halves = [low, high]
     shuffled = [
-        code.emit(f"call i32 @llvm.nvvm.shfl.sync.{mode}.i32(i32 {ALL}, i32 {h}, i32 {by}, i32 {clamp})")
+        code.emit(f"call i32 @llvm.nvvm.shfl.sync.{mode}.i32(i32 {ALL}, i32 {h}, i32 {operand}, i32 {clamp})")
         for h in halves
     ]
     received = shuffled[0]
@@ -48,9 +48,9 @@ def shuffle(s: GpuState, value: str, dtype: DType, mode: str, by: str, clamp: st
     return received if t == f"i{bits}" else code.emit(f"bitcast i{bits} {received} to {t}")
 
 
-def shuffled(s: GpuState, parts: Components, dtype: ElementType, mode: str, by: str) -> Components:
+def shuffled(s: GpuState, parts: Components, dtype: ElementType, mode: str, operand: str) -> Components:
     """The components of another lane's value."""
-    return tuple(shuffle(s, x, scalar_of(dtype), mode, by) for x in parts)
+    return tuple(shuffle(s, x, scalar_of(dtype), mode, operand) for x in parts)
 
 
 # Combining -----------------------------------------------------------------------------------------------------------
@@ -138,12 +138,12 @@ class _Reducer:
         combined = run_conditionally(s, has_both, types, lambda: list(self.combine(x, y)), list(single))
         return tuple(combined), code.emit(f"or i1 {has_x}, {has_y}")
 
-    def across(self, a: tuple[Components, str], by: int) -> tuple[Components, str]:
-        """The value combined with the value of the thread at xor distance `by`, a power of two."""
+    def across(self, a: tuple[Components, str], distance: int) -> tuple[Components, str]:
+        """The value combined with the value of the thread at xor distance `distance`, a power of two."""
         x, has = a
-        other = shuffled(self.s, x, self.dtype, "bfly", str(by))
-        its = has if has == "true" else shuffle(self.s, has, bool_, "bfly", str(by))
-        return self.join(a, (other, its))
+        other = shuffled(self.s, x, self.dtype, "bfly", str(distance))
+        other_has = has if has == "true" else shuffle(self.s, has, bool_, "bfly", str(distance))
+        return self.join(a, (other, other_has))
 
     @property
     def instruction(self) -> str | None:

@@ -31,8 +31,8 @@ class Flags:
         if not isinstance(op, Elementwise | Select) or not isinstance(op.result.type, VecType):
             return False
         users = [user for user, _ in self.users.get(op.result, ())]
-        alike = all(v.type == bool_ or isinstance(v.type, VecType) for v in op.operands)
-        return alike and bool(users) and all(u.parent is op.parent and self._for_bits(u) for u in users)
+        are_bools = all(v.type == bool_ or isinstance(v.type, VecType) for v in op.operands)
+        return are_bools and bool(users) and all(u.parent is op.parent and self._for_bits(u) for u in users)
 
     def _for_bits(self, op: Op) -> bool:
         return isinstance(op, VecBits) or self.wait(op)

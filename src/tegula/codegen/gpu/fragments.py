@@ -160,13 +160,13 @@ class Matrices:
         row = s.first(f"and i32 {lane}, 7")
         first, second = s.first(f"and i32 {matrix}, 1"), s.first(f"lshr i32 {matrix}, 1")
         # Registers of a left operand are ordered along the rows first, registers of two right operands along K first.
-        over, deep = (first, second) if side.unit == ROWS else (second, first)
-        over, deep = s.first(f"shl i32 {over}, 3"), s.first(f"mul i32 {deep}, {fragments.stride}")
+        along_rows, deep = (first, second) if side.unit == ROWS else (second, first)
+        along_rows, deep = s.first(f"shl i32 {along_rows}, 3"), s.first(f"mul i32 {deep}, {fragments.stride}")
         if transposed:
             deep = s.first(f"add i32 {deep}, {row}")
         else:
-            over = s.first(f"add i32 {over}, {row}")
-        self.over, self.deep = (s.first(f"zext nneg i32 {x} to i64") for x in (over, deep))
+            along_rows = s.first(f"add i32 {along_rows}, {row}")
+        self.over, self.deep = (s.first(f"zext nneg i32 {x} to i64") for x in (along_rows, deep))
 
     def load(self, k: str) -> list[list[str]]:
         """The registers of each block, from index k along K on."""

@@ -25,12 +25,12 @@ def in_order_of_launches(s: GpuState, act: Callable[[Op], None]) -> None:
     """Lower the kernel op by op. The wait for preceding launches is placed as late as possible: before the first op
     that may access memory of arrays."""
     waited, (_, lets) = not s.gpu.overlaps_launches, s.kernel.overlap
-    late, loops = waits_at_end(s), [op for op in s.kernel.body.ops if op.regions]
+    waits_last, loops = waits_at_end(s), [op for op in s.kernel.body.ops if op.regions]
     last = loops[-1] if lets == LOOPED and loops else None
     if not waited and (lets == AT_ONCE or lets == LOOPED and last is None):
         start_next_launch(s)
     for op in s.kernel.body.ops:
-        if not waited and (isinstance(op, Yield) or (accesses_arrays(op) and not late)):
+        if not waited and (isinstance(op, Yield) or (accesses_arrays(op) and not waits_last)):
             wait_for_last_launch(s)
             if lets == WAITED:
                 start_next_launch(s)

@@ -26,8 +26,13 @@ def matmul(s: GpuState, op: SharedMma, terms: Terms, start: list[str]) -> list[s
     length = a.shape[1]
     fragments = Fragments(terms.bits, _depth(s, terms, length))
     warp = s.first(f"lshr i32 {s.lane32}, 5")
-    down, across = (s.first(f"{how} i32 {warp}, {warp_tile.warps_n}") for how in ("udiv", "urem"))
-    origin = (_offset(s, down, ROWS * warp_tile.mmas_m), _offset(s, across, COLUMNS * warp_tile.mmas_n))
+    warp_row, warp_column = (
+        s.first(f"{instruction} i32 {warp}, {warp_tile.warps_n}") for instruction in ("udiv", "urem")
+    )
+    origin = (
+        _offset(s, warp_row, ROWS * warp_tile.mmas_m),
+        _offset(s, warp_column, COLUMNS * warp_tile.mmas_n),
+    )
     left, right = (loader(s, side, fragments) for side in sides(s, op, warp_tile, origin, terms))
     if length <= UNROLLED * fragments.depth:
         sums = list(start)

@@ -67,8 +67,8 @@ def _digit(s: GpuState, digit: str, mode: Mode) -> str:
     """The digit of an index in a mode, a number if the index is a number."""
     if not digit.startswith("%"):
         return str(int(digit) // mode.stride % mode.size)
-    far = s.code.emit(f"udiv i64 {digit}, {mode.stride}") if mode.stride > 1 else digit
-    return s.code.emit(f"urem i64 {far}, {mode.size}")
+    quotient = s.code.emit(f"udiv i64 {digit}, {mode.stride}") if mode.stride > 1 else digit
+    return s.code.emit(f"urem i64 {quotient}, {mode.size}")
 
 
 def _of_digit(

@@ -41,13 +41,13 @@ def quotients(code: Code, pairs: Sequence[Sequence[str]], rolled: Rolled) -> lis
     fast = [_approximate_quotient(code, a, b) for a, b in pairs]
     lost = [code.emit(f"bitcast float {x} to i32") for _, x in fast]
     any_lost = reduce(lambda a, b: code.emit(f"or i32 {a}, {b}"), lost)
-    unsure = code.emit(f"icmp ne i32 {any_lost}, 0")
-    return _select_or_recompute(code, unsure, pairs, [q for q, _ in fast], _exact_quotient, rolled)
+    may_be_wrong = code.emit(f"icmp ne i32 {any_lost}, 0")
+    return _select_or_recompute(code, may_be_wrong, pairs, [q for q, _ in fast], _exact_quotient, rolled)
 
 
 def roots(code: Code, numbers: Sequence[Sequence[str]], rolled: Rolled) -> list[str]:
     """The correctly rounded square root of each number."""
-    fast, unsure = list[str](), list[str]()
+    fast, may_be_wrong = list[str](), list[str]()
     for (x,) in numbers:
         start = code.emit(f"call float @llvm.nvvm.rsqrt.approx.ftz.f(float {x})")
         root, half = code.emit(f"fmul float {x}, {start}"), _times(code, start, 0.5)
@@ -55,25 +55,25 @@ def roots(code: Code, numbers: Sequence[Sequence[str]], rolled: Rolled) -> list[
         fast.append(_fma(code, lost, half, root))
         bits = code.emit(f"bitcast float {x} to i32")
         above = code.emit(f"sub i32 {bits}, {MIN_BITS}")
-        unsure.append(code.emit(f"icmp uge i32 {above}, {INFINITE_BITS - MIN_BITS}"))
-    any_unsure = reduce(lambda a, b: code.emit(f"or i1 {a}, {b}"), unsure)
+        may_be_wrong.append(code.emit(f"icmp uge i32 {above}, {INFINITE_BITS - MIN_BITS}"))
+    any_unsure = reduce(lambda a, b: code.emit(f"or i1 {a}, {b}"), may_be_wrong)
     return _select_or_recompute(code, any_unsure, numbers, fast, _root, rolled)
 
 
 def _select_or_recompute(
     code: Code,
-    unsure: str,
+    may_be_wrong: str,
     operands: Sequence[Sequence[str]],
     fast: list[str],
-    sure: Callable[[Code, Sequence[str], str], str],
+    recompute: Callable[[Code, Sequence[str], str], str],
     rolled: Rolled,
 ) -> list[str]:
-    """The `fast` numbers, or, where `unsure` holds, the numbers that `sure` computes from the operands and the fast
-    number, on a rarely taken branch."""
+    """The `fast` numbers, or, where `may_be_wrong` holds, the numbers that `recompute` computes from the operands and
+    the fast number, on a rarely taken branch."""
     rare, done, before = code.label("rare"), code.label("divided"), code.block
-    code.branch(unsure, rare, done)
+    code.branch(may_be_wrong, rare, done)
     code.define_label(rare)
-    results = _scalarised(code, operands, fast, sure, rolled)
+    results = _scalarised(code, operands, fast, recompute, rolled)
     last = code.block
     code.jump(done)
     code.define_label(done)
@@ -84,12 +84,12 @@ def _scalarised(
     code: Code,
     operands: Sequence[Sequence[str]],
     fast: list[str],
-    sure: Callable[[Code, Sequence[str], str], str],
+    recompute: Callable[[Code, Sequence[str], str], str],
     rolled: Rolled,
 ) -> list[str]:
-    """The results of `sure` for each element, computed in a loop, so that the code of `sure` is emitted once: the body
-    handles the first of the carried numbers and moves the others forward. Operands that are equal for all elements are
-    not carried."""
+    """The results of `recompute` for each element, computed in a loop, so that the code of `recompute` is emitted once:
+    the body handles the first of the carried numbers and moves the others forward. Operands that are equal for all
+    elements are not carried."""
     count, columns = len(fast), list(zip(*operands, strict=True))
     carried = [x for column in columns if len(set(column)) > 1 for x in column]
     with code.loop("0", str(count), "1", [("float", x) for x in (*carried, *fast)], rolled()) as loop:
@@ -97,7 +97,7 @@ def _scalarised(
         *moved, results = queues
         left = iter(moved)
         arguments = [next(left)[0] if len(set(column)) > 1 else column[0] for column in columns]
-        exact = sure(code, arguments, results[0])
+        exact = recompute(code, arguments, results[0])
         loop.next = [x for queue in moved for x in (*queue[1:], queue[-1])] + [*results[1:], exact]
     return loop.results[-count:]
 
@@ -122,8 +122,8 @@ def _exact_quotient(code: Code, operands: Sequence[str], fast: str) -> str:
     slow, done, before = code.label("slow"), code.label("sure"), code.block
     size = code.call("fabs", "f32", "float", f"float {fast}")
     small = code.emit(f"fcmp ult float {size}, {_number(SMALLEST)}")
-    unsure = code.emit(f"or i1 {small}, {code.emit(f'fcmp oeq float {size}, {_number(inf)}')}")
-    code.branch(unsure, slow, done)
+    may_be_wrong = code.emit(f"or i1 {small}, {code.emit(f'fcmp oeq float {size}, {_number(inf)}')}")
+    code.branch(may_be_wrong, slow, done)
     code.define_label(slow)
     quotient, last = _float64_quotient(code, *operands), code.block
     code.jump(done)
@@ -168,15 +168,15 @@ def _float64_quotient(code: Code, a: str, b: str) -> str:
     return code.emit(f"fptrunc double {result} to float")
 
 
-def _scaled(code: Code, x: str, by: float) -> tuple[str, str]:
-    """The product of x and the power of two `by`, and the rounding error, which is 0, never -0, if the product is
+def _scaled(code: Code, x: str, scale: float) -> tuple[str, str]:
+    """The product of x and the power of two `scale`, and the rounding error, which is 0, never -0, if the product is
     exact."""
-    result = _times(code, x, by)
-    return result, _fma(code, result, _number(-1.0 / by), x)
+    result = _times(code, x, scale)
+    return result, _fma(code, result, _number(-1.0 / scale), x)
 
 
-def _times(code: Code, x: str, by: float) -> str:
-    return code.emit(f"fmul float {x}, {_number(by)}")
+def _times(code: Code, x: str, factor: float) -> str:
+    return code.emit(f"fmul float {x}, {_number(factor)}")
 
 
 def _fma(code: Code, a: str, b: str, c: str, dtype: DType = float32) -> str:

@@ -80,9 +80,9 @@ def budgets(units: list[Unit], threads: int, multiplies: bool) -> dict[Unit, int
     """The registers per thread of every unit; empty if all threads keep their initial number. Without a request,
     registers are redistributed only if roles contain matmuls (`multiplies`), whose operands benefit from many
     registers: a unit that only starts copies gets few, and the other units divide the rest."""
-    asked = any(u.registers for u in units)
+    is_requested = any(u.registers for u in units)
     unasked = multiplies and threads > 2 * WARP_GROUP and any(u.copies for u in units)
-    if threads % WARP_GROUP or len(units) < 2 or not (asked or unasked):
+    if threads % WARP_GROUP or len(units) < 2 or not (is_requested or unasked):
         return {}
     assigned = {u: u.registers or MIN_REGISTERS for u in units}
     open_ = [u for u in units if not u.registers and not u.copies]

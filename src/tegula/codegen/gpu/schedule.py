@@ -328,8 +328,10 @@ def named_arrive(s: GpuState, op: Op) -> None:
     _sync_at(s, op, "arrive")
 
 
-def _sync_at(s: GpuState, op: Op, how: str) -> None:
+def _sync_at(s: GpuState, op: Op, instruction: str) -> None:
     (barrier,) = op.operands
     count = WARP * arrivals_at(barrier)
     s.code.line(f'call void asm sideeffect "{s.noted}", ""() convergent')
-    s.code.line(f"call void @llvm.nvvm.barrier.cta.{how}.aligned.count(i32 {s.named[barrier]}, i32 {count})")
+    s.code.line(
+        f"call void @llvm.nvvm.barrier.cta.{instruction}.aligned.count(i32 {s.named[barrier]}, i32 {count})"
+    )

@@ -75,9 +75,9 @@ def _number(s: GpuState, op: SegmentOp) -> str:
     return _masked(s, s.lane32, op.width - 1)
 
 
-def _shuffled(s: GpuState, op: SegmentOp, parts: Sequence[str], mode: str, by: str) -> Components:
+def _shuffled(s: GpuState, op: SegmentOp, parts: Sequence[str], mode: str, operand: str) -> Components:
     clamp = str(_clamp(op))
-    return tuple(shuffle(s, x, _dtype(op), mode, by, clamp) for x in parts)
+    return tuple(shuffle(s, x, _dtype(op), mode, operand, clamp) for x in parts)
 
 
 def lane_shuffle(s: GpuState, op: LaneShuffle) -> None:
@@ -104,12 +104,12 @@ def _reduced(s: GpuState, op: SegmentOp, combine: type[Op], parts: Components) -
     name = REDUX.get((combine, dtype.kind)) if dtype.bits == 32 and op.width == WARP else None
     if name is not None:
         return tuple(s.code.emit(f"call i32 @llvm.nvvm.redux.sync.{name}(i32 {x}, i32 {ALL})") for x in parts)
-    by = op.width // 2
-    while by:
-        others = _shuffled(s, op, parts, "bfly", str(by))
+    distance = op.width // 2
+    while distance:
+        others = _shuffled(s, op, parts, "bfly", str(distance))
         pairs = zip(parts, others, strict=True)
         parts = tuple(elementwise(s.code, combine([], []), dtype, [x, y], 1) for x, y in pairs)
-        by //= 2
+        distance //= 2
     return parts
 
 
@@ -131,11 +131,11 @@ def lane_collect(s: GpuState, op: LaneCollect) -> None:
         return
     sums = none
     for k in range(op.width):
-        its = shuffle(s, target, int32, "idx", str(k), str(_clamp(op)))
+        lane_target = shuffle(s, target, int32, "idx", str(k), str(_clamp(op)))
         value = _shuffled(s, op, collected, "idx", str(k))
         pairs = zip(sums, value, strict=True)
         more = tuple(elementwise(code, S.Add([], []), dtype, [x, y], 1) for x, y in pairs)
-        sums = select_components(code.emit(f"icmp eq i32 {number}, {its}"), more, sums)
+        sums = select_components(code.emit(f"icmp eq i32 {number}, {lane_target}"), more, sums)
     s.scalars[op.result] = sums
 
 

@@ -166,15 +166,15 @@ def _computed_before(accumulators: list[list[str]], first: int) -> str:
     """Instructions before a wait that depend on narrow tiles from `first` on, because ptxas hoists a wait above
     independent code, so that no computation would overlap with the matmuls."""
     at = [sum(map(len, accumulators[:k])) for k in range(len(accumulators))]
-    seen = [
+    computed = [
         at[k] + r
         for k in range(first, len(accumulators))
         if len(accumulators[k]) <= NARROW
         for r in range(len(accumulators[k]))
     ]
-    if not seen:
+    if not computed:
         return ""
-    united = " ".join(f"mov.b32 X, ${k}; or.b32 A, A, X;" for k in seen)
+    united = " ".join(f"mov.b32 X, ${k}; or.b32 A, A, X;" for k in computed)
     test = f"setp.eq.b32 P, A, {NEVER}; @P nanosleep.u32 0;"
     return f"{{ .reg .b32 A, X; .reg .pred P; mov.b32 A, 0; {united} {test} }}"
 

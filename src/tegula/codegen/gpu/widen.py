@@ -36,10 +36,10 @@ def _in_one_register(code: Code, part: Sequence[str]) -> tuple[str, Sequence[int
     """A vector of four bytes that contains the given bytes, and their positions. Bytes that were extracted from one
     vector stay in this vector, because otherwise LLVM might keep a permutation before the permutation of
     `_interleaved`."""
-    found = [code.bytes_of.get(x, ("", 0)) for x in part]
-    vectors = {vector for vector, _ in found}
+    sources = [code.bytes_of.get(x, ("", 0)) for x in part]
+    vectors = {vector for vector, _ in sources}
     if len(part) == TOGETHER and len(vectors) == 1 and "" not in vectors:
-        return found[0][0], [k for _, k in found]
+        return sources[0][0], [k for _, k in sources]
     packed = "zeroinitializer"
     for k, x in enumerate(part):
         packed = code.emit(f"insertelement <4 x i8> {packed}, i8 {x}, i32 {k}")
@@ -50,7 +50,7 @@ def _in_one_register(code: Code, part: Sequence[str]) -> tuple[str, Sequence[int
 
 
 def _integers_to_floats(
-    code: Code, packed: str, places: Sequence[int], source: DType, to: DType
+    code: Code, packed: str, positions: Sequence[int], source: DType, to: DType
 ) -> list[str]:
     """The bytes at four positions as floats. A signed n is handled as the unsigned n + 128, whose bits differ from
     those of n in the sign bit alone."""
@@ -58,9 +58,9 @@ def _integers_to_floats(
         packed = code.emit(f"xor <4 x i8> {packed}, splat (i8 -128)")
     bias = 128 if source.is_signed else 0
     if to is float32:
-        return [_byte_to_float32(code, packed, k, bias) for k in places]
+        return [_byte_to_float32(code, packed, k, bias) for k in positions]
     two = _two_halves if to is float16 else _two_bfloats
-    return [x for k in (0, 2) for x in two(code, packed, places[k], places[k + 1], bias)]
+    return [x for k in (0, 2) for x in two(code, packed, positions[k], positions[k + 1], bias)]
 
 
 def _byte_to_float32(code: Code, packed: str, k: int, bias: int) -> str:
@@ -98,9 +98,11 @@ def _bfloats(value: float) -> str:
 # Floats --------------------------------------------------------------------------------------------------------------
 
 
-def _floats_to_floats(code: Code, packed: str, places: Sequence[int], source: DType, to: DType) -> list[str]:
+def _floats_to_floats(
+    code: Code, packed: str, positions: Sequence[int], source: DType, to: DType
+) -> list[str]:
     """The bytes at four positions as floats of type `to`."""
-    packed = _interleaved(code, packed, places, (0, 0, 0, 0))
+    packed = _interleaved(code, packed, positions, (0, 0, 0, 0))
     two = _two_e5m2_to_float16 if source is float8_e5m2 else _two_e4m3_to_float16
     halves = [x for k in (0, 2) for x in _unpack_pair(code, two(code, packed, k), float16)]
     return [convert(code, x, float16, to, 1) for x in halves]

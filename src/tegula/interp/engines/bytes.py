@@ -73,8 +73,8 @@ class Footprints:
     def _of_group(self, m: Recorder, at: E.Bytes, group: int) -> Spot:
         """The slot of a warp group, given the slot of the first group."""
         start, end = m.range_of(at.buffer)
-        by = group * ((end - start) // max(1, m.lanes // WARP // WARPS))
-        return self._row(at.start + by, at.end + by)
+        stride = group * ((end - start) // max(1, m.lanes // WARP // WARPS))
+        return self._row(at.start + stride, at.end + stride)
 
     def _part(self, m: Recorder, at: E.Bytes, warp: int) -> Spot:
         """The quarter of a slot that a warp writes."""

@@ -37,21 +37,21 @@ def check_limits(kernel: Kernel, spread: Spread) -> None:
 def _registers(roles: Roles, threads: int) -> None:
     """Check the register budgets of roles: a warp group whose budget exceeds its initial registers waits until other
     warp groups have released enough."""
-    asked: dict[int, int] = {}
+    budgets: dict[int, int] = {}
     for (first, warps), n in zip(roles.warps, roles.registers, strict=True):
         if n and not (MIN_REGISTERS <= n <= MAX_REGISTERS and n % REGISTER_STEP == 0):
             raise Wrong("budget", f"there is no setmaxnreg of {n}")
         for group in range(first // 4, (first + warps + 3) // 4):
-            if n and asked.setdefault(group, n) != n:
-                raise Wrong("budget", f"warps of one warp group ask for {asked[group]} and {n} registers")
-    if not asked:
+            if n and budgets.setdefault(group, n) != n:
+                raise Wrong("budget", f"warps of one warp group ask for {budgets[group]} and {n} registers")
+    if not budgets:
         return
     groups = -(-threads // WARP_GROUP)
     start = min(255, REGISTER_FILE // threads) // REGISTER_STEP * REGISTER_STEP
     free = sum(
-        start - asked.get(g, MIN_REGISTERS) for g in range(groups) if asked.get(g, MIN_REGISTERS) <= start
+        start - budgets.get(g, MIN_REGISTERS) for g in range(groups) if budgets.get(g, MIN_REGISTERS) <= start
     )
-    extra = sum(n - start for n in asked.values() if n > start)
+    extra = sum(n - start for n in budgets.values() if n > start)
     if extra > free:
         raise Wrong(
             "deadlock", f"warp groups wait for {extra} registers a thread, of which others free {free}"

@@ -162,8 +162,8 @@ class EngineReplay:
         return bit
 
     def _accessed(self, mask: int) -> str:
-        who, step, access = self.log[(mask & -mask).bit_length() - 1]
-        return f"{who} {access} ({step.op.NAME}, {step.op.loc})"
+        warp, step, access = self.log[(mask & -mask).bit_length() - 1]
+        return f"{warp} {access} ({step.op.NAME}, {step.op.loc})"
 
     def _check_order(self, warp: Warp, step: EngineStep, access: str, before: int, fenced: int) -> None:
         """Check that the accesses `before` are complete, and that the accesses `fenced` of threads are visible to the
@@ -241,7 +241,9 @@ class EngineReplay:
         warp.deferred.clear()
         return True
 
-    def _read_async(self, warp: Warp, step: EngineStep, bit: int, what: str, cells: Sequence[int]) -> None:
+    def _read_async(
+        self, warp: Warp, step: EngineStep, bit: int, description: str, cells: Sequence[int]
+    ) -> None:
         before, fenced = 0, 0
         for k in cells:
             cell = self.cells[k]
@@ -249,7 +251,7 @@ class EngineReplay:
             fenced |= cell.written
             cell.read_async |= bit
         self.transfers |= bit
-        self._check_order(warp, step, what, before, fenced)
+        self._check_order(warp, step, description, before, fenced)
 
     # Memory ---------------------------------------------------------------------------------------------------------
 
@@ -358,14 +360,16 @@ class EngineReplay:
         if warp.synced:
             warp.synced = False
             return True
-        there = [w for w in self.warps if w.role == warp.role and (group < 0 or w.number // 4 == group)]
-        if any(not _is_sync(w, step, number) for w in there):
+        participants = [
+            w for w in self.warps if w.role == warp.role and (group < 0 or w.number // 4 == group)
+        ]
+        if any(not _is_sync(w, step, number) for w in participants):
             return False
         joined = HappensBefore()
-        for w in there:
+        for w in participants:
             joined.all |= w.before.all
             joined.fenced |= w.before.fenced
-        for w in there:
+        for w in participants:
             w.before = HappensBefore(joined.all, joined.fenced)
             w.synced = w is not warp
         return True

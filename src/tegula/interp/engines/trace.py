@@ -195,9 +195,9 @@ def _free(op: Op) -> list[Value]:
 def _key(op: Op, known: dict[Value, RunValue]) -> tuple[Any, ...]:
     """The key of an op's result: its inputs besides slots and shared memory. Copies of the same tile by any op have the
     same key."""
-    who = op.NAME if isinstance(op, BulkLoad) else op
+    identity = op.NAME if isinstance(op, BulkLoad) else op
     return (
-        who,
+        identity,
         *(
             _plain(v, x)
             for v, x in known.items()

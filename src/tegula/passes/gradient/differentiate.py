@@ -128,9 +128,9 @@ def check_order(steps: Sequence[AdjointStep]) -> None:
     for step in steps:
         conflict = find_block_conflict(step.kernel) or find_lane_conflict(step.kernel)
         if conflict is not None:
-            why = "several threads add to one element of a gradient, in an unspecified order"
+            reason = "several threads add to one element of a gradient, in an unspecified order"
             help = "leave tg.config.deterministic off, or load tiles at multiples of block and loop indices"
-            raise NoGradient(conflict.loc, op=named(conflict), why=why, help=help)
+            raise NoGradient(conflict.loc, op=named(conflict), why=reason, help=help)
 
 
 def _unaliased(adjoint: Kernel, first: int) -> list[Value]:
@@ -158,9 +158,9 @@ def _check_connected(kernel: Kernel, activity: Activity, arrays: list[Value]) ->
                 continue
             if root in activity:
                 name = kernel.param_names[kernel.params.index(root)]
-                why = f"'{name}' depends on arrays with gradients, but has no gradient itself"
+                reason = f"'{name}' depends on arrays with gradients, but has no gradient itself"
                 raise NoGradient(
-                    op.loc, op=named(op), why=why, help="create the array with requires_grad=True"
+                    op.loc, op=named(op), why=reason, help="create the array with requires_grad=True"
                 )
 
 

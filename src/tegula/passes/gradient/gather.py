@@ -314,11 +314,11 @@ class _Owner:
         mapping |= {v: of_component[k] for v, k in self.numbers.items() if k in of_component}
         builder.levels = {v: k for k, r in enumerate(regions) for v in r.args}
         builder.levels |= {v: 0 for v in (*own, lane)}
-        least = {loop: len(missing) + 1 + k for k, loop in enumerate(inner)}
+        levels = {loop: len(missing) + 1 + k for k, loop in enumerate(inner)}
         used_values = {v for values in self.backwards.values() for v in values}
         for op in needed:
             if not any(r in used_values for r in op.results):
-                self._index(builder, op, regions, mapping, least)
+                self._index(builder, op, regions, mapping, levels)
         if any(builder.levels[mapping[v]] for v in (self.array, *self.at)):
             raise _NoOwner("offsets of the gradient's tiles are not multiples of block and loop indices")
         bounds += [[mapping[v] for v in loop.bounds] for loop in inner]
@@ -344,13 +344,13 @@ class _Owner:
         op: Op,
         regions: Sequence[Region],
         mapping: dict[Value, Value],
-        least: dict[For, int],
+        levels: dict[For, int],
     ) -> None:
         """Put a clone of an op into the outermost loop in which all its operands are available."""
         level = max((builder.levels[mapping[v]] for v in _free_values(op)), default=0)
         if any(isinstance(o, TileAccess) and not o.bounds_check for o in op.walk()):
             around = set(_enclosing_ops(op))
-            level = max([level, *(k for loop, k in least.items() if loop in around)])
+            level = max([level, *(k for loop, k in levels.items() if loop in around)])
         copy = clone_op(op, mapping)
         regions[level].append(copy)
         builder.levels |= {v: level for v in copy.results}

@@ -178,20 +178,24 @@ def _checkpoint(kernel: Kernel, replay: LoopReplay, known: Uniformity) -> None:
     per_lane = {r for r in loop.results if is_divergent or known.varying(r)}
     lanes = kernel.launch.block_dim
     size = sum(_bytes(r, lanes if r in per_lane else 1) for r in loop.results)
-    most = min(MAX_KEPT, CHECKPOINT_BYTES // 2 // max(1, size))
-    if most < 2:
+    max_checkpoints = min(MAX_KEPT, CHECKPOINT_BYTES // 2 // max(1, size))
+    if max_checkpoints < 2:
         return
     outermost = is_divergent or replay.backwards
     b = _before(outermost)
     far, near = (
-        [_object(b, r, (most, lanes) if r in per_lane else (most,)) for r in loop.results] for _ in range(2)
+        [
+            _object(b, r, (max_checkpoints, lanes) if r in per_lane else (max_checkpoints,))
+            for r in loop.results
+        ]
+        for _ in range(2)
     )
     checkpoints = _Checkpoints(b.one(LaneIndex, []), per_lane)
     _insert(b, outermost)
     b = _before(replay.backwards)
     t = element(count.type)
     zero = b.const(0, t)
-    stride = _stride(b, count, most)
+    stride = _stride(b, count, max_checkpoints)
     checkpoints.run(b, loop, (zero, count), loop.initial, far, stride)
     _insert(b, replay.backwards)
     b = _before(loop)
@@ -199,7 +203,7 @@ def _checkpoint(kernel: Kernel, replay: LoopReplay, known: Uniformity) -> None:
     stretch = b.one(S.Div, [at, stride])
     first = b.one(S.Mul, [stretch, stride])
     end = b.one(S.Min, [b.one(S.Add, [first, stride]), count])
-    within = _stride(b, stride, most)
+    within = _stride(b, stride, max_checkpoints)
     enters = b.one(S.Cmp, [b.one(S.Add, [at, b.const(1, t)]), end], {"pred": "eq"})
     with branch(b, enters):
         start = [checkpoints.load(b, x, r, stretch) for x, r in zip(far, loop.results, strict=True)]
@@ -213,11 +217,11 @@ def _checkpoint(kernel: Kernel, replay: LoopReplay, known: Uniformity) -> None:
     _insert(b, loop)
 
 
-def _stride(b: KernelBuilder, iterations: Value, most: int) -> Value:
-    """The number of iterations between checkpoints, so that there are at most `most` checkpoints."""
+def _stride(b: KernelBuilder, iterations: Value, max_checkpoints: int) -> Value:
+    """The number of iterations between checkpoints, so that there are at most `max_checkpoints` checkpoints."""
     t = element(iterations.type)
-    more = b.one(S.Add, [iterations, b.const(most - 1, t)])
-    return b.one(S.Max, [b.one(S.Div, [more, b.const(most, t)]), b.const(1, t)])
+    more = b.one(S.Add, [iterations, b.const(max_checkpoints - 1, t)])
+    return b.one(S.Max, [b.one(S.Div, [more, b.const(max_checkpoints, t)]), b.const(1, t)])
 
 
 def _divides(b: KernelBuilder, step: Value, x: Value) -> Value:

@@ -53,12 +53,12 @@ def split_blocks(adjoint: Kernel, arrays: Sequence[Value], always: bool = False)
         Partials(scalar_of(summed_in(tile_of(op).dtype)), (chunks, tile_of(op).size)) for op in atomics
     )
     known = tuple(adjoint.params)
-    alike: dict[TileType, list[int]] = {}
+    sums_by_type: dict[TileType, list[int]] = {}
     for k, op in enumerate(atomics):
-        alike.setdefault(tile_of(op), []).append(k)
+        sums_by_type.setdefault(tile_of(op), []).append(k)
     sums = [
         summing(adjoint, [atomics[k] for k in some], chunks, [partials[k] for k in some], [])
-        for some in alike.values()
+        for some in sums_by_type.values()
     ]
     counts = (*numbers, *blocks[1:])
     return [AdjointStep(_shared(adjoint, atomics), known, (chunks,), counts, partials), *sums]
@@ -256,20 +256,20 @@ def summing(
     return AdjointStep(kernel, tuple(params), grid, (chunks, *extents[1:]), tuple(partials))
 
 
-def _chunk_shape(shape: Sequence[int], most: int) -> tuple[int, ...]:
-    """The shape of a chunk of consecutive elements of a tile, at most `most`, into which the tile divides."""
+def _chunk_shape(shape: Sequence[int], max_elements: int) -> tuple[int, ...]:
+    """The shape of a chunk of consecutive elements of a tile, at most `max_elements`, into which the tile divides."""
     chunk_shape: list[int] = []
     for length in reversed(shape):
         is_total = math.prod(chunk_shape) == math.prod(shape[len(shape) - len(chunk_shape) :])
-        room = most // math.prod(chunk_shape) if is_total else 1
-        chunk_shape.insert(0, next(n for n in range(min(room, length), 0, -1) if length % n == 0))
+        remaining = max_elements // math.prod(chunk_shape) if is_total else 1
+        chunk_shape.insert(0, next(n for n in range(min(remaining, length), 0, -1) if length % n == 0))
     return tuple(chunk_shape)
 
 
 def _rows_per_step(lanes: int, width: int) -> int:
     """The number of rows that a block sums at a time, a power of two. `width`: the columns of a row."""
-    most = SUMS_OF_LANE * lanes // width
-    return max(MIN_ROWS, min(ROWS, 1 << max(0, most.bit_length() - 1)))
+    max_rows = SUMS_OF_LANE * lanes // width
+    return max(MIN_ROWS, min(ROWS, 1 << max(0, max_rows.bit_length() - 1)))
 
 
 def _are_disjoint(adjoint: Kernel, atomics: Sequence[TileAtomic]) -> bool:

@@ -328,8 +328,8 @@ def _terms(op: Op) -> list[Value]:
     if isinstance(last, Op) and last.NAME == "fma":
         *_, added = last.operands
         terms = [added]
-    once = uses(body)
-    return [v for v, e in zip(op.operands, body.args, strict=True) if e in terms and len(once[e]) == 1]
+    use_map = uses(body)
+    return [v for v, e in zip(op.operands, body.args, strict=True) if e in terms and len(use_map[e]) == 1]
 
 
 def _leads_to(value: Value, argument: Value) -> bool:

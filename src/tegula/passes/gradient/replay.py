@@ -134,8 +134,8 @@ class ForwardReplay(GradientBuilder):
                 e.kind == "read" and e.value is not None and isinstance(e.value.type, BufType)
                 for e in op.effects()
             ):
-                why = "a tile that changes is read in a loop whose trip count differs between threads"
-                self.refuse(op, why)
+                reason = "a tile that changes is read in a loop whose trip count differs between threads"
+                self.refuse(op, reason)
 
     def accessed(self, loop: Op) -> list[Value]:
         """The tile objects from outside that a loop reads or writes."""
@@ -200,12 +200,12 @@ class ForwardReplay(GradientBuilder):
         assert is_element(t)
         return self.const(False if scalar_of(t) == bool_ else 0, t)
 
-    def enter_branch(self, op: If, which: int) -> None:
+    def enter_branch(self, op: If, index: int) -> None:
         """At the start of an alternative's adjoint, make available the values that the alternative computed, and the
         shadows of its objects."""
         branch = next(s.branches[op] for s in self.scope.outward() if op in s.branches)
-        self.scope.recall(branch[which])
-        for inner in op.alternatives[which].ops[:-1]:
+        self.scope.recall(branch[index])
+        for inner in op.alternatives[index].ops[:-1]:
             if _is_cheap(inner):
                 self.copy(inner, Primals(self.scope))
             self.add_shadow(inner)

@@ -124,8 +124,8 @@ class Reverse(ForwardReplay):
         inner.emit(Yield, [adjoint])
         return region
 
-    def refuse(self, op: Op, why: str, help: str = "") -> NoReturn:
-        raise NoGradient(op.loc, op=named(op), why=why, help=help)
+    def refuse(self, op: Op, reason: str, help: str = "") -> NoReturn:
+        raise NoGradient(op.loc, op=named(op), why=reason, help=help)
 
     def check_writers(self, op: Op, value: Value, indices: Sequence[Value]) -> None:
         if self.known is None or not self.known.varying(value) or any(self.known.varying(i) for i in indices):
@@ -189,10 +189,10 @@ class Reverse(ForwardReplay):
         if op.NONDIFFERENTIABLE:
             self.refuse(op, op.NONDIFFERENTIABLE)
         grows = op.adjoint(self, *grads)
-        once = op.COOPERATIVE or (not op.EACH_LANE and self.together(op))
+        is_uniform = op.COOPERATIVE or (not op.EACH_LANE and self.together(op))
         for k, (operand, more) in enumerate(zip(op.operands, grows, strict=True)):
             if more is not None and self.needs_adjoint(operand):
-                self.add(operand, more, once and k not in op.signature.lanes)
+                self.add(operand, more, is_uniform and k not in op.signature.lanes)
 
     def _control(self, op: Carrier) -> None:
         grads = [self.take(r) for r in op.results]
@@ -211,9 +211,9 @@ class Reverse(ForwardReplay):
     def _branches(self, op: If, grads: Sequence[Value | None]) -> None:
         regions: list[Region] = []
         sums: list[Sums] = []
-        for which, branch in enumerate(op.alternatives):
+        for index, branch in enumerate(op.alternatives):
             with self.inside(Region()) as scope:
-                self.enter_branch(op, which)
+                self.enter_branch(op, index)
                 for value, result, g in zip(branch.yielded, op.results, grads, strict=True):
                     if g is not None and self.needs_adjoint(value):
                         self.add(value, g, self.shared(result))

@@ -72,8 +72,8 @@ def check_blocks(kernel: Kernel, context: Sequentialisation) -> None:
     """Raise NoGradient if the kernel is still persistent."""
     for op in kernel.walk():
         if isinstance(op, BlockIndex):
-            why = "its blocks are persistent: they process several tiles, and carry values from one tile to the next"
-            raise NoGradient(op.loc, op="persistent_tiles", why=why, help=HELP)
+            reason = "its blocks are persistent: they process several tiles, and carry values from one tile to the next"
+            raise NoGradient(op.loc, op="persistent_tiles", why=reason, help=HELP)
 
 
 SEQUENTIALISE = (
@@ -154,10 +154,10 @@ class _Merged:
         ops = [waiting[k] for k in members]
         for op in ops:
             if not self._same_control(ops[0], op):
-                why = (
+                reason = (
                     "roles that synchronise in this loop run it for different ranges or in different branches"
                 )
-                raise NoGradient(op.loc, op="a role", why=why, help=HELP)
+                raise NoGradient(op.loc, op="a role", why=reason, help=HELP)
         pipes = {p for op in ops for p in _pipes(op)}
         if any(self.queues.get((p, k)) for p in pipes for k in members):
             raise NoGradient(ops[0].loc, op="a role", why="tiles are left in a pipe from before", help=HELP)
@@ -196,9 +196,9 @@ class _Merged:
             self.mapping[v] = region.add_argument(v.type, v.name)
         outer, b.region = b.region, region
         for loop in loops[1:]:
-            by = self._shift(first.start, loop.start)
-            assert by is not None
-            self.mapping[loop.index] = b.one(Add, [index, b.const(by, index.type)]) if by else index
+            shift = self._shift(first.start, loop.start)
+            assert shift is not None
+            self.mapping[loop.index] = b.one(Add, [index, b.const(shift, index.type)]) if shift else index
         self._nest(members, loops, [loop.body for loop in loops])
         b.region, b.loc = outer, first.loc
         initial = [v for loop in loops for v in loop.initial]
@@ -274,13 +274,13 @@ def _check(op: Op) -> None:
     """Raise NoGradient for ops that refer to the lanes of a role, or synchronise roles other than by pipes."""
     for o in op.walk():
         if isinstance(o, OF_LANES) or o.signature.lanes or "lanes" in o.attrs:
-            why = (
+            reason = (
                 "it depends on the threads of a role, which gradient kernels, with merged roles, do not have"
             )
-            raise NoGradient(o.loc, op=o.NAME.replace(".", "_"), why=why, help=HELP)
+            raise NoGradient(o.loc, op=o.NAME.replace(".", "_"), why=reason, help=HELP)
         if isinstance(o, ScheduleOp):
-            why = "barriers and asynchronous copies have no derivative"
-            raise NoGradient(o.loc, op=o.NAME.replace(".", "_"), why=why, help=HELP)
+            reason = "barriers and asynchronous copies have no derivative"
+            raise NoGradient(o.loc, op=o.NAME.replace(".", "_"), why=reason, help=HELP)
 
 
 # Persistent blocks ---------------------------------------------------------------------------------------------------

@@ -235,9 +235,9 @@ class ForwardLaunch:
         """Whether larger tiles are for this kind of device, are equivalent (Merged), and keep the device busy: on GPUs
         at least three blocks for four SMs."""
         blocks = math.prod(self.numbers(wide.step.grid or ()))
-        enough = 4 * BUSY * blocks >= 3 * self.busy if self.is_gpu else blocks >= BLOCKS_OF_CORE * self.cores
+        is_busy = 4 * BUSY * blocks >= 3 * self.busy if self.is_gpu else blocks >= BLOCKS_OF_CORE * self.cores
         covers = self.number(wide.covered) >= self.number(wide.length)
-        return wide.for_gpu == self.is_gpu and enough and covers
+        return wide.for_gpu == self.is_gpu and is_busy and covers
 
 
 def _facts(arguments: Mapping[Value, Any]) -> tuple[tuple[Value, Any], ...]:

@@ -187,17 +187,17 @@ def _add(w: Weights, op: Any, of: list[Weight]) -> Weight:
 
 def _multiply(w: Weights, op: Any, of: list[Weight]) -> Weight:
     a, b = of
-    over = op.NAME == "div"
+    is_quotient = op.NAME == "div"
     if Change.SHIFTED in (a.kind, b.kind):
-        if a.kind is not Change.SHIFTED and not over:
+        if a.kind is not Change.SHIFTED and not is_quotient:
             a, b = b, a
-        if b.number is None or (over and a.kind is not Change.SHIFTED) or b.number == 0:
+        if b.number is None or (is_quotient and a.kind is not Change.SHIFTED) or b.number == 0:
             raise NoWeight
-        factor = 1.0 / b.number if over else b.number
+        factor = 1.0 / b.number if is_quotient else b.number
         return Weight(a.kind, times(a.form, factor), a.positions)
-    if a.kind is Change.ZERO or (b.kind is Change.ZERO and not over):
+    if a.kind is Change.ZERO or (b.kind is Change.ZERO and not is_quotient):
         return Weight(Change.ZERO, {})
-    return w.combined(a, b, w.plus(a.form, b.form, -1.0 if over else 1.0))
+    return w.combined(a, b, w.plus(a.form, b.form, -1.0 if is_quotient else 1.0))
 
 
 def _fma(w: Weights, op: Any, of: list[Weight]) -> Weight:

@@ -111,15 +111,15 @@ def _redirect(step: AdjointStep, k: int) -> None:
     wide = kernel.body.add_argument(ArrayType(summed_in(array.type.dtype), array.type.ndim))
     kernel.param_names.append(f"{kernel.param_names[k]}_sums")
     kernel.access.append(None)
-    shown = {array: wide}
+    wide_views = {array: wide}
     narrow: dict[Value, Value] = {}
     for op in list(kernel.walk()):
-        if not isinstance(op, ACCESSES) or op.array not in shown:
+        if not isinstance(op, ACCESSES) or op.array not in wide_views:
             continue
         b = SumBuilder(Region(), op.loc)
-        target = shown[op.array]
+        target = wide_views[op.array]
         if isinstance(op, ArrayView):
-            shown[op.result] = b.viewed(op, target, op.bounds)
+            wide_views[op.result] = b.viewed(op, target, op.bounds)
         elif isinstance(op, TileAtomic | TileStore):
             b.emit(type(op), [target, _wide_tile(b, op.tile), *op.offset], op.attrs)
         elif isinstance(op, ArrayAtomic | ArrayStore):

@@ -28,8 +28,8 @@ def check_lane_code(kernel: Kernel) -> None:
         if isinstance(op, BlockIndex | BlockCount):
             raise Declined("the kernel reads the index or the number of its blocks", op.loc)
         if isinstance(op, Assert):
-            why = "and does not follow from the arguments of the launch alone"
-            raise Declined(f"this assertion reports its lane and block, {why}", op.loc)
+            reason = "and does not follow from the arguments of the launch alone"
+            raise Declined(f"this assertion reports its lane and block, {reason}", op.loc)
         if isinstance(op, REPORTS):
             raise Declined("this op reports its lane and block", op.loc)
         if isinstance(op, OF_LANES) or op.EACH_LANE or op.signature.lanes:

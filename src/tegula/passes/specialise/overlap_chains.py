@@ -155,9 +155,9 @@ class _Overlap:
         start, stop, step, *initial = loop.operands
         one = build.insert(Const([], [start.type], {"type": start.type, "value": 1})).result
         end = build.insert(Min([stop, build.insert(Add([start, one], [start.type])).result], [start.type]))
-        once = Region([start.type, *(v.type for v in initial)])
-        self._iterations(once)
-        guard = For([start, end.result, step, *initial], [], None, [once], loop.loc)
+        body = Region([start.type, *(v.type for v in initial)])
+        self._iterations(body)
+        guard = For([start, end.result, step, *initial], [], None, [body], loop.loc)
         guard.results, loop.results = loop.results, []
         for v in guard.results:
             v.owner = guard

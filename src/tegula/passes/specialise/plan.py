@@ -93,7 +93,7 @@ def make_plan(
     persistent = _persistent(kernel, choice)
     if choice.scale and not persistent:
         raise Declined("only persistent blocks may have another size than the blocks of the launch")
-    if any(up < down for up, down in choice.scale) and groups < 2:
+    if any(numerator < denominator for numerator, denominator in choice.scale) and groups < 2:
         raise Declined("smaller blocks leave matmuls for one warp group")
     stages = _stages(kernel, target, matmuls, fed, groups, persistent, choice)
     raster = choice.raster or (RASTER if _reuses_along_both_dims(kernel, fed) else 1)
@@ -246,23 +246,23 @@ def _stages(
     of one stage a second one, in the order of `_by_need`."""
     fixed = [_fixed_stages(items) for items in fed]
     sizes = [_bytes(items[0]) for items in fed]
-    once = sum(n * size for n, size in zip(fixed, sizes, strict=True))
+    fixed_bytes = sum(n * size for n, size in zip(fixed, sizes, strict=True))
     each = sum(size for n, size in zip(fixed, sizes, strict=True) if not n)
     staging = STAGING_BYTES * groups * len(_stored(kernel))
-    room = target.shared_per_block - staging - BARRIER_BYTES - once
-    asked = choice.stages or max((_requested_stages(op) for items in fed for op in items), default=0)
-    count = min(room // each, asked or MAX_STAGES)
-    least = 1 if sum(is_in_loop(p.op) for p in matmuls) > 1 else MIN_STAGES
-    if count < min(least, asked or least):
-        stages = "a stage" if least == 1 else f"{least} stages"
+    available = target.shared_per_block - staging - BARRIER_BYTES - fixed_bytes
+    requested = choice.stages or max((_requested_stages(op) for items in fed for op in items), default=0)
+    count = min(available // each, requested or MAX_STAGES)
+    min_stages = 1 if sum(is_in_loop(p.op) for p in matmuls) > 1 else MIN_STAGES
+    if count < min(min_stages, requested or min_stages):
+        stages = "a stage" if min_stages == 1 else f"{min_stages} stages"
         raise Declined(
-            f"{stages} of its tiles take {least * each + once + staging:,} bytes of shared memory, "
+            f"{stages} of its tiles take {min_stages * each + fixed_bytes + staging:,} bytes of shared memory, "
             f"more than the {target.shared_per_block:,} of a block",
             fed[0][-1].loc,
         )
-    stages, spare = [n or count for n in fixed], room - count * each
+    stages, spare = [n or count for n in fixed], available - count * each
     for k in _by_need(fed, matmuls):
-        grows = persistent if fixed[k] else not asked
+        grows = persistent if fixed[k] else not requested
         if stages[k] == 1 and grows and sizes[k] <= spare:
             stages[k], spare = 2, spare - sizes[k]
     return tuple(stages)

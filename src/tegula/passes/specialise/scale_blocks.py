@@ -58,9 +58,9 @@ def scale_blocks(kernel: Kernel, scale: Scale) -> None:
     """Change the size of the kernel's blocks in place. Declined if that is impossible; the kernel may have changed
     then."""
     _separate_constants(kernel)
-    for dim, (up, down) in enumerate(scale):
-        if up != down:
-            _ScaledAxis(kernel, dim, _compute_once(kernel)).rescale(up, down)
+    for dim, (numerator, denominator) in enumerate(scale):
+        if numerator != denominator:
+            _ScaledAxis(kernel, dim, _compute_once(kernel)).rescale(numerator, denominator)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +72,13 @@ class BlockCosts:
     once: bool = False
 
     @classmethod
-    def from_json(cls, kept: Any) -> BlockCosts:
+    def from_json(cls, data: Any) -> BlockCosts:
         """The costs from `json`."""
-        scales = ((tuple((up, down) for up, down in scale), n) for scale, n in kept["cycles"])
-        return cls(tuple(scales), kept["once"])
+        scales = (
+            (tuple((numerator, denominator) for numerator, denominator in scale), n)
+            for scale, n in data["cycles"]
+        )
+        return cls(tuple(scales), data["once"])
 
     def json(self) -> dict[str, Any]:
         """The costs as JSON."""
@@ -89,7 +92,10 @@ class BlockCosts:
         times: dict[Scale, float] = {}
         for scale, cycles in self.cycles:
             if self._covers(grid, scale):
-                blocks = prod(ceil(n * down / up) for n, (up, down) in zip(grid, scale, strict=True))
+                blocks = prod(
+                    ceil(n * denominator / numerator)
+                    for n, (numerator, denominator) in zip(grid, scale, strict=True)
+                )
                 times[scale] = ceil(blocks / multiprocessors) * cycles
         limit = LEAST_GAIN * times[self.cycles[0][0]]
         better = [scale for scale in times if times[scale] < limit]
@@ -98,13 +104,13 @@ class BlockCosts:
     def _covers(self, grid: Sequence[int], scale: Scale) -> bool:
         """Whether logical blocks of a size cover a grid, each inside the grid."""
         return all(
-            up <= n * down < MAX_PARTS and not (self.once and n * down % up)
-            for n, (up, down) in zip(grid, scale, strict=True)
+            numerator <= n * denominator < MAX_PARTS and not (self.once and n * denominator % numerator)
+            for n, (numerator, denominator) in zip(grid, scale, strict=True)
         )
 
 
 def _fractions(scale: Scale) -> tuple[float, ...]:
-    return tuple(up / down for up, down in scale)
+    return tuple(numerator / denominator for numerator, denominator in scale)
 
 
 def costs_of_scales(kernel: Kernel, gets_roles: Callable[[Scale], bool]) -> BlockCosts:
@@ -118,9 +124,9 @@ def costs_of_scales(kernel: Kernel, gets_roles: Callable[[Scale], bool]) -> Bloc
     alone = tuple((1, 1) for _ in axes)
     cycles = {alone: iteration_cost(kernel).cycles * (1 if gets_roles(alone) else ONE_ROLE)}
     for scale in product(*(axis.scales() if axis else [(1, 1)] for axis in axes)):
-        for axis, (up, down) in zip(axes, scale, strict=True):
+        for axis, (numerator, denominator) in zip(axes, scale, strict=True):
             if axis:
-                axis.resize(up, down)
+                axis.resize(numerator, denominator)
         if scale not in cycles and gets_roles(scale):
             cycles[scale] = iteration_cost(kernel).cycles
     for axis in filter(None, axes):
@@ -208,27 +214,27 @@ class _ScaledAxis:
             if other != length:
                 yield other // common, length // common
 
-    def resize(self, up: int, down: int) -> None:
+    def resize(self, numerator: int, denominator: int) -> None:
         """Multiply the lengths of all tiles along the axis by a fraction."""
         for value, (dim, length) in self.lengths.items():
-            if length % down:
+            if length % denominator:
                 raise Declined("a tile cannot be divided into parts of blocks")
-            _resize(value, dim, length // down * up)
+            _resize(value, dim, length // denominator * numerator)
 
-    def rescale(self, up: int, down: int) -> None:
+    def rescale(self, numerator: int, denominator: int) -> None:
         """Change the lengths of all tiles, and their offsets, because the block index now counts parts of blocks."""
-        self.resize(up, down)
-        for access, dim in self.accesses.items() if down > 1 else ():
+        self.resize(numerator, denominator)
+        for access, dim in self.accesses.items() if denominator > 1 else ():
             if access.aligned:
                 raise Declined("the alignment of this tile is known for whole blocks only", access.loc)
             length = sum(self._steps(access.offset[dim]).values())
-            self._shift(access, dim, length - length // down)
+            self._shift(access, dim, length - length // denominator)
 
-    def _shift(self, access: TileAccess, dim: int, by: int) -> None:
-        """Subtract the index times `by` from an offset of an access."""
+    def _shift(self, access: TileAccess, dim: int, distance: int) -> None:
+        """Subtract the index times `distance` from an offset of an access."""
         index = next(iter(self._steps(access.offset[dim])))
         build, t = Builder(Region(), access.loc), access.offset[dim].type
-        shift = build.insert(S.Mul([index, _number(build, t, by)], [t])).result
+        shift = build.insert(S.Mul([index, _number(build, t, distance)], [t])).result
         offset = [*access.offset]
         offset[dim] = build.insert(S.Sub([offset[dim], shift], [t])).result
         put_before(access, build.region.ops)
@@ -242,23 +248,23 @@ class _ScaledAxis:
         """The accesses whose offsets depend on the block's index, each with the dimension along which its tiles follow
         each other. Nothing else may depend on the index."""
         depend = set(self.indices)
-        found: dict[TileAccess, int] = {}
+        accesses: dict[TileAccess, int] = {}
         for op in kernel.walk():
             if depend.isdisjoint(op.operands):
                 continue
             if isinstance(op, TileAccess) and depend.isdisjoint({*op.operands} - {*op.offset}):
-                found[op] = self._dim_of(op, depend)
+                accesses[op] = self._dim_of(op, depend)
             elif isinstance(op, Elementwise):
                 depend.update(op.results)
             else:
                 raise Declined("this op depends on the index of the block", op.loc)
-        if not found:
+        if not accesses:
             raise Declined("no tile depends on the index of the block")
-        return found
+        return accesses
 
     def _dim_of(self, access: TileAccess, depend: set[Value]) -> int:
         shape = _shape(_tiles(access)[0])
-        found: list[int] = []
+        dims: list[int] = []
         for dim, offset in enumerate(access.offset):
             steps = {term: n for term, n in linear(offset)[0].items() if term in depend}
             if steps:
@@ -266,10 +272,10 @@ class _ScaledAxis:
                     raise Declined("the tiles of neighbouring blocks do not follow each other", access.loc)
                 if sum(steps.values()) != shape[dim]:
                     raise Declined("the tiles of neighbouring blocks do not follow each other", access.loc)
-                found.append(dim)
-        if len(found) != 1:
+                dims.append(dim)
+        if len(dims) != 1:
             raise Declined("the tiles of neighbouring blocks do not follow each other", access.loc)
-        return found[0]
+        return dims[0]
 
     def _mark(self, value: Value, dim: int) -> None:
         if value not in self.dims:
@@ -303,10 +309,10 @@ class _ScaledAxis:
             self._mark_sum(user.result)
         elif isinstance(user, Divisible):
             rank = len(_shape(user.result))
-            found = [d for d in range(rank) if (value, dim) in (user.divided(d) or ())]
-            if len(found) != 1:
+            dims = [d for d in range(rank) if (value, dim) in (user.divided(d) or ())]
+            if len(dims) != 1:
                 raise self._not_independent(user)
-            self._mark(user.result, found[0])
+            self._mark(user.result, dims[0])
         elif user.parent is not None and user is user.parent.ops[-1]:
             self._mark_carried(user.parent.parent, value, dim)
         else:
@@ -371,8 +377,8 @@ class _ScaledAxis:
             self._mark(v, dim)
 
     def _not_independent(self, op: Op | Region | None) -> Declined:
-        where = (op.loc,) if isinstance(op, Op) else ()
-        return Declined("this op combines elements along the axis of neighbouring blocks", *where)
+        locations = (op.loc,) if isinstance(op, Op) else ()
+        return Declined("this op combines elements along the axis of neighbouring blocks", *locations)
 
 
 def _resize(value: Value, dim: int, length: int) -> None:

@@ -38,16 +38,16 @@ def next_schedule(
     return Schedule(None, reason, rejected=rejected)
 
 
-def _simpler_choices(asked: Choice, choice: Choice, plan: RolePlan, failure: Failure) -> Iterator[Choice]:
-    """Simpler decisions that may succeed, in order of estimated loss. `asked`: the user's decisions."""
-    if failure is Failure.SHARED_MEMORY and asked.stages is None and max(plan.stages) > 1:
+def _simpler_choices(requested: Choice, choice: Choice, plan: RolePlan, failure: Failure) -> Iterator[Choice]:
+    """Simpler decisions that may succeed, in order of estimated loss. `requested`: the user's decisions."""
+    if failure is Failure.SHARED_MEMORY and requested.stages is None and max(plan.stages) > 1:
         yield replace(choice, stages=max(plan.stages) - 1)
     if plan.overlaps:
         yield replace(choice, overlap=False)
-    elif failure is Failure.UNPROVED and plan.persistent and asked.persistent is None:
+    elif failure is Failure.UNPROVED and plan.persistent and requested.persistent is None:
         yield replace(choice, persistent=False, scale=())
-    if failure is Failure.REGISTERS and asked.consumers is None:
+    if failure is Failure.REGISTERS and requested.consumers is None:
         for groups in range(plan.consumers + 1, MAX_GROUPS + 1):
-            yield replace(choice, consumers=groups, overlap=asked.overlap)
+            yield replace(choice, consumers=groups, overlap=requested.overlap)
     if choice.scale:
-        yield replace(choice, scale=(), consumers=asked.consumers, overlap=asked.overlap)
+        yield replace(choice, scale=(), consumers=requested.consumers, overlap=requested.overlap)

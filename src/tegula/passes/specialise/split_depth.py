@@ -158,10 +158,10 @@ def _rewrite(split: _Split, factor: int) -> None:
     loop.start = _number(build, t, 0)
     put_before(loop, build.region.ops)
     build = Builder(Region(), loop.loc)
-    by = _number(build, t, factor)
-    quotient = build.insert(S.FloorDiv([loop.index, by], [t])).result
+    factor_value = _number(build, t, factor)
+    quotient = build.insert(S.FloorDiv([loop.index, factor_value], [t])).result
     index = build.insert(S.Add([first, quotient], [t])).result
-    piece = build.insert(S.Mod([loop.index, by], [t])).result
+    piece = build.insert(S.Mod([loop.index, factor_value], [t])).result
     start = build.insert(S.Mul([piece, _number(build, t, length)], [t])).result
     replace(loop.body, {loop.index: index})
     put_before(loop.body.ops[0], build.region.ops)

@@ -134,16 +134,16 @@ def build(kernel: Kernel, made_for: CudaTarget, debug: bool) -> Entry:
     writes = written(kernel)
     prepare(kernel)
     built = build_code(kernel, made_for, debug)
-    code, made = built.code, built.cubin
+    code, cubin = built.code, built.cubin
     metadata: dict[str, Any] = {
         "shared": code.shared_bytes,
         "threads": code.threads,
         "sites": [site_to_json(s) for s in code.sites],
         "writes": writes,
-        "ptx": made.is_ptx,
-        "registers": made.registers,
+        "ptx": cubin.is_ptx,
+        "registers": cubin.registers,
         "start": code.start_registers,
-        "spills": made.spill_bytes,
+        "spills": cubin.spill_bytes,
         "maps": [list(m) for m in described_maps(kernel, code.maps, writes)],
         "padding": maps_at(kernel) - argument_bytes(kernel),
         "schedule": built.verdict.summary(),
@@ -156,35 +156,37 @@ def build(kernel: Kernel, made_for: CudaTarget, debug: bool) -> Entry:
         "together": code.together,
         "per_warp": code.per_warp,
     }
-    return Entry(metadata, made.code)
+    return Entry(metadata, cubin.code)
 
 
 def _most_logical(op: LogicalBlocks) -> int:
     """The maximum number of logical blocks for each block of the launch."""
-    return prod(ceil(down / up) for up, down in op.scale)
+    return prod(ceil(denominator / numerator) for numerator, denominator in op.scale)
 
 
-def _maps(where: Context, padding: int, kept: list[Any]) -> TensorMaps | None:
-    if not kept:
+def _maps(device_context: Context, padding: int, rows: list[Any]) -> TensorMaps | None:
+    if not rows:
         return None
     from tegula.runtime.cuda.maps import ArrayMap, TensorMaps
 
-    maps = [ArrayMap(start, end, name, tuple(box), *rest) for start, end, name, box, *rest in kept]
-    return TensorMaps(where, padding, maps)
+    maps = [ArrayMap(start, end, name, tuple(box), *rest) for start, end, name, box, *rest in rows]
+    return TensorMaps(device_context, padding, maps)
 
 
 def _ready(kernel: Kernel, entry: Entry, device: Device, from_cache: bool) -> CudaCompiled:
     from tegula.runtime.compile import sites_of
 
-    where, data = context(device.ordinal), entry.metadata
-    module = loaded(where, entry)
+    device_context, data = context(device.ordinal), entry.metadata
+    module = loaded(device_context, entry)
     guards = data["schedule"]["guards"]
-    together = blocks_of_cta(where, data["together"], data["threads"], data["shared"], data["registers"])
+    together = blocks_of_cta(
+        device_context, data["together"], data["threads"], data["shared"], data["registers"]
+    )
     return CudaCompiled(
         kernel=kernel,
         name=kernel.name,
         device=device,
-        context=where,
+        context=device_context,
         module=module,
         function=module.function("kernel", data["shared"], data["threads"] * together, data["start"]),
         shared_bytes=data["shared"],
@@ -196,9 +198,9 @@ def _ready(kernel: Kernel, entry: Entry, device: Device, from_cache: bool) -> Cu
         spill_bytes=data["spills"],
         code=entry.code,
         stream=default_stream(device),
-        maps=_maps(where, data["padding"], data["maps"]),
+        maps=_maps(device_context, data["padding"], data["maps"]),
         captured=kernel.captured,
-        most_blocks=where.resident_blocks(data["threads"], data["shared"], data["registers"])
+        most_blocks=device_context.resident_blocks(data["threads"], data["shared"], data["registers"])
         if data["logical"]
         else None,
         logical=data["logical"],

@@ -94,8 +94,8 @@ class Context:
         if not self.attribute(MEMORY_POOLS):
             raise RunError(f"device cuda:{self.ordinal} has no memory pools, which Tegula needs")
         pool = _out(ctypes.c_void_p, "cuDeviceGetDefaultMemPool", self.device)
-        most = ctypes.c_uint64(2**64 - 1)
-        self.call("cuMemPoolSetAttribute", pool, POOL_RELEASE_THRESHOLD, ctypes.byref(most))
+        threshold = ctypes.c_uint64(2**64 - 1)
+        self.call("cuMemPoolSetAttribute", pool, POOL_RELEASE_THRESHOLD, ctypes.byref(threshold))
 
     # Calls ---------------------------------------------------------------------------------------------------------
 
@@ -203,9 +203,9 @@ class Context:
 
     # Properties ----------------------------------------------------------------------------------------------------
 
-    def attribute(self, which: int) -> int:
+    def attribute(self, number: int) -> int:
         """An attribute of the device by its number in the driver."""
-        return attribute(self.ordinal, which)
+        return attribute(self.ordinal, number)
 
     def resident_blocks(self, threads: int, shared_bytes: int = 0, registers: int = 0) -> int:
         """The number of blocks that are resident on the device at once. `threads`, `shared_bytes`: the resources of a
@@ -272,9 +272,9 @@ def count_or_none() -> int:
 
 
 @cache
-def attribute(ordinal: int, which: int) -> int:
+def attribute(ordinal: int, number: int) -> int:
     """An attribute of a device by its number in the driver."""
-    return _out(ctypes.c_int, "cuDeviceGetAttribute", which, _out(ctypes.c_int, "cuDeviceGet", ordinal))
+    return _out(ctypes.c_int, "cuDeviceGetAttribute", number, _out(ctypes.c_int, "cuDeviceGet", ordinal))
 
 
 def capability(ordinal: int) -> tuple[int, int]:

@@ -288,11 +288,11 @@ def cuda_array_interface(data: np.ndarray, device: Device) -> dict[str, Any]:
 def dlpack(data: np.ndarray, device: Device, stream: int | None = None) -> Any:
     """A DLPack capsule. `stream`: the consumer's stream, which will wait for this thread's stream; None or 1 is the
     default stream, -1 for no synchronisation. BufferError for read-only memory."""
-    ours = stream_on(device)
+    own_stream = stream_on(device)
     if stream != -1:
         consumer = Stream(device, cuda_stream=stream or LEGACY)
-        if consumer.handle != ours.handle:
-            consumer.wait_stream(ours)
+        if consumer.handle != own_stream.handle:
+            consumer.wait_stream(own_stream)
     scalar = from_numpy(data.dtype)
     plain = np.dtype(f"u{data.dtype.itemsize}")
     capsule = data.view(plain).__dlpack__()

@@ -130,8 +130,8 @@ def launch_on_device(
         stream = chosen.streams.get(compiled.device.ordinal) or compiled.stream
         handle = foreign_handle(stream, args) if other else stream.handle
         if handle != stream.handle:
-            with foreign_stream(stream, handle, args) as found:
-                _launch(compiled, blocks, packed, found, args)
+            with foreign_stream(stream, handle, args) as foreign:
+                _launch(compiled, blocks, packed, foreign, args)
             return
     elif stream.device != compiled.device:
         raise LaunchError(
@@ -149,24 +149,26 @@ def configuration_for(compiled: CudaCompiled, blocks: int) -> bytes:
     if len(known) >= MAX_CONFIGURATIONS:
         known.clear()
     size = grid, 1, 1, compiled.threads, rows, 1, compiled.shared_bytes * rows
-    made = CONFIGURATION.pack(*size, LEGACY, *_attributes_of(compiled, grid, compiled.overlaps))
-    known[blocks] = made
-    return made
+    packed_configuration = CONFIGURATION.pack(
+        *size, LEGACY, *_attributes_of(compiled, grid, compiled.overlaps)
+    )
+    known[blocks] = packed_configuration
+    return packed_configuration
 
 
-def blocks_of_cta(context: Context, most: int, threads: int, shared_bytes: int, registers: int) -> int:
-    """The number of blocks in each CTA of a large launch: the largest power of two, at most `most`, with nearly the
-    maximum number of resident blocks. `threads`, `shared_bytes`: the resources of a block; `registers`: the registers
-    of a thread."""
-    if most == 1:
+def blocks_of_cta(context: Context, max_blocks: int, threads: int, shared_bytes: int, registers: int) -> int:
+    """The number of blocks in each CTA of a large launch: the largest power of two, at most `max_blocks`, with nearly
+    the maximum number of resident blocks. `threads`, `shared_bytes`: the resources of a block; `registers`: the
+    registers of a thread."""
+    if max_blocks == 1:
         return 1
     each = -(-registers // 8) * 8
     resident = {
         count: count * context.resident_blocks(count * threads, count * shared_bytes, each)
-        for count in (1 << k for k in range(most.bit_length()))
+        for count in (1 << k for k in range(max_blocks.bit_length()))
     }
-    enough = NEARLY * max(resident.values())
-    return max(count for count, found in resident.items() if found >= enough)
+    min_resident = NEARLY * max(resident.values())
+    return max(count for count, resident_blocks in resident.items() if resident_blocks >= min_resident)
 
 
 def _hardware_blocks(compiled: CudaCompiled, blocks: int) -> tuple[int, int]:
@@ -182,17 +184,17 @@ def _hardware_blocks(compiled: CudaCompiled, blocks: int) -> tuple[int, int]:
         )
     together, warps = compiled.together, -(-blocks // compiled.per_warp)
     if together > 1:
-        least = MANY_CTAS * compiled.context.attribute(MULTIPROCESSORS)
-        while together > 1 and warps < together * least:
+        min_ctas = MANY_CTAS * compiled.context.attribute(MULTIPROCESSORS)
+        while together > 1 and warps < together * min_ctas:
             together //= 2
     return -(-warps // together), together
 
 
-def _attributes_of(compiled: CudaCompiled, grid: int, early: bool) -> tuple[int, int]:
+def _attributes_of(compiled: CudaCompiled, grid: int, may_overlap: bool) -> tuple[int, int]:
     """The attributes of a launch of `grid` CTAs, which form no clusters if their number is odd."""
     if compiled.clustered and grid % 2 == 0:
-        return EARLY_CLUSTERS if early else CLUSTERS
-    return EARLY if early else IN_ORDER
+        return EARLY_CLUSTERS if may_overlap else CLUSTERS
+    return EARLY if may_overlap else IN_ORDER
 
 
 def _launch(

@@ -157,9 +157,9 @@ def copy(device: Device, target: np.ndarray, source: np.ndarray, source_device: 
         return
     stream = stream_on(device)
     if np.may_share_memory(target, source):
-        apart = allocate(device, source.shape, source.dtype)
-        _between(stream, apart, source)
-        source = apart
+        intermediate = allocate(device, source.shape, source.dtype)
+        _between(stream, intermediate, source)
+        source = intermediate
     _between(stream, target, source)
 
 
@@ -172,13 +172,13 @@ def _copy_across(device: Device, target: np.ndarray, source: np.ndarray, source_
         _strided(before, packed, source)
     received = target if is_packed(target) else allocate(device, target.shape, target.dtype)
     stream.wait_event(before.record_event())
-    ours, theirs = stream.context.handle, before.context.handle
+    target_context, source_context = stream.context.handle, before.context.handle
     stream.context.call(
         "cuMemcpyPeerAsync",
         address_of(received),
-        ours,
+        target_context,
         address_of(packed),
-        theirs,
+        source_context,
         received.nbytes,
         stream.handle,
     )

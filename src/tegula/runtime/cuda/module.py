@@ -39,11 +39,11 @@ class LoadedModule:
         `registers` per thread that the roles assume (0: any number)."""
         call, make = self.context.call, self.context.make
         handle = make(ctypes.c_void_p, "cuModuleGetFunction", self.handle, name.encode())
-        most = make(ctypes.c_int, "cuFuncGetAttribute", MAX_THREADS, handle)
-        if threads > most:
-            help = f"launch with block_dim={most // 32 * 32} or less"
+        max_threads = make(ctypes.c_int, "cuFuncGetAttribute", MAX_THREADS, handle)
+        if threads > max_threads:
+            help = f"launch with block_dim={max_threads // 32 * 32} or less"
             raise LaunchError(
-                f"the kernel needs so many registers that a block has at most {most} threads", help
+                f"the kernel needs so many registers that a block has at most {max_threads} threads", help
             )
         if registers and self.attribute(handle, REGISTERS) != registers:
             register_count = self.attribute(handle, REGISTERS)
@@ -58,9 +58,9 @@ class LoadedModule:
         if hasattr(self, "handle") and not ending():
             self.context.dropped.add(self.handle)
 
-    def attribute(self, function: int, which: int) -> int:
+    def attribute(self, function: int, number: int) -> int:
         """An attribute of a function of the module by its number in the driver."""
-        return self.context.make(ctypes.c_int, "cuFuncGetAttribute", which, function)
+        return self.context.make(ctypes.c_int, "cuFuncGetAttribute", number, function)
 
 
 def _loaded(context: Context, code: bytes) -> int:

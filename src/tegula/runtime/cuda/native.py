@@ -205,7 +205,7 @@ class Table(bytearray):
         MAX_REPLACED replacements no entry is replaced any more, because entries are evicted before they are used."""
         h = hashed(key)
         home = h >> (64 - launcher.SLOT_BITS)
-        slots = [(home + way) % len(self.entries) for way in range(launcher.WAYS)]
+        slots = [(home + offset) % len(self.entries) for offset in range(launcher.WAYS)]
         slot = next((k for k in slots if self.entries[k] is not None and self.entries[k][1] == key), None)
         if slot is None:
             slot = next((k for k in slots if self.entries[k] is None), None)
@@ -244,11 +244,11 @@ class Table(bytearray):
 
 def hashed(key: bytes) -> int:
     """The hash of a key, as machine code computes it."""
-    h, most = 0, 2**64 - 1
+    h, mask = 0, 2**64 - 1
     for (word,) in struct.iter_unpack("<Q", key):
-        h = (h ^ word) * launcher.HASH & most
+        h = (h ^ word) * launcher.HASH & mask
         h ^= h >> 32
-    return h * launcher.HASH & most
+    return h * launcher.HASH & mask
 
 
 def described(parameters: Sequence[Parameter]) -> list[tuple[int, ...]] | None:
@@ -273,10 +273,10 @@ def _number(dtype: DType) -> tuple[int, ...]:
     if not dtype.is_int:
         return (launcher.SINGLE if dtype.bits == 32 else launcher.DOUBLE), 8
     unsigned = dtype.name.startswith("u")
-    least = 0 if unsigned else -(1 << (dtype.bits - 1))
-    most = (1 << (dtype.bits - (0 if unsigned else 1))) - 1
+    low = 0 if unsigned else -(1 << (dtype.bits - 1))
+    high = (1 << (dtype.bits - (0 if unsigned else 1))) - 1
     mask = (1 << dtype.bits) - 1
-    return launcher.INTEGER, 8, least, min(most, 2**63 - 1), mask if dtype.bits < 64 else -1
+    return launcher.INTEGER, 8, low, min(high, 2**63 - 1), mask if dtype.bits < 64 else -1
 
 
 def later(kernel: Kernel) -> Launch:

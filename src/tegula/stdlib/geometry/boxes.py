@@ -34,9 +34,9 @@ def _entry_sides(query: RAY_QUERY):
 
 
 @composite()
-def _sign_bits_of_ray(by: VEC3):
+def _sign_bits_of_ray(inverse: VEC3):
     """The sign bits of a vector."""
-    x, y, z = tg.bitcast(by[0], uint32), tg.bitcast(by[1], uint32), tg.bitcast(by[2], uint32)
+    x, y, z = tg.bitcast(inverse[0], uint32), tg.bitcast(inverse[1], uint32), tg.bitcast(inverse[2], uint32)
     return tg.int32(x >> 31), tg.int32(y >> 31), tg.int32(z >> 31)
 
 
@@ -101,14 +101,14 @@ def _distance_to_interval(low: float32, high: float32, x: float32):
 
 
 @composite()
-def _ray_hits_box(enter: VEC3, leave: VEC3, by: VEC3, nx, ny, nz, fx, fy, fz, limit: float32):
+def _ray_hits_box(enter: VEC3, leave: VEC3, inverse: VEC3, nx, ny, nz, fx, fy, fz, limit: float32):
     """Whether a ray hits a box up to a distance. The NaN of a ray in the plane of a face is ignored."""
-    near = tg._max_ignoring_nan(0.0, (nx - enter[0]) * by[0])
-    near = tg._max_ignoring_nan(near, (ny - enter[1]) * by[1])
-    near = tg._max_ignoring_nan(near, (nz - enter[2]) * by[2])
-    far = tg._min_ignoring_nan(limit, (fx - leave[0]) * by[0])
-    far = tg._min_ignoring_nan(far, (fy - leave[1]) * by[1])
-    far = tg._min_ignoring_nan(far, (fz - leave[2]) * by[2])
+    near = tg._max_ignoring_nan(0.0, (nx - enter[0]) * inverse[0])
+    near = tg._max_ignoring_nan(near, (ny - enter[1]) * inverse[1])
+    near = tg._max_ignoring_nan(near, (nz - enter[2]) * inverse[2])
+    far = tg._min_ignoring_nan(limit, (fx - leave[0]) * inverse[0])
+    far = tg._min_ignoring_nan(far, (fy - leave[1]) * inverse[1])
+    far = tg._min_ignoring_nan(far, (fz - leave[2]) * inverse[2])
     return (near <= far * INTERVAL_WIDENING) & (nx == nx)
 
 
@@ -192,7 +192,7 @@ def _distances_to_intervals(low: VEC8, high: VEC8, x: float32):
 def _ray_hits_boxes(
     enter: VEC3,
     leave: VEC3,
-    by: VEC3,
+    inverse: VEC3,
     nx: VEC8,
     ny: VEC8,
     nz: VEC8,
@@ -203,12 +203,12 @@ def _ray_hits_boxes(
 ):
     """The mask of the eight boxes that a ray hits up to a distance. The NaN of a ray in the plane of a face is
     ignored."""
-    near = tg._larger_of_each((nx - VEC8(enter[0])) * by[0], VEC8(0.0))
-    near = tg._larger_of_each((ny - VEC8(enter[1])) * by[1], near)
-    near = tg._larger_of_each((nz - VEC8(enter[2])) * by[2], near)
-    far = tg._smaller_of_each((fx - VEC8(leave[0])) * by[0], VEC8(limit))
-    far = tg._smaller_of_each((fy - VEC8(leave[1])) * by[1], far)
-    far = tg._smaller_of_each((fz - VEC8(leave[2])) * by[2], far)
+    near = tg._larger_of_each((nx - VEC8(enter[0])) * inverse[0], VEC8(0.0))
+    near = tg._larger_of_each((ny - VEC8(enter[1])) * inverse[1], near)
+    near = tg._larger_of_each((nz - VEC8(enter[2])) * inverse[2], near)
+    far = tg._smaller_of_each((fx - VEC8(leave[0])) * inverse[0], VEC8(limit))
+    far = tg._smaller_of_each((fy - VEC8(leave[1])) * inverse[1], far)
+    far = tg._smaller_of_each((fz - VEC8(leave[2])) * inverse[2], far)
     return tg._bits(tg._each_within(near, far * INTERVAL_WIDENING) & tg._each_within(nx, nx))
 
 

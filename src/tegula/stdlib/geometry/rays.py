@@ -59,13 +59,13 @@ hits."""
 @composite()
 def _box_margin(nodes: uint64, start: VEC3):
     """The distance by which boxes are enlarged, so that a ray that hits a triangle hits the triangle's box too."""
-    most = 0.0
+    largest = 0.0
     for axis in tg.static(range(3)):
         low = tg.abs(tg._element_at(nodes + 4 * axis, float32) - start[axis])
         high = tg.abs(tg._element_at(nodes + 12 + 4 * axis, float32) - start[axis])
-        most = tg.where(low > most, low, most)
-        most = tg.where(high > most, high, most)
-    return most * BOUND
+        largest = tg.where(low > largest, low, largest)
+        largest = tg.where(high > largest, high, largest)
+    return largest * BOUND
 
 
 @composite()

@@ -133,8 +133,8 @@ def _solid_angle(a: VEC3, b: VEC3, c: VEC3):
     Van Oosterom and Strackee, The Solid Angle of a Plane Triangle, 1983."""
     la, lb, lc = tg.length(a), tg.length(b), tg.length(c)
     det = tg.dot(a, tg.cross(b, c))
-    by = la * lb * lc + tg.dot(a, b) * lc + tg.dot(b, c) * la + tg.dot(c, a) * lb
-    return 2.0 * tg.atan2(det, by)
+    denominator = la * lb * lc + tg.dot(a, b) * lc + tg.dot(b, c) * la + tg.dot(c, a) * lb
+    return 2.0 * tg.atan2(det, denominator)
 
 
 @composite()

@@ -164,12 +164,16 @@ def bvh_query_capsule(id, start: VEC3, dir: VEC3, radius: float32, root: int32 =
 
 
 @composite()
-def _ray(tree: TREE, start: VEC3, dir: VEC3, apart: float32):
-    """A query of a ray, with entry and exit planes displaced by `apart`."""
+def _ray(tree: TREE, start: VEC3, dir: VEC3, displacement: float32):
+    """A query of a ray, with entry and exit planes displaced by `displacement`."""
     query = RAY_QUERY()
     query.nodes, query.items, query.kind = tree.nodes, tree.items, RAY
     query.inverse = tg.vec3(1.0 / dir[0], 1.0 / dir[1], 1.0 / dir[2])
-    out = tg.vec3(tg.copysign(apart, dir[0]), tg.copysign(apart, dir[1]), tg.copysign(apart, dir[2]))
+    out = tg.vec3(
+        tg.copysign(displacement, dir[0]),
+        tg.copysign(displacement, dir[1]),
+        tg.copysign(displacement, dir[2]),
+    )
     query.first, query.second = start + out, start - out
     return query
 

@@ -34,13 +34,13 @@ def _shear(start: VEC3, dir: VEC3):
     first = (third + 1) % 3
     second = (third + 2) % 3
     down = tg._component(dir, third) < 0.0
-    by = 1.0 / tg._component(dir, third)
+    reciprocal = 1.0 / tg._component(dir, third)
     sheared_x, two = tg.where(down, second, first), tg.where(down, first, second)
     return SHEAR(
         sheared_x,
         two,
         third,
-        tg.vec3(tg._component(dir, sheared_x) * by, tg._component(dir, two) * by, by),
+        tg.vec3(tg._component(dir, sheared_x) * reciprocal, tg._component(dir, two) * reciprocal, reciprocal),
         start,
     )
 
@@ -64,9 +64,9 @@ def _sheared(s: SHEAR, vertex: VEC3):
 
 
 @composite()
-def _subtract_scaled(x: float32, by: float32, along: float32):
+def _subtract_scaled(x: float32, factor: float32, along: float32):
     """x - by * along with two roundings on every target, not contracted to an fma."""
-    return tg.diff_of_products(x, 1.0, by, along)
+    return tg.diff_of_products(x, 1.0, factor, along)
 
 
 @composite()

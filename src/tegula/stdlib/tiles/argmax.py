@@ -74,7 +74,7 @@ def _tile_reversed_bits(x: uint64):
 
 @tile_argmax.reference
 def reference(a, axis=None, keepdims=False):
-    return extreme_indices(a, axis, keepdims, least=False)
+    return extreme_indices(a, axis, keepdims, minimum=False)
 
 
 @tile_argmax.samples

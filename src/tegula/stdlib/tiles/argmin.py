@@ -27,8 +27,8 @@ def reduced_shape(S: tuple[int, ...], axis: int | None, keepdims: bool) -> tuple
     """The shape of a reduction of a tile of shape S."""
     if axis is None:
         return (1,) * len(S) if keepdims else (1,)
-    kept = [1 if d == axis % len(S) else n for d, n in enumerate(S) if keepdims or d != axis % len(S)]
-    return tuple(kept) or (1,)
+    lengths = [1 if d == axis % len(S) else n for d, n in enumerate(S) if keepdims or d != axis % len(S)]
+    return tuple(lengths) or (1,)
 
 
 R = Extents("R", value=reduced_shape)
@@ -97,22 +97,22 @@ def _tile_indices(t: Tile[Element, *S], axis: constexpr) -> Tile[uint32, *S]:
 
 @tile_argmin.reference
 def reference(a, axis=None, keepdims=False):
-    return extreme_indices(a, axis, keepdims, least=True)
+    return extreme_indices(a, axis, keepdims, minimum=True)
 
 
-def extreme_indices(a: np.ndarray, axis: int | None, keepdims: bool, least: bool) -> np.ndarray:
+def extreme_indices(a: np.ndarray, axis: int | None, keepdims: bool, minimum: bool) -> np.ndarray:
     """The index of the first extreme of a tile, or of each line along an axis, as tile_argmin defines it."""
     rows = a.reshape(1, -1) if axis is None else np.moveaxis(a, axis, -1).reshape(-1, a.shape[axis])
-    indices = np.array([first_extreme(row, least) for row in rows], np.int32)
+    indices = np.array([first_extreme(row, minimum) for row in rows], np.int32)
     return indices.reshape(reduced_shape(a.shape, axis, keepdims))
 
 
-def first_extreme(a: np.ndarray, least: bool) -> int:
+def first_extreme(a: np.ndarray, minimum: bool) -> int:
     """The row-major index of the first extreme element: numbers are preferred to NaN, and -0.0 is below 0.0."""
     line = a.ravel()
     if line.dtype.kind != "f":
-        return int(line.argmin() if least else line.argmax())
-    sign = 1 if least else -1
+        return int(line.argmin() if minimum else line.argmax())
+    sign = 1 if minimum else -1
     order = np.lexsort((np.where(np.signbit(line), -sign, sign), sign * line))
     return int(order[0])
 
