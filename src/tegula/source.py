@@ -43,12 +43,12 @@ def current_text(file: str, module: Mapping[str, Any]) -> Text | None:
     none. `module`: the names of the code's module. A file is read again only if it has changed."""
     remembered = linecache.cache.get(file)
     if remembered is not None and len(remembered) == 4 and remembered[1] is None:
-        return _noted(file, id(remembered[2]), remembered[2])
+        return _latest_version(file, id(remembered[2]), remembered[2])
     try:
         status = os.stat(file)
     except (OSError, ValueError):
         lines = linecache.getlines(file, dict(module) if "__loader__" in module else None)
-        return _noted(file, None, lines) if lines else None
+        return _latest_version(file, None, lines) if lines else None
     changed = max(status.st_mtime_ns, status.st_ctime_ns)
     stamp = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_dev, status.st_ino)
     known = _latest.get(file)
@@ -60,10 +60,10 @@ def current_text(file: str, module: Mapping[str, Any]) -> Text | None:
             lines = stream.readlines()
     except (OSError, SyntaxError, UnicodeDecodeError):
         return None
-    return _noted(file, stamp if settled else None, lines, changed)
+    return _latest_version(file, stamp if settled else None, lines, changed)
 
 
-def _noted(file: str, stamp: object, lines: list[str], changed_ns: int | None = None) -> Text:
+def _latest_version(file: str, stamp: object, lines: list[str], changed_ns: int | None = None) -> Text:
     """The version of a file with the given lines, which is the latest version until the time stamp changes."""
     known = _versions.setdefault(file, [])
     existing = next((text for text in known if text.lines is lines or text.lines == lines), None)

@@ -172,7 +172,7 @@ UPDATED = [
     (
         "tg.tile_store(out, tg.tile_atomic_add(out, tile), offset=(k, 0))",
         "int",
-        "not deterministic: what the atomic",
+        "not deterministic: the result of the atomic",
     ),
     (
         "tg.tile_store(out, tile + tg.tile_load(out, shape=(1, 8)), offset=(k, 0))",

@@ -36,16 +36,16 @@ def check(plan: MemoryMap) -> None:
 def first_fit_by_size(pieces: list[Interval]) -> int:
     """The total size of a first-fit plan by size."""
     placed: list[tuple[Interval, int]] = []
-    for i in sorted(pieces, key=lambda i: (-i.room, i.start)):
+    for i in sorted(pieces, key=lambda i: (-i.reserved, i.start)):
         offset = 0
         for neighbour, start in sorted(
             (p for p in placed if simultaneously_live(p[0], i)), key=lambda p: p[1]
         ):
-            if offset + i.room <= start:
+            if offset + i.reserved <= start:
                 break
-            offset = max(offset, -(-(start + neighbour.room) // i.align) * i.align)
+            offset = max(offset, -(-(start + neighbour.reserved) // i.align) * i.align)
         placed.append((i, offset))
-    return max((offset + i.room for i, offset in placed), default=0)
+    return max((offset + i.reserved for i, offset in placed), default=0)
 
 
 @settings(max_examples=200, deadline=None)
@@ -53,7 +53,7 @@ def first_fit_by_size(pieces: list[Interval]) -> int:
 def test_allocations_live_at_once_share_no_bytes(pieces: list[Interval]) -> None:
     plan = plan_memory(pieces)
     check(plan)
-    assert plan.total <= sum(i.room + i.align for i in pieces)
+    assert plan.total <= sum(i.reserved + i.align for i in pieces)
     assert plan.total <= first_fit_by_size(pieces)
 
 
@@ -61,7 +61,7 @@ def test_allocations_live_at_once_share_no_bytes(pieces: list[Interval]) -> None
 @given(st.lists(intervals(), max_size=10))
 def test_a_memory_plan_never_exceeds_the_sum_of_its_allocations(pieces: list[Interval]) -> None:
     same = [Interval("t", i.start, i.end, i.size, branch=i.branch) for i in pieces]
-    assert plan_memory(same).total <= sum(i.room for i in same)
+    assert plan_memory(same).total <= sum(i.reserved for i in same)
 
 
 def test_allocations_with_disjoint_lifetimes_reuse_memory() -> None:

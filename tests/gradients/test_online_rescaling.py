@@ -13,7 +13,7 @@ from tegula.ir import Kernel, LoopLike
 from tegula.lang.kernel import trace
 from tegula.passes.gradient.regauge import regauge
 from tegula.passes.inline_calls import inline_selected
-from tegula.passes.pipeline import settle
+from tegula.passes.pipeline import fix_rounding
 from tegula.runtime.adjoint import adjoint_of
 from tegula.runtime.description import SPECIALISATIONS
 from tegula.runtime.launch import plan
@@ -222,7 +222,7 @@ def forward(source: Any) -> Kernel:
     specialised = specialisation(specialisations, plan((1, 32), 32).launch, overlaps(args))
     own = specialised.types, specialised.launch, specialised.access
     kernel = trace(source.definition, *own, library(), differentiable=True)
-    settle(kernel)
+    fix_rounding(kernel)
     inline_selected(kernel.body, lambda call: not call.has_rule)
     return kernel
 

@@ -19,7 +19,7 @@ from tegula.ops.lane import Lanes
 from tegula.passes.gradient.differentiate import ADJOINT
 from tegula.passes.gradient.differentiation import Differentiation
 from tegula.passes.gradient.sequential import SEQUENTIALISE, Sequentialisation
-from tegula.passes.pipeline import FOR_CPU, PREPARE, SETTLE
+from tegula.passes.pipeline import FIX_ROUNDING, FOR_CPU, PREPARE
 from tegula.passes.pipeline_gpu import FOR_GPU
 from tegula.passes.runner import Analysis, Compilation, GpuCompilation, Pass, run
 from tegula.passes.uniformity import Uniformity, analyse
@@ -31,8 +31,8 @@ Options = dict[str, str]
 Remarks = dict[Value | str, str]
 UNCHANGED = "unchanged\n"
 PIPELINES: dict[str, tuple[Sequence[Pass[Any]], ...]] = {
-    "cpu": (PREPARE, SETTLE, FOR_CPU, ADJOINT, SEQUENTIALISE),
-    "gpu": (PREPARE, SETTLE, FOR_GPU, ADJOINT, SEQUENTIALISE),
+    "cpu": (PREPARE, FIX_ROUNDING, FOR_CPU, ADJOINT, SEQUENTIALISE),
+    "gpu": (PREPARE, FIX_ROUNDING, FOR_GPU, ADJOINT, SEQUENTIALISE),
 }
 
 

@@ -117,11 +117,11 @@ def wait(s: State, op: MbarrierWait) -> None:
     barriers, stage = op.barriers, op.stage
     at, phase = _stage(s, barriers, stage), s.i64(op.parity)
 
-    def over() -> tuple[str, str]:
+    def is_complete() -> tuple[str, str]:
         bit = s.code.emit(f"and i64 {get(s, at, PHASE)}, 1")
         return s.code.emit(f"icmp ne i64 {bit}, {phase}"), _arriving(s, barriers)
 
-    wait_until(s, _site(s, op, barriers), over, lambda: (get(s, at, PHASE), s.i64(stage)))
+    wait_until(s, _site(s, op, barriers), is_complete, lambda: (get(s, at, PHASE), s.i64(stage)))
 
 
 def _arriving(s: State, barriers: Value) -> str:
@@ -146,10 +146,10 @@ def sync(s: State, op: NamedSync) -> None:
     phase = get(s, at, PHASE)
     named_arrive(s, op)
 
-    def over() -> tuple[str, str]:
+    def is_complete() -> tuple[str, str]:
         return s.code.emit(f"icmp ne i64 {get(s, at, PHASE)}, {phase}"), _arriving(s, barriers)
 
-    wait_until(s, _site(s, op, barriers), over, lambda: (phase, "-1"))
+    wait_until(s, _site(s, op, barriers), is_complete, lambda: (phase, "-1"))
 
 
 def load(s: State, op: Op) -> None:

@@ -63,7 +63,7 @@ class CarriedTiles:
         if _owns_memory(s, initial, loop):
             home = s.tiles[initial]
         else:
-            home = s.room(result, initial.name or "carried")
+            home = s.result_memory(result, initial.name or "carried")
             tiles.materialise(s, initial, home)
         return self._slot(home)
 

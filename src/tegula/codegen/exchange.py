@@ -30,13 +30,13 @@ class _Segments:
     def __init__(self, s: State, op: SegmentOp) -> None:
         self.s, self.width = s, op.width
         self.lanes = s.block_dim
-        self.room = -(-self.lanes // op.width) * op.width
-        self.is_full = s.present == str(self.room)
+        self.padded_lanes = -(-self.lanes // op.width) * op.width
+        self.is_full = s.present == str(self.padded_lanes)
 
     def allocate(self, name: str, dtype: ElementType) -> View:
         """Memory for one value per lane, absent lanes included."""
-        view = self.s.allocate(name, dtype, (self.room,))
-        return View(view.pointer, dtype, (self.room,), (1,), self.room)
+        view = self.s.allocate(name, dtype, (self.padded_lanes,))
+        return View(view.pointer, dtype, (self.padded_lanes,), (1,), self.padded_lanes)
 
     def values(self, value: Value, missing: float = 0) -> View:
         """A view of the lanes' values in memory, with `missing` for absent lanes."""
@@ -47,7 +47,7 @@ class _Segments:
         with s.code.loop("0", s.present) as loop:
             s.memory.store_view(view, [loop.index], self.lane_value(value, loop.index), 1)
         fill = (constant(scalar_of(view.dtype), missing),) * components(view.dtype)
-        with s.code.loop(s.present, str(self.room)) as loop:
+        with s.code.loop(s.present, str(self.padded_lanes)) as loop:
             s.memory.store_view(view, [loop.index], fill, 1)
         return view
 
@@ -103,7 +103,7 @@ def flip(s: State, op: LaneXor) -> None:
     scalar = scalar_of(result.dtype)
     width, t = rows.at_once(scalar), register_type(scalar, 1)
     order = [k ^ mask & (width - 1) for k in range(width)]
-    with s.code.loop("0", str(rows.room), str(width)) as loop:
+    with s.code.loop("0", str(rows.padded_lanes), str(width)) as loop:
         far = mask & -width
         other = s.code.emit(f"xor i64 {loop.index}, {far}") if far else loop.index
         for a, b in zip(_parts(s, source, other), _parts(s, result, loop.index), strict=True):
@@ -132,7 +132,7 @@ def collect(s: State, op: LaneCollect) -> None:
     result = rows.allocate("collected", element(op.result.type))
     scalar = scalar_of(result.dtype)
     zero = (constant(scalar, 0),) * components(result.dtype)
-    with s.code.loop("0", str(rows.room)) as loop:
+    with s.code.loop("0", str(rows.padded_lanes)) as loop:
         s.memory.store_view(result, [loop.index], zero, 1)
     with s.code.loop("0", s.present) as loop:
         at = rows.member(loop.index, rows.number(op.target, loop.index))
@@ -155,7 +155,7 @@ def reduce(s: State, op: LaneReduce) -> None:
         rows.allocate("reduced", op.result.type),  # type: ignore[arg-type]
     )
     width = rows.at_once(scalar)
-    with s.code.loop("0", str(rows.room), str(rows.width)) as loop:
+    with s.code.loop("0", str(rows.padded_lanes), str(rows.width)) as loop:
         starts = [s.memory.add(loop.index, str(k)) for k in range(0, rows.width, width)]
         sources = [_parts(s, values, at) for at in starts]
         targets = [_parts(s, result, at) for at in starts]
@@ -188,7 +188,7 @@ def ballot(s: State, op: LaneBallot) -> None:
     """Lower `lane.ballot`: the flags of a segment become the bits of an integer."""
     rows = _Segments(s, op)
     values, result = rows.values(op.value), rows.allocate("votes", uint32)
-    with s.code.loop("0", str(rows.room), str(rows.width)) as loop:
+    with s.code.loop("0", str(rows.padded_lanes), str(rows.width)) as loop:
         flags = s.memory.load(s.memory.at(values, [loop.index]), scalar_of(values.dtype), rows.width)
         spread = s.memory.splat(_bits(s, flags, rows.width), uint32, rows.width)
         s.memory.store(s.memory.at(result, [loop.index]), spread, uint32, rows.width)

@@ -541,7 +541,7 @@ class _Walk:
         s, code = self.s, self.code
         condition = s.scalar(op.condition)
         joined = [k for k, r in enumerate(op.results) if isinstance(r.type, TileType)]
-        slots = [s.room(op.results[k], "joined") for k in joined]
+        slots = [s.result_memory(op.results[k], "joined") for k in joined]
         homes = {r: self._home(r) for r in op.results if self._in_lanes(r)}
         in_registers = [k for k, r in enumerate(op.results) if k not in joined and r not in homes]
         labels = [code.label("then"), code.label("else")]

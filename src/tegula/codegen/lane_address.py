@@ -201,7 +201,7 @@ def _agrees(s: State, value: Value, step: int) -> tuple[str, str]:
     return first, code.emit(f"icmp eq {t} {index}, {lanes_expected}")
 
 
-def _tested(s: State, pointer: str, varying: Offsets, neighbour: int | None) -> tuple[str, str]:
+def _test_adjacent(s: State, pointer: str, varying: Offsets, neighbour: int | None) -> tuple[str, str]:
     """The first lane's address, and whether the addresses of all active lanes follow from it. `neighbour`: the position
     of the index that must increase by one per lane, if any."""
     code, flag = s.code, vector_of("i1", s.width)
@@ -235,7 +235,7 @@ def lane_address(
     if not spread and varying and not counting and all(_probably_follows_row(s, v) for v, _ in varying):
         return _row_place(s, pointer, offsets)
     if spread or not counting or (n > 1 and (component_stride != 1 or n > INTERLEAVED)):
-        return LaneAddress(each=_each(s, pointer, spread, offsets))
+        return LaneAddress(each=_lane_addresses(s, pointer, spread, offsets))
     fixed, _ = moved(s, pointer, False, [(v, u) for v, u in offsets if not s.known.varying(v)])
     if len(varying) == 1:
         index: Value = varying[0][0]
@@ -245,19 +245,19 @@ def lane_address(
                 first = convert(s.code, first, index.type, int64, 1)  # type: ignore[arg-type]
             return LaneAddress(first=s.memory.bytes_offset(fixed, s.memory.mul(first, size)))
     if not all(_probably_increments(s, v) for v, _ in varying):
-        return LaneAddress(each=_each(s, fixed, False, varying))
-    start, test = _tested(s, fixed, varying, counting[-1])
-    return LaneAddress(start, _each(s, fixed, False, varying), test)
+        return LaneAddress(each=_lane_addresses(s, fixed, False, varying))
+    start, test = _test_adjacent(s, fixed, varying, counting[-1])
+    return LaneAddress(start, _lane_addresses(s, fixed, False, varying), test)
 
 
 def _row_place(s: State, pointer: str, offsets: Offsets) -> LaneAddress:
     varying = [(v, u) for v, u in offsets if s.known.varying(v)]
     fixed, _ = moved(s, pointer, False, [(v, u) for v, u in offsets if not s.known.varying(v)])
-    start, test = _tested(s, fixed, varying, None)
-    return LaneAddress(start, _each(s, fixed, False, varying), test, shared=True)
+    start, test = _test_adjacent(s, fixed, varying, None)
+    return LaneAddress(start, _lane_addresses(s, fixed, False, varying), test, shared=True)
 
 
-def _each(s: State, pointer: str, spread: bool, offsets: Offsets) -> str:
+def _lane_addresses(s: State, pointer: str, spread: bool, offsets: Offsets) -> str:
     return spread_pointer(s, *moved(s, pointer, spread, offsets))
 
 

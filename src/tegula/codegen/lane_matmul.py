@@ -26,7 +26,7 @@ def matmul_in_lanes(s: State, op: TileMatmulInLanes) -> None:
     t = tile_type(op.result.type)
     m, n, lanes = t.shape
     views = [tiles.materialise(s, v) for v in ((op.a, op.b) if is_zeros(op.c) else (op.a, op.b, op.c))]
-    into = s.room(op.result, "matmul")
+    into = s.result_memory(op.result, "matmul")
     width = min(lanes, s.target.vector_bytes * 8 // scalar_of(t.dtype).bits)
     for rows, i in _starts(s, m, 4 if s.target.vector_bytes == MAX_BYTES else 2):
         for columns, j in _starts(s, n, COLUMNS):

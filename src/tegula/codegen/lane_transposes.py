@@ -36,7 +36,7 @@ def tile_address(s: State, op: TileAddress) -> None:
 
 def load_in_lanes(s: State, op: TileLoadInLanes) -> None:
     """Lower `tile.load_in_lanes`."""
-    into = s.room(op.result, "lanes")
+    into = s.result_memory(op.result, "lanes")
 
     def square(at: _Square) -> None:
         rows = [

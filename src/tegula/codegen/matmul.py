@@ -253,12 +253,12 @@ class _Matmul:
         b = self._pack(self.b, self.packed_b, self.k, self.n) if self.pack_b else self.b
         scratch_panel = self._in_scratch(self.panel) if self.keep_b else None
         for run in _split_last(self.blocking.panels, self.n % self.blocking.lanes != 0):
-            for panel in self._each(run):
+            for panel in self._for_each_piece(run):
                 columns = self._columns(run)
                 first = self.memory.mul(panel, str(self.blocking.lanes))
                 source = MatrixOperand(self.at(b, "0", first), b.dtype, b.row, b.column)
                 for rows in _split_first(self.blocking.rows) if scratch_panel else self.blocking.rows:
-                    for row in self._each(rows):
+                    for row in self._for_each_piece(rows):
                         self._prefetch_ahead(panel, run.size, row, rows.size)
                         left = MatrixOperand(self.at(a, row, "0"), a.dtype, a.row, a.column)
                         sums = MatrixOperand(self.at(self.c, row, first), self.acc, self.c.row, self.c.column)
@@ -299,7 +299,7 @@ class _Matmul:
         """The number of SIMD vectors in a row of C."""
         return sum(p.count * p.size for p in self.blocking.panels)
 
-    def _each(self, run: Run) -> Iterator[str]:
+    def _for_each_piece(self, run: Run) -> Iterator[str]:
         """Emit the code of the `with` block for each piece of a run, as a loop if there are several; yields the piece's
         start."""
         if run.count == 1:
@@ -323,14 +323,14 @@ class _Matmul:
         to = self._in_scratch(buffer)
         if x.column == "1":
             lanes = min(self.lanes, power_of_two(columns))
-            for row in self._each(Run(0, rows, 1)):
+            for row in self._for_each_piece(Run(0, rows, 1)):
                 for column in self._covering(columns, lanes):
                     self._put(to, row, column, self.fetch(x, row, column, lanes, columns), lanes)
         elif x.row == "1":
             self._pack_transposed(x.transposed, to, rows, columns)
         else:
-            for row in self._each(Run(0, rows, 1)):
-                for column in self._each(Run(0, columns, 1)):
+            for row in self._for_each_piece(Run(0, rows, 1)):
+                for column in self._for_each_piece(Run(0, columns, 1)):
                     self._put(to, row, column, self.fetch(x, row, column, 1, 1), 1)
         return to
 

@@ -315,7 +315,7 @@ def _fill(r: State, op: PipeLoad | PipePush, tile: Value) -> None:
     value = op.pipe
     pipe, stages = r.pipes[value], pipe_type(value.type).stages
 
-    def room() -> tuple[str, str]:
+    def has_free_stage() -> tuple[str, str]:
         """Whether all consumers have released the stage, and the set of consumers that have not."""
         filled, ok, unreleased = get(r, pipe.counters, 0), "true", "0"
         for k, consumer in enumerate(pipe.consumers):
@@ -325,7 +325,7 @@ def _fill(r: State, op: PipeLoad | PipePush, tile: Value) -> None:
             ok, unreleased = r.code.emit(f"and i1 {ok}, {free}"), r.code.emit(f"or i64 {unreleased}, {bit}")
         return ok, unreleased
 
-    _wait(r, op, room, 0)
+    _wait(r, op, has_free_stage, 0)
     filled = get(r, pipe.counters, 0)
     watch = r.watch
     if len(pipe.producers) > 1:

@@ -59,7 +59,7 @@ def lower(code: Code, op: Op, operands: Sequence[Components], width: int) -> Com
     if isinstance(op, VecMake | VecSplat):
         n = components(op.result.type)  # type: ignore[arg-type]
         parts = tuple(x[0] for x in operands) if isinstance(op, VecMake) else operands[0] * n
-        return _kept(code, op, parts) if width == 1 and code.packs else parts
+        return _keep_packed(code, op, parts) if width == 1 and code.packs else parts
     if isinstance(op, VecPart):
         return tuple(operands[0][k] for k in op.picked)
     if isinstance(op, TableGet):
@@ -505,7 +505,7 @@ def _in_one_register(code: Code, op: Op, operands: Sequence[Components]) -> Comp
     return code.unpacked(scalar_type(dtype), n, picked)
 
 
-def _kept(code: Code, op: Op, parts: Components) -> Components:
+def _keep_packed(code: Code, op: Op, parts: Components) -> Components:
     """The components in one vector register, if some of them were extracted from vector registers and all fit one
     register; LLVM combines the extracts and inserts to shuffles. Other components are returned unchanged."""
     t, n = op.result.type, len(parts)

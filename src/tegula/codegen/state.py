@@ -132,7 +132,7 @@ class State:
         self.scratch.pieces.append(Piece(pointer, name, size, self.loc, len(self.code.lines)))
         return View(pointer, dtype, shape, packed_strides(shape, per))
 
-    def room(self, value: Value, name: str) -> View:
+    def result_memory(self, value: Value, name: str) -> View:
         """The memory for a tile that is about to be computed: memory that a loop or branch offers, or new scratch
         memory."""
         if value in self.destinations:

@@ -39,15 +39,15 @@ def matmul(s: State, op: TileMatmul) -> None:
     work = scalar if not scalar.is_float or scalar.bits >= 32 else float32
     fresh = _is_zero(s, c)
     if work == scalar and not fresh and _is_last_use(s, c, op):
-        into = s.tiles[c] if c in s.tiles else tiles.materialise(s, c, s.room(op.result, "matmul"))
+        into = s.tiles[c] if c in s.tiles else tiles.materialise(s, c, s.result_memory(op.result, "matmul"))
     else:
         wide = work != scalar
-        into = s.allocate("wide matmul", work, t.shape) if wide else s.room(op.result, "matmul")
+        into = s.allocate("wide matmul", work, t.shape) if wide else s.result_memory(op.result, "matmul")
         if not fresh:
             _converted(s, tiles.materialise(s, c), into)
     _multiply(s, op, into, work, accumulate=not fresh)
     if work != scalar:
-        narrow = s.room(op.result, "matmul")
+        narrow = s.result_memory(op.result, "matmul")
         _converted(s, into, narrow)
         into = narrow
     s.tiles[op.result] = into

@@ -60,7 +60,7 @@ def materialise(s: State, value: Value, into: View | None = None) -> View:
     if into is None and value in s.tiles:
         return s.tiles[value]
     t: TileType = value.type  # type: ignore[assignment]
-    view = into or s.room(value, "tile")
+    view = into or s.result_memory(value, "tile")
     if value in s.tiles and s.tiles[value] == view:
         return view
     width = width_for(s, [value], t.shape, (t.dtype,))
@@ -165,10 +165,10 @@ def _masked_store(
         parts = values if width == 1 else tuple(s.memory.lane(v, scalar, width, k) for v in values)
         ok = mask if width == 1 else s.code.emit(f"extractelement {vector_of('i1', width)} {mask}, i32 {k}")
         at = s.memory.bytes_offset(pointer, s.memory.mul(array.strides[-1], str(k)))
-        _when(s, ok, lambda at=at, parts=parts: s.memory.store_element(at, parts, array.dtype))
+        _emit_if(s, ok, lambda at=at, parts=parts: s.memory.store_element(at, parts, array.dtype))
 
 
-def _when(s: State, condition: str, body: object) -> None:
+def _emit_if(s: State, condition: str, body: object) -> None:
     then, done = s.code.label("then"), s.code.label("done")
     s.code.branch(condition, then, done)
     s.code.define_label(then)
@@ -183,7 +183,7 @@ def tile_atomic(s: State, op: TileAtomic) -> None:
     t: TileType = value.type  # type: ignore[assignment]
     starts = offsets(s, op)
     absent = t.partial and s.kernel.launch.partial
-    previous = s.room(op.result, "previous") if s.users.get(op.result) else None
+    previous = s.result_memory(op.result, "previous") if s.users.get(op.result) else None
     zero = tuple(constant(scalar_of(t.dtype), 0) for _ in range(components(t.dtype)))
 
     def body(index: list[str], w: int) -> None:
@@ -197,7 +197,7 @@ def tile_atomic(s: State, op: TileAtomic) -> None:
             if previous is not None:
                 s.memory.store_view(previous, index, old, 1)
 
-        _when(s, _store_mask(s, array, indices, index, 1, absent), act)
+        _emit_if(s, _store_mask(s, array, indices, index, 1, absent), act)
 
     sweep(s, t.shape, 1, body)
     if previous is not None:
@@ -213,7 +213,7 @@ def scatter(s: State, op: ArrayScatter) -> None:
         def body(index: list[str], w: int) -> None:
             ((pointer, ok),) = element_addresses(s, op, index, 1, masked)
             parts = element(s, op.tile, index, 1, masked)
-            _when(
+            _emit_if(
                 s,
                 _if_present(s, ok, index, absent),
                 lambda: s.memory.store_element(pointer, parts, array.dtype),
@@ -229,7 +229,7 @@ def scatter_atomic(s: State, op: ArrayScatterAtomic | ArrayScatterCas) -> None:
     they are used."""
     array, t = s.arrays[op.array], tile_type(op.tile.type, partial=True)
     absent = t.partial and s.kernel.launch.partial
-    previous = s.room(op.result, "previous") if s.users.get(op.result) else None
+    previous = s.result_memory(op.result, "previous") if s.users.get(op.result) else None
     zero = tuple(constant(scalar_of(t.dtype), 0) for _ in range(components(t.dtype)))
 
     def body(index: list[str], w: int) -> None:
@@ -247,7 +247,7 @@ def scatter_atomic(s: State, op: ArrayScatterAtomic | ArrayScatterCas) -> None:
             if previous is not None:
                 s.memory.store_view(previous, index, old, 1)
 
-        _when(s, _if_present(s, ok, index, absent), act)
+        _emit_if(s, _if_present(s, ok, index, absent), act)
 
     sweep(s, t.shape, 1, body)
     if previous is not None:
@@ -295,7 +295,7 @@ def reduce(s: State, op: TileReduce) -> None:
     by element."""
     value, axis = op.tile, op.axis
     t: TileType = value.type  # type: ignore[assignment]
-    result = s.room(op.result, "reduced")
+    result = s.result_memory(op.result, "reduced")
     kind = _combiner(op.combine)
     absent = t.partial and s.kernel.launch.partial
     is_total = axis is None or len(t.shape) == 1
@@ -466,7 +466,7 @@ def _fold(
 
     def nest(depth: int, index: list[str], first: str) -> None:
         if depth == len(axes):
-            _when(s, s.code.emit(f"xor i1 {first}, true"), lambda: step(index))
+            _emit_if(s, s.code.emit(f"xor i1 {first}, true"), lambda: step(index))
             return
         with s.code.loop("0", lengths[depth]) as loop:
             is_first = s.code.emit(f"icmp eq i64 {loop.index}, 0")
@@ -521,7 +521,7 @@ def gather(s: State, op: Op) -> None:
     assert isinstance(op, TileGather)
     source, picks, axis = materialise(s, op.tile), materialise(s, op.index), op.axis
     result_type = tile_type(op.result.type, partial=True)
-    view, n = s.room(op.result, "gathered"), source.shape[axis]
+    view, n = s.result_memory(op.result, "gathered"), source.shape[axis]
     scalar = scalar_of(result_type.dtype)
     width = (
         1 if axis == len(result_type.shape) - 1 else width_for(s, [], result_type.shape, (result_type.dtype,))
@@ -540,7 +540,7 @@ def gather(s: State, op: Op) -> None:
             indices = [*index[:axis], at, *index[axis + 1 :]]
             s.memory.store_view(view, index, s.memory.load_view(source, indices, w), w)
 
-        _when(s, code.emit(f"icmp ult i64 {at}, {n}"), copy)
+        _emit_if(s, code.emit(f"icmp ult i64 {at}, {n}"), copy)
 
     sweep(s, result_type.shape, width, body)
     s.tiles[op.result] = view
@@ -548,7 +548,7 @@ def gather(s: State, op: Op) -> None:
 
 def concat(s: State, op: TileConcat) -> None:
     """Lower `tile.concat`: copy each operand to its part of the result."""
-    view, axis = s.room(op.result, "joined"), op.axis
+    view, axis = s.result_memory(op.result, "joined"), op.axis
     start = 0
     for operand in op.operands:
         shape = operand.type.shape  # type: ignore[union-attr]
@@ -591,7 +591,7 @@ def from_lanes(s: State, op: TileFromLanes) -> None:
 
 
 def _from_grid(s: State, op: TileFromLanes) -> None:
-    result, scalar = s.room(op.result, "tile"), scalar_of(op.value.type)  # type: ignore[arg-type]
+    result, scalar = s.result_memory(op.result, "tile"), scalar_of(op.value.type)  # type: ignore[arg-type]
     zero = (constant(scalar, 0),) * components(op.value.type)  # type: ignore[arg-type]
     with s.code.loop("0", str(s.block_dim)) as loop:
         elements = (
@@ -610,7 +610,7 @@ def _from_grid(s: State, op: TileFromLanes) -> None:
             if ok == "true":
                 write()
             else:
-                _when(s, ok, write)
+                _emit_if(s, ok, write)
     s.tiles[op.result] = result
 
 
@@ -735,7 +735,7 @@ def stack_push(s: State, op: StackPush) -> None:
             s.memory.store_view(view, [code.emit(f"zext i32 {n} to i64")], value, 1)
             code.line(f"store i32 {code.emit(f'add i32 {n}, 1')}, ptr {count}, align 4")
 
-        _when(s, pushes, write)
+        _emit_if(s, pushes, write)
     s.lanes[op.result] = slots
 
 
@@ -760,7 +760,7 @@ def stack_pop(s: State, op: StackPop) -> None:
             s.memory.store_view(values, [loop.index], s.memory.load_view(view, at, 1), 1)
             code.line(f"store i32 {top}, ptr {count}, align 4")
 
-        _when(s, code.emit(f"icmp sgt i32 {n}, 0"), take)
+        _emit_if(s, code.emit(f"icmp sgt i32 {n}, 0"), take)
     s.lanes[op.results[0]], s.lanes[op.results[1]] = values, slots
 
 

@@ -90,9 +90,9 @@ class BranchLike(Carrier):
 
     def erase(self, positions: Iterable[int]) -> None:
         erased = set(positions)
-        self.results = _kept(self.results, erased)
+        self.results = _without_positions(self.results, erased)
         for region in self.alternatives:
-            region.yielded = _kept(region.yielded, erased)
+            region.yielded = _without_positions(region.yielded, erased)
 
 
 class ConstantLike(Op):
@@ -166,15 +166,15 @@ class LoopLike(Carrier):
     def erase(self, positions: Iterable[int]) -> None:
         erased = set(positions)
         leading = len(self.body.args) - len(self.arguments)
-        self.results = _kept(self.results, erased)
-        self.initial = _kept(self.initial, erased)
+        self.results = _without_positions(self.results, erased)
+        self.initial = _without_positions(self.initial, erased)
         for region in (*self.headers, self.body):
             head = leading if region is self.body else 0
-            region.args[head:] = _kept(region.args[head:], erased)
-        self.body.yielded = _kept(self.body.yielded, erased)
+            region.args[head:] = _without_positions(region.args[head:], erased)
+        self.body.yielded = _without_positions(self.body.yielded, erased)
 
 
-def _kept(values: Sequence[Value], erased: set[int]) -> list[Value]:
+def _without_positions(values: Sequence[Value], erased: set[int]) -> list[Value]:
     return [v for k, v in enumerate(values) if k not in erased]
 
 

@@ -43,14 +43,14 @@ def verify(kernel: Kernel, known: Verified | None = None) -> None:
         raise InternalError(f"kernel {kernel.name}: the body has a parent")
     known = Verified() if known is None else known
     image: list[object] = []
-    _picture(kernel.body, image)
+    _append_image(kernel.body, image)
     if len(image) == len(known.image) and all(map(is_, image, known.image)):
         return
     _Verifier(kernel, known.fitting).region(kernel.body, None, set())
     known.image = image
 
 
-def _picture(region: Region, image: list[object]) -> None:
+def _append_image(region: Region, image: list[object]) -> None:
     """Append to `image` all that `verify` reads of a region. Equal images are of equal IR: regions delimit operands and
     nested ops."""
     add, extend = image.append, image.extend
@@ -67,7 +67,7 @@ def _picture(region: Region, image: list[object]) -> None:
             extend(op.attrs)
             extend(op.attrs.values())
         for nested in op.regions:
-            _picture(nested, image)
+            _append_image(nested, image)
     add(region)
 
 

@@ -303,14 +303,14 @@ class Calls(TracerState):
             raise E.WrongArguments(self.location(node), what=f"{kind.__name__} takes one argument")
         (x,) = args
         if kind is float and isinstance(x, str):
-            return self._spelt(x, node)
+            return self._parsed_float(x, node)
         if isinstance(x, LITERALS) and (kind is not int or isinstance(x, int) or math.isfinite(x)):
             return as_float(x) if kind is float else kind(x)
         if kind is bool:
             return self.builder.truth(x) if not self.builder.is_tile(x) else self.builder.cast(x, bool_)
         return self.builder.cast(x, element_type(kind))  # type: ignore[arg-type]
 
-    def _spelt(self, text: str, node: ast.AST | None) -> float:
+    def _parsed_float(self, text: str, node: ast.AST | None) -> float:
         """The value of float("inf"), float("nan") and similar calls with a string."""
         try:
             return float(text)

@@ -152,7 +152,9 @@ class _Call:
                 isinstance(tile, TilePattern) and isinstance(tile.dtype, Dtypes) and not tile.dtype.members
             )
             if not takes:
-                self._wrong(name, f"'{name}' must not be a tile of structs, got one of the struct {x.struct}")
+                self._argument_error(
+                    name, f"'{name}' must not be a tile of structs, got one of the struct {x.struct}"
+                )
             names = [f"{name}.{leaf.name}" for leaf in x.struct.leaves]
             self.structs[name] = x.struct, names
             self._replace(name, names)
@@ -178,7 +180,7 @@ class _Call:
         return f"{self.name}({', '.join(f'{name}: {p}' for name, p in self.f.patterns.items())})"
 
     @property
-    def gives(self) -> str:
+    def signature_help(self) -> str:
         """A help text with the signature and the types of the results."""
         each = ", ".join(map(str, self.f.all_results))
         returned = f"tuple[{each}]" if self.f.gives_tuple else each or "nothing"
@@ -187,7 +189,7 @@ class _Call:
     def changeable(self, name: str, x: Any) -> Value:
         """The argument as a tile that can be overwritten; an error if it cannot."""
         if not isinstance(x, Value) or not isinstance(x.type, BufType):
-            self._wrong(
+            self._argument_error(
                 name, f"'{name}' is overwritten: it must be a tile bound to a name, got {describe_type(x)}"
             )
         self.builder._check_writable(x)
@@ -206,7 +208,7 @@ class _Call:
                 values.values[name] = self._number(name, pattern, x)
                 continue
             if not self.builder.is_tile(x):
-                self._wrong(name, f"'{name}' must be a {pattern}, got {describe_type(x)}")
+                self._argument_error(name, f"'{name}' must be a {pattern}, got {describe_type(x)}")
             # Partial tiles stay partial in a program, except tiles that the program changes and elements of a batch.
             filled = isinstance(pattern, InOutPattern) or pattern.batch
             if isinstance(pattern, InOutPattern):
@@ -235,14 +237,14 @@ class _Call:
             raise E.NotConstant(self._location(name), what=f"'{name}' of {self.name}")
         if not pattern.has(plain):
             text = repr(plain) if isinstance(plain, bool | int | float | str) else describe_type(plain)
-            self._wrong(name, f"'{name}' must be {pattern.described}, got {text}")
+            self._argument_error(name, f"'{name}' must be {pattern.described}, got {text}")
         return plain
 
     def _number(self, name: str, pattern: NumberPattern, x: Any) -> Value:
         like = pattern.dtype if is_element(pattern.dtype) else None
         value = self.builder.value(x, like)
         if not is_element(value.type):
-            self._wrong(name, f"'{name}' must be a number of {pattern}, got {describe_type(x)}")
+            self._argument_error(name, f"'{name}' must be a number of {pattern}, got {describe_type(x)}")
         return self.builder.one(LaneUniform, [value], {"implicit": True})
 
     def _run_in(self, pattern: Pattern, t: Any) -> Any:
@@ -308,7 +310,7 @@ class _Call:
             message = (
                 f"this program of {self.f.name} returns {count}, its signature says {len(self.f.results)}"
             )
-            raise E.TypeMismatch(_returns(program), what=message, help=self.gives)
+            raise E.TypeMismatch(_returns(program), what=message, help=self.signature_help)
         results = [self._checked(program, x, p, inputs) for x, p in zip(parts, self.f.results, strict=True)]
         return [*results, *(self.builder.tile(x) for x in objects.values())]
 
@@ -335,7 +337,7 @@ class _Call:
             )
             letters = ", ".join(f"{key} = {n}" for key, n in inputs.unified.facts.items())
             notes = [(self._location(), f"here {letters}")]
-            raise E.TypeMismatch(_returns(program), what=message, notes=notes, help=self.gives)
+            raise E.TypeMismatch(_returns(program), what=message, notes=notes, help=self.signature_help)
         return value
 
     def _inlined(self, function: FuncDef, known: Mapping[str, Any]) -> Any:
@@ -381,7 +383,9 @@ class _Call:
             if count:
                 scope["grad"] = tuple(adjoint[:count]) if self.f.gives_tuple else adjoint[0]
             scope |= {f"grad_{name}": g for name, g in zip(self.changed, adjoint[count:], strict=True)}
-            return self._grown(rule.function, {**scope, **inputs.constants}, [known[name] for name in active])
+            return self._adjoint_results(
+                rule.function, {**scope, **inputs.constants}, [known[name] for name in active]
+            )
 
         with self.tracer.within(region):
             requested = [self._is_batched(name) for name in active]
@@ -391,7 +395,9 @@ class _Call:
             self.builder.emit(Yield, values)
         return region
 
-    def _grown(self, function: FuncDef, scope: Mapping[str, Any], like: Sequence[Value]) -> list[Value]:
+    def _adjoint_results(
+        self, function: FuncDef, scope: Mapping[str, Any], like: Sequence[Value]
+    ) -> list[Value]:
         """The results of an adjoint program: one value for each float parameter."""
         returned = self._inlined(function, scope)
         parts = returned if isinstance(returned, tuple) else (returned,)
@@ -497,7 +503,7 @@ class _Call:
         plain = len(written) > at and not any(isinstance(a, ast.Starred) for a in written)
         return self.tracer.location(named.get(parameter, written[at] if plain else call))
 
-    def _wrong(self, parameter: str, message: str) -> NoReturn:
+    def _argument_error(self, parameter: str, message: str) -> NoReturn:
         raise E.TypeMismatch(
             self._location(parameter), what=f"{self.name}: {message}", help=f"its signature: {self.signature}"
         )

@@ -405,7 +405,7 @@ class Expressions(StructPlaces):
         """The node as a truth value: a Python bool where it is constant, otherwise a bool Value."""
         x = self.expr(node)
         self.mark(node)
-        with self.ruled(node), self.written((node, x)):
+        with self.errors_at(node), self.written((node, x)):
             return self.truth(x)
 
     def truth(self, x: Any) -> Any:
@@ -468,10 +468,10 @@ def rank_of(x: Any) -> int | None:
 
 def speculable(region: Region) -> bool:
     """Whether speculative execution of the region's ops is unobservable and cheap."""
-    return len(region.ops) <= SPECULATED and all(_harmless(op) for op in region.ops)
+    return len(region.ops) <= SPECULATED and all(_may_speculate(op) for op in region.ops)
 
 
-def _harmless(op: Op) -> bool:
+def _may_speculate(op: Op) -> bool:
     """Whether an op can be speculated. Integer division cannot, because debug mode reports a zero divisor."""
     divides = isinstance(op, S.Div | S.FloorDiv | S.Mod) and scalar_of(op.result.type).is_int  # type: ignore[arg-type]
     return isinstance(op, Op) and op.PURE and not op.COOPERATIVE and not op.regions and not divides

@@ -299,7 +299,7 @@ class Joins(Expressions):
         if not is_element(first.type) and not isinstance(first.type, TileType):
             help = "write an if statement around the uses"
             raise TypeRule(f"a conditional expression cannot have the type {first.type}", help)
-        named = [self._named(x) for x in sources]
+        named = [self._is_second_name(x) for x in sources]
         values = [(first, second)]
         if not any(map(is_object, sources)):
             return _Part(values, lambda results: self._propagate_read_only(next(results), [*sources]))
@@ -336,7 +336,7 @@ class Joins(Expressions):
                 return self.builder.value(self.typed(x), like)
         raise TypeRule(f"a conditional expression cannot have the type {describe_type(x)}")
 
-    def _named(self, x: Value) -> Any:
+    def _is_second_name(self, x: Value) -> Any:
         """Whether a new name of a tile is its second name, which is bound to a copy: True, False or a Value."""
         if x in self.named_if:
             return self.named_if[x]

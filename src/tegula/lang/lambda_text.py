@@ -24,7 +24,7 @@ def expression_of(func: FunctionType) -> ast.expr | None:
     if text is not None:
         function = _in_file("".join(text.lines), code)
         return None if function is None else function.body
-    for typed in _typed(code):
+    for typed in _candidate_texts(code):
         for node in _lambdas(typed):
             if node.lineno == code.co_firstlineno and _compiled_alike(node, code):
                 return node.body
@@ -40,7 +40,7 @@ def _in_file(text: str, code: CodeType) -> ast.Lambda | None:
     return lambdas[0] if lambdas else None
 
 
-def _typed(code: CodeType) -> Iterator[str]:
+def _candidate_texts(code: CodeType) -> Iterator[str]:
     """The candidate texts for code without a file, the latest first."""
     if code.co_filename == "<string>" and "-c" in sys.orig_argv[:-1]:
         yield sys.orig_argv[sys.orig_argv.index("-c") + 1]

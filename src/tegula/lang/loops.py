@@ -122,11 +122,11 @@ class Loops(Branches):
             return
         joined = joined_items(self, call) if function in JOINING and isinstance(call, ast.Call) else None
         if isinstance(joined, Bounds):
-            self._counted(node, joined)
+            self._trace_counted_loop(node, joined)
             return
         items = self.items(self.expr(node.iter)) if joined is None else joined
         if isinstance(items, StructValue) and items.struct.advance:
-            self._through(node, items)
+            self._trace_query_loop(node, items)
             return
         if not isinstance(items, tuple):
             help = "loop over range(...), a tuple, a query, or a vector or matrix"
@@ -135,7 +135,7 @@ class Loops(Branches):
             )
         self._unrolled(node, items)
 
-    def _through(self, node: ast.For, query: StructValue) -> None:
+    def _trace_query_loop(self, node: ast.For, query: StructValue) -> None:
         """Trace a loop over the results of a query as a `while` loop that advances to the next result; for a query of
         ranges, as a loop over ranges with an inner loop over the results of each, unless the body leaves the loop."""
         position = f"{node.lineno}:{node.col_offset}"
@@ -166,9 +166,9 @@ class Loops(Branches):
                 raise E.NotConstant(self.location(call), what="the trip count of an unrolled loop")
             check_unrolled(len(bounds.numbers), self.location(call))
             bounds.options = {"unroll": True}
-        self._counted(node, bounds)
+        self._trace_counted_loop(node, bounds)
 
-    def _counted(self, node: ast.For, bounds: Bounds) -> None:
+    def _trace_counted_loop(self, node: ast.For, bounds: Bounds) -> None:
         """Trace a loop over a range: as a loop op, or unrolled if the index must be a constant."""
         numbers = bounds.numbers
         if numbers is not None and not numbers:
@@ -190,7 +190,7 @@ class Loops(Branches):
                 name = ast.unparse(call.func)
                 raise E.WrongArguments(self.location(call), what=f"{name} takes 1 to 3 integers")
             self.mark(call)
-            with self.ruled(call):
+            with self.errors_at(call):
                 return self._integer_bounds(args, call)
         except E.CompileError as error:
             self.record(error)
@@ -279,7 +279,7 @@ class Loops(Branches):
                 {"stages": bounds.stages, **bounds.options} if bounds.stages > 1 or bounds.options else None
             )
             results = iter(self.builder.emit(For, [*limits, *body.initial], attrs, [body.region]))
-        self._leave(names, results, outer)
+        self._bind_after_loop(names, results, outer)
 
     def _next_item(self, node: ast.For, loop: For, bounds: Bounds) -> None:
         """Bind the target of a loop at the start of an iteration."""
@@ -416,7 +416,7 @@ class Loops(Branches):
         self._close_condition(condition, test, flags)
         attrs = self.after_return() if RETURN in flags else {}
         results = iter(self.builder.emit(While, body.initial, attrs, [condition, body.region]))
-        self._leave(names, results, outer)
+        self._bind_after_loop(names, results, outer)
         if test is True and BREAK not in flags and RETURN in flags:
             self.frame.names[RETURN] = True
 
@@ -759,7 +759,9 @@ class Loops(Branches):
             self.frame.names.pop(name, None)
         self.frame.names.update(outer)
 
-    def _leave(self, after: dict[str, Start], results: Iterator[Value], outer: dict[str, Binding]) -> None:
+    def _bind_after_loop(
+        self, after: dict[str, Start], results: Iterator[Value], outer: dict[str, Binding]
+    ) -> None:
         """Bind the names after the loop, in the order of its results."""
         names = dict(self.frame.names)
         for name, make in after.items():

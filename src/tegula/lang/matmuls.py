@@ -57,7 +57,7 @@ class _Walk:
 
     def _op(self, op: Op, queue: Queue) -> Queue:
         if isinstance(op, If):
-            return _either(*(self.region(r, queue) for r in op.regions))
+            return _join_queues(*(self.region(r, queue) for r in op.regions))
         if isinstance(op, For | While):
             return self._loop(op, queue)
         if isinstance(op, Roles):
@@ -84,7 +84,7 @@ class _Walk:
             after = queue
             for region in op.regions:
                 after = self.region(region, after)
-            joined = _either(queue, after)
+            joined = _join_queues(queue, after)
             if joined == queue:
                 return queue
             queue = joined
@@ -108,7 +108,7 @@ class _Walk:
         )
 
 
-def _either(*queues: Queue) -> Queue:
+def _join_queues(*queues: Queue) -> Queue:
     """The queue of matmuls that may be in flight where paths join."""
     longest = max(map(len, queues))
     return tuple(frozenset().union(*(q[k] for q in queues if k < len(q))) for k in range(longest))

@@ -199,7 +199,7 @@ class _Plan:
         return list({id(g): g for g in group_of.values()}.values())
 
     def _pool(self, group: set[Value]) -> None:
-        region, before = self._around(group)
+        region, before = self._innermost_region(group)
         kinds = [x for x in group if x not in self.slot_of]
         storage = "shared" if any(map(is_shared, kinds)) else "register"
         attrs: dict[str, object] = {"storage": storage}
@@ -215,7 +215,7 @@ class _Plan:
         for x in group:
             self.pool_of[x] = pool
 
-    def _around(self, group: set[Value]) -> tuple[Region, Op]:
+    def _innermost_region(self, group: set[Value]) -> tuple[Region, Op]:
         """The innermost region with all ops that make, join or use the objects, and the first such op or ancestor in
         the region."""
         ops: set[Op] = {self.slot_of[x].op for x in group if x in self.slot_of}
@@ -396,7 +396,10 @@ class _Rewrite:
             numbers: list[Number] = [-lowest, 0]
         else:
             at = self.references[source]
-            numbers = [at.start, self._listed(at.layout, [slot.layouts.index(s) for s in at.layouts])]
+            numbers = [
+                at.start,
+                self._select_constant(at.layout, [slot.layouts.index(s) for s in at.layouts]),
+            ]
         return [self._value(x) for x in numbers[: self._width(slot)]]
 
     def _width(self, slot: ReferenceSlot) -> int:
@@ -417,7 +420,7 @@ class _Rewrite:
         pool = self.plan.pool_of[op.result]
         start = self._free(pool, pool.memory[op.result])
         self.references[op.result] = Reference(pool, start, 0, self.plan.layouts[op.result])
-        view, tile = self._shown(op.result), op.tile
+        view, tile = self._pool_view(op.result), op.tile
         assert isinstance(tile.type, TileType)
         self.build.emit(
             BufWrite, [view, self.build.one(TileFillAbsent, [tile]) if tile.type.partial else tile]
@@ -442,7 +445,7 @@ class _Rewrite:
         source = self.references[op.buffer]
         start = source.start
         for d, index in enumerate(op.starts if isinstance(op, BufView) else ()):
-            stride = self._listed(source.layout, [s[d] for s in source.layouts])
+            stride = self._select_constant(source.layout, [s[d] for s in source.layouts])
             start = self._plus(start, self._times(index, stride))
         self.references[op.result] = Reference(
             source.pool, start, source.layout, self.plan.layouts[op.result]
@@ -462,12 +465,12 @@ class _Rewrite:
             for old, new in zip(op.results, self._direct(op), strict=True):
                 self.values[old] = new
             return
-        results = self._each(op, several, 0)
+        results = self._for_layout(op, several, 0)
         for old, new in zip(op.results, results, strict=True):
             new.name = old.name
             self.values[old] = new
 
-    def _each(self, op: Op, several: Value, k: int) -> list[Value]:
+    def _for_layout(self, op: Op, several: Value, k: int) -> list[Value]:
         """The results of the op if the reference `several` has its k-th layout or a later layout."""
         possible = self.references[several]
         if k == len(possible.layouts) - 1:
@@ -475,7 +478,7 @@ class _Rewrite:
         this = self.build.compare("eq", possible.layout, k)
         regions = (
             self._region(lambda: self._with_layout(op, several, k)),
-            self._region(lambda: self._each(op, several, k + 1)),
+            self._region(lambda: self._for_layout(op, several, k + 1)),
         )
         return self.build.emit(If, [this], None, regions)
 
@@ -503,16 +506,16 @@ class _Rewrite:
         b, source = self.build, op.buffer
         partial = isinstance(source.type, BufType) and source.type.partial
         if isinstance(op, BufRead):
-            tile = b.one(BufRead, [self._shown(source)])
+            tile = b.one(BufRead, [self._pool_view(source)])
             return [b.one(TileMarkPartial, [tile]) if partial else tile]
         if isinstance(op, BufWrite) and partial:
             op.tile = b.one(TileFillAbsent, [op.tile])
-        op.map_operands(lambda v: self._shown(v) if v in self.references else v)
+        op.map_operands(lambda v: self._pool_view(v) if v in self.references else v)
         for inner in op.regions:
             self.region(inner)
         return b.insert(op).results
 
-    def _shown(self, x: Value) -> Value:
+    def _pool_view(self, x: Value) -> Value:
         """The view of its pool that a reference with a constant layout represents."""
         at = self.references[x]
         assert isinstance(at.layout, int)
@@ -545,7 +548,7 @@ class _Rewrite:
             return index_or_number
         return self.build.binary("mul", self._value(index_or_number), self._value(stride))
 
-    def _listed(self, at: Number, numbers: Sequence[int]) -> Number:
+    def _select_constant(self, at: Number, numbers: Sequence[int]) -> Number:
         """numbers[at], by selects if `at` is known at run time only."""
         if isinstance(at, int):
             return numbers[at]

@@ -83,7 +83,7 @@ class RoleTracer(ElectedTracer):
             raise E.WrongArguments(self.location(call), what=message, help=help)
         b = self.builder
         self.mark(call)
-        with self.ruled(call):
+        with self.errors_at(call):
             rows, columns = (b.cast(b.index(x), int32) for x in args[0])
             if not all(map(_follows_from_lengths, (rows, columns))):
                 rows = self._numbered(rows, columns)

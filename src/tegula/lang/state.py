@@ -180,7 +180,7 @@ class TracerState(ABC):
             self.builder.region = outer
 
     @contextmanager
-    def ruled(self, node: ast.AST) -> Iterator[None]:
+    def errors_at(self, node: ast.AST) -> Iterator[None]:
         """Make a TypeRule that is raised inside of a `with` block a CompileError at the node."""
         try:
             yield

@@ -46,7 +46,7 @@ class Statements(RoleTracer):
                 message = f"'{UNSUPPORTED.get(type(node), type(node).__name__)}'"
                 raise E.UnsupportedPython(self.location(node), help=HINTS.get(type(node), ""), what=message)
             self.check_after_roles(node)
-            with self.ruled(node):
+            with self.errors_at(node):
                 method(node)
         except E.CompileError as error:
             self.record(error)
@@ -198,12 +198,12 @@ class Statements(RoleTracer):
         """target = value, for every kind of target. `source`: the expression of the value."""
         self.mark(target)
         if isinstance(target, ast.Name):
-            with self.ruled(target):
+            with self.errors_at(target):
                 self.bind(target.id, value)
         elif isinstance(target, ast.Tuple | ast.List):
             self._unpack(target, value)
         elif isinstance(target, ast.Subscript | ast.Attribute):
-            with self.ruled(target):
+            with self.errors_at(target):
                 assigned = self.assign_target(target)
                 self.mark(target)
                 with self.written(*([(source, value)] if source is not None else [])):

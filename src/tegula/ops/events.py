@@ -216,7 +216,7 @@ Rule: TypeAlias = Callable[[AnyOp, Known], Iterator[Event]]
 RULES: dict[type[Op], Callable[..., Iterator[Event]]] = {}
 
 
-def does(*kinds: type[AnyOp]) -> Callable[[Rule[AnyOp]], Rule[AnyOp]]:
+def event_rule(*kinds: type[AnyOp]) -> Callable[[Rule[AnyOp]], Rule[AnyOp]]:
     """Register a function as the rule for the events of op classes; a decorator."""
 
     def register(rule: Rule[AnyOp]) -> Rule[AnyOp]:
@@ -287,43 +287,43 @@ def _number(op: Op) -> Value | None:
 # Barriers ------------------------------------------------------------------------------------------------------------
 
 
-@does(MbarrierWait)
+@event_rule(MbarrierWait)
 def _wait(op: MbarrierWait, known: Known) -> Iterator[Event]:
     barrier, stage, parity = op.operands
     yield Wait(barrier, known.number(stage), known.number(parity), bool(op.elected))
 
 
-@does(MbarrierArrive)
+@event_rule(MbarrierArrive)
 def _arrive(op: MbarrierArrive, known: Known) -> Iterator[Event]:
     barrier, stage = op.operands
     yield Arrive(barrier, known.number(stage), bool(op.elected))
 
 
-@does(MbarrierExpect)
+@event_rule(MbarrierExpect)
 def _expect(op: MbarrierExpect, known: Known) -> Iterator[Event]:
     barrier, stage = op.operands
     yield Arrive(barrier, known.number(stage), True, op.bytes)
 
 
-@does(Barrier)
+@event_rule(Barrier)
 def _barrier(op: Barrier, known: Known) -> Iterator[Event]:
     """A barrier of the group; warps that each synchronise by themselves are not ordered with other warps."""
     if not op.of_warps:
         yield Sync()
 
 
-@does(NamedSync)
+@event_rule(NamedSync)
 def _sync(op: NamedSync, known: Known) -> Iterator[Event]:
     yield NamedArrival(op.barrier)
     yield NamedWait(op.barrier)
 
 
-@does(NamedArrive)
+@event_rule(NamedArrive)
 def _named_arrive(op: NamedArrive, known: Known) -> Iterator[Event]:
     yield NamedArrival(op.barrier)
 
 
-@does(FenceAsync)
+@event_rule(FenceAsync)
 def _fence(op: FenceAsync, known: Known) -> Iterator[Event]:
     yield Fence()
 
@@ -331,7 +331,7 @@ def _fence(op: FenceAsync, known: Known) -> Iterator[Event]:
 # Bulk copies ---------------------------------------------------------------------------------------------------------
 
 
-@does(BulkLoad)
+@event_rule(BulkLoad)
 def _load(op: BulkLoad, known: Known) -> Iterator[Event]:
     """A bulk load of a whole box, including its part outside of the array. A stage may be longer than the box, for the
     alignment of the next stage."""
@@ -341,7 +341,7 @@ def _load(op: BulkLoad, known: Known) -> Iterator[Event]:
     yield CopyIn(known.bytes(buffer), barrier, known.number(stage), size)
 
 
-@does(BulkStore)
+@event_rule(BulkStore)
 def _store(op: BulkStore, known: Known) -> Iterator[Event]:
     """A store in pieces through the slots of each warp group; the first warp group represents all. A slot is written
     after the last copy from it has read it. The events repeat after two iterations over the slots, so two are
@@ -368,17 +368,17 @@ def _store(op: BulkStore, known: Known) -> Iterator[Event]:
         yield CopyOut(piece, warp_group=True)
 
 
-@does(BulkPut)
+@event_rule(BulkPut)
 def _put(op: BulkPut, known: Known) -> Iterator[Event]:
     yield CopyOut(known.bytes(op.buffer), commit=False)
 
 
-@does(BulkCommit)
+@event_rule(BulkCommit)
 def _commit(op: BulkCommit, known: Known) -> Iterator[Event]:
     yield Commit()
 
 
-@does(BulkWait)
+@event_rule(BulkWait)
 def _store_wait(op: BulkWait, known: Known) -> Iterator[Event]:
     yield CopiesOutDone(op.pending)
 
@@ -386,7 +386,7 @@ def _store_wait(op: BulkWait, known: Known) -> Iterator[Event]:
 # Matmuls ------------------------------------------------------------------------------------------------------------
 
 
-@does(SharedMma, RegisterMma)
+@event_rule(SharedMma, RegisterMma)
 def _matmul(op: RegisterMma | SharedMma, known: Known) -> Iterator[Event]:
     """A matmul by the tensor cores of warp groups if the attribute `unit` is "wgmma", else by the threads' own
     loads."""
@@ -399,7 +399,7 @@ def _matmul(op: RegisterMma | SharedMma, known: Known) -> Iterator[Event]:
         yield MmaComplete(0)
 
 
-@does(MmaWait)
+@event_rule(MmaWait)
 def _mma_wait(op: MmaWait, known: Known) -> Iterator[Event]:
     yield MmaComplete(op.pending)
 
@@ -407,7 +407,7 @@ def _mma_wait(op: MmaWait, known: Known) -> Iterator[Event]:
 # Buffers -------------------------------------------------------------------------------------------------------------
 
 
-@does(BufNew)
+@event_rule(BufNew)
 def _new(op: BufNew, known: Known) -> Iterator[Event]:
     if not isinstance(op.tile.owner, TileEmpty):
         yield MemoryAccess(known.bytes(op.result), True)

@@ -157,7 +157,7 @@ def never_overlap(
     """Whether different threads (or warps) never access one element of an object, given that the forms `more` are
     non-negative. `equal`: further forms that are 0 if the threads access one element."""
     same = [*(plus(a, b, -1) for a, b in zip(x.at, y.at, strict=True)), *equal]
-    same += list(scope.mutual(same))
+    same += list(scope.symmetric_forms(same))
     if is_infeasible(same, ()):
         return True
     rest = [*more, *x.holds, *y.holds]
@@ -165,7 +165,7 @@ def never_overlap(
     rest += [form for f in facts for form in f.nonnegative]
     for numbers, forms in scope.possible_cases(facts):
         known = [substitute(form, numbers) for form in same]
-        known += [*scope.mutual(known), *(form for f in facts for form in f.equal)]
+        known += [*scope.symmetric_forms(known), *(form for f in facts for form in f.equal)]
         for different in (less_than(x.who, y.who), less_than(y.who, x.who)):
             if not is_infeasible(known, [*rest, *forms, different]):
                 return False

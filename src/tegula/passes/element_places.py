@@ -111,7 +111,7 @@ class LanePairScope:
             queue += [other for terms, _ in some for other in terms]
         return list(facts_of_atoms.values())
 
-    def mutual(self, equal: Sequence[Form]) -> Iterator[Form]:
+    def symmetric_forms(self, equal: Sequence[Form]) -> Iterator[Form]:
         """Forms that are 0 as a consequence of equations on `x ^ y` with one y for both lanes: if `x ^ y` of one lane
         is x of the other, then `x ^ y` of the other is x of the first; if `x ^ y` is the same in both, so is x."""
         for terms, number in equal:

@@ -124,9 +124,11 @@ class _Walk:
             copies = any(self.clash(a, b) is not None for a in _copied(pending) for b in fresh)
             needed[op] = clash = replace(clash, copies=copies)
             pending = clash.unordered(pending)
-        return _union(self._age(pending, fresh), fresh)
+        return _union(self._mark_past_reads(pending, fresh), fresh)
 
-    def _age(self, pending: list[BarrierAccess], fresh: list[BarrierAccess]) -> list[BarrierAccess]:
+    def _mark_past_reads(
+        self, pending: list[BarrierAccess], fresh: list[BarrierAccess]
+    ) -> list[BarrierAccess]:
         """The pending accesses; reads of rings for whose copies the new accesses wait are marked `past`."""
         waited = {self._memory(a.value) for a in fresh if a.kind == "arrive"}
         if not waited:

@@ -38,7 +38,7 @@ uniform trip counts, cooperative ops are checked for divergence, objects are pro
 released, arithmetic is simplified, specialised to the known ranges of operands, and contracted, matmuls add to the
 tiles that their results are added to, and calls are inlined."""
 
-SETTLE = (
+FIX_ROUNDING = (
     Pass(count_whiles),
     Pass(promote_buffers),
     Pass(simplify),
@@ -71,9 +71,9 @@ def prepare(kernel: Kernel, observe: Observer | None = None) -> None:
     run(PREPARE, kernel, Compilation(), observe)
 
 
-def settle(kernel: Kernel) -> None:
+def fix_rounding(kernel: Kernel) -> None:
     """Run the passes that fix the rounding of a kernel before it is differentiated."""
-    run(SETTLE, kernel, Compilation())
+    run(FIX_ROUNDING, kernel, Compilation())
 
 
 def for_cpu(kernel: Kernel, observe: Observer | None = None) -> Uniformity:

@@ -83,7 +83,7 @@ def _extend_small(kernel: Kernel, intervals: list[Interval]) -> list[Interval]:
     if any(isinstance(op, Roles) for op in kernel.body.ops):
         return intervals
     end = max(i.end for i in intervals)
-    return [replace(i, start=0, end=end) if i.room <= SMALL else i for i in intervals]
+    return [replace(i, start=0, end=end) if i.reserved <= SMALL else i for i in intervals]
 
 
 def _row_bytes(op: SharedOp) -> int:
@@ -101,7 +101,7 @@ def _concatenated(intervals: list[Interval]) -> MemoryMap:
     for i in intervals:
         top = -(-top // i.align) * i.align
         offsets.append(top)
-        top += i.room
+        top += i.reserved
     return MemoryMap(tuple(intervals), tuple(offsets), top)
 
 

@@ -38,7 +38,7 @@ class Interval:
     branch: Branch = ()
 
     @property
-    def room(self) -> int:
+    def reserved(self) -> int:
         """The bytes that the plan reserves: size and padding, rounded up to the alignment."""
         return -(-(self.size + self.pad) // self.align) * self.align
 
@@ -54,7 +54,7 @@ class MemoryMap:
     def peak(self) -> list[Interval]:
         """The intervals that are live at the point of maximum total size, the largest first."""
         alive = [_live_at(self.intervals, at) for at in {i.start for i in self.intervals}]
-        largest = max(alive, key=lambda those: sum(i.room for i in those)) if alive else []
+        largest = max(alive, key=lambda those: sum(i.reserved for i in those)) if alive else []
         return sorted(largest, key=lambda i: -i.size)
 
     def table(self) -> list[str]:
@@ -72,7 +72,7 @@ def plan_memory(intervals: Sequence[Interval]) -> MemoryMap:
     best: tuple[int, list[int]] | None = None
     for order in ORDERS:
         offsets = _first_fit(intervals, sorted(range(len(intervals)), key=lambda k: order(intervals[k])))
-        total = max(at + i.room for at, i in zip(offsets, intervals, strict=True))
+        total = max(at + i.reserved for at, i in zip(offsets, intervals, strict=True))
         if best is None or total < best[0]:
             best = total, offsets
         if total <= lower_bound:
@@ -87,17 +87,17 @@ def subdivide(plan: MemoryMap, inner: Mapping[int, MemoryMap]) -> MemoryMap:
     intervals: list[Interval] = []
     offsets: list[int] = []
     for k, (interval, at) in enumerate(zip(plan.intervals, plan.offsets, strict=True)):
-        parts = inner.get(k, MemoryMap((interval,), (0,), interval.room))
+        parts = inner.get(k, MemoryMap((interval,), (0,), interval.reserved))
         intervals += [replace(part, start=interval.start, end=interval.end) for part in parts.intervals]
         offsets += [at + offset for offset in parts.offsets]
     return MemoryMap(tuple(intervals), tuple(offsets), plan.total)
 
 
 ORDERS: tuple[Callable[[Interval], tuple[int, ...]], ...] = (
-    lambda i: (-i.room, i.start),
-    lambda i: (i.start - i.end, -i.room),
-    lambda i: (-i.room * (i.end - i.start), i.start),
-    lambda i: (i.start, -i.room),
+    lambda i: (-i.reserved, i.start),
+    lambda i: (i.start - i.end, -i.reserved),
+    lambda i: (-i.reserved * (i.end - i.start), i.start),
+    lambda i: (i.start, -i.reserved),
 )
 
 
@@ -124,7 +124,7 @@ def lifetime(i: Interval) -> str:
 
 def _peak_bytes(intervals: Sequence[Interval]) -> int:
     """The maximum number of bytes live at one point, a lower bound for any plan."""
-    changes = [(i.end, 0, -i.room) for i in intervals] + [(i.start, 1, i.room) for i in intervals]
+    changes = [(i.end, 0, -i.reserved) for i in intervals] + [(i.start, 1, i.reserved) for i in intervals]
     peak = now = 0
     for _, _, change in sorted(changes):
         now += change
@@ -146,7 +146,7 @@ def _first_fit(intervals: Sequence[Interval], order: list[int]) -> list[int]:
     for k in order:
         i = intervals[k]
         others = np.nonzero(placed & ((starts < i.end) & (ends > i.start) | overlapping[kind[k]][kind]))[0]
-        occupied = sorted((offsets[o], offsets[o] + intervals[o].room) for o in others.tolist())
+        occupied = sorted((offsets[o], offsets[o] + intervals[o].reserved) for o in others.tolist())
         offsets[k] = _lowest_gap(occupied, i)
         placed[k] = True
     return offsets
@@ -155,7 +155,7 @@ def _first_fit(intervals: Sequence[Interval], order: list[int]) -> list[int]:
 def _lowest_gap(occupied: list[tuple[int, int]], i: Interval) -> int:
     at = 0
     for start, end in occupied:
-        if at + i.room <= start:
+        if at + i.reserved <= start:
             break
         at = max(at, -(-end // i.align) * i.align)
     return at

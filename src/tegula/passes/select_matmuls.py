@@ -48,16 +48,16 @@ def keep_operands(kernel: Kernel, context: GpuCompilation) -> None:
         if not isinstance(op, TileMatmul):
             continue
         transposed.setdefault(role_of(op), []).append(op)
-        if _popped(op.b) and not _popped(op.a) and _keeps(op, 0, threads):
+        if _popped(op.b) and not _popped(op.a) and _fits_registers(op, 0, threads):
             op.in_registers = 0
     for matmuls in transposed.values():
-        if all(_popped(op.a) and from_bytes(op) and _keeps(op, 1, threads) for op in matmuls):
+        if all(_popped(op.a) and from_bytes(op) and _fits_registers(op, 1, threads) for op in matmuls):
             for op in matmuls:
                 transpose_first(op)
                 op.in_registers = 1
 
 
-def _keeps(op: TileMatmul, k: int, threads: int) -> bool:
+def _fits_registers(op: TileMatmul, k: int, threads: int) -> bool:
     """Whether tensor cores can take operand k from registers."""
     terms = stored_terms(op)
     narrow = terms is not None and terms.bits == ANY_ORDER

@@ -61,7 +61,7 @@ class _Splitter:
             out.append(op)
         elif isinstance(op, Tid):
             out.append(op)
-        elif self._once(op):
+        elif self._runs_once(op):
             if isinstance(op, Yield) or group.must_precede(op):
                 group.flush(out)
             self._uniform_views(op, out)
@@ -92,20 +92,20 @@ class _Splitter:
     def _runs_once_per_block(self, op: Op) -> bool:
         """Whether an op is cooperative, reports to the host, or is a store that the block executes once."""
         kinds = {effect.kind for effect in op.effects()}
-        return op.COOPERATIVE or "io" in kinds or ("write" in kinds and self._once(op))
+        return op.COOPERATIVE or "io" in kinds or ("write" in kinds and self._runs_once(op))
 
     def _reads_arrays_written_by_lanes(self, inside: list[Op]) -> bool:
         """Whether the block reads array elements once while lanes write arrays. A read by each lane would see fewer of
         the writes."""
         arrays = [
-            (effect.kind, self._once(op))
+            (effect.kind, self._runs_once(op))
             for op in inside
             for effect in op.effects()
             if effect.value is not None and isinstance(effect.value.type, ArrayType)
         ]
         return any(kind != "read" for kind, _ in arrays) and ("read", True) in arrays
 
-    def _once(self, op: Op) -> bool:
+    def _runs_once(self, op: Op) -> bool:
         """Whether the block runs the op once: cooperative ops, and pure ops, reads and stores of uniform operands."""
         if op.COOPERATIVE or isinstance(op, Yield):
             return True

@@ -21,7 +21,7 @@ ORDER = "inputs=[...] and outputs=[...] together are the arguments, in the order
 _MISSING: Any = object()
 
 
-class Settled(NamedTuple):
+class FlattenedCall(NamedTuple):
     """A kernel whose parameters are arrays and numbers, with one argument for each leaf."""
 
     kernel: Kernel
@@ -95,14 +95,14 @@ def _kind(x: object) -> str:
     return "None" if x is None else f"a value of type {type(x).__name__}"
 
 
-def settled(kernel: Kernel, *args: Any) -> Settled:
+def settled(kernel: Kernel, *args: Any) -> FlattenedCall:
     """The kernel with constants and absent arrays bound, and the leaves of the other arguments of a launch.
     `args`: as for `arguments_of`."""
     constants = with_constants(kernel, *args)
     if not is_compound(constants.kernel, constants.arguments):
-        return Settled(constants.kernel, constants.arguments)
+        return FlattenedCall(constants.kernel, constants.arguments)
     constants = with_constants(*flattened(constants.kernel, constants.arguments))
-    return Settled(constants.kernel, constants.arguments)
+    return FlattenedCall(constants.kernel, constants.arguments)
 
 
 def with_constants(kernel: Kernel, *values: Any) -> Bound:

@@ -15,8 +15,8 @@ from tegula.check.proof.steps import (
     constant_trip,
     guarded,
     in_branches,
+    is_loop_varying,
     items,
-    moves,
     nested,
     start,
 )
@@ -52,8 +52,8 @@ class Forms(Labels):
         self.ties, self.branched = {}, self._branched(state, group)
         trip = self._trip if moving else constant_trip
         for r in group:
-            spots = state.roles[r].spots
-            loop, depth = spots[-1].region.parent, len(spots) - 1
+            frames = state.roles[r].frames
+            loop, depth = frames[-1].region.parent, len(frames) - 1
             assert isinstance(loop, For | While)
             self.machine.state, self.machine.role = state, r
             known_counts, varying_counts = items(self.program, loop.body, trip)
@@ -70,7 +70,7 @@ class Forms(Labels):
             if isinstance(loop, For):
                 self.machine.state, self.machine.role = state, r
                 out["held", r, depth, loop.index] = self.machine.value(loop.step)
-            for count, test in guarded(self.program, loop.body).items() if spots[-1].turn else ():
+            for count, test in guarded(self.program, loop.body).items() if frames[-1].turn else ():
                 slot = (count[0], r, count[1])
                 if test.pred not in ("gt", "ge", "ne") or before(test.a, loop.body) not in loop.body.args:
                     continue  # a fact of this iteration may be false in later ones
@@ -79,7 +79,7 @@ class Forms(Labels):
                 if slot in out and out[slot] is None and c is not None and state.known.holds(c) is True:
                     out[slot] = number(1)
         for r in range(len(state.roles)) if moving else ():
-            if r not in group and self.machine.spot(state, r).at < 0:
+            if r not in group and self.machine.frame(state, r).at < 0:
                 self._counts_of_other_roles(state, r, out)
         return out
 
@@ -89,8 +89,8 @@ class Forms(Labels):
         out, unbranched_barriers = set[Slot](), set[int]()
         for r, role in enumerate(state.roles):
             ghosts = [("arrived", b) for b in role.arrived] + [("waited", b) for b in role.waited]
-            loop, depth = role.spots[-1].region.parent, len(role.spots) - 1
-            branches_of_role = branched(self.program, role.spots[-1].region) if r in group else set[Count]()
+            loop, depth = role.frames[-1].region.parent, len(role.frames) - 1
+            branches_of_role = branched(self.program, role.frames[-1].region) if r in group else set[Count]()
             unbranched_barriers |= {b for kind, b in ghosts if (kind, b) not in branches_of_role}
             out |= {(kind, r, b) for kind, b in ghosts if (kind, b) in branches_of_role}
             if r in group and isinstance(loop, For | While):
@@ -119,7 +119,8 @@ class Forms(Labels):
         """The trip count of the loop that a role is about to enter, or of a loop nested in it, if the count is equal in
         all iterations and contains no symbol of a label; None otherwise, and for steps other than 1."""
         if any(
-            moves(v, self.machine.spot(self.machine.state, self.machine.role).region) for v in loop.bounds
+            is_loop_varying(v, self.machine.frame(self.machine.state, self.machine.role).region)
+            for v in loop.bounds
         ):
             return None
         start, stop, step = (self.machine.value(v) for v in loop.bounds)
@@ -137,14 +138,14 @@ class Forms(Labels):
         """The number of unconditional arrivals and waits, by barrier, in an iteration of the loop at whose head a role
         is."""
         self.machine.state, self.machine.role = state, r
-        known_counts, varying_counts = items(self.program, state.roles[r].spots[-1].region, self._trip)
+        known_counts, varying_counts = items(self.program, state.roles[r].frames[-1].region, self._trip)
         return {count: n for count, n in known_counts.items() if count not in varying_counts}
 
     def _counts_of_other_roles(self, state: State, r: int, out: dict[Slot, Sum | None]) -> None:
         """Candidates for a role before a loop: the number of its iterations equals the number of arrivals or waits of
         other roles at its barriers."""
-        spots = state.roles[r].spots
-        loop, depth = spots[-1].region.parent, len(spots) - 1
+        frames = state.roles[r].frames
+        loop, depth = frames[-1].region.parent, len(frames) - 1
         assert isinstance(loop, For | While)
         self.machine.state, self.machine.role = state, r
         known_counts, varying_counts = items(self.program, loop.body, self._trip)
@@ -206,9 +207,9 @@ class Forms(Labels):
         if slot[0] in ("arrived", "waited") and step is None:
             late = self._count_forms(slot, x, guess, state)
             out = [*late, *_carried_extreme(x), *self._forms_of_equal_growth(slot, x, guess), *out]
-        moves = ("class", x, "branched" if slot in self.branched else "")
+        class_form = ("class", x, "branched" if slot in self.branched else "")
         if hints and counter and not index and (step is None or step.parts):
-            return [*out, moves, *self._residues(slot, x, state, guess), ("unknown",)]
+            return [*out, class_form, *self._residues(slot, x, state, guess), ("unknown",)]
         if hints and not index and (step is None or step.parts):
             remainders = self._residues(slot, x, state, guess)
             late = {form[1] for form in remainders if self._is_conditional_count(form[1], state)}
@@ -223,9 +224,9 @@ class Forms(Labels):
                     form[1] in late,
                 ),
             )
-            return [*ring, *out, moves, ("unknown",)]
+            return [*ring, *out, class_form, ("unknown",)]
         last = ("unknown",) if slot[0] == "held" else ("class", x, str(slot))
-        return [*out, moves, last]
+        return [*out, class_form, last]
 
     def _forms_of_equal_growth(self, slot: Slot, x: Sum, guess: dict[Slot, Sum | None]) -> list[Form]:
         """Forms by which a ghost that changes in branches grows by as much per iteration as another ghost of the same
@@ -240,12 +241,12 @@ class Forms(Labels):
     def _count_forms(self, slot: Slot, x: Sum, guess: dict[Slot, Sum | None], state: State) -> list[Form]:
         """The forms of a count that is incremented once per iteration, from some item on or up to some item."""
         kind, r, b = slot
-        spot = state.roles[r].spots[-1]
-        test = guarded(self.program, spot.region).get((kind, b)) if spot.at < 0 else None
-        if test is None or before(test.a, spot.region) not in spot.region.args:
+        frame = state.roles[r].frames[-1]
+        test = guarded(self.program, frame.region).get((kind, b)) if frame.at < 0 else None
+        if test is None or before(test.a, frame.region) not in frame.region.args:
             return []
         self.machine.state, self.machine.role = state, r
-        k, bound = self.machine.value(start(test.a, spot.region)), self.machine.value(test.b)
+        k, bound = self.machine.value(start(test.a, frame.region)), self.machine.value(test.b)
         if not isinstance(k, Sum) or not isinstance(bound, Sum):
             return []
         pred = test.pred
@@ -255,9 +256,9 @@ class Forms(Labels):
             return []
         end = bound + 1 if pred in ("le", "gt") else bound
         rows = self._slots(state)
-        exact = ("held", r, len(state.roles[r].spots) - 1, before(test.a, spot.region))
+        exact = ("held", r, len(state.roles[r].frames) - 1, before(test.a, frame.region))
         others: list[Slot] = [exact] if exact in guess else []
-        if not others or (kind, b) in nested(self.program, spot.region):
+        if not others or (kind, b) in nested(self.program, frame.region):
             ghosts = (("waited", state.roles[r].waited), ("arrived", state.roles[r].arrived))
             forms = [(kind, r, b) for kind, known in ghosts for b in known]
             forms = [ghost for ghost in forms if ghost != slot and (others or test.pred not in ("eq", "ne"))]
@@ -276,8 +277,8 @@ class Forms(Labels):
     def _is_conditional_count(self, slot: Slot, state: State) -> bool:
         """Whether a count is incremented only where a comparison other than == and != holds."""
         kind, r, b = slot
-        spot = state.roles[r].spots[-1]
-        test = guarded(self.program, spot.region).get((kind, b)) if spot.at < 0 else None
+        frame = state.roles[r].frames[-1]
+        test = guarded(self.program, frame.region).get((kind, b)) if frame.at < 0 else None
         return test is not None and test.pred not in ("eq", "ne")
 
     def _is_index(self, v: Value) -> bool:
@@ -343,5 +344,5 @@ class Forms(Labels):
 
 def _carried_extreme(x: Sum) -> list[Form]:
     """The form of a minimum or maximum of two carried numbers that an iteration preserves."""
-    moves = any(a.kind in ("min", "max") and symbols(a.subterms) for a in x.atoms())
-    return [("told", x)] if moves else []
+    is_preserved = any(a.kind in ("min", "max") and symbols(a.subterms) for a in x.atoms())
+    return [("told", x)] if is_preserved else []

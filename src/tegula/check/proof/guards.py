@@ -33,7 +33,7 @@ class Guards:
             Guard("assert", op.condition) for op in asserts(kernel) if self.of_launch(op.condition)
         ]
 
-    def asked(self, v: Value) -> Iterator[Guard]:
+    def requested(self, v: Value) -> Iterator[Guard]:
         """The guards that keep the arithmetic of a trip count within its type."""
         if v not in self.bounds or not isinstance(v.owner, S.Add | S.Sub | S.Mul | S.Neg | Cast):
             return

@@ -67,7 +67,7 @@ class Known:
         self.work: list[int] = other.work if other else [0]
         """The work so far, in inequalities, of this object and of all copies."""
 
-    def anew(self) -> Known:
+    def empty_copy(self) -> Known:
         """An empty set of conditions that tries the same models first."""
         fresh = Known()
         fresh.models = fresh.near = [*self.models, *fresh.models][:MAX_MODELS]

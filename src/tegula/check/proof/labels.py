@@ -100,8 +100,8 @@ class Labels:
     def _slots(self, state: State) -> dict[Slot, Any]:
         out: dict[Slot, Any] = {}
         for r, role in enumerate(state.roles):
-            for depth, spot in enumerate(role.spots):
-                out |= {("held", r, depth, v): x for v, x in spot.values.items() if v in self.program.needed}
+            for depth, frame in enumerate(role.frames):
+                out |= {("held", r, depth, v): x for v, x in frame.values.items() if v in self.program.needed}
             out |= {("arrived", r, b): x for b, x in role.arrived.items()}
             out |= {("waited", r, b): x for b, x in role.waited.items()}
             for kind, rows in (("flight", [p for _, p, _ in role.pending_copies]), ("copy", role.copies)):
@@ -215,7 +215,7 @@ class Labels:
         label.state_before = state.bound
         label.facts = {key: c for key, c in facts.items() if key not in refused and c is not True}
         label.symbols = [*state.bound, *count.atoms(), *classes]
-        label.state = State(shape.roles, state.known.anew(), list(label.symbols), shape.contents)
+        label.state = State(shape.roles, state.known.empty_copy(), list(label.symbols), shape.contents)
         for c in label.facts.values():
             label.state.known.assume(c)
         for role in label.state.roles:
@@ -236,11 +236,11 @@ class Labels:
         count by the quotient of the iteration by n."""
         out: dict[Any, Condition] = {}
         for r in label.roles:
-            spots = label.state.roles[r].spots
-            loop = spots[-1].region.parent
+            frames = label.state.roles[r].frames
+            loop = frames[-1].region.parent
             assert isinstance(loop, For | While)
             tests = [((n[0], r, n[1]), test) for n, test in guarded(self.program, loop.body).items()]
-            tests += [(("held", r, len(spots) - 1, v), test) for v, test in counted(loop)]
+            tests += [(("held", r, len(frames) - 1, v), test) for v, test in counted(loop)]
             for slot, test in tests:
                 self.machine.state, self.machine.role = label.state, r
                 c = self.machine.value(test.result)
@@ -319,9 +319,9 @@ class Labels:
         ]
         widened.contents = [(n, item, x) for n, item, x in matched if item is not None and x is not None]
         for r, (role, other) in enumerate(zip(widened.roles, later.roles, strict=True)):
-            for depth, spot in enumerate(role.spots):
-                spot.derived = {}
-                spot.values = {v: terms.get(("held", r, depth, v)) for v in spot.values}
+            for depth, frame in enumerate(role.frames):
+                frame.derived = {}
+                frame.values = {v: terms.get(("held", r, depth, v)) for v in frame.values}
             role.arrived = {b: terms.get(("arrived", r, b)) for b in role.arrived}  # type: ignore[misc]
             role.waited = {b: terms.get(("waited", r, b)) for b in role.waited}  # type: ignore[misc]
             more, less = (
@@ -333,20 +333,20 @@ class Labels:
                     n,
                     [
                         (m, terms.get(("flight", r, k, j)) if isinstance(x, Sum) else x)
-                        for j, (m, x) in enumerate(spots)
+                        for j, (m, x) in enumerate(frames)
                     ],
                     v,
                 )
-                for k, (n, spots, v) in _from_last(more.pending_copies)
+                for k, (n, frames, v) in _from_last(more.pending_copies)
             ]
             role.in_flight, role.matmuls = in_flight, max(role.matmuls, other.matmuls)
             more = other if len(other.copies) >= len(role.copies) else role
             role.copies = [
                 [
                     (m, terms.get(("copy", r, k, j)) if isinstance(x, Sum) else x)
-                    for j, (m, x) in enumerate(spots)
+                    for j, (m, x) in enumerate(frames)
                 ]
-                for k, spots in _from_last(more.copies)
+                for k, frames in _from_last(more.copies)
             ]
             role.dirty = role.dirty | other.dirty
             role.unknown = role.unknown | other.unknown
@@ -419,8 +419,8 @@ def count_below(pred: str, k: Sum, end: Sum) -> Sum:
 def is_covered(role: Role, expected: Role) -> bool:
     """Whether all that a role has in flight, unfenced or unsynchronised is also listed in the label's state
     `expected`."""
-    flights = [len(spots) for _, spots, _ in role.pending_copies]
-    copies = [len(spots) for spots in role.copies]
+    flights = [len(frames) for _, frames, _ in role.pending_copies]
+    copies = [len(frames) for frames in role.copies]
     return (
         flights
         == [len(p) for _, p, _ in expected.pending_copies][len(expected.pending_copies) - len(flights) :]

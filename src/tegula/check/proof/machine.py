@@ -9,7 +9,7 @@ from typing import Any
 from tegula.check.proof.guards import Guard
 from tegula.check.proof.known import Known
 from tegula.check.proof.program import Engine, HandOver, Program, stage_of
-from tegula.check.proof.state import Hoisted, Role, SlotKey, Spot, State, Stuck
+from tegula.check.proof.state import Frame, Hoisted, Role, SlotKey, State, Stuck
 from tegula.check.proof.terms import (
     Atom,
     Condition,
@@ -51,16 +51,17 @@ class Machine:
     waits are for the item one phase before, else 0; `lags`: by (barrier, role, other barrier), the largest lead of the
     role's arrivals over its waits that was seen, without the offsets of the waits (None: not bounded by a number);
     `firsts`: the number of arrivals of an engine at each barrier when it first accessed a ring, less the item of the
-    ring, or the largest such number of later accesses; `began`: the order in which engines first accessed rings."""
+    ring, or the largest such number of later accesses; `first_accesses`: the order in which engines first accessed
+    rings."""
 
     def __init__(self, program: Program, guards: Iterable[Guard] = ()) -> None:
         self.program = program
         self.guards = list(guards)
-        self.asked: dict[Guard, None] = {}
+        self.requested: dict[Guard, None] = {}
         self.offsets: dict[tuple[int, int], int] = {}
         self.lags: dict[tuple[int, int, int], int | None] = {}
         self.firsts: dict[tuple[Value, Engine], dict[int, int]] = {}
-        self.began: dict[tuple[Value, Engine], None] = {}
+        self.first_accesses: dict[tuple[Value, Engine], None] = {}
         self.noting = True
         self.symbol_count = 0
         self.state = State([], Known())
@@ -71,7 +72,7 @@ class Machine:
         step."""
         state = State([], Known())
         for r, region in enumerate(self.program.roles):
-            role = Role([Spot(region, 0, {})])
+            role = Role([Frame(region, 0, {})])
             for b in range(len(self.program.barriers)):
                 if r in self.program.arrivers[b]:
                     role.arrived[b] = number(0)
@@ -116,12 +117,12 @@ class Machine:
     def value(self, v: Value) -> Any:
         """The number or condition of a value in the current role; None if the value may differ between threads, or if
         the prover does not model it."""
-        spots = self.state.roles[self.role].spots
-        for spot in reversed(spots):
-            if v in spot.values:
-                return spot.values[v]
-            if v in spot.derived:
-                return spot.derived[v]
+        frames = self.state.roles[self.role].frames
+        for frame in reversed(frames):
+            if v in frame.values:
+                return frame.values[v]
+            if v in frame.derived:
+                return frame.derived[v]
         if v in self.state.outer:
             return self.state.outer[v]
         owner = v.owner
@@ -134,15 +135,15 @@ class Machine:
             elif owner is self.program.kernel.body:
                 result = self._app(v, ("param", str(self.program.number[v]), 0, v.type.notation), ())
         result = self.state.known.now(result)
-        self._home(spots, owner)[v] = result
+        self._values_at(frames, owner)[v] = result
         return result
 
-    def _home(self, spots: list[Spot], owner: Op | Region | None) -> dict[Value, Any]:
+    def _values_at(self, frames: list[Frame], owner: Op | Region | None) -> dict[Value, Any]:
         at = owner.parent if isinstance(owner, Op) else owner
         while at is not None:
-            for spot in reversed(spots):
-                if spot.region is at:
-                    return spot.derived
+            for frame in reversed(frames):
+                if frame.region is at:
+                    return frame.derived
             at = at.parent.parent if at.parent is not None else None
         return self.state.outer
 
@@ -169,7 +170,7 @@ class Machine:
             a, b = known.range(result)
             above = a >= low or known.nonnegative(result - low)
             if not (above and (b <= high or known.nonnegative(number(high) - result))):
-                self.asked |= dict.fromkeys(self.program.guards.asked(v))
+                self.requested |= dict.fromkeys(self.program.guards.requested(v))
                 return wrapped(result, t.name)
         return result
 
@@ -244,45 +245,45 @@ class Machine:
 
     # Steps -----------------------------------------------------------------------------------------------------------
 
-    def spot(self, state: State, r: int) -> Spot:
+    def frame(self, state: State, r: int) -> Frame:
         """The innermost region of a role, and the next op in the region."""
-        return state.roles[r].spots[-1]
+        return state.roles[r].frames[-1]
 
     def op(self, state: State, r: int) -> Op:
         """The next op of a role; at a loop's head, the loop."""
-        spot = self.spot(state, r)
-        if spot.at >= 0:
-            return spot.region.ops[spot.at]
-        assert spot.region.parent is not None
-        return spot.region.parent
+        frame = self.frame(state, r)
+        if frame.at >= 0:
+            return frame.region.ops[frame.at]
+        assert frame.region.parent is not None
+        return frame.region.parent
 
     def ended(self, state: State, r: int) -> bool:
         """Whether a role is at the end of its own region."""
-        return len(state.roles[r].spots) == 1 and isinstance(self.op(state, r), Yield)
+        return len(state.roles[r].frames) == 1 and isinstance(self.op(state, r), Yield)
 
     def settle(self, state: State, r: int) -> None:
         """Run a role up to its next relevant step."""
         self.state, self.role = state, r
         role = state.roles[r]
         while True:
-            spot = role.spots[-1]
-            if spot.at < 0:
+            frame = role.frames[-1]
+            if frame.at < 0:
                 return
-            op = spot.region.ops[spot.at]
+            op = frame.region.ops[frame.at]
             if isinstance(op, For | While) and self.program.counts(op):
                 args = _carried(op)
                 initial = {a: self.value(v) for a, v in zip(args, op.initial, strict=True)}
                 if isinstance(op, For):
                     initial[op.index] = self.value(op.start)
                 self._transfer_in_flight(role, zip(args, op.initial, strict=True))
-                role.spots.append(Spot(op.body, -1, initial))
+                role.frames.append(Frame(op.body, -1, initial))
                 return
             if isinstance(op, Yield | Barrier | FenceAsync) or self.program.counts(op):
                 return
-            self._execute_silently(role, spot, op)
-            spot.at += 1
+            self._execute_silently(role, frame, op)
+            frame.at += 1
 
-    def _execute_silently(self, role: Role, spot: Spot, op: Op) -> None:
+    def _execute_silently(self, role: Role, frame: Frame, op: Op) -> None:
         for o in op.walk():
             if not (isinstance(o, BufRead) and o.result not in self.program.used):
                 for e in self.program.events_of(o):
@@ -290,9 +291,9 @@ class Machine:
                         self._access(role, e, o, o is op)
         for v in op.results:
             numeric = isinstance(v.type, DType) and not self.program.known.varying(v)
-            if numeric and not self.program.pure(op) and spot.values.get(v) is None:
+            if numeric and not self.program.pure(op) and frame.values.get(v) is None:
                 chosen = self._chosen(op, v) if isinstance(op, If) else None
-                spot.values[v] = self._any(v) if chosen is None else chosen
+                frame.values[v] = self._any(v) if chosen is None else chosen
 
     def _chosen(self, op: If, v: Value) -> Any:
         c = self.value(op.condition)
@@ -315,12 +316,12 @@ class Machine:
         """The condition that a role decides next; None if the next step decides nothing, or if threads may decide
         differently."""
         self.state, self.role = state, r
-        spot = self.spot(state, r)
+        frame = self.frame(state, r)
         op = self.op(state, r)
-        if spot.at >= 0:
+        if frame.at >= 0:
             return self.value(op.condition) if isinstance(op, If) else None
         if isinstance(op, For):
-            step, i, stop = self.value(op.step), spot.values[op.index], self.value(op.stop)
+            step, i, stop = self.value(op.step), frame.values[op.index], self.value(op.stop)
             if step is None or i is None or stop is None:
                 return None
             for by, more in ((step, ge(stop - i - 1)), (-step, ge(i - stop - 1))):
@@ -335,10 +336,10 @@ class Machine:
             return False  # a loop with a step of 0 has no iterations
         assert isinstance(op, While)
         test = op.condition
-        values = {a: spot.values.get(b) for a, b in zip(test.args, op.body.args, strict=True)}
-        state.roles[r].spots.append(Spot(test, 0, values))
+        values = {a: frame.values.get(b) for a, b in zip(test.args, op.body.args, strict=True)}
+        state.roles[r].frames.append(Frame(test, 0, values))
         value = self.value(test.yielded[0])
-        state.roles[r].spots.pop()
+        state.roles[r].frames.pop()
         return value
 
     def _sign(self, step: Sum) -> Condition:
@@ -353,54 +354,54 @@ class Machine:
         """Execute the next step of a role; False where a wait is not proved to end, or a condition is undecided."""
         self.state, self.role = state, r
         role = state.roles[r]
-        spot, op = role.spots[-1], self.op(state, r)
-        if spot.at < 0 or isinstance(op, If):
+        frame, op = role.frames[-1], self.op(state, r)
+        if frame.at < 0 or isinstance(op, If):
             c = self.condition(state, r)
             decided = state.known.holds(c) if c is not None else None
             if decided is None:
                 return False
-            self._go(role, spot, op, decided)
+            self._take_branch(role, frame, op, decided)
         elif isinstance(op, Yield):
-            self._leave(role, spot, op)
-        elif not self._event(role, spot, op):
+            self._leave(role, frame, op)
+        elif not self._event(role, frame, op):
             return False
         self.settle(state, r)
         return True
 
-    def _go(self, role: Role, spot: Spot, op: Op, condition: bool) -> None:
+    def _take_branch(self, role: Role, frame: Frame, op: Op, condition: bool) -> None:
         if isinstance(op, If):
-            role.spots.append(Spot(op.then if condition else op.orelse, 0, {}))
+            role.frames.append(Frame(op.then if condition else op.orelse, 0, {}))
         elif condition:
-            spot.at = 0
+            frame.at = 0
         else:
             assert isinstance(op, For | While)
-            role.spots.pop()
-            self._hand(role, op.results, [spot.values.get(a) for a in _carried(op)], _carried(op))
+            role.frames.pop()
+            self._bind_results(role, op.results, [frame.values.get(a) for a in _carried(op)], _carried(op))
 
-    def _hand(self, role: Role, results: list[Value], values: list[Any], names: list[Value]) -> None:
+    def _bind_results(self, role: Role, results: list[Value], values: list[Any], names: list[Value]) -> None:
         """Bind the results of an op to the values that its region has yielded."""
-        spot = role.spots[-1]
+        frame = role.frames[-1]
         for v, x in zip(results, values, strict=True):
             if isinstance(v.type, DType):
-                spot.values[v] = x
+                frame.values[v] = x
         self._transfer_in_flight(role, zip(results, names, strict=True))
-        spot.at += 1
+        frame.at += 1
 
-    def _leave(self, role: Role, spot: Spot, op: Yield) -> None:
-        parent = spot.region.parent
+    def _leave(self, role: Role, frame: Frame, op: Yield) -> None:
+        parent = frame.region.parent
         values = [self.value(v) for v in op.values]
         if isinstance(parent, If):
-            role.spots.pop()
-            self._hand(role, parent.results, values, op.values)
+            role.frames.pop()
+            self._bind_results(role, parent.results, values, op.values)
             return
         assert isinstance(parent, For | While)
         args = _carried(parent)
         arguments = dict(zip(args, values, strict=True))
         if isinstance(parent, For):
-            step, i = self.value(parent.step), spot.values[parent.index]
+            step, i = self.value(parent.step), frame.values[parent.index]
             arguments[parent.index] = None if step is None or i is None else i + step
         self._transfer_in_flight(role, zip(args, op.values, strict=True))
-        role.spots[-1] = Spot(spot.region, -1, arguments, spot.turn + 1)
+        role.frames[-1] = Frame(frame.region, -1, arguments, frame.turn + 1)
 
     def _transfer_in_flight(self, role: Role, rows: Iterable[tuple[Value, Value]]) -> None:
         for to, v in list(rows):
@@ -433,7 +434,7 @@ class Machine:
             stage = self.number(at) if at is not None else number(0) if stages == 1 else -1
         return E.Bytes(0, allocation.size if allocation is not None else 1, buffer_root, stage)
 
-    def _event(self, role: Role, spot: Spot, op: Op) -> bool:
+    def _event(self, role: Role, frame: Frame, op: Op) -> bool:
         """Execute one event; False for a wait that is not proved to end."""
         if not role.midway:
             role.todo = tuple(E.events(op, self))
@@ -447,7 +448,7 @@ class Machine:
             elif isinstance(op, MmaWait):
                 self._transfer_in_flight(role, zip(op.results, op.sums, strict=True))
             role.midway = 0
-            spot.at += 1
+            frame.at += 1
         return True
 
     def _do(self, role: Role, op: Op, e: Any) -> bool:
@@ -456,7 +457,7 @@ class Machine:
             return self._wait(role, e, many)
         if isinstance(e, E.NamedWait):
             b = self.program.barrier[e.barrier]
-            if not self._over(b, role.arrived[b] - 1):
+            if not self._is_complete(b, role.arrived[b] - 1):
                 return False
             role.waited[b] = role.arrived[b]
             self._sync(role, E.Sync(), op)
@@ -464,7 +465,7 @@ class Machine:
             b = self.program.barrier[e.barrier]
             if isinstance(e, E.Arrive) and not self._at(e.stage, role.arrived.get(b), b):
                 raise Stuck("the stage is not the stage of the item", None, self.role)
-            self._note(role, b, isinstance(e, E.Arrive) and e.elected)
+            self._record_lag(role, b, isinstance(e, E.Arrive) and e.elected)
             role.arrived[b] = role.arrived[b] + 1
             role.open[b] = role.open.get(b, 0) + (e.bytes if isinstance(e, E.Arrive) else 0)
             role.fresh.clear()
@@ -474,11 +475,11 @@ class Machine:
                 raise Stuck("a copy completes on a barrier at which its role does not arrive", op, self.role)
             item = role.arrived[b]
             if role.open.get(b, 0) < e.bytes:
-                self._note(role, b, True)
+                self._record_lag(role, b, True)
             else:
                 item = item - 1
             role.open[b] = role.open.get(b, 0) - e.bytes
-            self._first(e.to, (self.role, True), {b: item})
+            self._record_first_access(e.to, (self.role, True), {b: item})
             n = self.program.number[e.to.buffer]
             self.state.contents = [row for row in self.state.contents if row[0] != n]
         elif isinstance(e, E.MemoryAccess):
@@ -500,7 +501,9 @@ class Machine:
             role.loose = role.loose or many
         elif isinstance(e, E.MmaComplete):
             done = max(0, len(role.pending_copies) - e.pending)
-            self._over_for_one(role, [k for _, spots, _ in role.pending_copies[:done] for k in spots])
+            self._complete_for_issuers(
+                role, [k for _, frames, _ in role.pending_copies[:done] for k in frames]
+            )
             role.loose = role.loose or (many and done > 0)
             role.pending_copies = role.pending_copies[done:]
         elif isinstance(e, E.CopyOut | E.Commit):
@@ -511,11 +514,11 @@ class Machine:
                 role.uncommitted = []
         elif isinstance(e, E.CopiesOutDone):
             done = max(0, len(role.copies) - e.pending)
-            self._over_for_one(role, [k for spots in role.copies[:done] for k in spots])
+            self._complete_for_issuers(role, [k for frames in role.copies[:done] for k in frames])
             role.copies = role.copies[done:]
         return True
 
-    def _over_for_one(self, role: Role, slots: Iterable[SlotKey]) -> None:
+    def _complete_for_issuers(self, role: Role, slots: Iterable[SlotKey]) -> None:
         """Record memory whose asynchronous reads are complete, a fact known to the issuing warps alone until all warps
         have synchronised."""
         for n, k in slots if self.program.warps[self.role] > 1 else ():
@@ -555,7 +558,7 @@ class Machine:
             if b in role.fresh:
                 return True
             raise Stuck("the stage or the parity does not belong to the item", None, self.role)
-        if not self._over(b, w - offset):
+        if not self._is_complete(b, w - offset):
             return False
         role.waited[b] = w + 1
         role.fresh.add(b)
@@ -563,7 +566,7 @@ class Machine:
             role.ahead, role.loose = role.ahead or e.elected, role.loose or not e.elected
         return True
 
-    def _over(self, b: int, item: Sum) -> bool:
+    def _is_complete(self, b: int, item: Sum) -> bool:
         known = self.state.known
         if known.nonnegative(-item - 1):
             return True
@@ -572,7 +575,7 @@ class Machine:
             known.nonnegative(self.state.roles[q].arrived[b] - item - 1) for q in arrivers
         )
 
-    def _note(self, role: Role, b: int, elected: bool) -> None:
+    def _record_lag(self, role: Role, b: int, elected: bool) -> None:
         """Record the lead of an arrival over the items that the role has waited for, in `lags`: that of the warps that
         arrive, one (`elected`) or all. Waits of other warps count only after all warps have synchronised."""
         warps_differ = self.program.warps[self.role] > 1 and (role.loose if elected else role.ahead)
@@ -581,30 +584,34 @@ class Machine:
             key = (b, self.role, after)
             near = self.program.stages[b] + self.program.stages[after]
             same_warps = ((after, self.role) in self.program.waits_of_one) == elected
-            lag = self._most(c - role.waited[after] + 1, near) if same_warps or not warps_differ else None
+            lag = (
+                self._upper_bound(c - role.waited[after] + 1, near)
+                if same_warps or not warps_differ
+                else None
+            )
             before = self.lags.get(key, lag)
             self.lags[key] = None if lag is None or before is None else max(lag, before)
         key = (b, self.role, -1)
         early = self.state.known.nonnegative(number(self.program.stages[b] - 1) - c)
         self.lags[key] = 0 if early and self.lags.get(key, 0) == 0 else None
 
-    def _first(self, at: E.Bytes, engine: Engine, arrived: dict[int, Sum]) -> None:
-        """Record an engine's first access of a ring, in `began` and `firsts`. The item is the number of the stage if
-        all numbers of arrivals are known, else the last item of that stage that has been handed over."""
+    def _record_first_access(self, at: E.Bytes, engine: Engine, arrived: dict[int, Sum]) -> None:
+        """Record an engine's first access of a ring, in `first_accesses` and `firsts`. The item is the number of the
+        stage if all numbers of arrivals are known, else the last item of that stage that has been handed over."""
         key = (at.buffer, engine)
-        self.began.setdefault(key)
+        self.first_accesses.setdefault(key)
         if key in self.firsts:
             return
         item: Sum | None = number(at.stage)
         if any(x.value is None for x in arrived.values()):
-            item = self._of_stage(at, self._handed(at, engine))
+            item = self._of_stage(at, self._last_handed(at, engine))
         resolved = self.state.known.resolved
         residual = {b: resolved(x - item).value for b, x in arrived.items()} if item is not None else {}
         known = {b: n for b, n in residual.items() if n is not None}
         if known:
             self.firsts[key] = known
 
-    def _handed(self, at: E.Bytes, engine: Engine) -> list[Sum]:
+    def _last_handed(self, at: E.Bytes, engine: Engine) -> list[Sum]:
         """The last items that were handed to an engine, one for each stage."""
         ring = self.program.rings.get(at.buffer)
         if ring is None:
@@ -613,7 +620,7 @@ class Machine:
         for row in ring.rows:
             if row.taker == engine and not row.own:
                 last = self.last(self.state.roles[self.role], self.role, row.barrier)
-                near = (x for v, x in self.began if v is at.buffer and x in (engine, row.giver))
+                near = (x for v, x in self.first_accesses if v is at.buffer and x in (engine, row.giver))
                 last += (0 if next(near, engine) == row.giver else ring.stages) - self.shift(at.buffer, row)
                 return [last - k for k in range(ring.stages)]
         return []
@@ -631,7 +638,7 @@ class Machine:
         """The item for which the releasing engine arrives, less the item of the ring that it hands over."""
         return self.firsts.get((v, row.giver), {}).get(row.barrier, 0)
 
-    def _most(self, p: Sum, near: int) -> int | None:
+    def _upper_bound(self, p: Sum, near: int) -> int | None:
         """The least known upper bound of a sum between -near and near; None if there is none."""
         if p.value is not None:
             return p.value
@@ -644,12 +651,12 @@ class Machine:
         if ring is None:
             return n, at.stage
         engine = ring.engine(self.role, writes, False)
-        self._first(at, engine, role.arrived)
+        self._record_first_access(at, engine, role.arrived)
         near: list[Sum] = []
         for row in ring.handovers_of(engine)[:1]:
             first = role.arrived[row.barrier] - self.shift(at.buffer, row)
             near += [first + k for k in range(ring.stages)]
-        item = self._of_stage(at, [*near, *self._handed(at, engine)])
+        item = self._of_stage(at, [*near, *self._last_handed(at, engine)])
         if item is None:
             raise Stuck("the stage does not belong to an item that the role has waited for", None, self.role)
         for row in ring.handovers_of(engine):
@@ -661,7 +668,7 @@ class Machine:
         before."""
         noted = self.shift(v, row)
         if not self.state.known.nonnegative(number(noted) - shift):
-            bound = self._most(shift, self.program.rings[v].stages)
+            bound = self._upper_bound(shift, self.program.rings[v].stages)
             if bound is not None:
                 key = (v, row.giver)
                 self.firsts[key] = {**self.firsts.get(key, {}), row.barrier: bound}
@@ -675,7 +682,7 @@ class Machine:
             if op.NAME != "buf.new":
                 accesses = (x.at for x in E.events(op, self) if isinstance(x, E.MemoryAccess))
                 at = next(at for at in accesses if at.buffer is v)
-                self._first(at, engine, role.arrived)
+                self._record_first_access(at, engine, role.arrived)
                 if ring.handovers_of(engine):
                     self._slot_of(role, at, e.write)
                 if numbered:
@@ -705,7 +712,7 @@ class Machine:
         elif sure and e.number is not None and not self.program.known.varying(e.number):
             for m, other, stored in self.state.contents:
                 if m == n and self.state.known.equal(other, item):
-                    role.spots[-1].values[e.number] = stored
+                    role.frames[-1].values[e.number] = stored
 
     def _sync(self, role: Role, e: E.Sync, op: Op) -> None:
         if e.warp_group and self.program.warp_groups[self.role] > 1:

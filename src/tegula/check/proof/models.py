@@ -132,14 +132,14 @@ class Model:
         else:
             x = self.number(c[1])
             if c[0] == "ge":
-                yield from self._moves(c[1], -x if target else -x - 1)
+                yield from self._shifting_changes(c[1], -x if target else -x - 1)
             elif (c[0] == "eq") == target:
-                yield from self._moves(c[1], -x)
+                yield from self._shifting_changes(c[1], -x)
             else:
-                yield from self._moves(c[1], 1)
-                yield from self._moves(c[1], -1)
+                yield from self._shifting_changes(c[1], 1)
+                yield from self._shifting_changes(c[1], -1)
 
-    def _moves(self, p: Sum, distance: int) -> Iterator[tuple[Any, int]]:
+    def _shifting_changes(self, p: Sum, distance: int) -> Iterator[tuple[Any, int]]:
         """The changes, as (key, number), that move the value of a polynomial by `distance` or more."""
         for m, c in p.parts.items():
             for a in m:
@@ -155,11 +155,13 @@ class Model:
                     elif a.kind in ("min", "max"):  # the other one may be taken
                         d = a.subterms[0] - a.subterms[1]
                         x = self.number(d)
-                        yield from self._moves(d, -x - (1 if x >= 0 else -1))
+                        yield from self._shifting_changes(d, -x - (1 if x >= 0 else -1))
                     each = distance // c if distance % c == 0 else distance // c + (c > 0)
                     for q in a.subterms:
                         if isinstance(q, Sum):
-                            yield from self._moves(q, each * a.subterms[1] if a.kind == "div" else each)
+                            yield from self._shifting_changes(
+                                q, each * a.subterms[1] if a.kind == "div" else each
+                            )
 
 
 def concerned(conditions: Sequence[Condition]) -> dict[Any, set[int]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tegula.check.proof.labels import Label
 from tegula.check.proof.program import Program
-from tegula.check.proof.state import Role, Spot, Stuck
+from tegula.check.proof.state import Frame, Role, Stuck
 from tegula.check.proof.terms import Atom, Sum, encoded
 
 Lags = dict[tuple[int, int, int], int]
@@ -39,7 +39,7 @@ def row(program: Program, role: Role, bound: dict[Atom, int]) -> dict[str, Any]:
 
     numbers = {n: k + 1 for k, (n, _, _) in enumerate(role.pending_copies)}
     return {
-        "frames": [frame(program, spot, bound) for spot in role.spots],
+        "frames": [frame_row(program, frame, bound) for frame in role.frames],
         "arrived": [[b, encoded(x, bound)] for b, x in role.arrived.items()],
         "waited": [[b, encoded(x, bound)] for b, x in role.waited.items()],
         "flights": [
@@ -56,10 +56,10 @@ def row(program: Program, role: Role, bound: dict[Atom, int]) -> dict[str, Any]:
     }
 
 
-def frame(program: Program, spot: Spot, bound: dict[Atom, int]) -> list[Any]:
+def frame_row(program: Program, frame: Frame, bound: dict[Atom, int]) -> list[Any]:
     """The encoding of one region that a role is in: the region, the next op, and the values that are defined there."""
-    env = [[program.number[v], encoded(x, bound)] for v, x in spot.values.items() if x is not None]
-    return [program.region_number[spot.region], spot.at, env]
+    env = [[program.number[v], encoded(x, bound)] for v, x in frame.values.items() if x is not None]
+    return [program.region_number[frame.region], frame.at, env]
 
 
 def chains(program: Program, lags: Lags) -> list[Any]:

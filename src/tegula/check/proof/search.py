@@ -14,7 +14,7 @@ from tegula.check.proof.machine import Machine
 from tegula.check.proof.program import Program, RingUse
 from tegula.check.proof.record import chains, record, used
 from tegula.check.proof.state import Hoisted, State, Stuck
-from tegula.check.proof.steps import by_remainder, counted, guarded, moves
+from tegula.check.proof.steps import by_remainder, counted, guarded, is_loop_varying
 from tegula.check.proof.terms import (
     Condition,
     Sum,
@@ -45,7 +45,7 @@ invariant."""
 
 Rates: TypeAlias = dict[tuple[str, int], Sum]
 """The numbers of arrivals and waits of an iteration, by barrier."""
-Kept: TypeAlias = tuple[int, tuple[dict[Any, Any], ...]]
+Snapshot: TypeAlias = tuple[int, tuple[dict[Any, Any], ...]]
 
 
 @dataclass(slots=True)
@@ -64,8 +64,8 @@ class Iteration:
     def is_repeated(self, state: State, r: int) -> bool:
         """Whether a role is at the head of its loop again."""
         depth, turn = self.parts[r]
-        spots = state.roles[r].spots
-        return len(spots) == depth and spots[-1].at < 0 and spots[-1].turn > turn
+        frames = state.roles[r].frames
+        return len(frames) == depth and frames[-1].at < 0 and frames[-1].turn > turn
 
     def longer(self, r: int) -> Iteration:
         """This iteration with one more loop iteration of role r."""
@@ -74,19 +74,19 @@ class Iteration:
 
     def with_role(self, state: State, r: int) -> Iteration:
         """This iteration with the next loop iteration of another role added."""
-        part = len(state.roles[r].spots), state.roles[r].spots[-1].turn
+        part = len(state.roles[r].frames), state.roles[r].frames[-1].turn
         return replace(self, parts=self.parts | {r: part}, joined=self.joined | {r})
 
     def has_left(self, state: State) -> bool:
         """Whether one of the roles has left its loop."""
-        return any(len(state.roles[r].spots) < depth for r, (depth, _) in self.parts.items())
+        return any(len(state.roles[r].frames) < depth for r, (depth, _) in self.parts.items())
 
 
-class Apart(Stuck):
+class OutOfStep(Stuck):
     """The loops of a group do not iterate together."""
 
 
-class Long(Stuck):
+class LimitExceeded(Stuck):
     """The search exceeds a limit."""
 
 
@@ -102,15 +102,15 @@ class Search(Forms):
         self.inner: list[Label] = []
         self.work = [0]
         self.hoists, self.most = False, FIRST_WORK
-        self.dry = False
-        self.dried = set[tuple[Region, ...]]()
+        self.is_trial = False
+        self.tried_heads = set[tuple[Region, ...]]()
         self.shapes: dict[Any, State] = {}
 
     def certificate(self) -> Certificate:
         """A certificate of the kernel; raises Stuck if no proof is found."""
         state = self.machine.start()
         self.work = state.known.work
-        start = self._sides(state)
+        start = self._split_by_launch(state)
         rings = [
             [self.program.number[v], self._rows(v, ring), sorted(ring.storing)]
             for v, ring in self.program.rings.items()
@@ -132,7 +132,7 @@ class Search(Forms):
     def _rows(self, v: Value, ring: RingUse) -> list[Any]:
         """The rows of a ring in the certificate: between two engines, the one that accesses the ring first hands over
         items, the other one hands back their stages."""
-        first_access = {engine: k for k, (at, engine) in enumerate(self.machine.began) if at is v}
+        first_access = {engine: k for k, (at, engine) in enumerate(self.machine.first_accesses) if at is v}
         return [
             [
                 *row.giver,
@@ -148,7 +148,7 @@ class Search(Forms):
             for row in ring.rows
         ]
 
-    def _sides(self, state: State) -> Tree:
+    def _split_by_launch(self, state: State) -> Tree:
         """The proof tree from the start, split there by the conditions of inner loops that depend on the launch alone;
         the first attempt splits only by the conditions without which no role can proceed."""
         snapshot = self._snapshot()
@@ -161,27 +161,27 @@ class Search(Forms):
                 side_state = state.copy()
                 side_state.assume(c)
                 side_state.outer.clear()
-                sides.append([["absurd"]] if side_state.known.absurd else self._sides(side_state))
+                sides.append([["absurd"]] if side_state.known.absurd else self._split_by_launch(side_state))
             return [["split", encoded(e.condition, {}), *sides]]
         except Stuck:
             if self.hoists or self._requests_guards():
                 raise
             self._restore(snapshot)
             self.hoists, self.steps, self.tried, self.most = True, 0, 0, self.work[0] + MAX_WORK
-            self.dried.clear()
+            self.tried_heads.clear()
             self.shapes.clear()
-            return self._sides(state)
+            return self._split_by_launch(state)
 
-    def _snapshot(self) -> Kept:
+    def _snapshot(self) -> Snapshot:
         """The part of the search's state that a failed attempt has to restore."""
         machine = self.machine
-        notes = (machine.lags, machine.offsets, machine.firsts, machine.began)
+        notes = (machine.lags, machine.offsets, machine.firsts, machine.first_accesses)
         return len(self.labels), tuple(dict(x) for x in notes)
 
-    def _restore(self, snapshot: Kept) -> None:
+    def _restore(self, snapshot: Snapshot) -> None:
         del self.labels[snapshot[0] :]
         machine = self.machine
-        machine.lags, machine.offsets, machine.firsts, machine.began = (dict(x) for x in snapshot[1])
+        machine.lags, machine.offsets, machine.firsts, machine.first_accesses = (dict(x) for x in snapshot[1])
 
     # Driving ---------------------------------------------------------------------------------------------------------
 
@@ -206,7 +206,7 @@ class Search(Forms):
         if all(self.machine.ended(state, r) for r in roles):
             return [*tree, ["end"]]
         for r in roles:
-            if self.machine.spot(state, r).at >= 0 and (c := self.machine.condition(state, r)) is not None:
+            if self.machine.frame(state, r).at >= 0 and (c := self.machine.condition(state, r)) is not None:
                 return [*tree, self._split(state, r, c, lambda s: self.drive(s, stop, leaf))]
         if stop is not None and (r := self._awaited(state, stop)) is not None:
             return tree + self._extra_iteration(state, r, stop, leaf)
@@ -226,7 +226,7 @@ class Search(Forms):
 
     def _has_next_iteration(self, state: State, r: int) -> bool:
         """Whether a role is at the head of a loop that has another iteration."""
-        if self.machine.spot(state, r).at >= 0:
+        if self.machine.frame(state, r).at >= 0:
             return False
         c = self.machine.condition(state, r)
         return c is not None and state.known.holds(c) is True
@@ -251,7 +251,7 @@ class Search(Forms):
     def _leads(self, state: State, group: Iterable[int]) -> dict[tuple[int, int, int], Sum]:
         """The lead of each arriver over the waits of each role outside a group that stands before a loop: {(waiter,
         barrier, arriver): items}."""
-        rows = [(r, role) for r, role in enumerate(state.roles) if r not in group and role.spots[-1].at < 0]
+        rows = [(r, role) for r, role in enumerate(state.roles) if r not in group and role.frames[-1].at < 0]
         return {
             (r, b, q): state.roles[q].arrived[b] - w
             for r, role in rows
@@ -262,7 +262,7 @@ class Search(Forms):
     def _waits(self, state: State) -> Iterator[tuple[int, int]]:
         """The roles that stand at a wait, each with the barrier."""
         for q in range(len(state.roles)):
-            if self.machine.spot(state, q).at >= 0:
+            if self.machine.frame(state, q).at >= 0:
                 for e in self.program.events_of(self.machine.op(state, q)):
                     if isinstance(e, E.Wait | E.NamedWait):
                         yield q, self.program.barrier[e.barrier]
@@ -276,7 +276,7 @@ class Search(Forms):
 
         def on(s: State) -> Tree:
             if not self.machine.step(s, r):
-                raise Apart(
+                raise OutOfStep(
                     "another iteration of the loop is neither proved nor excluded", self.machine.op(s, r), r
                 )
             return [["run", r, 1], *self.drive(s, longer, leaf)]
@@ -305,7 +305,7 @@ class Search(Forms):
         more = state.known.solved(c)
         if more is None or state.known.holds(more) is not True:
             return []
-        step_record = ["know", _written(more, state)]
+        step_record = ["know", _encoded_on_path(more, state)]
         state.assume(more)
         return [step_record]
 
@@ -316,17 +316,17 @@ class Search(Forms):
         while not self.machine.ended(state, r):
             if stop is not None and r in stop.parts and stop.is_repeated(state, r):
                 break
-            if self.machine.spot(state, r).at < 0 and not self._through(state, r):
+            if self.machine.frame(state, r).at < 0 and not self._needs_no_invariant(state, r):
                 break
             if not self.machine.step(state, r):
                 break
             n += 1
             self.steps += 1
             if self.steps > MAX_STEPS or state.known.work[0] > self.most:
-                raise Long("the search has reached its step limit", self.machine.op(state, r), r)
+                raise LimitExceeded("the search has reached its step limit", self.machine.op(state, r), r)
         return n
 
-    def _through(self, state: State, r: int) -> bool:
+    def _needs_no_invariant(self, state: State, r: int) -> bool:
         """Whether a role at a loop head can proceed without an invariant: the loop has ended, or is short."""
         c = self.machine.condition(state, r)
         known = state.known.holds(c) if c is not None else None
@@ -348,7 +348,7 @@ class Search(Forms):
         heads: list[tuple[int, Condition]] = []
         for r in range(len(state.roles)):
             is_repeated = stop and r in stop.parts and stop.is_repeated(state, r)
-            if self.machine.spot(state, r).at < 0 and not is_repeated:
+            if self.machine.frame(state, r).at < 0 and not is_repeated:
                 c = self.machine.condition(state, r)
                 if c is None:
                     raise Stuck("the condition may differ between threads", self.machine.op(state, r), r)
@@ -360,7 +360,7 @@ class Search(Forms):
             try:
                 return self._entered(state, group, conditions[group[0]], stop, leaf)
             except Stuck as e:
-                if isinstance(e, Long) or self._requests_guards():
+                if isinstance(e, LimitExceeded) or self._requests_guards():
                     raise
                 problem = e
                 self._restore(snapshot)
@@ -396,7 +396,7 @@ class Search(Forms):
                 groups_by_condition[frozenset((r, *others)), r] = [r, *others]
             # A flat loop is overlapped with inner loops that use all its barriers.
             outer = [q for q in equivalent if nested[q] >= nested[r] or _share_a_barrier(rates[r], rates[q])]
-            if len(outer) < len(equivalent) and self._moves(state, r):
+            if len(outer) < len(equivalent) and self._inner_bounds_change(state, r):
                 groups_by_condition.setdefault((frozenset((r, *outer)), -1), [r, *outer])
         groups = [
             group
@@ -413,7 +413,7 @@ class Search(Forms):
 
     def _is_periodic(self, state: State, r: int) -> bool:
         """Whether a role is before a loop that arrives or waits only in some iterations, which a remainder selects."""
-        body = self.machine.spot(state, r).region
+        body = self.machine.frame(state, r).region
         assert isinstance(body.parent, For | While)
         tests = [*guarded(self.program, body).values(), *(test for _, test in counted(body.parent))]
         return any(map(by_remainder, tests))
@@ -435,17 +435,17 @@ class Search(Forms):
         """The sort key of a group: the maximum number of loops nested in a loop of the group, the number of roles, and
         for the first role the number of loops in its loop and the number of enclosing regions."""
         nested = [self._nested(state, r) for r in group]
-        return max(nested), len(group), nested[0], len(state.roles[group[0]].spots)
+        return max(nested), len(group), nested[0], len(state.roles[group[0]].frames)
 
-    def _moves(self, state: State, r: int) -> bool:
+    def _inner_bounds_change(self, state: State, r: int) -> bool:
         """Whether the bounds of a loop with events, in the loop at whose head a role stands, change with iterations."""
-        body = state.roles[r].spots[-1].region
+        body = state.roles[r].frames[-1].region
         inner = (op for op in body.walk() if isinstance(op, For) and self.program.counts(op))
-        return any(moves(v, body) for op in inner for v in op.bounds)
+        return any(is_loop_varying(v, body) for op in inner for v in op.bounds)
 
     def _nested(self, state: State, r: int) -> int:
         """The number of loops with events in the loop at whose head a role stands."""
-        body = state.roles[r].spots[-1].region
+        body = state.roles[r].frames[-1].region
         return sum(isinstance(op, For | While) and self.program.counts(op) for op in body.walk())
 
     def _waiting(self, state: State) -> Stuck:
@@ -466,13 +466,13 @@ class Search(Forms):
 
         if state.known.holds(c) is True:
             return self._induct(state, group, over)
-        first = not state.roles[lead].spots[-1].turn
+        first = not state.roles[lead].frames[-1].turn
         if (
             self.hoists
             and first
-            and not self.dry
+            and not self.is_trial
             and not symbols(c)
-            and len(state.roles[lead].spots) > 2
+            and len(state.roles[lead].frames) > 2
             and _of_launch(c)
         ):
             raise Hoisted(c)
@@ -480,12 +480,14 @@ class Search(Forms):
 
     def _iteration(self, state: State, group: list[int], leaf: Leaf, spare: int = 0) -> Tree:
         """The proof tree of one iteration of a group, whose roles are known to begin it."""
-        parts = {r: (len(state.roles[r].spots), state.roles[r].spots[-1].turn) for r in group}
+        parts = {r: (len(state.roles[r].frames), state.roles[r].frames[-1].turn) for r in group}
         turns = any(self._is_periodic(state, r) for r in group)
         tree: Tree = []
         for r in group:
             if not self.machine.step(state, r):
-                raise Apart("not all roles are proved to begin this iteration", self.machine.op(state, r), r)
+                raise OutOfStep(
+                    "not all roles are proved to begin this iteration", self.machine.op(state, r), r
+                )
             tree.append(["run", r, 1])
             self.steps += 1
         stop = Iteration(parts, spare, self._leads(state, group) if turns else {}, turns=turns)
@@ -495,16 +497,20 @@ class Search(Forms):
         """The proof tree of a group at loop heads, with an iteration ahead: by an invariant, or by peeling an
         iteration."""
         max_peeled = max((u.stages for u in self.program.rings.values()), default=1) + 1
-        peeled = max(state.roles[r].spots[-1].turn for r in group)
+        peeled = max(state.roles[r].frames[-1].turn for r in group)
         decided = self.decided
         snapshot = self._snapshot()
         problem, tried = Stuck("no invariant was found"), list[Limit]()
-        if self.dry:
-            return self._iteration(state.copy(), group, lambda s: self._left(s, group, after_loops))
+        if self.is_trial:
+            return self._iteration(
+                state.copy(), group, lambda s: self._after_iteration(s, group, after_loops)
+            )
         self._trial_iteration(state, group)
-        if self._last(state, group[0]):
+        if self._is_last_iteration(state, group[0]):
             return self._iteration(state.copy(), group, after_loops)
-        others = [r for r in range(len(state.roles)) if r not in group and self.machine.spot(state, r).at < 0]
+        others = [
+            r for r in range(len(state.roles)) if r not in group and self.machine.frame(state, r).at < 0
+        ]
         guesses = [self._guesses(state, group, moving) for moving in (False, True)]
         modes = (True, False) if others else (False, True) if guesses[0] != guesses[1] else (False,)
         for moving in modes:
@@ -512,36 +518,36 @@ class Search(Forms):
             try:
                 return self._labelled(state, group, after_loops, moving=moving)
             except Stuck as e:
-                if isinstance(e, Long) or self._requests_guards():
+                if isinstance(e, LimitExceeded) or self._requests_guards():
                     raise
                 problem, tried = e, self._limits()
             finally:
                 self.decided = decided
-            self._decides(state, group)
-        if isinstance(problem, Apart):
+            self._hoist_undecided(state, group)
+        if isinstance(problem, OutOfStep):
             raise problem
         for limit in tried:
             try:
                 return self._limited(state, group, after_loops, limit)
             except Stuck as e:
-                if isinstance(e, Long) or self._requests_guards():
+                if isinstance(e, LimitExceeded) or self._requests_guards():
                     raise
                 self._restore(snapshot)
-        if peeled > max_peeled or isinstance(problem, Apart) or not self._mutual(state, group):
+        if peeled > max_peeled or isinstance(problem, OutOfStep) or not self._end_together(state, group):
             raise problem
         return self._iteration(state.copy(), group, after_loops, max_peeled)
 
     def _heads(self, state: State, group: list[int]) -> tuple[Region, ...]:
-        return tuple(state.roles[r].spots[-1].region for r in group)
+        return tuple(state.roles[r].frames[-1].region for r in group)
 
-    def _last(self, state: State, r: int) -> bool:
+    def _is_last_iteration(self, state: State, r: int) -> bool:
         """Whether the next iteration of a role is known to be the last iteration of its loop."""
-        loop, spot = self.machine.op(state, r), self.machine.spot(state, r)
+        loop, frame = self.machine.op(state, r), self.machine.frame(state, r)
         if not isinstance(loop, For):
             return False
         self.machine.state, self.machine.role = state, r
         start, stop, step = (
-            spot.values[loop.index],
+            frame.values[loop.index],
             self.machine.value(loop.stop),
             self.machine.value(loop.step),
         )
@@ -551,7 +557,7 @@ class Search(Forms):
         ascending = state.known.nonnegative(step - 1)
         return state.known.nonnegative(-left if ascending else left)
 
-    def _decides(self, state: State, group: list[int]) -> None:
+    def _hoist_undecided(self, state: State, group: list[int]) -> None:
         """Hoist an undecided minimum, maximum or choice among numbers of the launch in a loop condition: each side is
         proved separately."""
         for r in group:
@@ -568,28 +574,28 @@ class Search(Forms):
 
     def _requests_guards(self) -> bool:
         """Whether guards were requested that are not assumed yet, after enough work without them."""
-        asked = any(guard not in self.guards for guard in self.machine.asked)
-        return asked and self.work[0] > ENOUGH_WORK
+        requested = any(guard not in self.guards for guard in self.machine.requested)
+        return requested and self.work[0] > ENOUGH_WORK
 
     def _trial_iteration(self, state: State, group: list[int]) -> None:
         """Execute an iteration, and one of each nested loop, and discard the proof: only the first engine of each ring
         and the items of its accesses are recorded."""
         heads = self._heads(state, group)
-        if heads in self.dried:
+        if heads in self.tried_heads:
             return
-        self.dried.add(heads)
-        snapshot, self.dry = self._snapshot(), True
+        self.tried_heads.add(heads)
+        snapshot, self.is_trial = self._snapshot(), True
         try:
-            self._iteration(state.copy(), group, lambda s: self._left(s, group, lambda _: []))
+            self._iteration(state.copy(), group, lambda s: self._after_iteration(s, group, lambda _: []))
         except (Stuck, Hoisted, Mismatch):
             pass
         finally:
-            self.dry = False
-            firsts, began = self.machine.firsts, self.machine.began
+            self.is_trial = False
+            firsts, first_accesses = self.machine.firsts, self.machine.first_accesses
             self._restore(snapshot)
-            self.machine.firsts, self.machine.began = firsts, began
+            self.machine.firsts, self.machine.first_accesses = firsts, first_accesses
 
-    def _left(self, state: State, group: list[int], after_loops: Leaf) -> Tree:
+    def _after_iteration(self, state: State, group: list[int], after_loops: Leaf) -> Tree:
         """The continuation after one iteration of a loop, which records the state, with the operations in flight."""
         self.shapes.setdefault(self._heads(state, group), state.copy())
         c = self.machine.condition(state, group[0])
@@ -598,7 +604,7 @@ class Search(Forms):
         state.assume(negation(c))
         return [] if state.known.absurd else after_loops(state)
 
-    def _mutual(self, state: State, group: list[int]) -> bool:
+    def _end_together(self, state: State, group: list[int]) -> bool:
         """Whether the loops of a group end together, so that none continues alone."""
         conditions = [self.machine.condition(state, r) for r in group]
         return all(self._implies(state, c, conditions[0]) for c in conditions[1:])
@@ -638,7 +644,7 @@ class Search(Forms):
             sides.append(
                 [["absurd"]] if absurd else self._labelled(s, group, after_loops, (label_side, slots, label))
             )
-        return [["split", _written(limited, state), *sides]]
+        return [["split", _encoded_on_path(limited, state), *sides]]
 
     def _labelled(
         self,
@@ -669,7 +675,7 @@ class Search(Forms):
             snapshot = self._snapshot()
             self.tried += 1
             if self.tried > MAX_LABELS or state.known.work[0] > self.most:
-                raise Long(
+                raise LimitExceeded(
                     "the search has reached its step limit", self.machine.op(state, group[0]), group[0]
                 )
             label = self._label(state, later, group, forms, count, refused, limit)
@@ -690,7 +696,7 @@ class Search(Forms):
                     }
             except Stuck as e:
                 self._restore(snapshot)
-                if isinstance(e, Long) or orders or not self._orders(label):
+                if isinstance(e, LimitExceeded) or orders or not self._orders(label):
                     raise
                 orders = True
         raise Stuck("no invariant was found", self.machine.op(state, group[0]), group[0])
@@ -738,7 +744,7 @@ class Search(Forms):
             trial = state.copy()
             trial.assume(c)
             sides.append([["absurd"]] if trial.known.absurd else self._by_orders(trial, left[1:], leaf))
-        return [["split", _written(left[0], state), *sides]]
+        return [["split", _encoded_on_path(left[0], state), *sides]]
 
     def _arrive(self, state: State, label: Label, entry: bool = False) -> Tree:
         """The leaf that jumps to a label; raises Mismatch if the state is not an instance of the label."""
@@ -758,9 +764,9 @@ class Search(Forms):
                 arrived = state.copy()
                 arrived.assume(c)
                 sides.append([["absurd"]] if arrived.known.absurd else self._arrive(arrived, label, entry))
-            return [["split", _written(limit, state), *sides]]
+            return [["split", _encoded_on_path(limit, state), *sides]]
         for r, (a, b) in enumerate(zip(state.roles, label.state.roles, strict=True)):
-            if [(s.region, s.at) for s in a.spots] != [(s.region, s.at) for s in b.spots]:
+            if [(s.region, s.at) for s in a.frames] != [(s.region, s.at) for s in b.frames]:
                 raise Stuck("the loops do not iterate together", self.machine.op(state, r), r)
         if any(not is_covered(a, b) for a, b in zip(state.roles, label.state.roles, strict=True)):
             raise Mismatch(label, [], (), rows, state)
@@ -768,7 +774,7 @@ class Search(Forms):
             slot
             for slot, term in label.terms.items()
             if (slot in rows or slot[0] == "content")
-            and not self._is(state, rows.get(slot), replaced(term, substitution))
+            and not self._matches(state, rows.get(slot), replaced(term, substitution))
         ]
         facts = [
             key
@@ -778,9 +784,9 @@ class Search(Forms):
         if mismatched or facts:
             raise Mismatch(label, mismatched, () if mismatched else facts, rows)
         terms = [state.known.now(substitution.get((a,), Sum({(a,): 1}))) for a in label.symbols]
-        return [["go", label.index, [_written(t, state) for t in terms]]]
+        return [["go", label.index, [_encoded_on_path(t, state) for t in terms]]]
 
-    def _is(self, state: State, value: Any, term: Any) -> bool:
+    def _matches(self, state: State, value: Any, term: Any) -> bool:
         if value is None or term is None:
             return term is None
         term = state.known.now(term)
@@ -792,7 +798,7 @@ class Search(Forms):
         return [["end"]]
 
 
-def _written(x: Any, state: State) -> Any:
+def _encoded_on_path(x: Any, state: State) -> Any:
     """A number or condition as certificates write it; Stuck where it names a symbol that the path does not bind."""
     bound = {a: k for k, a in enumerate(state.bound)}
     if not symbols(x) <= bound.keys():

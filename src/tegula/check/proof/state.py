@@ -35,7 +35,7 @@ class Hoisted(Exception):
 
 
 @dataclass(slots=True)
-class Spot:
+class Frame:
     """A region that a role is in: the next op, or -1 before the next iteration of a loop; `turn` counts iterations.
     `values`: values that loops carry and results of ops; `derived`: values that were computed from these."""
 
@@ -61,7 +61,7 @@ class Role:
     the threads last synchronised all warps have waited or used a ring; `ahead`: one warp has waited for more than the
     others."""
 
-    spots: list[Spot]
+    frames: list[Frame]
     todo: tuple[E.Event, ...] = ()
     midway: int = 0
     matmuls: int = 0
@@ -82,7 +82,7 @@ class Role:
     def copy(self) -> Role:
         """An independent copy of the role."""
         role = replace(
-            self, spots=[replace(s, values=dict(s.values), derived=dict(s.derived)) for s in self.spots]
+            self, frames=[replace(s, values=dict(s.values), derived=dict(s.derived)) for s in self.frames]
         )
         for name in ("arrived", "waited", "fresh", "open", "in_flight", "dirty", "unsynchronised", "unknown"):
             setattr(role, name, getattr(self, name).copy())
@@ -121,9 +121,9 @@ class State:
         now = self.known.now
         self.outer = {}
         for role in self.roles:
-            for spot in role.spots:
-                spot.values = {v: now(x) for v, x in spot.values.items()}
-                spot.derived = {}
+            for frame in role.frames:
+                frame.values = {v: now(x) for v, x in frame.values.items()}
+                frame.derived = {}
             role.arrived = {b: now(x) for b, x in role.arrived.items()}
             role.waited = {b: now(x) for b, x in role.waited.items()}
             role.pending_copies = [(n, _now(in_flight, now), v) for n, in_flight, v in role.pending_copies]
@@ -132,5 +132,5 @@ class State:
         self.contents = [(n, now(item), now(x)) for n, item, x in self.contents]
 
 
-def _now(spots: list[SlotKey], now: Any) -> list[SlotKey]:
-    return [(n, now(x) if isinstance(x, Sum) else x) for n, x in spots]
+def _now(frames: list[SlotKey], now: Any) -> list[SlotKey]:
+    return [(n, now(x) if isinstance(x, Sum) else x) for n, x in frames]

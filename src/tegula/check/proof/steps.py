@@ -23,7 +23,7 @@ Count = tuple[str, int]
 """A count of a role: ("arrived" or "waited", barrier)."""
 
 
-def _remembered(of: Callable[[Program, Region], T]) -> Callable[[Program, Region], T]:
+def _cached(of: Callable[[Program, Region], T]) -> Callable[[Program, Region], T]:
     """Cache the result of a function of a program and a region, which depends on the region's text alone."""
 
     @wraps(of)
@@ -77,8 +77,8 @@ def items(program: Program, body: Region, trip: Trip) -> tuple[dict[Count, Sum],
     return known_counts, varying_counts
 
 
-@_remembered
-def _written(program: Program, body: Region) -> tuple[dict[Count, Sum], set[Count]]:
+@_cached
+def _counts_without_trips(program: Program, body: Region) -> tuple[dict[Count, Sum], set[Count]]:
     """The result of `items` when no loop's trip count is known."""
     return items(program, body, lambda _: None)
 
@@ -104,7 +104,7 @@ def constant(v: Value) -> Sum | None:
     )
 
 
-def moves(v: Value, body: Region) -> bool:
+def is_loop_varying(v: Value, body: Region) -> bool:
     """Whether a number depends on values that a loop with this body carries from one iteration to the next, the index
     included."""
     seen, queue = {v}, [v]
@@ -150,7 +150,7 @@ def _counter(yielded: Value, argument: Value) -> bool:
     return _counter(owner.initial[k], argument) and _counter(owner.body.yielded[k], inner)
 
 
-@_remembered
+@_cached
 def guarded(program: Program, body: Region) -> dict[Count, Cmp]:
     """The counts that an iteration increments by one exactly where a comparison holds, each with its comparison. For a
     nested branch, the compared number must be one whose increment depends on branches or inner loops."""
@@ -158,7 +158,7 @@ def guarded(program: Program, body: Region) -> dict[Count, Cmp]:
     repeated = set[Count]()
     for op, within in _branches(body, False):
         for region in op.regions:
-            counts, _ = _written(program, region)
+            counts, _ = _counts_without_trips(program, region)
             for count, n in counts.items():
                 test = op.condition.owner
                 increments_once = region is op.then and n.value == 1 and count not in out
@@ -169,7 +169,7 @@ def guarded(program: Program, body: Region) -> dict[Count, Cmp]:
     return {count: test for count, test in out.items() if count not in repeated}
 
 
-@_remembered
+@_cached
 def nested(program: Program, body: Region) -> set[Count]:
     """The counts that change in branches nested in other branches."""
     return {
@@ -177,16 +177,16 @@ def nested(program: Program, body: Region) -> set[Count]:
         for op, within in _branches(body, False)
         if within
         for region in op.regions
-        for count in _written(program, region)[0]
+        for count in _counts_without_trips(program, region)[0]
     }
 
 
-@_remembered
+@_cached
 def branched(program: Program, body: Region) -> set[Count]:
     """The counts that change in branches, by different numbers on the two sides."""
     out: set[Count] = set()
     for op, _ in _branches(body, False):
-        (yes, _), (no, _) = (_written(program, region) for region in op.regions)
+        (yes, _), (no, _) = (_counts_without_trips(program, region) for region in op.regions)
         out |= {count for count in {*yes, *no} if yes.get(count) != no.get(count)}
     return out
 

@@ -161,7 +161,7 @@ class Verifier(Obligations):
         self.role = r
         f = _nth(self.state.roles, r).frames[-1]
         if f.at < 0:
-            return self.again(f)
+            return self.continues(f)
         self.op = f.region.ops[f.at]
         self.require(isinstance(self.op, If), "the role has no condition to decide at this step")
         return self.value(self.op.condition)  # type: ignore[attr-defined]

@@ -48,10 +48,10 @@ class Clusters:
                     self.differ.add(v)
         elif isinstance(op, LogicalBlocks):
             self.differ.add(op.first)  # the end and the step are equal in all blocks
-        elif self._own(op) or not self.differ.isdisjoint(op.operands):
+        elif self._may_differ(op) or not self.differ.isdisjoint(op.operands):
             self.differ.update(op.results)
 
-    def _own(self, op: Op) -> bool:
+    def _may_differ(self, op: Op) -> bool:
         """Whether an op with equal operands may have a different result in the other CTA."""
         if isinstance(op, ArrayLoad):
             return not self.pure(op)
@@ -83,7 +83,7 @@ class Clusters:
         if not all(self._are_exchanged(a, b) for a, b in equal):
             return "the operands of a multicast copy may differ between the two CTAs of a cluster"
         known = {a for a, _ in equal}
-        if not all(self._given(v, known) for v in op.offset):
+        if not all(self._is_equal_given(v, known) for v in op.offset):
             return "the two CTAs of a cluster may multicast different tiles"
         return ""
 
@@ -100,18 +100,18 @@ class Clusters:
             )
         if own is other:
             return own not in self.differ
-        if not (isinstance(a, Op) and isinstance(b, Op) and not self._own(a) and len(a.results) == 1):
+        if not (isinstance(a, Op) and isinstance(b, Op) and not self._may_differ(a) and len(a.results) == 1):
             return False
         same = type(a) is type(b) and a.attrs == b.attrs and len(a.operands) == len(b.operands)
         return same and all(self._are_exchanged(x, y) for x, y in zip(a.operands, b.operands, strict=True))
 
-    def _given(self, v: Value, known: set[Value]) -> bool:
+    def _is_equal_given(self, v: Value, known: set[Value]) -> bool:
         """Whether a value is equal in two CTAs in which the values of `known` are."""
         if v in known or v not in self.differ:
             return True
         op: Any = v.owner
-        computed = isinstance(op, Op) and not self._own(op) and bool(op.operands)
-        return computed and all(self._given(x, known) for x in op.operands)
+        computed = isinstance(op, Op) and not self._may_differ(op) and bool(op.operands)
+        return computed and all(self._is_equal_given(x, known) for x in op.operands)
 
 
 def _equations(same: Value) -> Iterator[tuple[Value, Value]]:

@@ -61,13 +61,13 @@ class Obligations(Walk):
             self.require(agrees(plus(w, number(-1))), "the stage or the parity does not belong to the item")
             return
         self.require(agrees(w), "the stage or the parity does not belong to the item")
-        self._over(b, plus(w, number(-offset)))
+        self._check_complete(b, plus(w, number(-offset)))
         role.waited[b] = plus(w, number(1))
         role.fresh.add(b)
         if self.layout.warps[self.role] > 1:
             role.ahead, role.loose = role.ahead or e.elected, role.loose or not e.elected
 
-    def _over(self, b: int, item: Poly) -> None:
+    def _check_complete(self, b: int, item: Poly) -> None:
         """Check O3: all arrivers have arrived for the item, and no bytes of it or of earlier items are outstanding."""
         arrivers = self.layout.arrivers[b]
         arrived_in = (plus(self.state.roles[q].arrived[b], plus(item, number(1)), -1) for q in arrivers)
@@ -95,7 +95,7 @@ class Obligations(Walk):
         """A wait at a named barrier for the arrivals of an item (O3), after which the warps of the role are
         synchronised."""
         b, role = self.layout.barrier[e.barrier], self.state.roles[self.role]
-        self._over(b, plus(role.arrived[b], number(-1)))
+        self._check_complete(b, plus(role.arrived[b], number(-1)))
         role.waited[b] = role.arrived[b]
         self.sync(E.Sync())  # a named barrier synchronises all warps of the role
 
@@ -154,7 +154,7 @@ class Obligations(Walk):
     def _hand_over(self, role: Role, ring: int, c: Poly, row: HandOver) -> None:
         """Check O5 and O6: an arrival must not hand over an item with outstanding accesses of its engine, or memory
         that was accessed without a fence."""
-        for at, item in self._held(role):
+        for at, item in self._read_in_flight(role):
             if at == ring and not row.giver[1]:
                 self.require(
                     self.known(plus(plus(item, c, -1), number(-1))),
@@ -190,7 +190,7 @@ class Obligations(Walk):
                     not (role.loose and self.layout.warps[self.role] > 1),
                     "other warps may still access the stage that a bulk copy writes",
                 )
-                for at, held in self._held(role):
+                for at, held in self._read_in_flight(role):
                     excess = plus(plus(held, item, -1), number(row.later * ring.stages - 1))
                     self.require(
                         at != n or self.known(excess), "a matmul or bulk store may still read the stage"
@@ -205,7 +205,7 @@ class Obligations(Walk):
 
     # Memory ----------------------------------------------------------------------------------------------------------
 
-    def _held(self, role: Role) -> list[Key]:
+    def _read_in_flight(self, role: Role) -> list[Key]:
         """The memory that matmuls and copies out in flight read."""
         keys = [k for _, keys, _ in role.flights for k in keys] + [k for keys in role.copies for k in keys]
         return keys + role.uncommitted
@@ -279,7 +279,7 @@ class Obligations(Walk):
             excess = plus(plus(x, item, -1), number(ring.stages - turn.total))
         self.require(self.known(excess), "earlier accesses of the stage by the role may not be complete")
 
-    def _used(self, at: E.Bytes, write: bool = False) -> Key:
+    def _use_memory(self, at: E.Bytes, write: bool = False) -> Key:
         """The memory accessed by threads or by an asynchronous read: the item of a ring, or the slot of another
         buffer."""
         ring, n = self.layout.rings.get(at.buffer), self.layout.number[at.buffer]
@@ -301,8 +301,8 @@ class Obligations(Walk):
         if ring is not None:
             if self.op.NAME != "buf.new":
                 self.require(not e.write or n not in role.filled, "a bulk copy of this item is in flight")
-                used = self._used(e.at, e.write)
-                for held in (k for at, k in self._held(role) if e.write and at == n):
+                used = self._use_memory(e.at, e.write)
+                for held in (k for at, k in self._read_in_flight(role) if e.write and at == n):
                     same = is_zero(self.atoms.mod(plus(held, used[1], -1), ring.stages))
                     self.require(
                         self.state.facts.decide(same) is False,
@@ -319,7 +319,7 @@ class Obligations(Walk):
         elif e.write:
             for m in self.layout.overlapping.get(v, ()):
                 slot: Any = e.at.stage if m == n else -1
-                for at, other in (*self._held(role), *role.unknown):
+                for at, other in (*self._read_in_flight(role), *role.unknown):
                     self.require(
                         at != m or self.differ(slot, other),
                         "memory that a bulk store or matmul in flight reads is overwritten",
@@ -357,7 +357,7 @@ class Obligations(Walk):
 
     def _async(self, at: E.Bytes, own: bool) -> Key:
         """The memory of an asynchronous read. `own`: each warp group reads memory of its own."""
-        role, (n, slot) = self.state.roles[self.role], self._used(at)
+        role, (n, slot) = self.state.roles[self.role], self._use_memory(at)
         ring = self.layout.rings.get(at.buffer)
         if ring is not None:
             if self.role in ring.stored:
@@ -407,11 +407,11 @@ class Obligations(Walk):
         """A wait after which at most `pending` matmuls of the role are in flight."""
         role = self.state.roles[self.role]
         done = max(0, len(role.flights) - e.pending)
-        self._over_for_one(role, [k for _, keys, _ in role.flights[:done] for k in keys])
+        self._complete_for_issuers(role, [k for _, keys, _ in role.flights[:done] for k in keys])
         role.loose = role.loose or (done > 0 and self.layout.warps[self.role] > 1)
         role.flights = role.flights[done:]
 
-    def _over_for_one(self, role: Role, keys: Sequence[Key]) -> None:
+    def _complete_for_issuers(self, role: Role, keys: Sequence[Key]) -> None:
         """Record memory whose asynchronous reads are complete, a fact known to the issuing warps alone until all warps
         have synchronised."""
         for n, k in keys if self.layout.warps[self.role] > 1 else ():
@@ -441,7 +441,7 @@ class Obligations(Walk):
         """A wait after which at most `pending` bulk groups of the waiting warp are in flight."""
         role = self.state.roles[self.role]
         done = max(0, len(role.copies) - e.pending)
-        self._over_for_one(role, [k for keys in role.copies[:done] for k in keys])
+        self._complete_for_issuers(role, [k for keys in role.copies[:done] for k in keys])
         role.copies = role.copies[done:]
 
     # Matmuls in registers -------------------------------------------------------------------------------------------

@@ -163,7 +163,7 @@ class Walk(ABC):
         owner = v.owner
         if self.layout.known.varying(v) or self._of_lanes(v):
             return None
-        home = self._home(frames, owner)
+        home = self._values_at(frames, owner)
         result = None
         if isinstance(owner, Op) and self.layout.pure(owner):
             result = self._computed(owner, v)
@@ -181,7 +181,7 @@ class Walk(ABC):
             return not self.kernel.launch.uniform[v.owner.results.index(v)]
         return isinstance(v.owner, Op) and v.owner.VARYING
 
-    def _home(self, frames: list[Frame], owner: Op | Region | None) -> dict[Value, Any]:
+    def _values_at(self, frames: list[Frame], owner: Op | Region | None) -> dict[Value, Any]:
         """The values of the innermost frame whose region holds the owner of a value."""
         at = owner.parent if isinstance(owner, Op) else owner
         while at is not None:
@@ -328,7 +328,7 @@ class Walk(ABC):
             if isinstance(v.type, DType) and uniform and not self.layout.pure(op) and f.env.get(v) is None:
                 f.env[v] = self._selected(op, v) if isinstance(op, If) else None
                 if f.env[v] is None:
-                    f.env[v] = self._given(v)
+                    f.env[v] = self._arbitrary(v)
 
     def _selected(self, op: If, v: Value) -> Any:
         c = self.value(op.condition)
@@ -336,7 +336,7 @@ class Walk(ABC):
         assert isinstance(v.type, DType)
         return None if c is None or None in ends else self._chosen(c, ends[0], ends[1], v.type)
 
-    def _given(self, v: Value) -> Any:
+    def _arbitrary(self, v: Value) -> Any:
         """An arbitrary number of a value's type."""
         symbol = self.atoms.of("wrap", self.atoms.of("sym", len(self.state.bound)), v.type.notation)
         self.state.bound.append(symbol)
@@ -368,7 +368,7 @@ class Walk(ABC):
             self.reject("the certificate does not decide this condition")
         return answer
 
-    def again(self, f: Frame) -> Cond:
+    def continues(self, f: Frame) -> Cond:
         """Whether a loop begins another iteration."""
         loop = f.region.parent
         assert loop is not None
@@ -391,7 +391,7 @@ class Walk(ABC):
 
     def _decide_loop(self, role: Role, f: Frame) -> None:
         loop = f.region.parent
-        if self.decided(self.again(f)):
+        if self.decided(self.continues(f)):
             f.at = 0
             return
         assert isinstance(loop, For | While)

@@ -9,7 +9,7 @@ from math import prod
 
 from tegula.codegen.atomics import atomic_element
 from tegula.codegen.elements import array_pointer, inside, needs_bounds, offsets
-from tegula.codegen.gpu.control import run_conditionally, select_branch, when
+from tegula.codegen.gpu.control import emit_if, run_conditionally, select_branch
 from tegula.codegen.gpu.state import GpuState, Registers, zeros
 from tegula.codegen.scalar import Components
 from tegula.codegen.storage import ArrayAt, View
@@ -100,7 +100,7 @@ def store(s: GpuState, *ops: TileStore) -> None:
         else:
             select_branch(s, fits, [], wide, careful)
 
-    when(s, s.owner(layout), act)
+    emit_if(s, s.owner(layout), act)
 
 
 def _careful_store(s: GpuState, op: TileStore) -> None:
@@ -108,7 +108,7 @@ def _careful_store(s: GpuState, op: TileStore) -> None:
     layout = s.layouts[tile]
     in_array = _in_array(s, op, layout, array)
     for r, pointer in _pointers(s, op, layout, array, 1).items():
-        when(
+        emit_if(
             s, _and(s, s.holds(layout, r, _partial(tile)), in_array(r)),
             lambda r=r, pointer=pointer: s.memory.store_element(pointer, s.held[tile][r], array.dtype),
         )  # fmt: skip
@@ -299,7 +299,7 @@ def _wide_store(s: GpuState, op: TileStore, width: int) -> None:
                 values = [x for parts in registers[r : r + elements] for x in parts]
                 vector_store(s, pointer, scalar_of(array.dtype), values)
 
-        when(s, s.holds(layout, r, over_lanes), act)
+        emit_if(s, s.holds(layout, r, over_lanes), act)
 
 
 def vector_load(s: GpuState, pointer: str, dtype: DType, width: int) -> list[str]:
@@ -389,7 +389,7 @@ def _start_copies(s: GpuState, op: AsyncCopy) -> None:
             def piece(r: int = r, pointer: str = pointer) -> None:
                 _copy_piece(s, layout, array, view, width, r, pointer, "")
 
-            when(s, s.holds(layout, r), piece)
+            emit_if(s, s.holds(layout, r), piece)
         return []
 
     def edge() -> list[str]:
@@ -401,7 +401,7 @@ def _start_copies(s: GpuState, op: AsyncCopy) -> None:
                 pointer = array_pointer(s, array, indices)
                 _copy_piece(s, layout, array, view, width, r, pointer, inside)
 
-            when(s, s.holds(layout, r), piece)
+            emit_if(s, s.holds(layout, r), piece)
         return []
 
     def careful() -> list[str]:
@@ -545,9 +545,9 @@ def buffer_store(
                 else:
                     vector_store(s, pointer, scalar_of(view.dtype), [x[0] for x in registers[r : r + width]])
 
-            when(s, s.holds(layout, r), act)
+            emit_if(s, s.holds(layout, r), act)
 
-    when(s, s.owner(layout), store_full)
+    emit_if(s, s.owner(layout), store_full)
 
 
 def _or_zero(s: GpuState, ok: str, parts: Components, dtype: ElementType) -> Components:

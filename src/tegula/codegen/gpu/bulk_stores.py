@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import prod
 
-from tegula.codegen.gpu.control import when
+from tegula.codegen.gpu.control import emit_if
 from tegula.codegen.gpu.maps import BITS
 from tegula.codegen.gpu.schedule import (
     as_promised,
@@ -79,7 +79,7 @@ def bulk_store(s: GpuState, op: BulkStore) -> None:
             start_store(s, array, map_at, source, coordinates_of_row, adds)
             asm(s, "cp.async.bulk.commit_group;", [])
 
-        when(s, single_thread, start)
+        emit_if(s, single_thread, start)
 
 
 def _at_row(s: GpuState, shape: tuple[int, ...], first: list[str], row: str) -> list[str]:
@@ -193,7 +193,7 @@ class _TransposedPieces:
         warp = s.first(f"udiv i32 {_of_warp_group(s)}, {WARP}")
         part = s.first(f"lshr i32 {warp}, 1")
         is_own_part = s.code.emit(f"icmp eq i32 {part}, {first // self.columns}")
-        when(s, is_own_part, lambda: self._write(slot, i, half, first))
+        emit_if(s, is_own_part, lambda: self._write(slot, i, half, first))
 
     def _write(self, slot: str, i: int, half: int, first: int) -> None:
         """Store two pairs for each 8 rows. `first`: the first of the half's columns that belong to the piece."""

@@ -49,7 +49,7 @@ def diverging(s: GpuState) -> Iterator[None]:
         reconverge(s)
 
 
-def when(s: GpuState, condition: str, act: Callable[[], None]) -> None:
+def emit_if(s: GpuState, condition: str, act: Callable[[], None]) -> None:
     """Emit code that runs only in threads with a true condition."""
 
     def none() -> list[str]:

@@ -32,7 +32,7 @@ from tegula.codegen.gpu.blocks import (
 from tegula.codegen.gpu.bulk_stores import bulk_store
 from tegula.codegen.gpu.clusters import cluster_end, cluster_peer
 from tegula.codegen.gpu.code import GpuCode
-from tegula.codegen.gpu.control import control, diverging, run_conditionally, when
+from tegula.codegen.gpu.control import control, diverging, emit_if, run_conditionally
 from tegula.codegen.gpu.flags import Flags
 from tegula.codegen.gpu.fragments import is_aligned
 from tegula.codegen.gpu.launches import in_order_of_launches, launch_next
@@ -257,7 +257,7 @@ class _Walk:
             self.code.mark = s.line_table.mark(op.loc)
         if isinstance(op, TileAccess) and (op.aligned or (s.debug and not op.bounds_check)):
             promised = _between_array_and_registers(op)
-            when(s, self._first_lane(), lambda: check_access(s, promised))
+            emit_if(s, self._first_lane(), lambda: check_access(s, promised))
             # Instructions of whole warps may follow.
             self.code.line("call void @llvm.nvvm.bar.warp.sync(i32 -1)")
         rule = _RULES.get(type(op))
@@ -334,12 +334,12 @@ class _Walk:
             for x, zero in zip(s.components(value), zeros(dtype), strict=True)
         )
         is_writer = code.emit(f"icmp eq i64 {s.lane}, {writer}")
-        when(s, is_writer, lambda: s.memory.store_view(s.buffers[buffer], ["0"], parts, 1))
+        emit_if(s, is_writer, lambda: s.memory.store_view(s.buffers[buffer], ["0"], parts, 1))
 
     def agree(self, op: Agree) -> None:
         s = self.s
         is_present = self.code.emit(f"icmp ult i64 {s.lane}, {s.present}") if s.some_absent else "true"
-        when(s, is_present, lambda: check_agreement(s, op))
+        emit_if(s, is_present, lambda: check_agreement(s, op))
 
     # Tiles, element by element ---------------------------------------------------------------------------------------
 
@@ -548,11 +548,11 @@ class _Walk:
         count = s.shared(op.result)
         data = s.first(f"getelementptr inbounds i8, ptr {count}, i64 {COUNT_BYTES}")
         s.stacks[op.result] = (count, View(data, t.dtype, (t.capacity,), (components(t.dtype),)))
-        when(s, self._first_lane(), lambda: self.code.line(f"store i32 0, ptr {count}, align 4"))
+        emit_if(s, self._first_lane(), lambda: self.code.line(f"store i32 0, ptr {count}, align 4"))
 
     def stack_clear(self, op: StackClear) -> None:
         count, _ = self.s.stacks[op.stack]
-        when(self.s, self._first_lane(), lambda: self.code.line(f"store i32 0, ptr {count}, align 4"))
+        emit_if(self.s, self._first_lane(), lambda: self.code.line(f"store i32 0, ptr {count}, align 4"))
 
     def _pushing(self, flag: Value) -> str:
         s = self.s
@@ -569,7 +569,7 @@ class _Walk:
         warp = code.emit(f"zext i32 {code.emit(f'lshr i32 {s.lane32}, 5')} to i64")
         first = code.emit(f"icmp eq i32 {code.emit(f'and i32 {s.lane32}, 31')}, 0")
         view = s.buffers[op.votes]
-        when(s, first, lambda: s.memory.store_view(view, [warp], (count,), 1))
+        emit_if(s, first, lambda: s.memory.store_view(view, [warp], (count,), 1))
 
     def stack_fill(self, op: Op) -> None:
         """Write each lane's pushed value to its slot: the old count, plus the pushes of earlier warps and of earlier
@@ -591,7 +591,7 @@ class _Walk:
         has_room = code.emit(f"icmp ult i32 {slot}, {view.shape[0]}")
         takes = code.emit(f"and i1 {pushing}, {has_room}")
         at = code.emit(f"zext i32 {slot} to i64")
-        when(s, takes, lambda: s.memory.store_view(view, [at], s.components(value), 1))
+        emit_if(s, takes, lambda: s.memory.store_view(view, [at], s.components(value), 1))
         s.scalars[op.result] = (code.emit(f"select i1 {takes}, i32 {slot}, i32 -1"),)
 
     def stack_take(self, op: StackTake) -> None:
@@ -630,7 +630,7 @@ class _Walk:
                 n = code.emit(f"call i32 @llvm.smax.i32(i32 {code.emit(f'sub i32 {n}, {lanes}')}, i32 0)")
             code.line(f"store i32 {n}, ptr {count}, align 4")
 
-        when(s, self._first_lane(), act)
+        emit_if(s, self._first_lane(), act)
 
     # Reports ---------------------------------------------------------------------------------------------------------
 
@@ -655,9 +655,9 @@ class _Walk:
                     at = s.memory.add(flat, str(first))
                     report(s, site, [at, *(slot(s, p, scalar_of(t.dtype)) for p in parts)])
 
-                when(s, s.holds(layout, r), record)
+                emit_if(s, s.holds(layout, r), record)
 
-        when(s, s.owner(layout), act)
+        emit_if(s, s.owner(layout), act)
 
 
 def _between_array_and_registers(op: TileAccess) -> TileLoad | TileStore | TileAtomic:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tegula.codegen.atomics import atomic_element, compare_and_swap_element
 from tegula.codegen.elements import array_pointer, is_selected
-from tegula.codegen.gpu.control import run_conditionally, when
+from tegula.codegen.gpu.control import emit_if, run_conditionally
 from tegula.codegen.gpu.state import GpuState, zeros
 from tegula.codegen.text import register_type
 from tegula.ir import Op, ScatteredAccess, Value
@@ -38,12 +38,12 @@ def scatter(s: GpuState, op: ArrayScatter) -> None:
         for r in range(layout.register_count):
             pointer, ok = _address(s, op, r)
             parts = s.held[op.tile][r]
-            when(
+            emit_if(
                 s, _and(s, ok, s.holds(layout, r, _partial(op.tile))),
                 lambda pointer=pointer, parts=parts: s.memory.store_element(pointer, parts, array.dtype),
             )  # fmt: skip
 
-    when(s, s.owner(layout), act)
+    emit_if(s, s.owner(layout), act)
 
 
 def scatter_atomic(s: GpuState, op: ArrayScatterAtomic | ArrayScatterCas) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from itertools import product
 
 from tegula.codegen.gpu.clusters import ARRIVE_AT_BOTH, cluster_size, of_cluster, other_rank, rank
-from tegula.codegen.gpu.control import when
+from tegula.codegen.gpu.control import emit_if
 from tegula.codegen.gpu.maps import BITS, BYTES, TensorMap, maps_at
 from tegula.codegen.gpu.state import GpuState
 from tegula.errors import InternalError
@@ -72,7 +72,7 @@ def barrier_new(s: GpuState, op: MbarrierNew) -> None:
             text = f"mbarrier.init.shared::cta.b64 [$0], {'$1' if count else arrivals};"
             asm(s, text, [("r", "i32", at), *([("r", "i32", count)] if count else [])])
 
-    when(s, s.code.emit(f"icmp eq i32 {s.lane32}, 0"), make)
+    emit_if(s, s.code.emit(f"icmp eq i32 {s.lane32}, 0"), make)
 
 
 def barrier_ready(s: GpuState, op: Op) -> None:
@@ -105,7 +105,7 @@ def barrier_wait(s: GpuState, op: MbarrierWait) -> None:
     operands = [("r", "i32", at), ("r", "i32", s.scalar(op.parity))]
     is_single = op.elected and s.threads > WARP
     in_first_warp = s.code.emit(f"icmp ult i32 {s.lane32}, {WARP}") if is_single else "true"
-    when(s, in_first_warp, lambda: asm(s, text, operands))
+    emit_if(s, in_first_warp, lambda: asm(s, text, operands))
 
 
 def barrier_arrive(s: GpuState, op: MbarrierArrive) -> None:
@@ -117,14 +117,14 @@ def barrier_arrive(s: GpuState, op: MbarrierArrive) -> None:
     text, operands = "mbarrier.arrive.shared::cta.b64 _, [$0];", [("r", "i32", at)]
     if of_cluster(op.barriers):
         text, operands = ARRIVE_AT_BOTH, [*operands, ("r", "i32", rank(s)), ("r", "i32", other_rank(s))]
-    when(s, single_thread, lambda: asm(s, text, operands))
+    emit_if(s, single_thread, lambda: asm(s, text, operands))
 
 
 def barrier_expect(s: GpuState, op: MbarrierExpect) -> None:
     """Lower `mbarrier.expect`: one thread announces bytes and arrives."""
     at, count = _address(s, *op.operands), op.bytes
     text = f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], {count};"
-    when(s, elected(s, first_warp=True), lambda: asm(s, text, [("r", "i32", at)]))
+    emit_if(s, elected(s, first_warp=True), lambda: asm(s, text, [("r", "i32", at)]))
 
 
 def fence_async(s: GpuState, op: Op) -> None:
@@ -202,10 +202,10 @@ def bulk_load(s: GpuState, op: Op) -> None:
         has_peer = s.code.emit(f"icmp ne i32 {rank(s)}, {other_rank(s)}")
         has_peer_and_item = s.code.emit(f"and i1 {has_peer}, {s.scalar(op.rest[-1])}")
         half = box.count // 2
-        when(s, has_peer_and_item, lambda: copy(s.code.emit(f"mul i32 {rank(s)}, {half}"), half, True))
-        when(s, s.code.emit(f"xor i1 {has_peer_and_item}, true"), lambda: copy("0", box.count, False))
+        emit_if(s, has_peer_and_item, lambda: copy(s.code.emit(f"mul i32 {rank(s)}, {half}"), half, True))
+        emit_if(s, s.code.emit(f"xor i1 {has_peer_and_item}, true"), lambda: copy("0", box.count, False))
 
-    when(s, elected(s, first_warp=True), start_copies)
+    emit_if(s, elected(s, first_warp=True), start_copies)
 
 
 def _start_load(
@@ -260,7 +260,7 @@ def bulk_put(s: GpuState, op: Op) -> None:
             source = s.code.emit(f"add i32 {start}, {k * box.bytes // box.count}")
             start_store(s, array, map_at, source, [*offsets[:-1], last])
 
-    when(s, elected(s, first_warp=True), copy)
+    emit_if(s, elected(s, first_warp=True), copy)
 
 
 def bulk_prefetch(s: GpuState, op: BulkPrefetch) -> None:
@@ -279,12 +279,12 @@ def bulk_prefetch(s: GpuState, op: BulkPrefetch) -> None:
             text = f"cp.async.bulk.prefetch.tensor.{len(coordinates)}d.L2.global [$0, {{{names}}}];"
             asm(s, text, [("l", "i64", map_at), *(("r", "i32", c) for c in coordinates)])
 
-    when(s, elected(s, first_warp=True), ask)
+    emit_if(s, elected(s, first_warp=True), ask)
 
 
 def bulk_commit(s: GpuState, op: Op) -> None:
     """Lower `bulk.commit`: the elected thread commits its copies as a group."""
-    when(s, elected(s, first_warp=True), lambda: asm(s, "cp.async.bulk.commit_group;", []))
+    emit_if(s, elected(s, first_warp=True), lambda: asm(s, "cp.async.bulk.commit_group;", []))
 
 
 def bulk_wait(s: GpuState, op: BulkWait) -> None:

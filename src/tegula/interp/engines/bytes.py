@@ -25,7 +25,7 @@ PIECES = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class UnitSet:
     """A set of units of memory: the units of `form` relative to `base`, or `size` consecutive units (form -1)."""
 
     base: int
@@ -33,7 +33,7 @@ class Spot:
     size: int = 0
 
 
-NOTHING = Spot(0, -1)
+NOTHING = UnitSet(0, -1)
 
 
 class Footprints:
@@ -45,9 +45,9 @@ class Footprints:
         self.forms: list[np.ndarray] = []
         self._numbers: dict[bytes, int] = {}
         self._footprints: dict[object, list[tuple[int, int]]] = {}
-        self._cells: dict[frozenset[Spot], dict[Spot, tuple[int, ...]]] = {}
+        self._cells: dict[frozenset[UnitSet], dict[UnitSet, tuple[int, ...]]] = {}
 
-    def of(self, m: Recorder, op: Op, event: E.Event) -> tuple[Spot, ...]:
+    def of(self, m: Recorder, op: Op, event: E.Event) -> tuple[UnitSet, ...]:
         """The footprint of an event: the spots of each warp of the role; for a copy in, of each of its pieces; for a
         matmul, of each operand."""
         if isinstance(event, E.CopyIn):
@@ -63,36 +63,36 @@ class Footprints:
             return tuple(self._part(m, event.at, w) for w in warps)
         return self._of_threads(m, op, event)
 
-    def _row(self, start: int, end: int) -> Spot:
-        return Spot(start // self.unit, -1, -(-(end - start) // self.unit))
+    def _row(self, start: int, end: int) -> UnitSet:
+        return UnitSet(start // self.unit, -1, -(-(end - start) // self.unit))
 
-    def _pieces(self, at: E.Bytes) -> tuple[Spot, ...]:
+    def _pieces(self, at: E.Bytes) -> tuple[UnitSet, ...]:
         step = -(-(at.end - at.start) // (PIECES * self.unit)) * self.unit
         return tuple(self._row(s, min(s + step, at.end)) for s in range(at.start, at.end, step))
 
-    def _of_group(self, m: Recorder, at: E.Bytes, group: int) -> Spot:
+    def _of_group(self, m: Recorder, at: E.Bytes, group: int) -> UnitSet:
         """The slot of a warp group, given the slot of the first group."""
         start, end = m.range_of(at.buffer)
         stride = group * ((end - start) // max(1, m.lanes // WARP // WARPS))
         return self._row(at.start + stride, at.end + stride)
 
-    def _part(self, m: Recorder, at: E.Bytes, warp: int) -> Spot:
+    def _part(self, m: Recorder, at: E.Bytes, warp: int) -> UnitSet:
         """The quarter of a slot that a warp writes."""
         group_part = self._of_group(m, at, warp // WARPS)
         size = group_part.size // WARPS
-        return Spot(group_part.base + warp % WARPS * size, -1, size)
+        return UnitSet(group_part.base + warp % WARPS * size, -1, size)
 
-    def _of_threads(self, m: Recorder, op: Op, event: E.MemoryAccess) -> tuple[Spot, ...]:
+    def _of_threads(self, m: Recorder, op: Op, event: E.MemoryAccess) -> tuple[UnitSet, ...]:
         warps = m.lanes // WARP
         array = m.env[event.at.buffer]
         key = (op, array.strides, array.shape, event.write)
         if key not in self._footprints:
             self._footprints[key] = self._forms(m, op, event, array)
         base = event.at.start // self.unit
-        spots = self._footprints[key]
-        if not spots:
+        unit_sets = self._footprints[key]
+        if not unit_sets:
             return (self._row(event.at.start, event.at.end),) * warps
-        return tuple(Spot(base, form, size) if form >= 0 else NOTHING for form, size in spots)
+        return tuple(UnitSet(base, form, size) if form >= 0 else NOTHING for form, size in unit_sets)
 
     def _forms(self, m: Recorder, op: Op, event: E.MemoryAccess, array: np.ndarray) -> list[tuple[int, int]]:
         """The units that each warp accesses, relative to the start of the buffer, by the access rule of the op; empty
@@ -131,19 +131,19 @@ class Footprints:
 
     # Cells ------------------------------------------------------------------------------------------------------
 
-    def cells(self, spots: Iterable[Spot]) -> dict[Spot, tuple[int, ...]]:
+    def cells(self, unit_sets: Iterable[UnitSet]) -> dict[UnitSet, tuple[int, ...]]:
         """The cells into which the spots partition memory, by address."""
-        requested = frozenset(spots)
+        requested = frozenset(unit_sets)
         if requested not in self._cells:
             self._cells[requested] = self._cut(requested)
         return self._cells[requested]
 
-    def _cut(self, spots: frozenset[Spot]) -> dict[Spot, tuple[int, ...]]:
-        ordered = sorted((s for s in spots if s.size), key=lambda s: (s.base, s.size, s.form))
+    def _cut(self, unit_sets: frozenset[UnitSet]) -> dict[UnitSet, tuple[int, ...]]:
+        ordered = sorted((s for s in unit_sets if s.size), key=lambda s: (s.base, s.size, s.form))
         end = max((int(self._units(s)[-1]) + 1 for s in ordered), default=0)
         labels, count = np.zeros(end, np.int64), 1
-        for spot in ordered:
-            units = self._units(spot)
+        for unit_set in ordered:
+            units = self._units(unit_set)
             old, positions = np.unique(labels[units], return_inverse=True)
             labels[units] = count + positions
             count += len(old)
@@ -151,10 +151,10 @@ class Footprints:
         names, first = np.unique(labels, return_index=True)
         order = {int(name): k for k, name in enumerate(names[np.argsort(first)])}
         out = {s: tuple(sorted(order[int(x)] for x in np.unique(labels[self._units(s)]))) for s in ordered}
-        out.update({s: () for s in spots if not s.size})
+        out.update({s: () for s in unit_sets if not s.size})
         return out
 
-    def _units(self, spot: Spot) -> np.ndarray:
-        if spot.form < 0:
-            return np.arange(spot.base, spot.base + spot.size)
-        return spot.base + self.forms[spot.form]
+    def _units(self, unit_set: UnitSet) -> np.ndarray:
+        if unit_set.form < 0:
+            return np.arange(unit_set.base, unit_set.base + unit_set.size)
+        return unit_set.base + self.forms[unit_set.form]

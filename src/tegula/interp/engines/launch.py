@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tegula.dataclass import dataclass, field
-from tegula.interp.engines.bytes import WARPS, Footprints, Spot
+from tegula.interp.engines.bytes import WARPS, Footprints, UnitSet
 from tegula.interp.engines.limits import check_limits
 from tegula.interp.engines.orders import Order
 from tegula.interp.engines.run import EngineReplay, Name, TermNumbers
@@ -77,8 +77,10 @@ class EngineLaunch:
                 self._first[op.result] = (len(self.barriers), stages)
                 self.barriers += [(f"{name}[{k}]", arrivals_at(op.result)) for k in range(stages)]
         guards = [self._guard(v) for v in self._first if isinstance(v.type, MbarrierType)]
-        spots = {s for steps in self.roles for step in steps for acts in step.acts for s in acts.spots}
-        self.cells = prepared.footprints.cells([*spots, *guards])
+        unit_sets = {
+            s for steps in self.roles for step in steps for acts in step.acts for s in acts.unit_sets
+        }
+        self.cells = prepared.footprints.cells([*unit_sets, *guards])
         self.count = 1 + max((k for classes in self.cells.values() for k in classes), default=0)
         self.guarded = [k for guard in guards for k in self.cells[guard]]
         self.programs = list(self._programs())
@@ -148,9 +150,9 @@ class EngineLaunch:
 
     # Programs -------------------------------------------------------------------------------------------------------
 
-    def _guard(self, barrier: Value) -> Spot:
+    def _guard(self, barrier: Value) -> UnitSet:
         offset, unit = self.prepared.spread.allocations[barrier], self.prepared.footprints.unit
-        return Spot(offset.offset // unit, -1, offset.size // unit)
+        return UnitSet(offset.offset // unit, -1, offset.size // unit)
 
     def _programs(self) -> Iterable[Program]:
         roles = next(op for op in self.prepared.kernel.body.ops if isinstance(op, Roles))
@@ -166,7 +168,7 @@ class EngineLaunch:
         """Append the acts of a warp for a step to its program."""
         multiplied = False
         for number, acts in enumerate(step.acts):
-            event, cells = acts.event, [self.cells[s] for s in acts.spots]
+            event, cells = acts.event, [self.cells[s] for s in acts.unit_sets]
             act: tuple[Any, ...] | None = None
             if isinstance(event, E.Wait) and not (event.elected and warp):
                 act = (EngineReplay.wait, step, self._barrier(event), event.parity)
@@ -198,7 +200,9 @@ class EngineLaunch:
                 act = (EngineReplay.mma_complete, step, event.pending)
             elif isinstance(event, E.Sync):
                 act = (EngineReplay.sync, step, warp // WARPS if event.warp_group else -1, number)
-            elif isinstance(event, E.CopyOut) and warp % (WARPS if event.commit else len(acts.spots)) == 0:
+            elif (
+                isinstance(event, E.CopyOut) and warp % (WARPS if event.commit else len(acts.unit_sets)) == 0
+            ):
                 act = (EngineReplay.copy_out, step, cells[warp], event.source.start, number, event.commit)
             elif isinstance(event, E.Commit) and not warp:
                 act = (EngineReplay.commit, step)
@@ -217,10 +221,10 @@ class EngineLaunch:
     def _pieces(self, acts: Any, event: E.CopyIn) -> tuple[tuple[tuple[int, ...], int], ...]:
         unit, left = self.prepared.footprints.unit, event.bytes
         out: list[tuple[tuple[int, ...], int]] = []
-        for spot in acts.spots:
-            size = min(left, spot.size * unit)
+        for unit_set in acts.unit_sets:
+            size = min(left, unit_set.size * unit)
             left -= size
-            out.append((self.cells[spot], size))
+            out.append((self.cells[unit_set], size))
         return tuple(out)
 
     def _barrier(self, event: E.Wait | E.Arrive | E.CopyIn) -> int:

@@ -88,10 +88,10 @@ class EngineReplay:
                 if self._advance(warp):
                     moved = True
                     if RANDOM in (order.copies, order.matmuls, order.stores):
-                        self._some()
+                        self._complete_some()
                     if order.ranks and order.turn == 1:
                         break  # warps of higher rank run next
-            if not moved and not self._oldest():
+            if not moved and not self._complete_oldest():
                 break
         stuck = [w for w in warps if w.at < len(w.program)]
         if stuck:
@@ -116,7 +116,7 @@ class EngineReplay:
             left -= 1
         return warp.at != before
 
-    def _some(self) -> None:
+    def _complete_some(self) -> None:
         """Complete some copies, matmuls and stores in flight, at random, if the order is random."""
         order, rng = self.order, self.rng
         if order.copies == RANDOM:
@@ -128,7 +128,7 @@ class EngineReplay:
             if order.stores == RANDOM and warp.stores and rng.random() < 0.3:
                 self._stored(warp.stores.popleft())
 
-    def _oldest(self) -> bool:
+    def _complete_oldest(self) -> bool:
         """Complete a copy in flight, else a matmul or a store, when no warp can proceed; False if nothing is in
         flight."""
         if self.copies:

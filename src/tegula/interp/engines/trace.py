@@ -11,7 +11,7 @@ import numpy as np
 
 from tegula.dataclass import dataclass
 from tegula.errors import InternalError
-from tegula.interp.engines.bytes import Footprints, Spot
+from tegula.interp.engines.bytes import Footprints, UnitSet
 from tegula.interp.lowered import Spread, spread_view
 from tegula.interp.machine import Machine, Mask, RunValue
 from tegula.interp.report import RunReport
@@ -48,7 +48,7 @@ class Acts:
     """An event, and the bytes that each warp of the role accesses in it."""
 
     event: E.Event
-    spots: tuple[Spot, ...]
+    unit_sets: tuple[UnitSet, ...]
 
 
 @dataclass(slots=True)

@@ -24,7 +24,7 @@ from tegula.passes.gradient.shorten_lives import shorten_lives
 from tegula.passes.gradient.steps import AdjointStep
 from tegula.passes.inline_calls import inline_selected
 from tegula.passes.overlap import overlap
-from tegula.passes.pipeline import check, settle
+from tegula.passes.pipeline import check, fix_rounding
 from tegula.passes.runner import Analysis, Compilation, Pass, run
 from tegula.passes.simplify import simplify
 from tegula.passes.uniformity import analyse
@@ -42,7 +42,7 @@ def differentiate(
     gradient cannot be computed."""
     check(kernel)
     _name_carried(kernel)
-    settle(kernel)
+    fix_rounding(kernel)
     inline_selected(kernel.body, lambda call: not call.has_rule)
     arrays = [kernel.params[k] for k in positions]
     body = Region()

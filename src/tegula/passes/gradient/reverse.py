@@ -229,9 +229,9 @@ class Reverse(ForwardReplay):
             )
         self.region = outer
         branch_op = self.emit(If, [self.plain(op.condition)], None, regions)
-        self._grow(keys, branch_op)
+        self._extend_sums(keys, branch_op)
 
-    def _grow(self, keys: Sequence[tuple[Value, bool]], sums: Sequence[Value]) -> None:
+    def _extend_sums(self, keys: Sequence[tuple[Value, bool]], sums: Sequence[Value]) -> None:
         for (value, total), more in zip(keys, sums, strict=True):
             self.add(value, more, total)
 
@@ -271,7 +271,7 @@ class Reverse(ForwardReplay):
             assert isinstance(loop_state, For) and isinstance(backwards, For)
             self.replays.append(LoopReplay(loop_state, backwards, count))
         self._flow(initial, arguments, loop_op[: len(differentiated)])
-        self._grow(list(sums), loop_op[len(differentiated) :])
+        self._extend_sums(list(sums), loop_op[len(differentiated) :])
 
     def _flow(self, values: Sequence[Value], arguments: Sequence[Value], adjoints: Sequence[Value]) -> None:
         """Add the adjoints of a loop's carried values to the adjoints of the operands."""

@@ -23,7 +23,7 @@ from tegula.ops.scalar import Add, FloorDiv, Mod, Mul, Sub
 from tegula.ops.schedule import ScheduleOp
 from tegula.ops.tile import TileLoad, TileReshape
 from tegula.passes.gradient.steps import known_to_host
-from tegula.passes.pipeline import SETTLE
+from tegula.passes.pipeline import FIX_ROUNDING
 from tegula.passes.runner import Analysis, Compilation, Pass, run
 from tegula.passes.simplify import simplify
 from tegula.types import DType, int32
@@ -55,7 +55,7 @@ def merge_roles(kernel: Kernel, context: Sequentialisation) -> None:
     if roles is None:
         return
     b = GradientBuilder(Region(), roles.loc)
-    _Merged(b, {}).together([r.ops[:-1] for r in roles.regions])
+    _Merged(b, {}).merge_all([r.ops[:-1] for r in roles.regions])
     at = kernel.body.ops.index(roles)
     for op in b.region.ops:
         op.parent = kernel.body
@@ -77,7 +77,7 @@ def check_blocks(kernel: Kernel, context: Sequentialisation) -> None:
 
 
 SEQUENTIALISE = (
-    *SETTLE,
+    *FIX_ROUNDING,
     Pass(merge_roles),
     Pass(spread_tiles),
     Analysis(check_blocks),
@@ -94,7 +94,7 @@ class _Merged:
         self.queues: dict[tuple[Value, int], list[Value]] = {}
         """The tiles in each pipe that each role has not popped yet."""
 
-    def together(self, roles: Sequence[Sequence[Op]]) -> None:
+    def merge_all(self, roles: Sequence[Sequence[Op]]) -> None:
         """Emit the ops of all roles."""
         self.roles = [list(ops) for ops in roles]
         while any(self.roles):
@@ -221,7 +221,7 @@ class _Merged:
         bodies: list[Sequence[Op]] = [[] for _ in self.roles]
         for k, r in zip(members, inner, strict=True):
             bodies[k] = r.ops[:-1]
-        nested.together(bodies)
+        nested.merge_all(bodies)
         if any(nested.queues[p, k] for p, k in nested.queues if self._takes(ops, members, p, k)):
             raise NoGradient(ops[0].loc, op="a role", why="an iteration leaves tiles in a pipe", help=HELP)
         self.b.emit(Yield, self._merged_values(v for r in inner for v in r.yielded))

@@ -31,7 +31,7 @@ def _hoist_conversions(loop: LoopLike) -> None:
     assert region is not None
     users = uses(loop.body)
     for op in list(loop.body.ops):
-        if not _moves(op) or any(is_made_in(v, loop.body) for v in op.operands):
+        if not _is_movable(op) or any(is_made_in(v, loop.body) for v in op.operands):
             continue
         alone = [v for v in set(op.operands) if len(users[v]) == 1]
         if 0 < _bytes(op.results) < _bytes(alone):
@@ -40,7 +40,7 @@ def _hoist_conversions(loop: LoopLike) -> None:
             op.parent = region
 
 
-def _moves(op: Op) -> bool:
+def _is_movable(op: Op) -> bool:
     """Whether the results of an op depend on its operands alone."""
     return op.PURE and not isinstance(op, Carrier) and not op.effects()
 
@@ -63,7 +63,7 @@ def _move_up(region: Region, addition: Op, users: dict[Value, list[tuple[Op, int
     while at > 0:
         op = region.ops[at - 1]
         if operands.intersection(op.results):
-            if not _moves(op) or any(user not in chain for r in op.results for user, _ in users[r]):
+            if not _is_movable(op) or any(user not in chain for r in op.results for user, _ in users[r]):
                 break
             chain.append(op)
             operands |= {*op.operands}

@@ -221,11 +221,11 @@ class ForwardLaunch:
         fits = step.wide is not None and self._fits(step.wide)
         if step.wide is not None and fits and self.is_gpu:
             return (step.wide.step,)
-        if step.shared and self._idles(step.grid, step.shared):
+        if step.shared and self._leaves_device_idle(step.grid, step.shared):
             return step.shared
         return (step.wide.step,) if step.wide is not None and fits else (step,)
 
-    def _idles(self, grid: Sequence[Extent], shared: Sequence[AdjointStep]) -> bool:
+    def _leaves_device_idle(self, grid: Sequence[Extent], shared: Sequence[AdjointStep]) -> bool:
         """Whether a grid leaves at least half of the device idle, and the division into chunks has more blocks."""
         blocks, divided = math.prod(self.numbers(grid)), self.numbers(shared[0].grid or ())
         large = any(math.prod(self.numbers(p.shape)) >= 2**31 for s in shared for p in s.partials)
