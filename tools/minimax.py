@@ -1,10 +1,13 @@
 """Compute the polynomial coefficients of the standard library: `python tools/minimax.py` writes coefficients.py.
 
 Each fit is the polynomial of a given degree with the least maximal weighted error on an interval, found by Remez
-exchange in high precision. Coefficients are then rounded to the precision they are used in."""
+exchange in high precision. Coefficients are then rounded to the precision they are used in. Where rounding errors are
+as large as the error of the polynomial, a search among neighbouring float32 coefficients follows, which evaluates the
+polynomial as the library does."""
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from collections.abc import Callable
@@ -58,6 +61,64 @@ def minimax(fit: Fit) -> tuple[list[mpf], mpf]:
             break
         chosen = exchanged(errors, n + 2)
     return coefficients, worst
+
+
+@dataclass(frozen=True)
+class Power:
+    """The evaluation of base**x in float32: x is reduced to r = x - n / scale, where n is the integer next to x * scale
+    and `parts` are the negated parts of 1 / scale, and the polynomial of r starts with 1. Numbers within `limits` are
+    sampled."""
+
+    base: float
+    scale: float
+    parts: tuple[float, ...]
+    limits: tuple[float, float]
+
+    def samples(self, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Reduced arguments of four ranges of `count` numbers each, the exact results divided by 2**n, and the units in
+        their last places."""
+        rng, half = np.random.default_rng(1), 0.5 / self.scale
+        low, high = self.limits
+        ranges = ((low, high), (low / 4, high / 4), (-6 * half, 6 * half))
+        spans = [np.linspace(-half, half, count), *(rng.uniform(a, b, count) for a, b in ranges)]
+        x = np.concatenate(spans).astype(np.float32)
+        shift = np.float32(1.5 * 2**23)
+        n = fma(x, np.float32(self.scale), shift) - shift
+        r = x
+        for part in self.parts:
+            r = fma(n, np.float32(part), r)
+        exact = np.ldexp(np.longdouble(self.base) ** x.astype(np.longdouble), -n.astype(int)).astype(float)
+        return r, exact, np.exp2(np.floor(np.log2(exact)) - 23)
+
+
+def fma(a: np.ndarray, b: np.ndarray | np.float32, c: np.ndarray | np.float32) -> np.ndarray:
+    """a * b + c of float32 numbers, by way of float64, which rounds a second time in few cases."""
+    return (np.asarray(a, float) * b + c).astype(np.float32)
+
+
+def searched(start: list[float], power: Power, steps: int = 12_000) -> tuple[list[float], float]:
+    """The float32 coefficients near `start`, first that of r, whose polynomial 1 + r * (...) has the least error
+    in float32 arithmetic among `steps` random changes, and this error in units in the last place."""
+    r, exact, units = power.samples(30_000)
+    rng = np.random.default_rng(0)
+
+    def worst(coefficients: list[np.float32]) -> float:
+        p = np.full_like(r, coefficients[-1])
+        for c in (*coefficients[-2::-1], np.float32(1)):
+            p = fma(r, p, c)
+        return float((np.abs(p - exact) / units).max())
+
+    best = [np.float32(c) for c in start]
+    least = worst(best)
+    for _ in range(steps):
+        candidate = list(best)
+        for k in rng.integers(0, len(best), rng.integers(1, 4)):
+            ulps = np.round(rng.normal() * (4, 30, 300)[min(k, 2)])
+            candidate[k] += np.spacing(candidate[k]) * np.float32(ulps)
+        error = worst(candidate)
+        if error <= least:
+            best, least = candidate, error
+    return [float(c) for c in best], least
 
 
 def exchanged(errors: list[mpf], count: int) -> list[int]:
@@ -205,13 +266,9 @@ def fits() -> dict[str, tuple[int, Fit]]:
 
     square = lambda r: r * r + mpf(2) ** -40  # noqa: E731
     add_fits("EXP", after(mp.exp, [1, 1]), (4, 10), -half_ln2, half_ln2, square)
-    add_fits(
-        "EXP2",
-        after(lambda r: mp.exp(r * ln2), [1]),
-        (5, 11),
-        "-0.501",
-        "0.501",
-        lambda r: abs(r) + mpf(2) ** -30,
+    out["EXP2_64"] = (
+        53,
+        Fit(after(lambda r: mp.exp(r * ln2), [1]), 11, "-0.501", "0.501", lambda r: abs(r) + mpf(2) ** -30),
     )
     add_fits(
         "EXP10",
@@ -242,7 +299,12 @@ def fits() -> dict[str, tuple[int, Fit]]:
     add_fits("ASIN", odd(mp.asin), (5, 12), 0, mpf("0.2501"), tail_weight)
     add_fits("ATAN", odd(mp.atan), (4, 11), 0, z_atan, tail_weight)
     add_fits("SINH", odd(mp.sinh), (3, 7), 0, mpf("1.001"), tail_weight)
-    add_fits("TANH", odd(mp.tanh), (5, 11), 0, mpf("0.3907"), tail_weight)
+    out["TANH_64"] = (53, Fit(odd(mp.tanh), 11, 0, mpf("0.3907"), tail_weight))
+    half_expm1 = after(lambda r: mp.expm1(2 * r) / 2, [0, 1])
+    out["HALF_EXPM1_32"] = (
+        24,
+        Fit(half_expm1, 4, -half_ln2 / 2, half_ln2 / 2, lambda r: abs(r) + mpf(2) ** -30),
+    )
     add_fits("ERF", erf_slope, (6, 12), 0, mpf("0.8472"), lambda t: mpf(1))
     out["ERF_TAIL_32"] = (24, Fit(log_erfc, 8, mpf("0.92"), mpf(4), mp.erfc))
     out["ERFC_32"] = (24, Fit(scaled_erfc(2), 10, *q_range(2, 0.5, 10.3)))
@@ -260,6 +322,23 @@ def fits() -> dict[str, tuple[int, Fit]]:
     low, high = (mp.log(mpf(root)) - mpf("2.5") for root in ("5.999", "27.3"))
     out["ERFCINV_64"] = (53, Fit(tail_of_erfcinv(2.5), 16, low, high))
     return out
+
+
+def powers() -> dict[str, Power]:
+    """The float32 powers whose polynomials of degree 5 are searched, by the names of their coefficients."""
+    ln2 = split(mp.log(2), [16], 24)
+    return {
+        "SHORT_EXP_32": Power(math.e, 1 / math.log(2), (-ln2[0], -ln2[1]), (-87, 88)),
+        "EXP2_32": Power(2, 1, (-1.0,), (-126, 127)),
+    }
+
+
+def start_of_search(power: Power) -> list[float]:
+    """The minimax polynomial of degree 5, without its constant. Errors below 1, where a unit in the last place is half
+    as large, weigh more."""
+    half, slope = mpf("0.5005") / mpf(power.scale), mp.log(2) * mpf(power.scale)
+    fit = Fit(lambda r: mp.exp(r * slope), 5, -half, half, lambda r: mpf("1.6") if r < 0 else mpf(1))
+    return [float(c) for c in minimax(fit)[0][1:]]
 
 
 def rounded(value: mpf, bits: int) -> float:
@@ -323,6 +402,10 @@ def main() -> None:
         coefficients, worst = minimax(fit)
         print(f"{name:16} degree {fit.degree:2}  error 2^{float(mp.log(worst, 2)):.1f}", file=sys.stderr)
         lines.append(f"{name} = ({', '.join(repr(rounded(c, bits)) for c in coefficients)},)")
+    for name, power in powers().items():
+        coefficients, error = searched(start_of_search(power), power)
+        print(f"{name:16} degree  5  error {error:.3f} units in the last place", file=sys.stderr)
+        lines.append(f"{name} = ({', '.join(map(repr, coefficients))},)")
     lines += [f"{name} = ({', '.join(map(repr, parts))},)" for name, parts in constants().items()]
     for name, words in (
         ("TWO_OVER_PI_WORDS_32", two_over_pi(32, 1, 8)),

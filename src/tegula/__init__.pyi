@@ -1678,7 +1678,7 @@ def erfinv(x: Any) -> Any:
 def exp(x: Any) -> Any:
     """The exponential function, e**x.
 
-    Results beyond the range are inf or 0. The error is at most 1.5 units in the last place in float32, 1 in
+    Results beyond the range are inf or 0. The error is at most 2 units in the last place in float32, 1 in
     float64; 16-bit results are rounded once more from float32.
 
     Parameters:
@@ -4740,7 +4740,7 @@ def tan(x: Any) -> Any:
 def tanh(x: Any) -> Any:
     """The hyperbolic tangent of x.
 
-    The error is at most 1.5 units in the last place in float32, 2 in float64; 16-bit results are rounded
+    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are rounded
     once more from float32.
 
     Parameters:
@@ -4752,6 +4752,8 @@ def tanh(x: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
     Gradient:
         adjoint / cosh(x)**2, accurate where tanh is near 1 too.
+    Source:
+        tanh(x) = u / (u + 1) for u = expm1(2 x) / 2; the quotient is refined once by its remainder.
     """
 
 def tile_all(a: Any, axis: Any = None, keepdims: Any = False) -> Any:

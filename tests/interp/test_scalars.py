@@ -353,9 +353,13 @@ def test_select_picks_per_lane():
 UNARY_AND_OTHERS = (
     *("bit_count", "clz", "brev"),
     *("neg", "abs", "not", "cmp", "classify", "never_above", "copysign"),
-    *("sqrt", "floor", "ceil", "trunc", "rint", "fma", "fast.exp2"),
-    *("bit_count", "clz", "brev"),
+    *("sqrt", "floor", "ceil", "trunc", "rint", "fma", "fast.exp2", "reciprocal"),
 )
+
+
+def test_reciprocals_are_rounded_once():
+    a = np.array([3.0, -7.0, 2.0**-100, -(2.0**100), 1.9999999], np.float32)
+    assert np.array_equal(evaluate("reciprocal", float32, a), (1 / a.astype(float)).astype(np.float32))
 
 
 def test_bit_counts_and_reversals_match_python():

@@ -173,6 +173,7 @@ def install() -> Any:
     """The library's `tg`, filled."""
     tg.fma, tg.where, tg.min, tg.max = fma, where, picked(True), picked(False)
     tg._never_above = lambda x, limit: ~(x > x.dtype.type(limit))
+    tg._reciprocal = lambda x: x.dtype.type(1) / x
     tg.bitcast = lambda x, to: bitcast(x, to.dtype)
     for name in ("sqrt", "floor", "ceil", "trunc", "rint", "abs", "isnan", "isinf", "isfinite", "copysign"):
         setattr(tg, name, getattr(np, name))

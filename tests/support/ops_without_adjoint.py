@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 WITHOUT = {
-    *("and", "or", "xor", "not", "shl", "shr", "mod", "cmp", "classify", "never_above", "tid", "array.shape"),
+    *("and", "or", "xor", "not", "shl", "shr", "mod", "cmp", "classify"),
+    *("never_above", "reciprocal", "tid", "array.shape"),
     *("yield", "if", "for", "while", "unreplayable"),
     *(
         "tile.empty",

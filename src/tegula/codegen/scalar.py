@@ -444,6 +444,18 @@ def _fast_exp2(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> s
     return _pick(code, missing, dtype, xs[0], polynomial, width)
 
 
+def _reciprocal(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
+    """The quotient, or the hardware's approximation and one step of Newton's method, which rounds correctly as long as
+    all numbers are normal."""
+    t, one = register_type(dtype, width), constant(dtype, 1.0, width)
+    if not code.approximates:
+        return code.emit(f"fdiv {t} {one}, {xs[0]}")
+    start = code.emit(f"call float @llvm.nvvm.rcp.approx.ftz.f(float {xs[0]})")
+    minus = code.emit(f"fneg float {xs[0]}")
+    lost = code.call("fma", "f32", t, f"{t} {minus}, {t} {start}, {t} {one}")
+    return code.call("fma", "f32", t, f"{t} {start}, {t} {lost}, {t} {start}")
+
+
 _FLOAT: dict[type[Op], Rule] = {
     S.Add: _simple("fadd"),
     S.Sub: _simple("fsub"),
@@ -457,6 +469,7 @@ _FLOAT: dict[type[Op], Rule] = {
     S.Abs: _by_sign("fabs"),
     S.Sqrt: _intrinsic("sqrt"),
     S.FastExp2: _fast_exp2,
+    S.Reciprocal: _reciprocal,
     S.Floor: _intrinsic("floor"),
     S.Ceil: _intrinsic("ceil"),
     S.Trunc: _intrinsic("trunc"),

@@ -391,6 +391,13 @@ def never_above(b: OpBuilder, x: Operand, limit: Operand) -> Operand:
     return b.elementwise(S.NeverAbove, [x, limit])
 
 
+@public("_reciprocal")
+def reciprocal(b: OpBuilder, x: Operand) -> Operand:
+    """1 / x, correctly rounded, of a float32 x whose magnitude is within 2**-100 .. 2**100. An internal function of the
+    standard library."""
+    return b.elementwise(S.Reciprocal, [x])
+
+
 @public("fma")
 def fma(b: OpBuilder, x: Floats, y: Floats, z: Floats) -> Operand:
     """The sum x * y + z, rounded once.

@@ -12,7 +12,7 @@ import numpy as np
 from tegula.ir import AdditionLike, ComparisonLike, ConstantLike, Op, Value
 from tegula.ir.fields import attr, operand
 from tegula.ops.base import Binary, Elementwise, Unary, element, require
-from tegula.types import ElementType, Type, bool_, is_narrow_float, scalar_of, to_numpy, with_scalar
+from tegula.types import ElementType, Type, bool_, float32, is_narrow_float, scalar_of, to_numpy, with_scalar
 
 if TYPE_CHECKING:
     from tegula.ops.gradient import GradientBuilder
@@ -478,6 +478,26 @@ class FastExp2(Unary):
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
         return (b.scaled(b.times(g, self.result, self), math.log(2)),)
+
+
+class Reciprocal(Unary):
+    """1 / a, correctly rounded, for float32 numbers whose magnitude is known to be within 2 ** -100 .. 2 ** 100. The
+    functions of the standard library that contain reciprocals have derivatives of their own."""
+
+    __slots__ = ()
+    NAME = "reciprocal"
+    KINDS = "f"
+
+    @classmethod
+    def result_type(cls, operand: ElementType) -> ElementType:
+        """The type of the operand, whose numbers are float32."""
+        require(scalar_of(operand) == float32, f"reciprocals are of float32, got {operand}")
+        return operand
+
+    @staticmethod
+    def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
+        (a,) = operands
+        return rounded(np.divide, np.ones_like(a), a)
 
 
 class Floor(Unary):

@@ -11,13 +11,14 @@ from tegula.stdlib.coefficients import (
     EXP10_64,
     EXP_32,
     EXP_64,
+    HALF_EXPM1_32,
     LN2_32,
     LN2_64,
     LOG10_2_32,
     LOG10_2_64,
+    SHORT_EXP_32,
     SINH_32,
     SINH_64,
-    TANH_32,
     TANH_64,
 )
 from tegula.stdlib.registry import func, tg
@@ -35,10 +36,12 @@ SPARE = 25
 number for every possible k, so that one multiplication gives the result with one rounding, also for subnormal
 results."""
 SMALL = 2.0**-SPARE
+BIASED_32 = ROUND_32 + 127
+"""ROUND_32 plus the exponent bias, which is then added to the integer."""
 LOW_SHIFTED_32 = ROUND_32 + 127 + SPARE
 """ROUND_32 plus the exponent bias and SPARE, which are then added to the integer."""
 SMALL_EXP_32, SMALL_EXP2_32, SMALL_EXP10_32 = (
-    tuple(c * SMALL for c in known) for known in (EXP_32, EXP2_32, EXP10_32)
+    tuple(c * SMALL for c in known) for known in (SHORT_EXP_32, EXP2_32, EXP10_32)
 )
 EXPONENT_32 = 0xFF << 23
 """The bits of a number's exponent."""
@@ -155,7 +158,7 @@ def _times_low_power(p: float32, shifted: int32):
 def exp(x: float32):
     """The exponential function, e**x.
 
-    Results beyond the range are inf or 0. The error is at most 1.5 units in the last place in float32, 1 in
+    Results beyond the range are inf or 0. The error is at most 2 units in the last place in float32, 1 in
     float64; 16-bit results are rounded once more from float32.
 
     Gradient:
@@ -170,8 +173,9 @@ def exp(x: float32):
 def _any_exp(x: float32):
     near = tg._clamped(x, -104.0, 89.0)
     t = tg.fma(near, INVERSE_LN2, SHIFTED_32)
-    p = tg._exp_tail(near, t - SHIFTED_32)
-    return tg._times_power(p, tg.bitcast(t, tg.int32))
+    n = t - SHIFTED_32
+    r = tg.fma(-n, LN2_32[1], tg.fma(-n, LN2_32[0], near))
+    return tg._times_power(tg.fma(r, tg._poly4(r, *SHORT_EXP_32), 1.0), tg.bitcast(t, tg.int32))
 
 
 @func
@@ -181,7 +185,7 @@ def _low_exp(x: float32):
     t = tg.fma(near, INVERSE_LN2, LOW_SHIFTED_32)
     n = t - LOW_SHIFTED_32
     r = tg.fma(-n, LN2_32[1], tg.fma(-n, LN2_32[0], near))
-    p = tg.fma(r, tg.fma(r, tg._poly4(r, *SMALL_EXP_32), SMALL), SMALL)
+    p = tg.fma(r, tg._poly4(r, *SMALL_EXP_32), SMALL)
     return tg._times_low_power(p, tg.bitcast(t, tg.int32))
 
 
@@ -212,7 +216,7 @@ def _low_exp2(x: float32):
     near = tg.where(x < -150.0, -150.0, x)
     t = near + LOW_SHIFTED_32
     r = near - (t - LOW_SHIFTED_32)
-    return tg._times_low_power(tg.fma(r, tg._poly5(r, *SMALL_EXP2_32), SMALL), tg.bitcast(t, tg.int32))
+    return tg._times_low_power(tg.fma(r, tg._poly4(r, *SMALL_EXP2_32), SMALL), tg.bitcast(t, tg.int32))
 
 
 @func
@@ -220,7 +224,7 @@ def _any_exp2(x: float32):
     near = tg._clamped(x, -151.0, 129.0)
     t = near + SHIFTED_32
     r = near - (t - SHIFTED_32)
-    return tg._times_power(tg.fma(r, tg._poly5(r, *EXP2_32), 1.0), tg.bitcast(t, tg.int32))
+    return tg._times_power(tg.fma(r, tg._poly4(r, *EXP2_32), 1.0), tg.bitcast(t, tg.int32))
 
 
 @func
@@ -373,21 +377,26 @@ def cosh(x: float64):  # noqa: F811
 def tanh(x: float32):
     """The hyperbolic tangent of x.
 
-    The error is at most 1.5 units in the last place in float32, 2 in float64; 16-bit results are rounded
+    The error is at most 2 units in the last place in float32, 2 in float64; 16-bit results are rounded
     once more from float32.
 
     Gradient:
         adjoint / cosh(x)**2, accurate where tanh is near 1 too.
+    Source:
+        tanh(x) = u / (u + 1) for u = expm1(2 x) / 2; the quotient is refined once by its remainder.
     """
     a = tg.abs(x)
-    z = x * x
-    near = tg.fma(x * z, tg._poly5(z, *TANH_32), x)
-    double = tg.min(a + a, 40.0)
-    t = tg.fma(double, INVERSE_LN2, ROUND_32 - 1.0)
-    p = tg._exp_tail(double, t - (ROUND_32 - 1.0))
-    half = tg.bitcast(tg.bitcast(p, tg.int32) + (tg.bitcast(t, tg.int32) << 23), tg.float32)
-    far = 1.0 - 1.0 / (half + 0.5)
-    return tg.copysign(tg.where(a >= 0.625, far, near), x)
+    near = tg.where(a > 9.02, 9.02, a)
+    t = tg.fma(near, 2.0 * INVERSE_LN2, BIASED_32)
+    n = t - BIASED_32
+    r = tg.fma(-n, 0.5 * LN2_32[1], tg.fma(-n, 0.5 * LN2_32[0], near))
+    p = tg.fma(r * r, tg._poly4(r, *HALF_EXPM1_32), r)
+    power = tg.bitcast(tg.bitcast(t, tg.int32) << 23, tg.float32)
+    u = tg.fma(p, power, tg.fma(power, 0.5, -0.5))
+    inverse = tg._reciprocal(u + 1.0)
+    quotient = tg.fma(u, inverse, 0.0)  # an fma, so that it is not contracted with the subtraction
+    remainder = tg.fma(-quotient, u, u - quotient)
+    return tg.copysign(tg.fma(remainder, inverse, quotient), x)
 
 
 @func
