@@ -274,9 +274,11 @@ def rows_of_the_sweep() -> Iterator[tuple[str, Callable[[], Prepared]]]:
 
 
 def query_form(kernel: Any) -> Prepared:
-    """A kernel with a structure among its arguments, which is passed as the struct's fields."""
+    """A kernel with a structure among its arguments, which is passed as the struct's fields; a query for each thread or
+    for each block."""
     plain, leaves = flattened(kernel, tuple(query_kernels.arguments(kernel, 512)()))
-    return forward_form(plain, lambda: list(leaves), (2,), 256)
+    dims = (2,) if kernel is query_kernels.first_hit_of_block else ()
+    return forward_form(plain, lambda: list(leaves), dims, 256)
 
 
 def rows_of_queries() -> Iterator[tuple[str, Callable[[], Prepared]]]:

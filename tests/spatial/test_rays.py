@@ -106,6 +106,25 @@ def test_rays_from_inside_hit_a_closed_mesh_once(bumps: float, scale: float) -> 
         assert (actual.face >= 0).all() and (actual.at[:, 3] < 0).all()
 
 
+@pytest.mark.parametrize(("scale", "length"), [(0, -100), (0, -60), (0, 100), (-40, -60), (40, 60), (40, 10)])
+def test_hits_do_not_depend_on_the_scale_of_meshes_and_directions(scale: int, length: int) -> None:
+    """Directions parallel to axes, to planes and to none; powers of two; one face has a vertex at infinity."""
+    points, faces = sphere(2, 0.3)
+    points = np.concatenate([points, [[np.inf, 0, 0]]]).astype(np.float32)
+    faces = np.concatenate([faces, [[0, 1, len(points) - 1]]]).astype(np.int32)
+    rng = np.random.default_rng(8)
+    dir = np.concatenate([np.eye(3), -np.eye(3), rng.standard_normal((60, 3))]).astype(np.float32)
+    dir[6:26, 0], dir[26:40, 1] = 0, 2.0**-24
+    start = rng.uniform(-0.3, 0.3, dir.shape).astype(np.float32)
+    want = Hits(mesh_of(points, faces), start, dir)
+    assert (want.face >= 0).all() and (want.count == 1).all()
+    larger, longer = np.float32(2.0**scale), np.float32(2.0**length)
+    found = Hits(mesh_of(points * larger, faces), start * larger, dir * longer, far=float("inf"))
+    np.testing.assert_array_equal(found.face, want.face)
+    np.testing.assert_array_equal(found.count, want.count)
+    np.testing.assert_allclose(found.at[:, 0], want.at[:, 0] * 2.0 ** (scale - length), rtol=1e-6)
+
+
 def test_rays_along_a_grid_hit_its_faces_once() -> None:
     """A square of 8 x 8 x 2 triangles whose edges lie on multiples of 1/8, seen along all axes."""
     n = 8

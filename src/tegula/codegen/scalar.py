@@ -503,7 +503,7 @@ WIDE = (8, 16)
 def _in_one_register(code: Code, op: Op, operands: Sequence[Components]) -> Components:
     """The result of an elementwise op or select with an operand in a vector register; () for other ops."""
     t = op.result.type
-    if not isinstance(op, Elementwise | S.Select) or not isinstance(t, VecType):
+    if not isinstance(op, Elementwise | S.Select | Bitcast) or not isinstance(t, VecType):
         return ()
     n = components(t)
     if n not in PACKED or not any(xs in code.packed for xs in operands):
@@ -513,6 +513,8 @@ def _in_one_register(code: Code, op: Op, operands: Sequence[Components]) -> Comp
     dtype = scalar_of(t)
     if isinstance(op, S.Select):
         picked = _pick(code, xs[0], dtype, xs[1], xs[2], n)
+    elif isinstance(op, Bitcast):
+        picked = _bitcast(code, xs[0], types[0], dtype, n)
     else:
         picked = elementwise(code, op, types[0], xs, n)
     return code.unpacked(scalar_type(dtype), n, picked)

@@ -14,7 +14,6 @@ from tegula.stdlib.geometry.layout import (
     BVH_QUERY,
     CHILDREN,
     COUNTS,
-    EIGHT_INTS,
     ITEM_BYTES,
     NODE_BYTES,
     PARENT,
@@ -220,12 +219,17 @@ def _descend(query: InOut[Any], child: int32, limit: float32):
 def _read_children_soon(node: uint64, nodes: uint64, leaves: uint64, size: uint64):
     """Let a CPU fetch the children of a node: the first and the last line of nodes, and the first two items of leaves.
     `leaves`, `size`: the address of all items, and the bytes of each."""
-    children = tg._element_at(node + CHILDREN, EIGHT_INTS)
-    for k in tg.static(range(8)):
-        child = children[k]
-        at = tg.where(child < 0, leaves + tg.uint64(-1 - child) * size, nodes + tg.uint64(child) * NODE_BYTES)
-        tg._read_soon(at)
-        tg._read_soon(at + tg.where(child < 0, size, tg.uint64(CHILDREN)))
+    for slot in tg.static(range(8)):
+        tg._read_child_soon(node, tg.uint64(slot), nodes, leaves, size)
+
+
+@composite()
+def _read_child_soon(node: uint64, slot: uint64, nodes: uint64, leaves: uint64, size: uint64):
+    """Let a CPU fetch a child of a node: the first and the last line of a node, or the first two items of a leaf."""
+    child = tg._element_at(node + CHILDREN + slot * 4, int32)
+    at = tg.where(child < 0, leaves + tg.uint64(-1 - child) * size, nodes + tg.uint64(child) * NODE_BYTES)
+    tg._read_soon(at)
+    tg._read_soon(at + tg.where(child < 0, size, tg.uint64(CHILDREN)))
 
 
 @composite()
