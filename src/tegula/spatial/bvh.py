@@ -18,11 +18,10 @@ from tegula.runtime.structures import Structure
 from tegula.spatial.boxes import (
     NODE,
     VEC8,
+    copy_order,
     fit_boxes,
-    fit_level,
-    invert_order,
+    fit_level_of_boxes,
     number_items,
-    write_boxes,
     write_header,
     write_no_box,
     write_subtrees,
@@ -69,8 +68,8 @@ class Bvh(Structure):
     """
 
     __tegula_annotation__ = TREE
-    writes, fits = write_boxes, fit_boxes
-    """The kernels that write all items, and that write the items and nodes of subtrees."""
+    fits, fits_level = fit_boxes, fit_level_of_boxes
+    """The kernels that write the items and nodes of subtrees, and of levels."""
 
     def __init__(
         self,
@@ -202,13 +201,12 @@ class Bvh(Structure):
         self.nodes = self.node_words.view(tg.float32)
         self._items = tg.empty(items + nodes, dtype=VEC8, device=self.device)
         self._launch(write_no_box, 1, [self._items, items])
-        self._places = None if self.device.is_cpu else tg.empty(items, dtype=tg.int32, device=self.device)
+        self._order = None if self.device.is_cpu else tg.empty(items, dtype=tg.int32, device=self.device)
 
     def _number(self, order: array) -> None:
-        """Write the data for refits: on a GPU the position of each item, on a CPU the index of the item at each
-        position, and the subtrees."""
-        if self._places is not None:
-            self._launch(invert_order, len(order), [order, self._places])
+        """Write the data for refits: the index of the item at each position, and on a CPU the subtrees."""
+        if self._order is not None:
+            self._launch(copy_order, len(order), [order, self._order])
             return
         assert self._known is not None
         self._launch(number_items, len(order), [self.groups, order, self._items])
@@ -227,16 +225,15 @@ class Bvh(Structure):
         items = len(self._items) - self.node_limit
         nodes = view_as(self.nodes, VEC8)
         single = self.leaf_size == 1
-        if self._places is None:
+        if self._order is None:
             args = [*self._given(), nodes, self.node_words, self._items, items, single, self._subtrees]
             self._launch(self.fits, self._above, [*args, 0], 1)
             if self._above < len(self._subtrees):
                 self._launch(self.fits, 1, [*args, self._above], 1)
         else:
-            self._launch(self.writes, items, [*self._given(), self.groups, self._places, self._items])
             numbers = view_as(self._items, float32)
-            given = [self.nodes, self.node_words, self._items, numbers, items, single]
-            self.launch_by_level(fit_level, WIDTH, given, LANES)
+            given = [*self._given(), self.groups, self._order, self.nodes, self.node_words, self._items]
+            self.launch_by_level(self.fits_level, WIDTH, [*given, numbers, items, single], LANES)
             self._launch(write_header, 1, [nodes, self._items, items])
 
     def _given(self) -> list[Any]:
