@@ -2564,10 +2564,10 @@ def matrix(*args: Any, shape: Any = None, dtype: Any = ...) -> Any:
     type of matrices.
 
     Parameters:
-        *args: the entries, row by row; or the rows as vectors; or a tile (M, N), all of whose elements each thread
-            reads; or one scalar for all entries; or a translation, rotation and scale, which are composed by
-            tg.transform_compose; no argument: zeros. A shape and a scalar type give the matrix type, also in
-            annotations.
+        *args: the entries, row by row, or a vector or matrix of them; or the rows as vectors, and matrices of
+            several rows; or a tile (M, N), all of whose elements each thread reads; or one scalar for all entries;
+            or a translation, rotation and scale, which are composed by tg.transform_compose; no argument: zeros. A
+            shape and a scalar type give the matrix type, also in annotations.
         shape: (rows, columns), constants; without it 4, 9 or 16 entries make a square matrix.
         dtype: the scalar type; float32 by default.
     Returns:
@@ -4881,7 +4881,8 @@ def tile_argsort(keys: Any, axis: object = -1, descending: bool = False) -> Any:
     Gradient:
         none: indices are integers.
     Source:
-        Batcher, "Sorting networks and their applications" (1968): the bitonic network.
+        Batcher, "Sorting networks and their applications" (1968): the bitonic network; on GPUs of 16 bits of the
+        keys at a time, from the lowest.
     """
 
 def tile_assign(dst: Any, src: Any, offset: Any = None) -> None:
@@ -6778,7 +6779,8 @@ def tile_sort(keys: Any, values: Any, axis: object = None, descending: bool = Fa
     Gradient:
         the adjoints, permuted back.
     Source:
-        Batcher, "Sorting networks and their applications" (1968): the bitonic network.
+        Batcher, "Sorting networks and their applications" (1968): the bitonic network; on GPUs of 16 bits of the
+        keys at a time, from the lowest.
     """
 
 def tile_squeeze(t: Any, axis: Any = None) -> Any:
@@ -7010,7 +7012,8 @@ def tile_topk(keys: Any, k: int) -> Any:
     Gradient:
         the adjoint of each result, for the key of its index; 0 for other keys.
     Source:
-        Batcher, "Sorting networks and their applications" (1968): the bitonic network.
+        Batcher, "Sorting networks and their applications" (1968): the bitonic network; on GPUs of 16 bits of the
+        keys at a time, from the lowest.
     """
 
 def tile_transpose(a: Any) -> Any:
@@ -7476,9 +7479,10 @@ def vector(*args: Any, length: Any = None, dtype: Any = None) -> Any:
     """A vector of given components, of the elements of a tile, or of zeros; or a type of vectors.
 
     Parameters:
-        *args: the components, scalars of one dtype and vectors of it; one scalar fills all of `length`; a tile
-            (N,), all of whose elements each thread reads, also from a view that the thread made; no argument:
-            zeros. A length and a scalar type give the vector type, also in annotations.
+        *args: the components, scalars of one dtype and vectors of it; the entries of a matrix, row by row, with
+            their number as `length`; one scalar fills all of `length`; a tile (N,), all of whose elements each
+            thread reads, also from a view that the thread made; no argument: zeros. A length and a scalar type give
+            the vector type, also in annotations.
         length: the number of components, 1 to 1024, a constant; by default that of the components given.
         dtype: the scalar type; by default the dtype of the first component, float32 for zeros.
     Returns:

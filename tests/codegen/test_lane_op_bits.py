@@ -330,6 +330,8 @@ def vector_cases() -> Iterator[tuple[Op, dict[int, Op]]]:
     for t in (v3, m23):
         n = components(t)
         yield VecMake([f] * n, [t], {"type": t}), {}
+        yield VecMake([Value(VecType(n - 1, float32)), f], [t], {"type": t}), {}
+        yield VecMake([Value(MatType(n, 1, float32))], [t], {"type": t}), {}
         yield VecSplat([f], [t], {"type": t}), {}
         yield S.Select([Value(bool_), Value(t), Value(t)], [t]), {}
         flags = VecType(n, bool_) if t is v3 else MatType(2, 3, bool_)

@@ -45,11 +45,12 @@ def test_every_op_is_lowered_or_emitted() -> None:
     from tegula.ops.control import For, If, While
     from tegula.ops.cooperative import CooperativeCall
     from tegula.ops.gradient import Call, Unreplayable
+    from tegula.ops.lane import OnGpu
     from tegula.ops.roles import PipeNew
     from tegula.passes.lower_pipes import _RULES as PIPED
     from tegula.passes.lower_tiles import _RULES as LOWERED
 
     handled = {*RULES, *LANE_RULES, *LOWERED, *PIPED, PipeNew, If, For, While, Yield}
-    handled |= {Call, CooperativeCall, Unreplayable}
+    handled |= {Call, CooperativeCall, Unreplayable, OnGpu}
     left = {op.NAME for op in REGISTRY.values() if op not in handled and not issubclass(op, STRAIGHT)}
     assert left == {"tile.address", *(f"tile.{name}_in_lanes" for name in ("load", "store", "matmul"))}

@@ -35,3 +35,50 @@ def test_slices_with_a_step_of_0_are_refused(line: str) -> None:
     exec(text, scope)
     with pytest.raises(tg.CompileError, match="the step of a slice must not be 0"):
         tg.launch(tg.kernel(scope["kernel"], source=text), dim=1, inputs=[tg.zeros(4)])
+
+
+@pytest.mark.machine_code
+def test_matrices_and_vectors_are_made_of_parts() -> None:
+    """Rows in the order of the parts; the entries of a matrix row by row."""
+
+    @tg.kernel
+    def parts(x: tg.array2d[float], stacked: tg.array2d[float], flat: tg.array2d[float]):
+        i = tg.tid()
+        v = tg.vector(x[i, 0], x[i, 1], x[i, 2], x[i, 3])
+        m = tg.matrix(v, shape=(2, 2), dtype=float)
+        rows = tg.matrix(m[::-1, :], tg.vector(v[3], v[2]), m, shape=(5, 2), dtype=float)
+        joined = tg.vector(v[1:3], v[0], v[::-2])
+        entries = tg.vector(rows[1:4, :], length=6)
+        for k in range(10):
+            stacked[i, k] = rows[k // 2, k % 2]
+        for k in range(5):
+            flat[i, k] = joined[k]
+        for k in range(6):
+            flat[i, k + 5] = entries[k]
+
+    x = np.random.default_rng(1).standard_normal((40, 4)).astype(np.float32)
+    _, stacked, flat = agree(parts, [tg.array(x), tg.zeros((40, 10)), tg.zeros((40, 11))], 40, 16)
+    a, b, c, d = x.T
+    np.testing.assert_array_equal(stacked, np.stack([c, d, a, b, d, c, a, b, c, d], 1))
+    np.testing.assert_array_equal(flat, np.stack([b, c, a, d, b, a, b, d, c, a, b], 1))
+
+
+@pytest.mark.machine_code
+def test_the_gradient_of_parts_is_that_of_their_components() -> None:
+    @tg.kernel
+    def combine(x: tg.array2d[float], y: tg.array1d[float]):
+        i = tg.tid()
+        v = tg.vector(x[i, 0], x[i, 1], x[i, 2])
+        w = tg.vector(v[::-1], v[0] * v[1], v)
+        y[i] = w[0] * w[5] + w[3] * w[6] + w[1]
+
+    rng = np.random.default_rng(2)
+    x = tg.array(rng.standard_normal((8, 3)).astype(np.float32), requires_grad=True)
+    y = tg.zeros(8, requires_grad=True)
+    with tg.Tape() as tape:
+        tg.launch(combine, 8, [x], [y])
+    tape.backward(grads={y: tg.ones(8)})
+    a, b, c = x.numpy().T
+    want = np.stack([b * c, c + a * c + 1, b + a * b], 1)
+    # w = (c, b, a, a * b, a, b, c), so that y = c * b + a * b * c + b.
+    np.testing.assert_allclose(x.grad.numpy(), want, rtol=1e-5, atol=1e-6)

@@ -58,7 +58,7 @@ def lower(code: Code, op: Op, operands: Sequence[Components], width: int) -> Com
             return together
     if isinstance(op, VecMake | VecSplat):
         n = components(op.result.type)  # type: ignore[arg-type]
-        parts = tuple(x[0] for x in operands) if isinstance(op, VecMake) else operands[0] * n
+        parts = tuple(x for xs in operands for x in xs) if isinstance(op, VecMake) else operands[0] * n
         return _keep_packed(code, op, parts) if width == 1 and code.packs else parts
     if isinstance(op, VecPart):
         return tuple(operands[0][k] for k in op.picked)
@@ -74,7 +74,16 @@ def lower(code: Code, op: Op, operands: Sequence[Components], width: int) -> Com
         return tuple(convert(code, x, source, op.to, width) for x in operands[0])
     if isinstance(op, Bitcast):
         return tuple(_bitcast(code, x, source, op.to, width) for x in operands[0])
-    return tuple(elementwise(code, op, source, list(xs), width) for xs in zip(*operands, strict=True))
+    made = tuple(elementwise(code, op, source, list(xs), width) for xs in zip(*operands, strict=True))
+    if isinstance(op, S.Min | S.Max) and source.is_int and len(made) > 1:
+        return tuple(_opaque(code, x, source, width) for x in made)
+    return made
+
+
+def _opaque(code: Code, x: str, dtype: DType, width: int) -> str:
+    """An integer whose derivation LLVM does not follow. Its analysis of scalar evolution expands minima and maxima, of
+    which sorting networks are long chains, in a time that grows exponentially with the length of the chain."""
+    return code.emit(f"freeze {register_type(dtype, width)} {x}")
 
 
 def lower_all(code: Code, op: Op, elements: Sequence[Sequence[Components]], width: int) -> list[Components]:

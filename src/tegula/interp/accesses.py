@@ -16,6 +16,7 @@ from tegula.ops.array_gather import ArrayGather, ArrayScatter, ArrayScatterAtomi
 from tegula.ops.buffer import BufNew, BufRead, BufWrite, buffer_type
 from tegula.ops.group import (
     AsyncCopy,
+    GatherEach,
     Publish,
     SharedGather,
     SharedMma,
@@ -98,6 +99,18 @@ def access_gather(m: GroupMachine, op: SharedGather) -> Iterator[ThreadAccess]:
     at = pairs.at.copy()
     at[axis] = np.where((index_of_axis >= 0) & (index_of_axis < n), index_of_axis, 0)
     yield ThreadAccess("read", source, pairs.threads, at)
+
+
+@accesses(GatherEach)
+def access_gather_each(m: GroupMachine, op: GatherEach) -> Iterator[ThreadAccess]:
+    """The accesses of a gather by indices in registers. Indices out of bounds read the first element, whose value is
+    not used."""
+    source, pairs = m.group(op.buffer), held_elements(m.layouts[op.result])
+    index = m.env[op.index].astype(np.int64)[tuple(pairs.at)]
+    index = np.where(index < 0, index + len(source), index)
+    yield ThreadAccess(
+        "read", source, pairs.threads, np.where((index >= 0) & (index < len(source)), index, 0)[None]
+    )
 
 
 @accesses(SharedMma)

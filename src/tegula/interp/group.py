@@ -20,6 +20,7 @@ from tegula.ops.group import (
     AsyncCopy,
     AsyncWait,
     Barrier,
+    GatherEach,
     MmaWait,
     PartialReduce,
     Publish,
@@ -118,6 +119,12 @@ def _line(x: np.ndarray, axis: int) -> np.ndarray:
 def run_gather(m: Machine, op: SharedGather, mask: Mask) -> Any:
     source, index = (m.group(v) for v in op.operands)
     return TileGather.ref(op.attrs, source, index, len(tile_of(op.results[0]).shape))
+
+
+@handles(GatherEach)
+def run_gather_each(m: Machine, op: GatherEach, mask: Mask) -> Any:
+    source, index = m.group(op.buffer), m.env[op.index]
+    return TileGather.ref({"axis": 0}, source, index, 1)
 
 
 @handles(SharedMma)

@@ -23,6 +23,7 @@ from tegula.ops.lane import (
     LaneIndex,
     LaneUniform,
     LogicalBlocks,
+    OnGpu,
     Tid,
     TileFromLanes,
     TileFromThread,
@@ -119,6 +120,11 @@ def run_block(m: Machine, op: BlockIndex, mask: Mask) -> Any:
 @handles(BlockCount)
 def run_blocks(m: Machine, op: BlockCount, mask: Mask) -> Any:
     return np.full(m.lanes, m.blocks, np.int32)
+
+
+@handles(OnGpu)
+def run_target(m: Machine, op: OnGpu, mask: Mask) -> Any:
+    return np.full(m.lanes, not op.of_gpu)
 
 
 @handles(LaneUniform)

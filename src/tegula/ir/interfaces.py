@@ -104,6 +104,17 @@ class ConstantLike(Op):
         value = attr()
 
 
+class TargetQuery(Op):
+    """An op whose result, a bool, is known once the target of the compilation is known."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def of_gpu(self) -> bool:
+        """The result on GPUs; on CPUs the result is the opposite."""
+
+
 class LoopLike(Carrier):
     """A loop that carries variables: `initial` are the values before the loop, `body` takes and yields the values of an
     iteration, and the final values are the results."""
@@ -355,7 +366,13 @@ class TileAccess(Op):
         return next((v for v in (*self.results, *self.operands) if isinstance(v.type, TileType)), None)
 
 
-class ScatteredAccess(Op):
+class ElementwiseTiles(Op):
+    """An op whose tiles correspond to each other element by element, so that they share a layout."""
+
+    __slots__ = ()
+
+
+class ScatteredAccess(ElementwiseTiles):
     """An op that accesses elements of an array at coordinates of their own. `where`: a tile of bool that selects
     elements; `at`: a tile of int64 coordinates for each dimension of the array. Elements outside of the array are
     dropped. All tiles of the op have one shape."""

@@ -7,7 +7,7 @@ from tegula.ops.base import public, require_range
 from tegula.ops.build_tile import constant_shape
 from tegula.ops.builder import OpBuilder, Operand, as_tuple, describe
 from tegula.ops.kinds import PIPE_ENDPOINTS, PIPES, Aligned, BoundsCheck, Offset, Pipe
-from tegula.ops.lane import LaneCount, LaneIndex
+from tegula.ops.lane import LaneCount, LaneIndex, OnGpu
 from tegula.ops.roles import PipeLoad, PipeNew, PipePop, PipePush, PipeRelease
 from tegula.types import ArrayType, PipeType, element_type
 
@@ -128,6 +128,12 @@ def group_size(b: OpBuilder) -> int:
         none: the result is a constant.
     """
     return b.lanes
+
+
+@public("_on_gpu")
+def on_gpu(b: OpBuilder) -> Value:
+    """Whether the kernel is compiled for a GPU; the branch that is not taken costs nothing when the kernel runs."""
+    return b.one(OnGpu, [])
 
 
 @public("group_present")

@@ -60,31 +60,43 @@ def composite(b: OpBuilder, to: VecType | MatType, args: Sequence[Operand]) -> V
         return b.const(0, to)
     first, algebra = args[0], algebra_of(to)
     if len(args) == 1 and isinstance(first, Value) and isinstance(first.type, VecType | MatType):
-        same_rank = len(element_shape(first.type)) == len(element_shape(to))
-        if components(first.type) == components(to) and same_rank:
+        if components(first.type) == components(to):
             component = b.cast(first, to.dtype)
-            return (
-                component
-                if component.type == to
-                else b.one(VecMake, b.components_of(component), {"type": to})
-            )
+            return component if component.type == to else b.one(VecMake, [component], {"type": to})
         if not algebra.optional:
             raise TypeRule(f"cannot make a {to} from {describe(first)}")
     if len(args) == 1 and components(to) != 1 and algebra.fills and not is_vector(first):
         return b.one(VecSplat, [_component(b, first, to.dtype)], {"type": to})
-    if isinstance(to, MatType) and any(map(is_vector, args)):
-        message = f"the rows of {to} are vectors ({to.cols},)"
-        require(all(b.value(x).type == VecType(to.cols, to.dtype) for x in args), message)
-    parts = [part for x in args for part in (b.components_of(x) if is_vector(x) else [x])]
-    missing = components(to) - len(parts)
+    if isinstance(to, MatType) and any(_holds_rows(x) for x in args):
+        message = f"the rows of {to} are vectors ({to.cols},) or in matrices of {to.cols} columns"
+        require(all(_holds_rows(x, to) for x in args), message)
+    parts = [*args]
+    missing = components(to) - sum(components(x.type) if is_vector(x) else 1 for x in args)
     if missing and missing == algebra.optional:
         parts += algebra.unit[-missing:]
-    return b.one(VecMake, [_component(b, x, to.dtype) for x in parts], {"type": to})
+    return b.one(VecMake, [_part(b, x, to.dtype) for x in parts], {"type": to})
 
 
 def is_vector(x: Operand) -> bool:
     """Whether an operand is a vector."""
     return isinstance(x, Value) and isinstance(x.type, VecType)
+
+
+def _holds_rows(x: Operand, of: MatType | None = None) -> bool:
+    """Whether an operand is a vector or a matrix; with `of`: of one row or several rows of this type of matrices."""
+    if not (isinstance(x, Value) and isinstance(x.type, VecType | MatType)):
+        return False
+    return of is None or (element_shape(x.type)[-1], x.type.dtype) == (of.cols, of.dtype)
+
+
+def _part(b: OpBuilder, x: Operand, dtype: DType) -> Value:
+    """A component, or a vector or matrix of consecutive components."""
+    if not _holds_rows(x):
+        return _component(b, x, dtype)
+    part = b.value(x)
+    if scalar_of(element(part.type)) != dtype:
+        raise TypeRule(f"a component must be {dtype}, got {part.type}", f"cast it: tg.{dtype}(...)")
+    return part
 
 
 def _component(b: OpBuilder, x: Operand, dtype: DType) -> Value:
@@ -172,9 +184,10 @@ def vector(b: OpBuilder, *args: Operand, length: Operand = None, dtype: Operand 
     """A vector of given components, of the elements of a tile, or of zeros; or a type of vectors.
 
     Parameters:
-        *args: the components, scalars of one dtype and vectors of it; one scalar fills all of `length`; a tile (N,),
-            all of whose elements each thread reads, also from a view that the thread made; no argument: zeros. A length
-            and a scalar type give the vector type, also in annotations.
+        *args: the components, scalars of one dtype and vectors of it; the entries of a matrix, row by row, with their
+            number as `length`; one scalar fills all of `length`; a tile (N,), all of whose elements each thread reads,
+            also from a view that the thread made; no argument: zeros. A length and a scalar type give the vector type,
+            also in annotations.
         length: the number of components, 1 to 1024, a constant; by default that of the components given.
         dtype: the scalar type; by default the dtype of the first component, float32 for zeros.
     Returns:
@@ -211,10 +224,10 @@ def matrix(b: OpBuilder, *args: Operand, shape: Operand = None, dtype: Operand =
     type of matrices.
 
     Parameters:
-        *args: the entries, row by row; or the rows as vectors; or a tile (M, N), all of whose elements each thread
-            reads; or one scalar for all entries; or a translation, rotation and scale, which are composed by
-            tg.transform_compose; no argument: zeros. A shape and a scalar type give the matrix type, also in
-            annotations.
+        *args: the entries, row by row, or a vector or matrix of them; or the rows as vectors, and matrices of several
+            rows; or a tile (M, N), all of whose elements each thread reads; or one scalar for all entries; or a
+            translation, rotation and scale, which are composed by tg.transform_compose; no argument: zeros. A shape
+            and a scalar type give the matrix type, also in annotations.
         shape: (rows, columns), constants; without it 4, 9 or 16 entries make a square matrix.
         dtype: the scalar type; float32 by default.
     Returns:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tegula.ir import Effect, MatmulLike, Op, Synchronising, TileAccess, Value
+from tegula.ir import Effect, ElementwiseTiles, MatmulLike, Op, Synchronising, TileAccess, Value
 from tegula.ir.fields import (
     ARRIVE,
     ISSUE,
@@ -140,6 +140,23 @@ class SharedGather(Op):
         axis = self.axis
         shape = (*source.shape[:axis], index.shape[0], *source.shape[axis + 1 :])
         return [TileType(source.dtype, check_shape(shape))]
+
+
+class GatherEach(ElementwiseTiles):
+    """The elements of a one-dimensional buffer at the places that a tile holds: `tile.gather` of a tile of one
+    dimension. Each lane reads the elements of its own places. Operands: buffer, tile of indices."""
+
+    __slots__ = ()
+    NAME = "group.gather_each"
+    COOPERATIVE = True
+    PURE = False
+    buffer = operand(READ)
+    index = operand()
+
+    def infer(self) -> Sequence[Type]:
+        source, index = buffer_type(self.buffer.type), tile_type(self.index.type)
+        require(len(source.shape) == 1, f"places are one number each, got a buffer of shape {source.shape}")
+        return [TileType(source.dtype, index.shape)]
 
 
 class GroupMma(MatmulLike, Synchronising):

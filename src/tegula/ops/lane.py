@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from tegula.ir import ActsOnLines, Kernel, MemoryFence, Op, Value
+from tegula.ir import ActsOnLines, Kernel, MemoryFence, Op, TargetQuery, Value
 from tegula.ir.fields import attr, body, operand, optional, output
 from tegula.ops.base import element, require
 from tegula.ops.scalar import Cmp, Select
@@ -17,6 +17,7 @@ from tegula.types import (
     TileType,
     Type,
     VecType,
+    bool_,
     element_shape,
     int32,
     int64,
@@ -311,6 +312,20 @@ class BlockCount(Op):
 
     def infer(self) -> Sequence[Type]:
         return [int32]
+
+
+class OnGpu(TargetQuery):
+    """Whether the kernel is compiled for a GPU. The interpreter follows CPUs."""
+
+    __slots__ = ()
+    NAME = "target.is_gpu"
+
+    def infer(self) -> Sequence[Type]:
+        return [bool_]
+
+    @property
+    def of_gpu(self) -> bool:
+        return True
 
 
 def numbers_blocks(kernel: Kernel) -> bool:

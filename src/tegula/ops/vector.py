@@ -20,7 +20,8 @@ Attrs = Mapping[str, Any]
 
 
 class VecMake(Op):
-    """A vector or matrix (attribute `type`) from its components, row-major."""
+    """A vector or matrix (attribute `type`) from its components, row-major: scalars, and vectors and matrices of
+    consecutive components."""
 
     __slots__ = ()
     NAME = "vec.make"
@@ -28,23 +29,30 @@ class VecMake(Op):
     type = attr()
 
     def infer(self) -> Sequence[Type]:
-        result = self.type
-        require(
-            len(self.components) == components(result),
-            f"{result} takes {components(result)} components, got {len(self.components)}",
-        )
-        for t in types(self.components):
-            require(t == scalar_of(result), f"a component of {result} must be {scalar_of(result)}, got {t}")
+        result, given = self.type, types(self.components)
+        for t in given:
+            require(
+                scalar_of(element(t)) == scalar_of(result),
+                f"a component of {result} must be {scalar_of(result)}, got {t}",
+            )
+        count = sum(components(element(t)) for t in given)
+        require(count == components(result), f"{result} takes {components(result)} components, got {count}")
         return [result]
 
     @staticmethod
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
-        shape = operands[0].shape + element_shape(attrs["type"])
-        return np.stack(operands, -1).reshape(shape)
+        lanes = len(operands[0])
+        flat = np.concatenate([x.reshape(lanes, -1) for x in operands], axis=1)
+        return flat.reshape(lanes, *element_shape(attrs["type"]))
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        return b.components_of(g)
+        parts, found = b.components_of(g), list[Value | None]()
+        for component in self.components:
+            t = element(b.primal(component).type)
+            own, parts = parts[: components(t)], parts[components(t) :]
+            found.append(own[0] if t == scalar_of(t) else b.one(VecMake, own, {"type": t}))
+        return found
 
 
 class VecSplat(Op):

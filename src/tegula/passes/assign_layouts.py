@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from tegula.ir import Carrier, Kernel, Line, Op, ReshapeLike, ScatteredAccess, Value
+from tegula.ir import Carrier, ElementwiseTiles, Kernel, Line, Op, ReshapeLike, Value
 from tegula.layout import (
     Layout,
     everywhere,
@@ -126,7 +126,7 @@ def _equal_layout_groups(op: Op) -> Iterator[list[Value]]:
     """Groups of tile values for which an op requires equal layouts."""
     if isinstance(op, Carrier):
         yield from ([*carried.values] for carried in op.carried if isinstance(carried.result.type, TileType))
-    elif isinstance(op, TileMap | TileFillAbsent | TileMarkPartial | TileAtomic | ScatteredAccess):
+    elif isinstance(op, TileMap | TileFillAbsent | TileMarkPartial | TileAtomic | ElementwiseTiles):
         yield [v for v in (*op.results, *op.operands) if isinstance(v.type, TileType)]
     elif isinstance(op, GroupMma):
         yield [op.result, op.c]

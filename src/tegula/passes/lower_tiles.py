@@ -17,6 +17,7 @@ from tegula.ops.buffer import BufGet, BufNew, BufRead, BufReshape, BufView, BufW
 from tegula.ops.concat import TileConcat
 from tegula.ops.group import (
     Agree,
+    GatherEach,
     MmaWait,
     Publish,
     RegisterMma,
@@ -81,7 +82,7 @@ class _Lowering:
         )
         while True:
             self.register_reshapes = reshapes
-            lost = {op for op in reshapes if self._picked(op.tile) or self._picked(op.result)}
+            lost = {op for op in reshapes if self._picked(op.tile)}
             if not lost:
                 return reshapes
             reshapes = reshapes - lost
@@ -146,7 +147,11 @@ class _Lowering:
         for op, k in self.users.get(value, ()):
             if op in self.register_reshapes or op in self.lines or _reshaped_line(op) is not None:
                 continue
-            if isinstance(op, TileSlice | TilePermute | TileReshape | TileGather):
+            if isinstance(op, TileGather):
+                if k == 0 or not _gathers_each(op):
+                    return True
+                continue
+            if isinstance(op, TileSlice | TilePermute | TileReshape):
                 return True
             if isinstance(op, TileExtract) and not _single(value):
                 return True
@@ -189,8 +194,10 @@ class _Lowering:
         return [_put(build, BufGet, [self.buffers[op.tile], *op.indices], op.result.type)]
 
     def gather(self, build: Builder, op: TileGather) -> list[Value]:
-        tile, index = self.buffers[op.tile], self.buffers[op.index]
-        return [_put(build, SharedGather, [tile, index], op.result.type, axis=op.axis)]
+        tile = self.buffers[op.tile]
+        if _gathers_each(op):
+            return [_put(build, GatherEach, [tile, op.index], op.result.type)]
+        return [_put(build, SharedGather, [tile, self.buffers[op.index]], op.result.type, axis=op.axis)]
 
     def matmul(self, build: Builder, op: TileMatmul) -> list[Value]:
         attrs = {"wait": op.wait} | {k: v for k, v in op.attrs.items() if k == "precision"}
@@ -306,6 +313,13 @@ def _reshaped_line(op: Op) -> TileArange | None:
         source = op.tile.owner
         return source if isinstance(source, TileArange) else None
     return None
+
+
+def _gathers_each(op: TileGather) -> bool:
+    """Whether each index names one element, so that lanes need only the indices of their own elements."""
+    t = op.tile.type
+    assert isinstance(t, TileType)
+    return len(t.shape) == 1
 
 
 def _put(build: Builder, op: type[Op], operands: Sequence[Value], result: Any, **attrs: Any) -> Value:

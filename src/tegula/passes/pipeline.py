@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tegula.ir import Kernel
 from tegula.passes.accumulate_matmuls import accumulate_matmuls
+from tegula.passes.choose_target import choose_target
 from tegula.passes.complete_matmuls import complete_matmuls
 from tegula.passes.contract_fma import contract_fma, keep_rounded
 from tegula.passes.count_whiles import count_whiles
@@ -52,6 +53,7 @@ give bitwise equal results and take the same branches. Ops that `contract_fma` d
 fused later."""
 
 FOR_CPU = (
+    Pass(choose_target),
     Pass(complete_matmuls),
     Pass(delay_releases),
     Analysis(analyse_lanes),

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from tegula.ir import Kernel
 from tegula.passes.assign_layouts import assign_layouts
+from tegula.passes.choose_target import choose_target
 from tegula.passes.combine_blocks import combine_blocks
 from tegula.passes.convert_layouts import convert_layouts
 from tegula.passes.fetch_iterations import fetch_iterations
@@ -49,6 +50,7 @@ def reloads(context: GpuCompilation) -> bool:
 
 
 FOR_GPU = (
+    Pass(choose_target),
     Pass(specialise),
     Pass(combine_blocks, when=optimises),
     Analysis(analyse_lanes),

@@ -4,6 +4,7 @@ registers of tiles."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from tegula.codegen.arrays import accessed, array_view, lower_access, report, slot, thread_component
@@ -62,6 +63,7 @@ from tegula.ops.group import (
     AsyncCopy,
     AsyncWait,
     Barrier,
+    GatherEach,
     MmaWait,
     PartialReduce,
     Publish,
@@ -121,6 +123,8 @@ from tegula.target import CudaTarget
 from tegula.types import (
     ArrayType,
     BufType,
+    DType,
+    ElementType,
     StackType,
     TileType,
     components,
@@ -492,33 +496,49 @@ class _Walk:
 
     def gather(self, op: SharedGather) -> None:
         s, layout = self.s, self.s.layouts[op.result]
-        source, index, axis = s.buffers[op.buffer], s.buffers[op.index], op.axis
-        n = source.shape[axis]
-        dtype = scalar_of(index.dtype)
-        types = [register_type(scalar_of(source.dtype), 1)] * components(source.dtype)
-        registers: list[Components] = []
-        for r in range(layout.register_count):
+        index, axis = s.buffers[op.index], op.axis
 
-            def pick(r: int = r) -> list[str]:
-                at = s.index(layout, r)
-                raw = s.memory.load_view(index, [at[axis]], 1)[0]
-                wide = "sext" if dtype.kind == "i" else "zext"
-                k = raw if dtype.bits == 64 else s.code.emit(f"{wide} i{dtype.bits} {raw} to i64")
-                wrapped = s.code.emit(f"add i64 {k}, {n}")
-                negative = s.code.emit(f"icmp slt i64 {k}, 0")
-                k = s.code.emit(f"select i1 {negative}, i64 {wrapped}, i64 {k}")
-                ok = s.code.emit(f"icmp ult i64 {k}, {n}")
-                at[axis] = s.code.emit(f"select i1 {ok}, i64 {k}, i64 0")
-                parts = s.memory.load_view(source, at, 1)
-                return [
-                    s.code.emit(f"select i1 {ok}, {t} {x}, {t} {zero}")
-                    for t, x, zero in zip(types, parts, zeros(source.dtype), strict=True)
-                ]
+        def element(r: int) -> list[str]:
+            at = s.index(layout, r)
+            (place,) = s.memory.load_view(index, [at[axis]], 1)
+            return self._at_place(s.buffers[op.buffer], at, axis, place, scalar_of(index.dtype))
 
-            registers.append(
-                tuple(run_conditionally(s, s.holds(layout, r), types, pick, list(zeros(source.dtype))))
-            )
-        s.held[op.result] = registers
+        self._gathered(op.result, s.buffers[op.buffer].dtype, element)
+
+    def gather_each(self, op: GatherEach) -> None:
+        """Lower `group.gather_each`: each lane reads the elements at the places in its registers."""
+        s, source = self.s, self.s.buffers[op.buffer]
+        dtype = scalar_of(op.index.type.dtype)  # type: ignore[union-attr]
+
+        def element(r: int) -> list[str]:
+            (place,) = s.held[op.index][r]
+            return self._at_place(source, ["0"], 0, place, dtype)
+
+        self._gathered(op.result, source.dtype, element)
+
+    def _gathered(self, result: Value, dtype: ElementType, element: Callable[[int], list[str]]) -> None:
+        """Make the registers of a gathered tile; `element` makes the components of a register with an element."""
+        s, layout = self.s, self.s.layouts[result]
+        types = [register_type(scalar_of(dtype), 1)] * components(dtype)
+        s.held[result] = [
+            tuple(run_conditionally(s, s.holds(layout, r), types, partial(element, r), list(zeros(dtype))))
+            for r in range(layout.register_count)
+        ]
+
+    def _at_place(self, source: View, at: list[str], axis: int, place: str, dtype: DType) -> list[str]:
+        """The components of an element of a view at a place along an axis, which counts from the end if it is negative;
+        0 outside."""
+        s, n = self.s, source.shape[axis]
+        wide = "sext" if dtype.kind == "i" else "zext"
+        k = place if dtype.bits == 64 else s.code.emit(f"{wide} i{dtype.bits} {place} to i64")
+        wrapped = s.code.emit(f"add i64 {k}, {n}")
+        negative = s.code.emit(f"icmp slt i64 {k}, 0")
+        k = s.code.emit(f"select i1 {negative}, i64 {wrapped}, i64 {k}")
+        ok = s.code.emit(f"icmp ult i64 {k}, {n}")
+        inside = [*at[:axis], s.code.emit(f"select i1 {ok}, i64 {k}, i64 0"), *at[axis + 1 :]]
+        t = register_type(scalar_of(source.dtype), 1)
+        parts = zip(s.memory.load_view(source, inside, 1), zeros(source.dtype), strict=True)
+        return [s.code.emit(f"select i1 {ok}, {t} {x}, {t} {zero}") for x, zero in parts]
 
     def barrier(self, op: Barrier) -> None:
         """Lower a barrier: of the block, of a warp, or the named barrier of a role."""
@@ -725,6 +745,7 @@ _RULES: dict[type[Op], Any] = {
     BufReshape: _on_state(lower_access),
     ArrayView: _on_state(array_view),
     SharedGather: _Walk.gather,
+    GatherEach: _Walk.gather_each,
     SharedMma: _on_state(matmul),
     RegisterMma: _on_state(matmul),
     MmaWait: _on_state(wgmma.mma_wait),

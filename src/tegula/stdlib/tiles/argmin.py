@@ -10,7 +10,8 @@ import numpy as np
 from tegula.declaration import Refused, Sample, cooperative
 from tegula.signature import Dtypes, Element, Extents, Tile, constexpr
 from tegula.stdlib.registry import tg
-from tegula.stdlib.tiles.sort import Bits, split_at_axis
+from tegula.stdlib.tiles.sort import split_at_axis
+from tegula.stdlib.tiles.sort_network import Bits
 from tegula.types import DTYPES, float32, int32, uint32, uint64
 
 S = Extents("S")

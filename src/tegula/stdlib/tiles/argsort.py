@@ -37,14 +37,22 @@ def tile_argsort(
     Gradient:
         none: indices are integers.
     Source:
-        Batcher, "Sorting networks and their applications" (1968): the bitonic network.
+        Batcher, "Sorting networks and their applications" (1968): the bitonic network; on GPUs of 16 bits of the keys
+        at a time, from the lowest.
     """
     shape = keys.shape
     before, length, after = tg.static(split_at_axis(shape, axis))
-    lines = tg.tile_reshape(tg._tile_sort_bits(keys), (before, length, after))
-    bits = tg.tile_reshape(tg.tile_permute(lines, (0, 2, 1)), (before * after, length))
-    indices = tg.tile_reshape(tg._tile_sort_indices(~bits if descending else bits), (before, after, length))
-    return tg.tile_reshape(tg.tile_permute(indices, (0, 2, 1)), shape)
+    lines = tg._tile_sort_bits(keys)
+    if tg.static(after > 1):
+        columns = tg.tile_permute(tg.tile_reshape(lines, (before, length, after)), (0, 2, 1))
+        bits = tg.tile_reshape(columns, (before * after, length))
+        rows = tg._tile_sort_indices(~bits if descending else bits)
+        return tg.tile_reshape(
+            tg.tile_permute(tg.tile_reshape(rows, (before, after, length)), (0, 2, 1)), shape
+        )
+    else:
+        bits = tg.tile_reshape(lines, (before, length))
+        return tg.tile_reshape(tg._tile_sort_indices(~bits if descending else bits), shape)
 
 
 @tile_argsort.reference

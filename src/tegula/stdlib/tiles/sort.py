@@ -9,12 +9,11 @@ import numpy as np
 
 from tegula.declaration import Refused, Sample, cooperative, part
 from tegula.errors import OutOfRange
-from tegula.signature import Dtypes, Element, Extent, Extents, InOut, Key, Tile, constexpr
+from tegula.signature import Element, Extents, InOut, Key, Tile, constexpr
 from tegula.stdlib.registry import tg
 from tegula.types import float32, float64, int32, int64, uint32, uint64
 
-M, N, S = Extent("M"), Extent("N"), Extents("S")
-Bits = Dtypes("Bits", uint32, uint64)
+S = Extents("S")
 
 
 @cooperative
@@ -41,19 +40,18 @@ def tile_sort(
     Gradient:
         the adjoints, permuted back.
     Source:
-        Batcher, "Sorting networks and their applications" (1968): the bitonic network.
+        Batcher, "Sorting networks and their applications" (1968): the bitonic network; on GPUs of 16 bits of the keys
+        at a time, from the lowest.
     """
     flat, along = tg.tile_reshape(keys, (-1,)), tg.tile_reshape(values, (-1,))
     shape = keys.shape
     before, length, after = tg.static(split_at_axis(shape, axis))
-    lines = tg.tile_reshape(tg._tile_sort_bits(flat), (before, length, after))
-    bits = tg.tile_reshape(tg.tile_permute(lines, (0, 2, 1)), (before * after, length))
-    indices = tg.tile_reshape(tg._tile_sort_indices(~bits if descending else bits), (before, after, length))
+    indices = tg.tile_argsort(tg.tile_reshape(keys, (before, length, after)), axis=1, descending=descending)
     if tg.static(before * after > 1):
         line = tg.tile_arange(before * after, dtype=int)
         first = line // after * (length * after) + line % after
-        indices = indices * after + tg.tile_reshape(first, (before, after, 1))
-    order = tg.tile_reshape(tg.tile_permute(indices, (0, 2, 1)), (-1,))
+        indices = indices * after + tg.tile_reshape(first, (before, 1, after))
+    order = tg.tile_reshape(indices, (-1,))
     sorted_keys, sorted_values = flat[order], along[order]
     tg.tile_assign(flat, sorted_keys, 0)
     tg.tile_assign(along, sorted_values, 0)
@@ -103,56 +101,6 @@ def _tile_sort_bits(x: int64):
 @part
 def _tile_sort_bits(x: uint64):
     return x
-
-
-@cooperative
-def _tile_sort_indices(bits: Tile[Bits, M, N]) -> Tile[int32, M, N]:
-    """For each element of the sorted rows of a matrix, its index in the row before."""
-
-
-@_tile_sort_indices.program(when=lambda Bits: Bits == uint32)
-def sort_packed_pairs(bits):
-    """For 32-bit keys: a bitonic network of 64-bit integers with the key in the upper and the index in the lower half.
-    No two integers are equal, which makes the sort stable."""
-    rows, n = bits.shape
-    m = tg.static(1 << (n - 1).bit_length())
-    pairs = tg.tile_full(shape=(rows, m), value=uint64(0xFFFFFFFFFFFFFFFF), dtype=uint64)
-    indices = tg.tile_reshape(tg.tile_arange(n, dtype=uint64), (1, n))
-    tg.tile_assign(pairs, (tg.tile_astype(bits, uint64) << uint64(32)) | indices, (0, 0))
-    pairs = tg.tile_reshape(pairs, (rows * m,))
-    lane = tg.tile_arange(rows * m, dtype=int)
-    for k in range(tg.static((m - 1).bit_length())):
-        # Every other part is sorted in descending order, except the last part, which is the whole row.
-        descends = lane & (m - 1) & (2 << k)
-        for step in range(k + 1):
-            stride = 1 << (k - step)
-            other = pairs[lane ^ stride]
-            takes_min = ((lane & stride) == 0) == (descends == 0)
-            pairs = tg.where(takes_min, tg.min(pairs, other), tg.max(pairs, other))
-    return tg.tile_astype(tg.tile_reshape(pairs, (rows, m))[:, :n] & uint64(0xFFFFFFFF), int)
-
-
-@_tile_sort_indices.program
-def sort_keys_and_indices(bits):
-    """For 64-bit keys: a bitonic network of keys and indices; equal keys, including those of the padding, are ordered
-    by index."""
-    rows, n = bits.shape
-    m = tg.static(1 << (n - 1).bit_length())
-    padded = tg.tile_full(shape=(rows, m), value=uint64(0xFFFFFFFFFFFFFFFF), dtype=uint64)
-    tg.tile_assign(padded, bits, (0, 0))
-    keys = tg.tile_reshape(padded, (rows * m,))
-    lane = tg.tile_arange(rows * m, dtype=int)
-    indices = lane & (m - 1)
-    for k in range(tg.static((m - 1).bit_length())):
-        descends = lane & (m - 1) & (2 << k)
-        for step in range(k + 1):
-            stride = 1 << (k - step)
-            key, index = keys[lane ^ stride], indices[lane ^ stride]
-            takes_min = ((lane & stride) == 0) == (descends == 0)
-            before = (keys < key) | ((keys == key) & (indices < index))
-            stays = before == takes_min
-            keys, indices = tg.where(stays, keys, key), tg.where(stays, indices, index)
-    return tg.tile_reshape(indices, (rows, m))[:, :n]
 
 
 @tile_sort.reference

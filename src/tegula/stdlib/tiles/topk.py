@@ -12,6 +12,7 @@ from tegula.errors import OutOfRange
 from tegula.signature import Extent, Key, Tile, constexpr
 from tegula.stdlib.registry import tg
 from tegula.stdlib.tiles.sort import sort_indices
+from tegula.stdlib.tiles.sort_network import fits_in_registers
 from tegula.types import int32
 
 N, K = Extent("N"), Extent("k")
@@ -34,7 +35,8 @@ def tile_topk(keys: Tile[Key, ..., N], k: constexpr[int]) -> tuple[Tile[Key, ...
     Gradient:
         the adjoint of each result, for the key of its index; 0 for other keys.
     Source:
-        Batcher, "Sorting networks and their applications" (1968): the bitonic network.
+        Batcher, "Sorting networks and their applications" (1968): the bitonic network; on GPUs of 16 bits of the keys
+        at a time, from the lowest.
     """
     n = keys.shape[0]
     count = tg.static(check_k(k, n))
@@ -47,6 +49,12 @@ def _tile_sort_with_indices(
     keys: Tile[Key, ..., N], descending: constexpr[bool] = False
 ) -> tuple[Tile[Key, ..., N], Tile[int32, ..., N]]:
     """The sorted keys along the last dimension, and their indices."""
+    indices = tg.tile_argsort(keys, descending=descending)
+    return keys[indices], indices
+
+
+@_tile_sort_with_indices.program(when=lambda N, group: group == 32 and fits_in_registers(N, group))
+def sort_in_one_warp(keys, descending):
     indices = tg.tile_argsort(keys, descending=descending)
     return keys[indices], indices
 

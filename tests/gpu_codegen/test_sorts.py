@@ -1,0 +1,90 @@
+"""Sorts in the registers of warps as GPU code: the order of the interpreter, the exchanges, and no spills."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from agreement import traced
+from gpu_code import assembled, lowered
+from lowering import lowered as distributed
+from lowering import run_lowered, tiled
+
+import tegula as tg
+from tegula.codegen.gpu import lower_kernel
+from tegula.passes.pipeline import prepare
+from tegula.passes.pipeline_gpu import for_gpu
+from tegula.stdlib.tiles.sort import sort_indices
+from tegula.stdlib.tiles.sort_network import elements_of_lane, fits_in_registers
+from tegula.target import get_cuda_target
+
+
+def kernel_of(n: int, descending: bool = False) -> Any:
+    """A kernel that writes the indices that sort rows of n keys."""
+
+    @tg.kernel
+    def argsort(a, out: tg.array2d[tg.int32]):
+        i = tg.tid()
+        tg.tile_store(out[i], tg.tile_argsort(tg.tile_load(a[i], shape=n), descending=descending))
+
+    return argsort
+
+
+def special_keys(n: int, dtype: Any) -> np.ndarray:
+    """Keys with many equal ones; of floats also NaN, zeros of both signs and infinities."""
+    rng = np.random.default_rng(n)
+    if np.dtype(dtype).kind != "f":
+        return rng.integers(0, 9, (2, n)).astype(dtype) << np.dtype(dtype).type(
+            np.dtype(dtype).itemsize * 8 - 5
+        )
+    chosen = np.array([0.0, -0.0, np.nan, -np.nan, np.inf, -np.inf, 1.5, -1.5])
+    return rng.choice(np.concatenate([chosen, rng.standard_normal(8)]), (2, n)).astype(dtype)
+
+
+@pytest.mark.parametrize(
+    ("n", "threads", "dtype", "descending"),
+    [
+        (64, 32, np.float32, False),
+        (100, 32, np.int32, True),
+        (130, 64, np.uint32, False),
+        (70, 32, np.float64, True),
+        (256, 96, np.int64, False),
+    ],
+)
+def test_rows_in_registers_are_sorted_as_by_numpy(n: int, threads: int, dtype: Any, descending: bool) -> None:
+    assert fits_in_registers(n, threads)
+    keys = special_keys(n, dtype)
+    arrays = [tg.array(keys), tg.zeros(keys.shape, tg.int32)]
+    kernel = kernel_of(n, descending)
+    launch = tiled(kernel, arrays, (2,), threads)
+    got, _ = run_lowered(*distributed(launch), launch)
+    np.testing.assert_array_equal(got[1], sort_indices(keys, -1, descending))
+
+
+def test_rows_of_a_warp_are_exchanged_by_shuffles() -> None:
+    arrays = [tg.zeros((2, 256), tg.float32), tg.zeros((2, 256), tg.int32)]
+    text, code = assembled(lowered(kernel_of(256), arrays, (2,), 32))
+    assert code.spill_bytes == 0
+    assert len(re.findall(r"shfl\.sync\.bfly", text)) >= 2 * elements_of_lane(256, 32)
+    assert "bar.sync" not in text and "barrier.sync" not in text
+
+
+def test_blocks_without_all_their_threads_sort_by_gathers() -> None:
+    """Absent lanes cannot exchange elements."""
+
+    @tg.kernel
+    def sort_and_count(a: tg.array1d[tg.float32], out: tg.array1d[tg.int32]):
+        i = tg.tid()
+        tg.tile_store(out, tg.tile_argsort(tg.tile_load(a, shape=64)))
+        a[i] = 1.0
+
+    target = get_cuda_target("sm_90a")
+    kernel = traced(sort_and_count, [tg.zeros(64, tg.float32), tg.zeros(64, tg.int32)], (40,), 32)
+    assert kernel.launch.partial
+    prepare(kernel)
+    code = lower_kernel(kernel, for_gpu(kernel, target), target)
+    text, _ = assembled(code)
+    in_full_blocks, in_last_block = len(re.findall(r"shfl\.sync\.bfly", text)), text.count("min.u64")
+    assert in_full_blocks and in_last_block
