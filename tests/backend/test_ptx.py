@@ -16,6 +16,7 @@ from tegula.backend.ptx import (
     candidates,
     check_log,
     compile_cubin,
+    compile_for_occupancy,
     fill_multiprocessor,
     identity,
     version,
@@ -190,7 +191,7 @@ def test_warnings_of_ptxas_are_errors(line: str) -> None:
 @pytest.mark.parametrize(("registers", "threads", "shared_bytes", "blocks"), [
     (229, 128, 0, [3]),  # 16 and 9 blocks leave 32 and 56 registers
     (48, 128, 0, [16, 11]),  # 13 blocks leave 32 registers, as 16 do
-    (79, 128, 0, [11, 7]),
+    (79, 128, 0, [7]),  # 11 blocks leave 40 registers, with which such a kernel spills
     (79, 128, 36 << 10, []),  # 6 blocks fit into registers, and into shared memory
     (79, 128, 24 << 10, [9, 7]),
     (26, 256, 0, []),  # 8 blocks fit already
@@ -209,6 +210,24 @@ def test_more_blocks_are_tried_only_with_enough_registers(
     assert fill_multiprocessor(cubin, entry, "sm_90a", threads, actual, shared_bytes) is cubin
     tried = sorted(tmp_path.glob("*.ptx"), key=lambda path: int(path.stem))
     assert [path.read_text() for path in tried] == [f"{entry}.minnctapersm {n}\n" for n in blocks]
+
+
+@pytest.mark.parametrize(("spilled", "runs"), [(0, [6]), (8, [6, None])])
+def test_kernels_that_hold_many_registers_of_tiles_are_assembled_once(
+    spilled: int, runs: list[int | None], tmp_path: Path
+) -> None:
+    """For 128 registers of tiles and 32 others; after spills the code is assembled without a limit."""
+    actual = program(
+        tmp_path,
+        f'while [ "$1" != -o ]; do shift; done; cp "$3" {tmp_path}/$(ls {tmp_path} | wc -l).ptx; printf code > "$2"\n'
+        f'echo "{spilled} bytes spill stores, 0 bytes spill loads" >&2; echo "Used 250 registers" >&2',
+    )
+    entry = ".maxntid 32, 2\n"
+    compile_for_occupancy(entry, "sm_90a", 64, held=128, configured=actual)
+    tried = sorted(tmp_path.glob("*.ptx"), key=lambda path: int(path.stem))
+    wanted = [entry if n is None else f"{entry}.minnctapersm {n}\n" for n in runs]
+    assert [path.read_text() for path in tried][: len(wanted)] == wanted
+    assert spilled or len(tried) == 1
 
 
 def test_without_ptxas_the_driver_gets_the_ptx() -> None:

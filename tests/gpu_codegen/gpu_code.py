@@ -53,9 +53,7 @@ def lowered(
 def assembled(code: GpuCode, arch: str = "sm_90a") -> tuple[str, ptx.Cubin]:
     """The PTX and the machine code of a launch."""
     text = compile_ptx(code.text, arch)
-    cubin = ptx.compile_cubin(text, arch)
-    if code.waiting:
-        cubin = ptx.fill_multiprocessor(cubin, text, arch, code.waiting, shared_bytes=code.cta_bytes)
+    cubin = ptx.compile_for_occupancy(text, arch, code.waiting, code.cta_bytes, code.held)
     if not cubin.is_ptx:
         code.check_registers(cubin.registers)
     return text, cubin

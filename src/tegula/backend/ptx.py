@@ -25,9 +25,13 @@ REGISTERS, THREADS, MAX_BLOCKS = 65536, 2048, 32
 """The registers, the threads and the maximum number of CTAs of an SM."""
 SHARED_BYTES, RESERVED_BYTES = 228 << 10, 1 << 10
 """The bytes of shared memory of an SM, and the bytes of each CTA that are reserved by the hardware."""
-MIN_FRACTION = 0.5
+MIN_FRACTION = 0.6
 """The minimum register limit with which a kernel is reassembled, as a fraction of the registers that ptxas chooses
 without a limit: every kernel of the compile report spills with less than 0.63 of its registers."""
+
+MANY, BESIDES = 96, 32
+"""The least number of registers of tiles that determines the number of resident CTAs, and the number of registers that
+such a kernel has besides."""
 
 _REGISTERS = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
@@ -110,6 +114,32 @@ def fill_multiprocessor(
         if not denser.spill_bytes:
             return denser
     return cubin
+
+
+def compile_for_occupancy(
+    ptx: str, arch: str, threads: int, shared_bytes: int = 0, held: int = 0, configured: str | None = None
+) -> Cubin:
+    """The machine code of PTX. `threads`: the threads of a CTA if the kernel mostly waits for memory, so that fewer
+    registers per thread let more CTAs be resident, else 0. `shared_bytes`: the shared memory of a CTA. `held`: the
+    registers of tiles that each thread holds throughout."""
+    if threads and held >= MANY:
+        cubin = compile_resident(ptx, arch, threads, held, configured, shared_bytes)
+        if cubin is not None:
+            return cubin
+    cubin = compile_cubin(ptx, arch, configured)
+    return fill_multiprocessor(cubin, ptx, arch, threads, configured, shared_bytes) if threads else cubin
+
+
+def compile_resident(
+    ptx: str, arch: str, threads: int, held: int, configured: str | None = None, shared_bytes: int = 0
+) -> Cubin | None:
+    """The code of a kernel that holds `held` registers of tiles in each thread throughout, assembled once, for the
+    number of resident CTAs at which a thread has `BESIDES` registers more; None if this spills registers."""
+    most = min(THREADS // threads, MAX_BLOCKS, SHARED_BYTES // (shared_bytes + RESERVED_BYTES))
+    blocks = min(most, REGISTERS // ((held + BESIDES) * threads))
+    fuller = _MAX_THREADS.sub(rf"\g<0>.minnctapersm {blocks}\n", ptx, count=1)
+    cubin = compile_cubin(fuller, arch, configured) if blocks else None
+    return cubin if cubin is not None and not cubin.is_ptx and not cubin.spill_bytes else None
 
 
 def has_lines(ptx: str) -> bool:

@@ -87,7 +87,8 @@ class Code:
     analyses. `mark`: the suffix of every instruction. `packs`: the target has vector registers for the components of
     one value; `packed`: the vector register from which components were read, `read`: these components. `bytes_of`: the
     vector of four bytes from which a byte was extracted, and the position of the byte. `tables`: the
-    names of read-only data, by contents; `table_space`: their address space; `named`: the names by object."""
+    names of read-only data, by contents; `table_space`: their address space; `named`: the names by object;
+    `table_rows`: the rows of tables that are already read, by basic block, table and indices."""
 
     def __init__(self) -> None:
         self.rounds_bfloat16 = False
@@ -101,6 +102,7 @@ class Code:
         self.tables: dict[str, str] = {}
         self.named: dict[tuple[int, DType], tuple[Sequence[float], str]] = {}
         self.table_space = ""
+        self.table_rows: dict[tuple[str, str, tuple[str, ...]], str] = {}
         self.lines: list[str] = []
         self.entry: list[str] = []
         self.block = "entry"

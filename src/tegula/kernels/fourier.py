@@ -144,11 +144,19 @@ def _launch(function: str, x: Any, source: Any, out: Any, n: int, result: Any) -
     *outer, wide = source.shape
     *batch, lines = outer or [1]
     rows = min(lines, max(1, ELEMENTS // n))
-    threads = max(MIN_THREADS, min(MAX_THREADS, rows * n // OF_A_THREAD))
+    threads = max(MIN_THREADS, min(MAX_THREADS, rows * n // _of_a_thread(n)))
     kernel = _kernel(function, n, wide, rows if outer else 0, source.dtype, result, len(batch))
     grid = (*batch, -(-lines // rows))
     argument = x if tg.launch_key(x) is not None else source
     tg.launch_tiled(kernel, grid, [argument], [out], block_dim=-(-threads // 32) * 32, device=source.device)
+
+
+def _of_a_thread(n: int) -> int:
+    """The number of elements of a thread: those of a butterfly, if n has few factors of about the same
+    size."""
+    stages = max(1, math.ceil(math.log(n, OF_A_THREAD) - 1e-9))
+    least = n ** (1 / stages) - 1e-9
+    return next((r for r in range(2, OF_A_THREAD + 1) if r >= least and n % r == 0), OF_A_THREAD)
 
 
 @cache

@@ -1,31 +1,56 @@
 """Batched linear algebra and sorting on arrays, on any device."""
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import tegula as tg
-from tegula.kernels.operands import as_array, make_allocator, needs_gradient
+from tegula.kernels.operands import ConfigCache, as_array, make_allocator, needs_gradient
+
+
+class BatchLaunch(NamedTuple):
+    """A launch of a cooperative function for each element of a batch. `allocate`: functions that allocate the results;
+    `is_empty`: whether an array has no elements. There are no outputs that could share memory with inputs (`reach`)."""
+
+    kernel: Any
+    dim: tuple[int, ...]
+    block_dim: int
+    allocate: tuple[Callable[[], Any], ...]
+    is_empty: bool
+    reach: None = None
+
+
+def _configure(*given: Any) -> BatchLaunch:
+    """The launch for arrays, followed by None for the output, the names of the host function, of the cooperative
+    function and of the arrays, and constant arguments."""
+    *arrays, _, name, function, keys, constants = given
+    found = [as_array(name, key, x) for key, x in zip(keys, arrays, strict=True)]
+    device, like = found[0].device, arrays[0]
+    if any(x.device != device for x in found):
+        raise tg.LaunchError(f"{name}: the arrays are on several devices", "copy them to one: x.to(device)")
+    made = tg.over_batches(function, found, dict(constants), name)
+    allocate = tuple(make_allocator(shape, dtype, like, device) for shape, dtype in made.results)
+    is_empty = not all(math.prod(x.shape) for x in found)
+    return BatchLaunch(made.kernel, made.dim, made.block_dim, allocate, is_empty)
+
+
+launches = ConfigCache(_configure)
 
 
 def over_batches(name: str, function: str, arrays: dict[str, Any], **constants: Any) -> tuple[Any, ...]:
     """The results of a cooperative function for each element of a batch; batch dimensions are the leading ones. Raises
     LaunchError for arrays that do not fit the function's signature. `name`: the name of the host function, for
     messages; `arrays`: the arguments by parameter, arrays of any library."""
-    found = [as_array(name, key, x) for key, x in arrays.items()]
-    device, like, graded = found[0].device, next(iter(arrays.values())), needs_gradient(*arrays.values())
-    if any(x.device != device for x in found):
-        raise tg.LaunchError(f"{name}: the arrays are on several devices", "copy them to one: x.to(device)")
-    made = tg.over_batches(function, found, constants, name)
-    results = [make_allocator(shape, dtype, like, device)() for shape, dtype in made.results]
-    for x in results:
-        if graded and isinstance(x, tg.array) and x.dtype.is_float:
-            x.requires_grad = True
-    if all(math.prod(x.shape) for x in found):
-        given = [
-            x if tg.launch_key(x) is not None else seen
-            for x, seen in zip(arrays.values(), found, strict=True)
-        ]
-        tg.launch_tiled(made.kernel, made.dim, given, results, block_dim=made.block_dim, device=device)
+    given = tuple(arrays.values())
+    launch = launches.find(given, None, (name, function, (*arrays,), (*constants.items(),)))
+    results = [make() for make in launch.allocate]
+    if needs_gradient(*given):
+        for x in results:
+            if isinstance(x, tg.array) and x.dtype.is_float:
+                x.requires_grad = True
+    if not launch.is_empty:
+        inputs = [x if tg.launch_key(x) is not None else as_array(name, key, x) for key, x in arrays.items()]
+        tg.launch_tiled(launch.kernel, launch.dim, inputs, results, block_dim=launch.block_dim)
     return tuple(results)
 
 

@@ -31,6 +31,7 @@ class GpuCode:
     together: int = 1
     per_warp: int = 1
     part_bytes: int = 0
+    held: int = 0
 
     @property
     def waiting(self) -> int:

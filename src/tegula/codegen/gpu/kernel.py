@@ -117,6 +117,7 @@ from tegula.ops.tile import (
 )
 from tegula.ops.vector import VecBits
 from tegula.passes.groups import Group
+from tegula.passes.lines import line_of
 from tegula.passes.place_shared import COUNT_BYTES
 from tegula.passes.runner import GpuCompilation
 from tegula.target import CudaTarget
@@ -154,8 +155,16 @@ def lower_kernel(
     return GpuCode(
         _module(s), parts.shared.plan, s.threads, s.sites, multiplies(kernel), tuple(s.maps),
         s.start_registers, s.budgets, s.clustered, s.together,
-        WARP // s.block_lanes, s.part_bytes,
+        WARP // s.block_lanes, s.part_bytes, _registers_of_lines(s),
     )  # fmt: skip
+
+
+def _registers_of_lines(s: GpuState) -> int:
+    """The largest number of registers of a tile that threads take lines from."""
+    tiles = (line.tile for op in s.kernel.walk() if (line := line_of(op)) is not None)
+    return max(
+        (len(s.types(tile)) * element_bytes(scalar_of(tile.type.dtype)) // 4 for tile in tiles), default=0
+    )
 
 
 def _module(s: GpuState) -> str:

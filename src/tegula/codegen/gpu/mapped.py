@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 
 from tegula.codegen.elements import at_once, is_faster_in_lockstep, run_regions
 from tegula.codegen.gpu.control import diverging, run_conditionally
 from tegula.codegen.gpu.quotients import finished
 from tegula.codegen.gpu.state import GpuState, zeros
 from tegula.codegen.gpu.widen import widened, widens_together
-from tegula.codegen.scalar import Components
+from tegula.codegen.scalar import Components, lower
 from tegula.codegen.text import register_type
 from tegula.ir import Op, Region, Value
 from tegula.ops.convert import Cast
@@ -60,16 +59,39 @@ def _straight(s: GpuState, region: Region, environments: Given, dtype: ElementTy
     for op in region.ops:
         if isinstance(op, Cast) and op.x in positions:
             _widen(s, op, [args[positions[op.x]] for args in environments], known)
-    several, one = is_faster_in_lockstep(s, region), register_type(scalar_of(dtype), 1)
-    size = TOGETHER if several else 1
-    results: list[Components] = []
-    for first in range(0, len(environments), size):
-        part = slice(first, first + size)
-        with diverging(s) if several else nullcontext():
-            lowered = run_regions(s, region, environments[part], 1, known[part])
-        results += [
-            tuple(finished(s.code, x, one) for x in parts) if several else parts for (parts,) in lowered
+    if not is_faster_in_lockstep(s, region):
+        if not any(known) and not any(op.regions for op in region.ops):
+            return _one_by_one(s, region, environments)
+        return [
+            run_regions(s, region, [args], 1, [done])[0][0]
+            for args, done in zip(environments, known, strict=True)
         ]
+    one = register_type(scalar_of(dtype), 1)
+    results: list[Components] = []
+    for first in range(0, len(environments), TOGETHER):
+        part = slice(first, first + TOGETHER)
+        with diverging(s):
+            lowered = run_regions(s, region, environments[part], 1, known[part])
+        results += [tuple(finished(s.code, x, one) for x in parts) for (parts,) in lowered]
+    return results
+
+
+def _one_by_one(s: GpuState, region: Region, environments: Given) -> list[Components]:
+    """The results of a region without branches for each register. Unrolled loops over lines of tiles run such regions
+    some ten thousand times, so that values are found by position."""
+    at = {value: k for k, value in enumerate(region.args)}
+    steps: list[tuple[Op, list[int]]] = []
+    for op in region.ops[:-1]:
+        steps.append((op, [at[v] for v in op.operands]))
+        at[op.results[0]] = len(at)
+    (result,) = region.yielded
+    code, last = s.code, at[result]
+    results: list[Components] = []
+    for args in environments:
+        values = [*args]
+        for op, operands in steps:
+            values.append(lower(code, op, [values[k] for k in operands], 1))
+        results.append(values[last])
     return results
 
 

@@ -117,20 +117,18 @@ def assembled(
     waiting: int = 0,
     require: Callable[[str], None] | None = None,
     shared_bytes: int = 0,
+    held: int = 0,
 ) -> ptx.Cubin:
     """Compile LLVM IR text to code for a device. `waiting`: for a kernel that mostly waits for memory, the threads of a
     CTA with `shared_bytes` of shared memory; the code then uses fewer registers, so that more CTAs are resident.
-    `require`: a function that is called
-    with the PTX, and raises an error for a wrong order of instructions."""
+    `require`: a function that is called with the PTX, and raises an error for a wrong order of instructions. `held`:
+    the registers of tiles that each thread holds throughout."""
     from tegula.backend.llvm import compile_ptx
 
     program = compile_ptx(text, target.arch)
     if require is not None:
         require(program)
-    cubin = ptx.compile_cubin(program, target.arch, config.ptxas)
-    if waiting:
-        return ptx.fill_multiprocessor(cubin, program, target.arch, waiting, config.ptxas, shared_bytes)
-    return cubin
+    return ptx.compile_for_occupancy(program, target.arch, waiting, shared_bytes, held, config.ptxas)
 
 
 def loaded(context: Context, entry: disk.Entry) -> LoadedModule:

@@ -23,6 +23,7 @@ from tegula.stdlib.tiles.roots import (
     stages,
     twiddles,
 )
+from tegula.stdlib.tiles.warps import WARP
 from tegula.types import float32, float64, vector
 
 N, M, S = Extent("N"), Extent("M"), Extents("S")
@@ -181,39 +182,77 @@ def _tile_stage(
 @_tile_stage.program(when=lambda N, M, r, group, partial: not partial and fits_registers(N * M, r, group))
 def stage_in_registers(x, r, m, s, swap_input, swap_output):
     """All threads read the numbers of their butterflies before any thread writes results, so that the results can take
-    the place of the numbers in shared memory."""
+    the place of the numbers in shared memory. A thread has the numbers of the first stage, and keeps the results of the
+    last stage, in registers if butterflies are a multiple of the threads."""
     size, lane, zero = tg.static(x.shape[0] * x.shape[1]), tg.group_lane(), type(x[0, 0][0])(0.0)
     stride, total, threads = tg.static(m * s), tg.static(size // r), tg.group_size()
-    count = tg.static(-(-total // threads))
+    rows, count = tg.static(size // (r * m * s)), tg.static(-(-total // threads))
+    shape, grid = tg.static(distribution(rows, r, m * s, threads))
     re, im = tg.vector(zero, length=tg.static(r * count)), tg.vector(zero, length=tg.static(r * count))
-    for i in tg.unrolled(count):
-        number = lane + i * threads
-        if number < total:
-            row, p, q = number // stride, number % stride // s, number % s
-            for k in tg.unrolled(r):
-                z = x[row * (r * m) + p + k * m, q]
-                re[i * r + k], im[i * r + k] = z[1 if swap_input else 0], z[0 if swap_input else 1]
-    held_re, held_im = tg.tile(re), tg.tile(im)
-    row_length = tg.static(r * s + padding(r, m, s))
-    result = tg.tile_empty(
-        shape=(tg.static(size // (r * s)), row_length), dtype=type(x[0, 0]), storage="shared"
-    )
-    re, im = tg.untile(held_re), tg.untile(held_im)
-    for i in tg.unrolled(count):
-        number = lane + i * threads
-        if number < total:
-            row, p, q = number // stride, number % stride // s, number % s
-            u, v = tg.vector(zero, length=r), tg.vector(zero, length=r)
-            for k in tg.unrolled(r):
-                u[k], v[k] = re[i * r + k], im[i * r + k]
-            u, v = tg._tile_butterfly(u, v, r)
+    if tg.static(s == 1 and grid is not None):
+        numbers = tg.tile_reshape(x, shape)
+        first = tg.tile_local(tg.tile_map(tg._tile_real_part, numbers), grid)
+        second = tg.tile_local(tg.tile_map(tg._tile_imaginary_part, numbers), grid)
+        for k in tg.unrolled(tg.static(r * count)):
+            a, b = (first[k], second[k]) if tg.static(rows == 1) else (first[k, 0], second[k, 0])
+            re[k], im[k] = (b, a) if tg.static(swap_input) else (a, b)
+    else:
+        for i in tg.unrolled(count):
+            number = lane + i * threads
+            if number < total:
+                row, p, q = number // stride, number % stride // s, number % s
+                for k in tg.unrolled(r):
+                    z = x[row * (r * m) + p + k * m, q]
+                    re[k * count + i], im[k * count + i] = (
+                        z[1 if swap_input else 0],
+                        z[0 if swap_input else 1],
+                    )
+        held_re, held_im = tg.tile(re), tg.tile(im)
+        re, im = tg.untile(held_re), tg.untile(held_im)
+    if tg.static(m == 1 and grid is not None):
+        for i in tg.unrolled(count):
+            u, v = tg._tile_butterfly_of(re, im, i, r, count)
             for k in tg.unrolled(r):
                 at = tg.table(tg.static(digit_reversal(r)))[k]
-                z = tg.vector(u[at], v[at])
-                if tg.static(m > 1) and k > 0:
-                    z = tg._tile_multiply_by_table(z, tg.static(twiddles(r, m)), k, p)
-                result[row * m + p, k * s + q] = tg._tile_swap_parts(z) if tg.static(swap_output) else z
-    return result[:, : r * s]
+                re[k * count + i], im[k * count + i] = (
+                    (v[at], u[at]) if tg.static(swap_output) else (u[at], v[at])
+                )
+        if tg.static(rows == 1):
+            first, second = tg.tile_from_local(re, grid, shape), tg.tile_from_local(im, grid, shape)
+        else:
+            first = tg.tile_from_local(tg._tile_column(re), grid, shape)
+            second = tg.tile_from_local(tg._tile_column(im), grid, shape)
+        return tg.tile_reshape(
+            tg.tile_map(tg._tile_complex, first, second), (tg.static(size // (r * s)), r * s)
+        )
+    else:
+        row_length = tg.static(r * s + padding(r, m, s))
+        result = tg.tile_empty(
+            shape=(tg.static(size // (r * s)), row_length), dtype=type(x[0, 0]), storage="shared"
+        )
+        for i in tg.unrolled(count):
+            number = lane + i * threads
+            if number < total:
+                row, p, q = number // stride, number % stride // s, number % s
+                u, v = tg._tile_butterfly_of(re, im, i, r, count)
+                for k in tg.unrolled(r):
+                    at = tg.table(tg.static(digit_reversal(r)))[k]
+                    z = tg.vector(u[at], v[at])
+                    if tg.static(m > 1) and k > 0:
+                        z = tg._tile_multiply_by_table(z, tg.static(twiddles(r, m)), k, p)
+                    result[row * m + p, k * s + q] = tg._tile_swap_parts(z) if tg.static(swap_output) else z
+        return result[:, : r * s]
+
+
+def distribution(
+    rows: int, r: int, stride: int, threads: int
+) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
+    """The shape of the numbers of a stage and the grid of threads with which each thread has the numbers of its
+    butterflies, which are `stride` apart; no grid if there is none."""
+    if rows == 1:
+        return (r * stride,), (threads,) if threads % WARP == 0 and stride % threads == 0 else None
+    is_grid = threads % WARP == 0 and rows * stride == threads and stride & (stride - 1) == 0
+    return (rows, r, stride), (rows, 1, stride) if is_grid else None
 
 
 def fits_registers(size: int, r: int, group: int) -> bool:
@@ -259,6 +298,36 @@ def _tile_multiply_by_table(z, parts, k, p):
 def _tile_swap_parts(z):
     """A complex number with its real and imaginary parts exchanged."""
     return tg.vector(z[1], z[0])
+
+
+@part
+def _tile_real_part(z):
+    """The real part of a complex number."""
+    return z[0]
+
+
+@part
+def _tile_imaginary_part(z):
+    """The imaginary part of a complex number."""
+    return z[1]
+
+
+@part
+def _tile_column(x):
+    """A vector as a matrix with one column."""
+    column = tg.matrix(x[0], shape=(tg.static(len(x)), 1))
+    for k in tg.unrolled(tg.static(len(x))):
+        column[k, 0] = x[k]
+    return column
+
+
+@part
+def _tile_butterfly_of(re, im, i, r, count):
+    """The transform of the r numbers at distances of `count` from place i on."""
+    u, v = tg.vector(re[0], length=r), tg.vector(im[0], length=r)
+    for k in tg.unrolled(r):
+        u[k], v[k] = re[k * count + i], im[k * count + i]
+    return tg._tile_butterfly(u, v, r)
 
 
 @part
