@@ -70,7 +70,7 @@ def by_one_thread(a, y):
 @tile_solve.program(when=lambda N, group, Real: N <= WARP and fits_warp(N, group, Real))
 def by_one_warp(a, y):
     """Gaussian elimination without exchanges of rows, which stay in their lanes: `order` holds the row that step k
-    subtracts multiples of, `step` the step of each row, and `scale` the reciprocal of its pivot."""
+    subtracts multiples of, `step` the step of each row, and `pivots` its pivot."""
     n = a.shape[0]
     z = tg.tile_reshape(y, (n, -1))
     index = tg.tile_arange(n, dtype=int)
@@ -96,7 +96,9 @@ def by_one_warp(a, y):
     for done in range(n):
         k = n - 1 - done
         p = order[k]
-        row = z[p, :] / pivots[p]
+        pivot = pivots[p]
+        scale = tg.where(tg.abs(pivot) < SMALL, type(pivot)(SCALE), type(pivot)(1.0))
+        row = z[p, :] * scale * (1.0 / (pivot * scale))
         above = tg.tile_reshape(a[:, k], (n, 1)) * tg.tile_reshape(row, (1, -1))
         z = tg.where(tg.tile_reshape(step < k, (n, 1)), z - above, z)
         x = tg.where(tg.tile_reshape(index == k, (n, 1)), tg.tile_reshape(row, (1, -1)), x)
