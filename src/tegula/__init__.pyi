@@ -7012,8 +7012,8 @@ def tile_topk(keys: Any, k: int) -> Any:
     Gradient:
         the adjoint of each result, for the key of its index; 0 for other keys.
     Source:
-        Batcher, "Sorting networks and their applications" (1968): the bitonic network; on GPUs of 16 bits of the
-        keys at a time, from the lowest.
+        for few keys a bisection of the values for the k-th key; else Batcher, "Sorting networks and their
+        applications" (1968): the bitonic network; on GPUs of 16 bits of the keys at a time, from the lowest.
     """
 
 def tile_transpose(a: Any) -> Any:

@@ -63,6 +63,28 @@ def test_rows_in_registers_are_sorted_as_by_numpy(n: int, threads: int, dtype: A
     np.testing.assert_array_equal(got[1], sort_indices(keys, -1, descending))
 
 
+@pytest.mark.parametrize(
+    ("n", "k", "threads", "dtype"),
+    [(64, 16, 32, np.float32), (100, 7, 64, np.int64), (128, 32, 33, np.float64), (70, 1, 1, np.uint32)],
+)
+def test_the_largest_of_equal_keys_are_those_of_numpy(n: int, k: int, threads: int, dtype: Any) -> None:
+    keys = special_keys(n, dtype)
+
+    @tg.kernel
+    def largest(a, out, places: tg.array2d[tg.int32]):
+        i = tg.tid()
+        made, indices = tg.tile_topk(tg.tile_load(a[i], shape=n), k)
+        tg.tile_store(out[i], made)
+        tg.tile_store(places[i], indices)
+
+    arrays = [tg.array(keys), tg.array(np.zeros((2, k), dtype)), tg.zeros((2, k), tg.int32)]
+    launch = tiled(largest, arrays, (2,), threads)
+    (_, made, places), _ = run_lowered(*distributed(launch), launch)
+    want = sort_indices(keys, -1, descending=True)[:, :k]
+    np.testing.assert_array_equal(places, want)
+    np.testing.assert_array_equal(made, np.take_along_axis(keys, want, -1))
+
+
 def test_rows_of_a_warp_are_exchanged_by_shuffles() -> None:
     arrays = [tg.zeros((2, 256), tg.float32), tg.zeros((2, 256), tg.int32)]
     text, code = assembled(lowered(kernel_of(256), arrays, (2,), 32))

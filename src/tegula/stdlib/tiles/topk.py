@@ -12,8 +12,8 @@ from tegula.errors import OutOfRange
 from tegula.signature import Extent, Key, Tile, constexpr
 from tegula.stdlib.registry import tg
 from tegula.stdlib.tiles.sort import sort_indices
-from tegula.stdlib.tiles.sort_network import fits_in_registers
-from tegula.types import int32
+from tegula.stdlib.tiles.sort_network import Bits, fits_in_registers
+from tegula.types import int32, uint32
 
 N, K = Extent("N"), Extent("k")
 
@@ -35,13 +35,81 @@ def tile_topk(keys: Tile[Key, ..., N], k: constexpr[int]) -> tuple[Tile[Key, ...
     Gradient:
         the adjoint of each result, for the key of its index; 0 for other keys.
     Source:
-        Batcher, "Sorting networks and their applications" (1968): the bitonic network; on GPUs of 16 bits of the keys
-        at a time, from the lowest.
+        for few keys a bisection of the values for the k-th key; else Batcher, "Sorting networks and their applications"
+        (1968): the bitonic network; on GPUs of 16 bits of the keys at a time, from the lowest.
     """
+    ...
+
+
+FEW = 32
+"""The largest number of keys that are selected before they are sorted."""
+
+
+@tile_topk.program(when=lambda N, k: type(k) is int and 1 <= k <= min(FEW, N // 4))
+def select_and_sort(keys, k):
+    indices = tg._tile_select_largest(tg._tile_sort_bits(keys), k)
+    return keys[indices], indices
+
+
+@tile_topk.program
+def sort_all(keys, k):
     n = keys.shape[0]
     count = tg.static(check_k(k, n))
     sorted_keys, indices = tg._tile_sort_with_indices(keys, descending=True)
     return sorted_keys[:count], indices[:count]
+
+
+@cooperative
+def _tile_select_largest(bits: Tile[Bits, N], k: constexpr[int]) -> Tile[int32, K]:
+    """The indices of the k largest integers in descending order; of equal ones those with the least indices.
+
+    Bisects the values for the largest one that at least k integers reach, and where more than k do, the indices of the
+    integers that are equal to this value."""
+    n, lane, present = bits.shape[0], tg.group_lane(), tg.group_present()
+    one, threads = type(bits[0])(1), tg.group_size()
+    low, high, reach = type(bits[0])(0), tg.tile_max(bits)[0], n
+    if tg.static(n % FEW == 0):
+        # Each of FEW parts has an integer that is not below the least maximum of a part.
+        low = tg.tile_min(tg.tile_max(tg.tile_reshape(bits, (n // FEW, FEW)), axis=0))[0]
+        reach = tg.tile_sum(tg.tile_astype(bits >= low, int))[0]
+    while low < high and reach != k:
+        middle = high - (high - low) // type(one)(2)
+        found = tg.tile_sum(tg.tile_astype(bits >= middle, int))[0]
+        if found >= k:
+            low, reach = middle, found
+        else:
+            high = middle - one
+    end = n
+    if reach > k:
+        index, above = tg.tile_arange(n, dtype=int), tg.tile_sum(tg.tile_astype(bits > low, int))[0]
+        begin = 0
+        while begin < end:
+            middle_index = (begin + end) // 2
+            equal = tg.tile_sum(tg.tile_astype((bits == low) & (index < middle_index), int))[0]
+            if above + equal >= k:
+                end = middle_index
+            else:
+                begin = middle_index + 1
+    count = 0
+    for e in range(lane, n, present):
+        if bits[e] > low or (bits[e] == low and e < end):
+            count += 1
+    place = tg._tile_exclusive_prefix("sum", False, threads, 0, count)
+    # Each place gets one index; additions, unlike assignments, need no proof of that.
+    chosen = tg.tile_zeros(shape=k, dtype=uint32, storage="shared")
+    for e in range(lane, n, present):
+        if bits[e] > low or (bits[e] == low and e < end):
+            chosen[place] += uint32(e)
+            place += 1
+    by_index = tg.tile_reshape(chosen[tg._tile_sort_row(chosen)], (k,))
+    return tg.tile_astype(by_index[tg._tile_sort_row(~bits[tg.tile_astype(by_index, int)])], int)
+
+
+@cooperative
+def _tile_sort_row(bits: Tile[Bits, N]) -> Tile[int32, N]:
+    """The indices that sort integers."""
+    n = bits.shape[0]
+    return tg.tile_reshape(tg._tile_sort_indices(tg.tile_reshape(bits, (1, n))), (n,))
 
 
 @cooperative
@@ -79,6 +147,10 @@ def samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(rng.standard_normal(1).astype(np.float32), 1, tolerance=0)
     yield Sample(rng.permutation(17).astype(np.float32), k=5, tolerance=0, differentiable=True)
     yield Sample(np.array([1, nan, 3, -nan, 3, -1]), 4, tolerance=0)
+    yield Sample(rng.permutation(40).astype(np.float32), 3, tolerance=0, differentiable=True)
+    yield Sample(rng.choice(np.array([0.0, -0.0, nan, 2, -np.inf], np.float32), 96), 20, tolerance=0)
+    yield Sample(np.zeros(37, np.uint64), 9)
+    yield Sample(rng.integers(-3, 3, (2, 64)), 16)
     yield Sample(rng.integers(0, 5, (2, 3, 9), np.uint32), 9)
     yield Refused(np.ones(3, np.float32), 4, code="out-of-range", says=("'k' is 4, and there are 3 keys",))
     yield Refused(np.ones(3, np.float32), 0, code="out-of-range", says=("'k' is 0",))
