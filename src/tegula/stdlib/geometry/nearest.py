@@ -7,6 +7,7 @@ from tegula.stdlib.geometry.layout import (
     AXIS,
     CHILDREN,
     COUNTS,
+    EIGHT_INTS,
     ITEM_BYTES,
     MESH,
     NODE_BYTES,
@@ -98,6 +99,26 @@ def _is_near(query: SPHERE_QUERY, bounds: uint64):
 
 
 @composite()
+def _near_children(query: SPHERE_QUERY, node: uint64):
+    """The mask of the children of a node whose boxes have a point in a ball, and the slot of the nearest child."""
+    at = query.first
+    lx, ly, lz = tg._planes(node, 0, 0), tg._planes(node, 1, 0), tg._planes(node, 2, 0)
+    hx, hy, hz = tg._planes(node, 0, 1), tg._planes(node, 1, 1), tg._planes(node, 2, 1)
+    # The NaN of a missing child stays: comparisons with NaN choose the second operand.
+    x = tg._larger_of_each(VEC8(0.0), tg._larger_of_each(lx - VEC8(at[0]), VEC8(at[0]) - hx))
+    y = tg._larger_of_each(VEC8(0.0), tg._larger_of_each(ly - VEC8(at[1]), VEC8(at[1]) - hy))
+    z = tg._larger_of_each(VEC8(0.0), tg._larger_of_each(lz - VEC8(at[2]), VEC8(at[2]) - hz))
+    square = tg.cw_mul(x, x) + tg.cw_mul(y, y) + tg.cw_mul(z, z)
+    hits = tg._bits(tg._each_within(square, VEC8(query.radius * query.radius)))
+    keys = (tg.bitcast(square, int32) & EIGHT_INTS(-8)) | EIGHT_INTS(0, 1, 2, 3, 4, 5, 6, 7)
+    nearest = tg.min(
+        tg.min(tg.min(keys[0], keys[4]), tg.min(keys[1], keys[5])),
+        tg.min(tg.min(keys[2], keys[6]), tg.min(keys[3], keys[7])),
+    )
+    return hits, nearest & 7
+
+
+@composite()
 def _next_nearest(of: MESH, point: VEC3, max_dist: float32, last: NEAREST):
     """The nearest item or face after the last one, in the lexicographic order of distance and index."""
     nearest = NEAREST(-1, 0.0, 0)
@@ -113,15 +134,16 @@ def _next_nearest(of: MESH, point: VEC3, max_dist: float32, last: NEAREST):
         query.nodes, query.first, query.node = of.nodes, point, 1
         query.radius = tg._search_radius(nearest.square, slack, unit)
         root = of.nodes + NODE_BYTES
-        query.path0 = tg.uint64(
-            tg._order_by_octant(tg._hit_children(query, root, 0.0), tg._octant_at(root, point))
-        )
+        hits, first = tg._near_children(query, root)
+        query.path0 = tg.uint64(tg._order_by_octant(hits, tg._octant_at(root, point)))
         while query.node > 0:
             node = of.nodes + tg.uint64(query.node) * NODE_BYTES
             left = tg.uint32(query.path0) & 255
             if left != tg.uint32(0):
-                query.path0 = query.path0 & (query.path0 - 1)
-                slot = tg.uint64(tg.ctz(left) ^ tg.uint32(tg._octant_at(node, point)))
+                octant = tg.uint32(tg._octant_at(node, point))
+                slot = tg.uint64(tg.where(first >= 0, tg.uint32(first), tg.ctz(left) ^ octant))
+                first = -1
+                query.path0 = query.path0 & ~(tg.uint64(1) << (slot ^ tg.uint64(octant)))
                 child = tg._element_at(node + CHILDREN + slot * 4, int32)
                 # The reach may have become shorter since the children of the node were tested.
                 if not tg._is_near(query, node + slot * 4):
@@ -142,8 +164,11 @@ def _next_nearest(of: MESH, point: VEC3, max_dist: float32, last: NEAREST):
                 elif child > 0:
                     at = of.nodes + tg.uint64(child) * NODE_BYTES
                     tg._read_children_soon(at, of.nodes, leaves, size)
-                    hits = tg._order_by_octant(tg._hit_children(query, at, 0.0), tg._octant_at(at, point))
-                    tg._descend_with_mask(query, child, hits)
+                    hits, nearest_slot = tg._near_children(query, at)
+                    if hits != tg.uint32(0):
+                        first = nearest_slot
+                        hits = tg._order_by_octant(hits, tg._octant_at(at, point))
+                        tg._descend_with_mask(query, child, hits)
             elif query.node == 1:
                 query.node = 0
             else:
