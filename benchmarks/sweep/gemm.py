@@ -270,7 +270,8 @@ def points() -> list[Point]:
         gemm("tf32", left="float32", out="float32", b_transposed=True, precision="tf32", tolerance=7e-4),
         gemm("float32 result", out="float32"),
         gemm("K 512", (4096, 4096, 512)),
-        gemm("300x7000x4096", (300, 7000, 4096), (44, 280, 192)),
+        # Thin matrices are reported; how fast they are depends on how a launch divides few rows.
+        gemm("300x7000x4096", (300, 7000, 4096), (44, 280, 192), target=None),
         gemm("1536x1536x6144", (1536, 1536, 6144)),
         gemm("32x14336x4096", (32, 14336, 4096), (32, 512, 192), target=None),
         gemm("5000x5000x5000", (5000, 5000, 5000), (136, 264, 200)),
