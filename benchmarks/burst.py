@@ -119,7 +119,7 @@ def comparison_row(
     peer = next(iter(peers), "")
     pairs = zip(timed[peer].seconds, kernel_timing.seconds, strict=True) if peer else []
     ratio = statistics.median(p / m for p, m in pairs) if peer else None
-    others = [f"{other} {values[other]:.4g}" for other in list(values)[1:]]
+    others = [f"{peer_name} {values[peer_name]:.4g}" for peer_name in list(values)[1:]]
     others += [f"{kernel_timing.median * 1e3:.4f} ms"] if work is not None else []
     if most is not None and ratio is not None:
         others.append(f"{ratio:.3f} of {peer}")

@@ -65,8 +65,8 @@ def matmul(
     )  # fmt: skip
 
 
-def _right_operand(shape: tuple[int, int], seed: int, whole: bool) -> torch.Tensor:
-    if not whole:
+def _right_operand(shape: tuple[int, int], seed: int, integral: bool) -> torch.Tensor:
+    if not integral:
         return random(shape, "bfloat16", seed)
     return (random(shape, "float32", seed) * 20).clamp(-127, 127).to(torch.int8)
 

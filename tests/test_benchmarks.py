@@ -61,17 +61,17 @@ def test_a_benchmark_process_that_cannot_start_is_reported(tmp_path: Path) -> No
     assert (row.name, row.failure) == ("gpu", "the process ended with 1: no torch")
 
 
-def test_rows_of_results_that_were_not_measured_again_stay(tmp_path: Path) -> None:
+def test_rows_of_results_without_a_new_measurement_are_preserved(tmp_path: Path) -> None:
     """Rows keep the machine of their measurement, also in files of the earlier format."""
     earlier = [{"name": "copy", "value": 1.0, "passes": True}, {"name": "sum", "value": 2.0, "passes": True}]
     (tmp_path / "kept.json").write_text(json.dumps({"machine": {"gpu": "old"}, "rows": earlier}))
     report = Report([Row("sum", 3.0, "ms"), Row("softmax", 4.0, "ms")], {"gpu": "new"})
     for _ in range(2):
         report.save("kept", tmp_path)
-    kept = json.loads((tmp_path / "kept.json").read_text())
-    stored = [(row["name"], row["value"], kept["machines"][row["machine"]]["gpu"]) for row in kept["rows"]]
+    saved = json.loads((tmp_path / "kept.json").read_text())
+    stored = [(row["name"], row["value"], saved["machines"][row["machine"]]["gpu"]) for row in saved["rows"]]
     assert stored == [("copy", 1.0, "old"), ("sum", 3.0, "new"), ("softmax", 4.0, "new")]
-    assert len(kept["machines"]) == 2 and kept["machines"][1]["date"]
+    assert len(saved["machines"]) == 2 and saved["machines"][1]["date"]
 
 
 def test_a_benchmark_beyond_the_time_limit_is_not_measured(tmp_path: Path) -> None:

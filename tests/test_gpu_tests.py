@@ -59,8 +59,8 @@ def test_there(): pass
 
 @pytest.fixture(scope="module")
 def summary(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    folder = tmp_path_factory.mktemp("pretended")
-    markers = ["gpu: on a pretended one", "seconds(n): that it takes"]
+    folder = tmp_path_factory.mktemp("simulated")
+    markers = ["gpu: on a simulated one", "seconds(n): that it takes"]
     (folder / "pytest.ini").write_text("\n  ".join(["[pytest]\nmarkers =", *markers]))
     for name, text in FILES.items():
         (folder / name).write_text("import pytest\npytestmark = pytest.mark.gpu\n" + text)
@@ -143,7 +143,7 @@ def test_failures_are_grouped_by_message(summary: dict[str, Any]) -> None:
 
 
 def test_a_run_without_gpu_tests_fails(tmp_path: Path) -> None:
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = gpu: on a pretended one\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = gpu: on a simulated one\n")
     (tmp_path / "test_cpu.py").write_text("def test_elsewhere(): pass\n")
     done = subprocess.run(
         [sys.executable, TOOL, tmp_path], capture_output=True, text=True, cwd=tmp_path, env=ALONE
@@ -162,7 +162,7 @@ sys.exit(done.returncode)
 
 
 def test_a_sanitizer_finding_fails_the_file(tmp_path: Path) -> None:
-    markers = ["gpu: on a pretended one", "faults: on purpose", "seconds(n): that it takes"]
+    markers = ["gpu: on a simulated one", "faults: on purpose", "seconds(n): that it takes"]
     (tmp_path / "pytest.ini").write_text("\n  ".join(["[pytest]\nmarkers =", *markers]))
     for name, mark in (("test_good.py", "seconds(9)"), ("test_wrong.py", "gpu")):
         text = f"import pytest\npytestmark = pytest.mark.gpu\n@pytest.mark.{mark}\ndef test_one(): pass\n"

@@ -131,7 +131,13 @@ FILES: dict[str, dict[str, str]] = {
 
 
 VAGUE = re.compile(r"^\s+(made|found|wanted|given|said|told|whole)(?:: [^=]+)? = ", re.MULTILINE)
-"""Assignments to local variables whose names do not say what the value is."""
+"""Assignments to local variables with vague names."""
+
+VAGUE_IN_TESTS = re.compile(
+    r"^\s+(?:\(?\w+, )*(made|found|want|wanted|given|got|said|told|whole|kept|held|seen)(?:, \w+\)?)*(?:: [^=]+)? = ",
+    re.MULTILINE,
+)
+"""Assignments to local variables with vague names, in tests, tools, benchmarks and examples."""
 
 UNREAD = (
     "src/tegula/check/verifier/",
@@ -202,13 +208,35 @@ def test_the_fields_words_are_used() -> None:
     assert not messages, "\n".join(messages)
 
 
-def test_local_variables_say_what_their_values_are() -> None:
+def test_local_variables_have_specific_names() -> None:
+    patterns = {
+        "src/tegula/": VAGUE,
+        **dict.fromkeys(("tests/", "tools/", "benchmarks/", "examples/"), VAGUE_IN_TESTS),
+    }
     vague = {
-        f"{path}: {', '.join(sorted(set(VAGUE.findall(text))))}"
+        f"{path}: {', '.join(sorted(set(pattern.findall(text))))}"
         for path, text in texts()
-        if path.startswith("src/tegula/") and not path.startswith(UNREAD) and VAGUE.search(text)
+        for folder, pattern in patterns.items()
+        if path.startswith(folder)
+        and path.endswith(".py")
+        and not path.startswith(UNREAD)
+        and pattern.search(text)
     }
     assert not vague, "\n".join(sorted(vague))
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("    made = trace(kernel)", "made"),
+        ("    actual, wanted = run(x), reference(x)", "wanted"),
+        ("    kept: list[int] = []", "kept"),
+        ("    function(made=1)", ""),
+        ("    expected = made_of(x)", ""),
+    ],
+)
+def test_vague_local_variables_are_reported(line: str, name: str) -> None:
+    assert VAGUE_IN_TESTS.findall(f"def f():\n{line}\n") == ([name] if name else [])
 
 
 @pytest.mark.parametrize(

@@ -253,8 +253,8 @@ def failed(result: dict[str, Any]) -> bool:
     return bool(result["replay"]) and not result["replay"].startswith("unknown")
 
 
-def percent(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.0f} %" if whole else "-"
+def percent(part: int, total: int) -> str:
+    return f"{100 * part / total:.0f} %" if total else "-"
 
 
 def problems(results: Sequence[dict[str, Any]], wrong: bool) -> list[str]:

@@ -93,8 +93,8 @@ def commands(
 ) -> Iterator[tuple[str, click.Command]]:
     """The commands by their full names."""
     if isinstance(command, click.Group):
-        for each, inner in command.commands.items():
-            yield from commands(inner, f"{name} {each}")
+        for command_name, inner in command.commands.items():
+            yield from commands(inner, f"{name} {command_name}")
     else:
         yield name, command
 

@@ -74,12 +74,12 @@ def refusal(program: str) -> str | None:
 def page() -> str:
     """The text of the page."""
     lines = [INTRODUCTION]
-    for topic in dict.fromkeys(each["topic"] for each in constructs()):
+    for topic in dict.fromkeys(entry["topic"] for entry in constructs()):
         lines += [f"\n## {topic}\n", "\n| construct | in kernels | note, or what instead |\n|---|---|---|\n"]
-        for each in (construct for construct in constructs() if construct["topic"] == topic):
-            advice = refusal(each["program"])
-            cells = ("yes", each.get("note", "")) if advice is None else ("refused", advice)
-            lines.append(f"| {each['shown']} | {cells[0]} | {cells[1]} |\n")
+        for entry in (construct for construct in constructs() if construct["topic"] == topic):
+            advice = refusal(entry["program"])
+            cells = ("yes", entry.get("note", "")) if advice is None else ("refused", advice)
+            lines.append(f"| {entry['shown']} | {cells[0]} | {cells[1]} |\n")
     lines.append("\nNext: [parameters, control flow and functions in use](language.md).\n")
     return "".join(lines)
 

@@ -83,11 +83,13 @@ def _listed_sections(text: str) -> list[str]:
     lines = [before]
     for title, entries in sections.items():
         lines += ["", f"**{title}**", ""]
-        for told in entries:
-            entry = re.match(r"((?:\w+(?:, )?)+|[a-z-]+): ", told) if title in OF_ENTRIES else None
-            told = f"`{entry[1]}`: {told[entry.end() :]}" if entry else told
+        for section_entry in entries:
+            entry = re.match(r"((?:\w+(?:, )?)+|[a-z-]+): ", section_entry) if title in OF_ENTRIES else None
+            section_entry = f"`{entry[1]}`: {section_entry[entry.end() :]}" if entry else section_entry
             prefix = "- " if title in OF_ENTRIES else ""
-            lines.append(textwrap.fill(prefix + told, 118, subsequent_indent=" " * len(prefix), **UNBROKEN))
+            lines.append(
+                textwrap.fill(prefix + section_entry, 118, subsequent_indent=" " * len(prefix), **UNBROKEN)
+            )
     return lines
 
 

@@ -168,7 +168,7 @@ def played(judge: Any) -> str:
 
     subject = judge.subject
     try:
-        launch = EngineLaunch(subject.made, subject.launches[0], subject.dims)
+        launch = EngineLaunch(subject.prepared, subject.launches[0], subject.dims)
         roles = [role for role, *_ in launch.programs]
         others = [launch.run(o, ignore_races=True) != judge.stored[0] for o in orders(roles, ORDERS)]
     except ReplayFailed as e:

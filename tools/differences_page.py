@@ -179,11 +179,11 @@ def missing() -> list[str]:
 def page() -> str:
     """The text of the page, by topic."""
     lines = [INTRODUCTION.rstrip() + "\n"]
-    for topic in dict.fromkeys(each["topic"] for each in differences()):
+    for topic in dict.fromkeys(entry["topic"] for entry in differences()):
         lines.append(f"\n### {topic}\n")
-        for each in (difference for difference in differences() if difference["topic"] == topic):
-            lines.append(f"\n**{each['title']}.** There: {each['there']}. Here: {each['here']}.\n")
-            lines.append(f"\n```python\n{each['program'].strip()}\n```\n")
+        for entry in (difference for difference in differences() if difference["topic"] == topic):
+            lines.append(f"\n**{entry['title']}.** There: {entry['there']}. Here: {entry['here']}.\n")
+            lines.append(f"\n```python\n{entry['program'].strip()}\n```\n")
     names = textwrap.fill(", ".join(f"`{name}`" for name in missing()) + ".", 118, break_on_hyphens=False)
     return "".join(
         [*lines, MORE, names, "\n\nNext: [concepts](concepts.md), or [every function](ops/index.md).\n"]

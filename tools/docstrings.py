@@ -265,14 +265,18 @@ def _declared_faults(function: Documented, sections: dict[str, list[str]]) -> li
     from tegula.stdlib import FAMILIES
     from tegula.testing import samples
 
-    said = " ".join(sections["Gradient"])
+    gradient_text = " ".join(sections["Gradient"])
     if inspect.isfunction(function.declared):
-        return gradient_faults(function.declared, said, " ".join(sections.get("Returns", [])))
+        return gradient_faults(function.declared, gradient_text, " ".join(sections.get("Returns", [])))
     result = function.declared.of if isinstance(function.declared, Inplace) else function.declared
     if not isinstance(result, CooperativeDef):
         declared = FAMILIES.get(function.name, Family()).sections.get("Gradient", "")
-        wrong = re.match("none|refused", said) and said not in declared and "of the draw" not in said
-        return [f"gradient: the library has one, not {said}"] if wrong else []
+        wrong = (
+            re.match("none|refused", gradient_text)
+            and gradient_text not in declared
+            and "of the draw" not in gradient_text
+        )
+        return [f"gradient: the library has one, not {gradient_text}"] if wrong else []
     stated = {line.partition(":")[0] for line in sections["Raises"]}
     tried = samples(result)
     messages = [
@@ -280,9 +284,9 @@ def _declared_faults(function: Documented, sections: dict[str, list[str]]) -> li
         for x in tried
         if isinstance(x, Refused) and x.code not in stated
     ]
-    if re.match("none|refused", said) and any(x.differentiable for x in tried):
-        messages.append(f"gradient: a sample is differentiable, not {said}")
-    if not re.match("none|refused", said) and not any(x.differentiable for x in tried):
+    if re.match("none|refused", gradient_text) and any(x.differentiable for x in tried):
+        messages.append(f"gradient: a sample is differentiable, not {gradient_text}")
+    if not re.match("none|refused", gradient_text) and not any(x.differentiable for x in tried):
         messages.append("gradient: no sample is differentiable")
     return messages
 

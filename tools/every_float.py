@@ -42,17 +42,17 @@ def f(x):
 @tg.func
 def error(number: tg.uint32):
     x = tg.bitcast(number, tg.float32)
-    found = tg.float64(f(x))
+    actual = tg.float64(f(x))
     exact = f(tg.float64(x))
     exponent = int((tg.bitcast(exact, tg.uint64) >> tg.uint64(52)) & tg.uint64(2047)) - 1023
     unit = tg.bitcast(tg.int64(tg.max(exponent, -126) + 1000) << tg.int64(52), tg.float64)
-    value = tg.where(tg.isinf(found), tg.copysign(tg.float64(2.0**128), found), found)
+    value = tg.where(tg.isinf(actual), tg.copysign(tg.float64(2.0**128), actual), actual)
     wrong = tg.float64(tg.inf)
     distance = tg.where(value == exact, tg.float64(0.0), tg.abs(value - exact) / unit)
-    same = tg.isinf(found) and (found > tg.float64(0.0)) == (exact > tg.float64(0.0))
+    same = tg.isinf(actual) and (actual > tg.float64(0.0)) == (exact > tg.float64(0.0))
     distance = tg.where(tg.abs(exact) >= tg.float64(2.0**128), tg.where(same, tg.float64(0.0), wrong), distance)
-    both = tg.isnan(found) and tg.isnan(exact)
-    either = tg.isnan(found) or tg.isnan(exact)
+    both = tg.isnan(actual) and tg.isnan(exact)
+    either = tg.isnan(actual) or tg.isnan(exact)
     return tg.where(either, tg.where(both, tg.float64(0.0), wrong), distance)
 
 

@@ -67,7 +67,7 @@ def table(name: str) -> str:
 
 
 def _row(file: str, name: str, columns: str) -> str:
-    row = next(each for each in results(file)["rows"] if each["name"] == name)
+    row = next(stored_row for stored_row in results(file)["rows"] if stored_row["name"] == name)
     machine = results(file)["machines"][row["machine"]]
     device = machine.get("gpu") or f"{machine['cpu']}, {machine['cores']} cores"
     value, peer, unit = row["value"], row["peer_value"], row["unit"]

@@ -345,8 +345,8 @@ def _statement(function: Any, rng: random.Random) -> None:
     elif way == 1 and len(body) > 1:
         body.pop(k)
     elif way == 2:
-        other = rng.choice(bodies)
-        other.insert(rng.randrange(len(other) + 1), copy.deepcopy(body[k]))
+        second_body = rng.choice(bodies)
+        second_body.insert(rng.randrange(len(second_body) + 1), copy.deepcopy(body[k]))
     elif way == 3:
         call = ast.Call(ast.Name("range", ast.Load()), [expression(rng)], [])
         body[k] = ast.For(ast.Name("r", ast.Store()), call, [body[k]], [])

@@ -158,7 +158,7 @@ def outcome_of_family(seed: int, devices: str) -> str:
         result = outcome(program, tuple(devices.split(",")))
     except Exception as error:
         result = f"failed: {type(error).__name__} {error}"
-    families = ", ".join(sorted(program.seen))
+    families = ", ".join(sorted(program.families))
     return (
         f"{result}\n{FAMILIES}{families}\n{program}"
         if result.startswith("failed")
@@ -269,7 +269,7 @@ class Tally:
     outcomes: Counter[str] = field(default_factory=Counter)
     families: dict[str, Counter[str]] = field(default_factory=dict)
     failures: dict[int, str] = field(default_factory=dict)
-    seen: set[int] = field(default_factory=set)
+    finished: set[int] = field(default_factory=set)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def note(self, seed: int, outcome: str, seconds: float) -> None:
@@ -286,7 +286,7 @@ class Tally:
             print(f"seed {seed}: {self.failures[seed]}", flush=True)
         end, _, rest = outcome.partition(":")
         self.outcomes[end] += 1
-        self.seen.add(seed)
+        self.finished.add(seed)
         count_text = rest.partition(f"\n{FAMILIES}")[2].partition("\n")[0] if end == "failed" else rest
         for name in count_text.strip().split(", "):
             self.families.setdefault(name, Counter())[end] += 1
@@ -333,13 +333,13 @@ def employ(seeds: Iterator[int], tally: Tally, worker: Worker, stop: threading.E
     worker.end()
 
 
-def run(asked: argparse.Namespace, tally: Tally, stop: threading.Event) -> None:
+def run(settings: argparse.Namespace, tally: Tally, stop: threading.Event) -> None:
     """Run all programs, and print the outcomes so far from time to time."""
     begin = time.monotonic()
-    options = ["--device", asked.devices, *([] if asked.kind == "results" else [f"--{asked.kind}"])]
-    every = range(asked.first, asked.first + asked.count if asked.to is None else asked.to)
-    seeds = (seed for seed in every if seed not in tally.seen)
-    workers = [Worker(options, asked.limit) for _ in range(asked.jobs)]
+    options = ["--device", settings.devices, *([] if settings.kind == "results" else [f"--{settings.kind}"])]
+    every = range(settings.first, settings.first + settings.count if settings.to is None else settings.to)
+    seeds = (seed for seed in every if seed not in tally.finished)
+    workers = [Worker(options, settings.limit) for _ in range(settings.jobs)]
     threads = [
         threading.Thread(target=employ, args=(seeds, tally, worker, stop), daemon=True) for worker in workers
     ]
@@ -348,9 +348,9 @@ def run(asked: argparse.Namespace, tally: Tally, stop: threading.Event) -> None:
     last_progress = begin
     while any(thread.is_alive() for thread in threads):
         now = time.monotonic()
-        if stop.wait(min(0.2, begin + asked.seconds - now)) or now - begin >= asked.seconds:
+        if stop.wait(min(0.2, begin + settings.seconds - now)) or now - begin >= settings.seconds:
             break
-        if now - last_progress >= asked.every:
+        if now - last_progress >= settings.every:
             print(f"{now - begin:5.0f} s, {tally}", flush=True)
             last_progress = now
     stop.set()

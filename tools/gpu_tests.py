@@ -296,7 +296,7 @@ def main() -> int:
                 pool.submit(run, p, folder, options.limit, begun + options.seconds, options.under)
                 for p in pieces(tests, options.most)
             ]
-            for piece in (one.result() for one in work):
+            for piece in (work_piece.result() for work_piece in work):
                 done.append(piece)
                 print(f"{', '.join(piece.files)}: {spoken(piece.results)} in {piece.spent:.1f} s", flush=True)
     results = [result for piece in done for result in piece.results]

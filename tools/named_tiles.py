@@ -53,7 +53,7 @@ def main() -> int:
             if result.startswith(FAILED):
                 print(result, flush=True)
             actual["failed" if result.startswith(FAILED) else result] += 1
-    print(", ".join(f"{n} {what}" for what, n in actual.most_common()))
+    print(", ".join(f"{n} {outcome_word}" for outcome_word, n in actual.most_common()))
     return 1 if actual["failed"] else 0
 
 

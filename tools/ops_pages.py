@@ -264,10 +264,10 @@ def listed_sections(text: str) -> list[str]:
         lines += ["", f"**{title}**", ""]
         for entry_text in entries:
             entry = re.match(r"((?:\*{0,2}\w+(?:, )?)+|[a-z-]+|\w+): ", entry_text)
-            shown = f"`{entry[1]}`: {entry_text[entry.end() :]}" if entry else entry_text
+            line = f"`{entry[1]}`: {entry_text[entry.end() :]}" if entry else entry_text
             if entry and title == "Raises" and re.fullmatch("[a-z-]+", entry[1]):
-                shown = f"[`{entry[1]}`](../errors.md#{entry[1]}): {entry_text[entry.end() :]}"
-            lines += textwrap.wrap(f"- {shown}", 118, subsequent_indent="  ", **UNBROKEN)
+                line = f"[`{entry[1]}`](../errors.md#{entry[1]}): {entry_text[entry.end() :]}"
+            lines += textwrap.wrap(f"- {line}", 118, subsequent_indent="  ", **UNBROKEN)
     return lines
 
 

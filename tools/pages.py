@@ -113,7 +113,7 @@ class Running:
         self.outcome = Outcome()
         self.before: tuple[Block, str] | None = None
         """The preceding block and its output or error, if a `text` block may show it."""
-        self.pretended = False
+        self.simulated = False
 
     def run(self, page_blocks: Sequence[Block]) -> Outcome:
         """Run blocks in order, up to the first that fails with an exception."""
@@ -172,7 +172,7 @@ class Running:
     def _text(self, block: Block) -> None:
         if self.before is not None:
             self._check_output(block)
-        elif not self.pretended:
+        elif not self.simulated:
             self._fault(block, "no block before this text prints or raises it")
 
     def _check_output(self, block: Block | None) -> None:
@@ -191,17 +191,17 @@ class Running:
     def _on_gpu(self) -> bool:
         """Whether there is a GPU; otherwise a simulated driver for sm_90a is installed, which does not execute
         kernels."""
-        if self.pretended or _has_gpu():
-            return not self.pretended
+        if self.simulated or _has_gpu():
+            return not self.simulated
         from tegula.runtime.cuda import driver
 
         sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "runtime"))
-        from simulated_driver import PretendDriver
+        from simulated_driver import SimulatedDriver
 
-        simulated = PretendDriver(1)
+        simulated = SimulatedDriver(1)
         simulated.kernels = defaultdict(lambda: lambda *_: None, simulated.kernels)
         driver.install(simulated)
-        self.pretended = True
+        self.simulated = True
         return False
 
     def _console(self, block: Block) -> None:

@@ -21,13 +21,13 @@ PROBE = "__reached__"
 SITE = f"""
 import builtins, os
 
-seen = set()
+recorded = set()
 into = os.open({{log!r}}, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
 def reached(number):
     test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0]
-    if test and (number, test) not in seen:
-        seen.add((number, test))
+    if test and (number, test) not in recorded:
+        recorded.add((number, test))
         os.write(into, f"{{{{number}}}}\\t{{{{test}}}}\\n".encode())
 
 builtins.{PROBE} = reached

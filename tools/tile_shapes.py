@@ -104,9 +104,9 @@ class Case:
         return self.grid[0] * m - cut[0], self.grid[1] * n - cut[1], self.steps * k - cut[2]
 
 
-def _load(array: str, shape: tuple[int, int], *at: str) -> str:
+def _load(array: str, shape: tuple[int, int], *offsets: str) -> str:
     """The text of a load of the tile with these indices."""
-    offset = ", ".join(f"{index} * {length}" for index, length in zip(at, shape, strict=True))
+    offset = ", ".join(f"{index} * {length}" for index, length in zip(offsets, shape, strict=True))
     return f"tg.tile_load({array}, shape={shape}, offset=({offset}))"
 
 

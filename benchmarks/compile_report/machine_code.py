@@ -86,7 +86,7 @@ def graph(code: Code) -> Graph:
     ends = (k + 1 for k, i in enumerate(code.instructions) if i.family in ("BRA", "EXIT"))
     looks = (k for k, i in enumerate(code.instructions) if i.name.startswith(LOOK))
     reached = (code.labels.get(i.target, count) for i in code.instructions)
-    cuts = sorted({0, count, *(at for at in reached if at < count), *ends, *looks})
+    cuts = sorted({0, count, *(block_start for block_start in reached if block_start < count), *ends, *looks})
     spans = tuple(pairwise(cuts))
     block_at = {start: k for k, (start, _) in enumerate(spans)}
     follow: list[tuple[int, ...]] = []

@@ -202,7 +202,10 @@ def forward(point: Point) -> Iterator[Row]:
     launch, notes = point.full, list[str]()
     sets = SETS if launch.bytes < LARGE else 1
     values = [tensors(launch, seed) for seed in range(sets)]
-    arrays, arguments = [arrays_of(each) for each in values], [inputs(launch, each) for each in values]
+    arrays, arguments = (
+        [arrays_of(set_values) for set_values in values],
+        [inputs(launch, set_values) for set_values in values],
+    )
 
     def run(k: int) -> None:
         tg.launch_tiled(point.kernel, launch.grid, arrays[k], block_dim=point.threads)
@@ -233,21 +236,24 @@ def gradients(point: Point) -> Iterator[Row]:
     launch, notes = point.full, list[str]()
     sets = SETS if launch.bytes < LARGE else 1
     values = [tensors(launch, seed) for seed in range(sets)]
-    arguments = [inputs(launch, each) for each in values]
-    arrays = [arrays_of(each) for each in values]
+    arguments = [inputs(launch, set_values) for set_values in values]
+    arrays = [arrays_of(set_values) for set_values in values]
     for k in range(sets):
         tg.launch_tiled(point.kernel, launch.grid, arrays[k], block_dim=point.threads)
     seeds = [
         [tensor(Array(a.shape, a.dtype), 11 + seed + k) for k, a in enumerate(launch.arrays) if a.result]
         for seed in range(sets)
     ]
-    for each, gradients_of in zip(values, seeds, strict=True):
-        for output, gradient in zip(results(launch, each), gradients_of, strict=True):
+    for set_values, gradients_of in zip(values, seeds, strict=True):
+        for output, gradient in zip(results(launch, set_values), gradients_of, strict=True):
             # Arrays that the launch does not write have no gradient, in the peers either.
             gradient.masked_fill_(output.isnan(), 0.0)
-    seed_copies = [[torch.clone(g) for g in each] for each in seeds]
-    grads = [adjoints(launch, each, results_of) for each, results_of in zip(values, seed_copies, strict=True)]
-    adjoint = [arrays_of(each) for each in grads]
+    seed_copies = [[torch.clone(g) for g in set_values] for set_values in seeds]
+    grads = [
+        adjoints(launch, set_values, results_of)
+        for set_values, results_of in zip(values, seed_copies, strict=True)
+    ]
+    adjoint = [arrays_of(set_values) for set_values in grads]
     dims = (*launch.grid, point.threads)
 
     def take(k: int) -> None:

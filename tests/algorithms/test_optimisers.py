@@ -76,7 +76,7 @@ def test_sgd_steps_match_float64(options: tuple[Any, ...]) -> None:
     assert not state.numpy()[:, 1::2].any()
 
 
-def test_optimiser_state_is_kept_for_the_same_parameters_and_reset_on_demand() -> None:
+def test_optimiser_state_persists_for_the_same_parameters_and_is_reset_on_demand() -> None:
     p, gradients = start()
     optimiser = tg.optim.Adam(None)
     with pytest.raises(RuntimeError, match="no parameters"):

@@ -42,7 +42,7 @@ def test_array_sum_adds_vectors_by_component() -> None:
     np.testing.assert_allclose(actual.numpy(), (x * x).sum((0, 2))[None], rtol=1e-12)
 
 
-def test_array_sum_takes_strided_arrays_and_a_given_result() -> None:
+def test_array_sum_accepts_strided_arrays_and_a_result_array() -> None:
     x = numbers((50, 40))
     a, out = tg.array(x)[::2, 3:], tg.zeros((25, 2), dtype=tg.float64)
     assert tg.utils.array_sum(a, axis=1, out=out[:, 1:]).shape == (25, 1)

@@ -47,7 +47,7 @@ def test_code_that_does_not_follow_its_roles_is_an_error(monkeypatch: pytest.Mon
 
 
 @sampled(2, "name", slow_except({"with_silu", "wide_heads"}, sorted(KERNELS)))
-def test_known_kernels_are_not_declined(name: str) -> None:
+def test_listed_kernels_are_not_declined(name: str) -> None:
     kernel, text = built(KERNELS[name])
     assert kernel.schedule.plan is not None, kernel.schedule.reason
     assert kernel.verdict.proved and kernel.verdict.certificate
@@ -84,7 +84,7 @@ def test_the_softmax_is_computed_before_the_last_wait_of_an_iteration() -> None:
     assert len(looks) == 1 and any(0 < wait - looks[0] < 100 for wait in waits)
 
 
-def test_chains_that_take_too_many_registers_do_not_overlap() -> None:
+def test_matmul_chains_with_too_many_registers_do_not_overlap() -> None:
     if not ASSEMBLER:
         pytest.skip("ptxas tells how many registers it needs")
     kernel, text = built(KERNELS["attention"], registers=184)

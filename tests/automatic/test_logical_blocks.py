@@ -125,7 +125,7 @@ def test_blocks_of_another_size_store_the_same_elements(case: str) -> None:
     assert_equal_results(interpreted(kernel, launch), as_written(launch), launch.exact)
 
 
-def test_elements_beyond_the_blocks_of_a_launch_stay() -> None:
+def test_elements_beyond_the_blocks_of_a_launch_are_unchanged() -> None:
     launch, scale = CASES["fewer blocks than tiles"]
     kernel, _ = rewritten(launch, Choice(scale=scale_of(scale)))
     *_, c = interpreted(kernel, launch)
@@ -176,7 +176,7 @@ def summed_over_columns(a: tg.array2d[bf16], b: tg.array2d[bf16], c: tg.array2d[
     tg.tile_atomic_add(c, total, offset=(i * 64, 0))
 
 
-def test_blocks_that_add_to_the_same_elements_stay_separate() -> None:
+def test_blocks_that_add_to_the_same_elements_are_not_merged() -> None:
     traced = prepared(Launch(summed_over_columns, gemm(256, 256, 128, out=float), (4, 4)))
     schedule = make_roles(traced, HOPPER, Choice(scale=scale_of("1 2")))
     assert schedule.plan is None
@@ -249,7 +249,7 @@ def squares(a: tg.array2d[bf16], b: tg.array2d[bf16], c: tg.array2d[float]):
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
-def test_other_blocks_stay_separate(kernel: Any, reason: str) -> None:
+def test_kernels_without_logical_blocks_have_a_reason(kernel: Any, reason: str) -> None:
     launch = Launch(kernel, gemm(256, 256, 256, out=float), (4, 4))
     _, schedule = rewritten(launch, Choice(scale=scale_of("1 2")))
     assert schedule.plan is None

@@ -142,7 +142,7 @@ def test_idle_workers_use_no_processor_time():
     assert time.process_time() - before < 0.02
 
 
-def test_an_unreferenced_pool_stays_in_memory():
+def test_the_memory_of_an_unreferenced_pool_is_not_freed():
     """The workers of the pool execute the pool's code until the process ends."""
     body = "import gc\nfor _ in range(20):\n    pool.WorkerPool(3)\n    gc.collect()\ntime.sleep(0.02)"
     assert (process(body).returncode, process(body).stderr) == (0, "")

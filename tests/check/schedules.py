@@ -295,9 +295,9 @@ def retarget(name: str, barrier: str, to: str) -> Mutation:
     """The op is about another barrier."""
 
     def mutate(kernel: Kernel, parts: GpuCompilation) -> None:
-        other = next(op.result for op in ops(kernel, "mbarrier.new") if op.result.name == to)
+        target_value = next(op.result for op in ops(kernel, "mbarrier.new") if op.result.name == to)
         op = ops(kernel, name, barrier)[0]
-        op.operands = [other if v.name == barrier else v for v in op.operands]
+        op.operands = [target_value if v.name == barrier else v for v in op.operands]
 
     return mutate
 

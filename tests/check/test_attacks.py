@@ -150,7 +150,7 @@ def test_attacks_fail_in_replays(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(len(CLASSES)))
-def test_generated_right_schedules_have_no_fault(seed: int) -> None:
+def test_generated_correct_schedules_have_no_fault(seed: int) -> None:
     attack = right_attack(seed)
     faults = [simulate(attack.text, args, 4) for args in attack.sizes[:6] if attack.mutation is None]
     assert not any(faults), f"{attack.name}: {faults}\n{attack.text}"
@@ -169,7 +169,7 @@ def test_many_generated_wrong_schedules_are_not_proved(first: int) -> None:
 
 
 @pytest.mark.parametrize("first", chunks(range(0, len(MANY), FEWER)))
-def test_many_generated_right_schedules_are_proved_and_never_fail(first: int) -> None:
+def test_many_generated_correct_schedules_are_proved_and_never_fail(first: int) -> None:
     """Correct schedules do not fail in many orders of several launches, and nearly all are proved."""
     unproved: dict[str, list[int]] = {row: [] for row in CLASSES}
     for seed in MANY[first : first + FEWER]:

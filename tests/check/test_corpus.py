@@ -49,7 +49,7 @@ def test_wrong_programs_of_the_corpus_are_refuted(name: str, disguise: str) -> N
 
 
 @sampled(2, ("name", "disguise"), product(PROGRAMS, DISGUISES))
-def test_right_programs_of_the_corpus_are_proved(name: str, disguise: str) -> None:
+def test_correct_programs_of_the_corpus_are_proved(name: str, disguise: str) -> None:
     change, stages = DISGUISES[disguise]
     verdict = kernel(program(name).RIGHT, change, stages).check()
     expected = "unproved" if (name, disguise) in UNPROVED or name in UNPROVED else "proved"

@@ -71,7 +71,7 @@ def test_asserts_about_memory_and_floats_are_not_guards(written: str) -> None:
     assert verdict.status != "proved" or "fits" in [g.kind for g in verdict.guards]
 
 
-def test_an_assert_inside_a_role_is_no_fact() -> None:
+def test_an_assert_inside_a_role_is_not_a_fact() -> None:
     text = TEXT.format(fills="n", pops="1, n + 1", asserts="pass").lstrip()
     text = text.replace("    with tg.ws(0):\n", "    with tg.ws(0):\n        assert n < 1000\n")
     space: dict[str, Any] = {"tg": tg}
@@ -163,7 +163,7 @@ def test_guards_depend_on_launch_arguments_alone() -> None:
             verify_certificate(kernel, spread, {**certificate, "guards": corrupted})
 
 
-def test_a_launch_that_does_not_satisfy_a_guard_is_no_counterexample() -> None:
+def test_a_launch_that_does_not_satisfy_a_guard_is_not_a_counterexample() -> None:
     kernel, spread = lowered(copies("tg.min(n, 4)", "n", "n <= 4"))
     assert explore(kernel, spread, Gap("")).status == "refuted"
     assert explore(kernel, spread, Gap(""), asserted(kernel)).status == "unproved"

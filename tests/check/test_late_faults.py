@@ -28,7 +28,7 @@ UNPROVED = {"read": "(k + m - m) % S"}
         {"read": "k & 1", "phase": "k >> 1 & 1"},
     ],
 )
-def test_right_schedules_with_large_numbers_are_not_refuted(parts: dict[str, str]) -> None:
+def test_correct_schedules_with_large_numbers_are_not_refuted(parts: dict[str, str]) -> None:
     verdict = kernel(RING.format(**{**RIGHT, **parts}), None, 2).check()
     expected = "unproved" if parts == UNPROVED else "proved"
     assert verdict.status == expected, verdict.message

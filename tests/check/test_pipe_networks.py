@@ -189,7 +189,7 @@ RIGHT = (
 
 
 @pytest.mark.parametrize("kernel", RIGHT, ids=lambda k: k.name)
-def test_right_networks_of_roles_pass(kernel: Any) -> None:
+def test_correct_networks_of_roles_pass(kernel: Any) -> None:
     verdict = kernel.check()
     assert verdict.passed, verdict.message
 

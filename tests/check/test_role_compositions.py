@@ -26,7 +26,7 @@ def wrongly_proved(seed: int, count: int) -> str:
     return f"{seed}: {name}: {actual}\n{text}" if actual and "unknown" not in actual else ""
 
 
-def test_right_compositions_of_roles_are_proved_and_replay_without_faults() -> None:
+def test_correct_compositions_of_roles_are_proved_and_replay_without_faults() -> None:
     """Each family has a program without faults that is proved, and whose replay has no fault."""
     left = set(FAMILIES) - OPEN
     for seed in range(40):

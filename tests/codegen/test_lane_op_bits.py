@@ -533,11 +533,11 @@ def test_compare_and_swap_compares_bits() -> None:
     for dtype, name in plan:
         expected, old = operands(dtype, 2)
         value, bits = old[::-1].copy(), f"u{old.dtype.itemsize}"
-        held, actual = old.copy(), np.zeros_like(old)
-        call(loaded, name, [expected, value, held, actual], len(old))
-        want = np.where(old.view(bits) == expected.view(bits), value, old)
+        contents, actual = old.copy(), np.zeros_like(old)
+        call(loaded, name, [expected, value, contents, actual], len(old))
+        expected_contents = np.where(old.view(bits) == expected.view(bits), value, old)
         assert (actual.view(bits) == old.view(bits)).all(), dtype
-        assert (held.view(bits) == want.view(bits)).all(), dtype
+        assert (contents.view(bits) == expected_contents.view(bits)).all(), dtype
 
 
 @pytest.mark.machine_code

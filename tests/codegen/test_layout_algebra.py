@@ -76,8 +76,8 @@ def test_parts_of_a_layout_cover_each_element_once(layout: Layout, data: st.Data
     assert parts_held.shape == total_parts.shape and parts_held.shape[index] == len(bases)
     assert len(parts_held.owners()) == prod(parts_held.shape)
     lanes_of: dict[int, set[int]] = {}
-    for place, found in parts_held.owners().items():
-        lanes_of.setdefault(place[index], set()).update(t // 32 for t, _ in found)
+    for coordinates, part_owners in parts_held.owners().items():
+        lanes_of.setdefault(coordinates[index], set()).update(t // 32 for t, _ in part_owners)
     for part, base in enumerate(bases):
         if all(i < n for i, n in zip(base, layout.shape, strict=True)):
             assert any(t // 32 in lanes_of[part] for t, _ in owners[base])

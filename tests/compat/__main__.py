@@ -135,7 +135,7 @@ def run_file(
             outcomes.append(Outcome(name, *(result or ("failed", wrong or ""))))
             mark = f" (does not count: {reasons[name]})" if name in reasons else ""
             print(f"{outcomes[-1]}{mark}", flush=True)
-    return [astuple(each) for each in outcomes]
+    return [astuple(finished) for finished in outcomes]
 
 
 def run(root: Path, pattern: str, reasons: Mapping[str, str], limit: float) -> list[Outcome]:

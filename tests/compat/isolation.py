@@ -91,7 +91,7 @@ def isolated(
                 running[begun.result.fileno()] = begun
             if not running:
                 return
-            soonest = min(each.end for each in running.values())
+            soonest = min(running_work.end for running_work in running.values())
             ready, _, _ = select.select(list(running), [], [], max(0.0, soonest - time.monotonic()))
             for number in ready:
                 ended = running.pop(number)
@@ -102,5 +102,5 @@ def isolated(
                     late.kill()
                     yield late.name, None, f"hung: longer than {limit:g} s"
     finally:
-        for each in running.values():
-            each.kill()
+        for running_work in running.values():
+            running_work.kill()

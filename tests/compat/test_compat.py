@@ -113,7 +113,7 @@ def test_newly_failing_and_newly_passing_tests_are_reported(package: Path) -> No
 
 
 @pytest.mark.cpu
-def test_lists_of_passing_tests_are_written_and_kept(package: Path) -> None:
+def test_lists_of_passing_tests_are_written_and_updated(package: Path) -> None:
     names = package / "passing.txt"
     done = run(package, "small::test_double", "--update")
     assert (done.returncode, names.read_text()) == (0, "small::test_double_cpu\n"), done.stdout + done.stderr

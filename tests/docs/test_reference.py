@@ -17,7 +17,7 @@ FIGURES, SWITCHES = tool("figures"), tool("configuration_page")
 ROOT: Path = OPS.ROOT
 
 
-def test_every_public_name_stands_on_a_page() -> None:
+def test_every_public_name_is_on_a_page() -> None:
     names = {name for name in dir(tg) if not name.startswith("__")}
     assert names - HOST.documented_names() == set()
     assert [name for name in names if name.startswith("_")] == []
@@ -42,7 +42,7 @@ def test_pages_of_kernels_have_the_docstrings_of_kernels() -> None:
             assert first in text.partition(f"\n## {name}\n")[2].partition("\n## ")[0], name
 
 
-def test_examples_and_names_elsewhere_belong_to_functions() -> None:
+def test_examples_and_names_in_other_libraries_belong_to_functions() -> None:
     data = OPS.data()
     known = {*OPS.names()}
     for table in (data["examples"], data["elsewhere"], data["shown"], data["warp"]["names"]):

@@ -15,7 +15,7 @@ class Choices:
     """Decisions from a source of integers: `draw(n)` is one of 0 to n - 1, and 0 is the simplest choice."""
 
     draw: Callable[[int], int]
-    seen: Counter[str] = field(default_factory=Counter)
+    features: Counter[str] = field(default_factory=Counter)
 
     def pick(self, options: Sequence[T]) -> T:
         return options[self.draw(len(options))]
@@ -37,4 +37,4 @@ class Choices:
         raise AssertionError
 
     def note(self, *features: str) -> None:
-        self.seen.update(features)
+        self.features.update(features)

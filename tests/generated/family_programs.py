@@ -179,7 +179,7 @@ class FamilyProgram:
     seed: int
     lines: list[tuple[str, str]] = field(default_factory=list)
     known: dict[str, list[Term]] = field(default_factory=dict)
-    seen: set[str] = field(default_factory=set)
+    families: set[str] = field(default_factory=set)
     functions: list[str] = field(default_factory=list)
     count: int = 0
     rows: int = 0
@@ -256,7 +256,7 @@ class FamilyProgram:
             *(self.at_places, self.of_axes),
         ]
         chosen = self.r.choice(own * 2 + FAMILIES)
-        self.seen.add(chosen.__name__)
+        self.families.add(chosen.__name__)
         if chosen in FAMILIES:
             chosen(self)
         else:
@@ -470,7 +470,7 @@ class FamilyProgram:
         self.count += 1
         k = self.count
         kind = self.r.choice(("sort", "scan", "gather", "sum", "random", "vectors", "matmul"))
-        self.seen.add(kind)
+        self.families.add(kind)
         if kind == "sort":
             self.both(
                 f"k{k}, v{k} = tg.tile({x.name}), tg.tile({y.name})\ntg.tile_sort(k{k}, v{k})",
@@ -502,7 +502,7 @@ class FamilyProgram:
         self.count += 1
         k = self.count
         kind = self.r.choice(("indexed", "scattered", "assigned", "pairs", "masked"))
-        self.seen.add(kind)
+        self.families.add(kind)
         if kind == "indexed":
             self.both(
                 f"w{k} = tg.tile({x.name}) > 0\nt{k} = tg.tile_load_indexed("
@@ -540,7 +540,7 @@ class FamilyProgram:
         self.count += 1
         k = self.count
         kind = self.r.choice(("running", "extreme", "counted", "batched", "column"))
-        self.seen.add(kind)
+        self.families.add(kind)
         if kind == "running":
             axis, rows = self.r.randint(0, 1), self.r.choice((1, 2, 4))
             text = f"tg.tile({x.name}).reshape({rows}, -1).cumsum(axis={axis}).reshape(-1)"

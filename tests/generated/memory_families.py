@@ -102,7 +102,7 @@ def shared_cells(p: FamilyProgram) -> None:
             *(("and", "bitwise_and"), ("or", "bitwise_or"), ("xor", "bitwise_xor")),
         )
     )
-    p.seen.add(f"atomic_{kind}")
+    p.families.add(f"atomic_{kind}")
     index = f"{y} & {p.r.choice((0, 3, 7))}"
     p.both(
         f"tg.atomic_{kind}(cells, b, {row}, {index}, {x})", f"np.{meaning}.at(cells[b, {row}], {index}, {x})"
@@ -125,7 +125,7 @@ def own_cells(p: FamilyProgram) -> None:
             ),
         )
     )
-    p.seen.add(f"atomic_{kind}")
+    p.families.add(f"atomic_{kind}")
     expected = f"{y} % 3, " if kind == "cas" else ""
     meaning = meaning.replace(f"{y} % 3", f"remainder({y}, 3)")
     guard = p.r.random() < 0.5
@@ -150,7 +150,7 @@ def float_cells(p: FamilyProgram) -> None:
     if f.bound * f.denominator * p.lanes > 1e6:
         return
     kind, meaning = p.r.choice((("add", "add"), ("sub", "subtract"), ("min", "minimum"), ("max", "maximum")))
-    p.seen.add(f"atomic_{kind} of floats")
+    p.families.add(f"atomic_{kind} of floats")
     index = f"{y} & 3"
     p.both(
         f"tg.atomic_{kind}(fcells, b, {row}, {index}, {f})",

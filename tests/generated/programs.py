@@ -76,7 +76,7 @@ class Maker(Expressions):
         text = f"def kernel(n: int, {', '.join(arrays)}):\n{body}\n"
         return Program(
             *(self.texts, text, self.form, self.block_dim),
-            *(tuple(self.inputs), tuple(self.outputs), frozenset(self.c.seen)),
+            *(tuple(self.inputs), tuple(self.outputs), frozenset(self.c.features)),
         )
 
     def opening(self) -> list[str]:

@@ -93,19 +93,19 @@ def different(
     actual: list[np.ndarray], expected: list[np.ndarray], report_lines: list[str], lines: list[str]
 ) -> str:
     """The difference from the meaning of a program in Python."""
-    for name, computed, want in zip(RESULTS, actual, expected, strict=True):
+    for name, computed, reference in zip(RESULTS, actual, expected, strict=True):
         if name == "near":
-            wrong = ~(np.abs(computed - want) <= NEAR * max(1.0, float(np.abs(want).max())))
+            wrong = ~(np.abs(computed - reference) <= NEAR * max(1.0, float(np.abs(reference).max())))
         elif computed.dtype.names:
             wrong = np.zeros(computed.shape, bool)
             for part in computed.dtype.names:
-                parts = computed[part] != want[part]
+                parts = computed[part] != reference[part]
                 wrong |= parts.reshape(*computed.shape, -1).any(-1)
         else:
-            wrong = computed != want
+            wrong = computed != reference
         if wrong.any():
             index = tuple(int(k[0]) for k in np.nonzero(wrong))
-            return f"{name}{index} is {computed[index]}, {want[index]} in Python"
+            return f"{name}{index} is {computed[index]}, {reference[index]} in Python"
     if report_lines != lines:
         return f"the lines are {report_lines}, {lines} in Python"
     return ""

@@ -120,7 +120,7 @@ class Maker:
         head = "def kernel(n: int, a: tg.array[tg.int32], out: tg.array[tg.int32]):\n    b, j = tg.tid()\n"
         body, meaning = "\n".join(self.text), "\n".join(self.meaning)
         twin = f"def block(n, a, out, b, j):\n{meaning}\n"
-        return StateProgram(f"{head}{body}\n", twin, self.lanes, frozenset(self.c.seen))
+        return StateProgram(f"{head}{body}\n", twin, self.lanes, frozenset(self.c.features))
 
     # Text ------------------------------------------------------------------------------------------------------------
 

@@ -78,6 +78,6 @@ def test_a_failing_program_does_not_stop_other_programs(
     monkeypatch.setattr(tool, "__file__", str(fake))
     tally = tool.Tally()
     tool.employ(iter(range(10)), tally, tool.Worker([], limit=1.0), threading.Event())
-    assert tally.outcomes == {"ran": 7, "failed": 3} and tally.seen == set(range(10))
+    assert tally.outcomes == {"ran": 7, "failed": 3} and tally.finished == set(range(10))
     assert "no more" in tally.failures[1] and "more than 1 s" in tally.failures[3]
     assert "CUDA_ERROR" in tally.failures[6]

@@ -180,7 +180,7 @@ def orders(p: FamilyProgram) -> None:
     way = f"descending={down}"
     sign = "-" if down else ""
     kind = p.r.choice(("keys", "lines", "argsort", "topk", "floats"))
-    p.seen.add(f"orders of {kind}")
+    p.families.add(f"orders of {kind}")
     if kind == "keys":
         p.both(f"{t} = tg.tile({x})\ntg.tile_sort({t}, {t}, {way})", f"{t} = {sign}np.sort({sign}{x})")
         p.new("int", lanes(p, t), f"{t} + 0", x.bound)
@@ -322,7 +322,7 @@ def matmuls(p: FamilyProgram) -> None:
     """Sums of another type, factors, chunks in a pipelined loop."""
     x, t = p.pick("int"), p.fresh("t")
     kind = p.r.choice(("halves", "bytes", "factors", "loop", "types"))
-    p.seen.add(f"matmuls of {kind}")
+    p.families.add(f"matmuls of {kind}")
     if kind in ("halves", "bytes"):
         narrow, wide = ("tg.float16", "float") if kind == "halves" else ("tg.int8", "int")
         p.both(
@@ -364,7 +364,7 @@ def matmuls(p: FamilyProgram) -> None:
 def of_threads(p: FamilyProgram) -> None:
     x, y, v, t = p.pick("int"), p.pick("int"), p.pick("vec"), p.fresh("t")
     kind = p.r.choice(("from_thread", "scatter", "masked", "local", "extract", "stack", "writes"))
-    p.seen.add(f"of_threads by {kind}")
+    p.families.add(f"of_threads by {kind}")
     k = p.r.randint(0, 7)
     if kind == "from_thread":
         p.both(
@@ -428,7 +428,7 @@ def algebra(p: FamilyProgram) -> None:
     """Additions to diagonals, multiples of tiles, tiles of vectors, quaternions and matrices."""
     x, f, v, q, m, t = (*(p.pick(k) for k in ("int", "float", "vec", "quat", "mat")), p.fresh("t"))
     kind = p.r.choice(("diagonal", "axpy", "vectors", "quaternions", "matrices", "bools"))
-    p.seen.add(f"algebra of {kind}")
+    p.families.add(f"algebra of {kind}")
     if kind == "diagonal":
         p.both(
             f"{t} = tg.tile_diag_add(tg.tile({f})[:4][:, None] * tg.tile_ones((1, 4)), tg.tile({f})[4:8])",
@@ -508,7 +508,7 @@ def draws(p: FamilyProgram) -> None:
     t, seed = p.fresh("t"), p.r.randint(0, 99)
     kind = p.r.choice(("normal", "uniform", "whole"))
     p.both(f"{t} = tg.rand_init({seed}, b)", f"{t} = int(init({seed}, b))")
-    p.seen.add(f"draws of {kind}")
+    p.families.add(f"draws of {kind}")
     if kind == "normal":
         text, meaning = (
             f"tg.tile_randn((2, 4), {t})[j % 2, j // 2 % 4]",
@@ -537,7 +537,7 @@ def solvers(p: FamilyProgram) -> None:
     t, index_text = p.fresh("t"), "[j % 4, j // 4 % 4]"
     load = "tg.tile_load({}[b], (4, 4))"
     kind = p.r.choice(("solve", "inverse", "determinant", "cholesky_solve", "upper", "lu"))
-    p.seen.add(f"solvers by {kind}")
+    p.families.add(f"solvers by {kind}")
     mixed, right = load.format("mixed"), "tg.tile_load(right[b], 4)"
     if kind == "solve":
         p.new("near", f"tg.tile_solve({mixed}, {right})[j % 4]", "D['x'][b][j % 4]", 4)
@@ -564,7 +564,7 @@ def decompositions(p: FamilyProgram) -> None:
     """Functions with rounded results: eigenvalues, singular values, orthogonal factors, least squares."""
     t, index_text = p.fresh("t"), "[j % 4, j // 4 % 4]"
     kind = p.r.choice(("eigh", "svd", "qr", "lstsq"))
-    p.seen.add(f"decompositions by {kind}")
+    p.families.add(f"decompositions by {kind}")
     square, spd = "tg.tile_load(sq, (4, 4))", "tg.tile_load(spd[b], (4, 4))"
     if kind == "eigh":
         p.both(f"w{t}, {t} = tg.tile_eigh({spd})", "pass")
@@ -590,7 +590,7 @@ def decompositions(p: FamilyProgram) -> None:
 def transforms(p: FamilyProgram) -> None:
     x, y, t = p.pick("int"), p.pick("int"), p.fresh("t")
     kind = p.r.choice(("fft", "ifft", "fft2", "rfft", "dct", "near"))
-    p.seen.add(f"transforms by {kind}")
+    p.families.add(f"transforms by {kind}")
     bound = 4 * (x.bound + y.bound)
     if bound > 1e5:
         return

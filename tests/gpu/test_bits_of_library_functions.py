@@ -42,5 +42,5 @@ def test_functions_of_every_float32_have_the_bits_of_the_cpu(name: str) -> None:
 
 @pytest.mark.parametrize("written", KNOWN)
 @pytest.mark.parametrize("name", LIMITS)
-def test_functions_with_known_bounds_have_the_bits_of_the_cpu(name: str, written: str) -> None:
+def test_functions_of_bounded_arguments_have_the_bits_of_the_cpu(name: str, written: str) -> None:
     compare(name, *([x] for x in numbers(STRIDE)), written=written.format(limit=LIMITS[name]))

@@ -113,11 +113,11 @@ def weighted(x: tg.array2d[float], w: tg.array[float], y: tg.array2d[float]):
 def test_adjoints_are_recorded_in_graphs_of_torch(torch: Any) -> None:
     """Sums over blocks are in memory that the recording keeps."""
     x, w, g = (torch.rand(*shape, device="cuda") for shape in ((4096, 256), (256,), (4096, 256)))
-    y, dx, dw, taken = (torch.zeros_like(t) for t in (x, x, w, x))
+    y, dx, dw, upstream = (torch.zeros_like(t) for t in (x, x, w, x))
 
     def backward() -> None:
-        taken.copy_(g)
-        adjoints = {"adj_inputs": [dx, dw], "adj_outputs": [taken]}
+        upstream.copy_(g)
+        adjoints = {"adj_inputs": [dx, dw], "adj_outputs": [upstream]}
         tg.launch(weighted, (4096, 64), [x, w], [y], **adjoints, adjoint=True, block_dim=64)
 
     backward()

@@ -102,7 +102,7 @@ def test_calls_that_cannot_be_recorded_are_refused() -> None:
     assert a.list() == [0.0, 0.0, 0.0]
 
 
-def test_memory_is_kept_while_another_stream_reads(add: VectorAdd) -> None:
+def test_memory_is_not_freed_while_another_stream_reads(add: VectorAdd) -> None:
     stream = tg.Stream("cuda:0")
     keep = []
     for _ in range(50):

@@ -35,19 +35,19 @@ class Walk:
     blocks: int
     block: int = 0
     known: dict[Value, Any] = field(default_factory=dict[Value, Any])
-    found: list[Copy] = field(default_factory=list[Copy])
+    copies_issued: list[Copy] = field(default_factory=list[Copy])
     stored: list[tuple[int, ...]] = field(default_factory=list[tuple[int, ...]])
 
     def copies(self, block: int) -> list[Copy]:
         self._run(block, 0)
-        return self.found
+        return self.copies_issued
 
     def stores(self, block: int) -> list[tuple[int, ...]]:
         self._run(block, 1)
         return self.stored
 
     def _run(self, block: int, role: int) -> None:
-        self.block, self.known, self.found, self.stored = block, {}, [], []
+        self.block, self.known, self.copies_issued, self.stored = block, {}, [], []
         roles = next(op for op in self.kernel.body.ops if isinstance(op, Roles))
         self._region(roles.regions[role])
 
@@ -70,7 +70,7 @@ class Walk:
             self.known.update(zip(op.results, self._region(op.regions[not operands[0]]), strict=True))
         elif isinstance(op, BulkLoad):
             coordinates = tuple(int(self.known[v]) for v in op.offset)
-            self.found.append(Copy(op.operands[3], coordinates, bool(operands[-1])))
+            self.copies_issued.append(Copy(op.operands[3], coordinates, bool(operands[-1])))
         elif isinstance(op, BulkStore):
             self.stored.append(tuple(int(x) for x in operands[3:]))
         elif op.NAME == "logical_blocks":

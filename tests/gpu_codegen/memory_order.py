@@ -27,7 +27,7 @@ class Order:
         self.ended: dict[int, np.ndarray] = {}
         self.written: dict[int, tuple[int, int]] = {}
         self.read: dict[int, dict[int, int]] = {}
-        self.found: list[tuple[str, int, int, int]] = []
+        self.reports: list[tuple[str, int, int, int]] = []
         """The races: kind, byte, first and second access; the number of a copy is the number of its issuer plus the
         number of threads."""
 
@@ -74,12 +74,12 @@ class Order:
         for byte in bytes_:
             first = self.written.get(byte)
             if first is not None and known[first[0]] < first[1]:
-                self.found.append(("WAW" if writes else "RAW", byte, first[0], accessing_thread))
+                self.reports.append(("WAW" if writes else "RAW", byte, first[0], accessing_thread))
             readers = self.read.setdefault(byte, {})
             if not writes:
                 readers[accessing_thread] = now
                 continue
-            self.found += [
+            self.reports += [
                 ("WAR", byte, reader, accessing_thread)
                 for reader, then in readers.items()
                 if known[reader] < then
@@ -88,4 +88,4 @@ class Order:
             self.written[byte] = accessing_thread, now
 
     def counts(self) -> Counter[str]:
-        return Counter(kind for kind, *_ in self.found)
+        return Counter(kind for kind, *_ in self.reports)

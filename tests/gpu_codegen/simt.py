@@ -175,9 +175,9 @@ def _translated(text: str, rank: int, size: int, rows: int) -> tuple[str, list[s
 
     def replaced(call: re.Match[str]) -> str:
         intrinsic, args = call["what"], call["args"].split(", ") if call["args"] else []
-        given = known.get(intrinsic.removeprefix("@llvm.nvvm."))
-        if given is not None:
-            return call["head"] + given
+        number_of = known.get(intrinsic.removeprefix("@llvm.nvvm."))
+        if number_of is not None:
+            return call["head"] + number_of
         key = intrinsic, call["type"], tuple(a.rsplit(" ", 1)[0] for a in args)
         number = declared.setdefault(key, len(declared))
         return f"{call['head']}call {call['type']} @hook{number}({call['args']})"
@@ -295,7 +295,7 @@ class _Cluster:
             return (yield)
         del self.gathered[key]
         present.sort(key=lambda one: one[0])
-        result = act([given for _, _, given in present])
+        result = act([operand for _, _, operand in present])
         self.ready.extend(
             (fiber_index, x)
             for (_, fiber_index, _), x in zip(present, result, strict=True)
@@ -579,11 +579,11 @@ class _Block:
             source = index[inside] @ np.array(array.strides)
             first, span = int(source.min()), int(np.ptp(source)) + size
             bytes_ = np.ctypeslib.as_array((ctypes.c_uint8 * span).from_address(array.ptr + first))
-            there = (source - first)[:, None] + np.arange(size)
+            array_offsets = (source - first)[:, None] + np.arange(size)
             if loads:
-                box[inside] = bytes_[there]
+                box[inside] = bytes_[array_offsets]
             else:
-                bytes_[there] = box[inside]
+                bytes_[array_offsets] = box[inside]
         if loads:
             box[~inside] = 0
             if tensor.elements == "tf32":

@@ -44,13 +44,13 @@ def blocks(kernel: Any, threads: int = 64) -> dict[str, list[str]]:
     """The basic blocks of a kernel: their lines."""
     arguments = [np.zeros((8, 64), np.float32), np.zeros((8, 64), np.float32)]
     by_label: dict[str, list[str]] = {"start": []}
-    at = "start"
+    current = "start"
     for line in lowered(kernel, arguments, (8,), threads).text.splitlines():
         if label := re.match(r"(\w+):", line):
-            at = label[1]
-            by_label[at] = []
+            current = label[1]
+            by_label[current] = []
         else:
-            by_label[at].append(line.strip())
+            by_label[current].append(line.strip())
     return by_label
 
 

@@ -33,11 +33,11 @@ def expected(args: list[Any]) -> list[Any]:
 def check(seed: int) -> None:
     kernel, args, threads = arguments(seed)
     agrees(tiled(kernel, args, (1,), threads))
-    wanted = expected(args)
+    references = expected(args)
     code = lowered(kernel, args, (1,), threads)
     run_together(code, kernel, args, (1, threads), 1)
-    for result, want in zip(args[1:], wanted, strict=True):
-        same_numbers(result.numpy(), want)
+    for result, reference in zip(args[1:], references, strict=True):
+        same_numbers(result.numpy(), reference)
     text, _ = assembled(code)
     used = set(re.findall(r"\b(?:min|max)(?:\.\w+)*\.b?f\d+", text))
     wide = "f64" if args[0].dtype == tg.float64 else "f32"

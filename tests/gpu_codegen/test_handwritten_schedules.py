@@ -74,7 +74,9 @@ def compiled() -> dict[str, tuple[str, Any]]:
     return {"matmul": text_of(matmul, of_matmul, 384), "staged": text_of(staged, of_staged, 256)}
 
 
-def test_a_matmul_of_a_schedule_by_hand_reads_stages_in_place(compiled: dict[str, tuple[str, Any]]) -> None:
+def test_a_matmul_of_a_handwritten_schedule_reads_stages_in_place(
+    compiled: dict[str, tuple[str, Any]],
+) -> None:
     text, _ = compiled["matmul"]
     assert "wgmma.mma_async" in text and "wgmma.wait_group.sync.aligned 1;" in text
     assert len(re.findall(r"mbarrier\.init\S* \[\S+\], 8;", text)) == S
@@ -82,7 +84,9 @@ def test_a_matmul_of_a_schedule_by_hand_reads_stages_in_place(compiled: dict[str
     assert text.count("cp.async.bulk.tensor.2d.shared") >= 2
 
 
-def test_stores_of_a_schedule_by_hand_are_committed_in_groups(compiled: dict[str, tuple[str, Any]]) -> None:
+def test_stores_of_a_handwritten_schedule_are_committed_in_groups(
+    compiled: dict[str, tuple[str, Any]],
+) -> None:
     text, _ = compiled["staged"]
     copy = text.index("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group")
     assert text.rindex("fence.proxy.async.shared::cta", 0, copy) > 0
@@ -93,5 +97,7 @@ def test_stores_of_a_schedule_by_hand_are_committed_in_groups(compiled: dict[str
 
 @pytest.mark.skipif(not ptx.candidates(), reason="there is no ptxas")
 @pytest.mark.parametrize("name", ["matmul", "staged"])
-def test_schedules_by_hand_assemble_without_warnings(compiled: dict[str, tuple[str, Any]], name: str) -> None:
+def test_handwritten_schedules_assemble_without_warnings(
+    compiled: dict[str, tuple[str, Any]], name: str
+) -> None:
     assert compiled[name][1].spill_bytes == 0

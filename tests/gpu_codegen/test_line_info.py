@@ -50,12 +50,12 @@ def line_of(text: str) -> int:
 
 def lines_before(ptx: str, instruction: str) -> set[int]:
     """The source lines that the PTX gives for an instruction."""
-    at, result = 0, set[int]()
+    source_line, result = 0, set[int]()
     for line in ptx.splitlines():
         location = re.match(r"\s*\.loc\s+\d+ (\d+)", line)
-        at = int(location[1]) if location else at
+        source_line = int(location[1]) if location else source_line
         if re.search(instruction, line):
-            result.add(at)
+            result.add(source_line)
     return result
 
 

@@ -78,7 +78,7 @@ def test_every_access_of_a_stage_has_an_order(name: str) -> None:
     kernel, meaning = KERNELS[name]
     code, args = code_of(kernel)
     order = order_of(code, kernel, args)
-    assert order.found == []
+    assert order.reports == []
     assert order.written and np.array_equal(args[1].numpy(), meaning(args[0].numpy()))
 
 
@@ -90,13 +90,13 @@ def test_without_warp_synchronisation_all_lanes_but_one_race(stages: int) -> Non
     kernel, _ = KERNELS[f"chain of {stages} stages"]
     code, args = code_of(kernel)
     order = order_of(code, kernel, args, ignored="warp")
-    assert {first % 32 for _, _, first, _ in order.found} == set(range(1, 32))
-    of_threads = Counter(kind for kind, _, _, then in order.found if then < code.threads)
+    assert {first % 32 for _, _, first, _ in order.reports} == set(range(1, 32))
+    of_threads = Counter(kind for kind, _, _, then in order.reports if then < code.threads)
     assert of_threads == {"RAW": 2 * 31 * WORD * ROWS, "WAR": 2 * 31 * WORD * (ROWS - stages)}
 
 
 @pytest.mark.machine_code
-def test_a_shuffle_is_no_synchronisation() -> None:
+def test_a_shuffle_is_not_a_synchronisation() -> None:
     """All lanes of a warp wait for a shuffle, but it does not order memory (PTX ISA, "shfl.sync")."""
     kernel, _ = KERNELS["chain of 2 stages"]
     code, args = code_of(kernel)
@@ -105,7 +105,7 @@ def test_a_shuffle_is_no_synchronisation() -> None:
     )
     assert changed
     order = order_of(replace(code, text=text), kernel, args)
-    assert {first % 32 for _, _, first, _ in order.found} == set(range(1, 32))
+    assert {first % 32 for _, _, first, _ in order.reports} == set(range(1, 32))
 
 
 @pytest.mark.machine_code
@@ -115,7 +115,7 @@ def test_an_arrival_before_the_read_is_a_race() -> None:
     text, changed = LATE.subn(r"\g<rest>\g<load>", code.text, count=1)
     assert changed == 1
     order = order_of(replace(code, text=text), kernel, args)
-    assert order.found
+    assert order.reports
 
 
 @pytest.mark.machine_code
@@ -127,4 +127,4 @@ def test_accesses_to_shared_memory_of_a_block_are_ordered(name: str) -> None:
     for ignored, races in (("", False), ("block", True)):
         order = Order(code.threads, ignored)
         run_together(code, launch.kernel, launch.args, launch.dims, 1, order)
-        assert order.written and bool(order.found) == races
+        assert order.written and bool(order.reports) == races

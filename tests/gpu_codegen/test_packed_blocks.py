@@ -87,7 +87,7 @@ def test_blocks_of_several_warps_or_with_much_shared_memory_have_a_cta_each() ->
     assert lowered(work, arguments(), (BLOCKS,), 64).together == 1
 
 
-def test_warps_know_that_they_have_one_block_each() -> None:
+def test_the_code_of_a_warp_with_one_block_has_no_divergence() -> None:
     """ptxas would duplicate code for threads that may diverge."""
     text, cubin = assembled(lowered(work, arguments(), (BLOCKS,), 32))
     assert ".maxntid 32, 8" in text and "bar.sync" not in text
@@ -171,9 +171,9 @@ def test_eliminations_of_small_matrices_share_warps(n: int, per_warp: int, rows:
     code = lowered(kernel, args, (5,), 32)
     assert code.per_warp == per_warp
     run_together(code, kernel, args, (5, 32), -(-5 // (per_warp * rows)), rows=rows)
-    wanted, exchanged = reference(a)
+    expected, exchanged = reference(a)
     np.testing.assert_array_equal(args[3].numpy(), exchanged)
-    np.testing.assert_allclose(args[2].numpy(), wanted, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(args[2].numpy(), expected, rtol=1e-4, atol=1e-4)
     regular, x = [0, 1, 2, 4], args[4].numpy()
     residual = np.einsum("bij,bj->bi", a, x.astype(np.float64)) - y
     assert np.abs(residual[regular]).max() < 1e-4 * np.abs(x[regular]).max()

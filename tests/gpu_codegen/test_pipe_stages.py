@@ -17,13 +17,13 @@ from tegula.types import BufType, element_bytes, scalar_of
 STAGES = 3
 
 
-def copying(dtype: Any, shape: tuple[int, int], other: tuple[int, int]) -> Any:
+def copying(dtype: Any, shape: tuple[int, int], second_shape: tuple[int, int]) -> Any:
     """Two pipes that one role fills and another role copies from."""
 
     @tg.kernel
     def copies(x: tg.array2d[dtype], y: tg.array2d[dtype], n: int):
         pipe = tg.tile_pipe(shape=shape, dtype=dtype, stages=STAGES)
-        two = tg.tile_pipe(shape=other, dtype=dtype, stages=STAGES)
+        two = tg.tile_pipe(shape=second_shape, dtype=dtype, stages=STAGES)
         with tg.ws(0):
             for k in range(n):
                 tg.tile_pipe_load(pipe, x, offset=(k * 8, 0))
@@ -46,11 +46,11 @@ SHAPES = [
 ]
 
 
-@pytest.mark.parametrize(("dtype", "shape", "other"), SHAPES)
+@pytest.mark.parametrize(("dtype", "shape", "second_shape"), SHAPES)
 def test_stages_of_bulk_copies_are_aligned_to_128_bytes(
-    dtype: Any, shape: tuple[int, int], other: tuple[int, int]
+    dtype: Any, shape: tuple[int, int], second_shape: tuple[int, int]
 ) -> None:
-    kernel = copying(dtype, shape, other)
+    kernel = copying(dtype, shape, second_shape)
     args = [tg.zeros((64, 256), dtype=dtype), tg.zeros((64, 256), dtype=dtype), 4]
     threads = block_size(kernel, None, args)
     lowered_kernel, parts = distributed(kernel, args, (1,), threads)
@@ -65,7 +65,7 @@ def test_stages_of_bulk_copies_are_aligned_to_128_bytes(
         assert allocation.size == STAGES * step
     # The announced bytes are the bytes of the copy, not of the stage.
     announced = sum(op.attrs["bytes"] for op in lowered_kernel.walk() if isinstance(op, MbarrierExpect))
-    assert announced == (prod(shape) + prod(other)) * element_bytes(dtype)
+    assert announced == (prod(shape) + prod(second_shape)) * element_bytes(dtype)
     assert check_schedule(lowered_kernel, parts).passed
     assembled(lowered(kernel, args, (1,), threads))
 

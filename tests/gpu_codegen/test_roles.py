@@ -122,7 +122,7 @@ def test_reads_are_fenced_before_copies_refill_the_stage(texts: Texts) -> None:
     releases = [m.start() for m in re.finditer(r"mbarrier\.arrive\.shared::cta", text)]
     assert "ldmatrix" in text and re.search(r"\bld\.shared", text) and len(releases) == 2
     for release in releases:
-        read = max(at for at in reads if at < release)
+        read = max(position for position in reads if position < release)
         assert "fence.proxy.async.shared::cta" in text[read:release]
 
 

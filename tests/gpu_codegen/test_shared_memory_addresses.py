@@ -36,8 +36,8 @@ def test_elements_of_a_column_share_an_address() -> None:
     view = View("%base", float32, (64, 64), (64, 1))
     for k in range(8):
         for column in (0, 16, 32, 48):
-            at = view.at(memory, [memory.add("%row", str(k)), memory.add(str(column), "%column")])
-            code.line(f"store volatile float 0.0, ptr {at}")
+            offset_of_row = view.at(memory, [memory.add("%row", str(k)), memory.add(str(column), "%column")])
+            code.line(f"store volatile float 0.0, ptr {offset_of_row}")
     text = compile_ptx(KERNEL.format(body="\n".join(code.lines)), "sm_90a")
     addresses = re.findall(r"\tst\.volatile\.shared\.\S+ \s*\[(%rd?\d+)", text)
     assert len(addresses) == 32 and len(set(addresses)) == 1, sorted(set(addresses))
@@ -61,7 +61,7 @@ class Numbers(GpuMemory):
 
 @pytest.mark.parametrize("unit", [1, 3, 4, 8, 64])
 @pytest.mark.parametrize("row_bytes", [32, 64, 128])
-def test_constants_of_rows_do_not_change_swizzled_places(row_bytes: int, unit: int) -> None:
+def test_constants_of_rows_do_not_change_swizzled_addresses(row_bytes: int, unit: int) -> None:
     memory = Numbers(Code())
     memory.unit = unit
     root = (2, 32, 128)

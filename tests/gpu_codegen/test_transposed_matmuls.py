@@ -116,11 +116,11 @@ def test_ops_after_a_transposed_matmul_have_its_layout() -> None:
             tg.tile_matmul(tg.tile_pipe_pop(p), scaled, total)
             across = tg.tile_broadcast(tg.tile_load(row, shape=n), shape=(m, n))
             down = tg.tile_reshape(tg.tile_load(column, shape=m), shape=(m, 1))
-            whole = (
+            combined = (
                 total + across + tg.tile_broadcast(down, shape=(m, n)) + tg.tile_load(addend, shape=(m, n))
             )
-            tg.tile_store(z, whole)
-            tg.tile_store(sums, tg.tile_sum(whole, axis=1))
+            tg.tile_store(z, combined)
+            tg.tile_store(sums, tg.tile_sum(combined, axis=1))
 
     x, y = numbers(m, k, dtype=HALF), numbers(k, n, dtype=tg.int8, seed=1)
     row, column = (numbers(length, dtype=tg.float32, seed=length) for length in (n, m))

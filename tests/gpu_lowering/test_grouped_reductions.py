@@ -92,8 +92,10 @@ def test_independent_reductions_synchronise_once(
 ) -> None:
     args = [tg.array(np.arange(1024.0, dtype=np.float32).reshape(32, 32)), *(tg.zeros((1, 32)) for _ in "bc")]
     is_whole_block = kernel is along_rows_and_whole
-    made, _ = agrees(tiled(kernel, args if is_whole_block else rows(), (1,) if is_whole_block else (2,), 128))
-    assert barriers_of(made) == (reductions, barriers)
+    lowered_kernel, _ = agrees(
+        tiled(kernel, args if is_whole_block else rows(), (1,) if is_whole_block else (2,), 128)
+    )
+    assert barriers_of(lowered_kernel) == (reductions, barriers)
 
 
 def test_reductions_are_not_grouped_where_registers_are_scarce() -> None:

@@ -156,8 +156,8 @@ def test_loads_of_later_iterations_are_fetched_ahead(
                 spread.threads,
             )
         results.append([known(a.grad) for a in args])
-    for actual, want in zip(*results, strict=True):
-        np.testing.assert_array_equal(actual, want)
+    for actual, reference in zip(*results, strict=True):
+        np.testing.assert_array_equal(actual, reference)
     x, w = (args[k].numpy().astype(np.float64) for k in (0, 1))
     g = args[3].grad.numpy().astype(np.float64)
     sums = (x * x * g).reshape(-1, width).sum(0) + args[1].grad.numpy().astype(np.float64)

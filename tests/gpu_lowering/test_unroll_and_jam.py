@@ -135,14 +135,14 @@ def _count(loop: Op) -> int:
 )
 @sampled(4, "n", [0, 1, 2, 8, 9, 17])
 def test_interleaved_iterations_have_the_same_results(kernel: Any, counts: list[int], n: int) -> None:
-    made, _ = agrees(launch(kernel, n))
-    assert loads(made) == counts
+    lowered_kernel, _ = agrees(launch(kernel, n))
+    assert loads(lowered_kernel) == counts
 
 
 @pytest.mark.parametrize("kernel", [in_place, the_same_row, two_stores, added_up, backwards])
 def test_dependent_iterations_are_not_interleaved(kernel: Any) -> None:
-    made, _ = agrees(launch(kernel))
-    assert loads(made) == [1]
+    lowered_kernel, _ = agrees(launch(kernel))
+    assert loads(lowered_kernel) == [1]
 
 
 @pytest.mark.parametrize("block_dim", [64, 96])

@@ -430,9 +430,9 @@ class RoundedProgram:
                                   lambda d: np.clip(np.floor(d * 8.0) + 7, 0, 15))  # fmt: skip
         x = Expr(f"a[{name}]", kind, lambda run: run.a[take(run)])
         self.count += 1
-        made = f"{kind}{self.count}"
-        self.bind(made, x)
-        self.names[made] = kind
+        choice_name = f"{kind}{self.count}"
+        self.bind(choice_name, x)
+        self.names[choice_name] = kind
 
     def loop(self, depth: int) -> None:
         if self.loops == 2:

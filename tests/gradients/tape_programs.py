@@ -408,7 +408,7 @@ class TapeProgram:
             tg.launch(total, x.shape, [x.array], [y.array])
             x.look()
             y.look()
-            y.put(*(y.slopes(of) + 0.25 * x.slopes(of).sum(0) for of in ("slopes", "mass")))
+            y.put(*(y.slopes(field) + 0.25 * x.slopes(field).sum(0) for field in ("slopes", "mass")))
         elif kind == "twos":
             y = self._pick(accepts=flat)
             self._said(kind, y)
@@ -518,7 +518,7 @@ class TapeProgram:
             return "empty"
         seeds: dict[int, np.ndarray] = {}
         targets: list[Name] = []
-        given: dict[Any, Any] = {}
+        seed_arrays: dict[Any, Any] = {}
         data_of: dict[int, np.ndarray] = {}
         for n in self.rng.sample(graded, min(len(graded), 1 if way == "loss" else self.rng.randint(1, 3))):
             data = np.array([self.rng.choice([-1.0, 0.5, 1.0, 2.0]) for _ in range(n.at.size)]).reshape(
@@ -533,18 +533,18 @@ class TapeProgram:
                 targets.append(n)
                 adjoint = seeds.setdefault(id(n.memory), np.zeros(len(n.memory.values)))
                 adjoint[n.at] += data
-                given[n.array] = data if self.rng.random() < 0.5 else tg.array(data)
-                data_of[id(given[n.array])] = data.copy()
+                seed_arrays[n.array] = data if self.rng.random() < 0.5 else tg.array(data)
+                data_of[id(seed_arrays[n.array])] = data.copy()
         self.lines.append(f"backward({way}: {', '.join(f'a{self.names.index(n)}' for n in targets)})")
         written = list(self._written(tape))
         if way == "loss":
             tape.backward(targets[0].array)
         elif way == "grads":
-            tape.backward(grads=given)
+            tape.backward(grads=seed_arrays)
         else:
             tape.backward()
         for n in targets:
-            seed_values = given[n.array]
+            seed_values = seed_arrays[n.array]
             if not np.array_equal(np.asarray(seed_values, np.float64), data_of[id(seed_values)]):
                 return "wrong: what was passed to backward was changed"
         start = self.held if way == "none" else seeds

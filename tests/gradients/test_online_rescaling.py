@@ -272,7 +272,7 @@ def test_gradients_with_scores_in_large_units() -> None:
 
 
 @pytest.mark.machine_code
-def test_nothing_is_kept() -> None:
+def test_no_value_is_stored_for_the_backward_pass() -> None:
     kernel = ACCEPTED["maximum"]
     s, v, out = arrays(9)
     with tg.Tape() as tape:

@@ -59,4 +59,6 @@ def test_backward_refuses_a_loss_that_is_not_an_array() -> None:
 @pytest.mark.parametrize("name", sorted(MODULES.keys() - {"types"}))
 def test_public_modules_list_their_public_names(name: str) -> None:
     module = getattr(tg, name)
-    assert dir(module) == sorted(module.__all__) and all(hasattr(module, each) for each in dir(module))
+    assert dir(module) == sorted(module.__all__) and all(
+        hasattr(module, attribute) for attribute in dir(module)
+    )

@@ -223,7 +223,7 @@ def counted(a: tg.array[D], y: tg.array[D], counter: tg.array[int]):
 
 
 @pytest.mark.machine_code
-def test_a_constant_that_is_also_where_a_loop_begins_is_no_fill_value_with_a_gradient() -> None:
+def test_a_constant_that_is_also_a_loop_start_is_not_a_fill_value_with_a_gradient() -> None:
     @tg.kernel
     def sums(a: tg.array[D], y: tg.array[D]):
         i = tg.tid()

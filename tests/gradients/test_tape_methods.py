@@ -166,7 +166,7 @@ def test_assigned_constants_cut_gradients(value: str) -> None:
     assert grad_of(x) == [1.0, 0.0, 0.0, 1.0]
 
 
-def test_a_gradient_that_the_type_does_not_hold_is_infinite() -> None:
+def test_a_gradient_beyond_the_range_of_the_type_is_infinite() -> None:
     x = tg.ones(2, dtype=tg.float16, requires_grad=True)
     with tg.Tape() as tape:
         y = tg.zeros(2, dtype=D, requires_grad=True).assign(x)
@@ -354,7 +354,7 @@ def test_seeds_of_an_earlier_tape_are_not_added_again() -> None:
 
 
 @pytest.mark.machine_code
-def test_gradients_add_up_over_tapes_where_arrays_change_in_place() -> None:
+def test_gradients_are_summed_over_tapes_if_arrays_change_in_place() -> None:
     x = variable(1, 2)
     for _ in range(2):
         loss = variable(0)

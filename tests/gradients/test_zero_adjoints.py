@@ -198,11 +198,11 @@ def test_zero_adjoints_are_guarded_where_a_factor_may_be_infinite() -> None:
     assert not guarded(gradient_of_rows(by_rows, x, g)[1])
     x[:, 2] = -300.0
     g[:, 2] = 0.0
-    found, text = gradient_of_rows(by_columns, x, g)
-    assert guarded(text) and np.isfinite(found).all()
+    gradients, text = gradient_of_rows(by_columns, x, g)
+    assert guarded(text) and np.isfinite(gradients).all()
     x[1], g[1] = -100.0, 0.0
-    found, text = gradient_of_rows(below_another, x, g)
-    assert guarded(text) and not found[1].any()
+    gradients, text = gradient_of_rows(below_another, x, g)
+    assert guarded(text) and not gradients[1].any()
 
 
 def guarded(text: str) -> bool:

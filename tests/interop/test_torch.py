@@ -213,7 +213,7 @@ def test_tensors_that_the_gradient_does_not_need_may_be_overwritten() -> None:
 
 
 @pytest.mark.machine_code
-def test_tensors_that_the_gradient_does_not_need_are_not_kept() -> None:
+def test_tensors_that_the_gradient_does_not_need_are_not_saved() -> None:
     @tg.kernel
     def doubled(a: tg.array[D], y: tg.array[D]):
         i = tg.tid()

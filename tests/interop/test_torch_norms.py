@@ -14,12 +14,12 @@ def test_torch_norms_and_their_gradients_match_float64() -> None:
     arguments = [torch.randn(shape, requires_grad=True) for shape in ((7, 33), (33,), (33,))]
     exact = [x.detach().double().requires_grad_() for x in arguments]
     seed = torch.randn(7, 33)
-    wanted = torch.softmax(torch.layer_norm(exact[0], (33,), *exact[1:]), 1)
+    reference = torch.softmax(torch.layer_norm(exact[0], (33,), *exact[1:]), 1)
     actual = torch_norms.softmax(torch_norms.layer_norm(*arguments))
-    torch.testing.assert_close(actual, wanted.float())
+    torch.testing.assert_close(actual, reference.float())
     for gradient, expected in zip(
         torch.autograd.grad(actual, arguments, seed),
-        torch.autograd.grad(wanted, exact, seed.double()),
+        torch.autograd.grad(reference, exact, seed.double()),
         strict=True,
     ):
         torch.testing.assert_close(gradient, expected.float(), rtol=1e-4, atol=1e-5)

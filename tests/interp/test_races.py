@@ -75,7 +75,7 @@ def test_a_read_after_a_write_of_another_thread_is_a_race(barrier: bool) -> None
     assert "thread 31 writes them (buf.new), with no barrier between" in text
 
 
-def test_a_read_after_a_write_of_the_same_thread_is_no_race() -> None:
+def test_a_read_after_a_write_of_the_same_thread_is_not_a_race() -> None:
     m = maker()
     get(m, buffer(m), m.tid())
     run(m)

@@ -182,16 +182,16 @@ def test_comparisons_with_nan_are_false_except_ne(t):
         "gt": [0, 0, 0, 0, 1],
         "ge": [0, 0, 0, 1, 1],
     }
-    for pred, want in expected.items():
-        assert evaluate("cmp", t, a, b, pred=pred).tolist() == [bool(w) for w in want]
-    for test, want in {"isnan": [0, 0, 1], "isinf": [0, 1, 0], "isfinite": [1, 0, 0]}.items():
-        assert evaluate("classify", t, [1.0, -INF, NAN], test=test).tolist() == [bool(w) for w in want]
+    for pred, truth in expected.items():
+        assert evaluate("cmp", t, a, b, pred=pred).tolist() == [bool(w) for w in truth]
+    for test, truth in {"isnan": [0, 0, 1], "isinf": [0, 1, 0], "isfinite": [1, 0, 0]}.items():
+        assert evaluate("classify", t, [1.0, -INF, NAN], test=test).tolist() == [bool(w) for w in truth]
     above = evaluate("never_above", t, [1.0, 2.0, -INF, INF, NAN, 1.0], [1.0, 1.0, 0.0, 0.0, 0.0, NAN])
     assert above.tolist() == [True, False, True, False, True, True]
 
 
 @pytest.mark.parametrize("t", FLOATS, ids=str)
-def test_subnormal_floats_are_kept(t):
+def test_subnormal_floats_are_not_flushed(t):
     tiny = float(ml_dtypes.finfo(to_numpy(t)).smallest_subnormal)
     same_floats(evaluate("add", t, [tiny, tiny], [tiny, -tiny]), [2 * tiny, 0.0])
     same_floats(evaluate("mul", t, [tiny, tiny], [3.0, 0.25]), [3 * tiny, 0.0])

@@ -22,7 +22,7 @@ class Between(Op):
     first = operand(READ, index=True)
     middle = variadic(WRITE)
     last = operand(lane=True)
-    made = output(WRITE)
+    result_buffer = output(WRITE)
     size = attr()
     exact = attr(True)
 
@@ -31,7 +31,7 @@ class MaybeOne(Op):
     """An operand that may be missing."""
 
     __slots__ = ()
-    given = optional(READ)
+    optional_operand = optional(READ)
 
 
 def values(n: int) -> list[Value]:
@@ -70,11 +70,11 @@ def test_wrong_numbers_of_operands_are_refused() -> None:
 
 def test_a_missing_optional_operand_is_none() -> None:
     op = MaybeOne()
-    assert op.given is None and list(op.effects()) == []
+    assert op.optional_operand is None and list(op.effects()) == []
     (v,) = values(1)
-    op.given = v
+    op.optional_operand = v
     assert op.operands == [v] and [(e.kind, e.value) for e in op.effects()] == [(READ, v)]
-    op.given = None
+    op.optional_operand = None
     assert op.operands == []
 
 
@@ -106,7 +106,7 @@ def test_a_class_with_two_variadic_names_is_refused() -> None:
         ("stack.push", [READ, WRITE]),
     ],
 )
-def test_effects_of_known_ops(name: str, effects: list[Any]) -> None:
+def test_ops_have_their_documented_effects(name: str, effects: list[Any]) -> None:
     declared = [kind for f in REGISTRY[name].signature.effects for kind in f.effects]
     assert declared == effects
 

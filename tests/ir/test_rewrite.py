@@ -62,7 +62,7 @@ def test_a_clone_is_equal_and_separate():
     assert print_kernel(k, locations=True) == before
 
 
-def test_dead_ops_are_erased_and_effects_are_kept():
+def test_dead_ops_without_effects_are_erased():
     m = KernelMaker(ArrayType(float32, 1), float32)
     out, x = m.params
     i = m.tid()
@@ -104,7 +104,7 @@ def test_a_dead_variable_is_erased_even_if_its_first_and_last_value_are_live():
     assert not next(o for o in walk(k) if o.NAME == "for").operands[3:]
 
 
-def test_carried_values_with_uses_by_live_ones_are_kept():
+def test_carried_values_with_live_uses_are_not_erased():
     m = KernelMaker(ArrayType(float32, 1), int32, float32)
     out, n, x = m.params
     _, b = m.for_(n, [x, x], lambda i, a, b: (m("add", a, a), m("mul", a, b)))
@@ -115,7 +115,7 @@ def test_carried_values_with_uses_by_live_ones_are_kept():
     assert len(next(o for o in walk(k) if o.NAME == "for").results) == 2
 
 
-def test_operands_of_map_regions_stay_valid():
+def test_operands_of_map_regions_remain_valid():
     m = KernelMaker(ArrayType(float32, 1), float32)
     out, x = m.params
     t = m.map(lambda a: (m("neg", a), m("abs", a))[1], m("tile.full", x, shape=(4,)))

@@ -319,7 +319,7 @@ def test_adjoints_of_cooperative_functions_are_derived_unless_declared() -> None
 
 
 @pytest.mark.machine_code
-def test_a_declared_adjoint_takes_the_values_that_the_program_keeps() -> None:
+def test_a_declared_adjoint_gets_the_values_that_the_program_saves() -> None:
     @tg.cooperative
     def doubled(a: tg.tile[tg.Real, N]) -> tg.tile[tg.Real, N]:
         return 2.0 * a

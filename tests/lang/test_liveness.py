@@ -68,8 +68,8 @@ def test_variables_that_executions_read_are_live(seed: int) -> None:
         for _ in range(6):
             run = Names(rng)
             exec(compile(marked(tree, inside), "<program>", "exec"), {}, run)
-            for k, (what, ended) in enumerate(run.seen):
-                for name in NAMES if what == "end" else ():
+            for k, (kind, ended) in enumerate(run.seen):
+                for name in NAMES if kind == "end" else ():
                     later = [event for event, variable in run.seen[k:] if variable == name]
                     if later[:1] == ["read"]:
                         assert flow.live_after(name, inside[ended]), (body, name, ast.unparse(inside[ended]))

@@ -53,7 +53,7 @@ KEPT = (
     ],
 )
 @pytest.mark.parametrize("values", [(0.0, np.inf), (-0.0, np.nan), (3.0, 5.0), (3.0, np.inf)], ids=str)
-def test_a_product_that_is_kept_at_0_is_fused(
+def test_a_product_with_a_preserved_0_is_fused(
     lines: list[str], op_names: list[str], values: tuple[float, float]
 ):
     k, whole_kernel = (kernel(*KEPT, *lines, "array.store %0, %8, %3") for _ in range(2))

@@ -28,7 +28,7 @@ class Variant:
     kernel: Any
     dim: int | tuple[int, ...]
     data: Callable[[np.random.Generator], Arrays]
-    want: Callable[[Arrays], np.ndarray]
+    expected: Callable[[Arrays], np.ndarray]
     scalars: tuple[int, ...]
     dtypes: tuple[Any, ...] = ()
     """The dtypes of inputs without a NumPy type."""
@@ -283,7 +283,7 @@ def repeat(variant: Variant, launches: int) -> None:
     """Run a number of launches; AssertionError at the first wrong one."""
     for launch in range(launches):
         data = variant.data(np.random.default_rng(launch))
-        expected = variant.want(data)
+        expected = variant.expected(data)
         arrays = [
             tg.array(x, dtype=t)
             for x, t in zip(data, variant.dtypes or (tg.float32,) * len(data), strict=True)

@@ -11,7 +11,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from simulated_driver import PretendDriver
+from simulated_driver import SimulatedDriver
 
 from tegula.kernels import gemm, operands
 from tegula.kernels.attention import plans as attention_plans
@@ -41,8 +41,8 @@ def forget() -> None:
 
 
 @pytest.fixture
-def pretended() -> Iterator[PretendDriver]:
-    simulated = PretendDriver()
+def simulated() -> Iterator[SimulatedDriver]:
+    simulated = SimulatedDriver()
     forget()
     # Objects that other tests leave are not scanned again when this test ends.
     gc.freeze()

@@ -51,7 +51,7 @@ def registers(cubin: bytes) -> int:
     return position
 
 
-class PretendDriver:
+class SimulatedDriver:
     """`calls`: the names of the called functions; `kernels`: Python functions by the names of functions in modules;
     `launches`: the grid, threads, shared memory and stream of each launch."""
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from simulated_driver import PretendDriver
+from simulated_driver import SimulatedDriver
 
 import tegula as tg
-from support.recorded_launches import Spied
+from support.recorded_launches import RecordingDriver
 from tegula.ir import ALONE, WAITED, LaunchOverlap
 from tegula.runtime import adjoint
 from tegula.runtime.cuda.driver import install
@@ -45,11 +45,11 @@ def times_rows(factor: float, x: tg.array2d[float], w: tg.array1d[float], y: tg.
 
 
 @pytest.fixture
-def driver(pretended: PretendDriver, monkeypatch: pytest.MonkeyPatch) -> Iterator[Spied]:
+def driver(simulated: SimulatedDriver, monkeypatch: pytest.MonkeyPatch) -> Iterator[RecordingDriver]:
     """A simulated driver whose devices are filled by few blocks, so that gradient elements get owners instead of
     atomics."""
     monkeypatch.setattr(adjoint, "busy_blocks", lambda device: 4)
-    simulated = Spied(1)
+    simulated = RecordingDriver(1)
     simulated.kernels["kernel"] = lambda blocks, threads, data: None
     simulated.size = 256
     for kernel in (matmul, scaled_rows, times_rows):
@@ -69,10 +69,10 @@ def backwards(kernel: Any, arrays: list[Any], grid: tuple[int, ...], *first: Any
     tg.launch(kernel, (*grid, 32), [*first, *arrays[:half]], adj_inputs=grads, adjoint=True, block_dim=32)
 
 
-def launched(driver: Spied) -> list[tuple[tuple[int, ...], bytes]]:
+def launched(driver: RecordingDriver) -> list[tuple[tuple[int, ...], bytes]]:
     """The configurations and arguments of the latest launches."""
-    launches = [(CONFIGURATION.unpack(c), data) for c, _, data in driver.seen]
-    driver.seen.clear()
+    launches = [(CONFIGURATION.unpack(c), data) for c, _, data in driver.recorded]
+    driver.recorded.clear()
     return launches
 
 
@@ -85,7 +85,7 @@ def in_machine_code(kernel: Any) -> bool:
     return all(hasattr(part.native, "__self__") for part in adjoint_of(kernel).launched)
 
 
-def test_adjoint_launches_pass_the_same_bytes_to_the_driver(driver: Spied) -> None:
+def test_adjoint_launches_pass_the_same_bytes_to_the_driver(driver: RecordingDriver) -> None:
     arrays = squares(4 * T)
     backwards(matmul, arrays, (4, 4), 4)
     general = launched(driver)
@@ -97,7 +97,7 @@ def test_adjoint_launches_pass_the_same_bytes_to_the_driver(driver: Spied) -> No
     assert [part.overlap for part in adjoint_of(matmul).launched] == [FIRST, LATER, ALONE]
 
 
-def test_adjoint_launches_of_other_shapes_are_planned_again(driver: Spied) -> None:
+def test_adjoint_launches_of_other_shapes_are_planned_again(driver: RecordingDriver) -> None:
     """Other shapes of the same types: the grids follow from the dimensions, the lengths and the numbers."""
     small, large = squares(4 * T), squares(8 * T)
     blocks = {4: {16}, 8: {64}}
@@ -112,7 +112,7 @@ def test_adjoint_launches_of_other_shapes_are_planned_again(driver: Spied) -> No
 
 
 def test_adjoint_launches_of_equal_shapes_reuse_the_plan(
-    driver: Spied, monkeypatch: pytest.MonkeyPatch
+    driver: RecordingDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backwards(matmul, squares(4 * T), (4, 4), 4)
     monkeypatch.setattr(adjoint, "plan_launches", None)
@@ -123,7 +123,7 @@ def test_adjoint_launches_of_equal_shapes_reuse_the_plan(
     assert struct.unpack_from("<Q", data, 8)[0] == others[0].ptr, "what is passed is of this launch"
 
 
-def test_adjoint_launches_have_new_memory_for_sums(driver: Spied) -> None:
+def test_adjoint_launches_have_new_memory_for_sums(driver: RecordingDriver) -> None:
     arrays = [tg.empty(s, dtype=float, device="cuda") for s in ((64, T), T, (64, T)) * 2]
     launch_bytes = []
     for _ in range(5):
@@ -133,7 +133,7 @@ def test_adjoint_launches_have_new_memory_for_sums(driver: Spied) -> None:
     assert launch_bytes == [2] * 5 and in_machine_code(scaled_rows)
 
 
-def test_adjoint_launches_of_overlapping_arrays_take_the_slow_path(driver: Spied) -> None:
+def test_adjoint_launches_of_overlapping_arrays_take_the_slow_path(driver: RecordingDriver) -> None:
     """Which blocks may own gradient tiles depends on the overlap."""
     arrays = squares(4 * T)
     for _ in range(4):
@@ -245,7 +245,7 @@ def test_adjoint_launches_take_any_sequence_for_vectors(v: Any) -> None:
 
 
 def test_scalar_arguments_without_effect_on_the_plan_reuse_the_plan(
-    driver: Spied, monkeypatch: pytest.MonkeyPatch
+    driver: RecordingDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arrays = [tg.empty(s, dtype=float, device="cuda") for s in ((64, T), T, (64, T)) * 2]
     backwards(times_rows, arrays, (64,), 0.5)

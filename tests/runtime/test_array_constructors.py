@@ -122,7 +122,7 @@ def test_new_arrays_have_the_given_strides(strides: tuple[int, int]) -> None:
     assert array.list()[1] == [1, 2, 3]
 
 
-def test_arrays_take_given_gradients() -> None:
+def test_arrays_accept_a_gradient_array() -> None:
     grad = tg.zeros(2)
     a = tg.array([1.0, 2.0], grad=grad)
     assert a.requires_grad and a.grad is grad

@@ -6,7 +6,7 @@ import os
 
 import numpy as np
 import pytest
-from simulated_driver import PretendDriver
+from simulated_driver import SimulatedDriver
 
 import tegula as tg
 
@@ -44,7 +44,7 @@ def test_conditions_of_recorded_work_are_one_integer(condition: object) -> None:
         tg.capture_if(tg.array([1]), "work")
 
 
-def test_recorded_work_cannot_depend_on_elements(pretended: PretendDriver) -> None:
+def test_recorded_work_cannot_depend_on_elements(simulated: SimulatedDriver) -> None:
     condition = tg.zeros(1, dtype=int, device="cuda:0")
     tg.capture_if(condition, lambda: None)
     with tg.ScopedCapture("cuda:0"), pytest.raises(tg.LaunchError, match="a graph has no branches or loops"):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from simulated_driver import PretendDriver
+from simulated_driver import SimulatedDriver
 
 import tegula as tg
 
-pytestmark = pytest.mark.usefixtures("pretended")
+pytestmark = pytest.mark.usefixtures("simulated")
 DTYPES = (
     "bool",
     "int8",
@@ -128,13 +128,13 @@ def test_the_current_device_holds_new_arrays() -> None:
     assert str(tg.zeros(2).device) == "cpu"
 
 
-def test_memory_of_device_arrays_is_freed_with_the_last_view(pretended: PretendDriver) -> None:
+def test_memory_of_device_arrays_is_freed_with_the_last_view(simulated: SimulatedDriver) -> None:
     a = tg.zeros(100, device="cuda:0")
     view = a[10:]
     del a
-    assert len(pretended.memory) == 1
+    assert len(simulated.memory) == 1
     del view
-    assert pretended.memory == {}
+    assert simulated.memory == {}
 
 
 def test_device_arrays_have_no_host_array_interface() -> None:
@@ -187,13 +187,13 @@ def test_arrays_by_their_interface_share_memory() -> None:
     assert b.ptr != base.ptr and str(b.device) == "cuda:1"
 
 
-def test_the_stream_of_an_array_is_waited_for(pretended: PretendDriver) -> None:
+def test_the_stream_of_an_array_is_waited_for(simulated: SimulatedDriver) -> None:
     base, side_stream = tg.zeros(3, device="cuda:0"), tg.Stream("cuda:0")
-    pretended.calls.clear()
+    simulated.calls.clear()
     tg.array(Foreign(base, stream=1), copy=False)
-    assert "cuStreamWaitEvent" not in pretended.calls
+    assert "cuStreamWaitEvent" not in simulated.calls
     tg.array(Foreign(base, stream=side_stream.cuda_stream), copy=False)
-    assert "cuStreamWaitEvent" in pretended.calls
+    assert "cuStreamWaitEvent" in simulated.calls
 
 
 def test_arrays_of_read_only_device_memory_are_not_writeable() -> None:
@@ -217,12 +217,12 @@ def test_dlpack_converts_both_ways_without_copies(dtype: str) -> None:
     np.testing.assert_array_equal(a.numpy(), data[:, ::2])
 
 
-def test_dlpack_lets_the_consumer_wait(pretended: PretendDriver) -> None:
+def test_dlpack_lets_the_consumer_wait(simulated: SimulatedDriver) -> None:
     base, side_stream = tg.zeros(3, device="cuda:0"), tg.Stream("cuda:0")
     for stream, waits in ((None, False), (1, False), (-1, False), (side_stream.cuda_stream, True)):
-        pretended.calls.clear()
+        simulated.calls.clear()
         base.__dlpack__(stream=stream)
-        assert ("cuStreamWaitEvent" in pretended.calls) is waits
+        assert ("cuStreamWaitEvent" in simulated.calls) is waits
 
 
 def test_dtypes_without_a_name_have_no_cuda_array_interface() -> None:

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from simulated_driver import PretendDriver
+from simulated_driver import SimulatedDriver
 
 import tegula as tg
 from support.cuda_launches import Tensor, add, arrays, checked, run_add, torch_with, total
@@ -33,12 +33,12 @@ def greet(n: int):
 
 
 @pytest.fixture
-def driver(pretended: PretendDriver) -> PretendDriver:
-    pretended.kernels["kernel"] = run_add
+def driver(simulated: SimulatedDriver) -> SimulatedDriver:
+    simulated.kernels["kernel"] = run_add
     add.unload()
     checked.unload()
     greet.unload()
-    return pretended
+    return simulated
 
 
 @tg.kernel
@@ -52,7 +52,7 @@ def matmul(a: tg.array2d[tg.bfloat16], b: tg.array2d[tg.bfloat16], c: tg.array2d
 
 
 @pytest.mark.machine_code
-def test_a_kernel_runs_where_its_arrays_are(driver: PretendDriver) -> None:
+def test_a_kernel_runs_where_its_arrays_are(driver: SimulatedDriver) -> None:
     for device in ("cuda:0", "cuda:1"):
         a, b, c = arrays(device=device)
         tg.launch(add, 1000, [a, b], [c], block_dim=64)
@@ -64,13 +64,13 @@ def test_a_kernel_runs_where_its_arrays_are(driver: PretendDriver) -> None:
     assert len(driver.launches) == 2
 
 
-def test_launches_have_whole_warps_of_threads(driver: PretendDriver) -> None:
+def test_launches_have_whole_warps_of_threads(driver: SimulatedDriver) -> None:
     driver.kernels["kernel"] = lambda blocks, threads, data: None
     tg.launch(add, 100, arrays(100), block_dim=50)
     assert driver.launches == [(2, 64, 0, 1)]
 
 
-def test_kernels_are_compiled_once_per_device(driver: PretendDriver) -> None:
+def test_kernels_are_compiled_once_per_device(driver: SimulatedDriver) -> None:
     for _ in range(3):
         tg.launch(add, 1000, arrays())
         tg.launch(add, 1000, arrays(device="cuda:1"))
@@ -79,7 +79,7 @@ def test_kernels_are_compiled_once_per_device(driver: PretendDriver) -> None:
 
 
 @pytest.mark.machine_code
-def test_launches_with_arrays_of_several_devices_are_refused(driver: PretendDriver) -> None:
+def test_launches_with_arrays_of_several_devices_are_refused(driver: SimulatedDriver) -> None:
     a, b, c = arrays()
     with pytest.raises(tg.LaunchError, match="'a' is on cuda:0, 'b' is on cuda:1, 'c' is on cuda:0"):
         tg.launch(add, 1000, [a, b.to("cuda:1"), c])
@@ -98,7 +98,7 @@ def test_launches_with_arrays_of_several_devices_are_refused(driver: PretendDriv
 
 
 @pytest.mark.machine_code
-def test_a_kernel_without_arrays_runs_on_the_current_device(driver: PretendDriver, capsys) -> None:
+def test_a_kernel_without_arrays_runs_on_the_current_device(driver: SimulatedDriver, capsys) -> None:
     ran = []
     driver.kernels["kernel"] = lambda blocks, threads, data: ran.append(driver.current)
     tg.launch(greet, 1, [5])
@@ -112,7 +112,7 @@ def test_a_kernel_without_arrays_runs_on_the_current_device(driver: PretendDrive
     assert capsys.readouterr().out == "5\n"
 
 
-def test_combined_blocks_fill_the_device_once(driver: PretendDriver) -> None:
+def test_combined_blocks_fill_the_device_once(driver: SimulatedDriver) -> None:
     driver.kernels["kernel"] = lambda blocks, threads, data: None
     total.unload()
     few, many = (tg.zeros(n, device="cuda:0") for n in (512, 1 << 20))
@@ -139,7 +139,7 @@ def reversed_rows(a: tg.array2d[float], b: tg.array2d[float]):
     ("rows", "grid"), [(9, (9, 32)), (4223, (2112, 64)), (8448, (1056, 256)), (20001, (2501, 256))]
 )
 def test_blocks_of_one_warp_share_ctas_in_launches_that_fill_the_device(
-    driver: PretendDriver, rows: int, grid: tuple[int, int]
+    driver: SimulatedDriver, rows: int, grid: tuple[int, int]
 ) -> None:
     driver.kernels["kernel"] = lambda blocks, threads, data: None
     reversed_rows.unload()
@@ -155,7 +155,7 @@ def test_blocks_of_one_warp_share_ctas_in_launches_that_fill_the_device(
     ("registers", "shared_bytes", "together"), [(32, 1024, 8), (72, 128, 4), (64, 16384, 4), (255, 128, 8)]
 )
 def test_blocks_share_ctas_only_as_far_as_nearly_all_stay_resident(
-    driver: PretendDriver, registers: int, shared_bytes: int, together: int
+    driver: SimulatedDriver, registers: int, shared_bytes: int, together: int
 ) -> None:
     """Multiprocessors have 65536 registers, 228 KB of shared memory and 2048 threads."""
     assert blocks_of_cta(context(0), 8, 32, shared_bytes, registers) == together
@@ -163,7 +163,7 @@ def test_blocks_share_ctas_only_as_far_as_nearly_all_stay_resident(
     assert blocks_of_cta(context(0), 1, 32, shared_bytes, registers) == 1
 
 
-def test_a_launch_has_a_cta_for_each_logical_block(driver: PretendDriver) -> None:
+def test_a_launch_has_a_cta_for_each_logical_block(driver: SimulatedDriver) -> None:
     """Logical blocks may be smaller than the blocks of the launch, up to the CTAs that are resident at once."""
     driver.kernels["kernel"] = lambda blocks, threads, data: None
     for grid in ((2, 2), (12, 6), (3, 1)):
@@ -179,7 +179,7 @@ def test_a_launch_has_a_cta_for_each_logical_block(driver: PretendDriver) -> Non
         assert logical <= driver.launches[-1][0] <= 132
 
 
-def test_launches_of_too_many_blocks_are_refused(driver: PretendDriver) -> None:
+def test_launches_of_too_many_blocks_are_refused(driver: SimulatedDriver) -> None:
     args = tuple(arrays())
     tg.launch(add, 1000, args)
     (compiled,) = add.compiled
@@ -188,12 +188,12 @@ def test_launches_of_too_many_blocks_are_refused(driver: PretendDriver) -> None:
     assert plan((2**13, 2**20), 256).blocks == 2**25
 
 
-def test_an_empty_launch_starts_no_kernel(driver: PretendDriver) -> None:
+def test_an_empty_launch_starts_no_kernel(driver: SimulatedDriver) -> None:
     tg.launch(add, 0, arrays())
     assert driver.launches == []
 
 
-def test_any_thread_can_launch(driver: PretendDriver) -> None:
+def test_any_thread_can_launch(driver: SimulatedDriver) -> None:
     results = []
 
     def work() -> None:
@@ -210,7 +210,7 @@ def test_any_thread_can_launch(driver: PretendDriver) -> None:
     assert len(results) == 4 and all((r == 2 * np.arange(10)).all() for r in results)
 
 
-def test_launches_restore_the_context_of_another_library(driver: PretendDriver) -> None:
+def test_launches_restore_the_context_of_another_library(driver: SimulatedDriver) -> None:
     a, b, c = arrays()
     driver.current = 0xC001
     tg.launch(add, 1000, [a, b, c])
@@ -221,7 +221,7 @@ def test_launches_restore_the_context_of_another_library(driver: PretendDriver) 
 # Streams -------------------------------------------------------------------------------------------------------------
 
 
-def test_launches_use_the_chosen_stream(driver: PretendDriver) -> None:
+def test_launches_use_the_chosen_stream(driver: SimulatedDriver) -> None:
     first, second = tg.Stream("cuda:0"), tg.Stream("cuda:0", priority=-1)
     a, b, c = arrays()
     tg.launch(add, 1000, [a, b, c], stream=first)
@@ -232,7 +232,7 @@ def test_launches_use_the_chosen_stream(driver: PretendDriver) -> None:
     assert [x[3] for x in driver.launches] == [first.handle, second.handle, 1]
 
 
-def test_kernels_start_while_earlier_kernels_end(driver: PretendDriver) -> None:
+def test_kernels_start_while_earlier_kernels_end(driver: SimulatedDriver) -> None:
     """Kernels start early only if they wait for earlier kernels, in streams that are known not to be recorded."""
     own, foreign = tg.Stream("cuda:0"), tg.Stream("cuda:0")
     others = tg.Stream("cuda:0", cuda_stream=foreign.handle)
@@ -248,13 +248,13 @@ def test_kernels_start_while_earlier_kernels_end(driver: PretendDriver) -> None:
     assert driver.early[3:] == [False] * 2
 
 
-def test_copies_start_after_earlier_kernels_have_ended(driver: PretendDriver) -> None:
+def test_copies_start_after_earlier_kernels_have_ended(driver: SimulatedDriver) -> None:
     a = tg.zeros((64, 64), device="cuda:0")
     a[:, ::2].numpy()
     assert driver.early and not any(driver.early)
 
 
-def test_streams_wait_for_each_other(driver: PretendDriver) -> None:
+def test_streams_wait_for_each_other(driver: SimulatedDriver) -> None:
     first, second = tg.Stream("cuda:0"), tg.Stream("cuda:0")
     driver.calls.clear()
     first.wait_stream(second)
@@ -274,7 +274,7 @@ def test_streams_wait_for_each_other(driver: PretendDriver) -> None:
     assert tg.get_event_elapsed_time(first.record_event(start), first.record_event(end)) == 1.5
 
 
-def test_streams_need_a_cuda_device(driver: PretendDriver) -> None:
+def test_streams_need_a_cuda_device(driver: SimulatedDriver) -> None:
     for make in (tg.Stream, tg.Event, tg.get_stream):
         with pytest.raises(tg.LaunchError, match="this needs a CUDA device, and the current device is cpu"):
             make()
@@ -284,7 +284,7 @@ def test_streams_need_a_cuda_device(driver: PretendDriver) -> None:
 # Reports -------------------------------------------------------------------------------------------------------------
 
 
-def failing(driver: PretendDriver) -> None:
+def failing(driver: SimulatedDriver) -> None:
     """A kernel that reports one failure, of block 2 and thread 3."""
 
     def run(blocks: int, threads: int, data: bytes) -> None:
@@ -301,7 +301,7 @@ def failing(driver: PretendDriver) -> None:
     lambda a, s, e: tg.synchronize(), lambda a, s, e: tg.synchronize_device("cuda:0"), lambda a, s, e: a.numpy(),
     lambda a, s, e: s.synchronize(), lambda a, s, e: e.synchronize(),
 ])  # fmt: skip
-def test_failures_are_raised_when_the_host_waits(driver: PretendDriver, wait) -> None:
+def test_failures_are_raised_when_the_host_waits(driver: SimulatedDriver, wait) -> None:
     failing(driver)
     a = tg.ones(1000, device="cuda:0")
     stream = tg.get_stream("cuda:0")
@@ -312,7 +312,7 @@ def test_failures_are_raised_when_the_host_waits(driver: PretendDriver, wait) ->
     wait(a, stream, event)
 
 
-def test_failures_of_later_launches_and_other_streams_wait(driver: PretendDriver) -> None:
+def test_failures_of_later_launches_and_other_streams_wait(driver: SimulatedDriver) -> None:
     failing(driver)
     a, side_stream = tg.ones(1000, device="cuda:0"), tg.Stream("cuda:0")
     event = tg.get_stream("cuda:0").record_event()
@@ -323,7 +323,7 @@ def test_failures_of_later_launches_and_other_streams_wait(driver: PretendDriver
         tg.synchronize()
 
 
-def test_memory_of_reports_is_reused(driver: PretendDriver) -> None:
+def test_memory_of_reports_is_reused(driver: SimulatedDriver) -> None:
     failing(driver)
     a = tg.ones(1000, device="cuda:0")
     for _ in range(3):
@@ -335,7 +335,7 @@ def test_memory_of_reports_is_reused(driver: PretendDriver) -> None:
 
 @pytest.mark.parametrize("mode", ["release", "debug"])
 def test_every_launch_of_a_reporting_kernel_has_memory_for_reports(
-    driver: PretendDriver, monkeypatch: pytest.MonkeyPatch, mode: str
+    driver: SimulatedDriver, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
     """A launch has memory for reports also after machine code has cached similar launches."""
     monkeypatch.setattr(tg.config, "mode", mode)
@@ -351,7 +351,7 @@ def test_every_launch_of_a_reporting_kernel_has_memory_for_reports(
 # Graphs --------------------------------------------------------------------------------------------------------------
 
 
-def test_recorded_launches_repeat(driver: PretendDriver) -> None:
+def test_recorded_launches_repeat(driver: SimulatedDriver) -> None:
     a, b, c = arrays()
     with tg.ScopedCapture("cuda:0") as capture:
         tg.launch(add, 1000, [a, b, c])
@@ -376,7 +376,7 @@ def count_points(grid: tg.HashGrid, out: tg.array1d[int]):
         out[tg.tid()] += 1
 
 
-def test_a_recording_keeps_spatial_structures_alive(driver: PretendDriver) -> None:
+def test_a_recording_keeps_spatial_structures_alive(driver: SimulatedDriver) -> None:
     ended: list[str] = []
     grid, out = tg.HashGrid(2, 2, 2, device="cuda:0"), tg.zeros(3, dtype=int, device="cuda:0")
     weakref.finalize(grid, ended.append, "gone")
@@ -390,7 +390,7 @@ def test_a_recording_keeps_spatial_structures_alive(driver: PretendDriver) -> No
     assert ended == ["gone"]
 
 
-def test_launches_of_a_separate_stream_are_recorded(driver: PretendDriver) -> None:
+def test_launches_of_a_separate_stream_are_recorded(driver: SimulatedDriver) -> None:
     stream, second_stream = tg.Stream("cuda:0"), tg.Stream("cuda:0")
     args = arrays()
     tg.capture_begin(stream=stream)
@@ -410,7 +410,7 @@ def test_launches_of_a_separate_stream_are_recorded(driver: PretendDriver) -> No
 
 
 def test_a_recording_without_a_graph_is_an_error(
-    driver: PretendDriver, monkeypatch: pytest.MonkeyPatch
+    driver: SimulatedDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """CUDA gives no graph where something in between cannot be recorded."""
     monkeypatch.setattr(driver, "handle", lambda what: None)
@@ -421,14 +421,14 @@ def test_a_recording_without_a_graph_is_an_error(
         tg.capture_end()
 
 
-def test_an_exception_drops_the_recording(driver: PretendDriver) -> None:
+def test_an_exception_drops_the_recording(driver: SimulatedDriver) -> None:
     capture = tg.ScopedCapture("cuda:0")
     with pytest.raises(tg.RunError, match="it is not possible while launches are recorded"), capture:
         tg.zeros(3, device="cuda:0").numpy()
     assert capture.graph is None and driver.recorded == {}
 
 
-def test_failures_in_recorded_launches_are_raised(driver: PretendDriver) -> None:
+def test_failures_in_recorded_launches_are_raised(driver: SimulatedDriver) -> None:
     failing(driver)
     a = tg.ones(1000, device="cuda:0")
     with tg.ScopedCapture("cuda:0") as capture:
@@ -446,7 +446,7 @@ def test_failures_in_recorded_launches_are_raised(driver: PretendDriver) -> None
 # Faults and absence --------------------------------------------------------------------------------------------------
 
 
-def test_a_fault_names_the_kernel_and_sticks(driver: PretendDriver) -> None:
+def test_a_fault_names_the_kernel_and_sticks(driver: SimulatedDriver) -> None:
     a, b, c = arrays()
     tg.launch(add, 1000, [a, b, c])
     driver.sticky = 700
@@ -461,7 +461,7 @@ def test_a_fault_names_the_kernel_and_sticks(driver: PretendDriver) -> None:
             use()
 
 
-def test_a_fault_after_several_kernels_names_the_candidates(driver: PretendDriver) -> None:
+def test_a_fault_after_several_kernels_names_the_candidates(driver: SimulatedDriver) -> None:
     tg.launch(add, 1000, arrays())
     driver.kernels["kernel"] = lambda blocks, threads, data: None
     a = tg.ones(10, device="cuda:0")
@@ -471,7 +471,7 @@ def test_a_fault_after_several_kernels_names_the_candidates(driver: PretendDrive
         a.numpy()
 
 
-def test_a_fault_ends_the_use_of_other_devices_too(driver: PretendDriver) -> None:
+def test_a_fault_ends_the_use_of_other_devices_too(driver: SimulatedDriver) -> None:
     """The driver refuses all devices: errors of devices in use and of later devices name the kernel with the fault."""
     second_array = tg.ones(10, device="cuda:1")
     tg.launch(add, 1000, arrays())
@@ -482,7 +482,7 @@ def test_a_fault_ends_the_use_of_other_devices_too(driver: PretendDriver) -> Non
         second_array.numpy()
 
 
-def test_a_fault_is_named_by_devices_that_were_not_used(driver: PretendDriver) -> None:
+def test_a_fault_is_named_by_devices_that_were_not_used(driver: SimulatedDriver) -> None:
     tg.launch(add, 1000, arrays())
     driver.sticky = 700
     with pytest.raises(tg.RunError, match="in kernel 'add'"):
@@ -491,7 +491,7 @@ def test_a_fault_is_named_by_devices_that_were_not_used(driver: PretendDriver) -
         tg.zeros(1, device="cuda:1")
 
 
-def test_devices_have_names_limits_and_memory(driver: PretendDriver) -> None:
+def test_devices_have_names_limits_and_memory(driver: SimulatedDriver) -> None:
     assert [str(d) for d in tg.get_devices()] == ["cpu", "cuda:0", "cuda:1"]
     assert tg.is_cuda_available() and tg.get_cuda_device_count() == 2
     d = tg.get_device("cuda:1")
@@ -532,7 +532,7 @@ def test_the_cpu_alone_works_without_a_driver(monkeypatch: pytest.MonkeyPatch) -
     (0, 11080, "it knows CUDA 11.8"),
 ])  # fmt: skip
 def test_unusable_drivers_are_errors_with_a_reason(code: int, version: int, message: str) -> None:
-    class Unusable(PretendDriver):
+    class Unusable(SimulatedDriver):
         def Init(self, flags: int) -> int:
             return code
 
@@ -554,7 +554,7 @@ class Foreign:
         self.keep = a
 
 
-def test_launches_take_arguments_by_their_array_interface(driver: PretendDriver) -> None:
+def test_launches_take_arguments_by_their_array_interface(driver: SimulatedDriver) -> None:
     a, b, c = arrays()
     side = tg.Stream("cuda:0")
     driver.calls.clear()
@@ -573,7 +573,7 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     return result
 
 
-def test_launches_take_torch_tensors(driver: PretendDriver, torch: SimpleNamespace) -> None:
+def test_launches_take_torch_tensors(driver: SimulatedDriver, torch: SimpleNamespace) -> None:
     a, b, c = arrays()
     for _ in range(3):
         tg.launch(add, 1000, [Tensor(a), Tensor(b), Tensor(c)])
@@ -582,7 +582,7 @@ def test_launches_take_torch_tensors(driver: PretendDriver, torch: SimpleNamespa
     assert driver.launches == [(4, 256, 0, 1)] * 3 and driver.calls.count("cuModuleLoadDataEx") == 1
 
 
-def test_tensors_are_inspected_at_every_launch(driver: PretendDriver, torch: SimpleNamespace) -> None:
+def test_tensors_are_inspected_at_every_launch(driver: SimulatedDriver, torch: SimpleNamespace) -> None:
     """Tensors change their memory and shape in place; the fast path must not use the identity of the object."""
     a, b, c = arrays()
     tensors = [Tensor(a), Tensor(b), Tensor(c)]
@@ -596,7 +596,7 @@ def test_tensors_are_inspected_at_every_launch(driver: PretendDriver, torch: Sim
         tg.launch(add, 1000, tensors)
 
 
-def test_the_current_stream_of_the_tensors_is_used(driver: PretendDriver, torch: SimpleNamespace) -> None:
+def test_the_current_stream_of_the_tensors_is_used(driver: SimulatedDriver, torch: SimpleNamespace) -> None:
     a, b, c = arrays()
     side, chosen = tg.Stream("cuda:0"), tg.Stream("cuda:0")
     torch.stream = side.handle
@@ -612,14 +612,14 @@ def test_the_current_stream_of_the_tensors_is_used(driver: PretendDriver, torch:
     assert [x[3] for x in driver.launches] == [side.handle, side.handle, chosen.handle, chosen.handle]
 
 
-def test_writes_of_tensors_are_counted(driver: PretendDriver, torch: SimpleNamespace) -> None:
+def test_writes_of_tensors_are_counted(driver: SimulatedDriver, torch: SimpleNamespace) -> None:
     tensors = [Tensor(a) for a in arrays()]
     for _ in range(2):
         tg.launch(add, 1000, tensors)
     assert [t._version for t in tensors] == [0, 0, 2]
 
 
-def test_adjoints_run_in_the_stream_of_the_tensors(driver: PretendDriver, torch: SimpleNamespace) -> None:
+def test_adjoints_run_in_the_stream_of_the_tensors(driver: SimulatedDriver, torch: SimpleNamespace) -> None:
     a, b, c = (Tensor(x) for x in arrays())
     side = tg.Stream("cuda:0")
     torch.stream = side.handle
@@ -635,7 +635,7 @@ def test_adjoints_run_in_the_stream_of_the_tensors(driver: PretendDriver, torch:
 
 
 def test_launches_are_recorded_by_the_library_of_their_tensors(
-    driver: PretendDriver, torch: SimpleNamespace
+    driver: SimulatedDriver, torch: SimpleNamespace
 ) -> None:
     a, b, c = arrays()
     side = tg.Stream("cuda:0")
@@ -647,7 +647,7 @@ def test_launches_are_recorded_by_the_library_of_their_tensors(
 
 
 @pytest.mark.machine_code
-def test_explain_and_ir_show_the_form_for_a_gpu(driver: PretendDriver) -> None:
+def test_explain_and_ir_show_the_form_for_a_gpu(driver: SimulatedDriver) -> None:
     tg.launch(add, 1000, arrays())
     text = add.explain()
     assert "target: nvptx64-nvidia-cuda/sm_90a/ptx80" in text and "threads per block: 256" in text
@@ -665,7 +665,7 @@ def test_explain_and_ir_show_the_form_for_a_gpu(driver: PretendDriver) -> None:
 
 
 def test_line_information_for_profilers_is_a_separate_form(
-    driver: PretendDriver, monkeypatch: pytest.MonkeyPatch
+    driver: SimulatedDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tg.launch(add, 1000, arrays())
     without = add.compiled[-1].code
@@ -679,7 +679,7 @@ def test_line_information_for_profilers_is_a_separate_form(
     assert len(add.compiled) == count
 
 
-def test_code_with_other_registers_than_its_roles_change_is_not_launched(driver: PretendDriver) -> None:
+def test_code_with_other_registers_than_its_roles_change_is_not_launched(driver: SimulatedDriver) -> None:
     module = LoadedModule(context(0), b"code", is_ptx=False)
     assert module.function("kernel", registers=0)
     with pytest.raises(InternalError, match="168 registers a thread, and the code has 0"):

@@ -6,7 +6,7 @@ from collections import defaultdict
 from importlib import import_module
 
 import pytest
-from simulated_driver import PretendDriver
+from simulated_driver import SimulatedDriver
 
 import tegula as tg
 
@@ -30,9 +30,9 @@ SIZES = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SIZES)
 def test_an_example_compiles_for_gpus(
-    name: str, pretended: PretendDriver, monkeypatch: pytest.MonkeyPatch
+    name: str, simulated: SimulatedDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pretended.kernels = defaultdict(lambda: lambda *_: None, pretended.kernels)
+    simulated.kernels = defaultdict(lambda: lambda *_: None, simulated.kernels)
     example = import_module(name)
     for constant in ("STEPS", "JACOBI") if name == "fluid" else ():
         monkeypatch.setattr(example, constant, 2)

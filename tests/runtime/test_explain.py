@@ -14,7 +14,7 @@ def transposed_sum(a: tg.array2d[float], out: tg.array2d[float]):
 
 
 @pytest.mark.machine_code
-def test_explain_names_tiles_that_lie_in_local_memory():
+def test_explain_names_tiles_in_local_memory():
     a, out = tg.ones((128, 128)), tg.zeros((128, 128))
     tg.launch_tiled(transposed_sum, 1, inputs=[a, out], block_dim=32)
     lines = transposed_sum.explain().splitlines()

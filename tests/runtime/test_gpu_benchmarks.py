@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from benchmarks import gpu_kernels as kernels
 from benchmarks import role_kernels
-from simulated_driver import PretendDriver
+from simulated_driver import SimulatedDriver
 
 import tegula as tg
 
@@ -35,13 +35,13 @@ def launches() -> Iterator[Launch]:
 
 
 @pytest.fixture
-def driver(pretended: PretendDriver) -> PretendDriver:
-    pretended.kernels["kernel"] = lambda blocks, threads, data: None
-    return pretended
+def driver(simulated: SimulatedDriver) -> SimulatedDriver:
+    simulated.kernels["kernel"] = lambda blocks, threads, data: None
+    return simulated
 
 
 @pytest.mark.slow
-def test_timed_kernels_have_no_spills(driver: PretendDriver) -> None:
+def test_timed_kernels_have_no_spills(driver: SimulatedDriver) -> None:
     for kernel, grid, arguments, threads, expected in launches():
         tg.launch_tiled(kernel, grid, arguments, block_dim=threads)
         compiled = kernel.compiled[-1]
@@ -53,7 +53,7 @@ def test_timed_kernels_have_no_spills(driver: PretendDriver) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("tile", "stages"), [((128, 256, 64), 3), ((128, 128, 32), 4)])
 def test_timed_matmuls_use_tensor_cores(
-    driver: PretendDriver, tile: tuple[int, int, int], stages: int
+    driver: SimulatedDriver, tile: tuple[int, int, int], stages: int
 ) -> None:
     kernel, threads = kernels.gemm_kernel(*tile, stages), tile[1]
     operands = [tg.empty((256, 256), tg.bfloat16, device="cuda:0") for _ in range(3)]
@@ -67,7 +67,7 @@ def test_timed_matmuls_use_tensor_cores(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", role_kernels.KERNELS)
-def test_timed_consumers_have_equal_registers_and_operands(driver: PretendDriver, name: str) -> None:
+def test_timed_consumers_have_equal_registers_and_operands(driver: SimulatedDriver, name: str) -> None:
     """Two warp groups, 64 x 256 each, with the same registers and operands."""
     kernel = role_kernels.KERNELS[name]
     operands = [tg.empty((512, 512), tg.bfloat16, device="cuda:0") for _ in range(3)]

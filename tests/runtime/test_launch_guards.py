@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from simulated_driver import PretendDriver
+from simulated_driver import SimulatedDriver
 
 import tegula as tg
 from support.attacks.judge import lowered
-from support.recorded_launches import Spied
+from support.recorded_launches import RecordingDriver
 from tegula.check.guards import require, requiring
 from tegula.check.schedule import check_schedule
 from tegula.errors import LaunchError
@@ -55,8 +55,8 @@ BAD = [
 
 
 @pytest.fixture
-def driver(pretended: PretendDriver) -> Iterator[Spied]:
-    simulated = Spied(1)
+def driver(simulated: SimulatedDriver) -> Iterator[RecordingDriver]:
+    simulated = RecordingDriver(1)
     simulated.kernels["kernel"] = lambda blocks, threads, data: None
     before = install(simulated)
     yield simulated
@@ -73,7 +73,7 @@ def refused(launch: Any, guard: str, line: str) -> None:
         assert line in text.read().splitlines()[number - 1]
 
 
-def test_launches_on_gpus_ask_each_guard_once_for_each_set_of_arguments(driver: Spied) -> None:
+def test_launches_on_gpus_ask_each_guard_once_for_each_set_of_arguments(driver: RecordingDriver) -> None:
     x, out = (tg.zeros((7, 8), device="cuda:0") for _ in range(2))
 
     def launch(n: int, m: int) -> None:
@@ -84,21 +84,21 @@ def test_launches_on_gpus_ask_each_guard_once_for_each_set_of_arguments(driver: 
 
     for n, m, guard, line in BAD:
         refused(lambda n=n, m=m: launch(n, m), guard, line)
-    assert not driver.seen
+    assert not driver.recorded
     for _ in range(8):
         launch(3, 4)
         launch(3, 5)
-    assert len(driver.seen) == 16 and in_machine_code(3, 4) and in_machine_code(3, 5)
+    assert len(driver.recorded) == 16 and in_machine_code(3, 4) and in_machine_code(3, 5)
     for n, m, guard, line in BAD:
         assert not in_machine_code(n, m)
         refused(lambda n=n, m=m: launch(n, m), guard, line)
     assert not in_machine_code(4, 4)
     guards = flat.compiled[-1].guards
     assert sorted(g.kind for g in guards.guards) == ["factor", "factor", "fits"]
-    assert guards.satisfied == {(3, 4), (3, 5)} and len(driver.seen) == 18
+    assert guards.satisfied == {(3, 4), (3, 5)} and len(driver.recorded) == 18
 
 
-def test_guards_read_lengths_of_arrays(driver: Spied) -> None:
+def test_guards_read_lengths_of_arrays(driver: RecordingDriver) -> None:
     x, y = (tg.zeros((60, 8), device="cuda:0") for _ in range(2))
     for _ in range(8):
         tg.launch_tiled(lengths, 1, [x, y, False])

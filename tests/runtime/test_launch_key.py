@@ -8,7 +8,7 @@ import weakref
 import ml_dtypes
 import numpy as np
 import pytest
-from simulated_driver import PretendDriver
+from simulated_driver import SimulatedDriver
 
 import tegula as tg
 
@@ -39,7 +39,7 @@ def test_the_properties_in_the_launch_key_of_arrays() -> None:
     assert len(set(keys)) == len(keys)
 
 
-def test_launch_keys_depend_on_the_device(pretended: PretendDriver) -> None:
+def test_launch_keys_depend_on_the_device(simulated: SimulatedDriver) -> None:
     keys = {key(tg.zeros((4, 6), device=device)) for device in ("cpu", "cuda:0", "cuda:1")}
     assert len(keys) == 3
 

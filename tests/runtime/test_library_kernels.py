@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from simulated_driver import PretendDriver
+from simulated_driver import SimulatedDriver
 
 import tegula as tg
 from tegula.kernels import attention, gemm, matmul, shapes
@@ -16,18 +16,18 @@ from tegula.kernels.operands import allows_bulk_reads, is_aligned, with_aligned_
 
 
 @pytest.fixture
-def driver(pretended: PretendDriver) -> PretendDriver:
-    pretended.kernels["kernel"] = lambda blocks, threads, data: None
+def driver(simulated: SimulatedDriver) -> SimulatedDriver:
+    simulated.kernels["kernel"] = lambda blocks, threads, data: None
     for kernels in (gemm.matmul_kernel, gemm.summed):
         kernels.cache_clear()
-    return pretended
+    return simulated
 
 
 def on_gpu(*shape: int, dtype: Any = tg.bfloat16) -> tg.array:
     return tg.zeros(shape, dtype=dtype, device="cuda:0")
 
 
-def test_library_matmuls_launch_a_block_for_each_multiprocessor(driver: PretendDriver) -> None:
+def test_library_matmuls_launch_a_block_for_each_multiprocessor(driver: SimulatedDriver) -> None:
     matmul(on_gpu(4096, 64), on_gpu(64, 4096))
     matmul(on_gpu(256, 64), on_gpu(512, 64), transpose_b=True, tile=shapes.TENSOR_CORES[0])
     assert [launch[:2] for launch in driver.launches[-2:]] == [(132, 384), (4, 384)]
@@ -51,7 +51,7 @@ def test_ragged_operands_are_read_by_bulk_copies(shape: tuple[int, int, int], re
         assert is_aligned(known) is reached
 
 
-def test_library_matmuls_split_tiles_where_there_are_few(driver: PretendDriver) -> None:
+def test_library_matmuls_split_tiles_where_there_are_few(driver: SimulatedDriver) -> None:
     """One launch for the splits of all tiles, and one launch that adds them up."""
     matmul(on_gpu(256, 8192), on_gpu(8192, 256))
     matmul(on_gpu(16, 64), on_gpu(64, 128))
@@ -59,7 +59,7 @@ def test_library_matmuls_split_tiles_where_there_are_few(driver: PretendDriver) 
     assert shared[0] > 32 and added == (256, gemm.THREADS) and single == (2, 256)
 
 
-def test_sums_of_splits_take_memory_once(driver: PretendDriver) -> None:
+def test_sums_of_splits_take_memory_once(driver: SimulatedDriver) -> None:
     """Calls in the default stream run one after another and share memory; recorded calls and calls in other streams
     have separate memory."""
     a, b, out = on_gpu(256, 8192), on_gpu(8192, 256), on_gpu(256, 256)
@@ -77,7 +77,7 @@ def test_sums_of_splits_take_memory_once(driver: PretendDriver) -> None:
     assert allocated_bytes() == 0
 
 
-def test_library_attention_splits_tiles_of_queries(driver: PretendDriver) -> None:
+def test_library_attention_splits_tiles_of_queries(driver: SimulatedDriver) -> None:
     """With a causal mask each tile of queries has a block."""
     for batch, causal in ((2, False), (8, False), (8, True)):
         q, k = on_gpu(batch, 6, 300, 64), on_gpu(batch, 3, 100, 64)
@@ -101,7 +101,7 @@ def test_library_attention_orders_causal_heads_in_groups() -> None:
 
 
 @pytest.mark.parametrize("columns", [70, 63, 64])
-def test_unaligned_rows_of_operands_are_copied(driver: PretendDriver, columns: int) -> None:
+def test_unaligned_rows_of_operands_are_copied(driver: SimulatedDriver, columns: int) -> None:
     data = np.arange(6 * columns, dtype=np.float32).reshape(6, columns)
     known = tg.array(data, device="cuda:0")[:, columns % 8 :]
     assert allows_bulk_reads(known) is is_aligned(known) is (columns == 64)

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from simulated_driver import PretendDriver
+from simulated_driver import SimulatedDriver
 
 import tegula as tg
 from support.cuda_launches import Tensor, add, arrays, run_add, torch_with
@@ -19,11 +19,11 @@ DEVICE = "cuda:0"
 
 
 @pytest.fixture
-def driver(pretended: PretendDriver, monkeypatch: pytest.MonkeyPatch) -> PretendDriver:
+def driver(simulated: SimulatedDriver, monkeypatch: pytest.MonkeyPatch) -> SimulatedDriver:
     monkeypatch.setattr(Libraries, "seen", False)
-    pretended.kernels["kernel"] = run_add
+    simulated.kernels["kernel"] = run_add
     add.unload()
-    return pretended
+    return simulated
 
 
 def launch_anew() -> None:
@@ -35,7 +35,7 @@ def launch_anew() -> None:
     np.testing.assert_array_equal(c.numpy(), 2 * np.arange(1000))
 
 
-def test_dropped_modules_are_unloaded(driver: PretendDriver) -> None:
+def test_dropped_modules_are_unloaded(driver: SimulatedDriver) -> None:
     for _ in range(10):
         launch_anew()
     loads, unloads = (driver.calls.count(name) for name in ("cuModuleLoadDataEx", "cuModuleUnload"))
@@ -44,7 +44,7 @@ def test_dropped_modules_are_unloaded(driver: PretendDriver) -> None:
     assert driver.calls.count("cuEventCreate") - driver.calls.count("cuEventDestroy_v2") <= 1
 
 
-def test_modules_stay_while_the_device_works(driver: PretendDriver) -> None:
+def test_modules_are_not_unloaded_while_the_device_works(driver: SimulatedDriver) -> None:
     driver.busy = True
     for _ in range(4):
         launch_anew()
@@ -55,8 +55,8 @@ def test_modules_stay_while_the_device_works(driver: PretendDriver) -> None:
     assert driver.calls.count("cuModuleUnload") == 4
 
 
-def test_modules_stay_where_the_driver_refuses_the_event(
-    driver: PretendDriver, monkeypatch: pytest.MonkeyPatch
+def test_modules_are_not_unloaded_if_the_driver_refuses_the_event(
+    driver: SimulatedDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An event that was never recorded counts as complete."""
     launch_anew()
@@ -70,7 +70,7 @@ def test_modules_stay_where_the_driver_refuses_the_event(
     assert driver.calls.count("cuModuleUnload") == 1
 
 
-def test_recorded_launches_keep_their_modules(driver: PretendDriver) -> None:
+def test_recorded_launches_keep_their_modules(driver: SimulatedDriver) -> None:
     a, b, c = arrays(device=DEVICE)
     with tg.ScopedCapture(DEVICE) as capture:
         tg.launch(add, 1000, [a, b], [c], block_dim=64)
@@ -90,18 +90,18 @@ class NewTensor(Tensor):
     """Tensors of a class that no earlier test has passed to a launch."""
 
 
-def a_tensor(driver: PretendDriver) -> None:
+def a_tensor(driver: SimulatedDriver) -> None:
     a, b, c = arrays(device=DEVICE)
     tg.launch(add, 1000, [NewTensor(a), b], [c], block_dim=64)
 
 
-def a_stream(driver: PretendDriver) -> None:
+def a_stream(driver: SimulatedDriver) -> None:
     tg.stream_from_torch(SimpleNamespace(device_index=0, cuda_stream=driver.handle("stream")))
 
 
 @pytest.mark.parametrize("used", [a_tensor, a_stream])
-def test_modules_that_another_library_may_have_recorded_stay_loaded(
-    driver: PretendDriver, monkeypatch: pytest.MonkeyPatch, used: Callable[[PretendDriver], None]
+def test_modules_that_another_library_may_have_recorded_are_not_unloaded(
+    driver: SimulatedDriver, monkeypatch: pytest.MonkeyPatch, used: Callable[[SimulatedDriver], None]
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", torch_with(NewTensor))
     used(driver)

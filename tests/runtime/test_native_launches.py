@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from simulated_driver import INVALID_VALUE, PretendDriver
+from simulated_driver import INVALID_VALUE, SimulatedDriver
 
 import tegula as tg
 from support.cuda_launches import Tensor, add, arrays, checked, run_add
-from support.recorded_launches import Spied
+from support.recorded_launches import RecordingDriver
 from tegula.backend import launcher
 from tegula.errors import RunError
 from tegula.kernels import gemm
@@ -32,8 +32,8 @@ from tegula.runtime.cuda.launch import CLUSTERS, CONFIGURATION, EARLY, EARLY_CLU
 
 
 @pytest.fixture(params=[1, 2], ids=["one device", "two devices"])
-def driver(request: pytest.FixtureRequest, pretended: PretendDriver) -> Iterator[Spied]:
-    simulated = Spied(request.param)
+def driver(request: pytest.FixtureRequest, simulated: SimulatedDriver) -> Iterator[RecordingDriver]:
+    simulated = RecordingDriver(request.param)
     simulated.kernels["kernel"] = run_add
     add.unload()
     checked.unload()
@@ -62,7 +62,7 @@ def in_python(kernel: Any, launch: Callable[[], None]) -> None:
     kernel.native = native_launch
 
 
-def test_native_launches_pass_the_same_bytes_to_the_driver(driver: Spied) -> None:
+def test_native_launches_pass_the_same_bytes_to_the_driver(driver: RecordingDriver) -> None:
     a, b, c = arrays()
     driver.size = 72 + 24
     for launch, call in (
@@ -72,16 +72,16 @@ def test_native_launches_pass_the_same_bytes_to_the_driver(driver: Spied) -> Non
     ):
         repeated(launch)
         c.zero_()
-        driver.seen.clear()
+        driver.recorded.clear()
         driver.calls.clear()
         assert is_native(add, *call) is True
         in_python(add, launch)
-        assert driver.seen[0][1:] == driver.seen[1][1:]
-        assert CONFIGURATION.unpack(driver.seen[0][0]) == CONFIGURATION.unpack(driver.seen[1][0])
+        assert driver.recorded[0][1:] == driver.recorded[1][1:]
+        assert CONFIGURATION.unpack(driver.recorded[0][0]) == CONFIGURATION.unpack(driver.recorded[1][0])
         np.testing.assert_array_equal(c.numpy(), 2 * np.arange(1000))
 
 
-def test_native_launches_of_blocks_pass_the_same_bytes(driver: Spied) -> None:
+def test_native_launches_of_blocks_pass_the_same_bytes(driver: RecordingDriver) -> None:
     a, b, c = arrays()
     driver.size = 72 + 32
     driver.kernels["kernel"] = lambda blocks, threads, data: None
@@ -94,7 +94,7 @@ def test_native_launches_of_blocks_pass_the_same_bytes(driver: Spied) -> None:
         repeated(launch)
         assert is_native(kernel, dims, 25, [a, b, c], [], launcher.TILED) is True
         in_python(kernel, launch)
-        assert driver.seen[-1][1:] == driver.seen[-2][1:]
+        assert driver.recorded[-1][1:] == driver.recorded[-2][1:]
 
 
 @tg.kernel
@@ -103,7 +103,7 @@ def add2(a: tg.array1d[float], b: tg.array1d[float], c: tg.array1d[float]):
     c[t] = a[t] + b[t]
 
 
-def mapped(driver: Spied, count: int, cached: int = 1) -> tuple[Any, list[list[Any]]]:
+def mapped(driver: RecordingDriver, count: int, cached: int = 1) -> tuple[Any, list[list[Any]]]:
     """A kernel whose three arrays have maps, and arguments for it, of which some are cached."""
     driver.kernels["kernel"] = lambda blocks, threads, data: None
     kernel = gemm.matmul_kernel(tg.bfloat16, Tile(64, 64, 64, 2, 1), False, gemm.Epilogue(tg.bfloat16))
@@ -120,15 +120,15 @@ def mapped(driver: Spied, count: int, cached: int = 1) -> tuple[Any, list[list[A
     return kernel, inputs
 
 
-def check_mapped(driver: Spied, kernel: Any, arguments: list[Any]) -> None:
+def check_mapped(driver: RecordingDriver, kernel: Any, arguments: list[Any]) -> None:
     """Machine code launches with the maps that Python makes."""
     assert is_native(kernel, 1, None, arguments, (), launcher.TILED) is True
     in_python(kernel, lambda: tg.launch_tiled(kernel, 1, arguments))
-    assert driver.seen[-1][1:] == driver.seen[-2][1:]
-    assert driver.seen[-1][2].endswith(struct.pack("<Q", arguments[-1].ptr) * 16)
+    assert driver.recorded[-1][1:] == driver.recorded[-2][1:]
+    assert driver.recorded[-1][2].endswith(struct.pack("<Q", arguments[-1].ptr) * 16)
 
 
-def test_native_launches_encode_tensor_maps_with_the_arguments(driver: Spied) -> None:
+def test_native_launches_encode_tensor_maps_with_the_arguments(driver: RecordingDriver) -> None:
     """Launches with new arrays of the same layout included."""
     kernel, inputs = mapped(driver, 6)
     for arguments in inputs:
@@ -146,15 +146,15 @@ def test_native_launches_encode_tensor_maps_with_the_arguments(driver: Spied) ->
     ):
         assert is_native(kernel, 1, None, [x, b, *rest], (), launcher.TILED) is not True
     driver.refused = INVALID_VALUE
-    launched = len(driver.seen)
+    launched = len(driver.recorded)
     assert is_native(kernel, 1, None, [b, a, *rest], (), launcher.TILED) is False
-    assert len(driver.seen) == launched
+    assert len(driver.recorded) == launched
     tg.launch_tiled(kernel, 1, [b, a, *rest])
-    assert len(driver.seen) == launched + 1
+    assert len(driver.recorded) == launched + 1
     kernel.unload()
 
 
-def test_native_launches_keep_tensor_maps_of_empty_arrays(driver: Spied) -> None:
+def test_native_launches_keep_tensor_maps_of_empty_arrays(driver: RecordingDriver) -> None:
     kernel, arguments = mapped(driver, 1)
     _, b, *rest = arguments[0]
     empty = [tg.zeros((64, 128), tg.bfloat16, "cuda:0")[:0, 64 * k : 64 * k + 64] for k in range(2)]
@@ -166,7 +166,7 @@ def test_native_launches_keep_tensor_maps_of_empty_arrays(driver: Spied) -> None
     kernel.unload()
 
 
-def test_launches_of_new_arrays_are_left_to_python_without_map_replacement(driver: Spied) -> None:
+def test_launches_of_new_arrays_are_left_to_python_without_map_replacement(driver: RecordingDriver) -> None:
     del driver.cuTensorMapReplaceAddress
     kernel, inputs = mapped(driver, 4, cached=3)
     for arguments in inputs[:3]:
@@ -175,7 +175,7 @@ def test_launches_of_new_arrays_are_left_to_python_without_map_replacement(drive
     kernel.unload()
 
 
-def test_the_launch_is_cached_after_some_launches(driver: Spied) -> None:
+def test_the_launch_is_cached_after_some_launches(driver: RecordingDriver) -> None:
     a, b, c = arrays()
     calls = []
     for _ in range(6):
@@ -183,13 +183,13 @@ def test_the_launch_is_cached_after_some_launches(driver: Spied) -> None:
         tg.launch(add, 1000, [a, b, c])
     assert calls[0] is None and calls[-1] == "launch"
     assert is_native(add, 1000, None, [a, b, c]) is True
-    assert len(driver.seen) == 7
+    assert len(driver.recorded) == 7
 
 
-def test_launches_with_unsupported_arguments_are_left_to_python(driver: Spied) -> None:
+def test_launches_with_unsupported_arguments_are_left_to_python(driver: RecordingDriver) -> None:
     a, b, c = arrays()
     repeated(lambda: tg.launch(add, 1000, [a, b, c]))
-    driver.seen.clear()
+    driver.recorded.clear()
     for call in (
         (1000, None, [a, b], [], 0),
         (1000, None, [a, a, c, c], [], 0),
@@ -210,7 +210,7 @@ def test_launches_with_unsupported_arguments_are_left_to_python(driver: Spied) -
         (1000, None, [a, b, c], []),
     ):
         assert add.native(*call, None) is False, call
-    assert driver.seen == []
+    assert driver.recorded == []
     with pytest.raises(tg.LaunchError, match="add takes 3 arguments"):
         tg.launch(add, 1000, [a, b])
     with pytest.raises(tg.LaunchError, match="must be a list of arguments"):
@@ -223,7 +223,7 @@ def anything(a, b: tg.float16):
     a[i] = float(b)
 
 
-def test_kernels_with_unsupported_parameters_are_left_to_python(driver: Spied) -> None:
+def test_kernels_with_unsupported_parameters_are_left_to_python(driver: RecordingDriver) -> None:
     driver.kernels["kernel"] = lambda blocks, threads, data: None
     anything.unload()
     a = tg.zeros(10, device="cuda:0")
@@ -244,23 +244,23 @@ def scale(a: tg.array1d[float], b: tg.array1d[float]):
     return scale, space
 
 
-def test_native_launches_follow_modes_and_captured_values(driver: Spied) -> None:
+def test_native_launches_follow_modes_and_captured_values(driver: RecordingDriver) -> None:
     a, b, c = arrays()
     driver.kernels["kernel"] = lambda blocks, threads, data: None
     scale, space = scaling(2.0)
     launch = lambda: tg.launch(scale, 1000, [a, b])  # noqa: E731
     repeated(launch)
-    function = driver.seen[-1][1]
+    function = driver.recorded[-1][1]
     assert is_native(scale, 1000, None, [a, b]) is True
     space["FACTOR"] = 3.0
     assert is_native(scale, 1000, None, [a, b]) is not True
     repeated(launch)
-    assert driver.seen[-1][1] != function and is_native(scale, 1000, None, [a, b]) is True
+    assert driver.recorded[-1][1] != function and is_native(scale, 1000, None, [a, b]) is True
     tg.config.block_dim = 128
     try:
         assert is_native(scale, 1000, None, [a, b]) is False
         launch()
-        assert CONFIGURATION.unpack(driver.seen[-1][0])[3] == 128
+        assert CONFIGURATION.unpack(driver.recorded[-1][0])[3] == 128
     finally:
         tg.config.block_dim = 256
     tg.config.mode = "debug"
@@ -277,7 +277,7 @@ def test_native_launches_follow_modes_and_captured_values(driver: Spied) -> None
     assert is_native(scale, 1000, None, [a, b]) is True
 
 
-def test_native_launches_follow_replaced_captured_numbers(driver: Spied) -> None:
+def test_native_launches_follow_replaced_captured_numbers(driver: RecordingDriver) -> None:
     """An equal number may be another object, and a different number may later be stored at the same address."""
     a, b, _ = arrays()
     driver.kernels["kernel"] = lambda blocks, threads, data: None
@@ -286,18 +286,18 @@ def test_native_launches_follow_replaced_captured_numbers(driver: Spied) -> None
     repeated(launch)
     space["FACTOR"] = float("1.5")
     repeated(launch)
-    first, function = id(space["FACTOR"]), driver.seen[-1][1]
+    first, function = id(space["FACTOR"]), driver.recorded[-1][1]
     assert is_native(scale, 1000, None, [a, b]) is True
     space["FACTOR"] = float("1.5")
     in_python(scale, launch)
     others = [float("2.5") for _ in range(1000)]
     space["FACTOR"] = next((x for x in others if id(x) == first), others[0])
     launch()
-    assert driver.seen[-1][1] != function
+    assert driver.recorded[-1][1] != function
     scale.unload()
 
 
-def test_native_launches_follow_streams_and_recordings(driver: Spied) -> None:
+def test_native_launches_follow_streams_and_recordings(driver: RecordingDriver) -> None:
     a, b, c = arrays()
     launch = lambda: tg.launch(add, 1000, [a, b, c])  # noqa: E731
     repeated(launch)
@@ -331,7 +331,7 @@ def test_native_launches_follow_streams_and_recordings(driver: Spied) -> None:
     np.testing.assert_array_equal(c.numpy(), 2 * np.arange(1000))
 
 
-def test_launches_in_own_streams_start_early(driver: Spied) -> None:
+def test_launches_in_own_streams_start_early(driver: RecordingDriver) -> None:
     """Own streams start launches early as on the slow path; streams of other libraries may be recorded."""
     a, b, c = arrays()
     repeated(lambda: tg.launch(add, 1000, [a, b, c]))
@@ -339,15 +339,15 @@ def test_launches_in_own_streams_start_early(driver: Spied) -> None:
     for stream, early in ((side, 1), (tg.Stream("cuda:0", cuda_stream=side.handle), 0), (None, 1)):
         assert is_native(add, 1000, None, [a, b, c], stream=stream) is True
         in_python(add, lambda stream=stream: tg.launch(add, 1000, [a, b, c], stream=stream))
-        actual, expected = (CONFIGURATION.unpack(launch[0]) for launch in driver.seen[-2:])
+        actual, expected = (CONFIGURATION.unpack(launch[0]) for launch in driver.recorded[-2:])
         assert actual[:8] == expected[:8] and actual[-1] == expected[-1] == early
         assert not early or actual == expected
         with tg.ScopedStream(stream or tg.get_stream("cuda:0")):
             assert is_native(add, 1000, None, [a, b, c]) is True
-        assert CONFIGURATION.unpack(driver.seen[-1][0]) == actual
+        assert CONFIGURATION.unpack(driver.recorded[-1][0]) == actual
 
 
-def test_tapes_record_native_launches(driver: Spied) -> None:
+def test_tapes_record_native_launches(driver: RecordingDriver) -> None:
     a, b, c = (tg.ones(1000, device="cuda:0", requires_grad=True) for _ in range(3))
     driver.kernels["kernel"] = lambda blocks, threads, data: None
     launch = lambda: tg.launch(add, 1000, [a, b, c])  # noqa: E731
@@ -361,7 +361,7 @@ def test_tapes_record_native_launches(driver: Spied) -> None:
 
 
 def test_native_launches_on_inactive_tapes_are_not_recorded(
-    driver: Spied, monkeypatch: pytest.MonkeyPatch
+    driver: RecordingDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The tape is notified once of writes to an array; then launches are in machine code again."""
     a, b, c = (tg.ones(1000, device="cuda:0", requires_grad=True) for _ in range(3))
@@ -376,7 +376,7 @@ def test_native_launches_on_inactive_tapes_are_not_recorded(
         tg.launch(add, 1000, [a, b, c])
 
 
-def test_native_launches_report_faults_and_switch_contexts(driver: Spied) -> None:
+def test_native_launches_report_faults_and_switch_contexts(driver: RecordingDriver) -> None:
     a, b, c = arrays()
     launch = lambda: tg.launch(add, 1000, [a, b, c])  # noqa: E731
     repeated(launch)
@@ -400,7 +400,7 @@ def test_native_launches_report_faults_and_switch_contexts(driver: Spied) -> Non
         launch()
 
 
-def test_native_launches_of_many_shapes_are_correct(driver: Spied) -> None:
+def test_native_launches_of_many_shapes_are_correct(driver: RecordingDriver) -> None:
     """More shapes than the table holds: launches that are not cached take the slow path, and none gets another's
     configuration."""
     a, b, c = arrays()
@@ -409,14 +409,14 @@ def test_native_launches_of_many_shapes_are_correct(driver: Spied) -> None:
     for _ in range(4):
         for n in range(1, 400):
             tg.launch(add, n, [a, b, c], block_dim=32)
-            assert struct.unpack_from("<2q", driver.seen[-1][2], 72) == (n, n)
-            assert CONFIGURATION.unpack(driver.seen[-1][0])[0] == -(-n // 32)
+            assert struct.unpack_from("<2q", driver.recorded[-1][2], 72) == (n, n)
+            assert CONFIGURATION.unpack(driver.recorded[-1][0])[0] == -(-n // 32)
     for n in range(1, 400):
         repeated(lambda n=n: tg.launch(add, n, [a, b, c], block_dim=32), 2)
-        assert struct.unpack_from("<2q", driver.seen[-1][2], 72) == (n, n)
+        assert struct.unpack_from("<2q", driver.recorded[-1][2], 72) == (n, n)
 
 
-def test_native_launches_of_several_threads_are_correct(driver: Spied) -> None:
+def test_native_launches_of_several_threads_are_correct(driver: RecordingDriver) -> None:
     driver.kernels["kernel"] = lambda blocks, threads, data: None
     a, b, c = arrays()
     errors: list[BaseException] = []
@@ -435,7 +435,7 @@ def test_native_launches_of_several_threads_are_correct(driver: Spied) -> None:
         t.start()
     for t in threads:
         t.join()
-    assert errors == [] and len(driver.seen) >= 2000
+    assert errors == [] and len(driver.recorded) >= 2000
 
 
 # Numbers -------------------------------------------------------------------------------------------------------------
@@ -552,7 +552,7 @@ def _stream(kind: int, device: int, out: int) -> int:
 
 
 @pytest.fixture
-def torch(monkeypatch: pytest.MonkeyPatch, driver: Spied) -> Iterator[Any]:
+def torch(monkeypatch: pytest.MonkeyPatch, driver: RecordingDriver) -> Iterator[Any]:
     result = SimpleNamespace(Tensor=Described)
     result.cuda = SimpleNamespace(current_stream=lambda ordinal: SimpleNamespace(cuda_stream=STREAM[0]))
 
@@ -575,7 +575,7 @@ def torch(monkeypatch: pytest.MonkeyPatch, driver: Spied) -> Iterator[Any]:
         machine_code.put(name, 0)
 
 
-def test_native_launches_take_tensors(driver: Spied, torch: Any) -> None:
+def test_native_launches_take_tensors(driver: RecordingDriver, torch: Any) -> None:
     a, b, c = arrays()
     tensors = [Described(x) for x in (a, b, c)]
     driver.size = 72 + 24
@@ -583,7 +583,9 @@ def test_native_launches_take_tensors(driver: Spied, torch: Any) -> None:
     repeated(launch)
     assert is_native(add, 1000, None, tensors) == (2,)
     in_python(add, launch)
-    assert driver.seen[-1][2] == driver.seen[-2][2] and driver.seen[-1][1] == driver.seen[-2][1]
+    assert (
+        driver.recorded[-1][2] == driver.recorded[-2][2] and driver.recorded[-1][1] == driver.recorded[-2][1]
+    )
     assert [t._version for t in tensors] == [0, 0, 6]
     # Other memory with the same properties uses the cached launch; another alignment, length or type is another launch.
     more = [Described(x) for x in arrays()]
@@ -603,7 +605,7 @@ def test_launches_that_do_not_start_early_keep_their_other_attributes() -> None:
     assert EARLY == (EARLY_CLUSTERS[0], 1)
 
 
-def test_native_launches_use_the_stream_of_tensors(driver: Spied, torch: Any) -> None:
+def test_native_launches_use_the_stream_of_tensors(driver: RecordingDriver, torch: Any) -> None:
     a, b, c = arrays()
     tensors = [Described(x) for x in (a, b, c)]
     repeated(lambda: tg.launch(add, 1000, tensors))
@@ -612,17 +614,17 @@ def test_native_launches_use_the_stream_of_tensors(driver: Spied, torch: Any) ->
     STREAM[0] = side.handle
     assert is_native(add, 1000, None, tensors) == (2,) and driver.launches[-1][3] == side.handle
     # The stream may be recorded: launches in it do not start early.
-    assert CONFIGURATION.unpack(driver.seen[-1][0])[-1] == 0
+    assert CONFIGURATION.unpack(driver.recorded[-1][0])[-1] == 0
     # Launches with our arrays in another library's stream are ordered by Python code.
     assert is_native(add, 1000, None, [*tensors[:2], c]) is False
     tg.launch(add, 1000, [*tensors[:2], c])
     assert driver.launches[-1][3] == side.handle and "cuStreamWaitEvent" in driver.calls
     STREAM[0] = 1
     assert is_native(add, 1000, None, [*tensors[:2], c]) == (2,) and driver.launches[-1][3] == 1
-    assert CONFIGURATION.unpack(driver.seen[-1][0])[-1] == 1
+    assert CONFIGURATION.unpack(driver.recorded[-1][0])[-1] == 1
 
 
-def test_native_launch_keys_agree_with_python(driver: Spied, torch: Any) -> None:
+def test_native_launch_keys_agree_with_python(driver: RecordingDriver, torch: Any) -> None:
     """Machine code distinguishes arguments as Python does."""
     make = partial(tg.zeros, dtype=float, device="cuda:0")
     like, narrow_array, wide = make((4, 16)), make((4, 16)), make((4, 32))

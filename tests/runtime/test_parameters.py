@@ -142,7 +142,7 @@ def late(a: tg.array[float], n: int):
     a[0] = powered(a[0], n)
 
 
-def test_a_run_time_value_is_no_constant() -> None:
+def test_a_run_time_value_is_not_a_constant() -> None:
     with pytest.raises(NotConstant, match="argument 'n' of powered") as error:
         tg.launch(late, 1, [X.copy(), 3])
     assert "tg.constexpr" in error.value.help

@@ -6,14 +6,14 @@ import ctypes
 from typing import Any
 
 import numpy as np
-from simulated_driver import PretendDriver
+from simulated_driver import SimulatedDriver
 
 import tegula as tg
 from tegula.runtime.cuda.context import context
 from tegula.runtime.cuda.maps import EMPTY_ARRAY_BYTES, ArrayMap, TensorMaps
 
 
-def encoded(driver: PretendDriver, x: tg.array, written: bool) -> tuple[int, list[int], list[int]]:
+def encoded(driver: SimulatedDriver, x: tg.array, written: bool) -> tuple[int, list[int], list[int]]:
     """The address, the lengths and the strides of an array's map, the last dimension first."""
     requests: list[Any] = []
     driver.cuTensorMapEncodeTiled = lambda *arguments: requests.append(arguments) or 0
@@ -23,20 +23,20 @@ def encoded(driver: PretendDriver, x: tg.array, written: bool) -> tuple[int, lis
     return address, list(lengths)[:rank], list(strides)[: rank - 1]
 
 
-def test_tensor_maps_encode_address_shape_and_strides(pretended: PretendDriver) -> None:
+def test_tensor_maps_encode_address_shape_and_strides(simulated: SimulatedDriver) -> None:
     x = tg.zeros((3, 20, 8), device="cuda:0")
     assert x.description.access.bulk
-    assert encoded(pretended, x, written=False) == (x.ptr, [8, 20, 3], [32, 640])
+    assert encoded(simulated, x, written=False) == (x.ptr, [8, 20, 3], [32, 640])
 
 
-def test_tensor_maps_of_empty_arrays_are_valid(pretended: PretendDriver) -> None:
+def test_tensor_maps_of_empty_arrays_are_valid(simulated: SimulatedDriver) -> None:
     """Copies from the array read zeros, and copies to it are dropped."""
     offsets: set[int] = set()
     for shape in ((0, 8), (16, 0), (4, 0, 3)):
         x = tg.zeros(shape, device="cuda:0")
         assert x.description.access.bulk and x.is_contiguous
         for written in (False, True):
-            address, lengths, strides = encoded(pretended, x, written)
+            address, lengths, strides = encoded(simulated, x, written)
             assert set(lengths) == {1} and all(n % 16 == 0 for n in strides) and address % 16 == 0
             offsets.add(address)
     source, sink = sorted(offsets)

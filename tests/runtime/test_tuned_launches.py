@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from simulated_driver import PretendDriver
+from simulated_driver import SimulatedDriver
 
 import tegula as tg
 from tegula.runtime.config import config
@@ -43,12 +43,12 @@ def run_grow(blocks: int, threads: int, data: bytes) -> None:
 
 
 @pytest.fixture
-def driver(pretended: PretendDriver, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> PretendDriver:
+def driver(simulated: SimulatedDriver, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SimulatedDriver:
     """A simulated driver, with a disk cache that has no choice yet."""
     monkeypatch.setattr(config, "kernel_cache_dir", str(tmp_path))
-    pretended.kernels["kernel"] = run_add
+    simulated.kernels["kernel"] = run_add
     monkeypatch.setattr(clock, "PAUSE", 0.0)
-    return pretended
+    return simulated
 
 
 def arrays(n: int = 1000) -> list[tg.array]:
@@ -56,7 +56,7 @@ def arrays(n: int = 1000) -> list[tg.array]:
     return [tg.array(data, device="cuda:0"), tg.array(data, device="cuda:0"), tg.zeros(n, device="cuda:0")]
 
 
-def test_candidates_are_timed_by_events_around_recorded_launches(driver: PretendDriver) -> None:
+def test_candidates_are_timed_by_events_around_recorded_launches(driver: SimulatedDriver) -> None:
     kernel = tg.autotune(block_dim=[128, 256, 512])(add)
     a, b, c = arrays()
     with pytest.warns(RuntimeWarning, match="block_dim=512 is dropped"):
@@ -74,7 +74,7 @@ def test_candidates_are_timed_by_events_around_recorded_launches(driver: Pretend
     assert len(driver.launches) == launches + 1
 
 
-def test_arrays_changed_in_place_are_restored_in_the_recording(driver: PretendDriver) -> None:
+def test_arrays_changed_in_place_are_restored_in_the_recording(driver: SimulatedDriver) -> None:
     driver.kernels["kernel"] = run_grow
     kernel = tg.autotune(block_dim=[128, 256])(grow)
     a = arrays()[0]
@@ -82,7 +82,7 @@ def test_arrays_changed_in_place_are_restored_in_the_recording(driver: PretendDr
     np.testing.assert_array_equal(a.numpy(), np.arange(1000) + 1.0)
 
 
-def test_tuning_in_a_recording_is_refused(driver: PretendDriver) -> None:
+def test_tuning_in_a_recording_is_refused(driver: SimulatedDriver) -> None:
     kernel = tg.autotune(block_dim=[64, 96])(add)
     a, b, c = arrays()
     expected = "launched in a recording before it is tuned"
@@ -96,7 +96,7 @@ def test_tuning_in_a_recording_is_refused(driver: PretendDriver) -> None:
     np.testing.assert_array_equal(c.numpy(), np.arange(1000) * 2.0)
 
 
-def test_a_candidate_that_faults_the_device_is_named(driver: PretendDriver) -> None:
+def test_a_candidate_that_faults_the_device_is_named(driver: SimulatedDriver) -> None:
     def fault(blocks: int, threads: int, data: bytes) -> None:
         run_add(blocks, threads, data)
         driver.sticky = 700 if threads == 160 else 0

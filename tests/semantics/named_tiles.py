@@ -347,9 +347,9 @@ class Writer:
         """Whether the next line is inside a loop."""
         depth = self.depth
         for line in reversed(self.lines):
-            at = (len(line) - len(line.lstrip())) // 4
-            if at < depth:
-                depth = at
+            indentation = (len(line) - len(line.lstrip())) // 4
+            if indentation < depth:
+                depth = indentation
                 if line.strip().startswith(("for k", "while")):
                     return True
         return False

@@ -43,10 +43,10 @@ sys.path.insert(0, sys.argv[1] + "/runtime")
 
 class Pretended:
     def pytest_configure(self, config):
-        from simulated_driver import PretendDriver
+        from simulated_driver import SimulatedDriver
         from tegula.runtime.cuda import driver
         import tegula as tg
-        driver.install(PretendDriver())
+        driver.install(SimulatedDriver())
         if sys.argv[2] == "ignored":
             tg.ScopedDevice.__enter__ = lambda self: self.device
             tg.ScopedDevice.__exit__ = lambda self, *error: None

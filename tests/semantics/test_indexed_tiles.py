@@ -64,9 +64,9 @@ def test_loads_of_tiles_at_indices_match_numpy(dtype: type, block_dim: int) -> N
 
 
 @tg.kernel
-def write_rows(x: tg.array2d[float], at: tg.array1d[int], stored: tg.array2d[float], added: tg.array2d[float],
+def write_rows(x: tg.array2d[float], index_array: tg.array1d[int], stored: tg.array2d[float], added: tg.array2d[float],
                before: tg.array2d[float]):  # fmt: skip
-    t, indices = tg.tile_load(x, shape=(N, M)), tg.tile_load(at, shape=N)
+    t, indices = tg.tile_load(x, shape=(N, M)), tg.tile_load(index_array, shape=N)
     tg.tile_store_indexed(stored, indices, t, offset=(-1, 2))
     old = tg.tile_atomic_add_indexed(added, indices % 3, t, offset=(1, 2))
     tg.tile_store(before, old)
@@ -100,9 +100,9 @@ def test_atomic_adds_at_indices_return_old_elements() -> None:
 
 
 @tg.kernel
-def of_threads(x: tg.array1d[float], at: tg.array1d[int], y: tg.array1d[float]):
+def of_threads(x: tg.array1d[float], index_array: tg.array1d[int], y: tg.array1d[float]):
     i = tg.tid()
-    indices = tg.tile_arange(8, dtype=int) * 2 + at[0]
+    indices = tg.tile_arange(8, dtype=int) * 2 + index_array[0]
     tg.tile_store_indexed(y, indices, tg.tile(x[i]))
 
 
@@ -115,8 +115,8 @@ def test_elements_of_absent_threads_are_dropped() -> None:
 
 
 @tg.kernel
-def gradients(x: tg.array2d[Any], at: tg.array1d[int], y: tg.array2d[Any], z: tg.array2d[Any]):
-    indices = tg.tile_load(at, shape=N)
+def gradients(x: tg.array2d[Any], index_array: tg.array1d[int], y: tg.array2d[Any], z: tg.array2d[Any]):
+    indices = tg.tile_load(index_array, shape=N)
     t = tg.tile_load_indexed(x, indices, shape=(N, M), axis=0)
     tg.tile_store_indexed(y, tg.tile_arange(N, dtype=int) * 2, t * t, axis=0)
     tg.tile_atomic_add_indexed(z, indices, t, axis=0)

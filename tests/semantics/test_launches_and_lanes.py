@@ -115,7 +115,7 @@ def lane_zero_operand(out: tg.array[int]):
 
 
 @pytest.mark.machine_code
-def test_lane_varying_group_operand_means_lane_zero() -> None:
+def test_a_lane_varying_group_operand_has_the_value_of_lane_zero() -> None:
     (out,) = agree(lane_zero_operand, [tg.zeros(8, dtype=int)], 1, 4, tiled=True)
     assert out.tolist() == [0, 0, 5, 5, 5, 5, 0, 0]
 
@@ -214,7 +214,7 @@ def same_lane_later(o: tg.array[int], n: int):
 
 
 @pytest.mark.machine_code
-def test_an_index_from_before_a_uniform_point_still_tells_lanes_apart() -> None:
+def test_an_index_from_before_a_uniform_point_still_varies_between_lanes() -> None:
     (o,) = agree(same_lane_later, [tg.zeros(16, dtype=int), 3], 1, 16, tiled=True)
     assert o.tolist() == [184, 185, 186, *range(7, 20)]
 

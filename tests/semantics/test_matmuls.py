@@ -126,7 +126,7 @@ def test_matmuls_of_widened_operands_equal_narrow_matmuls(narrow: Any, between: 
     )
 
 
-def test_signs_removed_by_a_conversion_stay_removed() -> None:
+def test_signs_removed_by_a_conversion_are_not_restored() -> None:
     """int8 made uint16 on the way is not the same as int8."""
 
     @tg.kernel

@@ -194,7 +194,7 @@ def test_each_operation_is_rounded_once(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FLOATS)
-def test_subnormals_are_kept(name: str) -> None:
+def test_subnormals_are_not_flushed(name: str) -> None:
     info = ml_dtypes.finfo(numpy_type(name))
     tiny = corners(name)[[20, 21]]
     assert (tiny.astype(np.float64) != 0).all()

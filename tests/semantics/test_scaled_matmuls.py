@@ -159,8 +159,8 @@ def test_gradients_of_terms_with_a_zero_factor_are_zero(factors: tuple[float, fl
     with tg.Tape() as tape:
         tg.launch_tiled(graded, [1], [x, y, z, tg.array(np.array(factors, np.float32)), w], block_dim=64)
     tape.backward(grads={w: tg.array(seed)})
-    for actual, want in zip((x.grad, y.grad, z.grad), expected, strict=True):
-        np.testing.assert_array_equal(actual.numpy(), want)
+    for actual, reference in zip((x.grad, y.grad, z.grad), expected, strict=True):
+        np.testing.assert_array_equal(actual.numpy(), reference)
 
 
 @tg.kernel

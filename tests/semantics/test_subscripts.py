@@ -150,7 +150,7 @@ def many(indices: tg.array1d[int], y: tg.array1d[int]):
     tg.tile_store(y, t)
 
 
-def test_the_last_write_by_a_repeated_subscript_stays() -> None:
+def test_the_last_write_by_a_repeated_subscript_wins() -> None:
     indices = np.random.default_rng(0).integers(0, 700, 500).astype(np.int32)
     expected = np.zeros(700, np.int32)
     expected[indices] = np.arange(500)

@@ -144,7 +144,7 @@ def maybe_another(p, n: int):
 @pytest.mark.machine_code
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("n", [1, 10])
-def test_a_parameter_that_may_be_rebound_stays_the_tile_of_the_caller(n: int, storage: str) -> None:
+def test_a_parameter_that_may_be_rebound_is_the_tile_of_the_caller(n: int, storage: str) -> None:
     a, b = A.format(storage), B.format(storage)
     actual = rows(f"{a}\n{b}\nf(a, n)\nf(b[0:4], n)\n{STORE}", n=n, f=maybe_another)
     added = 1 if n > 9 else 2
@@ -153,7 +153,7 @@ def test_a_parameter_that_may_be_rebound_stays_the_tile_of_the_caller(n: int, st
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("n", [0, 1, 2, 5])
-def test_a_view_of_a_tile_that_may_be_rebound_stays_a_view(n: int) -> None:
+def test_a_view_of_a_tile_that_may_be_rebound_is_a_view(n: int) -> None:
     text = f"{A.format('register')}\n{B.format('register')}\nv = a[1:4]\nfor k in range(n):\n    v += k\n"
     text += (
         "    if k % 2 == 1:\n        a = b + k\n    if k % 3 == 1:\n        v = a[::-1][0:3]\n    a += 10\n"
@@ -186,7 +186,7 @@ CHOSEN = {
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("text", CHOSEN)
-def test_conditional_expressions_of_register_tiles_give_the_tiles(text: str) -> None:
+def test_conditional_expressions_of_register_tiles_return_the_tiles(text: str) -> None:
     more = "def more(p):\n    p += 1"
     actual = rows(
         f"{more}\n{A.format('register')}\n{B.format('register')}\n{text}\n{STORE}\ntg.tile_store(o[2], c)",
@@ -208,7 +208,7 @@ def test_a_reshape_of_a_possibly_strided_view_can_be_read() -> None:
 @pytest.mark.parametrize(
     "change", ["w[0] = 9", "m[0, 0] = 9", "for k in range(n):\n    w = w[::-1]\n    m += w[0]"]
 )
-def test_a_reshape_of_a_possibly_strided_view_is_no_copy_on_some_paths(change: str) -> None:
+def test_changes_of_a_reshape_of_a_possibly_strided_view_are_refused(change: str) -> None:
     text = f"{MAYBE_STRIDED}w = tg.tile_reshape(m, 4)\n{change}\ntg.tile_store(o[0], w)"
     assert "is a view that has no such shape" in str(refused(f"{A.format('register')}\n{text}"))
 
@@ -361,7 +361,7 @@ def test_a_view_refers_to_its_source_object(storage: str) -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("storage", STORAGES)
-def test_a_view_of_a_tile_reassigned_in_a_loop_stays_a_view(storage: str) -> None:
+def test_a_view_of_a_tile_reassigned_in_a_loop_is_a_view(storage: str) -> None:
     a = A.format(storage)
     text = f"{a}\nfor k in range(3):\n    v = a[0:2]\n    {a.replace('shape=4', 'shape=4, offset=k + 1')}\n"
     text += "    tg.tile_store(o[k], v)\ntg.tile_store(o[3], a)"

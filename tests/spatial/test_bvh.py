@@ -331,14 +331,14 @@ def of_some_kind(id: tg.uint64, kinds: tg.array1d[int], low: tg.vec3, to: tg.vec
 def test_bvh_queries_take_a_kind_at_run_time() -> None:
     low, high = boxes(100)
     bvh = built(low, high)
-    at, to = np.full((1, 3), 1.0), np.full((1, 3), 4.5)
+    lower, to = np.full((1, 3), 1.0), np.full((1, 3), 4.5)
     out = tg.zeros((3, 100), dtype=int)
-    inputs = [bvh.id, tg.array([0, 1, 2], dtype=int), tg.vec3(*at[0]), tg.vec3(*to[0]), out]
+    inputs = [bvh.id, tg.array([0, 1, 2], dtype=int), tg.vec3(*lower[0]), tg.vec3(*to[0]), out]
     tg.launch(of_some_kind, dim=3, inputs=inputs)
     ball, ray = tg.zeros((1, 100), dtype=int), tg.zeros((1, 100), dtype=int)
-    tg.launch(by_ball, dim=1, inputs=[bvh.id, vectors(at), 1.5, ball])
-    tg.launch(by_ray, dim=1, inputs=[bvh.id, vectors(at), vectors(to - at), 0.75, 1.0, ray])
-    box = overlapping(low, high, at, to)
+    tg.launch(by_ball, dim=1, inputs=[bvh.id, vectors(lower), 1.5, ball])
+    tg.launch(by_ray, dim=1, inputs=[bvh.id, vectors(lower), vectors(to - lower), 0.75, 1.0, ray])
+    box = overlapping(low, high, lower, to)
     expected = np.concatenate([box, ball.numpy(), ray.numpy()])
     assert (expected.sum(axis=1) > 0).all()
     np.testing.assert_array_equal(out.numpy(), expected + 10 * box)
@@ -351,11 +351,11 @@ def by_block(id: tg.uint64, low: tg.array1d[tg.vec3], high: tg.array1d[tg.vec3],
     second = tg.tile_bvh_query_ray(id, low[b], high[b] - low[b])
     while tg.tile_query_valid(first) or tg.tile_query_valid(second):
         item = tg.untile(tg.tile_bvh_query_next(first))
-        other = tg.untile(tg.tile_bvh_query_next(second))
+        second_item = tg.untile(tg.tile_bvh_query_next(second))
         if item >= 0:
             tg.atomic_add(out, b, item, 1)
-        if other >= 0:
-            tg.atomic_add(out, b, other, 100)
+        if second_item >= 0:
+            tg.atomic_add(out, b, second_item, 100)
 
 
 @sampled(3, "block_dim", [1, 3, 32, pytest.param(100, marks=pytest.mark.slow)])

@@ -22,7 +22,7 @@ ENDS = {
 
 @pytest.mark.parametrize("written", KNOWN)
 @sampled(3, "name", LIMITS)
-def test_functions_with_known_bounds_have_the_same_bits(name: str, written: str) -> None:
+def test_functions_of_bounded_arguments_have_the_same_bits(name: str, written: str) -> None:
     limit = LIMITS[name]
     ends = np.array([*ENDS[name], limit], np.float32).view(np.int32)
     around = (ends[:, None] + np.arange(-2000, 2000, dtype=np.int32)).reshape(-1).view(np.float32)
@@ -45,7 +45,7 @@ def of_small(x: tg.array[float], y: tg.array[float]):
     y[i] = tg.exp(-tg.abs(x[i]))
 
 
-def test_functions_with_known_bounds_take_fewer_instructions() -> None:
+def test_functions_of_bounded_arguments_take_fewer_instructions() -> None:
     lengths = []
     for kernel in (of_any, of_small):
         tg.launch(kernel, 4, inputs=[tg.ones(4)], outputs=[tg.zeros(4)])

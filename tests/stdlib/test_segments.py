@@ -76,8 +76,8 @@ def test_edges_without_length_are_points() -> None:
     ends = np.array([[[0, 0, 0], [0.001, 0, 0], [0, 1, 0], [1, 0, 0]]] * 2, np.float32)
     ends[1] = ends[1, [2, 3, 0, 1]]
     np.testing.assert_allclose(edges(ends)[:, :2], [[0, 0.5], [0.5, 0]], atol=1e-6)
-    both = np.array([[[0, 0, 0]] * 2 + [[2, 0, 0]] * 2], np.float32)
-    assert edges(both).tolist() == [[0, 0, 2]]
+    degenerate = np.array([[[0, 0, 0]] * 2 + [[2, 0, 0]] * 2], np.float32)
+    assert edges(degenerate).tolist() == [[0, 0, 2]]
 
 
 def test_gradients_of_edge_distances_are_correct() -> None:

@@ -19,7 +19,7 @@ def needed_statements(text: str) -> str:
             used |= names
     head = text.strip().split("\n", 1)[0]
     lines = text.split("\n")
-    parts = ("\n".join(lines[one.lineno - 1 : one.end_lineno]) for one in reversed(needed))
+    parts = ("\n".join(lines[candidate.lineno - 1 : candidate.end_lineno]) for candidate in reversed(needed))
     return "\n".join(("", head, *parts, ""))
 
 

@@ -6,31 +6,31 @@ import ctypes
 import struct
 from typing import Any
 
-from simulated_driver import INVALID_VALUE, PretendDriver
+from simulated_driver import INVALID_VALUE, SimulatedDriver
 
 from tegula.runtime.cuda.driver import PROTOTYPES
 from tegula.runtime.cuda.launch import CONFIGURATION
 
-Seen = tuple[bytes, int, bytes]
+RecordedLaunch = tuple[bytes, int, bytes]
 """The arguments of the driver: the configuration, the function, the bytes of the arguments."""
 
 
-class Spied(PretendDriver):
-    """C functions that replace the functions that machine code calls. `seen`: the launches; `size`: the bytes of
+class RecordingDriver(SimulatedDriver):
+    """C functions that replace the functions that machine code calls. `recorded`: the launches; `size`: the bytes of
     arguments to record; `moved`: the number of maps whose address was replaced; `refused`: the error that the driver
     returns."""
 
     def __init__(self, devices: int) -> None:
         super().__init__(devices)
-        self.seen: list[Seen] = []
+        self.recorded: list[RecordedLaunch] = []
         self.size = self.moved = self.refused = 0
-        pretended = self.cuLaunchKernelEx
+        simulated = self.cuLaunchKernelEx
 
         def launch(address: int, function: int, parameters: int, extra: None) -> int:
             (first,) = struct.unpack("<Q", ctypes.string_at(parameters, 8))
             configuration = ctypes.string_at(address, CONFIGURATION.size)
-            self.seen.append((configuration, function, ctypes.string_at(first, self.size)))
-            return pretended(address, function, parameters, extra)
+            self.recorded.append((configuration, function, ctypes.string_at(first, self.size)))
+            return simulated(address, function, parameters, extra)
 
         def current(out: int) -> int:
             ctypes.c_void_p.from_address(out).value = self.current

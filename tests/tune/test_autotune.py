@@ -280,7 +280,7 @@ def test_the_tuned_choice_depends_on_device_source_and_arguments(monkeypatch: py
 
 
 @pytest.mark.machine_code
-def test_another_kernel_at_the_chosen_position_is_tuned_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_kernel_at_the_chosen_position_is_tuned_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The chosen kernel depends on values that neither the text nor the first candidate shows."""
     table = {1: 1.0, 2: 2.0}
 

@@ -54,7 +54,7 @@ class Judge:
         self.graphs: list[Any] = []
         self.stored: list[Any] = []
         for args in subject.launches:
-            launch = EngineLaunch(subject.made, args, subject.dims)
+            launch = EngineLaunch(subject.prepared, args, subject.dims)
             self.graphs.append(graph(launch))
             self.stored.append(launch.run(next(orders(_roles(launch), 1))))
         self.saved = saved(subject)
@@ -82,7 +82,7 @@ class Judge:
         every, reordered = True, False
         for args, known, stored in zip(self.subject.launches, self.graphs, self.stored, strict=True):
             try:
-                launch = EngineLaunch(self.subject.made, args, self.subject.dims)
+                launch = EngineLaunch(self.subject.prepared, args, self.subject.dims)
             except Wrong as e:
                 return f"{e.kind}: {e.text}", False, False
             same = graph(launch) == known

@@ -30,7 +30,7 @@ class Subject:
     name: str
     kernel: Kernel
     parts: GpuCompilation
-    made: Prepared
+    prepared: Prepared
     dims: tuple[int, ...]
     launches: list[list[Any]]
 

@@ -159,8 +159,8 @@ def term(source: random.Random, depth: int) -> Any:
     if kind in ("mod", "div"):
         return lambda a: getattr(a, kind)(p(a), n)
     if kind == "pick":
-        which = source.choice(("min", "max"))
-        return lambda a: a.pick(which, p(a), q(a))
+        form = source.choice(("min", "max"))
+        return lambda a: a.pick(form, p(a), q(a))
     c = condition(source, depth - 1)
     return lambda a: a.choose(c(a), p(a), q(a))
 

@@ -43,7 +43,7 @@ def holding(known: list[Any]) -> list[Model]:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_facts_hold_in_found_models(seed: int) -> None:
+def test_facts_hold_in_constructed_models(seed: int) -> None:
     rng = Random(f"models {seed}")
     facts = conditions(rng)
     known = Known()

@@ -75,7 +75,7 @@ MIXED = """def mixed(x: tg.array2d[float], out: tg.array2d[float], n: int):
 """
 DRAWN = """def drawn(x: tg.array2d[float], out: tg.array2d[float], n: int, count: tg.array1d[int]):
     numbers = tg.tile_empty(shape=(S, 1, 8), dtype=int, storage="shared")
-    told, free = tg.mbarrier(1, stages=S), tg.mbarrier(5, stages=S)
+    announced, free = tg.mbarrier(1, stages=S), tg.mbarrier(5, stages=S)
     rows = tg.tile_pipe(shape=(1, N), dtype=float, stages=2)
     with tg.role("draw", warps=1):
         go = True
@@ -87,31 +87,31 @@ DRAWN = """def drawn(x: tg.array2d[float], out: tg.array2d[float], n: int, count
             t = tg.uniform(drawn)
             tg.mbarrier_wait(free, k % S, k // S + 1)
             numbers[k % S] = tg.tile_full(shape=(1, 8), value=t, dtype=int)
-            tg.mbarrier_arrive(told, k % S)
+            tg.mbarrier_arrive(announced, k % S)
             go = t < n
             k += 1
     with tg.role("fetch", warps=1):
         k = int(0)
-        tg.mbarrier_wait(told, k % S, k // S)
+        tg.mbarrier_wait(announced, k % S, k // S)
         t = numbers[k % S][0, 0]
         tg.mbarrier_arrive(free, k % S)
         while t < n:
             for q in range(t % 3 + 1):
                 tg.tile_pipe_load(rows, x, offset=(8 * t + q, 0))
             k += 1
-            tg.mbarrier_wait(told, k % S, k // S)
+            tg.mbarrier_wait(announced, k % S, k // S)
             t = numbers[k % S][0, 0]
             tg.mbarrier_arrive(free, k % S)
     with tg.ws(1):
         k = int(0)
-        tg.mbarrier_wait(told, k % S, k // S)
+        tg.mbarrier_wait(announced, k % S, k // S)
         t = numbers[k % S][0, 0]
         tg.mbarrier_arrive(free, k % S)
         while t < n:
             for q in range(t % 3 + 1):
                 tg.tile_store(out, tg.tile_pipe_pop(rows), offset=(8 * t + q, 0))
             k += 1
-            tg.mbarrier_wait(told, k % S, k // S)
+            tg.mbarrier_wait(announced, k % S, k // S)
             t = numbers[k % S][0, 0]
             tg.mbarrier_arrive(free, k % S)
 """
@@ -245,19 +245,19 @@ MUTATED = {
     ),
     "one element is another number": (
         "drawn",
-        "            tg.mbarrier_arrive(told, k % S)\n",
-        "            numbers[k % S, 0, 0] = t + int(t == 9)\n            tg.mbarrier_arrive(told, k % S)\n",
+        "            tg.mbarrier_arrive(announced, k % S)\n",
+        "            numbers[k % S, 0, 0] = t + int(t == 9)\n            tg.mbarrier_arrive(announced, k % S)\n",
     ),
     "some numbers are others": (
         "drawn",
-        "            tg.mbarrier_arrive(told, k % S)\n",
+        "            tg.mbarrier_arrive(announced, k % S)\n",
         "            if t > 5:\n                numbers[k % S] = tg.tile_full(shape=(1, 8), value=t + 1, dtype=int)\n"
-        "            tg.mbarrier_arrive(told, k % S)\n",
+        "            tg.mbarrier_arrive(announced, k % S)\n",
     ),
     "a number that is read too early": (
         "drawn",
-        "            tg.mbarrier_wait(told, k % S, k // S)\n            t = numbers[k % S][0, 0]\n",
-        "            t = numbers[k % S][0, 0]\n            tg.mbarrier_wait(told, k % S, k // S)\n",
+        "            tg.mbarrier_wait(announced, k % S, k // S)\n            t = numbers[k % S][0, 0]\n",
+        "            t = numbers[k % S][0, 0]\n            tg.mbarrier_wait(announced, k % S, k // S)\n",
     ),
     "each draws a number": (
         "drawn",

@@ -69,7 +69,7 @@ OPEN = {"mixed_fills_of_one_barrier"}
 
 
 @sampled(2, "name", slow_except({"ping_pong_with_a_single_tile"}, CORPUS))
-def test_right_programs_of_the_corpus_are_proved_and_wrong_programs_are_not(name: str) -> None:
+def test_correct_programs_of_the_corpus_are_proved_and_wrong_programs_are_not(name: str) -> None:
     texts = program(name)
     assert outcome(lowered(kernel(texts.WRONG))) != "proved"
     assert (outcome(lowered(kernel(texts.RIGHT))) == "proved") is (name not in OPEN)

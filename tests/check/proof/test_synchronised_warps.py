@@ -73,7 +73,7 @@ def test_warps_synchronise_after_each_has_waited_for_its_part_of_a_matmul() -> N
 
 
 @pytest.mark.parametrize("occurrence", range(4))
-def test_without_any_barrier_around_stores_in_place_there_is_no_proof(occurrence: int) -> None:
+def test_in_place_stores_without_any_barrier_are_not_proved(occurrence: int) -> None:
     lowered_kernel, parts = lowered(kernel(IN_PLACE))
     assert outcome((lowered_kernel, parts)) == "proved"
     barriers = [op for op in lowered_kernel.walk() if isinstance(op, Barrier)]

@@ -222,7 +222,7 @@ def _after_lowering(rng: Random, seed: int, row: str) -> Attack | None:
         return _in_pairs(rng, seed, row, lowered_mutation)
     if row not in (*lowered_mutation.rows, *_rows(walk, name)) or lowered.SPARE not in free_parameters(walk):
         return None
-    result.made.append(f"spare = {lowered.SPARE} + 1")
+    result.preamble.append(f"spare = {lowered.SPARE} + 1")
     args = launch(rng, walk, lowered_mutation.items, lowered_mutation.args)
     rows = _rows(walk, name, *lowered_mutation.rows)
     parts = f"{walk.name}, {name}, lowered: {lowered_mutation.name}"
@@ -356,7 +356,7 @@ def _in_lines(rng: Random, row: str) -> Found:
     for _ in range(MAX_TRIES):
         walk, name, result = _pair(rng, row, False)
         twin = result.text
-        launch_trigger = trigger(rng, walk, fault.whole or rng.random() < 0.15)
+        launch_trigger = trigger(rng, walk, fault.on_launch or rng.random() < 0.15)
         text = launch_trigger.text
         if fault.harmless == "first" and rng.random() < 0.7:
             text = f"{text} or k < 1"

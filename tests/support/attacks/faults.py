@@ -13,14 +13,14 @@ from tegula.dataclass import dataclass, replace
 @dataclass(frozen=True, slots=True)
 class Fault:
     """A fault. `rows`: the obligations and corpus entries it breaks; `mutate`: the change, which returns False if the
-    program has no line for the fault; `whole`: its condition is on the launch, not on an item; `harmless`: harmless for
-    the last or the first items, as many as there are stages; `weight`: its frequency, which is largest for faults
+    program has no line for the fault; `on_launch`: its condition is on the launch, not on an item; `harmless`: harmless
+    for the last or the first items, as many as there are stages; `weight`: its frequency, which is largest for faults
     without a branch, because their text shows no special case."""
 
     name: str
     rows: tuple[str, ...]
     mutate: Callable[[Random, Program, str], bool]
-    whole: bool = False
+    on_launch: bool = False
     harmless: str = ""
     weight: int = 1
 
@@ -456,10 +456,10 @@ fault("a tile fetched twice", "O3", "O8", "corpus 16", "corpus 18", "corpus 14")
 @fault("further ahead", "O3", "corpus 5", "late release", on_launch=True, weight=9)
 def fill_further_ahead(rng: Random, program: Program, condition: str) -> bool:
     """Fill more items ahead than the ring has stages."""
-    positions = [k for k, line in enumerate(program.made) if line.startswith("ahead = ")]
+    positions = [k for k, line in enumerate(program.preamble) if line.startswith("ahead = ")]
     if not positions:
         return False
-    program.made[positions[0]] += f" + {rng.choice((3, 5, 9))} * int({condition})"
+    program.preamble[positions[0]] += f" + {rng.choice((3, 5, 9))} * int({condition})"
     return True
 
 

@@ -32,14 +32,14 @@ def one_pipe(rng: Random, walk: Walk) -> Program:
         Role(_fetch(rng), walk.first, [_load("rows")]),
         Role(reader(rng)[0], walk.second, [_stored("rows")]),
     ]
-    return Program([_pipe("rows", rng), *walk.made], roles, list(walk.asserts))
+    return Program([_pipe("rows", rng), *walk.preamble], roles, list(walk.asserts))
 
 
 @ring("a pipe that is pushed")
 def pushed(rng: Random, walk: Walk) -> Program:
     body = [Line("fill", f"tg.tile_pipe_push(rows, tg.tile_load(x, shape=(1, {ROW}), offset=(k, 0)) * 2.0)")]
     roles = [Role("tg.ws(0)", walk.first, body), Role(reader(rng)[0], walk.second, [_stored("rows")])]
-    return Program([_pipe("rows", rng), *walk.made], roles, list(walk.asserts))
+    return Program([_pipe("rows", rng), *walk.preamble], roles, list(walk.asserts))
 
 
 @ring("two pipes")
@@ -52,7 +52,7 @@ def two_pipes(rng: Random, walk: Walk) -> Program:
         Role('tg.role("two", warps=1)', walk.first, [_load("more", "y")]),
         Role('tg.role("both", warp_groups=1)', walk.second, body),
     ]
-    return Program([_pipe("rows", rng), _pipe("more", rng), *walk.made], roles, list(walk.asserts))
+    return Program([_pipe("rows", rng), _pipe("more", rng), *walk.preamble], roles, list(walk.asserts))
 
 
 @ring("a chain of pipes")
@@ -66,7 +66,7 @@ def chain(rng: Random, walk: Walk) -> Program:
         Role("tg.ws(1)", rng.choice((walk.first, walk.second)), middle),
         Role("tg.ws(2)", walk.second, [_stored("more")]),
     ]
-    return Program([_pipe("rows", rng), _pipe("more", rng), *walk.made], roles, list(walk.asserts))
+    return Program([_pipe("rows", rng), _pipe("more", rng), *walk.preamble], roles, list(walk.asserts))
 
 
 @ring("a pipe with two readers")
@@ -76,7 +76,7 @@ def two_readers(rng: Random, walk: Walk) -> Program:
         Role("tg.ws(1)", rng.choice((walk.first, walk.second)), [_stored("rows")]),
         Role("tg.ws(2)", walk.second, [_stored("rows")]),
     ]
-    return Program([_pipe("rows", rng), *walk.made], roles, list(walk.asserts))
+    return Program([_pipe("rows", rng), *walk.preamble], roles, list(walk.asserts))
 
 
 @ring("pipes there and back")
@@ -93,7 +93,7 @@ def feedback(rng: Random, walk: Walk) -> Program:
     first_role.before.append(f"total = tg.tile_zeros(shape=(1, {ROW}))")
     first_role.after.append("tg.tile_store(out, total, offset=(0, 0))")
     return Program(
-        [_pipe("rows", rng), _pipe("more", rng), *walk.made], [first_role, two], list(walk.asserts)
+        [_pipe("rows", rng), _pipe("more", rng), *walk.preamble], [first_role, two], list(walk.asserts)
     )
 
 
@@ -111,7 +111,7 @@ def filled_ahead(rng: Random, walk: Walk) -> Program:
     body = [Line("take", "one = tg.tile_pipe_pop(rows)"), Line("take", "two = tg.tile_pipe_pop(more)"),
             Line("use", "tg.tile_store(out, one * two, offset=(k, 0))")]  # fmt: skip
     second = Role("tg.ws(1)", walk.second, body)
-    results = [_pipe("rows", rng, stages), _pipe("more", rng), f"ahead = {by - 1}", *walk.made]
+    results = [_pipe("rows", rng, stages), _pipe("more", rng), f"ahead = {by - 1}", *walk.preamble]
     return Program(results, [first, second], list(walk.asserts))
 
 
@@ -138,7 +138,9 @@ def matmuls(rng: Random, walk: Walk) -> Program:
     second = Role(rng.choice(("tg.ws(1)", "tg.ws(1, registers=240)")), walk.second, body)
     second.before.append("total = tg.tile_zeros(shape=(64, 64), dtype=tg.float32)")
     second.after += ["tg.tile_matmul_wait()", "tg.tile_store(out, total, offset=(0, 0))"]
-    return Program([*results, *walk.made], [Role(_fetch(rng), walk.first, first), second], list(walk.asserts))
+    return Program(
+        [*results, *walk.preamble], [Role(_fetch(rng), walk.first, first), second], list(walk.asserts)
+    )
 
 
 __all__ = ["MAKERS"]

@@ -104,19 +104,19 @@ class Role:
 
 @dataclass(slots=True)
 class Program:
-    """A kernel. `made`: the lines before the roles."""
+    """A kernel. `preamble`: the lines before the roles."""
 
-    made: list[str]
+    preamble: list[str]
     roles: list[Role]
     asserts: list[str] = field(default_factory=list)
 
     @property
     def text(self) -> str:
-        lines = [*self.asserts, *self.made]
+        lines = [*self.asserts, *self.preamble]
         for role in self.roles:
             lines += role.lines()
         used = set(re.findall(r"\b[a-z]+\b", "\n".join(lines)))
-        if re.search(r"\bi\b", "\n".join(self.made)):
+        if re.search(r"\bi\b", "\n".join(self.preamble)):
             lines.insert(0, "i = tg.tid()")
         parameters = ", ".join(f"{name}: {t}" for name, t in TYPES.items() if name in used)
         return "\n".join([f"def kernel({parameters}):", *shifted(lines)]) + "\n"
@@ -124,11 +124,11 @@ class Program:
     @property
     def stages(self) -> int:
         """The number of stages of the first barriers or the first pipe; 0 if there are none."""
-        match = re.search(r"stages=(\d+)", "\n".join(self.made))
+        match = re.search(r"stages=(\d+)", "\n".join(self.preamble))
         return int(match.group(1)) if match else 0
 
     def copy(self) -> Program:
-        return Program(list(self.made), [role.copy() for role in self.roles], list(self.asserts))
+        return Program(list(self.preamble), [role.copy() for role in self.roles], list(self.asserts))
 
 
 def _depth(line: str) -> int:

@@ -107,7 +107,7 @@ def read_by_threads(rng: Random, walk: Walk, stages: int, head: str) -> Role:
 @ring("fetch and read")
 def fetch_and_read(rng: Random, walk: Walk) -> Program:
     stages, (head, warps) = _stages(rng), reader(rng)
-    results = [_rows("ring", stages), _bars(1, warps, stages), *walk.made]
+    results = [_rows("ring", stages), _bars(1, warps, stages), *walk.preamble]
     first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
     return Program(results, [first, read_by_threads(rng, walk, stages, head)], list(walk.asserts))
 
@@ -116,7 +116,7 @@ def fetch_and_read(rng: Random, walk: Walk) -> Program:
 def fetch_and_read_elected(rng: Random, walk: Walk) -> Program:
     """The warps synchronise before one of them releases the stage."""
     stages = _stages(rng)
-    results = [_rows("ring", stages), _bars(1, 1, stages), "own = tg.named_barrier(warps=4)", *walk.made]
+    results = [_rows("ring", stages), _bars(1, 1, stages), "own = tg.named_barrier(warps=4)", *walk.preamble]
     first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
     second = read_by_threads(rng, walk, stages, "tg.ws(1)")
     index = second.tagged("arrive")
@@ -130,7 +130,7 @@ def fetch_and_read_elected(rng: Random, walk: Walk) -> Program:
 @ring("two readers")
 def two_readers(rng: Random, walk: Walk) -> Program:
     stages = _stages(rng)
-    results = [_rows("ring", stages), _bars(1, 8, stages), *walk.made]
+    results = [_rows("ring", stages), _bars(1, 8, stages), *walk.preamble]
     first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
     readers = [read_by_threads(rng, walk, stages, f"tg.ws({k})") for k in (1, 2)]
     if rng.random() < 0.5:
@@ -142,7 +142,7 @@ def two_readers(rng: Random, walk: Walk) -> Program:
 def two_fetchers(rng: Random, walk: Walk) -> Program:
     """Each role announces its own bytes, at one pair of barriers."""
     stages = _stages(rng)
-    results = [_rows("ring", stages), _rows("other", stages), _bars(2, 4, stages), *walk.made]
+    results = [_rows("ring", stages), _rows("other", stages), _bars(2, 4, stages), *walk.preamble]
     first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
     again = fetching(rng, walk, stages, (("other", "y", "(k, 0)"),), BYTES)
     first.head, again.head, first.elected, again.elected = (
@@ -159,7 +159,7 @@ def two_fetchers(rng: Random, walk: Walk) -> Program:
 @ring("write and read")
 def write_and_read(rng: Random, walk: Walk) -> Program:
     stages, (head, warps) = _stages(rng), reader(rng)
-    results = [_rows("ring", stages), _bars(4, warps, stages), *walk.made]
+    results = [_rows("ring", stages), _bars(4, warps, stages), *walk.preamble]
     body = [
         wait_for_free_stage(rng, stages),
         Line("write", f"ring[s] = tg.tile_load(x, shape=(1, {ROW}), offset=(k, 0)) * 3.0"),
@@ -175,7 +175,7 @@ def write_and_read(rng: Random, walk: Walk) -> Program:
 def write_and_copy_out(rng: Random, walk: Walk) -> Program:
     """Threads write, and copies to an array read."""
     stages = _stages(rng)
-    results = [_rows("ring", stages), _bars(4, 1, stages), *walk.made]
+    results = [_rows("ring", stages), _bars(4, 1, stages), *walk.preamble]
     body = [
         wait_for_free_stage(rng, stages),
         Line("write", f"ring[s] = tg.tile_load(x, shape=(1, {ROW}), offset=(k, 0)) * 3.0"),
@@ -199,7 +199,7 @@ def write_and_copy_out(rng: Random, walk: Walk) -> Program:
 @ring("fetch and copy out")
 def fetch_and_copy_out(rng: Random, walk: Walk) -> Program:
     stages = _stages(rng)
-    results = [_rows("ring", stages), _bars(1, 1, stages), *walk.made]
+    results = [_rows("ring", stages), _bars(1, 1, stages), *walk.preamble]
     first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
     body = [
         Line("wait", "tg.mbarrier_wait(full, s, phase)"),
@@ -216,7 +216,7 @@ def fetch_and_copy_out(rng: Random, walk: Walk) -> Program:
 def overlapped_out(rng: Random, walk: Walk) -> Program:
     """A stage is released when the copy after its own has been started."""
     stages = rng.choice((2, 3, 4, 5))
-    results = [_rows("ring", stages), _bars(1, 1, stages), *walk.made]
+    results = [_rows("ring", stages), _bars(1, 1, stages), *walk.preamble]
     first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
     body = [
         Line("wait", "tg.mbarrier_wait(full, s, phase)"),
@@ -252,7 +252,7 @@ def _multiplied(
 @ring("fetch and multiply")
 def fetch_and_multiply(rng: Random, walk: Walk) -> Program:
     stages = rng.choice((1, 2, 3, 4))
-    results = [_panels("ring", stages), _panels("other", stages), _bars(1, 4, stages), *walk.made]
+    results = [_panels("ring", stages), _panels("other", stages), _bars(1, 4, stages), *walk.preamble]
     rings = (("ring", "a", "(0, k * 64)"), ("other", "b", "(k * 64, 0)"))
     first = fetching(rng, walk, stages, rings, PANEL)
     return Program(
@@ -264,7 +264,7 @@ def fetch_and_multiply(rng: Random, walk: Walk) -> Program:
 def overlapped_matmuls(rng: Random, walk: Walk) -> Program:
     """A stage is released when the matmul after its own has been started."""
     stages = rng.choice((2, 3, 4))
-    results = [_panels("ring", stages), _panels("other", stages), _bars(1, 4, stages), *walk.made]
+    results = [_panels("ring", stages), _panels("other", stages), _bars(1, 4, stages), *walk.preamble]
     rings = (("ring", "a", "(0, k * 64)"), ("other", "b", "(k * 64, 0)"))
     first = fetching(rng, walk, stages, rings, PANEL)
     second = _multiplied(rng, walk, results, stages, "tg.ws(1)", "other[s]")
@@ -281,7 +281,7 @@ def overlapped_matmuls(rng: Random, walk: Walk) -> Program:
 def write_and_multiply(rng: Random, walk: Walk) -> Program:
     """Threads write tiles that tensor cores read."""
     stages = rng.choice((1, 2, 3))
-    results = [_panels("ring", stages), _panels("other", stages), _bars(4, 4, stages), *walk.made]
+    results = [_panels("ring", stages), _panels("other", stages), _bars(4, 4, stages), *walk.preamble]
     load = "tg.tile_load({}, shape=(64, 64), offset=(0, k * 64))"
     body = [
         wait_for_free_stage(rng, stages),
@@ -301,7 +301,7 @@ def late_release(rng: Random, walk: Walk) -> Program:
     """Stages are released some items late; the last ones after the loop, or never."""
     lag = rng.choice((1, 1, 2, 3))
     stages = lag + rng.choice((1, 2, 3))
-    results = [_rows("ring", stages), _bars(1, 4, stages), *walk.made]
+    results = [_rows("ring", stages), _bars(1, 4, stages), *walk.preamble]
     first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
     second = read_by_threads(rng, walk, stages, "tg.ws(1)")
     index = second.tagged("arrive")
@@ -315,7 +315,7 @@ def late_release(rng: Random, walk: Walk) -> Program:
 def waited_twice(rng: Random, walk: Walk) -> Program:
     """A second wait for an item that is still held has no effect."""
     stages = rng.choice((1, 2, 3, 4))
-    results = [_rows("ring", stages), _bars(1, 4, stages), *walk.made]
+    results = [_rows("ring", stages), _bars(1, 4, stages), *walk.preamble]
     first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
     second = read_by_threads(rng, walk, stages, "tg.ws(1)")
     again = Line("again", "tg.mbarrier_wait(full, s, phase)")
@@ -332,7 +332,7 @@ def chain(rng: Random, walk: Walk) -> Program:
         _rows("other", more),
         _bars(1, 4, stages),
         _bars(4, 4, more, ("ready", "used")),
-        *walk.made,
+        *walk.preamble,
     ]
     first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
     body = [
@@ -359,7 +359,7 @@ def feedback(rng: Random, walk: Walk) -> Program:
     """A role returns the result for an item to the sender, some items late."""
     stages = rng.choice((1, 2, 3))
     results = [_rows("ring", stages), _rows("other", stages), "full, ready = "
-            f"tg.mbarrier(4, stages={stages}), tg.mbarrier(4, stages={stages})", *walk.made]  # fmt: skip
+            f"tg.mbarrier(4, stages={stages}), tg.mbarrier(4, stages={stages})", *walk.preamble]  # fmt: skip
     S = stages
     body = [
         Line("room", f"if k >= {S}:\n    tg.mbarrier_wait(ready, s, phase ^ 1)\n    total += other[s]"),
@@ -382,7 +382,7 @@ def feedback(rng: Random, walk: Walk) -> Program:
 def one_tile(rng: Random, walk: Walk) -> Program:
     """A tile without stages that threads fill and read."""
     results = [f'ring = tg.tile_empty(shape=(1, {ROW}), dtype=float, storage="shared")',
-            "full, empty = tg.mbarrier(4), tg.mbarrier(4)", *walk.made]  # fmt: skip
+            "full, empty = tg.mbarrier(4), tg.mbarrier(4)", *walk.preamble]  # fmt: skip
     body = [
         Line("room", "tg.mbarrier_wait(empty, 0, k + 1)"),
         Line("write", f"ring[:, :] = tg.tile_load(x, shape=(1, {ROW}), offset=(k, 0)) * 3.0"),
@@ -404,7 +404,7 @@ def one_tile(rng: Random, walk: Walk) -> Program:
 def alternating_tile(rng: Random, walk: Walk) -> Program:
     """A tile that two roles use alternately."""
     results = [f'ring = tg.tile_empty(shape=(1, {ROW}), dtype=float, storage="shared")',
-            "ready, free = tg.named_barrier(warps=8), tg.named_barrier(warps=8)", *walk.made]  # fmt: skip
+            "ready, free = tg.named_barrier(warps=8), tg.named_barrier(warps=8)", *walk.preamble]  # fmt: skip
     body = [
         Line("room", "tg.named_barrier_sync(free)"),
         Line("write", f"ring[:, :] = tg.tile_load(x, shape=(1, {ROW}), offset=(k, 0)) * 3.0"),
@@ -425,7 +425,7 @@ def alternating_tile(rng: Random, walk: Walk) -> Program:
 def ping_pong(rng: Random, walk: Walk) -> Program:
     """Two roles that alternately write a tile and copy the tile out."""
     results = [f'ring = tg.tile_empty(shape=(1, {ROW}), dtype=float, storage="shared")',
-            "one, two = tg.named_barrier(warps=8), tg.named_barrier(warps=8)", *walk.made]  # fmt: skip
+            "one, two = tg.named_barrier(warps=8), tg.named_barrier(warps=8)", *walk.preamble]  # fmt: skip
 
     def body(own: str, other: str, row: str) -> list[Line]:
         return [
@@ -446,7 +446,7 @@ def ping_pong(rng: Random, walk: Walk) -> Program:
 def staged_out(rng: Random, walk: Walk) -> Program:
     """A role fetches; another role computes, and copies out from its own stages."""
     stages, own = _stages(rng), rng.choice((1, 2, 3))
-    results = [_rows("ring", stages), _rows("staged", own), _bars(1, 4, stages), *walk.made]
+    results = [_rows("ring", stages), _rows("staged", own), _bars(1, 4, stages), *walk.preamble]
     first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
     body = [
         Line("wait", "tg.mbarrier_wait(full, s, phase)"),
@@ -472,7 +472,7 @@ def keys(rng: Random, walk: Walk) -> Program:
         _rows("other", T),
         _bars(1, 4, S),
         _bars(1, 4, T, ("loaded", "unused")),
-        *walk.made,
+        *walk.preamble,
     ]
     new, stage, phase = "k == 0 or keys[k] != keys[k - 1]", f"at % {T}", f"at // {T} & 1"
     first = fetching(rng, walk, S, (("ring", "x", "(k, 0)"),), BYTES)
@@ -510,7 +510,7 @@ def keys(rng: Random, walk: Walk) -> Program:
 def mixed(rng: Random, walk: Walk) -> Program:
     """Some items are written by threads, the others copied."""
     stages = _stages(rng)
-    results = [_rows("ring", stages), _bars(1, 4, stages), *walk.made]
+    results = [_rows("ring", stages), _bars(1, 4, stages), *walk.preamble]
     first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
     first.head, first.elected = 'tg.role("fill", warps=1)', False
     written = rng.choice(("k % 3 == 2", "k % 5 == 0", "k > 7", "flags[k] > 1"))

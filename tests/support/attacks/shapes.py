@@ -162,7 +162,7 @@ def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int, m: int):
 {OPERANDS}    left = {PANELS}
     own = {PANELS}
     full, empty = tg.mbarrier(1, stages={{S}}), tg.mbarrier(4, stages={{S}})
-    made, free = tg.mbarrier(4, stages={{S}}), tg.mbarrier(4, stages={{S}})
+    loaded, free = tg.mbarrier(4, stages={{S}}), tg.mbarrier(4, stages={{S}})
     with tg.ws(0):
         if tg.elect():
             for k in range(n):
@@ -177,8 +177,8 @@ def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int, m: int):
             tg.mbarrier_wait(free, s, k // {{S}} + 1)
             own[s] = tg.tile_load(b, shape=(64, 64), offset=(k * 64, 0))
             tg.fence_async()
-            tg.mbarrier_arrive(made, s)
-            tg.mbarrier_wait(made, s, k // {{S}})
+            tg.mbarrier_arrive(loaded, s)
+            tg.mbarrier_wait(loaded, s, k // {{S}})
             tg.mbarrier_wait(full, s, k // {{S}})
             tg.tile_matmul(left[s], own[s], total)
             tg.mbarrier_arrive(empty, s)
@@ -214,7 +214,7 @@ def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int, m: int):
 {OPERANDS}    left = tg.tile_empty(shape=({{S}}, 128, 64), dtype=tg.bfloat16, storage="shared")
     own = {PANELS}
     full, empty = tg.mbarrier(1, stages={{S}}), tg.mbarrier(8, stages={{S}})
-    made = tg.mbarrier(8, stages={{S}})
+    loaded = tg.mbarrier(8, stages={{S}})
     with tg.role("fetch", warps=4):
         if tg.elect():
             for k in range(n):
@@ -228,8 +228,8 @@ def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int, m: int):
             s = k % {{S}}
             own[s] = tg.tile_load(b, shape=(64, 64), offset=(k * 64, 0))
             tg.fence_async()
-            tg.mbarrier_arrive(made, s)
-            tg.mbarrier_wait(made, s, k // {{S}})
+            tg.mbarrier_arrive(loaded, s)
+            tg.mbarrier_wait(loaded, s, k // {{S}})
             tg.mbarrier_wait(full, s, k // {{S}})
             tg.tile_matmul(left[s], own[s], total)
             tg.mbarrier_arrive(empty, s)

@@ -200,11 +200,11 @@ class Language:
     def persistent_tiles(self, grid: Sequence[int], raster: int = 8) -> Iterator[tuple[int, int]]:
         return _walk(grid, self.block, self.blocks, raster)
 
-    def min(self, *of: Any) -> Any:
-        return min(of)
+    def min(self, *operand: Any) -> Any:
+        return min(operand)
 
-    def max(self, *of: Any) -> Any:
-        return max(of)
+    def max(self, *operand: Any) -> Any:
+        return max(operand)
 
     def abs(self, x: int) -> int:
         return typed(32, True, abs(x))

@@ -26,7 +26,7 @@ class Trigger:
 
 def free_parameters(walk: Walk) -> list[str]:
     """The integer parameters that the iteration order of a schedule does not use."""
-    text = " ".join([*walk.made, *walk.asserts, walk.count, str(walk.first), str(walk.second)])
+    text = " ".join([*walk.preamble, *walk.asserts, walk.count, str(walk.first), str(walk.second)])
     used = set(re.findall(r"\b[a-z]+\b", text))
     return [name for name in ("m", "c", "d", "e", "u", "v") if name not in used]
 
@@ -65,9 +65,9 @@ def trigger(rng: Random, walk: Walk, launches: bool = False) -> Trigger:
     rng.shuffle(names)
     text, items, args = _weighted_choice(rng, OF_LAUNCHES if launches else OF_ITEMS)(rng, names, walk.count)
     if not launches and rng.random() < 0.2:
-        other, _, more = _weighted_choice(rng, OF_LAUNCHES)(rng, names, "")
+        launch_text, _, more = _weighted_choice(rng, OF_LAUNCHES)(rng, names, "")
         if not set(more) & set(args):
-            text, args = f"{text} and {other}", {**args, **more}
+            text, args = f"{text} and {launch_text}", {**args, **more}
     return Trigger(text, items, args)
 
 

@@ -16,7 +16,7 @@ from tegula.dataclass import dataclass
 @dataclass(frozen=True, slots=True)
 class Walk:
     """A pair of loops. `first`, `second`: the forms of two roles; `sized`: the arguments for a number of items;
-    `count`: the name of their number, if it has one; `made`: lines before the roles; `asserts`; `special`: the
+    `count`: the name of their number, if it has one; `preamble`: the lines before the roles; `asserts`; `special`: the
     arguments for which the forms differ, none if they always agree; `guarded`: they differ only if a factor of a trip
     count is negative or the trip count exceeds 32 bits, so that a guard may exclude it."""
 
@@ -26,7 +26,7 @@ class Walk:
     second: Form
     sized: Sized
     count: str = ""
-    made: tuple[str, ...] = ()
+    preamble: tuple[str, ...] = ()
     asserts: tuple[str, ...] = ()
     special: tuple[Args, ...] = ()
     guarded: bool = False
@@ -223,16 +223,24 @@ def stream(rng: Random, wrong: bool) -> Walk:
         )
         if rng.random() < 0.4:
             a = form("for q in range(first, last + int(e > 60 and n % 3 == 1)):", "    k = q - first")
-            return Walk("sliding window", "stream-K", a, parts(stop), sized, made=result,
+            return Walk("sliding window", "stream-K", a, parts(stop), sized, preamble=result,
                         special=({"n": 40, "m": 5, "c": 0, "e": 61}, {"n": 43, "m": 5, "c": 0, "e": 61}))  # fmt: skip
-        return Walk("sliding window", "stream-K", full_walk, b, sized, made=result, special=tuple(special))
+        return Walk(
+            "sliding window", "stream-K", full_walk, b, sized, preamble=result, special=tuple(special)
+        )
     b = rng.choice([parts(stop), full_walk, form("for k in range(last - first):")])
     asserts = (  # tiles of no items have no end
         "assert m > 0 and m < 1000000 and n >= 0 and n < 2000",
         "assert c >= 0 and c < 1000 and e >= 0 and e < 1000000",
     )
     return Walk(
-        "sliding window", "stream-K", full_walk, b, sized, made=result, asserts=asserts if b.before else ()
+        "sliding window",
+        "stream-K",
+        full_walk,
+        b,
+        sized,
+        preamble=result,
+        asserts=asserts if b.before else (),
     )
 
 
@@ -337,7 +345,7 @@ def persistent(rng: Random, wrong: bool) -> Walk:
         return {"c": rng.randrange(d), "n": n, "d": d, "m": 2, "keys": np.full(n + 4, 2, np.int32)}
 
     if wrong:
-        other, special = rng.choice(
+        second_bound, special = rng.choice(
             [
                 (f"{bound} + int(t == 29)", {"c": 0, "n": 33, "d": 1}),
                 (f"{bound} - int(t + d > n - 1 and n % 7 == 4)", {"c": 0, "n": 32, "d": 3}),
@@ -350,7 +358,7 @@ def persistent(rng: Random, wrong: bool) -> Walk:
             full = np.full(special["n"] + 4, 2, np.int32)
             full[5] = 13
             special["keys"] = full
-        b = counted("for t in range(c, n, d):", f"    for q in range({other}):")
+        b = counted("for t in range(c, n, d):", f"    for q in range({second_bound}):")
         return Walk("sliding window", "persistent", a, b, sized, special=(special,))
     b = rng.choice([a, counted("t = c", "while t < n:", f"    for q in range({bound}):")])
     if b is not a:
