@@ -7,7 +7,7 @@ import tegula as tg
 bf16 = tg.bfloat16
 TILE_M, TILE_N, TILE_K = tg.constant(128), tg.constant(256), tg.constant(64)
 ROWS, DEPTH = tg.constant(128), tg.constant(128)
-FAR = tg.constant(-1e30)
+MASKED_SCORE = tg.constant(-1e30)
 THREADS = 256
 
 
@@ -121,7 +121,7 @@ def attention(power: Any, causal: bool = False) -> Any:
     ):
         h, i = tg.tid()
         q = tg.tile_load(Q[h], shape=(ROWS, DEPTH), offset=(i * ROWS, 0))
-        top = tg.tile_full(shape=(ROWS, 1), value=FAR, dtype=float)
+        top = tg.tile_full(shape=(ROWS, 1), value=MASKED_SCORE, dtype=float)
         total = tg.tile_zeros(shape=(ROWS, 1), dtype=float)
         acc = tg.tile_zeros(shape=(ROWS, DEPTH), dtype=float)
         rows = tg.tile_reshape(tg.tile_arange(ROWS, dtype=int), shape=(ROWS, 1)) + i * ROWS

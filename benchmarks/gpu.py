@@ -21,7 +21,7 @@ CASE_LIMIT = 75.0
 SWEEP_LIMIT = 150.0
 """The time limit of one point of the sweep, whose peers may be compiled."""
 NO_TIME = "not measured: no time was left"
-LEAST = 5.0
+MIN_SECONDS_LEFT = 5.0
 """The seconds that must be left for a case to start."""
 
 
@@ -54,7 +54,7 @@ def rows(
             report.device = first["device"]
             left = first["cases"]
             while left:
-                if end - time.monotonic() < LEAST:
+                if end - time.monotonic() < MIN_SECONDS_LEFT:
                     yield from (failed(name, NO_TIME) for name in left)
                     return
                 result = process.next(min(limit, end - time.monotonic()))

@@ -18,7 +18,7 @@ from tegula import kernels
 
 MATRICES = 100_000
 """The matrices of a batch for factorisations whose peers take milliseconds."""
-FEW = {"QR": 2048, "eigenvectors": 16384, "singular vectors": 16384}
+BATCHES_OF_SLOW_PEERS = {"QR": 2048, "eigenvectors": 16384, "singular vectors": 16384}
 """The matrices of a batch for decompositions whose peers take longer."""
 SIZES = (8, 16, 32, 64)
 NEIGHBOURS = (7, 12, 17, 24, 31, 33, 48)
@@ -150,7 +150,7 @@ def lu(n: int) -> Iterator[Row]:
 
 def qr(n: int) -> Iterator[Row]:
     """QR factors. PyTorch computes the orthogonal factors one after another."""
-    arguments = [[random((FEW["QR"], n, n), "float32", seed)] for seed in range(SETS)]
+    arguments = [[random((BATCHES_OF_SLOW_PEERS["QR"], n, n), "float32", seed)] for seed in range(SETS)]
 
     def error(inputs: Tensors, actual: tuple[torch.Tensor, torch.Tensor]) -> float:
         q, r = actual[0].double(), actual[1].double()
@@ -165,7 +165,7 @@ def qr(n: int) -> Iterator[Row]:
 
 def eigh(n: int) -> Iterator[Row]:
     """Eigenvalues and eigenvectors of symmetric matrices."""
-    arguments = [[positive_definite(FEW["eigenvectors"], n, seed)] for seed in range(SETS)]
+    arguments = [[positive_definite(BATCHES_OF_SLOW_PEERS["eigenvectors"], n, seed)] for seed in range(SETS)]
 
     def error(inputs: Tensors, actual: tuple[torch.Tensor, torch.Tensor]) -> float:
         w, v = actual[0].double(), actual[1].double()
@@ -179,7 +179,9 @@ def eigh(n: int) -> Iterator[Row]:
 
 def svd(n: int) -> Iterator[Row]:
     """Singular values and vectors."""
-    arguments = [[random((FEW["singular vectors"], n, n), "float32", seed)] for seed in range(SETS)]
+    arguments = [
+        [random((BATCHES_OF_SLOW_PEERS["singular vectors"], n, n), "float32", seed)] for seed in range(SETS)
+    ]
 
     def error(inputs: Tensors, actual: tuple[torch.Tensor, torch.Tensor, torch.Tensor]) -> float:
         u, s, vt = (t.double() for t in actual)
@@ -347,7 +349,7 @@ def compile_cases(part: int, parts: int) -> None:
     that measurements find them in the cache."""
     global MATRICES, NUMBERS, KEYS
     MATRICES, NUMBERS, KEYS = 64, 1 << 16, 1 << 16
-    FEW.update(dict.fromkeys(FEW, 64))
+    BATCHES_OF_SLOW_PEERS.update(dict.fromkeys(BATCHES_OF_SLOW_PEERS, 64))
     for name, case in list(CASES.items())[part::parts]:
         try:
             next(case())

@@ -29,7 +29,7 @@ MATMULS = (
     (4096, 14336, 4096),
 )
 """M, N, K."""
-SMALL = (
+SMALL_TILE_SHAPES = (
     (1024, 1024, 1024),
     (2048, 2048, 2048),
     (512, 4096, 4096),
@@ -129,7 +129,7 @@ def float32_matmul(precision: str, n: int, transposed: bool) -> Iterator[Row]:
 
 def small_matmuls() -> Iterator[Row]:
     """The rows of several shapes, then a row with the geometric mean of their ratios."""
-    rows = [row for shape in SMALL for row in matmul(*shape, False, None)]
+    rows = [row for shape in SMALL_TILE_SHAPES for row in matmul(*shape, False, None)]
     yield from rows
     mean = math.exp(sum(math.log(row.ratio or math.nan) for row in rows) / len(rows))
     yield Row(
@@ -289,6 +289,6 @@ CASES: dict[str, Callable[[], Iterator[Row]]] = {
 """The cases by name, in order; each yields its row."""
 
 LAST: dict[str, Callable[[], Iterator[Row]]] = {
-    chosen_tile_name(*shape): partial(chosen_tile, *shape) for shape in (*SMALL, *SHARED)
+    chosen_tile_name(*shape): partial(chosen_tile, *shape) for shape in (*SMALL_TILE_SHAPES, *SHARED)
 }
 """Cases that compile many kernels and run last."""

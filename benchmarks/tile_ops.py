@@ -28,7 +28,7 @@ from tegula.runtime.automatic import build
 from tegula.runtime.library import library
 from tegula.target import get_cuda_target
 
-SLOW = 5.0
+SLOW_RATIO = 5.0
 PATH = RESULTS / "tile-ops.json"
 BLOCK = 128
 BYTES = 1 << 23
@@ -292,7 +292,7 @@ CASES = {
 
 def is_slow(row: Mapping[str, Any]) -> bool:
     """Whether a measured function takes more than SLOW times the copy: CPU time, or instructions of a GPU."""
-    return max(row["cpu"], row["gpu"]["instructions"] / row["gpu_copy"]["instructions"]) > SLOW
+    return max(row["cpu"], row["gpu"]["instructions"] / row["gpu_copy"]["instructions"]) > SLOW_RATIO
 
 
 def functions() -> list[str]:
@@ -373,7 +373,7 @@ def main() -> None:
         if options.wanted not in name or name not in CASES or (options.missing and name in rows):
             continue
         row = measured(name)
-        slow = row["cpu"] > SLOW and name not in REASONS
+        slow = row["cpu"] > SLOW_RATIO and name not in REASONS
         gpu, copy = row["gpu"]["instructions"], row["gpu_copy"]["instructions"]
         print(
             f"{name}: {row['cpu']:.2f} times the copy, {gpu} instructions for {copy}{' WHY?' if slow else ''}",

@@ -42,7 +42,7 @@ def blocks(size: int) -> tuple[int, int]:
 
 
 def diffuse(plate: Any, block_dim: int = 64) -> Any:
-    """The plate after STEPS steps, each in an array of its own, which a tape needs."""
+    """The plate after STEPS steps, each in its own array, because a tape needs all of them."""
     for _ in range(STEPS):
         new = tg.zeros_like(plate)
         tg.launch_tiled(spread, blocks(len(plate)), inputs=[plate], outputs=[new], block_dim=block_dim)

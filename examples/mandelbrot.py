@@ -11,7 +11,7 @@ import show
 
 import tegula as tg
 
-MOST = 200
+MAX_ITERATIONS = 200
 CENTRE, WIDTH = (-0.5, 0.0), 3.0
 
 
@@ -26,13 +26,13 @@ def escape(times: tg.array2d[float], corner: tg.vec2d, step: tg.float64):
     i, j = tg.tid()
     c = corner + tg.vec2d(tg.float64(j), tg.float64(i)) * step
     z, n = tg.vec2d(), 0
-    while n < MOST and tg.length_sq(z) < 256.0:
+    while n < MAX_ITERATIONS and tg.length_sq(z) < 256.0:
         z = square(z) + c
         n += 1
-    if n < MOST:
+    if n < MAX_ITERATIONS:
         times[i, j] = float(n) + 1.0 - tg.log2(float(tg.log2(tg.length_sq(z))) / 2.0)
     else:
-        times[i, j] = float(MOST)
+        times[i, j] = float(MAX_ITERATIONS)
 
 
 def corner_and_step(size: int) -> tuple[tg.vec2d, float]:

@@ -12,8 +12,8 @@ from support.campaigns import sampled
 from tegula.backend import ptx
 from tegula.passes.specialise import make_roles
 
-KEPT = report.read()
-FEW = ("softmax bfloat16", "library matmul bfloat16, tile 128x256", "automatic attention, exp2")
+COMMITTED = report.read()
+DEFAULT_RUN_FORMS = ("softmax bfloat16", "library matmul bfloat16, tile 128x256", "automatic attention, exp2")
 """Forms that are compiled whenever tests run."""
 SWEPT = "sweep: "
 """The beginning of the names of the sweep's forms, of which slow tests compile every second one."""
@@ -97,24 +97,26 @@ def test_memory_for_some_second_stages_goes_to_the_operands_of_the_last_matmul_f
 
 def test_every_form_is_in_the_report() -> None:
     names = list(forms())
-    assert all(any(row == name or row.startswith(f"{name}, part") for row in KEPT["rows"]) for name in names)
-    assert set(FEW) <= set(names)
+    assert all(
+        any(row == name or row.startswith(f"{name}, part") for row in COMMITTED["rows"]) for name in names
+    )
+    assert set(DEFAULT_RUN_FORMS) <= set(names)
 
 
 def compiled_as_kept(name: str) -> None:
-    if report.assembler() != KEPT["ptxas"] or not ptx.candidates():
-        pytest.skip(f"the report was made with ptxas {KEPT['ptxas']}")
+    if report.assembler() != COMMITTED["ptxas"] or not ptx.candidates():
+        pytest.skip(f"the report was made with ptxas {COMMITTED['ptxas']}")
     changes = [
         line
         for row in report.rows_of(name, forms()[name])
-        for line in report.differences(row, KEPT["rows"].get(row["name"]))
+        for line in report.differences(row, COMMITTED["rows"].get(row["name"]))
     ]
     assert not changes, "\n".join(
         [*changes, "if this is wanted: python -m benchmarks --compile-only, and say why"]
     )
 
 
-@sampled(2, "name", FEW)
+@sampled(2, "name", DEFAULT_RUN_FORMS)
 def test_a_few_kernels_compile_to_the_report(name: str) -> None:
     compiled_as_kept(name)
 
@@ -122,7 +124,7 @@ def test_a_few_kernels_compile_to_the_report(name: str) -> None:
 def forms_of_slow_tests() -> list[str]:
     """The forms that slow tests compile."""
     swept = [name for name in forms() if name.startswith(SWEPT)]
-    return [name for name in forms() if name not in FEW and name not in swept[::2]]
+    return [name for name in forms() if name not in DEFAULT_RUN_FORMS and name not in swept[::2]]
 
 
 @pytest.mark.slow(every=13)

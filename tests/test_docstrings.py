@@ -57,7 +57,7 @@ def test_functions_that_users_call_are_found() -> None:
     assert not any(name.startswith("_") or re.search(r"\._(?!_call__$)", name) for name in names)
 
 
-RIGHT = """The sum of two tiles.
+COMPLETE_DOCSTRING = """The sum of two tiles.
 
 Parameters:
     a, b: tiles of one shape.
@@ -77,9 +77,9 @@ def lacks(text: str, parameters: tuple[str, ...] = ("a", "b")) -> list[str]:
 
 
 def test_a_docstring_with_all_sections_is_complete() -> None:
-    assert lacks(RIGHT) == []
-    assert lacks(RIGHT.replace("    shape-mismatch: the shapes differ.", "    nothing.")) == []
-    assert lacks(RIGHT + "\nSource:\n    BLAS axpy.") == []
+    assert lacks(COMPLETE_DOCSTRING) == []
+    assert lacks(COMPLETE_DOCSTRING.replace("    shape-mismatch: the shapes differ.", "    nothing.")) == []
+    assert lacks(COMPLETE_DOCSTRING + "\nSource:\n    BLAS axpy.") == []
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_docstring_with_all_sections_is_complete() -> None:
     ],
 )
 def test_missing_parts_of_docstrings_are_reported(old: str, new: str, fault: str) -> None:
-    assert any(report.startswith(fault) for report in lacks(RIGHT.replace(old, new)))
+    assert any(report.startswith(fault) for report in lacks(COMPLETE_DOCSTRING.replace(old, new)))
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PLACES = (
+SEARCHED = (
     *("src/tegula", "tests", "tools", "benchmarks", "examples"),
     *("changelog.d", "README.md", "CONTRIBUTING.md"),
 )
-THIS = Path(__file__).name
-NOT_OURS = ("passing.txt", "passing_strict.txt", "excluded.txt")
+THIS_FILE = Path(__file__).name
+PUBLIC_TEST_LISTS = ("passing.txt", "passing_strict.txt", "excluded.txt")
 """Files with names of the public tests, which cannot be changed here."""
 
 REPLACED: dict[str, str] = {
@@ -139,7 +139,7 @@ VAGUE_IN_TESTS = re.compile(
 )
 """Assignments to local variables with vague names, in tests, tools, benchmarks and examples."""
 
-UNREAD = (
+NOT_RENAMED_YET = (
     "src/tegula/check/verifier/",
     "src/tegula/spatial/",
     "src/tegula/stdlib/tiles/",
@@ -164,10 +164,13 @@ UNREAD = (
 
 def texts() -> Iterator[tuple[str, str]]:
     """The texts of all files that are searched, by their path in the repository."""
-    for search_root in PLACES:
+    for search_root in SEARCHED:
         result = ROOT / search_root
         for path in sorted(result.rglob("*")) if result.is_dir() else [result]:
-            if path.suffix in (".py", ".pyi", ".md", ".ir", ".txt") and path.name not in (THIS, *NOT_OURS):
+            if path.suffix in (".py", ".pyi", ".md", ".ir", ".txt") and path.name not in (
+                THIS_FILE,
+                *PUBLIC_TEST_LISTS,
+            ):
                 yield path.relative_to(ROOT).as_posix(), path.read_text()
 
 
@@ -219,7 +222,7 @@ def test_local_variables_have_specific_names() -> None:
         for folder, pattern in patterns.items()
         if path.startswith(folder)
         and path.endswith(".py")
-        and not path.startswith(UNREAD)
+        and not path.startswith(NOT_RENAMED_YET)
         and pattern.search(text)
     }
     assert not vague, "\n".join(sorted(vague))

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "accuracy.md"
 sys.path.insert(0, str(ROOT / "tests" / "stdlib"))
 
-WHOLE = ROOT / "tests" / "stdlib" / "every_float.json"
+EXHAUSTIVE_ERRORS = ROOT / "tests" / "stdlib" / "every_float.json"
 STRIDE = 61
 
 INTRODUCTION = """# Accuracy of the mathematical functions
@@ -40,7 +40,7 @@ def main() -> None:
 
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 30_000
     lines = []
-    exhaustive = json.loads(WHOLE.read_text()) if WHOLE.exists() else {}
+    exhaustive = json.loads(EXHAUSTIVE_ERRORS.read_text()) if EXHAUSTIVE_ERRORS.exists() else {}
     for name, case in CASES.items():
         result = [measure(name, kind, count, seed=3)[0] for kind in (np.float32, np.float64)]
         if not case.second:

@@ -30,7 +30,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 PASSING = ("proved", "unproved")
 CHUNK, TASKS = 16, 16
 """The number of seeds of a task, and the number of tasks of a process, whose memory grows with each."""
-SLOW = 10.0
+SLOW_SECONDS = 10.0
 """The seconds from which a verdict is listed as slow."""
 
 
@@ -260,7 +260,7 @@ def percent(part: int, total: int) -> str:
 def problems(results: Sequence[dict[str, Any]], wrong: bool) -> list[str]:
     out = [f"- seed {r['seed']} ({r['row']}): {r['name']}: {r['status']} {r['message']} {r['fault']} {r['replay']}"
            for r in results if bad(r, wrong)]  # fmt: skip
-    slow = [r for r in results if r["seconds"] > SLOW]
+    slow = [r for r in results if r["seconds"] > SLOW_SECONDS]
     out += [f"- seed {r['seed']} ({r['row']}): {r['seconds']:.0f} s for a verdict" for r in slow]
     return ["", *out] if out else []
 

@@ -49,7 +49,7 @@ Environment variables, read when Tegula is imported:
 | variable | switch, or what |
 |---|---|
 """
-OTHERS = """| `TEGULA_NUM_THREADS` | the number of threads of CPU kernels; all cores of the process by default |
+MORE_VARIABLES = """| `TEGULA_NUM_THREADS` | the number of threads of CPU kernels; all cores of the process by default |
 | `XDG_CACHE_HOME` | the folder in which the user's caches are; `~/.cache` by default |
 | `CUDA_HOME`, `CUDA_PATH`, `PATH` | where ptxas is looked for |
 """
@@ -85,7 +85,7 @@ def configuration() -> str:
         variable = text.partition("From ")[2].partition(".")[0]
         if variable:
             variables.append(f"| `{variable}` | `{name}` |\n")
-    return "".join([*lines, *variables, OTHERS, "\nNext: [the command line](cli.md).\n"])
+    return "".join([*lines, *variables, MORE_VARIABLES, "\nNext: [the command line](cli.md).\n"])
 
 
 def commands(

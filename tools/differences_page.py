@@ -144,7 +144,7 @@ The same names in both are marked in [all functions](ops/index.md).
 ## What gives another result
 
 """
-MORE = """
+FURTHER_PAGES = """
 ## What there is more
 
 - [Roles and pipes](roles.md), by hand or [made by the compiler](schedules.md), each with a [proof](checker.md).
@@ -186,7 +186,12 @@ def page() -> str:
             lines.append(f"\n```python\n{entry['program'].strip()}\n```\n")
     names = textwrap.fill(", ".join(f"`{name}`" for name in missing()) + ".", 118, break_on_hyphens=False)
     return "".join(
-        [*lines, MORE, names, "\n\nNext: [concepts](concepts.md), or [every function](ops/index.md).\n"]
+        [
+            *lines,
+            FURTHER_PAGES,
+            names,
+            "\n\nNext: [concepts](concepts.md), or [every function](ops/index.md).\n",
+        ]
     )
 
 

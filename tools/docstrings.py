@@ -29,7 +29,7 @@ ENTRY = re.compile(r"(\*{0,2}\w+(?:, \*{0,2}\w+)*): \S")
 CODE = re.compile(r"([a-z][a-z-]*|[A-Z]\w+(?:Error|Mismatch|Exit)?): \S")
 PART = re.compile(r"_?tile_\w+\.(program|vjp|reference|samples)\b")
 """Decorators that add a part to a cooperative function of the library; the function has the docstring."""
-NOTHING = "nothing."
+NO_ERRORS = "nothing."
 ACCEPTED = re.compile(
     r"\b(scalars?|numbers?|vectors?|vec\d\w*|matri(x|ces)|quaternions?|transforms?|tiles?|stacks?|pipes?|barriers?|arrays?|"
     r"u?ints?\d*|integers?|floats?\d*|bools?|whether|True|False|strings?|texts?|constants?|dtypes?|types?|functions?|kernels?|"
@@ -304,7 +304,7 @@ def _parameter_faults(lines: list[str] | None, parameters: tuple[str, ...]) -> l
 
 
 def _raise_faults(lines: list[str]) -> list[str]:
-    if lines == [NOTHING]:
+    if lines == [NO_ERRORS]:
         return []
     messages: list[str] = []
     for line in lines:

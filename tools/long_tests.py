@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from support.cpu_times import LONG, LONG_TESTS
+from support.cpu_times import LONG_SECONDS, LONG_TESTS
 
 
 def main(path: str) -> None:
@@ -20,7 +20,7 @@ def main(path: str) -> None:
     pairs = (line.split(None, 1) for line in Path(path).read_text(encoding="utf-8").splitlines())
     measured = {name: float(seconds) for seconds, name in pairs if name.count("/") > 1}
     listed = {*LONG_TESTS.read_text(encoding="utf-8").splitlines()} if LONG_TESTS.exists() else set[str]()
-    long = {name for name, seconds in measured.items() if seconds > LONG}
+    long = {name for name, seconds in measured.items() if seconds > LONG_SECONDS}
     LONG_TESTS.write_text(
         "".join(f"{name}\n" for name in sorted(long | listed - measured.keys())), encoding="utf-8"
     )

@@ -21,7 +21,7 @@ from tegula.ops import REGISTRY
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "tegula"
-KEPT = ROOT / "tests" / "op_classes.json"
+COUNTS_FILE = ROOT / "tests" / "op_classes.json"
 FREE = ("codegen/", "interp/", "ops/build", "ops/events.py")
 CLASSES = {
     (cls.__module__, cls.__name__) for cls in REGISTRY.values() if cls.__module__.startswith("tegula.ops.")
@@ -50,7 +50,7 @@ def counts() -> dict[str, int]:
 
 
 def recorded_counts() -> dict[str, int]:
-    return json.loads(KEPT.read_text(encoding="utf-8"))
+    return json.loads(COUNTS_FILE.read_text(encoding="utf-8"))
 
 
 def growth(now: dict[str, int], before: dict[str, int]) -> list[str]:
@@ -112,9 +112,9 @@ def _members(node: ast.expr) -> Iterator[ast.expr]:
 
 def main() -> int:
     now = counts()
-    before = recorded_counts() if KEPT.exists() else now
+    before = recorded_counts() if COUNTS_FILE.exists() else now
     lowered_counts = {name: min(n, before[name]) for name, n in now.items() if name in before}
-    KEPT.write_text(json.dumps(lowered_counts, indent=2) + "\n", encoding="utf-8")
+    COUNTS_FILE.write_text(json.dumps(lowered_counts, indent=2) + "\n", encoding="utf-8")
     more = growth(now, before)
     print(f"{sum(lowered_counts.values())} classes in {len(lowered_counts)} files", *more, sep="\n")
     return 1 if more else 0

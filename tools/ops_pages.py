@@ -125,7 +125,7 @@ FAMILIES: dict[str, tuple[str, str, str]] = {
 }
 """Pages: the title, the reader's question, and the modules and folders/ whose functions are on the page. A module that
 is not listed has its own page."""
-PLACES = {
+PAGE_OF_FUNCTION = {
     **dict.fromkeys(
         ("tile_load", "tile_store", "tile_atomic_add", "tile_atomic_min", "tile_atomic_max"), "memory"
     ),
@@ -174,8 +174,8 @@ def names() -> list[str]:
 
 def family(name: str) -> str:
     """The page of a function."""
-    if name in PLACES:
-        return PLACES[name]
+    if name in PAGE_OF_FUNCTION:
+        return PAGE_OF_FUNCTION[name]
     result = PUBLIC[name] if name in PUBLIC else library()[name]
     if isinstance(result, Inplace):
         result = result.of

@@ -38,7 +38,7 @@ from reached_locations import Span, probed, reaching
 from tegula.dataclass import dataclass
 
 ROOT = Path(__file__).resolve().parent.parent
-ELSEWHERE = {"torch.py", "jax.py"}
+TESTED_ELSEWHERE = {"torch.py", "jax.py"}
 """Files that only tests in other environments cover."""
 FAST = "-m 'not slow and not campaign'"
 MAX_TESTS, MAX_FILES, MAX_FOLDERS = 100, 6, 2
@@ -168,7 +168,7 @@ def all_places(source: Path) -> dict[str, list[Place]]:
     by_file: dict[str, list[Place]] = {}
     for path in sorted(source.rglob("*.py")):
         name = path.relative_to(source).as_posix()
-        if name not in ELSEWHERE:
+        if name not in TESTED_ELSEWHERE:
             for kind, candidate in places_of(name, path.read_text(encoding="utf-8")):
                 by_file.setdefault(kind, []).append(candidate)
     return by_file

@@ -2,8 +2,8 @@
 
 Usage: python tools/site_check.py [FOLDER]       needs Chromium on the PATH (CHROMIUM names another one)
 
-Each page must load without errors and without a server, with its pictures, without text of fences, with links to pages
-and headings that are there, and without scrolling sideways on a narrow screen. Navigation, search, copying of code and
+Each page must load without errors and without a server, with its pictures, without text of fences, with links to
+existing pages and headings, and without scrolling sideways on a narrow screen. Navigation, search, copying of code and
 the dark scheme are tried."""
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def faults(site: Path, browser: Any) -> Iterator[str]:
         if result["fences"]:
             yield f"{name}: a fence is shown as text"
         if result["pictures"]:
-            yield f"{name}: pictures that are not there: {result['pictures']}"
+            yield f"{name}: missing pictures: {result['pictures']}"
         if result["wide"] > 1:
             yield f"{name}: {result['wide']} pixels too wide for a narrow screen"
     ids = {path: set(result["ids"]) for path, result in facts.items()}
@@ -64,7 +64,7 @@ def faults(site: Path, browser: Any) -> Iterator[str]:
             if parts.scheme != "file":
                 continue
             if target not in facts:
-                yield f"{path.relative_to(site)}: a link to {link}, which is not there"
+                yield f"{path.relative_to(site)}: a link to {link}, which does not exist"
             elif parts.fragment and unquote(parts.fragment) not in ids[target]:
                 yield f"{path.relative_to(site)}: a link to {link}, which has no such heading"
     page.close()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.tile_ops import NO_DATA, PATH, REASONS, SLOW, functions, is_slow
+from benchmarks.tile_ops import NO_DATA, PATH, REASONS, SLOW_RATIO, functions, is_slow
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "reference" / "tile_costs.md"
@@ -29,7 +29,7 @@ of the copy; what is in loops counts once. What takes more than {slow:g} times t
 def page() -> str:
     """The text of the page."""
     rows = json.loads(PATH.read_text())
-    lines = [INTRODUCTION.format(slow=SLOW)]
+    lines = [INTRODUCTION.format(slow=SLOW_RATIO)]
     for name in functions():
         if name in NO_DATA:
             lines.append(f"| `{name}` | | | | not measured: {NO_DATA[name]} |\n")

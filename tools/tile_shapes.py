@@ -29,7 +29,7 @@ COLUMNS = (8, 16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256)
 DEPTHS = (16, 32, 64, 96, 128)
 UNIT = 8
 """The elements of 16 bytes: lengths of arrays are multiples of them, since threads copy others."""
-MOST = 128 * 256
+MAX_RESULT_ELEMENTS = 128 * 256
 """The most elements of a result tile."""
 TEXT = """
 @tg.kernel({keywords})
@@ -115,7 +115,7 @@ def case(seed: int) -> Case:
     draw = Random(seed)
     while True:
         tile = draw.choice(ROWS), draw.choice(COLUMNS), draw.choice(DEPTHS)
-        if tile[0] * tile[1] <= MOST:
+        if tile[0] * tile[1] <= MAX_RESULT_ELEMENTS:
             break
     dtype = draw.choice(("bfloat16", "bfloat16", "float16"))
     stacked = draw.random() < 0.25

@@ -13,7 +13,7 @@ from benchmarks.sweep.point import Array, Launch, Part, Point, result, table, ti
 
 GROUP = "attention"
 HEADS, LENGTH = 16, 8192
-SMALL = 384
+CPU_LENGTH = 384
 SOFTCAP = 15.0
 
 
@@ -23,7 +23,7 @@ def point(
     heads: int = HEADS,
     queries: int = LENGTH,
     keys: int = LENGTH,
-    small: tuple[int, int, int] = (4, SMALL, SMALL),
+    small: tuple[int, int, int] = (4, CPU_LENGTH, CPU_LENGTH),
     **more: Any,
 ) -> Point:
     """A point of the factory. `small`: heads, queries and keys on the CPU."""
@@ -135,7 +135,7 @@ def exact(o: Options) -> Callable[..., Iterator[Part]]:
 
 def points() -> list[Point]:
     """The base and the points, in order."""
-    ragged = (4, SMALL, 300)
+    ragged = (4, CPU_LENGTH, 300)
     return [
         point("base", Options()),
         point("causal", Options(causal=True)),

@@ -8,7 +8,7 @@ import tegula as tg
 bf16 = tg.bfloat16
 ROWS = 128
 """The queries of a block, and the keys of an iteration."""
-FAR = -1e30
+MASKED_SCORE = -1e30
 LOG2E = 1.4426950408889634
 
 
@@ -73,7 +73,7 @@ def attention(o: Options) -> Any:
         h, i = tg.tid()
         g = (h % paged if paged > 0 else h) // ratio
         q = tg.tile_load(Q[h], shape=(ROWS, depth), offset=(i * ROWS, 0))
-        top = tg.tile_full(shape=(ROWS, 1), value=FAR, dtype=float)
+        top = tg.tile_full(shape=(ROWS, 1), value=MASKED_SCORE, dtype=float)
         total = tg.tile_zeros(shape=(ROWS, 1), dtype=float)
         acc = tg.tile_zeros(shape=(ROWS, values), dtype=float)
         rows = tg.tile_reshape(tg.tile_arange(ROWS, dtype=int), shape=(ROWS, 1)) + i * ROWS

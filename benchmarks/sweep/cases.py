@@ -21,7 +21,7 @@ from benchmarks.sweep.points import GRADIENTS, PREFIX, points
 DEVICE = "cuda"
 SETS, LARGE = 3, 1 << 28
 """The sets of inputs that calls rotate over; a single set if it is larger than the caches."""
-SLOW, FEW = 0.05, 3
+SLOW_SECONDS, SLOW_ITERATIONS = 0.05, 3
 """The seconds from which a call is slow, and the number of timed iterations of slow calls."""
 LAXER = 3.0
 """The tolerance of gradients, relative to the tolerance of results: an adjoint sums rounded numbers."""
@@ -129,8 +129,8 @@ def measured(
             notes.append(f"{peer} computes something else: error {wrong[0]:.1e}")
         else:
             calls[peer] = call
-    slow = seconds_of(kernel_time) > SLOW
-    timed = bursts({"": kernel_time, **calls}, 1 if slow else sets, FEW if slow else ITERATIONS)
+    slow = seconds_of(kernel_time) > SLOW_SECONDS
+    timed = bursts({"": kernel_time, **calls}, 1 if slow else sets, SLOW_ITERATIONS if slow else ITERATIONS)
     me = timed.pop("")
     fastest = min(timed, key=lambda peer: timed[peer].median, default="")
     notes[:0] = [f"{me.median * 1e3:.4f} ms"]

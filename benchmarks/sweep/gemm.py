@@ -17,7 +17,7 @@ BEST = 0.95
 """The target of the matmuls whose peer is compiled."""
 Sizes = tuple[int, int, int]
 """M, N, K."""
-SMALL: Sizes = (256, 512, 192)
+CPU_SIZES: Sizes = (256, 512, 192)
 
 
 def single_result(value: Any) -> Iterator[Part]:
@@ -28,7 +28,7 @@ def single_result(value: Any) -> Iterator[Part]:
 def gemm(
     name: str,
     full: Sizes = (4096, 4096, 4096),
-    small: Sizes = SMALL,
+    small: Sizes = CPU_SIZES,
     left: str = "bfloat16",
     right: str = "",
     out: str = "bfloat16",
@@ -85,7 +85,7 @@ def with_epilogue(after: str) -> Point:
         return single_result(c)
 
     kernel = kernels.with_epilogue(after)
-    return Point(f"matmul, {after}", GROUP, kernel, launch(4096, 4096, 4096), launch(*SMALL), exact)
+    return Point(f"matmul, {after}", GROUP, kernel, launch(4096, 4096, 4096), launch(*CPU_SIZES), exact)
 
 
 def gelu(xp: Any, x: Any) -> Any:
@@ -108,7 +108,7 @@ def iterations_from_array() -> Point:
 
     kernel = kernels.iterations_from_array()
     return Point(
-        "matmul, loop bound from an array", GROUP, kernel, launch(4096, 4096, 4096), launch(*SMALL), exact
+        "matmul, loop bound from an array", GROUP, kernel, launch(4096, 4096, 4096), launch(*CPU_SIZES), exact
     )
 
 
@@ -122,7 +122,7 @@ def batched() -> Point:
     def exact(xp: Any, a: Any, b: Any) -> Iterator[Part]:
         return single_result(a @ b)
 
-    full, small = launch(8, 2048, 2048, 2048), launch(2, *SMALL)
+    full, small = launch(8, 2048, 2048, 2048), launch(2, *CPU_SIZES)
     return Point("matmul, batched", GROUP, kernels.batched(), full, small, exact, gradient_target=0.9)
 
 
@@ -180,7 +180,7 @@ def sum_of_two_matmuls() -> Point:
         return single_result(a @ b + c @ d)
 
     kernel = kernels.sum_of_two_matmuls()
-    return Point("matmul, AB + CD", GROUP, kernel, launch(4096, 4096, 2048), launch(*SMALL), exact)
+    return Point("matmul, AB + CD", GROUP, kernel, launch(4096, 4096, 2048), launch(*CPU_SIZES), exact)
 
 
 def swiglu(tn: int) -> Point:
@@ -195,7 +195,7 @@ def swiglu(tn: int) -> Point:
         return single_result(silu(xp, a @ v) * (a @ w))
 
     name, kernel = f"matmul, swiglu 128x{tn}", kernels.swiglu(tile)
-    return Point(name, GROUP, kernel, launch(4096, 4096, 4096), launch(*SMALL), exact, target=BEST)
+    return Point(name, GROUP, kernel, launch(4096, 4096, 4096), launch(*CPU_SIZES), exact, target=BEST)
 
 
 def three_matmuls_of_one_operand() -> Point:
@@ -210,7 +210,7 @@ def three_matmuls_of_one_operand() -> Point:
             yield number, ..., x @ right
 
     kernel = kernels.three_matmuls_of_one_operand()
-    return Point("matmul, QKV", GROUP, kernel, launch(4096, 4096, 4096), launch(*SMALL), exact)
+    return Point("matmul, QKV", GROUP, kernel, launch(4096, 4096, 4096), launch(*CPU_SIZES), exact)
 
 
 def two_layer_perceptron() -> Point:

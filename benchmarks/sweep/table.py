@@ -12,7 +12,7 @@ from rich.table import Table
 from benchmarks.measure import Row
 from benchmarks.sweep.points import GRADIENTS, PREFIX
 
-LEAST = 0.8
+MIN_RATIO = 0.8
 """The ratio below which a point loses."""
 
 
@@ -58,7 +58,7 @@ def summary(rows: Sequence[Row]) -> Table:
 def slower_than_peer(rows: Sequence[Row]) -> Table:
     """Every point below LEAST or without a ratio, the worst first."""
     table = Table("below 0.8", "ratio", "target", "peer", "why, or the schedule")
-    lost = [row for row in rows if row.ratio is None or row.ratio < LEAST]
+    lost = [row for row in rows if row.ratio is None or row.ratio < MIN_RATIO]
     for row in sorted(lost, key=lambda row: row.ratio or 0.0):
         table.add_row(
             row.name.removeprefix(PREFIX),
@@ -92,12 +92,12 @@ def picture(rows: Sequence[Row], title: str) -> str:
                 text(LABELS, "failed" if row.failure else "no peer", "lost")
                 continue
             x = LABELS + SCALE * min(row.ratio, FULL)
-            kind = "lost" if row.ratio < LEAST else "won"
+            kind = "lost" if row.ratio < MIN_RATIO else "won"
             body.append(f'<circle cx="{x:.1f}" cy="{y - 4}" r="4" class="{kind}"/>')
             text(LABELS + SCALE * FULL + 10, f"{row.ratio:.3f} {row.peer}", kind)
     lines = [
         f'<line x1="{x:.0f}" x2="{x:.0f}" y1="34" y2="{y}"/>'
-        for x in (LABELS + SCALE * ratio for ratio in (0.0, LEAST, 1.0))
+        for x in (LABELS + SCALE * ratio for ratio in (0.0, MIN_RATIO, 1.0))
     ]
     style = (
         "text{font:11px sans-serif;fill:#222}.group{font-weight:bold}.lost{fill:#c22}.won{fill:#222}"

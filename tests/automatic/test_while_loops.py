@@ -1,4 +1,4 @@
-"""`while` loops that count get roles as `for` loops do."""
+"""Counted `while` loops get roles like `for` loops."""
 
 from __future__ import annotations
 

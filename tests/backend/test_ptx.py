@@ -24,8 +24,8 @@ from tegula.backend.ptx import (
 from tegula.errors import InternalError
 from tegula.target import CUDA_TARGETS, cuda_target_for, get_cuda_target
 
-FOUND = candidates()
-needs_ptxas = pytest.mark.skipif(not FOUND, reason="needs ptxas: the extra 'offline' or a CUDA toolkit")
+ASSEMBLERS = candidates()
+needs_ptxas = pytest.mark.skipif(not ASSEMBLERS, reason="needs ptxas: the extra 'offline' or a CUDA toolkit")
 
 
 def program(folder: Path, script: str, name: str = "ptxas") -> str:

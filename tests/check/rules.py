@@ -31,7 +31,7 @@ from tegula.dataclass import dataclass
 from tegula.runtime import check as check_of_kernels
 
 CORPUS = Path(__file__).parent / "corpus"
-MADE = {"gemm": gemm, "two_producers": two_producers, "chain": chain, "registers": registers}
+KERNEL_MAKERS = {"gemm": gemm, "two_producers": two_producers, "chain": chain, "registers": registers}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Order(Rule):
         return patch.object(Memory, "_after", _order_of_kind(self.instead))
 
 
-LATE = "a matmul of registers goes on in the next iteration"
+LATE_WAIT_RULE = "a matmul of registers goes on in the next iteration"
 
 RULES: dict[str, Rule] = {
     "two accesses have an order": Order(Memory, "_after", (), True, "corpus refill_during_matmul"),
@@ -116,7 +116,9 @@ RULES: dict[str, Rule] = {
     "matmuls are waited for": Rule(
         Program, "_track_in_flight", ("in-flight",), None, "gemm: result used in flight"
     ),
-    "registers are read in the iteration": Rule(Program, "_check_register_operands", (), None, LATE),
+    "registers are read in the iteration": Rule(
+        Program, "_check_register_operands", (), None, LATE_WAIT_RULE
+    ),
     "threads go the same way": Rule(Program, "diverges", (), False, "17: some threads of a role wait"),
     "numbers of the kernel are tried": Rule(launches, "_decisions", (), (), "a phase that stays"),
     "one number after the other": Rule(Candidates, "per_leaf_candidates", (), (), "a phase that stays"),
@@ -168,7 +170,7 @@ def cases() -> dict[str, tuple[str, Callable[[], Any]]]:
         for name, (mutate, kind) in table.items():
             result[f"{kernel_name}: {name}"] = (
                 kind,
-                lambda made=kernel_name, mutate=mutate: verdict(MADE[made](), mutate),
+                lambda made=kernel_name, mutate=mutate: verdict(KERNEL_MAKERS[made](), mutate),
             )
     for name, (make, mutate, _, kind) in impossible.IN_MEMORY.items():
         result[name] = (kind or "undecided", lambda make=make, mutate=mutate: verdict(make(), mutate))
@@ -178,7 +180,7 @@ def cases() -> dict[str, tuple[str, Callable[[], Any]]]:
         result[f"corpus {path.stem}"] = (names["KIND"], lambda text=names["WRONG"]: kernel(text).check())
     for name, mutate in MUTATIONS.items():
         result[name] = ("budget", lambda mutate=mutate: verdict(gemm(), mutate))
-    result[LATE] = ("in-flight", lambda: schedule.check_schedule(*lowered_late(registers())))
+    result[LATE_WAIT_RULE] = ("in-flight", lambda: schedule.check_schedule(*lowered_late(registers())))
     for name, (kind, parts) in far.WRONG.items():
         text = far.RING.format(**{**far.RIGHT, **parts})
         result[name] = (kind, lambda text=text: kernel(text, None, 2).check())

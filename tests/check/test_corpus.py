@@ -15,7 +15,7 @@ from tegula.errors import ScheduleRefuted
 
 CORPUS = Path(__file__).parent / "corpus"
 PROGRAMS = sorted(p.stem for p in CORPUS.glob("*.py"))
-LONG = "ping_pong_with_a_single_tile"
+SLOW_REFUTATION = "ping_pong_with_a_single_tile"
 """A program whose wrong form takes long to refute."""
 WITHOUT_BARRIER = {"fence", "race", "unfinished", "unwritten", "in-flight"}
 """Kinds of faults at an access or a copy; other faults are at a barrier."""
@@ -35,7 +35,9 @@ def program(name: str) -> ModuleType:
     return module
 
 
-@sampled(4, ("name", "disguise"), rest_slow(product(PROGRAMS, DISGUISES), lambda name, _: name != LONG))
+@sampled(
+    4, ("name", "disguise"), rest_slow(product(PROGRAMS, DISGUISES), lambda name, _: name != SLOW_REFUTATION)
+)
 def test_wrong_programs_of_the_corpus_are_refuted(name: str, disguise: str) -> None:
     change, stages = DISGUISES[disguise]
     expected = program(name)
@@ -56,7 +58,7 @@ def test_correct_programs_of_the_corpus_are_proved(name: str, disguise: str) -> 
     assert verdict.status == expected, f"{verdict.kind}: {verdict.message}{verdict.launch_text}"
 
 
-@pytest.mark.parametrize("name", slow_except({LONG}, PROGRAMS))
+@pytest.mark.parametrize("name", slow_except({SLOW_REFUTATION}, PROGRAMS))
 def test_refutations_name_the_role_the_barrier_and_the_missing_event(name: str) -> None:
     """Messages name the role, the barrier or tile, and the missing event."""
     expected = program(name)

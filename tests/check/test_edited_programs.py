@@ -18,7 +18,7 @@ from tegula.ir import Kernel
 from tegula.passes.runner import GpuCompilation
 
 ITEMS = (0, 1, 2, 3, 4, 5, 7, 9, 20)
-MANY, CHUNK = range(4000), 20
+CAMPAIGN_SEEDS, CHUNK = range(4000), 20
 
 
 def fault(text: str, kernel: Kernel, parts: GpuCompilation, items: tuple[int, ...], count: int) -> str:
@@ -71,7 +71,7 @@ def test_edited_programs_that_are_proved_replay_without_faults() -> None:
     assert not any(faults), "\n".join(faults)
 
 
-@pytest.mark.parametrize("first", chunks(range(0, len(MANY), CHUNK)))
+@pytest.mark.parametrize("first", chunks(range(0, len(CAMPAIGN_SEEDS), CHUNK)))
 def test_many_edited_programs_that_are_proved_replay_without_faults(first: int) -> None:
-    faults = [wrongly_proved(seed) for seed in MANY[first : first + CHUNK]]
+    faults = [wrongly_proved(seed) for seed in CAMPAIGN_SEEDS[first : first + CHUNK]]
     assert not any(faults), "\n".join(faults)

@@ -7,7 +7,7 @@ import pytest
 from support.attacks.constructs import judged
 from support.campaigns import chunks
 
-WRONG, CHUNK = range(600), 8
+WRONG_SEEDS, CHUNK = range(600), 8
 
 
 def wrongly_proved(seeds: range, count: int) -> list[str]:
@@ -19,6 +19,6 @@ def test_schedules_with_faults_in_any_construct_are_not_proved() -> None:
     assert not wrongly_proved(range(4), 4)
 
 
-@pytest.mark.parametrize("first", chunks(range(0, len(WRONG), CHUNK)))
+@pytest.mark.parametrize("first", chunks(range(0, len(WRONG_SEEDS), CHUNK)))
 def test_many_schedules_with_faults_in_any_construct_are_not_proved(first: int) -> None:
-    assert not wrongly_proved(WRONG[first : first + CHUNK], 12)
+    assert not wrongly_proved(WRONG_SEEDS[first : first + CHUNK], 12)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from equivalent_rewrites import kernel
 
-from support.late_fault_rings import COUNTED, RIGHT, RING, WRONG
+from support.late_fault_rings import CORRECT_PARTS, COUNTED, FAULTY_PARTS, RING
 
 
-@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("name", FAULTY_PARTS)
 def test_faults_in_far_iterations_are_refuted(name: str) -> None:
-    kind, parts = WRONG[name]
-    verdict = kernel(RING.format(**{**RIGHT, **parts}), None, 2).check()
+    kind, parts = FAULTY_PARTS[name]
+    verdict = kernel(RING.format(**{**CORRECT_PARTS, **parts}), None, 2).check()
     assert (verdict.status, verdict.kind) == ("refuted", kind), verdict.message
 
 
@@ -29,7 +29,7 @@ UNPROVED = {"read": "(k + m - m) % S"}
     ],
 )
 def test_correct_schedules_with_large_numbers_are_not_refuted(parts: dict[str, str]) -> None:
-    verdict = kernel(RING.format(**{**RIGHT, **parts}), None, 2).check()
+    verdict = kernel(RING.format(**{**CORRECT_PARTS, **parts}), None, 2).check()
     expected = "unproved" if parts == UNPROVED else "proved"
     assert verdict.status == expected, verdict.message
 
@@ -42,14 +42,14 @@ def test_correct_schedules_with_large_numbers_are_not_refuted(parts: dict[str, s
     ],
 )
 def test_multiples_and_quotients_of_loop_indices_are_followed(parts: dict[str, str]) -> None:
-    verdict = kernel(RING.format(**{**RIGHT, **parts}), None, 2).check()
+    verdict = kernel(RING.format(**{**CORRECT_PARTS, **parts}), None, 2).check()
     assert verdict.status == "refuted", verdict.message
 
 
 @pytest.mark.parametrize("fenced", ["n * k != 3000", "k != 50000"])
 def test_faults_in_late_iterations_are_not_proved(fenced: str) -> None:
     """The checker unrolls no launch of this length."""
-    verdict = kernel(RING.format(**{**RIGHT, "fenced": fenced}), None, 2).check()
+    verdict = kernel(RING.format(**{**CORRECT_PARTS, "fenced": fenced}), None, 2).check()
     assert verdict.status == "unproved" and verdict.gap is not None, verdict.message
 
 
@@ -58,13 +58,15 @@ def test_faults_in_late_iterations_are_not_proved(fenced: str) -> None:
 )
 @pytest.mark.parametrize("once", ["if s == S:", "if k % S == S - 1:"])
 def test_faults_that_depend_on_a_slowly_growing_number_are_refuted(once: str, fenced: str) -> None:
-    verdict = kernel(COUNTED.format(**{**RIGHT, "once": once, "fenced": fenced}), None, 2).check()
+    verdict = kernel(COUNTED.format(**{**CORRECT_PARTS, "once": once, "fenced": fenced}), None, 2).check()
     assert verdict.status == "refuted", verdict.message
 
 
 @pytest.mark.parametrize("fenced", ["wraps >= 0", "wraps != -1", "k >= 0"])
 def test_schedules_that_depend_on_a_slowly_growing_number_pass(fenced: str) -> None:
-    verdict = kernel(COUNTED.format(**{**RIGHT, "once": "if s == S:", "fenced": fenced}), None, 2).check()
+    verdict = kernel(
+        COUNTED.format(**{**CORRECT_PARTS, "once": "if s == S:", "fenced": fenced}), None, 2
+    ).check()
     assert verdict.passed, verdict.message
 
 
@@ -74,5 +76,5 @@ def test_schedules_that_depend_on_a_slowly_growing_number_pass(fenced: str) -> N
 def test_faults_that_depend_on_counted_elements_are_refuted(fenced: str, right: bool) -> None:
     text = RING.replace("last = int(0)", "seen = int(0)")
     text = text.replace("last = flags[k]", "if flags[k] != 0:\n                seen += 1")
-    verdict = kernel(text.format(**{**RIGHT, "fenced": fenced}), None, 2).check()
+    verdict = kernel(text.format(**{**CORRECT_PARTS, "fenced": fenced}), None, 2).check()
     assert verdict.status == ("unproved" if right else "refuted")

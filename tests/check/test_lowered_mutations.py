@@ -30,7 +30,7 @@ from tegula.types import int32
 
 KERNELS = {"gemm": gemm, "two_producers": two_producers, "chain": chain, "registers": registers}
 
-LONG = {
+SLOW_MUTATIONS = {
     "fewer steps multiplied",
     "fewer tiles fetched",
     "no release after the loop",
@@ -43,7 +43,7 @@ MUTANTS = [
     pytest.param(
         *(kernel, mutate, kind),
         id=f"{kernel}: {name}",
-        marks=[pytest.mark.slow] if kernel == "gemm" and name in LONG else [],
+        marks=[pytest.mark.slow] if kernel == "gemm" and name in SLOW_MUTATIONS else [],
     )
     for kernel, table in (
         ("gemm", GEMM),

@@ -46,7 +46,7 @@ def library(tile: int, transposed: bool) -> Any:
     )
 
 
-MADE: dict[str, Callable[[], Any]] = {
+KERNEL_MAKERS: dict[str, Callable[[], Any]] = {
     "matmul": lambda: library(0, False),
     "small matmul": lambda: library(-1, True),
     "attention": lambda: lowered_matmul(attention.forward(tg.bfloat16, 128, False, False, False), 2),
@@ -65,9 +65,9 @@ MADE: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("name", KERNEL_MAKERS)
 def test_ptx_of_kernels_agrees_with_their_lowered_ir(name: str) -> None:
-    kernel, ptx = emitted(MADE[name]())
+    kernel, ptx = emitted(KERNEL_MAKERS[name]())
     actual = disagreement(ptx, kernel)
     assert actual is None, actual
     assert {step.number for step in Code(ptx).steps} == set(range(len(numbered(kernel.body))))
@@ -115,7 +115,7 @@ def assemblies(ptx: str) -> list[tuple[int, int, int]]:
 
 @pytest.fixture(scope="module", params=["matmul", "attention", "staged_out"])
 def emitted_kernel(request: pytest.FixtureRequest) -> tuple[Kernel, str]:
-    return emitted(MADE[request.param]())
+    return emitted(KERNEL_MAKERS[request.param]())
 
 
 def test_a_missing_instruction_of_any_op_is_reported(emitted_kernel: tuple[Kernel, str]) -> None:

@@ -191,7 +191,7 @@ def test_replays_of_wrong_schedules_by_hand_fail(name: str, mutate: Mutation, ki
     assert check_schedule(kernel, parts).status == "refuted"
 
 
-WRONG: dict[str, tuple[str, Mutation, set[str]]] = {
+WRONG_SCHEDULES: dict[str, tuple[str, Mutation, set[str]]] = {
     "a dropped wait for data": ("gemm", drop("mbarrier.wait", "left.full"), {"race"}),
     "a dropped wait for room": ("gemm", drop("mbarrier.wait", "left.empty"), {"race", "arrivals"}),
     "a release before the wait": ("gemm", last("group.mma_wait"), {"race"}),
@@ -213,10 +213,10 @@ WRONG: dict[str, tuple[str, Mutation, set[str]]] = {
 }
 
 
-@sampled(3, "name", WRONG)
+@sampled(3, "name", WRONG_SCHEDULES)
 def test_replays_of_wrong_schedules_fail(name: str) -> None:
     """The replay fails in one of the first orders."""
-    kernel, mutate, kinds = WRONG[name]
+    kernel, mutate, kinds = WRONG_SCHEDULES[name]
     kernel_and_parts, args = KERNELS[kernel]
     kernel, parts = lowered(kernel_and_parts())
     mutate(kernel, parts)

@@ -10,8 +10,8 @@ from support.attacks.compositions import FAMILIES, composition, fault
 from support.attacks.judge import proved
 from support.campaigns import chunks
 
-WRONG, CHUNK = range(300), 6
-OPEN = {"changed in place"}
+WRONG_SEEDS, CHUNK = range(300), 6
+NOT_PROVED = {"changed in place"}
 """The families whose correct programs have no proof."""
 
 
@@ -28,7 +28,7 @@ def wrongly_proved(seed: int, count: int) -> str:
 
 def test_correct_compositions_of_roles_are_proved_and_replay_without_faults() -> None:
     """Each family has a program without faults that is proved, and whose replay has no fault."""
-    left = set(FAMILIES) - OPEN
+    left = set(FAMILIES) - NOT_PROVED
     for seed in range(40):
         text, name = composition(seed, wrong=False)
         family = name.partition(",")[0]
@@ -45,7 +45,7 @@ def test_wrong_compositions_of_roles_are_not_proved() -> None:
     assert not any(faults), "\n".join(faults)
 
 
-@pytest.mark.parametrize("first", chunks(range(0, len(WRONG), CHUNK)))
+@pytest.mark.parametrize("first", chunks(range(0, len(WRONG_SEEDS), CHUNK)))
 def test_many_wrong_compositions_of_roles_are_not_proved(first: int) -> None:
-    faults = [wrongly_proved(seed, 20) for seed in WRONG[first : first + CHUNK]]
+    faults = [wrongly_proved(seed, 20) for seed in WRONG_SEEDS[first : first + CHUNK]]
     assert not any(faults), "\n".join(faults)

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import pytest
-from rules import LATE, MUTATIONS, RULES, TEXTS, cases, noticing, rejection_kind
+from rules import LATE_WAIT_RULE, MUTATIONS, RULES, TEXTS, cases, noticing, rejection_kind
 
 from support.campaigns import rest_slow, sampled
 
 CASES = cases()
-LONG = {"waiters are waited for", "arrivals are counted"}
+SLOW_RULES = {"waiters are waited for", "arrivals are counted"}
 """Rules whose first wrong case is found after many others."""
 
 
-@sampled(3, "name", rest_slow(((name,) for name in RULES), lambda name: name not in LONG))
+@sampled(3, "name", rest_slow(((name,) for name in RULES), lambda name: name not in SLOW_RULES))
 def test_a_disabled_rule_of_the_verifier_fails_a_case(name: str) -> None:
     assert next(noticing(RULES[name], CASES), None) is not None
 
 
-@pytest.mark.parametrize("name", [*MUTATIONS, LATE, *TEXTS])
+@pytest.mark.parametrize("name", [*MUTATIONS, LATE_WAIT_RULE, *TEXTS])
 def test_cases_for_single_rules_fail_with_their_kind(name: str) -> None:
     kind, check = CASES[name]
     assert rejection_kind(check()) == kind

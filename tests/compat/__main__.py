@@ -5,7 +5,7 @@ fail or pass, compared with passing.txt. Exits with 1 if a test newly fails.
 
     python run.py compat                 all of them, on the CPU; any rejection is one that a test expects
     python run.py compat reduce          those of files and tests whose name contains that
-    python run.py compat --strict        classes and words of errors count too
+    python run.py compat --strict        also compares classes and words of errors
     python run.py compat --update        write the names that pass
 """
 
@@ -37,14 +37,14 @@ EXAMPLES = "examples"
 WORKERS, LIMIT, LIMIT_OF_FILE = 2, 300.0, 7200.0
 
 MESHES = ("bvh", "grouped_bvh", "mesh", "mesh_query_aabb", "mesh_query_point", "mesh_query_ray")
-ELSEWHERE = {
+OTHER_FOLDERS = {
     **dict.fromkeys((*MESHES, "hash_grid"), "geometry"),
     "closest_point_edge_edge": "",
     "intersect": "",
 }
 """Test files outside the folder of tiles, with their folders."""
 LONGEST_CAUSE = 160
-PLACE = re.compile(r"^(\S+\.py:\d+:\d+: )?error\[[a-z-]+\]: ")
+LOCATION_PREFIX = re.compile(r"^(\S+\.py:\d+:\d+: )?error\[[a-z-]+\]: ")
 """The beginning of an error's text, which repeats its class's name, and whose files and lines differ."""
 
 
@@ -53,7 +53,7 @@ def files(root: Path) -> list[str]:
     tests = root.joinpath(PACKAGE, "tests")
     stems = sorted(path.stem.removeprefix("test_") for path in tests.joinpath("tile").glob("test_*.py"))
     others = [
-        name for name, folder in ELSEWHERE.items() if tests.joinpath(folder, f"test_{name}.py").exists()
+        name for name, folder in OTHER_FOLDERS.items() if tests.joinpath(folder, f"test_{name}.py").exists()
     ]
     return [*stems, *others, EXAMPLES]
 
@@ -64,7 +64,7 @@ def tests_of(file: str, root: Path, path: Path) -> Iterator[tuple[str, unittest.
         for example in examples(root):
             yield f"{file}::{example.name}", test_case(example, path)
         return
-    folder = ELSEWHERE.get(file, "tile")
+    folder = OTHER_FOLDERS.get(file, "tile")
     module = import_module(".".join(filter(None, (PACKAGE, "tests", folder, f"test_{file}"))))
     for suite in unittest.defaultTestLoader.loadTestsFromModule(module):
         assert isinstance(suite, unittest.TestSuite)
@@ -110,7 +110,7 @@ def cause(error: BaseException) -> tuple[str, str]:
     frames = [
         frame for frame in traceback.extract_tb(error.__traceback__) if f"/{PACKAGE}/" in frame.filename
     ]
-    words = " ".join(line.strip() for line in PLACE.sub("", str(error)).splitlines()[:3])
+    words = " ".join(line.strip() for line in LOCATION_PREFIX.sub("", str(error)).splitlines()[:3])
     return f"{type(error).__name__}: {words}"[:LONGEST_CAUSE], f"line {frames[-1].lineno}" if frames else ""
 
 
@@ -133,7 +133,7 @@ def run_file(
         works = [(name, partial(outcome, test)) for name, test in tests]
         for name, result, wrong in isolated(works, WORKERS, limit):
             outcomes.append(Outcome(name, *(result or ("failed", wrong or ""))))
-            mark = f" (does not count: {reasons[name]})" if name in reasons else ""
+            mark = f" (excluded: {reasons[name]})" if name in reasons else ""
             print(f"{outcomes[-1]}{mark}", flush=True)
     return [astuple(finished) for finished in outcomes]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 PASSED, SKIPPED = "passed", "skipped"
-OTHER = re.compile(r"0x[0-9a-f]+|\b\d+(\.\d+)?(e[-+]?\d+)?\b")
+VARYING_TEXT = re.compile(r"0x[0-9a-f]+|\b\d+(\.\d+)?(e[-+]?\d+)?\b")
 """Addresses and numbers, which differ between messages with one cause."""
 
 
@@ -44,13 +44,13 @@ def write(path: Path, names: Iterable[str]) -> None:
 
 
 def excluded(path: Path = HERE / "excluded.txt") -> dict[str, str]:
-    """The reasons why tests do not count, by name of the test."""
+    """The reasons why tests are excluded, by name of the test."""
     lines = [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
     return dict(line.split(": ", 1) for line in lines)
 
 
 def counted(outcomes: Iterable[Outcome], reasons: Mapping[str, str]) -> list[Outcome]:
-    """The outcomes that count: of tests that are neither excluded nor skipped."""
+    """The outcomes of tests that are neither excluded nor skipped."""
     return [outcome for outcome in outcomes if outcome.name not in reasons and outcome.state != SKIPPED]
 
 
@@ -63,7 +63,7 @@ def summary(outcomes: list[Outcome]) -> str:
     for file, members in sorted(of_files.items()):
         passed = sum(outcome.state == PASSED for outcome in members)
         lines.append(f"  {passed:4} of {len(members):4}  {file}")
-    causes = Counter(OTHER.sub("N", outcome.cause) for outcome in outcomes if outcome.cause)
+    causes = Counter(VARYING_TEXT.sub("N", outcome.cause) for outcome in outcomes if outcome.cause)
     lines.append("By cause:")
     lines += [f"  {number:4}  {cause}" for cause, number in causes.most_common()]
     return "\n".join(lines)

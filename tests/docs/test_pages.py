@@ -21,7 +21,7 @@ LONGEST = 250
 GENERATED = "<!-- Written by "
 
 
-SLOW = (
+SLOW_PAGES = (
     *(
         "docs/ops/",
         "docs/spatial.md",
@@ -37,7 +37,7 @@ SLOW = (
 
 def of_code(page: str) -> object:
     """A page as a parameter."""
-    return pytest.param(page, marks=[pytest.mark.slow(every=1)] if page.startswith(SLOW) else [])
+    return pytest.param(page, marks=[pytest.mark.slow(every=1)] if page.startswith(SLOW_PAGES) else [])
 
 
 @pytest.mark.machine_code(some=True)
@@ -46,7 +46,7 @@ def test_every_block_of_a_page_has_the_outcome_that_its_heading_states(page: str
     assert TOOL.outcome_in_child(page).faults == []
 
 
-WRONG = {
+FAULTY_PAGES = {
     "python\nx = 1\nprint(x)\n": "the page does not show that this prints:\n1\n",
     "python\nprint(1)\n```\n```text\n2\n": "this is printed:\n1\n",
     "python error\nx = 1\n": "this raises no error",
@@ -64,13 +64,13 @@ WRONG = {
 """Blocks of pages, and the faults that the runner finds."""
 
 
-@pytest.mark.parametrize("text", WRONG)
+@pytest.mark.parametrize("text", FAULTY_PAGES)
 def test_the_runner_of_pages_finds_faults(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "README.md").write_text((ROOT / "README.md").read_text(encoding="utf-8"), encoding="utf-8")
     (tmp_path / "page.md").write_text(f"# Page\n\n```{text}```\n", encoding="utf-8")
     monkeypatch.setattr(TOOL, "ROOT", tmp_path)
     (fault,) = TOOL.outcome_when_forked("page.md").faults
-    assert fault.startswith("page.md:") and WRONG[text] in fault
+    assert fault.startswith("page.md:") and FAULTY_PAGES[text] in fault
 
 
 def test_the_runner_of_pages_accepts_and_updates_outcomes(

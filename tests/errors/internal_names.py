@@ -11,7 +11,7 @@ from tegula.runtime.library import library
 
 COMPILER = ("tegula.lang.", "tegula.ops.", "tegula.ir", "tegula.types", "tegula.structs", "tegula.interp")
 """The beginnings of the names of modules whose classes users do not know."""
-WORDS = ("Opaque", "Namespace", "Callee", "Conflict", "Unbound")
+SINGLE_WORD_CLASSES = ("Opaque", "Namespace", "Callee", "Conflict", "Unbound")
 """Names of such classes that are a single word, which no message uses."""
 
 
@@ -26,7 +26,7 @@ def _classes() -> set[str]:
         if inspect.isclass(x) and x.__module__.startswith(COMPILER)
     }
     inside = {name for name in class_names if re.fullmatch(r"_?[A-Z][a-z0-9]+[A-Z]\w*", name)}
-    return {name.lstrip("_") for name in inside if not hasattr(tg, name)} | {*WORDS}
+    return {name.lstrip("_") for name in inside if not hasattr(tg, name)} | {*SINGLE_WORD_CLASSES}
 
 
 INTERNAL = re.compile(

@@ -20,7 +20,7 @@ numbers = count()
 Wrong = tuple[type[Exception] | tuple[type[Exception], ...], str, str, list[Any]]
 """The classes that an error is of, its words, the body of a kernel, and the types of its parameters a, b, ..."""
 
-WRONG: list[Wrong] = [
+WRONG_PROGRAMS: list[Wrong] = [
     (
         ValueError,
         r"tile_broadcast\(\) output must have between one and four dimensions, got 5",
@@ -166,7 +166,7 @@ def failure(body: str, types: list[Any]) -> tg.CompileError:
     return caught.value
 
 
-@pytest.mark.parametrize(("bases", "words", "body", "types"), WRONG)
+@pytest.mark.parametrize(("bases", "words", "body", "types"), WRONG_PROGRAMS)
 def test_errors_have_the_classes_and_words_of_other_tile_languages(
     bases: Any, words: str, body: str, types: list[Any]
 ) -> None:

@@ -4,5 +4,5 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-OTHERS = ("semantics", "gpu_lowering", "gpu_codegen")
-sys.path[:0] = [str(HERE), *(str(HERE.parent / name) for name in OTHERS)]
+OTHER_FOLDERS = ("semantics", "gpu_lowering", "gpu_codegen")
+sys.path[:0] = [str(HERE), *(str(HERE.parent / name) for name in OTHER_FOLDERS)]

@@ -15,7 +15,7 @@ INTS = ("int32", "int8", "int16", "int64", "uint8", "uint16", "uint32", "uint64"
 FLOATS = ("float32", "float64", "float16", "bfloat16")
 DTYPES = ("float32", "int32", *FLOATS[1:], *INTS[1:])
 INPUT = (12, 12)
-SMALL = 8
+SMALL_BOUND = 8
 WIDE = 64
 
 Shape = tuple[int, ...]
@@ -30,7 +30,7 @@ class Name:
     shape: Shape = ()
     uniform: bool = True
     shared: bool = False
-    bound: float = SMALL
+    bound: float = SMALL_BOUND
 
 
 @dataclass(frozen=True)
@@ -92,11 +92,14 @@ class Expressions:
         return Term(f"({term.text} + 0.0)", term.bound) if is_float(dtype) else term
 
     def clamped(self, term: Term, dtype: str) -> Term:
-        return Term(f"tg.clamp({term.text}, {literal(-SMALL, dtype)}, {literal(SMALL, dtype)})", SMALL)
+        return Term(
+            f"tg.clamp({term.text}, {literal(-SMALL_BOUND, dtype)}, {literal(SMALL_BOUND, dtype)})",
+            SMALL_BOUND,
+        )
 
     def settled(self, dtype: str, shape: Shape = (), uniform: bool = False, depth: int = 2) -> str:
         """The text of a term, possibly assigned to a variable first."""
-        return self.small(dtype, shape, uniform, depth, SMALL).text
+        return self.small(dtype, shape, uniform, depth, SMALL_BOUND).text
 
     # Leaves ----------------------------------------------------------------------------------------------------------
 
@@ -125,15 +128,15 @@ class Expressions:
         kind = self.c.pick(kinds)
         self.c.note(f"tile_{kind}" if kind != "tile" else "tile", f"dtype {dtype}", f"storage {storage}")
         if kind == "load":
-            return Term(f"tg.tile_load({self.source(dtype, shape)}{storage_option})", SMALL)
+            return Term(f"tg.tile_load({self.source(dtype, shape)}{storage_option})", SMALL_BOUND)
         if kind in ("zeros", "ones"):
             return Term(f"tg.tile_{kind}({shape}, dtype=tg.{dtype}{storage_option})", 1)
         if kind == "full":
-            value = self.small(dtype, (), True, 1, SMALL)
-            return Term(f"tg.tile_full({shape}, tg.{dtype}({value.text}){storage_option})", SMALL)
+            value = self.small(dtype, (), True, 1, SMALL_BOUND)
+            return Term(f"tg.tile_full({shape}, tg.{dtype}({value.text}){storage_option})", SMALL_BOUND)
         if kind == "arange":
             return Term(f"tg.tile_arange(0, {shape[0]}, dtype=tg.{dtype}{storage_option})", shape[0])
-        return Term(f"tg.tile({self.settled(dtype, (), False, 1)})", SMALL)
+        return Term(f"tg.tile({self.settled(dtype, (), False, 1)})", SMALL_BOUND)
 
     def source(self, dtype: str, shape: Shape) -> str:
         """Array, shape and offset of a load, sometimes over the edge of the array."""
@@ -159,12 +162,12 @@ class Expressions:
         kind = self.c.of(kinds)
         self.c.note(f"scalar {kind}", f"dtype {dtype}")
         if kind == "literal":
-            return Term(f"tg.{dtype}({literal(self.c.number(0, SMALL), dtype)})", SMALL)
+            return Term(f"tg.{dtype}({literal(self.c.number(0, SMALL_BOUND), dtype)})", SMALL_BOUND)
         if kind == "index":
             return Term(f"tg.{dtype}({self.index(uniform)})", 40)
         if kind == "lane array":
             array = self.inputs.setdefault(dtype, f"x_{dtype}")
-            return Term(f"{array}[{self.index(uniform)} % 12, {self.index(uniform)} % 12]", SMALL)
+            return Term(f"{array}[{self.index(uniform)} % 12, {self.index(uniform)} % 12]", SMALL_BOUND)
         if kind == "untile":
             name = self.c.pick([n for n in tiles if n.shape == (self.block_dim,)])
             return Term(f"tg.untile({name.text})", name.bound)
@@ -198,7 +201,9 @@ class Expressions:
         if not is_float(dtype):
             return Term(text, math.inf)
         if op == "/":
-            return Term(f"tg.floor(tg.clamp({text}, {float(-SMALL)}, {float(SMALL)}))", SMALL)
+            return Term(
+                f"tg.floor(tg.clamp({text}, {float(-SMALL_BOUND)}, {float(SMALL_BOUND)}))", SMALL_BOUND
+            )
         divisor = self.c.pick(["2.0", "3.0", "-3.0"])
         return Term(f"({a.text} {op} {divisor})", a.bound)
 
@@ -254,10 +259,11 @@ class Expressions:
         if not known:
             return self.leaf(dtype, shape, uniform)
         name = self.c.pick(known)
-        a, b = (self.small(dtype, shape, uniform, depth, SMALL) for _ in range(2))
+        a, b = (self.small(dtype, shape, uniform, depth, SMALL_BOUND) for _ in range(2))
         self.c.note("tile_map" if shape else "call")
         return Term(
-            f"tg.tile_map({name}, {a.text}, {b.text})" if shape else f"{name}({a.text}, {b.text})", SMALL
+            f"tg.tile_map({name}, {a.text}, {b.text})" if shape else f"{name}({a.text}, {b.text})",
+            SMALL_BOUND,
         )
 
     # Tiles -----------------------------------------------------------------------------------------------------------
@@ -305,9 +311,9 @@ class Expressions:
         if len(shape) <= 2 and self.c.chance(60):
             self.c.note("axis reduction")
             axis = self.c.number(0, len(shape))
-            a = self.small(dtype, (*shape[:axis], extent, *shape[axis:]), uniform, depth, SMALL)
+            a = self.small(dtype, (*shape[:axis], extent, *shape[axis:]), uniform, depth, SMALL_BOUND)
             return self.added_up(Term(f"{function}{a.text}, axis={axis})", a.bound * grown), dtype)
-        a = self.small(dtype, (extent,), uniform, depth, SMALL)
+        a = self.small(dtype, (extent,), uniform, depth, SMALL_BOUND)
         reduced_text = self._ranked(f"{function}{a.text})", len(shape))
         return self.added_up(
             Term(f"tg.copy(tg.tile_broadcast({reduced_text}, {shape}))", a.bound * grown), dtype
@@ -322,7 +328,7 @@ class Expressions:
         if is_float(dtype) and dtype.endswith("16"):
             kind = "max_inclusive"
         self.c.note(f"tile_scan_{kind}")
-        a = self.small(dtype, shape, uniform, depth, SMALL)
+        a = self.small(dtype, shape, uniform, depth, SMALL_BOUND)
         grown = math.prod(shape) if kind.endswith("clusive") and "_" not in kind else 1
         return self.added_up(Term(f"tg.tile_scan_{kind}({a.text})", a.bound * grown), dtype)
 
@@ -331,6 +337,6 @@ class Expressions:
             return self.arithmetic(dtype, shape, uniform, depth)
         inner = self.c.pick([4, 3, 8])
         self.c.note("matmul")
-        a = self.small(dtype, (shape[0], inner), uniform, depth, SMALL)
-        b = self.small(dtype, (inner, shape[1]), uniform, depth, SMALL)
+        a = self.small(dtype, (shape[0], inner), uniform, depth, SMALL_BOUND)
+        b = self.small(dtype, (inner, shape[1]), uniform, depth, SMALL_BOUND)
         return self.added_up(Term(f"({a.text} @ {b.text})", a.bound * b.bound * inner), dtype)

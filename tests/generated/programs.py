@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from choices import Choices
-from expressions import DTYPES, SMALL, Expressions, Name, Shape, Term, is_float, literal
+from expressions import DTYPES, SMALL_BOUND, Expressions, Name, Shape, Term, is_float, literal
 
 BLOCKS = 2
 SHAPES: tuple[Shape, ...] = ((4,), (8,), (4, 4), (2, 8), (8, 4), (3, 5), (2, 3, 4), (1,))
@@ -213,7 +213,7 @@ class Maker(Expressions):
         name = self.fresh("t")
         if self.c.chance(50):
             tile = self.tile_leaf(dtype, shape)
-            text = tile.text if tile.bound <= SMALL else self.clamped(tile, dtype).text
+            text = tile.text if tile.bound <= SMALL_BOUND else self.clamped(tile, dtype).text
             text = text if is_float(dtype) else tile.text
         else:
             text = self.settled(dtype, shape)
@@ -240,7 +240,7 @@ class Maker(Expressions):
     def bounded(self, t: Name) -> None:
         """Make a float variable small again after a change in place."""
         if is_float(t.dtype):
-            low, high = literal(-SMALL, t.dtype), literal(SMALL, t.dtype)
+            low, high = literal(-SMALL_BOUND, t.dtype), literal(SMALL_BOUND, t.dtype)
             change = f"tg.clamp({t.text} + 0.0, {low}, {high})"
             self.add(f"tg.tile_assign({t.text}, {change})" if t.shape else f"{t.text} = {change}")
 

@@ -18,7 +18,7 @@ from tegula.codegen.sites import RECORD_SLOTS, RECORDS
 from tegula.runtime.compound_arguments import flattened
 from tegula.target import get_cuda_target
 
-NEAR = 2e-4
+TOLERANCE = 2e-4
 """The tolerance of rounded results, relative to the largest one."""
 
 
@@ -95,7 +95,7 @@ def different(
     """The difference from the meaning of a program in Python."""
     for name, computed, reference in zip(RESULTS, actual, expected, strict=True):
         if name == "near":
-            wrong = ~(np.abs(computed - reference) <= NEAR * max(1.0, float(np.abs(reference).max())))
+            wrong = ~(np.abs(computed - reference) <= TOLERANCE * max(1.0, float(np.abs(reference).max())))
         elif computed.dtype.names:
             wrong = np.zeros(computed.shape, bool)
             for part in computed.dtype.names:

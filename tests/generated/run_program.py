@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from agreement import agree
-from expressions import INPUT, SMALL, is_float
+from expressions import INPUT, SMALL_BOUND, is_float
 from programs import BLOCKS, OUT, Program
 
 import tegula as tg
@@ -32,9 +32,9 @@ def arguments(program: Program) -> list[Any]:
     rng = np.random.default_rng(0)
     out: list[Any] = [3]
     for dtype in program.inputs:
-        low = 0 if dtype.startswith("u") else -SMALL
+        low = 0 if dtype.startswith("u") else -SMALL_BOUND
         for shape in (INPUT, (4, 5, 6)):
-            values = rng.integers(low, SMALL + 1, shape)
+            values = rng.integers(low, SMALL_BOUND + 1, shape)
             if not is_float(dtype):
                 edge = np.iinfo(dtype)
                 ends = np.where(rng.random(shape) < 0.5, np.array(edge.min, dtype), np.array(edge.max, dtype))

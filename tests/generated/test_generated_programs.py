@@ -20,7 +20,7 @@ import tegula as tg
 from support.campaigns import chunks
 
 PROGRAMS = int(os.environ.get("TEGULA_GENERATED", "250"))
-FEW = 16
+QUICK_COUNT = 16
 """The number of programs that `python run.py test --quick` runs."""
 SHARDS, OTHER_SHARDS = 12, 2
 REFUSALS = 0.1
@@ -74,8 +74,8 @@ FLOOR = (
     *("lane if", "lane else", "lane for", "lane assignment", "lane break", "lane continue", "lane return"),
 )
 """Features that at least RARE of all programs have."""
-RARE = 0.03
-DRAWN = 400
+MIN_FRACTION = 0.03
+DRAWN_PROGRAMS = 400
 """The number of programs that are drawn, but not run, to count features."""
 
 
@@ -108,21 +108,21 @@ def check_shard(shard: int, count: int) -> None:
 
 
 def test_the_program_generator_draws_each_feature() -> None:
-    features = Counter(f for seed in range(DRAWN) for f in set(draw_program(seed).features))
-    rare = {f: features[f] for f in FLOOR if features[f] < RARE * DRAWN}
+    features = Counter(f for seed in range(DRAWN_PROGRAMS) for f in set(draw_program(seed).features))
+    rare = {f: features[f] for f in FLOOR if features[f] < MIN_FRACTION * DRAWN_PROGRAMS}
     assert not rare
 
 
 @pytest.mark.machine_code
 def test_a_few_generated_programs_match_the_interpreter() -> None:
-    check_shard(0, FEW)
+    check_shard(0, QUICK_COUNT)
 
 
 @pytest.mark.machine_code
 @pytest.mark.seconds(30)
 @pytest.mark.parametrize("shard", chunks(range(1, 1 + SHARDS)))
 def test_generated_programs_match_the_interpreter(shard: int) -> None:
-    check_shard(shard, max(1, (PROGRAMS - FEW) // SHARDS))
+    check_shard(shard, max(1, (PROGRAMS - QUICK_COUNT) // SHARDS))
 
 
 @pytest.mark.machine_code

@@ -6,5 +6,5 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-OTHERS = ("backend", "semantics", "gpu_lowering", "kernels", "stdlib", "roles")
-sys.path[:0] = [str(HERE), *(str(HERE.parent / name) for name in OTHERS)]
+OTHER_FOLDERS = ("backend", "semantics", "gpu_lowering", "kernels", "stdlib", "roles")
+sys.path[:0] = [str(HERE), *(str(HERE.parent / name) for name in OTHER_FOLDERS)]

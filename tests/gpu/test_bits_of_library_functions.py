@@ -8,7 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 from agreement import same_bits
-from measured_errors import CASES, FEW, HARD, KNOWN, LIMITS, MANY, STRIDE, applied, numbers, operands
+from measured_errors import (
+    BOUNDED_ARGUMENTS,
+    CASES,
+    DEFAULT_COUNT,
+    HARD_ARGUMENTS,
+    LIMITS,
+    SLOW_COUNT,
+    STRIDE,
+    applied,
+    numbers,
+    operands,
+)
 
 import tegula as tg
 
@@ -26,13 +37,13 @@ def compare(name: str, *drawn: list[np.ndarray], written: str = "") -> None:
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("name", CASES)
 def test_functions_of_drawn_arguments_have_the_bits_of_the_cpu(name: str, kind: Any) -> None:
-    compare(name, operands(name, kind, FEW), operands(name, kind, MANY, seed=2))
+    compare(name, operands(name, kind, DEFAULT_COUNT), operands(name, kind, SLOW_COUNT, seed=2))
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
-@pytest.mark.parametrize("name", HARD)
+@pytest.mark.parametrize("name", HARD_ARGUMENTS)
 def test_functions_of_hard_arguments_have_the_bits_of_the_cpu(name: str, kind: Any) -> None:
-    compare(name, [np.array(HARD[name][kind is np.float64], kind)])
+    compare(name, [np.array(HARD_ARGUMENTS[name][kind is np.float64], kind)])
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if not case.second])
@@ -40,7 +51,7 @@ def test_functions_of_every_float32_have_the_bits_of_the_cpu(name: str) -> None:
     compare(name, *([x] for x in numbers(STRIDE)))
 
 
-@pytest.mark.parametrize("written", KNOWN)
+@pytest.mark.parametrize("written", BOUNDED_ARGUMENTS)
 @pytest.mark.parametrize("name", LIMITS)
 def test_functions_of_bounded_arguments_have_the_bits_of_the_cpu(name: str, written: str) -> None:
     compare(name, *([x] for x in numbers(STRIDE)), written=written.format(limit=LIMITS[name]))

@@ -3,7 +3,7 @@
 Base causality (PTX ISA, "Causality Order") is transitive: accesses of a thread before a synchronisation precede
 accesses of the other threads after it, and the accesses known to a thread that arrives at a memory barrier are known to
 all threads that have waited for the phase. Vector clocks record, for each thread, the known accesses of each other
-thread. A copy is a thread of its own, which knows the accesses that its issuer knew. Proxies are ignored: the replay
+thread. A copy is a separate thread, which knows the accesses that its issuer knew. Proxies are ignored: the replay
 checks fences."""
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from tegula.runtime.launch import block_size
 
 half = tg.float16
 N = 16
-PLACES: dict[str, tuple[str, bool]] = {
+OFFSETS_IN_ROWS: dict[str, tuple[str, bool]] = {
     "a constant": ("24", True),
     "a constant between": ("20", False),
     "an argument": ("column", False),
@@ -52,9 +52,9 @@ def code(offset_text: str, promise: str = "") -> str:
     return assembled(lowered(kernel, args, (1,), block_size(kernel, None, args)))[0]
 
 
-@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize("name", OFFSETS_IN_ROWS)
 def test_the_offset_in_a_row_decides_whether_bulk_copies_are_used(name: str) -> None:
-    offset_text, bulk = PLACES[name]
+    offset_text, bulk = OFFSETS_IN_ROWS[name]
     assert ("cp.async.bulk.tensor" in code(offset_text)) == bulk
 
 

@@ -86,7 +86,7 @@ def check(kernel: Any, n: np.ndarray, o: np.ndarray, text: str) -> None:
         np.testing.assert_array_equal(o[3], FLAGS[row, np.arange(64) % 12])
         byte = n % 256
         np.testing.assert_array_equal(o[4], NUMBERS[np.where(byte < 8, byte, 7), 2])
-        assert len(re.findall(r"\.global \.align 16 \.b8 table", text)) == 4, "each is there once"
+        assert len(re.findall(r"\.global \.align 16 \.b8 table", text)) == 4, "each table occurs once"
         assert re.search(r"ld\.global\.nc", text)
     if kernel is parts:
         np.testing.assert_array_equal(o[:4], [n + 1, n + 1, n + 2, np.full(64, 7)])

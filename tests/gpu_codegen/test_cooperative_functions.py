@@ -19,20 +19,22 @@ from tegula.declaration import Refused, Sample
 from tegula.passes.pipeline import prepare
 from tegula.stdlib.tiles import DECLARED
 
-MOST = 300
+MAX_ELEMENTS = 300
 """Elements of the samples that the interpreter runs."""
 
 
 def accepted_samples(name: str) -> list[Sample]:
     accepted = [s for s in testing.samples(name) if not isinstance(s, Refused)]
-    return [s for s in accepted if sum(x.size for x in s.arguments if isinstance(x, np.ndarray)) <= MOST]
+    return [
+        s for s in accepted if sum(x.size for x in s.arguments if isinstance(x, np.ndarray)) <= MAX_ELEMENTS
+    ]
 
 
 PUBLIC = [name for name in sorted(DECLARED) if name[0] != "_"]
 ALL = [
     pytest.param(name, s, id=f"{name}-{k}") for name in PUBLIC for k, s in enumerate(accepted_samples(name))
 ]
-ONE = [
+ONE_FUNCTION_PER_FILE = [
     max((p for p in ALL if p.values[0] == name), key=lambda p: p.values[1].differentiable) for name in PUBLIC
 ]
 
@@ -103,7 +105,11 @@ def check_lowered(name: str, sample: Sample, block_dim: int, on_cpu: bool = Fals
         check_alike(name, sample, a, b)
 
 
-@sampled(3, ("name", "sample"), [pytest.param(*p.values, id=p.id, marks=marks(p.values[0])) for p in ONE])
+@sampled(
+    3,
+    ("name", "sample"),
+    [pytest.param(*p.values, id=p.id, marks=marks(p.values[0])) for p in ONE_FUNCTION_PER_FILE],
+)
 def test_lowered_cooperative_functions_match_the_interpreter(name: str, sample: Sample) -> None:
     check_lowered(name, sample, 33)
 
@@ -123,7 +129,11 @@ def test_all_lowered_cooperative_functions_match_cpu_and_interpreter(
     ("name", "sample", "arch"),
     [
         pytest.param(*p.values, arch, id=f"{p.id}-{arch}")
-        for arch, of in (("sm_80", ONE), ("sm_90a", ALL), ("sm_100a", ONE))
+        for arch, of in (
+            ("sm_80", ONE_FUNCTION_PER_FILE),
+            ("sm_90a", ALL),
+            ("sm_100a", ONE_FUNCTION_PER_FILE),
+        )
         for p in of
     ],
 )

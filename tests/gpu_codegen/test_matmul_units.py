@@ -59,13 +59,13 @@ def piped(shape: tuple[int, int, int], a: Any, b: Any, c: Any, turns: tuple[bool
     return units_of(roles(shape, a, b, c, turns, groups), [x, y, tg.zeros((m, n), dtype=c), 1], arch)
 
 
-STRAIGHT, TRANSPOSED = (False, False), (True, True)
+ROW_MAJOR, TRANSPOSED = (False, False), (True, True)
 PIPED = [
-    ((64, 32, 64), HALF, HALF, STRAIGHT, 1, GROUPS),
-    ((64, 32, 8), HALF, HALF, STRAIGHT, 1, f"{WARPS}K is 8, which is not a multiple of 16"),
-    ((64, 20, 64), HALF, HALF, STRAIGHT, 1,
+    ((64, 32, 64), HALF, HALF, ROW_MAJOR, 1, GROUPS),
+    ((64, 32, 8), HALF, HALF, ROW_MAJOR, 1, f"{WARPS}K is 8, which is not a multiple of 16"),
+    ((64, 20, 64), HALF, HALF, ROW_MAJOR, 1,
      f"{WARPS}64 rows and 20 columns are not a multiple of 64 by 8 for each of 1 warp group"),
-    ((64, 32, 64), HALF, tg.float16, STRAIGHT, 1, f"{WARPS}wgmma does not multiply bfloat16 by float16 into float32"),
+    ((64, 32, 64), HALF, tg.float16, ROW_MAJOR, 1, f"{WARPS}wgmma does not multiply bfloat16 by float16 into float32"),
     ((256, 256, 64), tg.float32, tg.float32, TRANSPOSED, 2,
      f"{WARPS}the left operand of 32 bits does not have K along its rows, and it would need its own stage, "
      "which exceeds shared memory"),
@@ -80,7 +80,7 @@ def test_explain_states_the_unit_of_matmuls_of_pipes(
 
 
 def test_explain_states_that_earlier_gpus_have_no_wgmma() -> None:
-    assert piped((64, 32, 64), HALF, HALF, tg.float32, STRAIGHT, arch="sm_80") == [
+    assert piped((64, 32, 64), HALF, HALF, tg.float32, ROW_MAJOR, arch="sm_80") == [
         f"{WARPS}sm_80 has no wgmma"
     ]
 

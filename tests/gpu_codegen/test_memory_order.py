@@ -23,7 +23,7 @@ from tegula.runtime.launch import block_size
 
 ROWS, WORD = 7, 4
 SYNC = re.compile(r"^  call void @llvm\.nvvm\.bar\.warp\.sync\(i32 -1\)\n", re.MULTILINE)
-LATE = re.compile(
+LOAD_BEFORE_ARRIVAL = re.compile(
     r"^(?P<load>  %\S+ = load float, ptr %\S+, align 4\n)(?P<rest>(?:  .*\n)*?  call .*bar\.warp\.sync(?:.*\n)+?"
     r"  call void asm sideeffect .mbarrier\.arrive\..*\n  br label .*\ndone\w+:\n)",
     re.MULTILINE,
@@ -112,7 +112,7 @@ def test_a_shuffle_is_not_a_synchronisation() -> None:
 def test_an_arrival_before_the_read_is_a_race() -> None:
     kernel, _ = KERNELS["chain of 2 stages"]
     code, args = code_of(kernel)
-    text, changed = LATE.subn(r"\g<rest>\g<load>", code.text, count=1)
+    text, changed = LOAD_BEFORE_ARRIVAL.subn(r"\g<rest>\g<load>", code.text, count=1)
     assert changed == 1
     order = order_of(replace(code, text=text), kernel, args)
     assert order.reports

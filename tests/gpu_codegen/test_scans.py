@@ -20,7 +20,9 @@ from tegula.codegen.gpu import lower_kernel
 from tegula.target import get_cuda_target
 
 SIZES = [(7, 64), (1000, 33), (96, 128), (130, 100), (33, 1), (997, 256), (1000, 32), (70, 1)]
-EACH = [pytest.param(*size, marks=() if k < 3 else pytest.mark.slow) for k, size in enumerate(SIZES)]
+SIZE_PARAMETERS = [
+    pytest.param(*size, marks=() if k < 3 else pytest.mark.slow) for k, size in enumerate(SIZES)
+]
 D = Any
 
 
@@ -57,7 +59,7 @@ def check(launch: Launch) -> None:
 
 
 @pytest.mark.machine_code
-@sampled(3, ("n", "block_dim"), EACH)
+@sampled(3, ("n", "block_dim"), SIZE_PARAMETERS)
 def test_running_combinations_have_the_same_bits_on_all_targets(n: int, block_dim: int) -> None:
     x = np.random.default_rng(n).standard_normal(n).astype(np.float32)
     check(Launch(running(n), (tg.array(x), tg.zeros((2, n))), (1, block_dim), block_dim))

@@ -17,7 +17,7 @@ from support.segment_kernels import SHAPES, across_warps, arguments, within_warp
 from tegula.codegen.gpu import lower_kernel
 from tegula.target import get_cuda_target
 
-EACH = [SHAPES[0], *(pytest.param(shape, marks=pytest.mark.slow) for shape in SHAPES[1:])]
+SHAPE_PARAMETERS = [SHAPES[0], *(pytest.param(shape, marks=pytest.mark.slow) for shape in SHAPES[1:])]
 
 
 def check(launch: Launch) -> str:
@@ -35,7 +35,7 @@ def check(launch: Launch) -> str:
 
 
 @pytest.mark.machine_code
-@pytest.mark.parametrize("shape", EACH, ids=str)
+@pytest.mark.parametrize("shape", SHAPE_PARAMETERS, ids=str)
 def test_lane_exchanges_in_segments_of_a_warp_match_the_interpreter(shape: tuple[int, int]) -> None:
     threads, block = shape
     text = check(Launch(within_warps, arguments(within_warps, threads), (threads,), block))
@@ -46,7 +46,7 @@ def test_lane_exchanges_in_segments_of_a_warp_match_the_interpreter(shape: tuple
 
 
 @pytest.mark.machine_code
-@pytest.mark.parametrize("shape", EACH, ids=str)
+@pytest.mark.parametrize("shape", SHAPE_PARAMETERS, ids=str)
 def test_lane_exchanges_across_warps_match_the_interpreter(shape: tuple[int, int]) -> None:
     threads, block = shape
     check(Launch(across_warps, arguments(across_warps, threads), (threads,), block))

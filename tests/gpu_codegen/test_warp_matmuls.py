@@ -70,7 +70,7 @@ KINDS = [
     (tg.bfloat16, tg.float16, tg.float32, MIXED),
     (tg.float32, tg.float16, tg.float64, DOUBLE),
 ]
-STRAIGHT, TRANSPOSED, COLUMNS, ROWS = (False, False), (True, True), (False, True), (True, False)
+ROW_MAJOR, TRANSPOSED, COLUMNS, ROWS = (False, False), (True, True), (False, True), (True, False)
 kinds = sampled(3, ("a", "b", "c", "name"), KINDS, ids=str)
 
 
@@ -80,7 +80,7 @@ kinds = sampled(3, ("a", "b", "c", "name"), KINDS, ids=str)
     3,
     "turns",
     [
-        pytest.param(STRAIGHT, id="straight"),
+        pytest.param(ROW_MAJOR, id="straight"),
         pytest.param(TRANSPOSED, id="transposed", marks=pytest.mark.slow),
     ],
 )
@@ -103,7 +103,7 @@ def test_warp_matmuls_of_small_tiles_match_numpy() -> None:
 
 
 @pytest.mark.machine_code
-@sampled(2, "turns", [STRAIGHT, TRANSPOSED], ids=["straight", "transposed"])
+@sampled(2, "turns", [ROW_MAJOR, TRANSPOSED], ids=["straight", "transposed"])
 def test_warp_matmuls_in_loops_of_several_warps_match_numpy(turns: tuple[bool, bool]) -> None:
     check((40, 24, 144), tg.bfloat16, tg.bfloat16, tg.float32, turns, 128)
 

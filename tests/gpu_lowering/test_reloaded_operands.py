@@ -18,7 +18,7 @@ from tegula.runtime.automatic import build
 from tegula.target import get_cuda_target
 
 BF16 = ml_dtypes.bfloat16
-SMALL = replace(get_cuda_target("sm_90a"), shared_per_block=20 << 10)
+SMALL_TARGET = replace(get_cuda_target("sm_90a"), shared_per_block=20 << 10)
 """A device whose blocks have memory for two tiles of 32 x 128 elements of 16 bits, but not for three."""
 
 
@@ -60,8 +60,8 @@ def test_tiles_that_do_not_fit_together_are_loaded_again() -> None:
     arguments = launch(32, 128)
     kernel = traced(arguments.kernel, arguments.args, arguments.dims, arguments.block_dim)
     prepare(kernel)
-    built = build(kernel, SMALL)
-    assert 2 * 32 * 128 * 2 <= built.code.shared_bytes <= SMALL.shared_per_block
+    built = build(kernel, SMALL_TARGET)
+    assert 2 * 32 * 128 * 2 <= built.code.shared_bytes <= SMALL_TARGET.shared_per_block
 
 
 def test_written_arrays_are_loaded_once() -> None:
@@ -69,7 +69,7 @@ def test_written_arrays_are_loaded_once() -> None:
     kernel = traced(arguments.kernel, arguments.args, arguments.dims, arguments.block_dim)
     prepare(kernel)
     with pytest.raises(SharedMemoryExceeded):
-        build(kernel, SMALL)
+        build(kernel, SMALL_TARGET)
 
 
 @pytest.mark.parametrize("writes", [False, True])

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from check_program import OF_GRADIENTS, OF_PROGRAMS
-from rounded_programs import CELLS, DRAWN, INPUTS, LANES, PATHS, TAMED, TYPES, RoundedProgram
+from rounded_programs import CELLS, INPUTS, LANES, PATHS, RESULT_GRADIENTS, TAMED, TYPES, RoundedProgram
 
 import tegula as tg
 
@@ -31,7 +31,7 @@ def check(program: RoundedProgram) -> str:
     """The outcome of a program: "right", "wrong: ...", "unstable" if the twin's values differ from the kernel's, or the
     code of a refusal."""
     rng, t = np.random.default_rng(program.n), TYPES[program.dtype]
-    a, g = rng.uniform(-1.5, 1.5, INPUTS).astype(t), rng.choice(DRAWN, CELLS)
+    a, g = rng.uniform(-1.5, 1.5, INPUTS).astype(t), rng.choice(RESULT_GRADIENTS, CELLS)
     g[program.cells :] = 0.0
     wide = a.astype(np.float64)
     with np.errstate(all="ignore"):

@@ -82,7 +82,7 @@ WRONG_UPDATES = (
     *("{s} = tg.where({p} > 0.5, {s} * {r} + {p}, {s} * {r})", "{s} = {s} * {r} + tg.sqrt({p})"),
     *("{s} = {s} * {r} + {p} / (1.0 + {s})", "{s} = tg.abs({s} * {r} - {p})", "{s} = {s} / {r} + {p}"),
 )
-ENDS = (
+EPILOGUES = (
     *(
         "{acc} / s",
         "{acc} / s",
@@ -384,5 +384,5 @@ class RescalingProgram:
 
     def end(self, weights: dict[str, float], wrong: bool) -> str:
         w = weights["s"]
-        ends = ENDS if not wrong else WRONG_ENDS if self.scalar else (*WRONG_ENDS, *WRONG_MATMULS)
+        ends = EPILOGUES if not wrong else WRONG_ENDS if self.scalar else (*WRONG_ENDS, *WRONG_MATMULS)
         return self.r.choice(ends).format(acc="acc", one="one", ws=w, ls=w * LOG2E)

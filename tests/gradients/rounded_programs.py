@@ -25,7 +25,7 @@ TYPES: dict[str, Any] = {
     "float16": np.float16,
     "bfloat16": ml_dtypes.bfloat16,
 }
-DRAWN = np.array([-1.5, -1.0, -0.5, 0.5, 1.0, 1.5])
+RESULT_GRADIENTS = np.array([-1.5, -1.0, -0.5, 0.5, 1.0, 1.5])
 """Gradients of results."""
 NARROW = 2.0**-24
 """The largest relative error of rounding an adjoint to float32, in which adjoints of narrower types are."""

@@ -81,7 +81,7 @@ NUMBERS = {
     "number": ("tg.erfcinv(tamed({0}) * 0.5 + 1.0)", "tg.lerp({0}, {1}, 0.3)", "tg.erf({0}) * {2}"),
 }
 
-OTHERS = (
+OTHER_STATEMENTS = (
     *(
         "in_out",
         "struct",
@@ -111,7 +111,7 @@ class SmoothFamilies(SmoothProgram):
         if self.r.random() < 0.5:
             super().statement(depth)
             return
-        chosen = self.r.choice((*NUMBERS, *NUMBERS, *OTHERS))
+        chosen = self.r.choice((*NUMBERS, *NUMBERS, *OTHER_STATEMENTS))
         self.used.add(chosen)
         if chosen in NUMBERS:
             self.named(self.r.choice(NUMBERS[chosen]).format(*self.three(), self.number(), BLOCK))

@@ -33,7 +33,7 @@ from tegula.types import ArrayType, BufType
 
 Place = tuple[str, int]
 """An op and the position of an operand; for ops with any number of operands, positions from MANY on count as one."""
-MANY = 3
+VARIADIC_POSITION = 3
 
 ZERO = {
     *(("floor", 0), ("ceil", 0), ("trunc", 0), ("rint", 0), ("floordiv", 0), ("floordiv", 1)),
@@ -42,7 +42,7 @@ ZERO = {
 """Operands by which the derivative is 0 wherever it exists."""
 CONSTANT = {("tile.arange", 0), ("tile.arange", 1)}
 """Operands that are constants in every kernel."""
-ELSEWHERE = {
+TESTED_BY_OTHER_FILES = {
     ("fast.exp2", 0): "test_library.py::test_derivatives_of_fast_functions_are_correct",
     ("cast", 0): "test_casts_round_values_not_gradients",
     ("tile.load", 1): "test_refusals.py: fill=",
@@ -96,7 +96,7 @@ def gradients_flow() -> Iterator[tuple[Op, list[Any]]]:
 
 
 def slot_of(op: Op, k: int) -> Place:
-    return op.NAME, min(k, MANY)
+    return op.NAME, min(k, VARIADIC_POSITION)
 
 
 @pytest.mark.slow
@@ -114,7 +114,7 @@ def test_every_differentiable_operand_is_covered_by_a_case() -> None:
                 to_check.add(slot_of(op, k))
             if flows[k]:
                 checked.add(slot_of(op, k))
-    known = ZERO | CONSTANT | set(ELSEWHERE)
+    known = ZERO | CONSTANT | set(TESTED_BY_OTHER_FILES)
     assert sorted(to_check - checked - known) == []
     assert sorted(known & checked) == [], "remove them from the lists"
     adjoints = {name for name, op in REGISTRY.items() if op.adjoint is not Op.adjoint}

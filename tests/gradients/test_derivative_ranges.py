@@ -16,7 +16,7 @@ from support.campaigns import sampled
 pytestmark = pytest.mark.machine_code
 
 BITS = {"float32": 24, "float64": 53, "float16": 11, "bfloat16": 8}
-ENDS = {
+RANGE_LIMITS = {
     "float32": (1e-30, 1e-19, 1e-10, 1.0, 1e10, 1e19, 1e30),
     "float64": (1e-250, 1e-155, 1e-60, 1.0, 1e60, 1e155, 1e250),
     "float16": (7e-5, 1e-3, 0.03, 1.0, 30.0, 1e3, 5e4),
@@ -109,7 +109,7 @@ def exact_slopes(slope: Callable[..., Any], *values: np.ndarray) -> list[Any]:
 def test_derivatives_of_binary_functions_near_the_limits_of_the_type_are_exact(
     expression: str, dtype: str
 ) -> None:
-    x, z = (as_held(v.ravel(), dtype) for v in np.meshgrid(ENDS[dtype], ENDS[dtype]))
+    x, z = (as_held(v.ravel(), dtype) for v in np.meshgrid(RANGE_LIMITS[dtype], RANGE_LIMITS[dtype]))
     exact = exact_slopes(SLOPES[expression], x, z)
     for k, slope in enumerate(gradients(expression, dtype, x, z)):
         compare(slope, [e[k] for e in exact], dtype)
@@ -121,7 +121,7 @@ def test_derivatives_of_unary_functions_near_the_limits_of_the_type_are_exact(
     expression: str, dtype: str
 ) -> None:
     large = (1.5, 5.0, 9.0, 20.0, 26.0) if dtype == "float64" else (1.5, 3.0, 5.0, 7.5, 9.0)
-    x = as_held([*large, *ENDS[dtype]], dtype)
+    x = as_held([*large, *RANGE_LIMITS[dtype]], dtype)
     (actual,) = gradients(expression, dtype, x)
     compare(actual, exact_slopes(OF_ONE[expression], x), dtype)
 
@@ -129,7 +129,7 @@ def test_derivatives_of_unary_functions_near_the_limits_of_the_type_are_exact(
 @pytest.mark.parametrize("dtype", BITS)
 def test_derivatives_of_powers_near_the_limits_of_the_type_are_exact(dtype: str) -> None:
     """The power itself is in range, or too small."""
-    bases = [*ENDS[dtype], *(v * 0.73 for v in ENDS[dtype]), 0.5, 0.515, 4.0]
+    bases = [*RANGE_LIMITS[dtype], *(v * 0.73 for v in RANGE_LIMITS[dtype]), 0.5, 0.515, 4.0]
     x, y = (as_held(v.ravel(), dtype) for v in np.meshgrid(bases, EXPONENTS))
     powers = np.array(exact_slopes(lambda x, y: abs(x) ** y < float(limits(dtype).max), x, y))
     x, y = x[powers], y[powers]
@@ -161,7 +161,7 @@ def divided(x, z):
 )
 def test_derivatives_of_a_common_divisor_near_the_limits_of_the_type_are_exact(form: str, dtype: str) -> None:
     """The quotient is a normal number. All elements but two have an adjoint of 0 and add nothing to the sum."""
-    z, x, g = (as_held(v.ravel(), dtype) for v in np.meshgrid(*(ENDS[dtype],) * 3))
+    z, x, g = (as_held(v.ravel(), dtype) for v in np.meshgrid(*(RANGE_LIMITS[dtype],) * 3))
     quotients = np.array(
         [x / z for x, z in zip(map(mpmath.mpf, x.tolist()), map(mpmath.mpf, z.tolist()), strict=True)]
     )

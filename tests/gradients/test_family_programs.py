@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 from check_program import OF_GRADIENTS, OF_PROGRAMS, check
-from smooth_families import NUMBERS, OTHERS, SmoothFamilies
+from smooth_families import NUMBERS, OTHER_STATEMENTS, SmoothFamilies
 
 from support.campaigns import chunks
 
@@ -31,4 +31,4 @@ def outcomes(seeds: range) -> tuple[Counter[str], set[str]]:
 def test_gradients_of_family_programs_are_correct_or_refused(chunk: int) -> None:
     actual, used = outcomes(range(1000 + 5 * chunk, 1005 + 5 * chunk))
     assert actual["right"] >= 10, actual
-    assert len(used & {*NUMBERS, *OTHERS}) >= 6
+    assert len(used & {*NUMBERS, *OTHER_STATEMENTS}) >= 6

@@ -76,9 +76,9 @@ def test_adjoints_at_negative_tied_and_zero_points_agree_with_tangents(name: str
 
 
 @pytest.mark.machine_code
-@sampled(3, "name", [*library_gradients.ONE, *library_gradients.TWO])
+@sampled(3, "name", [*library_gradients.UNARY_RANGES, *library_gradients.BINARY_RANGES])
 def test_adjoints_of_library_functions_agree_with_tangents(name: str) -> None:
-    ranges = library_gradients.TWO.get(name) or (library_gradients.ONE[name],)
+    ranges = library_gradients.BINARY_RANGES.get(name) or (library_gradients.UNARY_RANGES[name],)
     args = library_gradients.inputs(*ranges)
     kernel = (elementwise.by_threads_1, elementwise.by_threads_2)[len(args) - 1](getattr(tg, name))
     check(kernel, (16,), [*args, tg.zeros(16, dtype=D, requires_grad=True)], 32)

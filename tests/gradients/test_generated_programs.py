@@ -20,7 +20,7 @@ from support.campaigns import chunks, rest_slow, sampled
 pytestmark = pytest.mark.machine_code
 
 PROGRAMS = int(os.environ.get("TEGULA_GRADIENTS", "30"))
-FEW, SHARDS = 3, 9
+DEFAULT_RUN_COUNT, SHARDS = 3, 9
 
 
 def outcomes(seeds: Iterable[int]) -> Counter[str]:
@@ -36,7 +36,7 @@ def outcomes(seeds: Iterable[int]) -> Counter[str]:
 
 
 @pytest.mark.seconds(3)
-@sampled(3, "seed", range(FEW))
+@sampled(3, "seed", range(DEFAULT_RUN_COUNT))
 def test_gradients_of_a_few_generated_programs_are_correct_or_refused(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -50,7 +50,7 @@ def test_gradients_of_generated_programs_are_correct_or_refused(
     shard: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tg.config, "cache_kernels", False)
-    actual = outcomes(range(FEW + shard, PROGRAMS, SHARDS))
+    actual = outcomes(range(DEFAULT_RUN_COUNT + shard, PROGRAMS, SHARDS))
     total = actual.total()
     refused = total - sum(actual[v] for v in ("right", "unstable", *OF_PROGRAMS))
     assert refused <= 0.02 * total, actual

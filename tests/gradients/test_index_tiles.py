@@ -32,13 +32,13 @@ def ends(dtype: type) -> list[int]:
     return [n for n in (*near, low, low + 1, high, high - 1) if low <= n <= high]
 
 
-FEW = ((rows, np.int64), (columns, np.int8))
+DEFAULT_RUN_CASES = ((rows, np.int64), (columns, np.int8))
 
 
 @pytest.mark.parametrize(
     ("kernel", "dtype"),
     [
-        pytest.param(kernel, dtype, marks=[] if (kernel, dtype) in FEW else pytest.mark.slow)
+        pytest.param(kernel, dtype, marks=[] if (kernel, dtype) in DEFAULT_RUN_CASES else pytest.mark.slow)
         for kernel in (rows, columns)
         for dtype in (np.int8, np.uint8, np.int32, np.int64)
     ],

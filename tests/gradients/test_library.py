@@ -9,17 +9,21 @@ import pytest
 
 import tegula as tg
 from support.campaigns import sampled
-from support.library_gradients import ONE, TWO, D, inputs
+from support.library_gradients import BINARY_RANGES, UNARY_RANGES, D, inputs
 from support.vector_functions import OF_VECTORS
 from tegula.stdlib import FUNCTIONS
 
 
 def test_cases_cover_all_library_functions() -> None:
-    assert {name for name in FUNCTIONS if not name.startswith("_")} == {*ONE, *TWO, *OF_VECTORS}
+    assert {name for name in FUNCTIONS if not name.startswith("_")} == {
+        *UNARY_RANGES,
+        *BINARY_RANGES,
+        *OF_VECTORS,
+    }
 
 
 @pytest.mark.machine_code
-@sampled(3, "name", ONE)
+@sampled(3, "name", UNARY_RANGES)
 def test_derivatives_of_functions_of_one_number_agree_with_differences(name: str) -> None:
     f = getattr(tg, name)
 
@@ -29,11 +33,11 @@ def test_derivatives_of_functions_of_one_number_agree_with_differences(name: str
         tg.tile_store(y, t * f(t))
 
     y = tg.zeros(16, dtype=D, requires_grad=True)
-    tg.gradcheck(kernel, (1, 32), inputs(ONE[name]), [y], block_dim=32)
+    tg.gradcheck(kernel, (1, 32), inputs(UNARY_RANGES[name]), [y], block_dim=32)
 
 
 @pytest.mark.machine_code
-@pytest.mark.parametrize("name", TWO)
+@pytest.mark.parametrize("name", BINARY_RANGES)
 def test_derivatives_of_functions_of_two_numbers_agree_with_differences(name: str) -> None:
     f = getattr(tg, name)
 
@@ -43,7 +47,7 @@ def test_derivatives_of_functions_of_two_numbers_agree_with_differences(name: st
         y[i] = f(x[i], z[i]) * z[i]
 
     y = tg.zeros(16, dtype=D, requires_grad=True)
-    tg.gradcheck(kernel, 16, inputs(*TWO[name]), [y], block_dim=8)
+    tg.gradcheck(kernel, 16, inputs(*BINARY_RANGES[name]), [y], block_dim=8)
 
 
 @pytest.mark.machine_code

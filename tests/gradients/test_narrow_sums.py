@@ -92,8 +92,11 @@ def forms(dt: Any) -> dict[str, tuple[tg.Kernel, tuple[int, ...], int]]:
     }
 
 
-FEW = ("iterations of lanes", "two names", "pairs")
-NAMES = [name if name in FEW else pytest.param(name, marks=pytest.mark.slow) for name in forms(tg.bfloat16)]
+DEFAULT_RUN_CASES = ("iterations of lanes", "two names", "pairs")
+NAMES = [
+    name if name in DEFAULT_RUN_CASES else pytest.param(name, marks=pytest.mark.slow)
+    for name in forms(tg.bfloat16)
+]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -199,12 +199,12 @@ REFUSED = {
     "function named like a power": loop(power=named_like_a_power),
     "hardly decayed": loop(change=hardly_decayed),
 }
-SLOW = ("powers of 2", "lazy", "mean", "sink", "decayed", "wrong power", "unscaled", "initial sum")
-SLOW += ("gauge plus a sum", "quotients by other rows", "gauge in large units", "hardly decayed")
-SLOW += ("function named like a power",)
+SLOW_LOOPS = ("powers of 2", "lazy", "mean", "sink", "decayed", "wrong power", "unscaled", "initial sum")
+SLOW_LOOPS += ("gauge plus a sum", "quotients by other rows", "gauge in large units", "hardly decayed")
+SLOW_LOOPS += ("function named like a power",)
 DIFFERENTIATED = (
     *("maximum", "logarithm of the sum", "clamped", "gauge among the results", "two gauges"),
-    *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW),
+    *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW_LOOPS),
 )
 
 

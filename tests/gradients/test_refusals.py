@@ -41,7 +41,7 @@ ROWS: dict[str, str] = {
     "changing_condition": "A `while` whose condition",
 }
 """The rows of the page by the refused op."""
-ELSEWHERE = {
+TESTED_BY_OTHER_FILES = {
     "Kernels with roles": "tests/errors/programs/no_gradient_roles.py",
     "Gradients of gradients": "tests/interop: only other libraries can ask for them",
 }
@@ -269,7 +269,7 @@ def test_the_page_on_gradients_lists_the_refused_ops() -> None:
     text = PAGE.read_text()
     table = text[text.index("## What is refused") :]
     rows = [row.strip() for row in re.findall(r"^\| (.*?) \|", table, re.M)][1:]
-    known = {*ROWS.values(), *ELSEWHERE}
+    known = {*ROWS.values(), *TESTED_BY_OTHER_FILES}
     assert [row for row in rows if not any(row.startswith(start) for start in known)] == []
     assert [start for start in known if not any(row.startswith(start) for row in rows)] == []
     assert set(REFUSED) == set(ROWS)

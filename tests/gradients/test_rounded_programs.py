@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from check_rounded import check
 from duals import Duals
-from rounded_programs import CELLS, DRAWN, INPUTS, TYPES, RoundedProgram
+from rounded_programs import CELLS, INPUTS, RESULT_GRADIENTS, TYPES, RoundedProgram
 
 import tegula as tg
 from support.campaigns import chunks
@@ -65,7 +65,7 @@ def twin_is_smooth(seed: int) -> bool:
     False if there is no derivative: a length may be 0 because squares underflow."""
     program, rng = RoundedProgram(seed), np.random.default_rng(seed)
     a = rng.uniform(-1.5, 1.5, INPUTS).astype(TYPES[program.dtype]).astype(np.float64)
-    g, along = rng.choice(DRAWN, CELLS), rng.standard_normal(INPUTS)
+    g, along = rng.choice(RESULT_GRADIENTS, CELLS), rng.standard_normal(INPUTS)
     g[program.cells :] = 0.0
     base = program.alone(a)
     gradient, _ = program.gradient(base, g)

@@ -14,7 +14,7 @@ from benchmarks.sweep.point import inputs
 from benchmarks.sweep.points import COMPILED_GRADIENTS, points
 
 POINTS = points()
-ELSEWHERE = ("float8",)
+GPU_POINTS = ("float8",)
 """Points all of whose peers need a GPU."""
 ADJOINTS = (
     *COMPILED_GRADIENTS,
@@ -62,7 +62,7 @@ def row(case: Callable[[Any], Any], name: str) -> Any:
 def test_points_of_the_sweep_and_their_peers_have_equal_results(name: str) -> None:
     actual = row(cases.forward, name)
     assert "something else" not in actual.note
-    if not name.endswith(ELSEWHERE):
+    if not name.endswith(GPU_POINTS):
         assert actual.peer and actual.ratio == 1.0
 
 

@@ -28,14 +28,14 @@ NAMES = sorted(
     and name != "breakpoint"  # the error is here
     and isinstance(getattr(tg, name), PublicFunction)
 )
-ONE = LaunchClass(1, 1, (False,), False, False)
+ONE_THREAD = LaunchClass(1, 1, (False,), False, False)
 CORNERS = (0.0, -0.0, 1.0, -2.5, 0.1, 1e-30, 3e4, np.inf, -np.inf, np.nan)
 """The values of a few components."""
 SHAPES: tuple[Any, ...] = (
     *(tg.float32, tg.float16, tg.int32, tg.uint32, tg.bool, tg.vec3, tg.mat33),
     *(tg.quat, tg.transform, tg.spatial_vector, tg.mat44),
 )
-MORE: tuple[Any, ...] = (
+FURTHER_TYPES: tuple[Any, ...] = (
     *(tg.float64, tg.bfloat16, tg.int8, tg.uint16, tg.int64, tg.uint64),
     *(tg.vec2d, tg.vec4i, tg.vec3h, tg.mat22d, tg.mat44, tg.types.matrix((2, 3), tg.float32)),
 )
@@ -114,7 +114,7 @@ def in_a_kernel(name: str, args: Sequence[Any], result: ElementType, part: str =
     kernel = tg.kernel(source=text)(scope["run"])  # type: ignore[arg-type]
     types = [*map(type_of, values), ArrayType(result, 1)]
     out = np.zeros((1, *element_shape(result)), to_numpy(scalar_of(result)))
-    run(kernel.trace(types, ONE, (), library()), [*map(np.asarray, values), out], (1,), 1)
+    run(kernel.trace(types, ONE_THREAD, (), library()), [*map(np.asarray, values), out], (1,), 1)
     return out[0]
 
 
@@ -164,7 +164,7 @@ OF_A_BLOCK = (
     "store_",
 )
 """The prefixes of the names of functions that need a block of threads, or a spatial structure."""
-OTHERS = {
+UNTESTED_FUNCTIONS = {
     *("uniform", "untile", "identity", "matrix", "table"),
     *("lower_bound", "sample_cdf", "quat_from_euler", "quat_to_euler", "pnoise"),
     *("expect_eq", "expect_near", "expect_neq", "printf"),
@@ -187,13 +187,13 @@ def test_host_calls_agree_with_a_kernel(names: Sequence[str]) -> None:
     done = compared(SHAPES, names=names)
     assert sum(done.values()) > 2 * len(names)
     silent = {name for name, n in done.items() if not n}
-    assert {name for name in silent if not name.startswith(OF_A_BLOCK)} <= OTHERS
+    assert {name for name in silent if not name.startswith(OF_A_BLOCK)} <= UNTESTED_FUNCTIONS
 
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("seed", range(4))
 def test_host_calls_of_more_types_agree_with_a_kernel(seed: int) -> None:
-    assert sum(compared((*SHAPES, *MORE), seed).values()) > 700
+    assert sum(compared((*SHAPES, *FURTHER_TYPES), seed).values()) > 700
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_host_calls_of_user_functions_round_as_kernels() -> None:
 
         out = np.zeros(1, np.float32)
         types = [tg.float32, tg.int32, ArrayType(tg.float32, 1)]
-        run(k.trace(types, ONE, (), library()), [x, n, out], (1,), 1)
+        run(k.trace(types, ONE_THREAD, (), library()), [x, n, out], (1,), 1)
         return out[0]
 
     for x, n in ((0.5, 3), (-1.25, 0), (0.1, 7)):

@@ -16,7 +16,7 @@ from tegula.kernels import attention, gemm, matmul, operands, shapes
 
 pytestmark = pytest.mark.machine_code
 
-NEAR = {
+TOLERANCES = {
     "bfloat16": 2.0**-6,
     "float16": 2.0**-8,
     "float32": 1e-5,
@@ -52,7 +52,9 @@ def assert_close(actual: Any, expected: np.ndarray, dtype: str, name: str) -> No
     far = np.abs(in_float64(actual) - expected).max(initial=0.0) / max(
         np.abs(expected).max(initial=0.0), 1e-30
     )
-    assert actual.shape == expected.shape and far <= NEAR[dtype], f"the gradient of {name} is {far:.3g} away"
+    assert actual.shape == expected.shape and far <= TOLERANCES[dtype], (
+        f"the gradient of {name} is {far:.3g} away"
+    )
 
 
 @tg.kernel
@@ -106,7 +108,7 @@ def check_matmul(
 
 
 @pytest.mark.parametrize("transposed", [False, True])
-@pytest.mark.parametrize("dtype", [*NEAR])
+@pytest.mark.parametrize("dtype", [*TOLERANCES])
 def test_gradients_of_matmuls_match_float64(dtype: str, transposed: bool) -> None:
     check_matmul(dtype=dtype, transposed=transposed)
 

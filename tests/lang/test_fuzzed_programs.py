@@ -47,18 +47,22 @@ def test_seeds_of_fuzzed_programs_are_used_unchanged() -> None:
         assert fuzz.outcome(text, 0) == "taken", text
 
 
-HUGE = ["tg.vector(length={n}, dtype=float)", "tg.matrix(shape=({n}, 2), dtype=float)", "tg.identity({n})"]
-HUGE += [
+HUGE_EXPRESSIONS = [
+    "tg.vector(length={n}, dtype=float)",
+    "tg.matrix(shape=({n}, 2), dtype=float)",
+    "tg.identity({n})",
+]
+HUGE_EXPRESSIONS += [
     "tg.tile_zeros(shape={n}, dtype=float)",
     "tg.tile_arange({n}, dtype=tg.float64)",
     "tg.tile_full((2, {n}), 1.0)",
 ]
-HUGE += [
+HUGE_EXPRESSIONS += [
     "tg.tile_reshape(tg.tile_zeros(8), shape={n})",
     "tg.tile_broadcast(tg.tile_zeros(1), shape=({n},))",
     "v**{n}",
 ]
-HUGE += [
+HUGE_EXPRESSIONS += [
     "1 << {n}",
     "10**{n}",
     "1 << -{n}",
@@ -66,7 +70,7 @@ HUGE += [
 ]
 
 
-@pytest.mark.parametrize("expression", HUGE)
+@pytest.mark.parametrize("expression", HUGE_EXPRESSIONS)
 def test_programs_with_too_large_numbers_are_refused(expression: str) -> None:
     """Refused immediately and without allocating memory; shifts by negative counts have a value."""
     for n in random.Random(expression).sample([10**9 * 3, 2**31, 2**63, 2**64 + 1, 10**30, 10**400], 2):

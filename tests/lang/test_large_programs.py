@@ -42,7 +42,7 @@ def lowered(traced: Any) -> str:
     return lower_kernel(ir, for_cpu(ir), get_target()).text
 
 
-HUGE = {
+HUGE_PROGRAMS = {
     "load": ["t = tg.tile_load(a, shape=10**9)"],
     "zeros": ["t = tg.tile_zeros((10**5, 10**5))"],
     "ones": ["t = tg.tile_ones((2**13, 2**13 + 1))"],
@@ -78,7 +78,7 @@ def refused(traced: Any, error: type[E.CompileError]) -> E.CompileError:
     return caught.value
 
 
-@pytest.mark.parametrize("lines", HUGE.values(), ids=HUGE)
+@pytest.mark.parametrize("lines", HUGE_PROGRAMS.values(), ids=HUGE_PROGRAMS)
 def test_huge_tiles_are_refused_at_once(lines: list[str]) -> None:
     for number in ("10**10", "10**9", "10**8", "10**5", "10**4", "2**62", "2**26", "2**25", "2**13"):
         lines = [line.replace(number, str(eval(number))) for line in lines]

@@ -32,7 +32,7 @@ def names(k: Kernel) -> list[str]:
     return [op.NAME for op in k.walk() if op.NAME not in ("const", "yield")]
 
 
-KEPT = (
+PRESERVED_ZERO = (
     "%4: float32 = mul %1, %2",
     "%5: float32 = const [type = float32, value = 0.0]",
     '%6: bool = cmp %1, %5 [pred = "eq"]',
@@ -56,7 +56,7 @@ KEPT = (
 def test_a_product_with_a_preserved_0_is_fused(
     lines: list[str], op_names: list[str], values: tuple[float, float]
 ):
-    k, whole_kernel = (kernel(*KEPT, *lines, "array.store %0, %8, %3") for _ in range(2))
+    k, whole_kernel = (kernel(*PRESERVED_ZERO, *lines, "array.store %0, %8, %3") for _ in range(2))
     contract_fma(k, Compilation())
     verify(k)
     assert [name for name in names(k) if name != "cmp"] == [*op_names, "array.store"]

@@ -14,7 +14,7 @@ from tegula.ir.text import parse_kernel, print_kernel
 from tegula.passes.runner import Analysis
 
 NEEDED = 3
-ELSEWHERE = {
+TESTED_BY_OTHER_FILES = {
     "fetch_iterations",
     "hoist_loads",
     "pipeline_loops",
@@ -40,7 +40,7 @@ PASSES = {
     for found in pass_files.PIPELINES.values()
     for pipeline in found
     for step in pipeline
-    if step.name not in ELSEWHERE
+    if step.name not in TESTED_BY_OTHER_FILES
 }
 
 

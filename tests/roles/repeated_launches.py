@@ -16,7 +16,7 @@ import tegula as tg
 from support.pipe_kernels import COLUMNS, N, four_roles, three_roles, two_producers, two_roles
 from support.small_matmuls import KERNELS as SMALL_MATMULS
 
-LONG = 1000
+LONG_TRIP_COUNT = 1000
 Arrays = list[np.ndarray]
 
 
@@ -45,7 +45,7 @@ def small(rng: np.random.Generator, *shape: int) -> np.ndarray:
 def trips(chain: Callable[[int], Any]) -> Iterator[Variant]:
     for stages in range(1, 9):
         kernel = chain(stages)
-        for n in sorted({0, 1, stages - 1, stages, stages + 1, LONG}):
+        for n in sorted({0, 1, stages - 1, stages, stages + 1, LONG_TRIP_COUNT}):
             yield Variant(
                 f"{stages} stages, {n} items",
                 kernel,

@@ -22,7 +22,7 @@ from tegula.passes.pipeline import prepare
 from tegula.runtime.launch import block_size
 
 PROGRAMS, FEW = 60, 30
-MANY = 20
+ENOUGH_ITERATIONS = 20
 """The iterations after which every schedule that can deadlock has deadlocked."""
 
 
@@ -86,7 +86,11 @@ def check(
     try:
         native = outcome(launched)
     except ScheduleRefuted:
-        deadlock = prepared if isinstance(prepared[0], str) else interpreted(lowered, x, out, MANY, threads)
+        deadlock = (
+            prepared
+            if isinstance(prepared[0], str)
+            else interpreted(lowered, x, out, ENOUGH_ITERATIONS, threads)
+        )
         assert on_device != "cpu" and isinstance(deadlock[0], str), program.text
         return
     assert is_equal(native, prepared), f"{program.text}\n{native}\n{prepared}"

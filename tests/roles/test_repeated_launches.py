@@ -17,13 +17,16 @@ SECONDS = 120
 """For all launches of a case, compilation included."""
 LAUNCHES = {"cpu": 2, "cuda:0": 20 if os.environ.get("TEGULA_TESTS_UNDER") else 200}
 """The number of launches under a sanitizer, which is slow."""
-LONG = {"matmuls": 55, "a chain with tensor cores": 24, "tiles of concurrent roles": 12}
+SANITIZER_LAUNCHES = {"matmuls": 55, "a chain with tensor cores": 24, "tiles of concurrent roles": 12}
 
 
 @pytest.mark.parametrize(
     "case",
     [
-        pytest.param(c, marks=[pytest.mark.seconds(LONG.get(c, 7)), *[pytest.mark.slow] * (c == "matmuls")])
+        pytest.param(
+            c,
+            marks=[pytest.mark.seconds(SANITIZER_LAUNCHES.get(c, 7)), *[pytest.mark.slow] * (c == "matmuls")],
+        )
         for c in repeated_launches.CASES
     ],
 )

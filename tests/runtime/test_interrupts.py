@@ -19,7 +19,7 @@ import pytest
 import tegula as tg
 
 pytestmark = [pytest.mark.cpu, pytest.mark.machine_code]
-LONG = 2_000_000_000
+LONG_TRIP_COUNT = 2_000_000_000
 DELAY, SOON = 0.05, 1.0
 """The seconds after which a signal is sent, and the time limit for the end of the launch on a busy machine. A kernel
 that ignores signals takes at least three times as long."""
@@ -190,7 +190,7 @@ def check_stopped(alarm: Callable[..., None], kernel: Any, blocks: int) -> None:
     begin = time.monotonic()
     alarm(DELAY, stop)
     with pytest.raises(Stopped):
-        launched(kernel, LONG, blocks)
+        launched(kernel, LONG_TRIP_COUNT, blocks)
     assert time.monotonic() - begin < DELAY + SOON
     launched(counted, 3, 5)
 
@@ -266,12 +266,12 @@ def test_a_signal_ends_a_launch_within_a_handler_too(alarm: Callable[..., None])
         depth.append(len(depth))
         if len(depth) == 2:
             raise Stopped
-        launched(counted, LONG)
+        launched(counted, LONG_TRIP_COUNT)
 
     launched(counted, 3)
     alarm(0.05, fire, 0.1)
     with pytest.raises(Stopped):
-        launched(counted, LONG)
+        launched(counted, LONG_TRIP_COUNT)
     signal.setitimer(signal.ITIMER_REAL, 0)
     assert depth == [0, 1]
     assert np.array_equal(launched(counted, 100), python_counted(np.arange(64), 100))

@@ -115,10 +115,10 @@ def scaled(x: tg.array1d[float], y: tg.array1d[float]):
         y[i] = x[i] * 2.0
 
 
-FAR = [LARGE + 1, LARGE + 2, 2**32, 2**40, float(LARGE + 1), np.int64(LARGE + 1), 10**30]
+TOO_LARGE = [LARGE + 1, LARGE + 2, 2**32, 2**40, float(LARGE + 1), np.int64(LARGE + 1), 10**30]
 
 
-@pytest.mark.parametrize("n", FAR, ids=str)
+@pytest.mark.parametrize("n", TOO_LARGE, ids=str)
 def test_launch_dimensions_without_an_index_are_refused(n: Any) -> None:
     """No launch runs: neither the launch itself, nor its adjoint, nor a launch that a tape has recorded."""
     ran, x, y = tg.zeros(1, int), tg.ones(1, requires_grad=True), tg.zeros(1, requires_grad=True)

@@ -470,30 +470,30 @@ def numbered(arguments: tuple[Any, ...]) -> bytes | None:
         return None
 
 
-SENT: list[bytes] = []
+SENT_BYTES: list[bytes] = []
 
 
 @ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)
 def _sent(address: int, function: int, parameters: int, extra: None) -> int:
     (first,) = struct.unpack("<Q", ctypes.string_at(parameters, 8))
-    SENT.append(ctypes.string_at(first, 24 + 11 * 8 + 24))
+    SENT_BYTES.append(ctypes.string_at(first, 24 + 11 * 8 + 24))
     return 0
 
 
 @given(arguments=values)
 def test_numbers_are_packed_like_struct_pack(arguments: tuple[Any, ...]) -> None:
     out, function = packing()
-    SENT.clear()
+    SENT_BYTES.clear()
     done = function(1, 32, [out, *arguments], (), 0, None)
     expected = numbered(arguments)
     if expected is None:
-        assert done is False and SENT == []
+        assert done is False and SENT_BYTES == []
     elif any(type(x) is int and abs(x) >= 2**63 for x in arguments):
         assert done in (True, False)
     else:
         assert done is True
         # A NaN keeps its bits as far as Python's does.
-        assert SENT[0][24 : 24 + 88] == expected
+        assert SENT_BYTES[0][24 : 24 + 88] == expected
 
 
 @cache

@@ -15,10 +15,10 @@ from tegula.types import DTYPES, DType, MatType, VecType, to_numpy
 
 pytestmark = pytest.mark.cpu
 
-ENDS = [2**k + d for k in (7, 8, 15, 16, 31, 32, 53, 63, 64, 70, 128) for d in (-1, 0, 1)]
-WHOLE = [0, 1, 2, 100, *ENDS, *(-n for n in ENDS), -2, 10**400]
+RANGE_ENDS = [2**k + d for k in (7, 8, 15, 16, 31, 32, 53, 63, 64, 70, 128) for d in (-1, 0, 1)]
+INTEGERS = [0, 1, 2, 100, *RANGE_ENDS, *(-n for n in RANGE_ENDS), -2, 10**400]
 REAL = [0.5, -0.5, 1.0, -3.0, 2.5, 448.0, 480.0, 65504.0, 65520.0, 1e5, 3.4e38, 3.5e38, 1e300, -1e300, 1e-300]
-VALUES: list[Any] = [*WHOLE, *REAL, math.inf, -math.inf, math.nan, True, False]
+VALUES: list[Any] = [*INTEGERS, *REAL, math.inf, -math.inf, math.nan, True, False]
 VALUES += [float(2**k) for k in (31, 32, 63, 64)]
 
 

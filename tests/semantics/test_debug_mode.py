@@ -73,7 +73,7 @@ def stepped(a: tg.array[int], b: tg.array[int], out: tg.array[int]):
 
 
 ZERO, ONES, VARIED = [1, 0, 2, 9], [1, 1, 1, 1], [-1, -4, -5, 3]
-FOUND = [
+DETECTED_ERRORS = [
     (lane_division, ZERO, tg.DivisionByZero),
     (guarded_remainder, ZERO, None),
     (chosen_division, ZERO, tg.DivisionByZero),
@@ -104,7 +104,9 @@ def outcome(run, a, device=None):
     return None, out.list()
 
 
-@pytest.mark.parametrize(("kernel", "b", "actual"), FOUND, ids=lambda x: getattr(x, "name", None) or str(x))
+@pytest.mark.parametrize(
+    ("kernel", "b", "actual"), DETECTED_ERRORS, ids=lambda x: getattr(x, "name", None) or str(x)
+)
 def test_debug_mode_reports_equal_errors_in_interpreter_and_compiled_kernel(kernel, b, actual, monkeypatch):
     def launch(args):
         tg.launch(kernel, 4, inputs=args, block_dim=4)

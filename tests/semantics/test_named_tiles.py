@@ -11,7 +11,7 @@ from run_named_tiles import NO_REFERENCE, compare
 
 from support.campaigns import chunks
 
-EACH = 10
+CHUNK = 10
 
 
 def outcomes(seeds: Iterable[int], shared: float, native: bool = True) -> Counter[str]:
@@ -44,18 +44,18 @@ def test_programs_with_shared_tiles_agree_with_python_or_are_refused() -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.seconds(15)
-@pytest.mark.parametrize("first", chunks(range(0, 5000, EACH)))
+@pytest.mark.parametrize("first", chunks(range(0, 5000, CHUNK)))
 def test_more_programs_with_register_tiles(first: int) -> None:
-    actual = outcomes(range(first, first + EACH), 0.0)
-    assert set(actual) <= {"", *NO_REFERENCE} and actual[""] > 0.9 * EACH
+    actual = outcomes(range(first, first + CHUNK), 0.0)
+    assert set(actual) <= {"", *NO_REFERENCE} and actual[""] > 0.9 * CHUNK
 
 
 @pytest.mark.machine_code
 @pytest.mark.seconds(15)
-@pytest.mark.parametrize("first", chunks(range(5000, 7000, EACH)))
+@pytest.mark.parametrize("first", chunks(range(5000, 7000, CHUNK)))
 def test_more_programs_with_shared_tiles(first: int) -> None:
-    actual = outcomes(range(first, first + EACH), 0.3)
-    assert set(actual) <= {"", "merged-shared-tiles", *NO_REFERENCE} and actual[""] > 0.6 * EACH
+    actual = outcomes(range(first, first + CHUNK), 0.3)
+    assert set(actual) <= {"", "merged-shared-tiles", *NO_REFERENCE} and actual[""] > 0.6 * CHUNK
 
 
 TWICE = """

@@ -21,7 +21,7 @@ def formatted(x: tg.array[float]):
     tg.printf("%d: %6.2f|%-5s|%04x %lld %e%%\n", i, x[i], "ab", 255, tg.int64(1) << tg.int64(40), x[i])
 
 
-WANTED = [
+EXPECTED_LINES = [
     "0:  -1.50|ab   |00ff 1099511627776 -1.500000e+00%",
     "1:   2.25|ab   |00ff 1099511627776 2.250000e+00%",
 ]
@@ -30,10 +30,10 @@ WANTED = [
 @pytest.mark.machine_code
 def test_printf_formats_numbers_as_c(capfd: pytest.CaptureFixture[str]) -> None:
     x = tg.array([-1.5, 2.25])
-    assert interpret(formatted, [tg.clone(x, device="cpu")], (2,), 2) == WANTED
+    assert interpret(formatted, [tg.clone(x, device="cpu")], (2,), 2) == EXPECTED_LINES
     tg.launch(formatted, 2, inputs=[x], block_dim=2)
     tg.synchronize()
-    assert sorted(capfd.readouterr().out.splitlines()) == WANTED
+    assert sorted(capfd.readouterr().out.splitlines()) == EXPECTED_LINES
 
 
 @pytest.mark.parametrize(

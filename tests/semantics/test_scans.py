@@ -27,8 +27,10 @@ SIZES = [
     (1024, 32),
     (2100, 64),
 ]
-FEW = [SIZES[k] for k in (1, 2, 4, 6)]
-EACH = [pytest.param(*size, marks=() if size in FEW else pytest.mark.slow) for size in SIZES]
+DEFAULT_RUN_SIZES = [SIZES[k] for k in (1, 2, 4, 6)]
+SIZE_PARAMETERS = [
+    pytest.param(*size, marks=() if size in DEFAULT_RUN_SIZES else pytest.mark.slow) for size in SIZES
+]
 
 
 @cache
@@ -44,7 +46,7 @@ def running(n: int) -> Any:
     return run
 
 
-@pytest.mark.parametrize(("n", "block_dim"), EACH)
+@pytest.mark.parametrize(("n", "block_dim"), SIZE_PARAMETERS)
 def test_running_combinations_of_any_length_and_block_match_numpy(n: int, block_dim: int) -> None:
     x = np.random.default_rng(n).integers(-99, 99, n).astype(np.float32)
     _, (inclusive, before, most, least) = agree(
@@ -130,7 +132,7 @@ def minima(n: int) -> Any:
     return least
 
 
-@pytest.mark.parametrize(("n", "block_dim"), EACH)
+@pytest.mark.parametrize(("n", "block_dim"), SIZE_PARAMETERS)
 def test_gradients_of_running_minima_are_correct(n: int, block_dim: int) -> None:
     rng = np.random.default_rng(n)
     x = (rng.integers(-3, 3, n) - np.arange(n) // 5).astype(np.float32)

@@ -112,7 +112,7 @@ def _edited(seed: int, folder) -> None:
         assert _launched(module.make(3.0), 5.0) == _called(plain["make"](3.0), 5.0), f"seed {seed}:\n{text}"
 
 
-TWO = """import tegula as tg
+TWO_KERNELS = """import tegula as tg
 def make():
     @tg.kernel
     def k(out: tg.array1d[float], n: float):
@@ -124,20 +124,20 @@ def make():
 @pytest.mark.machine_code
 def test_a_factory_whose_file_was_edited_before_the_call_is_refused(tmp_path):
     path = tmp_path / "factory.py"
-    path.write_text(TWO.format("n + 1.0"))
+    path.write_text(TWO_KERNELS.format("n + 1.0"))
     module = _loaded(path)
-    path.write_text(TWO.format("n + 2.0"))
+    path.write_text(TWO_KERNELS.format("n + 2.0"))
     with pytest.raises(tg.CompileError, match="does not match its compiled code"):
         _launched(module.make(), 1.0)
-    path.write_text("# moved\n\n\n" + TWO.format("n + 1.0"))
+    path.write_text("# moved\n\n\n" + TWO_KERNELS.format("n + 1.0"))
     assert _launched(module.make(), 1.0) == 2.0
 
 
 def test_code_with_the_name_of_a_file_is_not_read_from_the_file(tmp_path):
     path = tmp_path / "template.py"
-    path.write_text(TWO.format("n + 1.0"))
+    path.write_text(TWO_KERNELS.format("n + 1.0"))
     names: dict = {}
-    exec(compile(TWO.format("n - 1.0"), str(path), "exec"), names)
+    exec(compile(TWO_KERNELS.format("n - 1.0"), str(path), "exec"), names)
     with pytest.raises(tg.CompileError, match="does not match its compiled code"):
         _launched(names["make"](), 1.0)
 
@@ -154,7 +154,7 @@ def test_a_given_source_text_of_another_function_is_refused():
 
 def test_errors_show_the_text_that_was_compiled(tmp_path):
     path = tmp_path / "wrong.py"
-    path.write_text(TWO.format("n + missing"))
+    path.write_text(TWO_KERNELS.format("n + missing"))
     kernel = _loaded(path).make()
     path.write_text("# something else\n" * 9)
     with pytest.raises(tg.CompileError) as error:
@@ -166,7 +166,7 @@ def test_errors_show_the_text_that_was_compiled(tmp_path):
 def test_cells_of_one_name_are_distinguished():
     results = []
     for sign in "+-*":
-        cell = TWO.format(f"n {sign} 3.0").split("\n")
+        cell = TWO_KERNELS.format(f"n {sign} 3.0").split("\n")
         results.append(F.cell(cell, "<cell of one name>", {})["make"]())
     assert [_launched(k, 5.0) for k in results] == [8.0, 2.0, 15.0]
 
@@ -216,7 +216,7 @@ def test_a_wrapper_is_not_taken_for_the_wrapped_function():
 
 
 def test_kernels_of_the_command_line_run(tmp_path):
-    text = TWO.format("n + 1.0") + (
+    text = TWO_KERNELS.format("n + 1.0") + (
         "out = tg.zeros(1)\ntg.launch(make(), 1, inputs=[out, 1.0], block_dim=1)\nprint(out.numpy()[0])\n"
     )
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, env=os.environ)

@@ -15,7 +15,7 @@ import tegula as tg
 
 pytestmark = pytest.mark.machine_code
 
-AROUND = {
+CONSTRUCTS = {
     "if": ["if n > {k}:"],
     "else": ["if n < -{k}:", "    o[0, 0] = 99", "else:"],
     "for": ["for a{k} in range(n):"],
@@ -39,14 +39,14 @@ class Index(int):
 
 
 def functions(positions: Sequence[Sequence[str]], names: int) -> list[str]:
-    """A function for each position, which counts in a row of o of its own."""
+    """A function for each position, which counts in its own row of o."""
     indices = "i" if names == 1 else "i, j"
     index = "i" if names == 1 else "i * 8 + j"
     out: list[str] = []
     for row, around in enumerate(positions):
         lines, indent = [f"def f{row}(o: tg.array2d[int], row: int, n: int):"], "    "
         for k, kind in enumerate(around):
-            lines += [indent + line.format(k=k) for line in AROUND[kind]]
+            lines += [indent + line.format(k=k) for line in CONSTRUCTS[kind]]
             indent += "    "
         lines += [f"{indent}{indices} = tg.tid()", f"{indent}o[row, {index}] += 1 + tg.tid()"]
         out.append("\n".join(lines) + "\n")
@@ -77,7 +77,7 @@ def compare(positions: Sequence[Sequence[str]], dims: tuple[int, ...], block_dim
     np.testing.assert_array_equal(actual, expected)
 
 
-PAIRS = list(itertools.product(AROUND, repeat=2))
+PAIRS = list(itertools.product(CONSTRUCTS, repeat=2))
 
 
 @pytest.mark.parametrize(
@@ -88,11 +88,11 @@ PAIRS = list(itertools.product(AROUND, repeat=2))
 def test_thread_indices_are_evaluated_in_each_expression(
     dims: tuple[int, ...], block_dim: int, n: int
 ) -> None:
-    compare([(kind,) for kind in AROUND], dims, block_dim, n)
+    compare([(kind,) for kind in CONSTRUCTS], dims, block_dim, n)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", AROUND)
+@pytest.mark.parametrize("first", CONSTRUCTS)
 @pytest.mark.parametrize(("dims", "block_dim"), [((20,), 8), ((3, 8), 8), ((3, 7), 4)])
 def test_thread_indices_are_evaluated_in_nested_expressions(
     first: str, dims: tuple[int, ...], block_dim: int

@@ -45,7 +45,7 @@ def stored(u: tg.array1d[Any], x: tg.array1d[float], out: tg.array1d[float]):
 
 
 KERNELS = [sliced, gathered, component, loaded, stored]
-WANTED = {"sliced": [0, 4, 0, 0], "gathered": [0, 2, 0, 0], "component": [4, 10, 0, 0]}
+EXPECTED = {"sliced": [0, 4, 0, 0], "gathered": [0, 2, 0, 0], "component": [4, 10, 0, 0]}
 LARGE = [
     (tg.uint32, 2**31),
     (tg.uint32, 2**32 - 2),
@@ -68,7 +68,7 @@ def arguments(dtype: Any, number: int) -> list[tg.array]:
 def test_large_unsigned_indices_are_out_of_bounds(dtype: Any, number: int, kernel: Any) -> None:
     compiled = arguments(dtype, number)
     tg.launch_tiled(kernel, 1, inputs=compiled, block_dim=1)
-    assert compiled[2].list() == WANTED.get(kernel.name, [0, 0, 0, 0])
+    assert compiled[2].list() == EXPECTED.get(kernel.name, [0, 0, 0, 0])
     with tg.ScopedDevice("cpu"):
         plain = arguments(dtype, number)
     interpret(kernel, plain, (1, 1), 1)

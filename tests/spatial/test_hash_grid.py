@@ -11,7 +11,7 @@ import tegula as tg
 from support.campaigns import sampled
 
 pytestmark = pytest.mark.machine_code(some=True)
-MOST = 4096
+MAX_LISTED = 4096
 
 
 @tg.kernel
@@ -78,7 +78,7 @@ def built_grid(
 
 
 def listed(grid: tg.HashGrid, point: np.ndarray, radius: float) -> list[list[int]]:
-    result, counts = tg.zeros((len(point), MOST), dtype=int), tg.zeros(len(point), dtype=int)
+    result, counts = tg.zeros((len(point), MAX_LISTED), dtype=int), tg.zeros(len(point), dtype=int)
     tg.launch(candidates, len(point), [grid.id, vectors(point), radius], [result, counts])
     return [row[:n].tolist() for row, n in zip(result.numpy(), counts.numpy(), strict=True)]
 
@@ -143,7 +143,7 @@ def test_hash_grid_queries_find_points_of_their_group() -> None:
     grid = built_grid(x, 0.8, groups=tg.array(groups))
     queries, group_ids = x[:60], groups[::-1][:60].copy()
     group_ids[:5] = 3
-    actual, counts = tg.zeros((60, MOST), dtype=int), tg.zeros(60, dtype=int)
+    actual, counts = tg.zeros((60, MAX_LISTED), dtype=int), tg.zeros(60, dtype=int)
     tg.launch(of_group, 60, [grid.id, vectors(queries), tg.array(group_ids), 0.8], [actual, counts])
     everything = listed(grid, queries, 0.8)
     for k in range(60):
@@ -212,7 +212,7 @@ def test_invalid_hash_grid_ids_are_reported(kind: str) -> None:
         del grid
         deleted_grid = built_grid(x, 1.0)
         assert deleted_grid.id != wrong
-    actual, counts = tg.zeros((1, MOST), dtype=int), tg.full(1, 5, dtype=int)
+    actual, counts = tg.zeros((1, MAX_LISTED), dtype=int), tg.full(1, 5, dtype=int)
     with pytest.raises(tg.RunError, match="the id does not name"):
         tg.launch(candidates, 1, [wrong, vectors(x[:1]), 1.0], [actual, counts])
     assert counts.numpy()[0] == 0 and actual.numpy()[0, 0] == -7

@@ -19,7 +19,7 @@ KINDS: dict[Any, tuple[Any, Any]] = {
     np.float64: (tg.float64, np.uint64),
 }
 PRECISION = 140
-FEW, MANY, STRIDE = 2500, 30_000, 509
+DEFAULT_COUNT, SLOW_COUNT, STRIDE = 2500, 30_000, 509
 """The number of arguments that are drawn, and the stride of the sweep over all float32 numbers."""
 
 
@@ -79,7 +79,7 @@ CASES |= {
     for name, known in EXACT_DEFINITIONS.items()
 }
 
-HARD: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
+HARD_ARGUMENTS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
     "exp": ((-5.1680274, 16.3178825), (0.35837270876317895,)),
     "log": ((1.3982705, 0.69967180), (0.6290095269021256,)),
     "sin": ((59593164.0,), (-0.7997981573475374,)),
@@ -127,7 +127,7 @@ def next_to_quarters(kind: Any, every: int) -> np.ndarray:
 LIMITS = {"exp": 71.0, "exp2": 102.0, "exp10": 30.0}
 """The bounds below which functions use fewer instructions, if the compiler proves that the argument is not above the
 bound."""
-KNOWN = "-tg.abs(a0[i])", "tg.min(a0[i], {limit})"
+BOUNDED_ARGUMENTS = "-tg.abs(a0[i])", "tg.min(a0[i], {limit})"
 """Arguments that are known to be below the bound."""
 
 
@@ -206,7 +206,9 @@ def operands(name: str, kind: Any, count: int, seed: int = 1) -> list[np.ndarray
     case = CASES[name]
     drawn = [arguments(case.ranges, kind, count, seed)]
     if name in PERIODIC:
-        drawn[0] = np.concatenate([drawn[0], next_to_quarters(kind, EVERY if count >= MANY else 10 * EVERY)])
+        drawn[0] = np.concatenate(
+            [drawn[0], next_to_quarters(kind, EVERY if count >= SLOW_COUNT else 10 * EVERY)]
+        )
     if case.second:
         drawn.append(arguments(case.second, kind, count, seed + 1))
     length = min(x.size for x in drawn)

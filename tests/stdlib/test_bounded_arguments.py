@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from measured_errors import KNOWN, LIMITS, STRIDE, applied, numbers
+from measured_errors import BOUNDED_ARGUMENTS, LIMITS, STRIDE, applied, numbers
 
 import tegula as tg
 from support.campaigns import sampled
@@ -12,7 +12,7 @@ from support.campaigns import sampled
 pytestmark = pytest.mark.machine_code
 
 SPECIAL = np.array([0.0, -0.0, -np.inf, np.inf, np.nan, -1e-45, -1e30], np.float32)
-ENDS = {
+SUBNORMAL_RESULTS = {
     "exp": (-87.34, -103.28, -103.98),
     "exp2": (-126, -149, -150, -151),
     "exp10": (-37.93, -45.16, -45.31),
@@ -20,11 +20,11 @@ ENDS = {
 """The arguments at which results become subnormal, and 0."""
 
 
-@pytest.mark.parametrize("written", KNOWN)
+@pytest.mark.parametrize("written", BOUNDED_ARGUMENTS)
 @sampled(3, "name", LIMITS)
 def test_functions_of_bounded_arguments_have_the_same_bits(name: str, written: str) -> None:
     limit = LIMITS[name]
-    ends = np.array([*ENDS[name], limit], np.float32).view(np.int32)
+    ends = np.array([*SUBNORMAL_RESULTS[name], limit], np.float32).view(np.int32)
     around = (ends[:, None] + np.arange(-2000, 2000, dtype=np.int32)).reshape(-1).view(np.float32)
     for x in (SPECIAL, around, *numbers(STRIDE)):
         small = np.fmin(x, np.float32(limit)) if "min" in written else -np.abs(x)

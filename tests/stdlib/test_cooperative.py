@@ -31,10 +31,12 @@ def size(sample: Any) -> int:
     return max((x.size for x in sample.arguments if isinstance(x, np.ndarray)), default=0)
 
 
-SMALL = [p for p in TAKEN if 1 < size(p.values[1]) <= 40]
+SMALL_SAMPLES = [p for p in TAKEN if 1 < size(p.values[1]) <= 40]
 AT_FIRST = 2
 """How many samples of a function the default run takes."""
-SOME = [p for p in SMALL if [q for q in SMALL if q.values[0] == p.values[0]].index(p) < AT_FIRST]
+SOME = [
+    p for p in SMALL_SAMPLES if [q for q in SMALL_SAMPLES if q.values[0] == p.values[0]].index(p) < AT_FIRST
+]
 
 
 def test_every_function_has_a_reference_and_samples_of_both_kinds() -> None:

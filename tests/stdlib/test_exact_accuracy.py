@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from measured_errors import (
     CASES,
-    FEW,
-    HARD,
-    MANY,
+    DEFAULT_COUNT,
+    HARD_ARGUMENTS,
     PERIODIC,
+    SLOW_COUNT,
     STRIDE,
     largest_error,
     measure,
@@ -36,12 +36,12 @@ EXACT = {"mod", "round", "sign"}
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @sampled(4, "name", CASES)
 def test_errors_of_functions_are_within_their_bounds(name: str, kind: Any) -> None:
-    error, argument = measure(name, kind, FEW)
+    error, argument = measure(name, kind, DEFAULT_COUNT)
     assert error <= CASES[name].bounds[kind is np.float64], f"{name}{tuple(argument)}: {error:.3f} ulp"
 
 
 @pytest.mark.machine_code
-@pytest.mark.parametrize("count", chunks((MANY // 3, MANY)))
+@pytest.mark.parametrize("count", chunks((SLOW_COUNT // 3, SLOW_COUNT)))
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("name", CASES)
 def test_errors_over_many_arguments_are_within_their_bounds(name: str, kind: Any, count: int) -> None:
@@ -59,9 +59,9 @@ def test_errors_over_every_float32_are_within_their_bounds(name: str, stride: in
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
-@pytest.mark.parametrize("name", HARD)
+@pytest.mark.parametrize("name", HARD_ARGUMENTS)
 def test_errors_at_hard_arguments_are_within_their_bounds(name: str, kind: Any) -> None:
-    error, argument = largest_error(name, [np.array(HARD[name][kind is np.float64], kind)])
+    error, argument = largest_error(name, [np.array(HARD_ARGUMENTS[name][kind is np.float64], kind)])
     assert error <= CASES[name].bounds[kind is np.float64], f"{name}{tuple(argument)}: {error:.3f} ulp"
 
 

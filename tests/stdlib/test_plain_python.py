@@ -19,7 +19,7 @@ from tegula.stdlib import FUNCTIONS
 pytestmark = pytest.mark.machine_code
 
 RANGES = ((-1.0, 1.0), (-20.0, 20.0), (0.0, 1e5), (-760.0, 760.0))
-STRAIGHT = [name for name in FUNCTIONS if not name.startswith("_") and name not in ("mod", *OF_VECTORS)]
+LOOP_FREE = [name for name in FUNCTIONS if not name.startswith("_") and name not in ("mod", *OF_VECTORS)]
 """All functions except one with a loop, whose condition does not work for arrays, and functions of vectors."""
 BRANCHING = ("sin", "cos", "tan")
 """Arguments of the path for large numbers, which processes one element after another."""
@@ -33,7 +33,7 @@ def in_python(name: str, operands: list[np.ndarray]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@sampled(3, "name", STRAIGHT)
+@sampled(3, "name", LOOP_FREE)
 def test_library_functions_in_python_have_the_bits_of_kernels(name: str, kind: Any) -> None:
     count = len(inspect.signature(FUNCTIONS[name][0]).parameters)
     special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 0.5, 5e-324], np.float64).astype(kind)

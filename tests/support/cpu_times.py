@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-LONG = 0.6
+LONG_SECONDS = 0.6
 """The largest core-seconds of a test of the default run; a test that takes more is split, shares its compiled code, or
 is a slow test, by its mark or by LONG_TESTS."""
 LONG_TESTS = Path(__file__).parents[1] / "long_tests.txt"
@@ -20,7 +20,7 @@ file."""
 VERY_LONG = 10.0
 """A slow test that takes longer states the reason: `slow(why="...")`."""
 
-SENT, SENT_TOO = "core_seconds", "without_why"
+SENT_TIMES, SENT_MISSING_REASONS = "core_seconds", "without_why"
 COLLECTION = "(start and collection)"
 
 
@@ -71,13 +71,15 @@ class CpuTimes:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
         if hasattr(self.config, "workeroutput"):
-            self.config.workeroutput.update({SENT: dict(self.taken), SENT_TOO: self.without_why})
+            self.config.workeroutput.update(
+                {SENT_TIMES: dict(self.taken), SENT_MISSING_REASONS: self.without_why}
+            )
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
         sent = getattr(node, "workeroutput", {})
-        self.taken.update(sent.get(SENT, {}))
-        self.without_why += sent.get(SENT_TOO, [])
+        self.taken.update(sent.get(SENT_TIMES, {}))
+        self.without_why += sent.get(SENT_MISSING_REASONS, [])
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         lines = [f"{seconds:9.3f} {name}\n" for name, seconds in self.taken.most_common()]
@@ -86,10 +88,10 @@ class CpuTimes:
         for name, seconds in self.taken.items():
             folders[os.path.dirname(name.partition("::")[0]) or name].append(seconds)
         terminalreporter.section("core-seconds")
-        terminalreporter.line(f"{'':26}{'tests':>7}{'sum':>9}{'longest':>9}   over {LONG:g} s")
+        terminalreporter.line(f"{'':26}{'tests':>7}{'sum':>9}{'longest':>9}   over {LONG_SECONDS:g} s")
         every = [("all", list(self.taken.values()))]
         for name, seconds in [*sorted(folders.items(), key=lambda each: -sum(each[1])), *every]:
-            over = sum(s > LONG for s in seconds)
+            over = sum(s > LONG_SECONDS for s in seconds)
             terminalreporter.line(f"{name:26}{len(seconds):7}{sum(seconds):9.1f}{max(seconds):9.1f}{over:9}")
         for name in self.without_why:
             terminalreporter.line(

@@ -10,7 +10,7 @@ import numpy as np
 
 import tegula as tg
 
-HARD = (math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0, -1.0, 2.0)
+CORNER_VALUES = (math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0, -1.0, 2.0)
 
 
 TYPES = (tg.float32, tg.float64, tg.float16, tg.bfloat16)
@@ -77,8 +77,8 @@ def arguments(seed: int) -> tuple[Any, list[Any], int]:
     rng = np.random.default_rng(seed)
     dtype = TYPES[seed % len(TYPES)]
     m, n = int(rng.integers(1, 5)), int(rng.integers(1, 40))
-    few = rng.choice(len(HARD), int(rng.integers(1, len(HARD) + 1)), replace=False)
-    x = np.array(HARD)[rng.choice(few, (m, n))]
+    few = rng.choice(len(CORNER_VALUES), int(rng.integers(1, len(CORNER_VALUES) + 1)), replace=False)
+    x = np.array(CORNER_VALUES)[rng.choice(few, (m, n))]
     x.reshape(-1)[: rng.integers(0, m * n + 1)] = rng.choice([math.nan, x[0, 0]])
     kind = tg.zeros(1, dtype=dtype).numpy().dtype
     shapes = ((m, n), (m, n), (2,), (2, m), (2, n))

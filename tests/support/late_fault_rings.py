@@ -31,7 +31,7 @@ RING = (
 )
 
 
-RIGHT = {
+CORRECT_PARTS = {
     "filled": "k % S",
     "room": "k // S & 1 ^ 1",
     "read": "k % S",
@@ -41,7 +41,7 @@ RIGHT = {
 """The parts of a correct ring."""
 
 
-WRONG: dict[str, tuple[str, dict[str, str]]] = {
+FAULTY_PARTS: dict[str, tuple[str, dict[str, str]]] = {
     "a phase that stays": ("phase", {"phase": "tg.min(k, 50) // S & 1"}),
     "a phase of the filling role that stays": ("phase", {"room": "tg.min(k, 50) // S & 1 ^ 1"}),
     "a stage that stays": ("phase", {"filled": "tg.min(k, 50) % S", "read": "tg.min(k, 50) % S"}),

@@ -12,7 +12,7 @@ from tegula.stdlib.registry import EXACT_DEFINITIONS
 D = tg.float64
 
 
-ONE = {
+UNARY_RANGES = {
     **dict.fromkeys(("exp", "exp2", "exp10", "expm1", "sinh", "cosh", "tanh", "erf", "erfc"), (-2.0, 2.0)),
     **dict.fromkeys(("degrees", "radians"), (-2.0, 2.0)),
     **dict.fromkeys(("rsqrt", "cbrt", "log", "log2", "log10", "sign"), (0.2, 3.0)),
@@ -22,7 +22,7 @@ ONE = {
 }
 
 
-TWO = {
+BINARY_RANGES = {
     "hypot": ((-2.0, 2.0), (-2.0, 2.0)),
     "mod": ((3.0, 3.4), (0.7, 0.75)),
     "pow": ((0.3, 2.0), (-2.0, 2.0)),
@@ -30,8 +30,8 @@ TWO = {
 }
 
 
-ONE |= {name: known.smooth[0] for name, known in EXACT_DEFINITIONS.items() if len(known.smooth) == 1}
-TWO |= {name: known.smooth for name, known in EXACT_DEFINITIONS.items() if len(known.smooth) == 2}
+UNARY_RANGES |= {name: known.smooth[0] for name, known in EXACT_DEFINITIONS.items() if len(known.smooth) == 1}
+BINARY_RANGES |= {name: known.smooth for name, known in EXACT_DEFINITIONS.items() if len(known.smooth) == 2}
 
 
 def inputs(*ranges: tuple[float, float]) -> list[Any]:

@@ -1,5 +1,5 @@
-"""Checks the marker `machine_code`: exactly the marked tests run code that is compiled for this processor. Code that
-their child processes run does not count."""
+"""Checks the marker `machine_code`: exactly the marked tests run code that is compiled for this processor. Code of
+child processes is ignored."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ ran = False
 
 
 def pytest_configure() -> None:
-    """Record the loading and running of code for this processor. Code that the thread pool loads for itself does not
-    count, because it has its own name for `load`."""
+    """Record the loading and running of code for this processor. Code of the thread pool, which has its own name for
+    `load`, is not recorded."""
     loads, launches = loader.load, compile.Compiled.launch
 
     def load(data: bytes) -> loader.LoadedObject:

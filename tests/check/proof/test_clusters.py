@@ -20,7 +20,7 @@ from tegula.types import bool_
 
 def random_cluster_kernel(seed: int) -> Any:
     text, _ = clusters.matmuls(Random(seed))
-    result = lowered.mutated(judge.kernel_of(text), lowered.NOTHING, clusters.ODD_ROWS)
+    result = lowered.mutated(judge.kernel_of(text), lowered.NO_MUTATION, clusters.ODD_ROWS)
     assert result is not None
     return result
 

@@ -9,7 +9,7 @@ from schedules import lowered
 
 from support.campaigns import slow_except
 
-DRAWN = """def drawn(x: tg.array2d[float], out: tg.array2d[float], n: int, count: tg.array1d[int]):
+DRAWN_TILES = """def drawn(x: tg.array2d[float], out: tg.array2d[float], n: int, count: tg.array1d[int]):
     tiles = tg.tile_pipe(shape=(1, 8), dtype=int, stages=S)
     rows = tg.tile_pipe(shape=(1, 32), dtype=float, stages=T)
     with tg.role("draw", warps=1):
@@ -48,7 +48,7 @@ CHAIN = """def chain(x: tg.array2d[float], out: tg.array2d[float], n: int):
         for k in range(n):
             tg.tile_store(out, tg.tile_pipe_pop(more) * 2.0, offset=(k, 0))
 """
-TEXTS = {"drawn": DRAWN, "chain": CHAIN}
+TEXTS = {"drawn": DRAWN_TILES, "chain": CHAIN}
 MUTATED = {
     "one more row is fetched": ("drawn", "range(t % 3 + 1)", "range(t % 3 + 2)"),
     "the one who draws goes on": ("drawn", "go = t < n", "go = t <= n"),

@@ -113,7 +113,7 @@ def test_pipes_of_equal_stage_counts_are_distinguished(first_stages: int, second
     assert outcome(lowered(kernel(wrong))) != "proved"
 
 
-AGAIN = """def again(x: tg.array2d[float], out: tg.array2d[float], n: int):
+REPEATED_KEYS = """def again(x: tg.array2d[float], out: tg.array2d[float], n: int):
     assert n % 2 == 0
     ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
     full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
@@ -141,11 +141,11 @@ AGAIN = """def again(x: tg.array2d[float], out: tg.array2d[float], n: int):
 
 @sampled(2, "stages", [1, 3])
 def test_waits_repeated_in_pairs_of_iterations_are_proved(stages: int) -> None:
-    assert outcome(lowered(kernel(AGAIN.format(phase="phase"), stages=stages))) == "proved"
-    assert outcome(lowered(kernel(AGAIN.format(phase="phase ^ 1"), stages=stages))) != "proved"
+    assert outcome(lowered(kernel(REPEATED_KEYS.format(phase="phase"), stages=stages))) == "proved"
+    assert outcome(lowered(kernel(REPEATED_KEYS.format(phase="phase ^ 1"), stages=stages))) != "proved"
 
 
-LATE = """def late(x: tg.array2d[float], out: tg.array2d[float], n: int, m: int):
+LATE_RELEASES = """def late(x: tg.array2d[float], out: tg.array2d[float], n: int, m: int):
     assert n >= 0 and n <= 30000 and m >= 0 and m <= 30000
     ring = tg.tile_empty(shape=(4, 1, N), dtype=float, storage="shared")
     full, empty = tg.mbarrier(1, stages=4), tg.mbarrier(4, stages=4)
@@ -175,5 +175,5 @@ LATE = """def late(x: tg.array2d[float], out: tg.array2d[float], n: int, m: int)
 
 def test_the_lead_of_a_role_over_its_accesses_decides_the_proof() -> None:
     """For its first items the role has released nothing; later it has released three items less than it has read."""
-    assert outcome(lowered(kernel(LATE.format(item="k")))) == "proved"
-    assert outcome(lowered(kernel(LATE.format(item="(k - 3)")))) != "proved"
+    assert outcome(lowered(kernel(LATE_RELEASES.format(item="k")))) == "proved"
+    assert outcome(lowered(kernel(LATE_RELEASES.format(item="(k - 3)")))) != "proved"

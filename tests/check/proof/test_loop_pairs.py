@@ -24,7 +24,7 @@ ROLES = """
 FETCH = """tg.mbarrier_wait(empty, k % 3, k // 3 + 1)
 tg.mbarrier_expect_bytes(full, k % 3, 128)
 tg.tile_load_async(x, ring[k % 3], (k, 0), full, k % 3)"""
-LATE = FETCH.replace("tg.mbarrier_wait(empty, k % 3, k // 3 + 1)", """if k >= 3:
+FETCH_WITHOUT_FIRST_WAITS = FETCH.replace("tg.mbarrier_wait(empty, k % 3, k // 3 + 1)", """if k >= 3:
     tg.mbarrier_wait(empty, k % 3, k // 3 + 1)""")  # fmt: skip
 READ = """tg.mbarrier_wait(full, k % 3, k // 3)
 tg.tile_store(out, ring[k % 3], offset=(k, 0))
@@ -56,9 +56,9 @@ SIZES = "assert n >= 0 and n <= 30000\nassert m >= 0 and m <= 30000"
 NESTED = "for i in range(n):\n    for j in range(m):\n        k = i * m + j\n        BODY"
 CONDITION = "k = int(0)\nfor q in range(n):\n    if flags[q] > m:\n        BODY\n        k += 1"
 STEPS = "k = int(0)\nfor q in range(m, n, d):\n    BODY\n    k += 1"
-ASKED = CONDITION.replace("flags[q] > m", "q == 0 or (flags[q] != 3 or (m > 0 and m <= d))")
-TOLD = CONDITION.replace("flags[q] > m", "q == 0 or flags[q] != 3")
-TWICE = "for k in range(n):\n    BODY\nfor k in range(m):\n    BODY"
+TWO_CONDITIONS = CONDITION.replace("flags[q] > m", "q == 0 or (flags[q] != 3 or (m > 0 and m <= d))")
+ONE_CONDITION = CONDITION.replace("flags[q] > m", "q == 0 or flags[q] != 3")
+CONSECUTIVE = "for k in range(n):\n    BODY\nfor k in range(m):\n    BODY"
 COUNTED = "k = int(0)\nfor j in range(m):\n    for i in range(n):\n        BODY\n        k += 1"
 WINDOW = (
     "k = int(0)\nfor j in range(n):\n    for q in range(tg.max(0, j - m) + 2, tg.min(j + m + 1, d) + 2):\n"
@@ -67,12 +67,17 @@ WINDOW = (
 STRIPS = "k = int(0)\nfor q in range(n):\n    if q % {d} == {r}:\n        BODY\n        k += 1"
 THIRD, LAST = STRIPS.format(d=3, r=1), STRIPS.format(d=48, r=47)
 RIGHT = {
-    "an assert on a condition within others": ("assert not (m > 0 and m <= d)", ASKED, TOLD, FETCH),
-    "an assert on a remainder": ("assert n % 6 == 0", TWICE, TWICE, FETCH),
+    "an assert on a condition within others": (
+        "assert not (m > 0 and m <= d)",
+        TWO_CONDITIONS,
+        ONE_CONDITION,
+        FETCH,
+    ),
+    "an assert on a remainder": ("assert n % 6 == 0", CONSECUTIVE, CONSECUTIVE, FETCH),
     "an assert on a remainder that is computed where it is needed": (
         "assert n >= 0 and n % 12 == 6",
-        TWICE,
-        TWICE,
+        CONSECUTIVE,
+        CONSECUTIVE,
         FETCH,
     ),
     "an assert on a remainder, of halves": (
@@ -93,7 +98,12 @@ RIGHT = {
         "for k in range(m if n != 7 else 7):\n    BODY",
         FETCH,
     ),
-    "nested, no wait for the first items": (SIZES, "for k in range(n * m):\n    BODY", COUNTED, LATE),
+    "nested, no wait for the first items": (
+        SIZES,
+        "for k in range(n * m):\n    BODY",
+        COUNTED,
+        FETCH_WITHOUT_FIRST_WAITS,
+    ),
     "a window": ("", WINDOW.replace(" + 2", ""), WINDOW, FETCH),
     "one of three": ("assert n >= 0", THIRD, "for k in range((n + 1) // 3):\n    BODY", FETCH),
     "one of three, read": ("assert n >= 0", "for k in range((n + 1) // 3):\n    BODY", THIRD, FETCH),
@@ -101,7 +111,7 @@ RIGHT = {
         "assert n >= 0",
         THIRD,
         "for k in range((n + 1) // 3):\n    BODY",
-        LATE,
+        FETCH_WITHOUT_FIRST_WAITS,
     ),
     "one of 48": ("assert n >= 0", LAST, "for k in range(n // 48):\n    BODY", FETCH),
     "one of four, against steps of four": (
@@ -113,10 +123,15 @@ RIGHT = {
     "shifted": ("", PLAIN, "for q in range(5, 5 + n):\n    k = q - 5\n    BODY", FETCH),
     "doubled": ("", PLAIN, "for q in range(0, 2 * n, 2):\n    k = q // 2\n    BODY", FETCH),
     "while": ("", PLAIN, "k = int(0)\nwhile k < n:\n    BODY\n    k += 1", FETCH),
-    "no wait for the first items": ("", PLAIN, PLAIN, LATE),
+    "no wait for the first items": ("", PLAIN, PLAIN, FETCH_WITHOUT_FIRST_WAITS),
     "nested": (SIZES, "for k in range(n * m):\n    BODY", NESTED, FETCH),
     "a condition on data": ("", CONDITION, CONDITION, FETCH),
-    "a condition on data, and no wait for the first items": ("", CONDITION, CONDITION, LATE),
+    "a condition on data, and no wait for the first items": (
+        "",
+        CONDITION,
+        CONDITION,
+        FETCH_WITHOUT_FIRST_WAITS,
+    ),
     "steps of an argument": ("", STEPS, STEPS, FETCH),
     "max against parts": (
         "assert n >= 0 and m >= 0",
@@ -127,12 +142,17 @@ RIGHT = {
     "an assert": ("assert n <= m", PLAIN, "for k in range(tg.min(n, m)):\n    BODY", FETCH),
 }
 WRONG = {
-    "an assert on less than a condition within others": ("assert not (m > 0 and m < d)", ASKED, TOLD, FETCH),
-    "an assert on half of the remainder": ("assert n % 3 == 0", TWICE, TWICE, FETCH),
+    "an assert on less than a condition within others": (
+        "assert not (m > 0 and m < d)",
+        TWO_CONDITIONS,
+        ONE_CONDITION,
+        FETCH,
+    ),
+    "an assert on half of the remainder": ("assert n % 3 == 0", CONSECUTIVE, CONSECUTIVE, FETCH),
     "an assert on a remainder, of others than negative numbers": (
         "assert n % 6 == 0 or n > 1000",
-        TWICE,
-        TWICE,
+        CONSECUTIVE,
+        CONSECUTIVE,
         FETCH,
     ),
     "an assert of one of two ways": (
@@ -173,7 +193,7 @@ WRONG = {
         FETCH,
     ),
     "other data": ("", CONDITION, CONDITION.replace("> m", ">= m"), FETCH),
-    "a wait too late": ("", PLAIN, PLAIN, LATE.replace("k >= 3", "k >= 4")),
+    "a wait too late": ("", PLAIN, PLAIN, FETCH_WITHOUT_FIRST_WAITS.replace("k >= 3", "k >= 4")),
     "other steps": ("", STEPS, STEPS.replace("range(m, n, d)", "range(m, n, d + 1)"), FETCH),
     "a step of 0, which makes no iteration": (
         "assert d == 0",
@@ -247,7 +267,7 @@ def test_a_role_ahead_of_its_consumer_is_proved_up_to_the_stage_count(by: int) -
     assert outcome(lowered(ahead(by, by + 1, f"tg.min({by}, count)"))) != "proved"
 
 
-LATELY = READ.replace(
+LATE_READ = READ.replace(
     "tg.mbarrier_arrive(empty, k % 3)", "if k >= {by}:\n    tg.mbarrier_arrive(empty, (k - {by}) % 3)"
 )
 
@@ -258,7 +278,7 @@ def test_late_releases_are_proved_up_to_the_stage_count(by: int) -> None:
     twice."""
     text = "def kernel(x: tg.array2d[float], out: tg.array2d[float], flags: tg.array1d[int], n: int, m: int, d: int):"
     wait = "tg.mbarrier_wait(full, k % 3, k // 3)\n"
-    read = wait + LATELY.format(by=by)
+    read = wait + LATE_READ.format(by=by)
     built_kernel = kernel(text + "\n" + ROLES.format(fetch=placed(PLAIN, FETCH), read=placed(PLAIN, read)))
     assert (outcome(lowered(built_kernel)) == "proved") is (by < 3)
 
@@ -294,7 +314,7 @@ def test_guards_of_proofs_depend_on_launch_arguments_alone() -> None:
             verify(kernel, parts, {**certificate, "guards": guards})
 
 
-SHARES = """def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int, m: int, c: int, e: int):
+CHUNKS_OF_BLOCKS = """def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int, m: int, c: int, e: int):
     assert m > 0 and m < 1000000 and n >= 0 and n < 1000000
     assert c >= 0 and c < 1000 and e >= 0 and e < 1000000
     pipe = tg.tile_pipe(shape=(1, 8), dtype=float, stages=2)
@@ -324,9 +344,9 @@ SHARES = """def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int, m: 
 )
 def test_items_of_a_block_walked_by_tiles_are_proved(first: str, stop: str) -> None:
     """One role walks over all items of a block, the other over tiles, the first and last of which may be cut off."""
-    assert outcome(lowered(kernel(SHARES.format(first=first, stop=stop, next="stop")))) == "proved"
+    assert outcome(lowered(kernel(CHUNKS_OF_BLOCKS.format(first=first, stop=stop, next="stop")))) == "proved"
 
 
 def test_tiles_beyond_the_items_of_a_block_are_not_proved() -> None:
-    built_kernel = kernel(SHARES.format(first="c", stop="(t // m + 1) * m", next="stop"))
+    built_kernel = kernel(CHUNKS_OF_BLOCKS.format(first="c", stop="(t // m + 1) * m", next="stop"))
     assert outcome(lowered(built_kernel)) != "proved"

@@ -73,7 +73,7 @@ MIXED = """def mixed(x: tg.array2d[float], out: tg.array2d[float], n: int):
             s = s + 1 if s < S - 1 else 0
             phase ^= int(s == 0)
 """
-DRAWN = """def drawn(x: tg.array2d[float], out: tg.array2d[float], n: int, count: tg.array1d[int]):
+DRAWN_TILES = """def drawn(x: tg.array2d[float], out: tg.array2d[float], n: int, count: tg.array1d[int]):
     numbers = tg.tile_empty(shape=(S, 1, 8), dtype=int, storage="shared")
     announced, free = tg.mbarrier(1, stages=S), tg.mbarrier(5, stages=S)
     rows = tg.tile_pipe(shape=(1, N), dtype=float, stages=2)
@@ -138,7 +138,7 @@ OWN = """def own(x: tg.array2d[float], out: tg.array2d[float], n: int):
                 tg.mbarrier_arrive(empty, (k - 1) % S)
         tg.store_wait(read=True)
 """
-PARTLY = """def partly(x: tg.array2d[float], out: tg.array2d[float], n: int):
+PARTIAL_RELEASE = """def partly(x: tg.array2d[float], out: tg.array2d[float], n: int):
     ring = tg.tile_empty(shape=(1, N), dtype=float, storage="shared")
     full, empty = tg.mbarrier(1, stages=2), tg.mbarrier(4, stages=2)
     with tg.ws(0):
@@ -186,10 +186,10 @@ CHANGED = """def changed(x: tg.array2d[float], out: tg.array2d[float], n: int):
 """
 RIGHT = {
     "own": (OWN, 3),
-    "partly": (PARTLY, 1),
+    "partly": (PARTIAL_RELEASE, 1),
     "changed": (CHANGED, 2),
     "parts": (IDIOMS["two copies fill a stage"], 3),
-    "drawn": (DRAWN, 1),
+    "drawn": (DRAWN_TILES, 1),
     "named": (NAMED, 3),
     "turns": (TURNS, 3),
     "mixed": (MIXED, 4),
@@ -282,11 +282,11 @@ def test_rings_with_any_handover_are_proved(name: str) -> None:
     assert outcome(lowered(kernel(text, None, stages))) == "proved"
 
 
-LONG = {"one element is another number", "some numbers are others"}
+LONG_PROOFS = {"one element is another number", "some numbers are others"}
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in MUTATED]
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in LONG_PROOFS else name for name in MUTATED]
 )
 def test_faulty_variants_of_rings_are_not_proved(name: str) -> None:
     original, old, new = MUTATED[name]

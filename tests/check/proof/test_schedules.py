@@ -34,7 +34,7 @@ def test_one_pipe_of_any_stage_count_is_proved(stages: int) -> None:
     assert outcome(lowered(copies)) == "proved"
 
 
-MADE = {
+KERNEL_MAKERS = {
     "matmul": schedules.gemm,
     "two producers": schedules.two_producers,
     "registers": schedules.registers,
@@ -43,9 +43,9 @@ MADE = {
 }
 
 
-@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("name", KERNEL_MAKERS)
 def test_kernels_with_several_pipes_are_proved(name: str) -> None:
-    assert outcome(lowered(MADE[name]())) == "proved"
+    assert outcome(lowered(KERNEL_MAKERS[name]())) == "proved"
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_attention_of_the_library_is_proved(causal: bool) -> None:
 
 # The corpus ----------------------------------------------------------------------------------------------------------
 
-OPEN = {"mixed_fills_of_one_barrier"}
+NOT_PROVED = {"mixed_fills_of_one_barrier"}
 """Correct schedules that are not proved yet."""
 
 
@@ -72,7 +72,7 @@ OPEN = {"mixed_fills_of_one_barrier"}
 def test_correct_programs_of_the_corpus_are_proved_and_wrong_programs_are_not(name: str) -> None:
     texts = program(name)
     assert outcome(lowered(kernel(texts.WRONG))) != "proved"
-    assert (outcome(lowered(kernel(texts.RIGHT))) == "proved") is (name not in OPEN)
+    assert (outcome(lowered(kernel(texts.RIGHT))) == "proved") is (name not in NOT_PROVED)
 
 
 PROVED = (
@@ -114,7 +114,7 @@ LOOPS = {
     "backwards": ("range(n - 1, -1, -1)", "range(n - 1, -1, -1)"),
     "backwards, unless n is the least number, which hosts are asked": ("range(n - 1, -1, -1)", "range(n)"),
 }
-OTHERS = {
+OTHER_KERNELS = {
     "one more": ("range(n)", "range(n + 1)"),
     "one less": ("range(1, n)", "range(n)"),
     "of two numbers": ("range(n)", "range(m)"),
@@ -130,6 +130,6 @@ def test_roles_with_loops_of_equal_length_are_proved(name: str) -> None:
     assert outcome(lowered(pipe(*LOOPS[name]))) == "proved"
 
 
-@sampled(3, "name", OTHERS, slow=2)
+@sampled(3, "name", OTHER_KERNELS, slow=2)
 def test_roles_with_loops_of_different_lengths_are_not_proved(name: str) -> None:
-    assert outcome(lowered(pipe(*OTHERS[name]))) != "proved"
+    assert outcome(lowered(pipe(*OTHER_KERNELS[name]))) != "proved"

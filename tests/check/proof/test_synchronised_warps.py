@@ -36,8 +36,8 @@ MULTIPLIED = """def multiplied(a: tg.array2d[bf16], b: tg.array2d[bf16], out: tg
                 tg.mbarrier_arrive(empty, s)
         tg.tile_store(out, total, offset=(0, 0))
 """
-WAITED = "            tg.tile_matmul_wait(pending=0)\n"
-TOGETHER = "            tg.named_barrier_sync(own)\n"
+MATMUL_WAIT = "            tg.tile_matmul_wait(pending=0)\n"
+WARP_SYNC = "            tg.named_barrier_sync(own)\n"
 IN_PLACE = """def in_place(x: tg.array2d[float], out: tg.array2d[float], n: int):
     ring = tg.tile_empty(shape=(S, 1, 8 * N), dtype=float, storage="shared")
     full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
@@ -68,7 +68,7 @@ IN_PLACE = """def in_place(x: tg.array2d[float], out: tg.array2d[float], n: int)
 
 def test_warps_synchronise_after_each_has_waited_for_its_part_of_a_matmul() -> None:
     assert outcome(lowered(kernel(MULTIPLIED))) == "proved"
-    early = MULTIPLIED.replace(WAITED + TOGETHER, TOGETHER + WAITED)
+    early = MULTIPLIED.replace(MATMUL_WAIT + WARP_SYNC, WARP_SYNC + MATMUL_WAIT)
     assert early != MULTIPLIED and outcome(lowered(kernel(early))) != "proved"
 
 

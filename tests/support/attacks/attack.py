@@ -134,7 +134,7 @@ def _pair(rng: Random, row: str, wrong: bool) -> tuple[Walk, str, Program]:
     if row == "sliding window":
         weights = [3, 1, 3, 1, 3, 1]
     if row not in WALKS_OF and rng.random() < 0.85:
-        makers, weights = list(PLAIN), list(PLAIN.values())
+        makers, weights = list(PLAIN_WALKS), list(PLAIN_WALKS.values())
     walk = rng.choices(makers, weights)[0](rng, wrong)
     name = rng.choice(names)
     return walk, name, MAKERS[name](rng, walk)
@@ -146,7 +146,7 @@ WALKS_OF = {
     "flattened against nested": [walks.flattened], "max against parts": [walks.two_part_maximum],
     "preconditions": [walks.conditioned],
 }  # fmt: skip
-PLAIN = {walks.one_loop: 5, walks.rows_of: 2, walks.window: 2}
+PLAIN_WALKS = {walks.one_loop: 5, walks.rows_of: 2, walks.window: 2}
 
 
 def _rows(walk: Walk, name: str, *others: str) -> tuple[str, ...]:
@@ -159,7 +159,7 @@ def right_attack(seed: int, row: str = "") -> Attack:
     if row == "clusters":
         walk, (text, _) = walks.one_loop(rng, False), clusters.matmuls(rng)
         sizes = tuple(launch(rng, walk, 1, {"m": m, "n": n}) for m, n in ((1, 1), (2, 3), (3, 5)))
-        return Attack(seed, (row,), "pairs", text, {}, sizes=sizes, row=row, mutation=lowered.NOTHING)
+        return Attack(seed, (row,), "pairs", text, {}, sizes=sizes, row=row, mutation=lowered.NO_MUTATION)
     if row == "preconditions" and rng.random() < 0.6:
         for _ in range(MAX_TRIES):
             result = rng.choice((_started_anew, _excluded))(rng, False)

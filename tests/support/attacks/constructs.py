@@ -29,7 +29,7 @@ ARGS = (
 Walks = tuple[Lines, Lines]
 """How two roles count their items: lines that end in one at which an iteration for item k begins."""
 WALKS: dict[str, Callable[[Places], Walks]] = {}
-SMALL = "assert n >= 0 and n <= 30000 and m >= 0 and m <= 30000"
+SMALL_ARGUMENTS = "assert n >= 0 and n <= 30000 and m >= 0 and m <= 30000"
 
 
 def walk(make: Callable[[Places], Walks]) -> Callable[[Places], Walks]:
@@ -44,7 +44,7 @@ def counted(*loops: str) -> Lines:
     return ["at = int(0)", *lines, f"{inner}k = at", f"{inner}at += 1"]
 
 
-PLAIN = ["for k in range(n):"]
+PLAIN_LOOP = ["for k in range(n):"]
 
 
 @walk
@@ -60,7 +60,7 @@ def downwards(p: Places) -> Walks:
         "range(n - 1, n, -1)",
         "range(n - 1, -1, -1 - c)",
     )
-    return counted(f"for q in {loop}:"), PLAIN
+    return counted(f"for q in {loop}:"), PLAIN_LOOP
 
 
 @walk
@@ -156,7 +156,7 @@ def breaks(p: Places) -> Walks:
         "    k = at",
         "    at += 1",
     ]
-    return lines, PLAIN
+    return lines, PLAIN_LOOP
 
 
 @walk
@@ -335,7 +335,7 @@ def program(seed: int, wrong: bool = True) -> tuple[str, str]:
 
     def text_with_faults(p: Places) -> str:
         text, lines = ring(p, WALKS[name](p))
-        asserts = [] if bare else [SMALL]
+        asserts = [] if bare else [SMALL_ARGUMENTS]
         asserts += [p("assert d > 0", "assert d != 0")] if name == "steps" else []
         return text + "\n".join([f"def kernel({ARGS}):", *shifted([*asserts, *lines])]) + "\n"
 

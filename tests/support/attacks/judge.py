@@ -33,7 +33,7 @@ from tegula.runtime.library import library
 from tegula.target import get_cuda_target
 from tegula.types import ArrayType
 
-MOST = 4096
+ARRAY_ROWS = 4096
 """The number of rows of the arrays of a replay; loads beyond the rows return 0, stores are dropped."""
 
 
@@ -127,9 +127,9 @@ def proved(kernel: Kernel, parts: GpuCompilation) -> bool:
 def replay_arguments(text: str, args: Args) -> list[Any]:
     """The arguments of a replay, in order."""
     matmuls = "bfloat16" in text
-    plain = {"x": np.zeros((MOST, 32), np.float32), "y": np.zeros((MOST, 32), np.float32)}
-    plain["out"] = np.zeros((64, 64) if matmuls else (MOST, 32), np.float32)
-    plain |= {name: np.zeros((MOST, MOST), ml_dtypes.bfloat16) for name in ("a", "b") if matmuls}
+    plain = {"x": np.zeros((ARRAY_ROWS, 32), np.float32), "y": np.zeros((ARRAY_ROWS, 32), np.float32)}
+    plain["out"] = np.zeros((64, 64) if matmuls else (ARRAY_ROWS, 32), np.float32)
+    plain |= {name: np.zeros((ARRAY_ROWS, ARRAY_ROWS), ml_dtypes.bfloat16) for name in ("a", "b") if matmuls}
     (kernel,) = ast.parse(text.rpartition(PART)[2]).body
     assert isinstance(kernel, ast.FunctionDef)
     return [plain[a.arg] if a.arg in plain else args[a.arg] for a in kernel.args.args]

@@ -40,7 +40,7 @@ class LoweredMutation:
     block: int = 0
 
 
-NOTHING = LoweredMutation("nothing", (), lambda kernel, parts: True, {})
+NO_MUTATION = LoweredMutation("nothing", (), lambda kernel, parts: True, {})
 
 
 def mutated(
