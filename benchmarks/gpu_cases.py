@@ -263,14 +263,16 @@ def pipelining() -> Iterator[Row]:
         torch.cuda.synchronize()
         return relative_error(y[0], expected)
 
-    ways = {kernel.name: partial(run, kernel) for kernel in (kernels.sequential, kernels.pipelined)}
-    errors = {name: error_of(way) for name, way in ways.items()}
+    implementations = {
+        kernel.name: partial(run, kernel) for kernel in (kernels.sequential, kernels.pipelined)
+    }
+    errors = {name: error_of(implementation) for name, implementation in implementations.items()}
     note, peers = "", warp_pipelining(x, y)
     if not peers:
         note = "Warp is not installed"
     yield comparison_row(
-        "the guide's pipelining 512x256", ways["pipelined"], {"sequential": ways["sequential"]}, SETS,
-        max(errors.values()), "float32", note=note,
+        "the guide's pipelining 512x256", implementations["pipelined"], {"sequential": implementations["sequential"]},
+        SETS, max(errors.values()), "float32", note=note,
     )  # fmt: skip
     if not peers:
         return
@@ -279,9 +281,9 @@ def pipelining() -> Iterator[Row]:
             raise AssertionError(f"{name} is wrong")
     speeds = bursts(peers, SETS, 5)
     fastest = min(peers, key=lambda name: speeds[name].median)
-    for name, way in ways.items():
+    for name, implementation in implementations.items():
         yield comparison_row(
-            f"the guide's pipelining 512x256, {name}", way, {fastest: peers[fastest], **peers}, SETS,
+            f"the guide's pipelining 512x256, {name}", implementation, {fastest: peers[fastest], **peers}, SETS,
             errors[name], "float32", 1.0,
         )  # fmt: skip
 

@@ -283,11 +283,13 @@ def sorts(name: str, n: int) -> Iterator[Row]:
     call, peer = SORTS[name]
     result, expected = call(x[0]), peer(x[0])
     if name == "argsort":
-        right = torch.equal(result.long(), expected)
+        is_correct = torch.equal(result.long(), expected)
     else:
         index = result[1].long()
-        right = torch.equal(result[0], expected[0]) and torch.equal(torch.gather(x[0], 1, index), expected[0])
-    assert right, "keys or indices are wrong"
+        is_correct = torch.equal(result[0], expected[0]) and torch.equal(
+            torch.gather(x[0], 1, index), expected[0]
+        )
+    assert is_correct, "keys or indices are wrong"
     yield comparison_row(
         f"{name} of {n} float32",
         lambda k: call(x[k]),

@@ -240,7 +240,11 @@ def fresh_process(code: str, environment: dict[str, str]) -> float:
     """The last number that a new Python process prints; RuntimeError with its error output if it fails."""
     env = {**os.environ, **environment}
     env.pop("PYTHONDONTWRITEBYTECODE", None)
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60)
-    if done.returncode:
-        raise RuntimeError(f"the process ended with {done.returncode}: {done.stderr.strip()[-600:]}")
-    return float(done.stdout.strip().splitlines()[-1])
+    completed = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60
+    )
+    if completed.returncode:
+        raise RuntimeError(
+            f"the process ended with {completed.returncode}: {completed.stderr.strip()[-600:]}"
+        )
+    return float(completed.stdout.strip().splitlines()[-1])

@@ -62,8 +62,8 @@ def patterns(size: int) -> tuple[np.ndarray, np.ndarray]:
     """The stored patterns, pictures of 8 by 8 pixels with stripes, and the same pictures with noise."""
     rng = np.random.default_rng(0)
     y, x = np.mgrid[0:8, 0:8]
-    way, phase = rng.uniform(0.0, np.pi, (2, HEADS, size, 1, 1))
-    known = np.sign(np.sin(1.2 * (np.cos(way) * x + np.sin(way) * y) + 4.0 * phase)).reshape(
+    angle, phase = rng.uniform(0.0, np.pi, (2, HEADS, size, 1, 1))
+    known = np.sign(np.sin(1.2 * (np.cos(angle) * x + np.sin(angle) * y) + 4.0 * phase)).reshape(
         HEADS, size, DEPTH
     )
     return known, known + 0.8 * rng.standard_normal(known.shape)

@@ -34,8 +34,8 @@ def bumpy(cuts: int = 96) -> tuple[np.ndarray, np.ndarray]:
 
 
 @tg.func
-def sky(way: tg.vec3):
-    return tg.lerp(tg.vec3(0.9, 0.9, 0.85), tg.vec3(0.35, 0.55, 0.95), tg.max(way.y, 0.0))
+def sky(direction: tg.vec3):
+    return tg.lerp(tg.vec3(0.9, 0.9, 0.85), tg.vec3(0.35, 0.55, 0.95), tg.max(direction.y, 0.0))
 
 
 @tg.func
@@ -61,9 +61,9 @@ def render(mesh: tg.Mesh, balls: int, sun: tg.vec3, bounces: int, image: tg.arra
     size = float(image.shape[0])
     rng = tg.rand_init(3, i * image.shape[1] + j)
     x, y = (2.0 * float(j) + 1.0 - float(image.shape[1])) / size, 1.0 - (2.0 * float(i) + 1.0) / size
-    start, way = tg.vec3(0.0, 0.5, 3.6), tg.normalize(tg.vec3(x, y - 0.3, -2.2))
-    hit = tg.mesh_query_ray(mesh, start, way, FAR)
-    light = sky(way)
+    start, direction = tg.vec3(0.0, 0.5, 3.6), tg.normalize(tg.vec3(x, y - 0.3, -2.2))
+    hit = tg.mesh_query_ray(mesh, start, direction, FAR)
+    light = sky(direction)
     if hit.result:
         normal = hit.normal * hit.sign
         point = tg.mesh_eval_position(mesh, hit.face, hit.u, hit.v)

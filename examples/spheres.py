@@ -24,11 +24,11 @@ class Sphere:
 
 
 @tg.func
-def distance(s: Sphere, start: tg.vec3, way: tg.vec3):
+def distance(s: Sphere, start: tg.vec3, direction: tg.vec3):
     """The distance of a sphere along a ray with a direction of length 1; FAR if the ray misses the sphere."""
     to = s.centre - start
-    middle = tg.dot(to, way)
-    inside = s.radius * s.radius - tg.length_sq(to - middle * way)
+    middle = tg.dot(to, direction)
+    inside = s.radius * s.radius - tg.length_sq(to - middle * direction)
     if inside < 0.0:
         return FAR
     half = tg.sqrt(inside)
@@ -37,28 +37,28 @@ def distance(s: Sphere, start: tg.vec3, way: tg.vec3):
 
 
 @tg.func
-def sky(way: tg.vec3):
-    return tg.lerp(tg.vec3(1.0, 0.9, 0.8), tg.vec3(0.4, 0.6, 1.0), 0.5 + 0.5 * way.y)
+def sky(direction: tg.vec3):
+    return tg.lerp(tg.vec3(1.0, 0.9, 0.8), tg.vec3(0.4, 0.6, 1.0), 0.5 + 0.5 * direction.y)
 
 
 @tg.func
-def trace(spheres: tg.array[Sphere], start: tg.vec3, way: tg.vec3, rng: tg.InOut[tg.uint32]):
+def trace(spheres: tg.array[Sphere], start: tg.vec3, direction: tg.vec3, rng: tg.InOut[tg.uint32]):
     """The light that arrives along one ray."""
     light = tg.vec3(1.0, 1.0, 1.0)
     for _ in range(BOUNCES):
         near, hit = FAR, -1
         for k in range(spheres.shape[0]):
-            d = distance(spheres[k], start, way)
+            d = distance(spheres[k], start, direction)
             if d < near:
                 near, hit = d, k
         if hit < 0:
-            return tg.cw_mul(light, sky(way))
+            return tg.cw_mul(light, sky(direction))
         s = spheres[hit]
-        start += near * way
+        start += near * direction
         normal = (start - s.centre) / s.radius
         scattered = tg.normalize(normal + tg.sample_unit_sphere_surface(rng))
-        reflected = way - 2.0 * tg.dot(way, normal) * normal
-        way = tg.normalize(tg.lerp(scattered, reflected, s.mirror))
+        reflected = direction - 2.0 * tg.dot(direction, normal) * normal
+        direction = tg.normalize(tg.lerp(scattered, reflected, s.mirror))
         light = tg.cw_mul(light, s.colour)
     return tg.vec3()
 
@@ -71,8 +71,8 @@ def render(spheres: tg.array[Sphere], image: tg.array2d[tg.vec3]):
     total = tg.vec3()
     for _ in range(PATHS):
         x, y = float(j) + tg.randf(rng), float(i) + tg.randf(rng)
-        way = tg.vec3(2.0 * x / size - float(image.shape[1]) / size, 1.0 - 2.0 * y / size, -2.0)
-        total += trace(spheres, tg.vec3(0.0, 0.0, 3.0), tg.normalize(way), rng)
+        direction = tg.vec3(2.0 * x / size - float(image.shape[1]) / size, 1.0 - 2.0 * y / size, -2.0)
+        total += trace(spheres, tg.vec3(0.0, 0.0, 3.0), tg.normalize(direction), rng)
     image[i, j] = total / float(PATHS)
 
 

@@ -65,7 +65,7 @@ def summary(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     for name, text in FILES.items():
         (folder / name).write_text("import pytest\npytestmark = pytest.mark.gpu\n" + text)
     (folder / "test_cpu.py").write_text("def test_elsewhere(): assert False\n")
-    done = subprocess.run(
+    completed = subprocess.run(
         [
             sys.executable,
             TOOL,
@@ -84,8 +84,8 @@ def summary(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         cwd=folder,
         env=ALONE,
     )
-    assert done.returncode == 1, done.stdout + done.stderr
-    return {**json.loads((folder / "s.json").read_text()), "text": done.stdout}
+    assert completed.returncode == 1, completed.stdout + completed.stderr
+    return {**json.loads((folder / "s.json").read_text()), "text": completed.stdout}
 
 
 def outcomes(summary: dict[str, Any], file: str) -> dict[str, str]:
@@ -145,10 +145,10 @@ def test_failures_are_grouped_by_message(summary: dict[str, Any]) -> None:
 def test_a_run_without_gpu_tests_fails(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = gpu: on a simulated one\n")
     (tmp_path / "test_cpu.py").write_text("def test_elsewhere(): pass\n")
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, TOOL, tmp_path], capture_output=True, text=True, cwd=tmp_path, env=ALONE
     )
-    assert done.returncode == 2 and "nothing to run" in done.stdout
+    assert completed.returncode == 2 and "nothing to run" in completed.stdout
 
 
 SANITIZER = """
@@ -172,8 +172,8 @@ def test_a_sanitizer_finding_fails_the_file(tmp_path: Path) -> None:
     (tmp_path / "sanitizer.py").write_text(SANITIZER)
     under, saved = f"{sys.executable} {tmp_path / 'sanitizer.py'}", tmp_path / "found.json"
     command = [sys.executable, str(TOOL), "--under", under, "--save", str(saved), str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=ALONE)
-    assert done.returncode == 1, done.stdout + done.stderr
+    completed = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=ALONE)
+    assert completed.returncode == 1, completed.stdout + completed.stderr
     record = json.loads(saved.read_text())
     assert record["counts"] == {"passed": 2, "failed": 1}
     (group,) = record["groups"]

@@ -42,15 +42,17 @@ def test_tests_with_a_wrong_machine_code_marker_fail(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "test_library_kernels.py").write_text(KERNEL)
     (tmp_path / "pytest.ini").write_text(f"[pytest]\npythonpath = {TESTS}\nmarkers =\n  machine_code\n")
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."],
         cwd=tmp_path,
         capture_output=True,
         text=True,
     )
-    failed = [line.split(" ")[1] for line in done.stdout.splitlines() if line.startswith("FAILED")]
+    failed = [line.split(" ")[1] for line in completed.stdout.splitlines() if line.startswith("FAILED")]
     assert failed == ["test_library_kernels.py::test_unmarked", "test_library_kernels.py::test_marked"], (
-        done.stdout
+        completed.stdout
     )
-    assert "it runs machine code: mark it" in done.stdout and "it runs no machine code" in done.stdout
-    assert "5 passed, 1 skipped" in done.stdout
+    assert (
+        "it runs machine code: mark it" in completed.stdout and "it runs no machine code" in completed.stdout
+    )
+    assert "5 passed, 1 skipped" in completed.stdout

@@ -332,12 +332,12 @@ def test_tests_listed_as_long_exist() -> None:
     """`python tools/long_tests.py` writes the list."""
     root = Path(__file__).parent
     listed = [line.partition("::") for line in (root / "long_tests.txt").read_text().splitlines()]
-    gone = [
+    missing = [
         (path, test)
         for path, _, test in listed
         if f"def {test.partition('[')[0].rpartition('::')[2]}(" not in (root.parent / path).read_text()
     ]
-    assert listed and gone == []
+    assert listed and missing == []
 
 
 def test_files_test_for_no_more_op_classes() -> None:

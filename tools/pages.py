@@ -207,7 +207,7 @@ class Running:
     def _console(self, block: Block) -> None:
         output_lines: list[str] = []
         for command, expected in commands(block.text):
-            done = subprocess.run(
+            completed = subprocess.run(
                 ["bash", "-c", command],
                 cwd=self.folder,
                 env=environment(self.folder),
@@ -217,12 +217,12 @@ class Running:
                 check=False,
             )
             output_lines.append(
-                f"$ {command}\n{expected if _matches(done.stdout, expected) else done.stdout}"
+                f"$ {command}\n{expected if _matches(completed.stdout, expected) else completed.stdout}"
             )
-            if done.returncode:
-                self._fault(block, f"{command} exits with {done.returncode}:\n{done.stdout}")
+            if completed.returncode:
+                self._fault(block, f"{command} exits with {completed.returncode}:\n{completed.stdout}")
             elif output_lines[-1] != f"$ {command}\n{expected}":
-                self._fault(block, f"{command} prints:\n{done.stdout}")
+                self._fault(block, f"{command} prints:\n{completed.stdout}")
         self.outcome.printed[block.line] = "".join(output_lines)
 
     def _fault(self, block: Block, message: str) -> None:
@@ -283,10 +283,12 @@ def outcome_in_child(page: str) -> Outcome:
     if not _has_gpu() and not THREADED & sys.modules.keys():
         return outcome_when_forked(page)
     command = [sys.executable, __file__, "--json", page]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS, check=False)
-    if done.returncode:
-        return Outcome(faults=[f"{page}: the process ended with {done.returncode}:\n{done.stderr}"])
-    return _decoded(done.stdout)
+    completed = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    if completed.returncode:
+        return Outcome(faults=[f"{page}: the process ended with {completed.returncode}:\n{completed.stderr}"])
+    return _decoded(completed.stdout)
 
 
 def _has_gpu() -> bool:

@@ -259,13 +259,13 @@ class Checkout:
     def judged(self, planted: Fault, runs: list[list[str]], limit: float) -> str:
         """The test that caught a fault in a run of pytest with some arguments, or ""."""
         file = self.path / "src" / "tegula" / planted.file
-        right = file.read_bytes()
+        original = file.read_bytes()
         file.write_text(planted.text, encoding="utf-8")
         try:
             failure = (self._failure(arguments, limit) for arguments in runs)
             return next(filter(None, failure), "")
         finally:
-            file.write_bytes(right)
+            file.write_bytes(original)
 
     def _failure(self, arguments: list[str], limit: float) -> str:
         """The first test that fails in a run of pytest, or "" if all pass."""
@@ -277,7 +277,7 @@ class Checkout:
             "CI": "1",
         }
         try:
-            done = subprocess.run(
+            completed = subprocess.run(
                 [*run, *arguments],
                 cwd=self.path,
                 env=environment,
@@ -287,10 +287,10 @@ class Checkout:
             )
         except subprocess.TimeoutExpired:
             return f"no end within {limit:.0f} s: {' '.join(arguments)}"
-        if done.returncode in (0, 5):  # all pass, or none is selected
+        if completed.returncode in (0, 5):  # all pass, or none is selected
             return ""
-        failure = re.search(r"^(?:FAILED|ERROR) (.+?)(?= - |$)", done.stdout, re.MULTILINE)
-        return failure[1] if failure else f"{' '.join(arguments)} ended with {done.returncode}"
+        failure = re.search(r"^(?:FAILED|ERROR) (.+?)(?= - |$)", completed.stdout, re.MULTILINE)
+        return failure[1] if failure else f"{' '.join(arguments)} ended with {completed.returncode}"
 
 
 def judge(numbers: list[int], options: argparse.Namespace, note: Callable[[Fault, str, float], None]) -> None:

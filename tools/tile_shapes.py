@@ -215,8 +215,8 @@ def batch(first: int, end: int, device: str, limit: float) -> list[list[Any]]:
     """The outcomes of seeds, run by a process of their own."""
     worker_command = [sys.executable, __file__, "--worker", str(first), str(end), "--device", device]
     try:
-        done = subprocess.run(worker_command, capture_output=True, text=True, timeout=max(limit, 1.0))
-        lines, error = done.stdout, done.stderr if done.returncode else ""
+        completed = subprocess.run(worker_command, capture_output=True, text=True, timeout=max(limit, 1.0))
+        lines, error = completed.stdout, completed.stderr if completed.returncode else ""
     except subprocess.TimeoutExpired as e:
         lines, error = (e.stdout or b"").decode(), ""
     record = [json.loads(line) for line in lines.splitlines() if line.startswith("[")]

@@ -27,12 +27,12 @@ def step(command: Sequence[str | Path], folder: Path, **variables: str) -> str:
     """Run a command without environment variables that lead to the source tree. Returns the command's output."""
     hidden = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
     env = {**{k: v for k, v in os.environ.items() if k not in hidden}, **variables}
-    done = subprocess.run(
+    completed = subprocess.run(
         [*map(str, command)], cwd=folder, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
-    if done.returncode:
-        raise Failed(f"{' '.join(map(str, command))}:\n{done.stdout}")
-    return done.stdout
+    if completed.returncode:
+        raise Failed(f"{' '.join(map(str, command))}:\n{completed.stdout}")
+    return completed.stdout
 
 
 def wheel(to: Path) -> Path:

@@ -141,8 +141,8 @@ def _dominators(flow: Graph, before: list[list[int]]) -> dict[int, set[int]]:
     while changed:
         changed = False
         for block in order:
-            ways = [dominators[b] for b in before[block] if b in dominators]
-            new = set.intersection(*ways) | {block} if block and ways else {block}
+            incoming = [dominators[b] for b in before[block] if b in dominators]
+            new = set.intersection(*incoming) | {block} if block and incoming else {block}
             if new != dominators[block]:
                 dominators[block], changed = new, True
     return dominators

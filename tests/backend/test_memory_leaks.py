@@ -73,5 +73,5 @@ def test_a_compilation_leaks_almost_no_memory(tool: Any, kind: str, functions: i
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda:0", marks=pytest.mark.gpu)])
 def test_dropped_kernels_and_launches_leak_almost_no_memory(device: str) -> None:
     options = ["--compiles", "4000", "--launches", "1000000", "--device", device]
-    done = subprocess.run([sys.executable, str(TOOL), *options], capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    completed = subprocess.run([sys.executable, str(TOOL), *options], capture_output=True, text=True)
+    assert completed.returncode == 0, completed.stdout + completed.stderr

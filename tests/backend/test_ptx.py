@@ -99,8 +99,8 @@ try:
 except RuntimeError:
     print("no such target")
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "no such target\n"
+    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert completed.stdout == "no such target\n"
 
 
 # Targets -------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Targets as data."""
+"""Properties of named targets and of the host's processor."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def test_an_unknown_cpu_target_is_refused():
 
 def test_a_target_name_with_a_suffix_is_not_optimised():
     text = "define i64 @f(i64 %n) {\n  %a = add i64 %n, 1\n  %b = sub i64 %a, 1\n  ret i64 %b\n}"
-    right, target = get_target("x86-64-v3"), get_target("x86-64-v3-O0")
+    optimised, target = get_target("x86-64-v3"), get_target("x86-64-v3-O0")
     assert (target.cpu, target.features, target.vector_bytes) == (
-        right.cpu,
-        right.features,
-        right.vector_bytes,
+        optimised.cpu,
+        optimised.features,
+        optimised.vector_bytes,
     )
-    assert target.key != right.key
-    assert ["sub" in assembly(text, one_target) for one_target in (right, target)] == [False, True]
+    assert target.key != optimised.key
+    assert ["sub" in assembly(text, each_target) for each_target in (optimised, target)] == [False, True]
 
 
 def native(monkeypatch, machine: str, flags: set[str]) -> target.CpuTarget:

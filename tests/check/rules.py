@@ -36,8 +36,9 @@ KERNEL_MAKERS = {"gemm": gemm, "two_producers": two_producers, "chain": chain, "
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A function of the checker. Without the rule the checker does not refute for `kinds` but returns `instead`;
-    without kinds it always does. `noticed`: a case whose verdict changes without the rule, which is tried first."""
+    """A function of the checker. Without the rule the function returns `instead` in place of a refutation of these
+    `kinds`, or of any result if there are no kinds. `noticed`: a case whose verdict changes without the rule, which is
+    tried first."""
 
     owner: Any
     name: str
@@ -45,30 +46,30 @@ class Rule:
     instead: Any
     noticed: str
 
-    def left_out(self) -> Any:
+    def disabled(self) -> Any:
         """A context in which the rule is disabled."""
-        real, rule = getattr(self.owner, self.name), self
+        original, rule = getattr(self.owner, self.name), self
 
         def without(*args: Any, **named: Any) -> Any:
             if not rule.kinds:
                 return rule.instead
             try:
-                return real(*args, **named)
+                return original(*args, **named)
             except Refuted as e:
                 if e.kind not in rule.kinds:
                     raise
                 return rule.instead
 
-        events = {event: without for event, act in machine._DO.items() if act is real}
+        events = {event: without for event, act in machine._DO.items() if act is original}
         return patch.dict(machine._DO, events) if events else patch.object(self.owner, self.name, without)
 
 
 def _order_of_kind(kind: bool) -> Callable[..., Any]:
     """The order of accesses, without races (True) or without fences (False)."""
-    real = Memory._after
+    original = Memory._after
 
     def after(self: Memory, first: Any, second: Any, clock: Any) -> Any:
-        result = real(self, first, second, clock)
+        result = original(self, first, second, clock)
         return None if result is not None and result.fence is not kind else result
 
     return after
@@ -77,7 +78,7 @@ def _order_of_kind(kind: bool) -> Callable[..., Any]:
 class Order(Rule):
     """A rule about the order of accesses: one access follows another, or a fence is between them."""
 
-    def left_out(self) -> Any:
+    def disabled(self) -> Any:
         return patch.object(Memory, "_after", _order_of_kind(self.instead))
 
 
@@ -201,7 +202,7 @@ def noticing(rule: Rule, known: dict[str, tuple[str, Callable[[], Any]]]) -> Ite
     first = [rule.noticed] if rule.noticed in known else []
     for name in [*first, *(n for n in known if n != rule.noticed)]:
         kind, check = known[name]
-        with rule.left_out(), patch.object(check_of_kernels, "disk_cache", lambda: None):
+        with rule.disabled(), patch.object(check_of_kernels, "disk_cache", lambda: None):
             try:
                 text = rejection_kind(check())
             except Exception as e:

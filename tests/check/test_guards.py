@@ -139,11 +139,11 @@ def test_guards_read_the_numbers_of_all_kinds_of_arguments() -> None:
     assert verdict.status == "proved", verdict.message
     guards = LaunchGuards(kernel, json.loads(json.dumps([g.row() for g in verdict.guards])))
     assert len(guards.guards) == 3
-    right = [tg.zeros(5), True, 250, (1.0, 2.0, 3.0), 2**41, 1.0, tg.zeros((7, 8)), -1]
-    guards.check(packed(mixed, *right))
+    accepted = [tg.zeros(5), True, 250, (1.0, 2.0, 3.0), 2**41, 1.0, tg.zeros((7, 8)), -1]
+    guards.check(packed(mixed, *accepted))
     for k, wrong in ((0, tg.zeros(4)), (1, False), (2, 3), (4, 1), (6, tg.zeros((8, 7))), (7, 1)):
         with pytest.raises(LaunchError):
-            guards.check(packed(mixed, *right[:k], wrong, *right[k + 1 :]))
+            guards.check(packed(mixed, *accepted[:k], wrong, *accepted[k + 1 :]))
 
 
 def test_guards_depend_on_launch_arguments_alone() -> None:

@@ -122,8 +122,8 @@ def test_a_missing_instruction_of_any_op_is_reported(emitted_kernel: tuple[Kerne
     kernel, ptx = emitted_kernel
     parts, lines = assemblies(ptx), ptx.splitlines()
     for op, number in numbered(kernel.body).items():
-        gone = [(a, b) for a, b, n in parts if n == number]
-        remaining = [x for k, x in enumerate(lines) if not any(a <= k <= b for a, b in gone)]
+        removed = [(a, b) for a, b, n in parts if n == number]
+        remaining = [x for k, x in enumerate(lines) if not any(a <= k <= b for a, b in removed)]
         assert disagreement("\n".join(remaining), kernel) is not None, op.NAME
 
 

@@ -111,10 +111,10 @@ def copies(x: tg.array2d[float], out: tg.array2d[float], n: int):
 
 def test_a_proof_that_the_verifier_rejects_is_not_proved(monkeypatch: pytest.MonkeyPatch) -> None:
     """A certificate that the verifier does not accept proves nothing."""
-    real = schedule.prove
+    original_prove = schedule.prove
 
     def corrupted(kernel: Any, spread: Any) -> Any:
-        result = real(kernel, spread)
+        result = original_prove(kernel, spread)
         result["lags"] = result["lags"][1:]
         return result
 

@@ -211,8 +211,10 @@ print("compiled")
 @sampled(3, "name", sorted(NAMED))
 def test_gathers_and_interleaving_compile_for_every_target_and_type(name: str) -> None:
     """Compiled in a separate process, because code that LLVM cannot lower ends the process."""
-    done = subprocess.run([sys.executable, "-c", GATHERS, name], capture_output=True, text=True, check=False)
-    assert done.stdout == "compiled\n", done.stderr
+    completed = subprocess.run(
+        [sys.executable, "-c", GATHERS, name], capture_output=True, text=True, check=False
+    )
+    assert completed.stdout == "compiled\n", completed.stderr
 
 
 @tg.kernel

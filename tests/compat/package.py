@@ -53,9 +53,9 @@ def download(into: Path) -> Path:
         "-d",
         str(into),
     ]
-    done = subprocess.run(pip, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    if done.returncode:
-        raise RuntimeError(f"the package with the tests could not be downloaded:\n{done.stdout.strip()}")
+    completed = subprocess.run(pip, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    if completed.returncode:
+        raise RuntimeError(f"the package with the tests could not be downloaded:\n{completed.stdout.strip()}")
     (wheel,) = into.glob("*.whl")
     return wheel
 

@@ -105,18 +105,22 @@ def run(package: Path, *options: str) -> subprocess.CompletedProcess[str]:
 def test_newly_failing_and_newly_passing_tests_are_reported(package: Path) -> None:
     names = package / "passing.txt"
     names.write_text("examples::cos\nexamples::sin\nsmall::test_double_cpu\n")
-    done = run(package)
-    lines = set(done.stdout.splitlines())
-    assert lines > ALL | {"lost: examples::cos", "gained: small::test_error_cpu"}, done.stdout + done.stderr
+    completed = run(package)
+    lines = set(completed.stdout.splitlines())
+    assert lines > ALL | {"lost: examples::cos", "gained: small::test_error_cpu"}, (
+        completed.stdout + completed.stderr
+    )
     assert "3 of 7 pass; 1 lost, 1 gained." in lines
-    assert done.returncode == 1
+    assert completed.returncode == 1
 
 
 @pytest.mark.cpu
 def test_lists_of_passing_tests_are_written_and_updated(package: Path) -> None:
     names = package / "passing.txt"
-    done = run(package, "small::test_double", "--update")
-    assert (done.returncode, names.read_text()) == (0, "small::test_double_cpu\n"), done.stdout + done.stderr
-    done = run(package, "small::test_error", "--strict")
-    assert done.returncode == 0  # a test that did not run is not lost
-    assert "small::test_error_cpu: failed: ValueError: words @ line 23" in done.stdout.splitlines()
+    completed = run(package, "small::test_double", "--update")
+    assert (completed.returncode, names.read_text()) == (0, "small::test_double_cpu\n"), (
+        completed.stdout + completed.stderr
+    )
+    completed = run(package, "small::test_error", "--strict")
+    assert completed.returncode == 0  # a test that did not run is not lost
+    assert "small::test_error_cpu: failed: ValueError: words @ line 23" in completed.stdout.splitlines()

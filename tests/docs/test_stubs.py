@@ -64,10 +64,10 @@ def test_overloads_have_the_order_of_their_parameters(tool: dict[str, Any]) -> N
 
 def test_the_error_of_a_misspelt_name_suggests_a_similar_name() -> None:
     """Python searches the object that the error names for a similar name."""
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", "import tegula as tg; tg.tile_laod"], capture_output=True, text=True
     )
-    assert "tegula has no name 'tile_laod'. Did you mean: 'tile_load'?" in done.stderr
+    assert "tegula has no name 'tile_laod'. Did you mean: 'tile_load'?" in completed.stderr
 
 
 def test_dir_has_no_internal_name() -> None:
@@ -154,7 +154,9 @@ def test_type_checkers_accept_kernels_and_the_examples(tmp_path: Path) -> None:
         sys.executable,
         "--outputjson",
     ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    record = [x["message"] for x in json.loads(done.stdout)["generalDiagnostics"] if x["severity"] == "error"]
+    completed = subprocess.run(command, capture_output=True, text=True, check=False)
+    record = [
+        x["message"] for x in json.loads(completed.stdout)["generalDiagnostics"] if x["severity"] == "error"
+    ]
     assert record == ['"WRONG" is not a known attribute of module "tegula"']
     assert (ROOT / "src" / "tegula" / "py.typed").exists()

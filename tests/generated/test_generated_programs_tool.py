@@ -34,12 +34,16 @@ def command(*options: object) -> list[str]:
 def test_each_outcome_of_a_program_is_counted_and_recorded(tmp_path: Path) -> None:
     into = tmp_path / "found.jsonl"
     tool_command = command("--first", 7, "--into", into)
-    done = subprocess.run([*tool_command, "--count", "2"], capture_output=True, text=True)
-    assert done.returncode == 0 and " s, 2 programs: " in done.stdout, done.stdout + done.stderr
+    completed = subprocess.run([*tool_command, "--count", "2"], capture_output=True, text=True)
+    assert completed.returncode == 0 and " s, 2 programs: " in completed.stdout, (
+        completed.stdout + completed.stderr
+    )
     with into.open("a") as file:
         file.write('{"seed": 8, "outc')
-    done = subprocess.run([*tool_command, "--count", "3"], capture_output=True, text=True)
-    assert done.returncode == 0 and " s, 3 programs: " in done.stdout, done.stdout + done.stderr
+    completed = subprocess.run([*tool_command, "--count", "3"], capture_output=True, text=True)
+    assert completed.returncode == 0 and " s, 3 programs: " in completed.stdout, (
+        completed.stdout + completed.stderr
+    )
     record = [json.loads(line) for line in into.read_text().splitlines()]
     assert [line["seed"] for line in record] == [7, 8, 9]
     assert not any(line["outcome"].startswith("failed") for line in record)

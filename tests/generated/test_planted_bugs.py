@@ -27,11 +27,11 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 def wrong_mask(patch: pytest.MonkeyPatch) -> None:
     """A bug: masks at the edge of an array include one column too many."""
-    right = elements.column_mask
+    original = elements.column_mask
 
     def mask(s: Any, array: Any, operands: list[str], width: int, *rest: Any) -> str:
         wider = s.memory.add(array.shape[-1], "1")
-        return right(s, replace(array, shape=(*array.shape[:-1], wider)), operands, width, *rest)
+        return original(s, replace(array, shape=(*array.shape[:-1], wider)), operands, width, *rest)
 
     patch.setattr(elements, "column_mask", mask)
     patch.setattr(tiles, "column_mask", mask)
@@ -39,7 +39,7 @@ def wrong_mask(patch: pytest.MonkeyPatch) -> None:
 
 def swapped_loop_argument(patch: pytest.MonkeyPatch) -> None:
     """Two values that a loop carries change places."""
-    right = kernel._CarriedLoop.close
+    original = kernel._CarriedLoop.close
 
     def close(self: Any, yielded: list[Any]) -> None:
         swapped = list(yielded)
@@ -47,8 +47,8 @@ def swapped_loop_argument(patch: pytest.MonkeyPatch) -> None:
             for j in range(i + 1, len(swapped)):
                 if a.type == swapped[j].type:
                     swapped[i], swapped[j] = swapped[j], swapped[i]
-                    return right(self, swapped)
-        return right(self, swapped)
+                    return original(self, swapped)
+        return original(self, swapped)
 
     patch.setattr(kernel._CarriedLoop, "close", close)
 
@@ -62,24 +62,24 @@ def dropped_split(patch: pytest.MonkeyPatch) -> None:
 
 def stale_cache_key(patch: pytest.MonkeyPatch) -> None:
     """A bug: constants are missing from the cache key of a kernel."""
-    right = runtime_compile.print_kernel
+    original = runtime_compile.print_kernel
 
     def text(traced: Any, locations: bool = False) -> str:
-        return re.sub(r"value = [^],]+", "", right(traced, locations))
+        return re.sub(r"value = [^],]+", "", original(traced, locations))
 
     patch.setattr(runtime_compile, "print_kernel", text)
 
 
 def off_by_one_bound(patch: pytest.MonkeyPatch) -> None:
     """A bug: a tile that leaves its array by one element counts as inside."""
-    right = elements.inside
+    original = elements.inside
 
     def inside(s: Any, op: Any) -> str:
         array = s.arrays[op.operands[0]]
         wider = replace(array, shape=tuple(s.memory.add(n, "1") for n in array.shape))
         s.arrays[op.operands[0]] = wider
         try:
-            return right(s, op)
+            return original(s, op)
         finally:
             s.arrays[op.operands[0]] = array
 

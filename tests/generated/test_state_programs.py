@@ -101,11 +101,11 @@ def test_a_stack_keeps_its_elements_from_one_iteration_to_the_next() -> None:
 @pytest.mark.cpu
 def test_state_programs_find_a_plan_that_loses_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A bug: the memory plan takes tiles that are named in a loop only for temporaries of one iteration."""
-    right = storage.lifetimes
+    original = storage.lifetimes
     monkeypatch.setattr(tg.config, "kernel_cache_dir", str(tmp_path))
     with monkeypatch.context() as planted:
         planted.setattr(
-            storage, "lifetimes", lambda lines, pieces: right(lines, dict.fromkeys(pieces, len(lines)))
+            storage, "lifetimes", lambda lines, pieces: original(lines, dict.fromkeys(pieces, len(lines)))
         )
         with pytest.raises(AssertionError):
             check(range(80, 500))

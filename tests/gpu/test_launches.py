@@ -185,9 +185,9 @@ for use in (tg.synchronize, a.numpy, lambda: tg.zeros(3, device="cuda:0"), lambd
     except tg.RunError as error:
         print(error)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    lines = done.stdout.splitlines()
-    assert len(lines) == 4, done.stderr
+    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    lines = completed.stdout.splitlines()
+    assert len(lines) == 4, completed.stderr
     assert "an access outside of any array in kernel 'vector_add': CUDA_ERROR_ILLEGAL_ADDRESS" in lines[0]
     assert all("cuda:0 cannot be used any more in this process, after: " in line for line in lines[1:])
-    assert done.returncode == 0
+    assert completed.returncode == 0

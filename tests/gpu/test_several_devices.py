@@ -139,11 +139,11 @@ except tg.RunError as error:
 def test_a_fault_of_one_device_ends_the_use_of_all(tmp_path: Path) -> None:
     """After a fault the driver refuses all devices. Tested in a separate process, because faults are permanent."""
     (tmp_path / "fault.py").write_text(FAULT)
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, str(tmp_path / "fault.py")],
         capture_output=True,
         text=True,
         timeout=120,
         env=os.environ,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert completed.returncode == 0, completed.stdout + completed.stderr

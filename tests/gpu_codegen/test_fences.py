@@ -95,9 +95,9 @@ def test_unknown_memory_orders_are_refused() -> None:
         tg.atomic_add(a, 0, 1, order="seq_cst")
 
     for kernel, known in ((relaxed, '"acquire", "release", "acq_rel"'), (sequential, '"relaxed", "acquire"')):
-        with pytest.raises(TypeMismatch) as raised:
+        with pytest.raises(TypeMismatch) as caught:
             tg.launch(kernel, 1, [tg.zeros(1, dtype=int)])
-        assert f"a memory order is one of {known}" in str(raised.value)
+        assert f"a memory order is one of {known}" in str(caught.value)
 
 
 @pytest.mark.machine_code

@@ -284,7 +284,7 @@ class TapeProgram:
 
     def _view(self) -> None:
         base = self.rng.choice(self.names)
-        ways: list[tuple[str, Callable[[Any], Any]]] = [
+        views: list[tuple[str, Callable[[Any], Any]]] = [
             ("[1:]", lambda a: a[1:]),
             ("[::2]", lambda a: a[::2]),
             ("[0:2]", lambda a: a[0:2]),
@@ -293,10 +293,10 @@ class TapeProgram:
             (".transpose()", lambda a: a.transpose()),
         ]
         if len(base.shape) == 2:
-            ways += [("[:, 1]", lambda a: a[:, 1]), ("[1]", lambda a: a[1])]
+            views += [("[:, 1]", lambda a: a[:, 1]), ("[1]", lambda a: a[1])]
         if int(np.prod(base.shape)) == SIZE:
-            ways += [(".reshape((4, 4))", lambda a: a.reshape((4, 4)))]
-        text, view = self.rng.choice(ways)
+            views += [(".reshape((4, 4))", lambda a: a.reshape((4, 4)))]
+        text, view = self.rng.choice(views)
         try:
             viewed = view(base.array)
         except (ValueError, IndexError):

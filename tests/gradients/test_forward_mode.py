@@ -138,9 +138,9 @@ def test_an_op_without_a_tangent_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.machine_code
 def test_a_slightly_wrong_adjoint_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = Sqrt.adjoint
+    original = Sqrt.adjoint
     monkeypatch.setattr(
-        Sqrt, "adjoint", lambda self, b, *grads: (b.scaled(*right(self, b, *grads), 1.0 + 1e-11),)
+        Sqrt, "adjoint", lambda self, b, *grads: (b.scaled(*original(self, b, *grads), 1.0 + 1e-11),)
     )
     with pytest.raises(AssertionError, match="in reverse"):
         test_adjoints_at_negative_tied_and_zero_points_agree_with_tangents("sqrt")

@@ -54,11 +54,11 @@ def refused(
     """A kernel(a, y, *more) whose gradient is refused because of `op`, at the text `source_text`. `more`: the types of
     further arrays with one element."""
 
-    def keep(function: Callable[..., Any]) -> Callable[..., Any]:
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
         REFUSED[name] = (tg.kernel(function), op, source_text, more)
         return function
 
-    return keep
+    return register
 
 
 @refused("float(int(x))", "through D:", "D(int(a[i]))")

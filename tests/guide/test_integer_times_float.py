@@ -23,9 +23,9 @@ def fixed(out: tg.array[float]):
 
 
 def test_integer_times_float_is_refused_with_a_cast_as_remedy() -> None:
-    with pytest.raises(tg.CompileError) as raised:
+    with pytest.raises(tg.CompileError) as caught:
         tg.launch(compute, dim=8, inputs=[tg.zeros(8)], block_dim=8)
-    text = str(raised.value)
+    text = str(caught.value)
     assert "x = i * 2.0" in text and "int32" in text and "float32" in text
     assert "float32(" in text or "float(" in text
 

@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from kernel_builder import KernelMaker, lanes_of
+from kernel_builder import KernelBuilder, lanes_of
 
 from tegula.errors import DivergentCooperativeOp, KernelAssertion, LaunchError
 from tegula.interp import run
@@ -15,7 +15,7 @@ INTS = ArrayType(int32, 1)
 
 
 def test_both_branches_under_masks_are_merged():
-    m = KernelMaker(INTS)
+    m = KernelBuilder(INTS)
     out, i = m.params[0], m.tid()
     odd = m.cmp("eq", m("and", i, m.const(1)), m.const(1))
     picked = m.if_(odd, lambda: m("mul", i, m.const(10)), lambda: m("neg", i))
@@ -26,7 +26,7 @@ def test_both_branches_under_masks_are_merged():
 
 
 def test_stores_happen_in_active_lanes_only():
-    m = KernelMaker(INTS)
+    m = KernelBuilder(INTS)
     i = m.tid()
     m.if_(m.cmp("gt", i, m.const(1)), lambda: lanes_of(m, m.params[0], m.const(7)))
     a = np.zeros(4, np.int32)
@@ -35,7 +35,7 @@ def test_stores_happen_in_active_lanes_only():
 
 
 def test_an_untaken_branch_is_not_run():
-    m = KernelMaker(INTS)
+    m = KernelBuilder(INTS)
     i = m.tid()
     never = m.cmp("lt", i, m.const(0))
     m.if_(never, lambda: m("print.tile", m("tile.full", i, shape=(2,))))
@@ -43,7 +43,7 @@ def test_an_untaken_branch_is_not_run():
 
 
 def test_lanes_leave_a_for_loop_one_after_the_other():
-    m = KernelMaker(INTS)
+    m = KernelBuilder(INTS)
     i = m.tid()
     total = m.for_(i, [m.const(0)], lambda k, t: m("add", t, m("add", k, m.const(1))))
     lanes_of(m, m.params[0], total)
@@ -56,29 +56,29 @@ def test_lanes_leave_a_for_loop_one_after_the_other():
     ("start", "stop", "step"), [(0, 10, 3), (10, 0, -3), (0, 0, 1), (3, 1, 1), (1, 3, -1)]
 )
 def test_for_loops_iterate_like_range(start, stop, step):
-    m = KernelMaker(INTS)
+    m = KernelBuilder(INTS)
     m.for_(m.const(stop), [], lambda k: m("print", k, parts=(None,)), start, step)
     assert m.run(np.zeros(1, np.int32), lanes=1) == [str(k) for k in range(start, stop, step)]
 
 
 def test_a_for_loop_to_the_largest_number_ends():
-    m = KernelMaker()
+    m = KernelBuilder()
     m.for_(m.const(255, uint8), [], lambda k: m("print", k, parts=(None,)), 250, 2)
     assert m.run(lanes=1) == ["250", "252", "254"]
-    m = KernelMaker()
+    m = KernelBuilder()
     m.for_(m.const(-128, int8), [], lambda k: m("print", k, parts=(None,)), -120, -5)
     assert m.run(lanes=1) == ["-120", "-125"]
 
 
 def test_a_for_loop_with_a_step_of_zero_fails():
-    m = KernelMaker()
+    m = KernelBuilder()
     m.for_(m.const(3), [], lambda k: None, 0, 0)
     with pytest.raises(KernelAssertion, match="step"):
         m.run()
 
 
 def test_while_loops_keep_the_values_of_lanes_that_left():
-    m = KernelMaker(INTS)
+    m = KernelBuilder(INTS)
     i = m.tid()
 
     def halve(x, n):
@@ -93,7 +93,7 @@ def test_while_loops_keep_the_values_of_lanes_that_left():
 
 
 def test_nested_divergent_branches_are_correct():
-    m = KernelMaker(INTS)
+    m = KernelBuilder(INTS)
     i = m.tid()
 
     def inner(k, t):
@@ -110,7 +110,7 @@ def test_nested_divergent_branches_are_correct():
 
 
 def test_branches_inside_branches_keep_the_outer_mask():
-    m = KernelMaker(INTS)
+    m = KernelBuilder(INTS)
     i = m.tid()
 
     def inner():
@@ -127,7 +127,7 @@ def test_branches_inside_branches_keep_the_outer_mask():
 
 def test_a_lane_that_left_a_loop_does_not_return():
     """The condition reads memory: lane 0 leaves at once, and the element that it read changes later."""
-    m = KernelMaker(INTS, INTS)
+    m = KernelBuilder(INTS, INTS)
     flags, counts = m.params
     i, one = m.tid(), m.const(1)
 
@@ -145,7 +145,7 @@ def test_a_lane_that_left_a_loop_does_not_return():
 
 def test_a_tree_reduction_in_a_tile_is_ordered():
     """All lanes finish each op before the next starts."""
-    m = KernelMaker(INTS, block_dim=8)
+    m = KernelBuilder(INTS, block_dim=8)
     i = m.tid()
     t = m("buf.new", m("tile.from_lanes", i, lanes=8, preserve_type=False, partial=False), storage="shared")
 
@@ -165,7 +165,7 @@ def test_a_tree_reduction_in_a_tile_is_ordered():
 
 @pytest.mark.parametrize("condition", ["if", "for", "while"])
 def test_cooperative_ops_in_divergent_control_are_refused(condition):
-    m = KernelMaker(INTS)
+    m = KernelBuilder(INTS)
     i = m.tid()
 
     def body(*_):
@@ -184,14 +184,14 @@ def test_cooperative_ops_in_divergent_control_are_refused(condition):
 
 
 def test_a_uniform_condition_does_not_diverge_even_if_it_is_computed_per_lane():
-    m = KernelMaker(INTS)
+    m = KernelBuilder(INTS)
     i = m.tid()
     m.if_(m.cmp("lt", i, m.const(4)), lambda: m("print.tile", m("tile.full", m.const(1), shape=(2,))))
     assert m.run(np.zeros(4, np.int32)) == ["[1, 1]"]
 
 
 def test_lanes_cannot_choose_different_tiles():
-    m = KernelMaker(INTS)
+    m = KernelBuilder(INTS)
     a, b = (m("tile.full", m.const(k), shape=(2,)) for k in (1, 2))
     m.if_(m.cmp("lt", m.tid(), m.const(2)), lambda: a, lambda: b)
     with pytest.raises(DivergentCooperativeOp, match="'if'"):
@@ -199,7 +199,7 @@ def test_lanes_cannot_choose_different_tiles():
 
 
 def test_lanes_may_carry_the_same_tile_through_divergent_control():
-    m = KernelMaker(INTS)
+    m = KernelBuilder(INTS)
     t = m("tile.full", m.const(5), shape=(2,))
     carried = m.for_(m.tid(), [t], lambda k, x: x)
     same = m.if_(m.cmp("lt", m.tid(), m.const(2)), lambda: carried, lambda: t)
@@ -208,7 +208,7 @@ def test_lanes_may_carry_the_same_tile_through_divergent_control():
 
 
 def test_lanes_may_choose_different_arrays():
-    m = KernelMaker(INTS, INTS)
+    m = KernelBuilder(INTS, INTS)
     i = m.tid()
     lanes_of(m, m.if_(m.cmp("lt", i, m.const(2)), lambda: m.params[0], lambda: m.params[1]), i)
     a, b = np.full(4, 9, np.int32), np.full(4, 9, np.int32)
@@ -217,7 +217,7 @@ def test_lanes_may_choose_different_arrays():
 
 
 def test_lanes_cannot_choose_different_buffers():
-    m = KernelMaker(INTS)
+    m = KernelBuilder(INTS)
     a, b = (m("buf.new", m("tile.full", m.const(k), shape=(2,)), storage="shared") for k in (1, 2))
     assert a.type == BufType(int32, (2,), "shared")
     m.if_(m.cmp("lt", m.tid(), m.const(2)), lambda: a, lambda: b)
@@ -226,7 +226,7 @@ def test_lanes_cannot_choose_different_buffers():
 
 
 def test_lane_regions_run_under_the_enclosing_mask():
-    m = KernelMaker(INTS)
+    m = KernelBuilder(INTS)
     i = m.tid()
 
     def body():
@@ -268,7 +268,7 @@ def test_the_oracle_is_independent_of_passes_and_code_generation():
 
 
 def test_thread_indices_are_row_major_over_all_dimensions():
-    m = KernelMaker(ArrayType(int32, 3), block_dim=5, ndim=3)
+    m = KernelBuilder(ArrayType(int32, 3), block_dim=5, ndim=3)
     i, j, k = m("tid", count=3)
     code = m("add", m("mul", i, m.const(100)), m("add", m("mul", j, m.const(10)), k))
     m("array.store", m.params[0], code, i, j, k)
@@ -278,13 +278,13 @@ def test_thread_indices_are_row_major_over_all_dimensions():
 
 
 def test_tid_returns_leading_components_only():
-    m = KernelMaker(ndim=2)
+    m = KernelBuilder(ndim=2)
     m("print", m.tid(), parts=("i=", None))
     assert m.run(dims=(2, 2)) == ["i=0", "i=0", "i=1", "i=1"]
 
 
 def test_the_first_failed_assertion_is_raised_after_the_launch():
-    m = KernelMaker(INTS)
+    m = KernelBuilder(INTS)
     i = m.tid()
     m("assert", m.cmp("ne", m("and", i, m.const(3)), m.const(2)), message="no twos")
     lanes_of(m, m.params[0], m.const(1))
@@ -295,7 +295,7 @@ def test_the_first_failed_assertion_is_raised_after_the_launch():
 
 
 def test_absent_lanes_do_not_assert_or_print():
-    m = KernelMaker()
+    m = KernelBuilder()
     m("print", m.tid(), m.const(((1, 2)), VecType(2, int32)), parts=("lane ", None, " has ", None))
     m("assert", m.cmp("lt", m.tid(), m.const(2)), message="")
     assert m.run(lanes=2) == ["lane 0 has [1, 2]", "lane 1 has [1, 2]"]
@@ -314,14 +314,14 @@ def test_absent_lanes_do_not_assert_or_print():
     ],
 )
 def test_the_interpreter_refuses_arguments_that_do_not_fit(args, dims, block_dim):
-    m = KernelMaker(INTS, float32)
+    m = KernelBuilder(INTS, float32)
     kernel = m.finish()
     with pytest.raises(LaunchError):
         run(kernel, args, dims, block_dim)
 
 
 def test_the_interpreter_takes_scalar_and_vector_arguments():
-    m = KernelMaker(ArrayType(VecType(2, float32), 1), VecType(2, float32), float32)
+    m = KernelBuilder(ArrayType(VecType(2, float32), 1), VecType(2, float32), float32)
     out, v, x = m.params
     m("array.store", out, m("add", v, m("vec.splat", x, type=v.type)), m.tid())
     a = np.zeros((4, 2), np.float32)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from kernel_builder import KernelMaker, lanes_of
+from kernel_builder import KernelBuilder, lanes_of
 
 from tegula.errors import InternalError, OutOfBounds
 from tegula.types import (
@@ -20,11 +20,11 @@ from tegula.types import (
 INTS = ArrayType(int32, 1)
 
 
-def buffer(m: KernelMaker, shape: tuple[int, ...], value: int = 0):
+def buffer(m: KernelBuilder, shape: tuple[int, ...], value: int = 0):
     return m("buf.new", m("tile.full", m.const(value), shape=shape), storage="shared")
 
 
-def show(m: KernelMaker, t) -> None:
+def show(m: KernelBuilder, t) -> None:
     m("print.tile", m("buf.read", t))
 
 
@@ -32,7 +32,7 @@ def show(m: KernelMaker, t) -> None:
 
 
 def test_stores_to_one_element_keep_the_value_of_the_last_lane():
-    m = KernelMaker(INTS)
+    m = KernelBuilder(INTS)
     m("array.store", m.params[0], m.tid(), m.const(0))
     a = np.zeros(1, np.int32)
     m.run(a)
@@ -40,7 +40,7 @@ def test_stores_to_one_element_keep_the_value_of_the_last_lane():
 
 
 def test_atomics_happen_once_a_lane_in_lane_order():
-    m = KernelMaker(INTS, INTS)
+    m = KernelBuilder(INTS, INTS)
     old = m(
         "array.atomic", m.params[0], m("add", m.tid(), m.const(1)), m("and", m.tid(), m.const(1)), op="add"
     )
@@ -52,7 +52,7 @@ def test_atomics_happen_once_a_lane_in_lane_order():
 
 
 def test_atomics_of_many_lanes_keep_lane_order():
-    m = KernelMaker(INTS, INTS, block_dim=300)
+    m = KernelBuilder(INTS, INTS, block_dim=300)
     slot = m("mod", m.tid(), m.const(3))
     lanes_of(m, m.params[1], m("array.atomic", m.params[0], m.tid(), slot, op="exch"))
     a, b = np.full(3, -1, np.int32), np.zeros(300, np.int32)
@@ -66,7 +66,7 @@ def test_atomics_of_many_lanes_keep_lane_order():
     [("add", 6), ("sub", -6), ("min", 0), ("max", 3), ("and", 0), ("or", 3), ("xor", 0), ("exch", 3)],
 )
 def test_every_atomic_op_updates_its_element(op, expected):
-    m = KernelMaker(INTS)
+    m = KernelBuilder(INTS)
     m("array.atomic", m.params[0], m.tid(), m.const(0), op=op)
     a = np.zeros(1, np.int32)
     m.run(a)
@@ -74,7 +74,7 @@ def test_every_atomic_op_updates_its_element(op, expected):
 
 
 def test_atomic_adds_are_wrapped_for_integers_and_rounded_for_floats():
-    m = KernelMaker(ArrayType(uint8, 1), ArrayType(float16, 1))
+    m = KernelBuilder(ArrayType(uint8, 1), ArrayType(float16, 1))
     m("array.atomic", m.params[0], m.const(100, uint8), m.const(0), op="add")
     m("array.atomic", m.params[1], m.const(1.0, float16), m.const(0), op="add")
     a, b = np.zeros(1, np.uint8), np.array([2048], np.float16)
@@ -84,7 +84,7 @@ def test_atomic_adds_are_wrapped_for_integers_and_rounded_for_floats():
 
 def test_atomics_on_vectors_are_component_by_component():
     t = VecType(2, float32)
-    m = KernelMaker(ArrayType(t, 1))
+    m = KernelBuilder(ArrayType(t, 1))
     m("array.atomic", m.params[0], m.const((1.0, -1.0), t), m.const(1), op="add")
     a = np.zeros((2, 2), np.float32)
     m.run(a)
@@ -92,7 +92,7 @@ def test_atomics_on_vectors_are_component_by_component():
 
 
 def test_atomic_min_ignores_nan():
-    m = KernelMaker(ArrayType(float32, 1))
+    m = KernelBuilder(ArrayType(float32, 1))
     m("array.atomic", m.params[0], m("cast", m.tid(), to=float32), m.const(0), op="min")
     a = np.array([np.nan], np.float32)
     m.run(a)
@@ -100,7 +100,7 @@ def test_atomic_min_ignores_nan():
 
 
 def test_compare_and_swap_lets_one_lane_win():
-    m = KernelMaker(INTS, INTS)
+    m = KernelBuilder(INTS, INTS)
     lanes_of(m, m.params[1], m("array.cas", m.params[0], m.const(5), m.tid(), m.const(0)))
     a, b = np.array([5], np.int32), np.zeros(4, np.int32)
     m.run(a, b)
@@ -109,7 +109,7 @@ def test_compare_and_swap_lets_one_lane_win():
 
 
 def test_compare_and_swap_compares_bits():
-    m = KernelMaker(ArrayType(float32, 1))
+    m = KernelBuilder(ArrayType(float32, 1))
     for k, (expected, value) in enumerate([(float("nan"), 1.0), (0.0, 1.0), (-0.0, 2.0)]):
         m("array.cas", m.params[0], m.f(expected), m.f(value), m.const(k))
     a = np.array([np.nan, -0.0, -0.0], np.float32)
@@ -119,7 +119,7 @@ def test_compare_and_swap_compares_bits():
 
 @pytest.mark.parametrize("kind", ["load", "store", "atomic", "cas"])
 def test_array_accesses_out_of_bounds_are_dropped_and_reported(kind):
-    m = KernelMaker(ArrayType(int32, 2))
+    m = KernelBuilder(ArrayType(int32, 2))
     i, a = m.tid(), m.params[0]
     index = (i, m.const(1))
     if kind == "load":
@@ -141,14 +141,14 @@ def test_array_accesses_out_of_bounds_are_dropped_and_reported(kind):
 
 def test_negative_and_huge_indices_are_out_of_bounds():
     for index in (-1, 1 << 63):
-        m = KernelMaker(INTS)
+        m = KernelBuilder(INTS)
         m("array.load", m.params[0], m.const(index, int32 if index < 0 else uint64))
         with pytest.raises(OutOfBounds):
             m.run(np.zeros(4, np.int32))
 
 
 def test_strided_arguments_are_changed_in_place():
-    m = KernelMaker(ArrayType(int32, 2))
+    m = KernelBuilder(ArrayType(int32, 2))
     m("array.store", m.params[0], m.const(1), m.tid(), m.const(0))
     base = np.zeros((3, 8), np.int32)
     m.run(base[:, ::2].T)
@@ -156,7 +156,7 @@ def test_strided_arguments_are_changed_in_place():
 
 
 def test_views_of_arrays_alias():
-    m = KernelMaker(ArrayType(int32, 2))
+    m = KernelBuilder(ArrayType(int32, 2))
     a = m.params[0]
     row = m("array.view", a, m.const(1), m.const(6), m.const(3), spec=("index", ("slice", -2)))
     m("array.store", row, m.const(5), m.const(1))
@@ -167,7 +167,7 @@ def test_views_of_arrays_alias():
 
 
 def test_views_may_differ_between_lanes():
-    m = KernelMaker(ArrayType(int32, 2))
+    m = KernelBuilder(ArrayType(int32, 2))
     row = m("array.view", m.params[0], m.tid(), m.const(0), m.const(2), spec=("index", ("slice", 1)))
     m("array.atomic", row, m.tid(), m.const(1), op="add")
     m("array.store", row, m("array.load", row, m.const(1)), m.const(0))
@@ -177,7 +177,7 @@ def test_views_may_differ_between_lanes():
 
 
 def test_empty_and_reversed_views_are_accessed_correctly():
-    m = KernelMaker(INTS)
+    m = KernelBuilder(INTS)
     none = m("array.view", m.params[0], m.const(9), m.const(0), spec=(("slice", 1),))
     back = m("array.view", m.params[0], m.const(3), m.const(4), spec=(("slice", -1),))
     m("print", m("array.shape", none, dim=0), m("array.load", back, m.const(0)), parts=(None, " ", None))
@@ -186,7 +186,7 @@ def test_empty_and_reversed_views_are_accessed_correctly():
 
 @pytest.mark.parametrize(("first", "count", "bad"), [(4, 1, 4), (-1, 2, -1), (2, 3, 4)])
 def test_an_array_view_out_of_bounds_is_reported(first, count, bad):
-    m = KernelMaker(INTS)
+    m = KernelBuilder(INTS)
     v = m("array.view", m.params[0], m.const(first), m.const(count), spec=(("slice", 1),))
     m("array.store", v, m.const(1), m.const(0))
     a = np.zeros(4, np.int32)
@@ -199,7 +199,7 @@ def test_an_array_view_out_of_bounds_is_reported(first, count, bad):
 
 
 def test_a_buffer_is_a_copy_and_a_read_returns_a_value():
-    m = KernelMaker(INTS)
+    m = KernelBuilder(INTS)
     t = buffer(m, (2,), 1)
     before = m("buf.read", t)
     m("buf.write", t, m("tile.full", m.const(2), shape=(2,)))
@@ -212,7 +212,7 @@ def test_a_buffer_is_a_copy_and_a_read_returns_a_value():
 
 
 def test_buffer_updates_are_atomic_once_a_lane():
-    m = KernelMaker(block_dim=256)
+    m = KernelBuilder(block_dim=256)
     t = buffer(m, (1,))
     m("buf.update", t, m.const(1), m.const(0), op="add")
     show(m, t)
@@ -220,7 +220,7 @@ def test_buffer_updates_are_atomic_once_a_lane():
 
 
 def test_buffer_views_alias_each_other():
-    m = KernelMaker()
+    m = KernelBuilder()
     t = buffer(m, (4, 6))
     transposed = m("buf.view", t, m.const(0), m.const(0), shape=(6, 4), dims=(1, 0), steps=(1, 1))
     part = m("buf.view", transposed, m.const(5), m.const(1), shape=(3, 2), dims=(0, 1), steps=(-2, 2))
@@ -237,7 +237,7 @@ def test_buffer_views_alias_each_other():
 
 
 def test_a_diagonal_view_walks_one_dimension_of_each():
-    m = KernelMaker()
+    m = KernelBuilder()
     t = buffer(m, (3,), 4)
     wide = m("buf.view", t, m.const(1), shape=(2, 2), dims=(-1, 0), steps=(0, 1))
     m("buf.set", t, m.const(5), m.const(2))
@@ -246,7 +246,7 @@ def test_a_diagonal_view_walks_one_dimension_of_each():
 
 
 def test_a_broadcast_view_is_read_only():
-    m = KernelMaker()
+    m = KernelBuilder()
     wide = m("buf.view", buffer(m, (3,)), m.const(0), shape=(2, 3), dims=(-1, 0), steps=(0, 1))
     m("buf.write", wide, m("tile.full", m.const(1), shape=(2, 3)))
     with pytest.raises(InternalError, match="broadcast"):
@@ -254,7 +254,7 @@ def test_a_broadcast_view_is_read_only():
 
 
 def test_a_tile_view_out_of_bounds_is_reported():
-    m = KernelMaker()
+    m = KernelBuilder()
     v = m("buf.view", buffer(m, (4,)), m.const(2), shape=(2,), dims=(0,), steps=(2,))
     show(m, v)
     with pytest.raises(OutOfBounds, match="buf.view"):
@@ -262,7 +262,7 @@ def test_a_tile_view_out_of_bounds_is_reported():
 
 
 def test_reshapes_of_buffers_need_packed_elements():
-    m = KernelMaker()
+    m = KernelBuilder()
     transposed = m(
         "buf.view", buffer(m, (2, 3)), m.const(0), m.const(0), shape=(3, 2), dims=(1, 0), steps=(1, 1)
     )
@@ -273,7 +273,7 @@ def test_reshapes_of_buffers_need_packed_elements():
 
 def test_components_and_rows_of_elements_are_extra_indices():
     t = MatType(2, 2, float32)
-    m = KernelMaker()
+    m = KernelBuilder()
     zero, one = m.const(0), m.const(1)
     b = m("buf.new", m("tile.full", m.const(((1.0, 2.0), (3.0, 4.0)), t), shape=(2,)), storage="register")
     m("buf.update", b, m.f(0.5), one, one, zero, op="add")
@@ -285,7 +285,7 @@ def test_components_and_rows_of_elements_are_extra_indices():
 
 @pytest.mark.parametrize("op", ["get", "set", "update", "extract"])
 def test_tile_accesses_out_of_bounds_are_reported(op):
-    m = KernelMaker()
+    m = KernelBuilder()
     b = buffer(m, (2,))
     if op == "get":
         m("buf.get", b, m.tid())
@@ -303,7 +303,7 @@ def test_tile_accesses_out_of_bounds_are_reported(op):
 
 
 def test_stacks_push_in_lane_order_and_pop_from_the_top():
-    m = KernelMaker()
+    m = KernelBuilder()
     s = m("stack.new", type=StackType(int32, 4))
     i = m.tid()
     first = m("stack.push", s, m("mul", i, m.const(10)), m.cmp("ne", i, m.const(1)))

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from kernel_builder import KernelMaker
+from kernel_builder import KernelBuilder
 
 from tegula.errors import InternalError
 from tegula.interp import DataRace, run_lowered
@@ -17,7 +17,7 @@ THREADS = 32
 LOAD = {"bounds_check": True, "aligned": False}
 
 
-def run(m: KernelMaker, *args, offsets=None, layouts=None, lanes=THREADS) -> None:
+def run(m: KernelBuilder, *args, offsets=None, layouts=None, lanes=THREADS) -> None:
     """Run a kernel; by default buffers are adjacent in memory and every tile has a blocked layout."""
     kernel = m.finish()
     result, layout_of, top = dict(layouts or {}), {}, 0
@@ -37,23 +37,23 @@ def run(m: KernelMaker, *args, offsets=None, layouts=None, lanes=THREADS) -> Non
     run_lowered(kernel, args, (lanes,), None, result, layout_of, THREADS)
 
 
-def maker(*params) -> KernelMaker:
-    return KernelMaker(*params, block_dim=THREADS)
+def maker(*params) -> KernelBuilder:
+    return KernelBuilder(*params, block_dim=THREADS)
 
 
-def buffer(m: KernelMaker, n: int = THREADS):
+def buffer(m: KernelBuilder, n: int = THREADS):
     return m("buf.new", m("tile.full", m.const(1), shape=(n,)), storage="shared")
 
 
-def set_own(m: KernelMaker, target, index) -> None:
+def set_own(m: KernelBuilder, target, index) -> None:
     m("lanes", regions=[m.region((), lambda: m("buf.set", target, index, index) and None)])
 
 
-def get(m: KernelMaker, source, index):
+def get(m: KernelBuilder, source, index):
     return m("lanes", regions=[m.region((), lambda: m("buf.get", source, index))])
 
 
-def mirrored(m: KernelMaker, lane):
+def mirrored(m: KernelBuilder, lane):
     return m("sub", m.const(THREADS - 1), lane)
 
 
@@ -139,7 +139,7 @@ def test_updates_race_with_reads_but_not_with_each_other() -> None:
 
 
 def test_lanes_are_not_ordered_in_arrays_but_tiles_are() -> None:
-    def built(tile: bool) -> KernelMaker:
+    def built(tile: bool) -> KernelBuilder:
         m = maker(ArrayType(int32, 1))
         lane = m.tid()
         m("lanes", regions=[m.region((), lambda: m("array.store", m.params[0], lane, lane) and None)])
@@ -174,7 +174,7 @@ def test_accesses_to_overlapping_arrays_race() -> None:
         run(m, memory[:32], memory[4:36])
 
 
-def copied(m: KernelMaker, wait: bool, barrier: bool):
+def copied(m: KernelBuilder, wait: bool, barrier: bool):
     t = m("tile.empty", type=BufType(int32, (THREADS,), "shared").tile)
     b = m("buf.new", t, storage="shared")
     m("group.async_copy", b, m.params[0], m.const(0), **LOAD)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_builder import KernelMaker
+from kernel_builder import KernelBuilder
 
 from tegula.ir import REGISTRY
 from tegula.ops.base import Elementwise
@@ -45,10 +45,10 @@ FLOATS = [float16, bfloat16, float32, float64]
 def evaluate(name: str, t: DType, *columns: list, **attrs) -> np.ndarray:
     """The results of an op on each row of the columns, one lane each."""
     n = len(columns[0])
-    m = KernelMaker(*([ArrayType(t, 1)] * len(columns)), block_dim=n)
+    m = KernelBuilder(*([ArrayType(t, 1)] * len(columns)), block_dim=n)
     i = m.tid()
     out = m(name, *(m("array.load", p, i) for p in m.params), **attrs)
-    maker = KernelMaker(*([ArrayType(t, 1)] * len(columns)), ArrayType(out.type, 1), block_dim=n)
+    maker = KernelBuilder(*([ArrayType(t, 1)] * len(columns)), ArrayType(out.type, 1), block_dim=n)
     i = maker.tid()
     *inputs, target = maker.params
     maker("array.store", target, maker(name, *(maker("array.load", p, i) for p in inputs), **attrs), i)
@@ -305,7 +305,7 @@ def test_bitcasts_keep_the_bits():
 
 def test_vectors_are_built_and_components_extracted():
     v = VecType(3, int32)
-    m = KernelMaker()
+    m = KernelBuilder()
     i = m.tid()
     result = m("vec.make", i, m.const(7), m("neg", i), type=v)
     for k in (0, 2, 3, -1):
@@ -328,7 +328,7 @@ def test_vectors_are_built_and_components_extracted():
 
 def test_matrix_ops_are_component_by_component():
     t = MatType(2, 2, float32)
-    m = KernelMaker()
+    m = KernelBuilder()
     a = m.const(((1.0, 2.0), (3.0, 4.0)), t)
     b = m("vec.splat", m.f(2.0), type=t)
     total = m("add", m("mul", a, b), a)
@@ -342,7 +342,7 @@ def test_matrix_ops_are_component_by_component():
 
 
 def test_select_picks_per_lane():
-    m = KernelMaker(ArrayType(int32, 1))
+    m = KernelBuilder(ArrayType(int32, 1))
     i = m.tid()
     m("array.store", m.params[0], m("select", m.cmp("lt", i, m.const(2)), i, m.const(-1)), i)
     a = np.zeros(4, np.int32)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_builder import KernelMaker
+from kernel_builder import KernelBuilder
 
 from tegula.errors import InternalError, OutOfBounds
 from tegula.interp.machine import HANDLERS
@@ -40,7 +40,7 @@ def test_the_interpreter_has_a_handler_for_every_op():
     assert [n for n, c in others.items() if not hasattr(c, "ref")] == []
 
 
-def loaded(m: KernelMaker, array, shape, *offsets: int, fill=0, **attrs):
+def loaded(m: KernelBuilder, array, shape, *offsets: int, fill=0, **attrs):
     t = array.type.dtype
     indices = [m.const(k) for k in offsets or (0,) * len(shape)]
     return m("tile.load", array, m.const(fill, t), *indices, shape=shape, **(LOAD | attrs))
@@ -48,7 +48,7 @@ def loaded(m: KernelMaker, array, shape, *offsets: int, fill=0, **attrs):
 
 def evaluate(build, *inputs: np.ndarray, lanes: int = 4, block_dim: int = 4) -> list:
     """The elements of the tile build(maker, tiles), as nested lists."""
-    m = KernelMaker(*(ArrayType(from_numpy(a.dtype), a.ndim) for a in inputs), block_dim=block_dim)
+    m = KernelBuilder(*(ArrayType(from_numpy(a.dtype), a.ndim) for a in inputs), block_dim=block_dim)
     out = build(m, *(loaded(m, p, a.shape) for p, a in zip(m.params, inputs, strict=True)))
     assert isinstance(out.type, TileType)
     m("print.tile", out)
@@ -84,7 +84,7 @@ def test_shape_ops_match_numpy():
 
 def test_shape_ops_keep_vector_elements_together():
     t = VecType(2, int32)
-    m = KernelMaker(ArrayType(t, 2))
+    m = KernelBuilder(ArrayType(t, 2))
     a = np.arange(12, dtype=np.int32).reshape(2, 3, 2)
     x = loaded(m, m.params[0], (2, 3))
     m("print.tile", m("tile.permute", x, perm=(1, 0)))
@@ -108,7 +108,7 @@ def test_a_tile_slice_out_of_bounds_is_reported():
 
 
 def test_group_operands_have_the_values_of_lane_0():
-    m = KernelMaker(ArrayType(int32, 1))
+    m = KernelBuilder(ArrayType(int32, 1))
     i = m("add", m.tid(), m.const(2))
     m("print.tile", m("tile.full", i, shape=(2,)))
     m("print.tile", m("tile.load", m.params[0], i, i, shape=(3,), **LOAD))
@@ -118,7 +118,7 @@ def test_group_operands_have_the_values_of_lane_0():
 
 
 def test_out_of_bounds_loads_fill_and_stores_are_dropped():
-    m = KernelMaker(ArrayType(int32, 2))
+    m = KernelBuilder(ArrayType(int32, 2))
     t = loaded(m, m.params[0], (3, 3), -1, 2, fill=9)
     m("print.tile", t)
     m("tile.store", m.params[0], t, m.const(1), m.const(-2), **LOAD)
@@ -130,14 +130,14 @@ def test_out_of_bounds_loads_fill_and_stores_are_dropped():
 
 def test_an_unchecked_load_out_of_bounds_is_reported():
     for attrs in ({"bounds_check": False}, {"aligned": True}):
-        m = KernelMaker(ArrayType(int32, 1))
+        m = KernelBuilder(ArrayType(int32, 1))
         loaded(m, m.params[0], (3,), 2, **attrs)
         with pytest.raises(OutOfBounds, match=r"index \(4\) is outside 'p0' of shape \(4,\)"):
             m.run(np.zeros(4, np.int32))
 
 
 def test_tile_atomics_return_previous_elements():
-    m = KernelMaker(ArrayType(int32, 1))
+    m = KernelBuilder(ArrayType(int32, 1))
     t = m("tile.arange", m.const(1), m.const(1), count=4)
     m("print.tile", m("tile.atomic", m.params[0], t, m.const(1), op="add", bounds_check=True))
     m("tile.atomic", m.params[0], t, m.const(0), op="max", bounds_check=True)
@@ -200,13 +200,13 @@ def test_integer_matmuls_wrap():
 # Lanes and tiles --------------------------------------------------------------------------------------------
 
 
-def from_lanes(m: KernelMaker, value, preserve_type=False, partial=True):
+def from_lanes(m: KernelBuilder, value, preserve_type=False, partial=True):
     return m("tile.from_lanes", value, lanes=4, preserve_type=preserve_type, partial=partial)
 
 
 def test_values_of_lanes_become_tiles_and_return():
     t = MatType(2, 2, int32)
-    m = KernelMaker()
+    m = KernelBuilder()
     i = m.tid()
     value = m("vec.make", i, m("neg", i), m.const(5), m("mul", i, i), type=t)
     flat, with_type = from_lanes(m, value), from_lanes(m, value, True)
@@ -222,14 +222,14 @@ def test_values_of_lanes_become_tiles_and_return():
 
 @pytest.mark.parametrize(("lane", "expected"), [(0, 10), (2, 12), (3, 0), (4, 0), (-1, 0)])
 def test_from_thread_of_an_absent_lane_is_zero(lane, expected):
-    m = KernelMaker()
+    m = KernelBuilder()
     value = m("add", m.tid(), m.const(10))
     m("print.tile", m("tile.from_thread", value, m.const(lane), shape=(2,)))
     assert m.run(lanes=3) == [f"[{expected}, {expected}]"]
 
 
 def test_the_lane_index_of_another_group_size_is_refused():
-    m = KernelMaker(block_dim=8)
+    m = KernelBuilder(block_dim=8)
     from_lanes(m, m.tid())
     with pytest.raises(InternalError, match="4 lanes in a block of 8"):
         m.run()
@@ -239,7 +239,7 @@ def test_the_lane_index_of_another_group_size_is_refused():
 
 
 def test_reductions_skip_absent_lanes():
-    m = KernelMaker()
+    m = KernelBuilder()
     t = from_lanes(m, m("sub", m.tid(), m.const(7)))
     largest = m.map(lambda a: m("mul", a, a), t)
     m("print.tile", reduce(m, t, op=lambda a, b: m("max", a, b)))
@@ -250,7 +250,7 @@ def test_reductions_skip_absent_lanes():
 
 
 def test_reductions_along_either_dimension_skip_absent_lanes():
-    m = KernelMaker()
+    m = KernelBuilder()
     i = m.tid()
     t = from_lanes(m, m("vec.make", i, m("sub", i, m.const(9)), type=VecType(2, int32)))
     m("print.tile", reduce(m, t, 1))
@@ -266,7 +266,7 @@ def test_reductions_along_either_dimension_skip_absent_lanes():
 
 
 def test_stores_and_atomics_of_absent_lanes_are_dropped():
-    m = KernelMaker(ArrayType(int32, 1), ArrayType(int32, 1))
+    m = KernelBuilder(ArrayType(int32, 1), ArrayType(int32, 1))
     t = from_lanes(m, m("add", m.tid(), m.const(1)))
     m("tile.store", m.params[0], t, m.const(0), **LOAD)
     m("print.tile", m("tile.atomic", m.params[1], t, m.const(0), op="add", bounds_check=True))
@@ -277,7 +277,7 @@ def test_stores_and_atomics_of_absent_lanes_are_dropped():
 
 
 def test_elements_of_absent_lanes_are_zero():
-    m = KernelMaker()
+    m = KernelBuilder()
     t = from_lanes(m, m("add", m.tid(), m.const(5)))
     m("print.tile", t)
     m("print", m("buf.get", m("buf.new", t, storage="shared"), m.const(3)), parts=(None,))
@@ -285,7 +285,7 @@ def test_elements_of_absent_lanes_are_zero():
 
 
 def test_filled_elements_are_zero_and_marked_elements_are_dropped():
-    m = KernelMaker()
+    m = KernelBuilder()
     t = m.map(lambda a: m("add", a, m.const(5)), from_lanes(m, m.tid()))
     full = m("tile.fill_absent", t)
     m("print.tile", full)
@@ -297,7 +297,7 @@ def test_filled_elements_are_zero_and_marked_elements_are_dropped():
 
 
 def test_a_map_does_not_assert_for_absent_lanes():
-    m = KernelMaker()
+    m = KernelBuilder()
 
     def body(a):
         m("assert", m.cmp("gt", a, m.const(0)), message="positive")
@@ -308,7 +308,7 @@ def test_a_map_does_not_assert_for_absent_lanes():
 
 
 def test_every_block_has_its_own_tiles():
-    m = KernelMaker(ArrayType(int32, 1))
+    m = KernelBuilder(ArrayType(int32, 1))
     total = reduce(m, from_lanes(m, m.tid()))
     m("array.store", m.params[0], m("tile.extract", total, m.const(0)), m.tid())
     a = np.zeros(10, np.int32)
@@ -317,7 +317,7 @@ def test_every_block_has_its_own_tiles():
 
 
 def test_constants_of_narrow_types_are_rounded():
-    m = KernelMaker()
+    m = KernelBuilder()
     for value, t in [
         (0.1, float16),
         (0.1, bfloat16),

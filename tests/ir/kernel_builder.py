@@ -14,7 +14,7 @@ from tegula.source import Location
 from tegula.types import Type, bool_, float32, int32
 
 
-class KernelMaker:
+class KernelBuilder:
     """A kernel under construction. A call appends an op and returns its results, or the op if it has none."""
 
     def __init__(self, *params: Type, block_dim: int = 4, ndim: int = 1) -> None:
@@ -89,9 +89,9 @@ class KernelMaker:
         return lines
 
 
-def lanes_of(maker: KernelMaker, out: Value, value: Value) -> None:
+def lanes_of(maker: KernelBuilder, out: Value, value: Value) -> None:
     """Store each thread's value in out[tid]."""
     maker("array.store", out, value, maker.tid())
 
 
-__all__ = ["KernelMaker", "bool_", "lanes_of", "np"]
+__all__ = ["KernelBuilder", "bool_", "lanes_of", "np"]

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from kernel_builder import KernelMaker
+from kernel_builder import KernelBuilder
 
 from tegula.errors import InternalError
 from tegula.ir import REGISTRY, Op, Value
@@ -124,7 +124,7 @@ def test_every_op_declares_its_operands() -> None:
 
 
 def test_the_verifier_knows_the_declaration() -> None:
-    k = KernelMaker(ArrayType(float32, 1))
+    k = KernelBuilder(ArrayType(float32, 1))
     load = REGISTRY["array.load"].typed([k.params[0], k.const(0)])
     load.attrs["hint"] = 1
     k.at.append(load)

@@ -1,7 +1,7 @@
 """Walking, uses, replacing, cloning, dead code."""
 
 import pytest
-from kernel_builder import KernelMaker
+from kernel_builder import KernelBuilder
 
 from tegula.ir import Kernel
 from tegula.ir.rewrite import clone_region, erase_dead, replace, uses, walk, walk_regions
@@ -15,7 +15,7 @@ def names(kernel: Kernel) -> list[str]:
 
 
 def test_walk_is_in_program_order_and_regions_outer_first():
-    m = KernelMaker(int32)
+    m = KernelBuilder(int32)
     m.for_(m.params[0], [], lambda i: m.if_(m.cmp("lt", i, i), lambda: None))
     k = m.finish()
     assert names(k) == ["const", "const", "for", "cmp", "if", "yield", "yield", "yield", "yield"]
@@ -23,7 +23,7 @@ def test_walk_is_in_program_order_and_regions_outer_first():
 
 
 def test_uses_and_replace_follow_chains_into_regions():
-    m = KernelMaker(float32)
+    m = KernelBuilder(float32)
     x = m.params[0]
     a, b = m("neg", x), m("abs", x)
     m.if_(m.cmp("lt", a, b), lambda: a, lambda: m("add", a, b))
@@ -42,14 +42,14 @@ def test_uses_and_replace_follow_chains_into_regions():
 
 
 def test_cyclic_replacements_are_refused():
-    m = KernelMaker(float32, float32)
+    m = KernelBuilder(float32, float32)
     a, b = m.params
     with pytest.raises(ValueError, match="never ends"):
         replace(m.finish().body, {a: b, b: a})
 
 
 def test_a_clone_is_equal_and_separate():
-    m = KernelMaker(float32, int32)
+    m = KernelBuilder(float32, int32)
     m.params[0].name = "x"
     m.for_(m.params[1], [m.params[0]], lambda i, a: m("add", a, a))
     k = m.finish()
@@ -63,7 +63,7 @@ def test_a_clone_is_equal_and_separate():
 
 
 def test_dead_ops_without_effects_are_erased():
-    m = KernelMaker(ArrayType(float32, 1), float32)
+    m = KernelBuilder(ArrayType(float32, 1), float32)
     out, x = m.params
     i = m.tid()
     m("add", x, x)
@@ -77,7 +77,7 @@ def test_dead_ops_without_effects_are_erased():
 
 
 def test_dead_carried_values_are_erased():
-    m = KernelMaker(ArrayType(float32, 1), int32, float32)
+    m = KernelBuilder(ArrayType(float32, 1), int32, float32)
     out, n, x = m.params
     live, dead, _ = m.for_(n, [x, x, x], lambda i, a, b, c: (m("add", a, x), m("mul", b, b), a))
     low, _ = m.if_(m.cmp("lt", live, x), lambda: (live, dead), lambda: (x, x))
@@ -93,7 +93,7 @@ def test_dead_carried_values_are_erased():
 
 
 def test_a_dead_variable_is_erased_even_if_its_first_and_last_value_are_live():
-    m = KernelMaker(ArrayType(float32, 1), int32, float32)
+    m = KernelBuilder(ArrayType(float32, 1), int32, float32)
     out, n, x = m.params
     y = m("neg", x)
     m.for_(n, [y], lambda i, a: (m("array.store", out, y, i), [m("add", y, y)])[1])
@@ -105,7 +105,7 @@ def test_a_dead_variable_is_erased_even_if_its_first_and_last_value_are_live():
 
 
 def test_carried_values_with_live_uses_are_not_erased():
-    m = KernelMaker(ArrayType(float32, 1), int32, float32)
+    m = KernelBuilder(ArrayType(float32, 1), int32, float32)
     out, n, x = m.params
     _, b = m.for_(n, [x, x], lambda i, a, b: (m("add", a, a), m("mul", a, b)))
     m("array.store", out, b, m.const(0))
@@ -116,7 +116,7 @@ def test_carried_values_with_live_uses_are_not_erased():
 
 
 def test_operands_of_map_regions_remain_valid():
-    m = KernelMaker(ArrayType(float32, 1), float32)
+    m = KernelBuilder(ArrayType(float32, 1), float32)
     out, x = m.params
     t = m.map(lambda a: (m("neg", a), m("abs", a))[1], m("tile.full", x, shape=(4,)))
     m("tile.store", out, t, m.const(0), bounds_check=True, aligned=False)

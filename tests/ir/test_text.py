@@ -7,7 +7,7 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_builder import KernelMaker
+from kernel_builder import KernelBuilder
 
 from tegula.errors import InternalError
 from tegula.ir import REGISTRY, AccessClass, Kernel, LaunchClass, Region
@@ -106,7 +106,7 @@ def test_numbers_are_printed_and_parsed_unchanged(value):
 
 
 def control_flow() -> Kernel:
-    m = KernelMaker(float32, int32, ArrayType(float32, 2))
+    m = KernelBuilder(float32, int32, ArrayType(float32, 2))
     x, n, _ = m.params
     x.name = "x"
     total = m.for_(n, [x], lambda i, a: m("add", a, m("cast", i, to=float32)))
@@ -132,7 +132,7 @@ def test_control_flow_is_printed_and_parsed_unchanged(with_locations):
 
 
 def test_the_text_of_a_kernel_equals_the_golden_text():
-    m = KernelMaker(float32, int32)
+    m = KernelBuilder(float32, int32)
     m.params[0].name = "x"
     m.for_(m.params[1], [m.params[0]], lambda i, a: m("add", a, a))
     assert (
@@ -174,7 +174,7 @@ def test_text_without_locations_is_independent_of_locations():
     ],
 )
 def test_invalid_ir_text_is_refused(change, message):
-    m = KernelMaker(float32, int32)
+    m = KernelBuilder(float32, int32)
     m.for_(m.params[1], [m.params[0]], lambda i, a: m("add", a, a))
     text = print_kernel(m.finish())
     assert change[0] in text
@@ -183,7 +183,7 @@ def test_invalid_ir_text_is_refused(change, message):
 
 
 def test_comments_in_ir_text_are_ignored() -> None:
-    m = KernelMaker(float32)
+    m = KernelBuilder(float32)
     m("add", m.params[0], m.params[0])
     m.params[0].name = "a // b"
     kernel = m.finish()
@@ -200,7 +200,7 @@ def test_attributes_without_a_text_form_are_refused():
 
 
 def test_single_ops_and_invalid_ir_are_printed():
-    m = KernelMaker(float32)
+    m = KernelBuilder(float32)
     op = m("add", m.params[0], m.params[0]).owner
     assert print_op(op) == "%1: float32 = add %0, %0"
     lost = REGISTRY["neg"]([op.results[0]], [float32])
@@ -209,7 +209,7 @@ def test_single_ops_and_invalid_ir_are_printed():
 
 
 def test_printing_500_ops_takes_milliseconds():
-    m = KernelMaker(float32)
+    m = KernelBuilder(float32)
     x = m.params[0]
     for _ in range(500):
         x = m("add", x, x)

@@ -1,7 +1,7 @@
 """The verifier catches each kind of broken IR."""
 
 import pytest
-from kernel_builder import KernelMaker
+from kernel_builder import KernelBuilder
 
 from tegula.errors import InternalError
 from tegula.ir import REGISTRY, Kernel, Op, Region, Value
@@ -12,9 +12,9 @@ VALID: list[tuple[Kernel, Verified]] = []
 """The kernels of `make`, which the tests break afterwards, and the results of their verification."""
 
 
-def make() -> tuple[KernelMaker, Kernel]:
+def make() -> tuple[KernelBuilder, Kernel]:
     """x, n; y = x + x; for over n adding y; if; map over a tile."""
-    m = KernelMaker(float32, int32)
+    m = KernelBuilder(float32, int32)
     x, n = m.params
     y = m("add", x, x)
     total = m.for_(n, [x], lambda i, a: m("mul", a, y))

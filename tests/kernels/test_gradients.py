@@ -141,9 +141,9 @@ def test_gradients_of_a_given_output_are_scaled_by_beta(beta: float, dtype: str)
 
 def test_an_old_output_under_an_activation_is_refused() -> None:
     """The derivative of the activation needs the old output, which is overwritten."""
-    with pytest.raises(tg.CompileError, match="elements of 'c' that are read here") as raised:
+    with pytest.raises(tg.CompileError, match="elements of 'c' that are read here") as caught:
         check_matmul(passes_out=True, beta=1.0, activation="gelu")
-    assert raised.value.CODE == "overwritten-array"
+    assert caught.value.CODE == "overwritten-array"
 
 
 @pytest.mark.parametrize(

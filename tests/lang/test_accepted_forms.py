@@ -45,9 +45,9 @@ def test_quoted_annotations_are_accepted() -> None:
 @pytest.mark.parametrize("wrong", ["tg.float64", "tg.tile[float, 4]", "not a type"])
 def test_a_quoted_annotation_that_does_not_fit_is_refused(wrong: str) -> None:
     k = kernel_of_source(f"def k(a: tg.array1d[float]):\n    x: '{wrong}' = a[0]\n    a[0] = float(x)\n")
-    with pytest.raises(E.TypeMismatch) as raised:
+    with pytest.raises(E.TypeMismatch) as caught:
         traced(k, zeros(4))
-    assert "declared" in str(raised.value) or "not a type that kernels support" in str(raised.value)
+    assert "declared" in str(caught.value) or "not a type that kernels support" in str(caught.value)
 
 
 def test_arrays_without_dimensions_become_numbers() -> None:
@@ -118,9 +118,9 @@ def test_entries_of_no_square_matrix_are_refused() -> None:
     ],
 )
 def test_unsupported_expressions_are_refused(text: str, message: str) -> None:
-    with pytest.raises(E.CompileError) as raised:
+    with pytest.raises(E.CompileError) as caught:
         traced(kernel_of_source(f"def k(a: tg.array1d[float]):\n    x = {text}\n"), zeros(4))
-    assert message in str(raised.value)
+    assert message in str(caught.value)
 
 
 def test_the_lane_of_tile_from_thread_may_be_a_name() -> None:

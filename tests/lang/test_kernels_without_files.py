@@ -167,10 +167,10 @@ def test_kernels_typed_at_the_prompt_run(tmp_path: Path) -> None:
 
 def ran(tmp_path: Path, *arguments: str, standard_input: str = "") -> str:
     command = [sys.executable, *arguments]
-    done = subprocess.run(
+    completed = subprocess.run(
         command, input=standard_input, capture_output=True, text=True, env=environment(tmp_path), check=False
     )
-    return done.stdout + done.stderr
+    return completed.stdout + completed.stderr
 
 
 @pytest.mark.cpu

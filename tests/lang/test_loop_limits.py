@@ -141,10 +141,10 @@ def test_a_long_chain_of_calls_is_shown_at_its_ends() -> None:
     def k(a: tg.array1d[float]):
         a[0] = chain(a[0])
 
-    with pytest.raises(E.MixedScalars) as raised:
+    with pytest.raises(E.MixedScalars) as caught:
         launched(k, zeros(1), dims=(1,), block_dim=1)
-    assert str(raised.value).count("called from here") == 8
-    assert "through 43 more calls" in str(raised.value)
+    assert str(caught.value).count("called from here") == 8
+    assert "through 43 more calls" in str(caught.value)
 
 
 def test_errors_of_deep_nesting_name_the_line() -> None:
@@ -158,9 +158,9 @@ def test_errors_of_deep_nesting_name_the_line() -> None:
     def deep(a: tg.array1d[float]):
         a[0] = chain(a[0])
 
-    with pytest.raises(E.TooDeep) as raised:
+    with pytest.raises(E.TooDeep) as caught:
         launched(deep, zeros(1), dims=(1,), block_dim=1)
-    assert raised.value.loc is not None and "chain(a[0])" in raised.value.loc.text()
+    assert caught.value.loc is not None and "chain(a[0])" in caught.value.loc.text()
 
 
 def elifs(count: int) -> Any:
@@ -174,6 +174,6 @@ def test_deeply_nested_blocks_compile_or_are_refused() -> None:
     out = zeros(1)
     launched(elifs(100), out, 77, dims=(1,), block_dim=1)
     assert out[0] == 77
-    with pytest.raises(E.TooDeep) as raised:
+    with pytest.raises(E.TooDeep) as caught:
         launched(elifs(150), out, 77, dims=(1,), block_dim=1)
-    assert raised.value.loc is not None and "elif" in raised.value.loc.text()
+    assert caught.value.loc is not None and "elif" in caught.value.loc.text()

@@ -109,10 +109,10 @@ def traced(body: str) -> Kernel:
     ],
 )  # fmt: skip
 def test_invalid_uses_of_structs_are_refused(body: str, error: type[Exception], says: str) -> None:
-    with pytest.raises(error) as raised:
+    with pytest.raises(error) as caught:
         traced(body)
     pattern = ".*".join(re.escape(part) for part in says.split(" ... "))
-    assert re.search(pattern, str(raised.value), re.S), raised.value
+    assert re.search(pattern, str(caught.value), re.S), caught.value
 
 
 def test_reading_one_field_of_an_element_loads_no_other_field() -> None:

@@ -42,19 +42,19 @@ def test_passes_run_in_order_and_show_their_ir() -> None:
 @pytest.mark.parametrize("last", [[], [Pass(drop)]])
 def test_the_error_names_the_pass_that_breaks_the_kernel(last: list[Pass[Compilation]]) -> None:
     names: list[str] = []
-    with pytest.raises(InternalError, match="must end in 'yield'") as raised:
+    with pytest.raises(InternalError, match="must end in 'yield'") as caught:
         passes = (Pass(look), Pass(corrupt), *last)
         run(passes, parse_kernel(TEXT), Compilation(), lambda name, _: names.append(name))
-    assert raised.value.__notes__ == ["after pass corrupt"]
+    assert caught.value.__notes__ == ["after pass corrupt"]
     assert names == ["look"]
 
 
 def test_the_kernel_before_the_first_pass_is_verified_too() -> None:
     kernel = parse_kernel(TEXT)
     kernel.body.ops.pop()
-    with pytest.raises(InternalError) as raised:
+    with pytest.raises(InternalError) as caught:
         run((Pass(look),), kernel, Compilation())
-    assert raised.value.__notes__ == ["before pass look"]
+    assert caught.value.__notes__ == ["before pass look"]
 
 
 def test_results_of_analyses_are_absent_before_the_analysis() -> None:

@@ -203,5 +203,7 @@ except tg.Deadlock:
 def test_a_deadlock_of_many_blocks_ends_at_once(tmp_path: Path) -> None:
     program = tmp_path / "stuck.py"
     program.write_text(STUCK)
-    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout.split() == ["found"]
+    completed = subprocess.run(
+        [sys.executable, program], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert completed.stdout.split() == ["found"]

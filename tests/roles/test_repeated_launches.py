@@ -35,12 +35,12 @@ def test_repeated_launches_of_roles_have_correct_results(case: str, on_device: s
     paths = os.pathsep.join([str(Path(tg.__file__).parents[1]), *sys.path])
     environment = {**os.environ, "PYTHONPATH": paths}
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, env=environment)
+        completed = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, env=environment)
     except subprocess.TimeoutExpired as late:
         output_lines = (late.stdout or b"").decode(errors="replace").splitlines()
         raise AssertionError(f"no end after {output_lines[-1] if output_lines else 'nothing'}") from None
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.splitlines() == [variant.name for variant in repeated_launches.CASES[case]()]
+    assert completed.returncode == 0, completed.stderr[-2000:]
+    assert completed.stdout.splitlines() == [variant.name for variant in repeated_launches.CASES[case]()]
 
 
 @pytest.mark.machine_code

@@ -41,8 +41,8 @@ def ways() -> list[Any]:
 
 
 def test_copied_and_pickled_types_are_equal() -> None:
-    for t, way in product(TYPES, ways()):
-        copied = way(t)
+    for t, copy_function in product(TYPES, ways()):
+        copied = copy_function(t)
         assert (
             copied == t and hash(copied) == hash(t) and (copied is t or not isinstance(t, type(tg.float32)))
         )
@@ -50,8 +50,8 @@ def test_copied_and_pickled_types_are_equal() -> None:
 
 
 def test_copies_of_devices_are_the_devices() -> None:
-    for way in ways():
-        assert way(tg.get_device("cpu")) is tg.get_device("cpu")
+    for copy_function in ways():
+        assert copy_function(tg.get_device("cpu")) is tg.get_device("cpu")
 
 
 @pytest.mark.parametrize("object", [doubled, twice, Holder.inside], ids=lambda x: x.name)
@@ -84,8 +84,8 @@ def arrays() -> list[tg.array]:
 
 
 def test_copied_and_pickled_arrays_are_equal() -> None:
-    for a, way in product(arrays()[::4], ways()[1::2]):
-        copied = way(a)
+    for a, copy_function in product(arrays()[::4], ways()[1::2]):
+        copied = copy_function(a)
         assert (copied.shape, copied.dtype, copied.device) == (a.shape, a.dtype, a.device)
         np.testing.assert_array_equal(copied.numpy().astype(float), a.numpy().astype(float))
         assert not copied.size or not np.shares_memory(copied.numpy(), a.numpy())

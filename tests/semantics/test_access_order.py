@@ -95,9 +95,9 @@ INDEPENDENT = {
 @pytest.mark.cpu
 @pytest.mark.parametrize("body", REFUSED.values(), ids=REFUSED.keys())
 def test_possible_conflicts_without_synchronisation_are_refused(body: str) -> None:
-    with pytest.raises(tg.CompileError) as raised:
+    with pytest.raises(tg.CompileError) as caught:
         split(body)
-    assert {e.CODE for e in getattr(raised.value, "errors", [raised.value])} == {"unordered-access"}
+    assert {e.CODE for e in getattr(caught.value, "errors", [caught.value])} == {"unordered-access"}
 
 
 @pytest.mark.cpu

@@ -197,10 +197,10 @@ def past_the_end(first: tg.array[int], second: tg.array[int]):
 @pytest.mark.usefixtures("debug")
 def test_an_access_out_of_bounds_is_reported_and_dropped() -> None:
     first, second = tg.zeros(4, dtype=int), tg.zeros(4, dtype=int)
-    with pytest.raises(tg.OutOfBounds) as raised:
+    with pytest.raises(tg.OutOfBounds) as caught:
         tg.launch(past_the_end, 4, inputs=[first, second], block_dim=4)
         tg.synchronize()
-    text = str(raised.value)
+    text = str(caught.value)
     line = past_the_end.definition.location.line + 4
     assert f"test_arrays.py:{line}:" in text and "kernel past_the_end" in text
     assert "'second'" in text and "(4,)" in text and "thread 2" in text
@@ -217,10 +217,10 @@ def checked(x: tg.array[int], o: tg.array[int]):
 
 def test_failed_assert_names_line_and_lane() -> None:
     o = tg.zeros(5, dtype=int)
-    with pytest.raises(tg.KernelAssertion) as raised:
+    with pytest.raises(tg.KernelAssertion) as caught:
         tg.launch(checked, 5, inputs=[tg.array(np.arange(5, dtype=np.int32)), o], block_dim=4)
         tg.synchronize()
-    text = str(raised.value)
+    text = str(caught.value)
     assert "too large" in text and "kernel checked" in text and "thread 3" in text
     assert f"test_arrays.py:{checked.definition.location.line + 3}:" in text
 
@@ -234,10 +234,10 @@ def divide(x: tg.array[int], o: tg.array[int]):
 @pytest.mark.usefixtures("debug")
 def test_division_by_zero_is_an_error_in_debug_mode() -> None:
     o = tg.zeros(3, dtype=int)
-    with pytest.raises(tg.TegulaError) as raised:
+    with pytest.raises(tg.TegulaError) as caught:
         tg.launch(divide, 3, inputs=[tg.array(np.array([1, 0, 2], np.int32)), o], block_dim=4)
         tg.synchronize()
-    assert "10 // x[i]" in str(raised.value)
+    assert "10 // x[i]" in str(caught.value)
 
 
 def test_division_by_zero_is_zero_otherwise() -> None:

@@ -59,14 +59,14 @@ sys.exit(pytest.main(["-q", "-rA", "-p", "no:cacheprovider", "--rootdir", sys.ar
 @pytest.mark.parametrize(("choice", "on_gpu"), [("made", "PASSED"), ("ignored", "FAILED")])
 def test_device_variants_of_tests_fail_on_another_device(choice: str, on_gpu: str) -> None:
     """With a GPU each test has a GPU variant, which fails if its arrays are on another device."""
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", PRETENDED, str(TESTS), choice],
         capture_output=True,
         text=True,
         cwd=TESTS.parent,
         env=os.environ,
     )
-    report = done.stdout + done.stderr
+    report = completed.stdout + completed.stderr
     for status, device in (("PASSED", "cpu"), (on_gpu, "cuda:0")):
         name = f"test_arrays_are_on_the_device_of_the_variant[{device}]"
         assert f"{status} tests/semantics/test_devices.py::{name}" in report, report

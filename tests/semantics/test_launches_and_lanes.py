@@ -21,15 +21,15 @@ def classes(out: tg.array[int]):
 def test_launch_class_determines_uniform_values() -> None:
     (out,) = agree(classes, [tg.zeros(12, dtype=int)], (3,), 8, tiled=True)
     assert out.tolist() == [0] * 4 + [1] * 4 + [2] * 4
-    with pytest.raises(tg.CompileError) as raised:
+    with pytest.raises(tg.CompileError) as caught:
         tg.launch(classes, (12, 3), inputs=[tg.zeros(48, dtype=int)], block_dim=8)
-    assert codes(raised.value) == {"divergent-cooperative-op"}
+    assert codes(caught.value) == {"divergent-cooperative-op"}
 
 
 def test_divergence_error_names_the_class() -> None:
-    with pytest.raises(tg.CompileError) as raised:
+    with pytest.raises(tg.CompileError) as caught:
         tg.launch(classes, (12, 3), inputs=[tg.zeros(48, dtype=int)], block_dim=8)
-    assert "block_dim 8" in str(raised.value) or "block_dim=8" in str(raised.value)
+    assert "block_dim 8" in str(caught.value) or "block_dim=8" in str(caught.value)
 
 
 @pytest.mark.machine_code
@@ -179,10 +179,10 @@ def unordered(o: tg.array[int], n: int):
 
 
 def test_accesses_without_a_uniform_point_in_between_are_refused_at_both_lines() -> None:
-    with pytest.raises(tg.CompileError) as raised:
+    with pytest.raises(tg.CompileError) as caught:
         tg.launch_tiled(unordered, dim=1, inputs=[tg.zeros(16, dtype=int), 3], block_dim=16)
-    text = str(raised.value)
-    assert raised.value.CODE == "unordered-access"
+    text = str(caught.value)
+    assert caught.value.CODE == "unordered-access"
     assert "t[j] = j" in text and "o[j] = t[(j + 1) % 16]" in text
 
 
@@ -232,9 +232,9 @@ def halved_later(o: tg.array[int], n: int):
 
 
 def test_an_index_from_before_a_uniform_point_that_two_lanes_share_is_refused() -> None:
-    with pytest.raises(tg.CompileError) as raised:
+    with pytest.raises(tg.CompileError) as caught:
         tg.launch_tiled(halved_later, dim=1, inputs=[tg.zeros(16, dtype=int), 3], block_dim=16)
-    assert raised.value.CODE == "unordered-access"
+    assert caught.value.CODE == "unordered-access"
 
 
 @tg.kernel
@@ -364,10 +364,10 @@ DIVERGENT = (lane_return, nested_return, lane_break, lane_continue, lane_while, 
 
 @pytest.mark.parametrize("kernel", DIVERGENT, ids=lambda k: k.name)
 def test_divergent_exit_before_a_cooperative_op_is_refused(kernel: object) -> None:
-    with pytest.raises(tg.CompileError) as raised:
+    with pytest.raises(tg.CompileError) as caught:
         tg.launch_tiled(kernel, dim=1, inputs=[tg.zeros(4, dtype=int)], block_dim=8)
-    assert codes(raised.value) <= {"cooperative-after-return", "divergent-cooperative-op"}
-    assert "tg.tile_store" in str(raised.value)
+    assert codes(caught.value) <= {"cooperative-after-return", "divergent-cooperative-op"}
+    assert "tg.tile_store" in str(caught.value)
 
 
 @tg.kernel

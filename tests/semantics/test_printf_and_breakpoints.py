@@ -91,8 +91,8 @@ for n in (0, 1):
 def test_a_breakpoint_in_a_kernel_traps(tmp_path: Path) -> None:
     file = tmp_path / "stopped.py"
     file.write_text(PROGRAM)
-    done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (-signal.SIGTRAP, "went on 0\n"), done.stderr
+    completed = subprocess.run([sys.executable, str(file)], capture_output=True, text=True)
+    assert (completed.returncode, completed.stdout) == (-signal.SIGTRAP, "went on 0\n"), completed.stderr
 
 
 def test_a_breakpoint_in_the_interpreter_stops_in_pdb(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -219,5 +219,5 @@ def test_kernels_of_the_command_line_run(tmp_path):
     text = TWO_KERNELS.format("n + 1.0") + (
         "out = tg.zeros(1)\ntg.launch(make(), 1, inputs=[out, 1.0], block_dim=1)\nprint(out.numpy()[0])\n"
     )
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, env=os.environ)
-    assert done.stdout.strip() == "2.0", done.stderr
+    completed = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, env=os.environ)
+    assert completed.stdout.strip() == "2.0", completed.stderr

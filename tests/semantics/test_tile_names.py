@@ -31,9 +31,9 @@ def rows(text: str, block_dim: int = 4, n: int = 2, **names: Any) -> list[list[i
 
 
 def refused(text: str, **names: Any) -> tg.CompileError:
-    with pytest.raises(tg.CompileError) as raised:
+    with pytest.raises(tg.CompileError) as caught:
         rows(text, **names)
-    return raised.value
+    return caught.value
 
 
 A = 'a = tg.tile_load(x, shape=4, storage="{0}")'

@@ -103,9 +103,9 @@ def test_tile_scatters_match_numpy(storage: str) -> None:
     ],
 )
 def test_invalid_parts_of_tiles_are_refused(text: str, message: str) -> None:
-    with pytest.raises(tg.CompileError) as raised:
+    with pytest.raises(tg.CompileError) as caught:
         stored(LOAD + text)
-    assert message in str(raised.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.machine_code
@@ -154,6 +154,6 @@ def test_conditional_expressions_of_unlike_tuples_are_refused() -> None:
 
 
 def test_native_snippets_are_refused_with_their_line() -> None:
-    with pytest.raises(tg.CompileError, match="another language") as raised:
+    with pytest.raises(tg.CompileError, match="another language") as caught:
         tg.func_native("return x;")
-    assert raised.value.loc is not None and "func_native" in raised.value.loc.text()
+    assert caught.value.loc is not None and "func_native" in caught.value.loc.text()

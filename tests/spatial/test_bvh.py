@@ -283,17 +283,17 @@ def test_kernels_take_hierarchies_as_arguments() -> None:
 def test_the_id_of_a_deleted_bvh_is_reported() -> None:
     low, high = boxes(3)
     bvh, second_bvh = built(low, high), built(low, high)
-    gone = bvh.id
+    deleted_id = bvh.id
     del bvh
     gc.collect()
     out = tg.zeros((3, 3), dtype=int)
-    for id in (gone, second_bvh.id ^ (1 << 40), second_bvh.id ^ (1 << 16), 12345, 2**64 - 1):
+    for id in (deleted_id, second_bvh.id ^ (1 << 40), second_bvh.id ^ (1 << 16), 12345, 2**64 - 1):
         with pytest.raises(tg.KernelAssertion, match="the id does not name an existing"):
             tg.launch(by_box, dim=3, inputs=[id, vectors(low), vectors(high), out, -1])
     assert out.numpy().sum() == 0
     tg.launch(by_box, dim=3, inputs=[0, vectors(low), vectors(high), out, -1])
     assert out.numpy().sum() == 0
-    assert built(low, high).id not in (gone, second_bvh.id)
+    assert built(low, high).id not in (deleted_id, second_bvh.id)
 
 
 def test_wrong_arguments_of_a_hierarchy_are_refused() -> None:

@@ -152,7 +152,7 @@ def mutation(rng: Random, stages: int) -> tuple[LoweredMutation, str]:
         return bool(result)
 
     items = (tiles + 1) // 2 * steps
-    ways = [
+    mutations = [
         (
             "one block makes an iteration less",
             odd_tile_count,
@@ -166,5 +166,5 @@ def mutation(rng: Random, stages: int) -> tuple[LoweredMutation, str]:
         ),
         ("one block shares", shared_in_one_block, stuck((items, items), stages, lambda b, k: not b)),
     ]
-    name, mutate, fault = ways[kind]
+    name, mutate, fault = mutations[kind]
     return LoweredMutation(name, ("clusters", "O2", "O8"), mutate, {"m": -(-tiles // 3), "n": steps}), fault

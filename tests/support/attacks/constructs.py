@@ -213,8 +213,8 @@ def staged(p: Places, S: int, first: int) -> tuple[str, Lines, Lines, Lines]:
     """How a role computes its stage and phase: definitions; lines before its loop, at the start and at the end of an
     iteration. `first`: the term that is added to the phase."""
     t, tag = p.late(), "one" if first else "two"
-    way = p.rng.choice(("functions", "a struct", "narrow", "carried"))
-    if way == "functions":
+    construct = p.rng.choice(("functions", "a struct", "narrow", "carried"))
+    if construct == "functions":
         early = p(
             "return k % {S}",
             "if k == {t}:\n        return 0\n    return k % {S}",
@@ -232,7 +232,7 @@ def staged(p: Places, S: int, first: int) -> tuple[str, Lines, Lines, Lines]:
             for name, body in (("stage", early), ("turn", turn))
         )
         return text, [], [f"s = stage_{tag}(k)", f"phase = turn_{tag}(k)"], []
-    if way == "a struct":
+    if construct == "a struct":
         last = p(f"{S - 1}", f"{S}", f"{S - 1} - int(r.turn > {t})", f"{max(0, S - 2)}")
         flips = p("1 - r.turn % 2", "r.turn + 1", "r.turn", "1 - r.turn % 2 * int(r.at > 0)")
         text = (
@@ -246,7 +246,7 @@ def staged(p: Places, S: int, first: int) -> tuple[str, Lines, Lines, Lines]:
             f"r = Ring_{tag}({S - 1}, {first})",
         )
         return text, [start], ["s = r.at", "phase = r.turn"], [f"r = next_{tag}(r)"]
-    if way == "narrow":
+    if construct == "narrow":
         kind = p("tg.int32", "tg.uint8", "tg.int8", "tg.uint16")
         wrap = p(f"int(z) % {S}", f"int(z) % {S + 1}")
         return (

@@ -145,7 +145,7 @@ def shifted(lines: Sequence[str], by: int = 4) -> list[str]:
 def stagings(rng: Random, stages: int) -> Staging:
     """A correct computation of stages and phases."""
     S = stages
-    ways = [
+    forms = [
         Staging(start=(f"s = k % {S}", f"phase = k // {S} & 1")),
         Staging(start=(f"s = k % {S}", f"phase = k // {S} % 2")),
         Staging(start=(f"s, phase = k % {S}, k // {S} & 1",)),
@@ -160,7 +160,7 @@ def stagings(rng: Random, stages: int) -> Staging:
     ]
     if S & (S - 1) == 0:
         log = S.bit_length() - 1
-        ways += [
+        forms += [
             Staging(start=(f"s, phase = k & {S - 1}, k >> {log} & 1",)),
             Staging(
                 ("it = tg.uint8(0)",),
@@ -168,7 +168,7 @@ def stagings(rng: Random, stages: int) -> Staging:
                 ("it += tg.uint8(1)",),
             ),
         ]
-    return rng.choice(ways)
+    return rng.choice(forms)
 
 
 def wrong_stagings(rng: Random, stages: int) -> tuple[Staging, int, Args]:
@@ -176,7 +176,7 @@ def wrong_stagings(rng: Random, stages: int) -> tuple[Staging, int, Args]:
     show the fault, and the arguments."""
     S = stages
     top, big = rng.choice((17, 40, 64, 100, 130, 200)), rng.choice((2**31 // S + 5, 2**30 + 1, 2**31 - 7))
-    ways: list[tuple[Staging, int, Args]] = [
+    forms: list[tuple[Staging, int, Args]] = [
         (Staging(start=(f"s, phase = k % {S}, tg.min(k, {top}) // {S} & 1",)), top, {}),
         (Staging(start=(f"s, phase = k % {S}, (k // {S} & 1) ^ int(k > {top})",)), top, {}),
         (Staging(start=(f"s, phase = k % {top} % {S}, k % {top} // {S} & 1",)), 2 * top, {}),
@@ -211,7 +211,7 @@ def wrong_stagings(rng: Random, stages: int) -> tuple[Staging, int, Args]:
         (Staging(start=(f"s, phase = k % {S}, (k // {S} & 1) ^ (k * k // {top * top} & 1)",)), 2 * top, {}),
     ]
     if S & (S - 1):
-        ways += [
+        forms += [
             (
                 Staging(
                     ("it = tg.uint8(0)",),
@@ -237,8 +237,8 @@ def wrong_stagings(rng: Random, stages: int) -> tuple[Staging, int, Args]:
         first = next((k for k in range(4096) if k * magic >> bits != k // S), 0)
         if S & (S - 1) and 2 * S + 1 < first:
             index = f"(k * {magic} >> {bits})"
-            ways.append((Staging(start=(f"s, phase = k - {index} * {S}, {index} & 1",)), first, {}))
-    return rng.choice(ways)
+            forms.append((Staging(start=(f"s, phase = k - {index} * {S}, {index} & 1",)), first, {}))
+    return rng.choice(forms)
 
 
 # Arguments ------------------------------------------------------------------------------------------------------------

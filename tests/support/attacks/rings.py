@@ -42,9 +42,9 @@ def _bars(full: int, empty: int, stages: int, names: tuple[str, str] = ("full", 
 
 def wait_for_free_stage(rng: Random, stages: int, empty: str = "empty") -> Line:
     """The producer's wait for a free stage."""
-    ways = [f"tg.mbarrier_wait({empty}, s, phase ^ 1)", f"tg.mbarrier_wait({empty}, s, phase + 1)",
+    forms = [f"tg.mbarrier_wait({empty}, s, phase ^ 1)", f"tg.mbarrier_wait({empty}, s, phase + 1)",
             f"if k >= {stages}:\n    tg.mbarrier_wait({empty}, s, phase ^ 1)"]  # fmt: skip
-    return Line("room", rng.choice(ways))
+    return Line("room", rng.choice(forms))
 
 
 def fetcher(rng: Random) -> tuple[str, bool]:

@@ -566,7 +566,7 @@ def two_part_maximum(rng: Random, wrong: bool) -> Walk:
 @walk
 def conditioned(rng: Random, wrong: bool) -> Walk:
     """Loops that agree only where an assert holds."""
-    ways: list[tuple[str, Form, Form, Args, str, Args]] = [
+    forms: list[tuple[str, Form, Form, Args, str, Args]] = [
         ("assert n % 2 == 0", form("for k in range(n):"),
          form("for q in range(n // 2):", "    for j in range(2):", "        k = 2 * q + j"), {"n": 2},
          "assert n % 2 == 0 or n > 60", {"n": 61}),
@@ -586,7 +586,7 @@ def conditioned(rng: Random, wrong: bool) -> Walk:
          form("for k in range(n + (m if m > 0 else 0)):"), {"n": 1, "m": 1},
          "assert m > -2 and m < 100", {"n": 20, "m": -1}),
     ]  # fmt: skip
-    right, a, b, per, weak, special = rng.choice(ways)
+    right, a, b, per, weak, special = rng.choice(forms)
 
     def sized(rng: Random, items: int) -> Args:
         return {name: (items * v + 3) // 2 * 2 if name in "nm" else v for name, v in per.items()}
