@@ -72,20 +72,20 @@ class _Worker:
     def __init__(self, command: list[str]) -> None:
         self.errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.errors, text=True)
-        self.told: queue.Queue[dict[str, Any] | None] = queue.Queue()
+        self.records: queue.Queue[dict[str, Any] | None] = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             if line.startswith(MARK):
-                self.told.put(json.loads(line.removeprefix(MARK)))
-        self.told.put(None)
+                self.records.put(json.loads(line.removeprefix(MARK)))
+        self.records.put(None)
 
     def next(self, seconds: float) -> dict[str, Any] | str:
         """The next record of the process, or the reason why the process printed no record."""
         try:
-            result = self.told.get(timeout=max(seconds, 0.0))
+            result = self.records.get(timeout=max(seconds, 0.0))
         except queue.Empty:
             return f"no result within {seconds:.0f} s; the process was ended"
         if result is not None:

@@ -364,13 +364,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("wanted", nargs="?", default="")
+    parser.add_argument("name_filter", nargs="?", default="")
     parser.add_argument("--save", action="store_true")
     parser.add_argument("--missing", action="store_true", help="only what is not in the file")
     options = parser.parse_args()
     rows = json.loads(PATH.read_text()) if PATH.exists() else {}
     for name in functions():
-        if options.wanted not in name or name not in CASES or (options.missing and name in rows):
+        if options.name_filter not in name or name not in CASES or (options.missing and name in rows):
             continue
         row = measured(name)
         slow = row["cpu"] > SLOW_RATIO and name not in REASONS

@@ -124,10 +124,10 @@ def host_functions() -> Iterator[Documented]:
 def _class(name: str, node: ast.ClassDef) -> Iterator[Documented]:
     """A class and its public methods. The class docstring has the parameters of its `__init__`, if it defines one."""
     own = {n.name: n for n in node.body if isinstance(n, FUNCTIONS)}
-    made_by = own.get("__init__")
-    names = tuple(_names(made_by.args))[1:] if made_by is not None else ()
+    initialiser = own.get("__init__")
+    names = tuple(_names(initialiser.args))[1:] if initialiser is not None else ()
     if node.name not in MADE_BY_OTHERS:
-        needed = _needed(names, returns=False) if made_by is not None else ()
+        needed = _needed(names, returns=False) if initialiser is not None else ()
         yield Documented(name, ast.get_docstring(node) or "", names, needed)
     for method in own.values():
         if not method.name.startswith("_") and not _is_property(method):

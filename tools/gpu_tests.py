@@ -75,7 +75,7 @@ class Recorder:
     """A pytest plugin that writes a line at the start and at the end of each test."""
 
     def __init__(self, to: TextIO) -> None:
-        self.to, self.found = to, dict[str, Result]()
+        self.to, self.results = to, dict[str, Result]()
         self.session: Any = None
 
     def tell(self, record: dict[str, Any]) -> None:
@@ -89,17 +89,17 @@ class Recorder:
         self.session = session
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        self.found[nodeid] = Result(nodeid, "passed")
+        self.results[nodeid] = Result(nodeid, "passed")
         self.tell({"start": nodeid})
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        result = self.found[report.nodeid]
+        result = self.results[report.nodeid]
         result.seconds += report.duration
         if report.outcome != "passed" and result.outcome != "failed":
             result.outcome, result.message = report.outcome, _message(report)
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        result = self.found[nodeid]
+        result = self.results[nodeid]
         self.tell(asdict(result))
         if result.outcome == "failed" and FAULT.search(result.message):
             self.session.shouldstop = "the GPU is lost to this process"

@@ -68,15 +68,15 @@ class StdOutCapture:
         self.python = getattr(sys, self.stream)
         self.python.flush()
         number = self.python.fileno()
-        self.kept = os.dup(number)
+        self.saved_descriptor = os.dup(number)
         self.file, name = tempfile.mkstemp()
         os.unlink(name)
         os.dup2(self.file, number)
 
     def end(self) -> str:
         self.python.flush()
-        os.dup2(self.kept, self.python.fileno())
-        os.close(self.kept)
+        os.dup2(self.saved_descriptor, self.python.fileno())
+        os.close(self.saved_descriptor)
         with os.fdopen(self.file, errors="replace") as file:
             file.seek(0)
             return file.read()

@@ -31,11 +31,11 @@ class LaneProgram:
             self.lanes = self.random.choice([8, 32, 32, 40])
             self.n = self.random.choice([0, 1, 2, 3])
             self.a = np.array([self.random.randrange(4) for _ in range(self.lanes)], np.int32)
-            if self.made():
+            if self.generate():
                 return
 
-    def made(self) -> bool:
-        """Whether a new program is valid."""
+    def generate(self) -> bool:
+        """Draw a new program. Returns whether the program is valid."""
         self.lines: list[str] = []
         self.depth, self.count = 0, 0
         self.views, self.counters, self.values = ["s", "r"], list[str](), ["t", "u"]
@@ -45,7 +45,7 @@ class LaneProgram:
             self.statement(3)
         self.body = "\n".join(self.lines)
         try:
-            self.want, fixed = self.modelled()
+            self.expected, fixed = self.modelled()
         except OUTSIDE:
             return False
         return fixed or not self.fixed

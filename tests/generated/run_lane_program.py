@@ -33,8 +33,8 @@ def compare_with_model(program: LaneProgram) -> str:
         if codes(error) <= REFUSED:
             return "refused"
         raise
-    np.testing.assert_array_equal(actual, program.want)
+    np.testing.assert_array_equal(actual, program.expected)
     launch = Launch(kernel, program.arguments(), (1, program.lanes), program.lanes)
     args, _ = run_lowered(*lowered(launch), launch)
-    np.testing.assert_array_equal(args[0], program.want)
+    np.testing.assert_array_equal(args[0], program.expected)
     return "ran"

@@ -43,7 +43,7 @@ def test_accesses_of_many_generated_programs_are_in_statement_order(chunk: int) 
 
 def backwards(program: LaneProgram) -> bool:
     """The same comparison with a model in which the first of several threads writes last."""
-    return bool((program.modelled(backwards=True)[0] == program.want).all())
+    return bool((program.modelled(backwards=True)[0] == program.expected).all())
 
 
 @pytest.mark.cpu

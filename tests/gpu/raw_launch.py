@@ -19,13 +19,13 @@ class VectorAdd:
 
     def __init__(self, device: str = "cuda:0", by_driver: bool = False) -> None:
         self.device = tg.get_device(device)
-        made_for = target(self.device.ordinal)
+        gpu_target = target(self.device.ordinal)
         if by_driver:
             from tegula.backend.llvm import compile_ptx
 
-            code, is_ptx = compile_ptx(VECTOR_ADD, made_for.arch).encode() + b"\0", True
+            code, is_ptx = compile_ptx(VECTOR_ADD, gpu_target.arch).encode() + b"\0", True
         else:
-            cubin = assembled(VECTOR_ADD, made_for)
+            cubin = assembled(VECTOR_ADD, gpu_target)
             code, is_ptx = cubin.code, cubin.is_ptx
         self.module = LoadedModule(context(self.device.ordinal), code, is_ptx)
         self.function = self.module.function("kernel", threads=BLOCK)

@@ -318,8 +318,8 @@ class _Block:
         self.order = order
         self.code, self.object, self.callees, self.args = code, object_, callees, args
         self.cluster, self.window = cluster, WINDOW + rank * BYTES
-        self.kept = ctypes.create_string_buffer(len(packed) + 64 + 64 + 128 * len(code.maps))
-        self.arguments = -(-ctypes.addressof(self.kept) // 64) * 64
+        self.buffer = ctypes.create_string_buffer(len(packed) + 64 + 64 + 128 * len(code.maps))
+        self.arguments = -(-ctypes.addressof(self.buffer) // 64) * 64
         ctypes.memmove(self.arguments, packed, len(packed))
         self.maps = self.arguments + -(-len(packed) // 64) * 64
         self.memory = _window(self.window)

@@ -65,11 +65,11 @@ def compiled(kernel: Any, shapes: list[Any], dims: tuple[int, ...], block: int) 
     """PTX of every kernel that may be launched for the gradients, by name."""
     texts: dict[str, str] = {}
     for part in parts_of(kernel, shapes, dims, block):
-        texts[found_name(part.name, texts)] = text_of(part)
+        texts[unique_name(part.name, texts)] = text_of(part)
     return texts
 
 
-def found_name(name: str, actual: dict[str, str]) -> str:
+def unique_name(name: str, actual: dict[str, str]) -> str:
     """The name of a launch. Two launches may have the same name: a sum of chunks is named like the array that it adds
     to."""
     return name if name not in actual else f"{name} again"

@@ -50,13 +50,13 @@ def sums(x: tg.array2d[float], out: tg.array2d[float], n: int):
             tg.tile_store(out, tg.tile_pipe_pop(pipe), offset=(k, 0))
 
 
-def made_sums(x: np.ndarray) -> np.ndarray:
+def expected_sums(x: np.ndarray) -> np.ndarray:
     return np.cumsum(x * x.sum(1, keepdims=True), 0)
 
 
 KERNELS: dict[str, tuple[Any, Callable[[np.ndarray], np.ndarray]]] = {
     **{f"chain of {n} stages": (chain(n), np.square) for n in (1, 2, 3, 4)},
-    "sums": (sums, made_sums),
+    "sums": (sums, expected_sums),
 }
 
 

@@ -157,7 +157,7 @@ AT_KINKS: dict[str, dict[tuple[float, ...], tuple[float, ...]]] = {
 """The derivatives that docs/gradients.md defines where a function has no derivative."""
 
 
-def wanted_derivatives(op: type[Elementwise], name: str, point: tuple[float, ...]) -> tuple[float, ...]:
+def expected_derivatives(op: type[Elementwise], name: str, point: tuple[float, ...]) -> tuple[float, ...]:
     """The derivatives of the reference, by differences with two step sizes; at a kink the value in the page."""
     if (name, 0) in ZERO:
         return (0.0,) * len(point)
@@ -191,7 +191,7 @@ def test_derivatives_at_negative_tied_and_zero_points(name: str, form: str) -> N
         dims = (1, 32)
     tg.launch(kernel, dims, args, [y], adj_outputs=[tg.ones(n, dtype=D)], adjoint=True, block_dim=32)
     actual = np.stack([a.grad.numpy() for a in args], axis=1)
-    expected = np.array([wanted_derivatives(op, name, point) for point in points])
+    expected = np.array([expected_derivatives(op, name, point) for point in points])
     np.testing.assert_allclose(actual, expected, rtol=1e-7, atol=1e-8, err_msg=str(points))
 
 

@@ -74,7 +74,10 @@ def weighted_bytes() -> bytes:
 @pytest.mark.machine_code
 @pytest.mark.cpu
 def test_gradients_do_not_depend_on_threads() -> None:
-    run = "import test_determinism as t, sys; t.tg.config.deterministic = True; sys.stdout.buffer.write(t.gradient_bytes())"
+    run = (
+        "import test_determinism as t, sys; t.tg.config.deterministic = True; "
+        "sys.stdout.buffer.write(t.gradient_bytes())"
+    )
     path = os.pathsep.join(p for p in sys.path if p)
     process = {
         subprocess.run(

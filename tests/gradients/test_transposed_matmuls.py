@@ -36,13 +36,13 @@ def test_no_float32_result_of_a_matmul_is_transposed() -> None:
     with tg.Tape() as tape:
         tg.launch_tiled(scores, dim=2, inputs=[left, right, tg.array(rows), out], block_dim=64)
     tape.backward(grads={out: tg.full(2, 0.25)})
-    wanted_q, wanted_k = np.zeros_like(q), np.zeros_like(k)
+    expected_q, expected_k = np.zeros_like(q), np.zeros_like(k)
     for i, row in enumerate(rows):
         x, y = q[i * N : i * N + N], k[row : row + N]
         g = 0.5 * x @ y.T
-        wanted_q[i * N : i * N + N] += g @ y
-        wanted_k[row : row + N] += g.T @ x
-    for actual, expected in ((left, wanted_q), (right, wanted_k)):
+        expected_q[i * N : i * N + N] += g @ y
+        expected_k[row : row + N] += g.T @ x
+    for actual, expected in ((left, expected_q), (right, expected_k)):
         error = np.abs(actual.grad.numpy().astype(np.float64) - expected).max()
         assert error <= 2**-7 * np.abs(expected).max()
     parts = list(scores.adjoints.values())[-1].launched

@@ -118,7 +118,7 @@ class Prompt:
     """An interactive Python process in a pseudo-terminal."""
 
     def __init__(self, home: Path) -> None:
-        self.said = b""
+        self.output = b""
         variables = environment(home)
         self.process, self.terminal = pty.fork()
         if self.process == 0:
@@ -127,7 +127,7 @@ class Prompt:
     def read(self, prompts: int | None = None) -> None:
         """Wait until a number of prompts were printed, or until the process has ended."""
         end = time.time() + 120
-        while prompts is None or len(PROMPT.findall(self.said)) < prompts:
+        while prompts is None or len(PROMPT.findall(self.output)) < prompts:
             if time.time() > end or not select.select([self.terminal], [], [], 120)[0]:
                 return
             try:
@@ -136,7 +136,7 @@ class Prompt:
                 return
             if not data:
                 return
-            self.said += data
+            self.output += data
 
     def session(self, text: str) -> str:
         """The output after given lines are typed."""
@@ -146,7 +146,7 @@ class Prompt:
         self.read()
         os.waitpid(self.process, 0)
         os.close(self.terminal)
-        return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\r", "", self.said.decode())
+        return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\r", "", self.output.decode())
 
 
 @pytest.mark.cpu

@@ -46,8 +46,8 @@ def test_repeated_launches_of_roles_have_correct_results(case: str, on_device: s
 @pytest.mark.machine_code
 def test_a_wrong_element_of_a_repeated_launch_is_reported() -> None:
     variant = next(repeated_launches.matmuls())
-    wrong = variant.want
-    variant.want = lambda x: wrong(x) + np.eye(*wrong(x).shape, dtype=np.float32)
+    original = variant.expected
+    variant.expected = lambda x: original(x) + np.eye(*original(x).shape, dtype=np.float32)
     with pytest.raises(
         AssertionError, match=r"one_consumer of 256 x 128, launch 0: 128 wrong, the first at \[0 0\]"
     ):

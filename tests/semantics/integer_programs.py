@@ -83,7 +83,7 @@ class IntegerProgram:
         self.known("t", "int32", range(LANES))
         self.known("n", "int32", [self.n] * LANES)
         self.known("x", "int32", self.x.tolist())
-        self.want = np.zeros((2 * results, LANES), np.int64)
+        self.expected = np.zeros((2 * results, LANES), np.int64)
         for k in range(results):
             self.loop() if self.random.random() < 0.4 else self.statement()
             self.result(k)
@@ -171,8 +171,8 @@ class IntegerProgram:
         result = list(self.names.values())[-1]
         extent = self.random.choice([5, 8, 100])
         indices = [v - extent * truncated(v, extent) for v in result.values]
-        self.want[2 * k] = [max(v, 0) if v < 2**63 else v - 2**64 for v in result.values]
-        self.want[2 * k + 1] = [v % extent for v in indices]
+        self.expected[2 * k] = [max(v, 0) if v < 2**63 else v - 2**64 for v in result.values]
+        self.expected[2 * k + 1] = [v % extent for v in indices]
         self.lines += [
             f"    o[{2 * k}, t] = tg.int64(tg.max({result.text}, tg.{result.dtype}(0)))",
             f"    s{k} = tg.tile_arange({extent}, dtype=tg.int64, storage='shared')",
@@ -196,4 +196,4 @@ class IntegerProgram:
         return tg.kernel(source=self.text)(space["kernel"])
 
     def arguments(self) -> list[Any]:
-        return [tg.zeros(self.want.shape, dtype=tg.int64), tg.array(self.x), self.n]
+        return [tg.zeros(self.expected.shape, dtype=tg.int64), tg.array(self.x), self.n]

@@ -20,7 +20,7 @@ def check(seed: int) -> None:
     program = IntegerProgram(seed)
     try:
         actual, _ = agree(program.build(), program.arguments(), 1, LANES, tiled=True)
-        np.testing.assert_array_equal(actual, program.want)
+        np.testing.assert_array_equal(actual, program.expected)
     except Exception:
         print(f"seed {seed}, n {program.n}, x {program.x.tolist()}\n{program.text}")
         raise

@@ -67,7 +67,7 @@ def built(low: np.ndarray, high: np.ndarray, **options: object) -> tg.Bvh:
     return tg.Bvh(vectors(low), vectors(high), **options)
 
 
-def found_by_box(
+def overlaps_by_box(
     bvh: tg.Bvh, low: np.ndarray, high: np.ndarray, root: int = -1, block_dim: int = 256
 ) -> np.ndarray:
     out = tg.zeros((len(low), len(bvh.lowers)), dtype=int)
@@ -88,7 +88,9 @@ def test_bvh_queries_find_each_overlapping_box_once(constructor: str) -> None:
         for leaf in (1, 4):
             low, high = boxes(count)
             bvh = built(low, high, constructor=constructor, leaf_size=leaf)
-            np.testing.assert_array_equal(found_by_box(bvh, first, last), overlapping(low, high, first, last))
+            np.testing.assert_array_equal(
+                overlaps_by_box(bvh, first, last), overlapping(low, high, first, last)
+            )
 
 
 def test_bvhs_of_close_keys_are_not_too_deep() -> None:
@@ -100,7 +102,7 @@ def test_bvhs_of_close_keys_are_not_too_deep() -> None:
     counts = [count for _, count in bvh.levels()]
     assert sum(counts) < bvh.node_limit and len(counts) <= 21 + 5
     first, last = low[:140:7], low[:140:7] * 2
-    np.testing.assert_array_equal(found_by_box(bvh, first, last), overlapping(low, low, first, last))
+    np.testing.assert_array_equal(overlaps_by_box(bvh, first, last), overlapping(low, low, first, last))
 
 
 @pytest.mark.parametrize("constructor", ["sah", "lbvh"])
@@ -122,7 +124,7 @@ def test_nodes_are_numbered_in_the_order_of_their_parents(constructor: str) -> N
 def test_bvh_queries_do_not_depend_on_the_block(block_dim: int) -> None:
     low, high = boxes(100)
     first, last = boxes(50, 1, 2.0)
-    actual = found_by_box(built(low, high), first, last, block_dim=block_dim)
+    actual = overlaps_by_box(built(low, high), first, last, block_dim=block_dim)
     np.testing.assert_array_equal(actual, overlapping(low, high, first, last))
 
 
@@ -187,7 +189,7 @@ def test_boxes_without_points_are_never_found() -> None:
     low[9], high[9] = np.inf, -np.inf
     bvh = built(low, high)
     every = np.full((1, 3), -np.inf), np.full((1, 3), np.inf)
-    actual = found_by_box(bvh, *every)
+    actual = overlaps_by_box(bvh, *every)
     assert np.flatnonzero(actual[0] == 0).tolist() == [3, 5, 7, 9] and actual.max() == 1
     start, dir = np.full((1, 3), 2.0), np.array([[0.0, 0.0, 0.0]])
     out = tg.zeros((1, 20), dtype=int)
@@ -212,13 +214,13 @@ def test_bvhs_of_degenerate_scenes_are_built(scene: str, constructor: str) -> No
         high = low.copy()
         high[:, 0] += 3
     bvh = built(low, high, constructor=constructor)
-    np.testing.assert_array_equal(found_by_box(bvh, low, high), overlapping(low, high, low, high))
+    np.testing.assert_array_equal(overlaps_by_box(bvh, low, high), overlapping(low, high, low, high))
 
 
 def test_an_empty_bvh_finds_no_box() -> None:
     bvh = built(np.zeros((0, 3)), np.zeros((0, 3)))
     first, last = boxes(3)
-    assert found_by_box(bvh, first, last).shape == (3, 0)
+    assert overlaps_by_box(bvh, first, last).shape == (3, 0)
     bvh.refit()
     bvh.rebuild()
 
@@ -234,7 +236,7 @@ def test_refit_and_rebuild_find_boxes_that_moved() -> None:
         id = bvh.id
         renew()
         assert bvh.id == id
-        np.testing.assert_array_equal(found_by_box(bvh, first, last), overlapping(low, high, first, last))
+        np.testing.assert_array_equal(overlaps_by_box(bvh, first, last), overlapping(low, high, first, last))
 
 
 @tg.kernel
@@ -255,9 +257,11 @@ def test_groups_of_a_bvh_are_subtrees(constructor: str, groups: int) -> None:
     assert out.numpy()[-1] == -1
     first, last = boxes(5, 1, 2.0)
     every = overlapping(low, high, first, last)
-    np.testing.assert_array_equal(found_by_box(bvh, first, last), every)
+    np.testing.assert_array_equal(overlaps_by_box(bvh, first, last), every)
     for key, root in zip(keys.tolist(), out.numpy().tolist(), strict=False):
-        np.testing.assert_array_equal(found_by_box(bvh, first, last, root), every * (groups_of_boxes == key))
+        np.testing.assert_array_equal(
+            overlaps_by_box(bvh, first, last, root), every * (groups_of_boxes == key)
+        )
 
 
 @tg.kernel
@@ -275,7 +279,7 @@ def test_kernels_take_hierarchies_as_arguments() -> None:
     for bvh in (built(low, high), built(low[:0], high[:0])):
         out = tg.zeros((5, 50), dtype=int)
         tg.launch(by_argument, dim=5, inputs=[bvh, vectors(first), vectors(last), out])
-        np.testing.assert_array_equal(out.numpy()[:, : len(bvh.lowers)], found_by_box(bvh, first, last))
+        np.testing.assert_array_equal(out.numpy()[:, : len(bvh.lowers)], overlaps_by_box(bvh, first, last))
     with pytest.raises(tg.LaunchError, match="argument 'bvh'"):
         tg.launch(by_argument, dim=5, inputs=[bvh.lowers, vectors(first), vectors(last), out])
 
@@ -385,7 +389,7 @@ def test_a_rebuild_takes_more_groups_than_before() -> None:
     assert len(set(out.numpy().tolist())) == 200
     for key, root in ((0, int(out.numpy()[0])), (199, int(out.numpy()[199]))):
         np.testing.assert_array_equal(
-            found_by_box(bvh, low, high, root)[:, key], overlapping(low, high, low, high)[:, key]
+            overlaps_by_box(bvh, low, high, root)[:, key], overlapping(low, high, low, high)[:, key]
         )
 
 

@@ -17,12 +17,12 @@ def closest(
     points: tg.array1d[tg.vec3],
     far: float,
     face: tg.array1d[int],
-    queries: tg.array1d[tg.vec3],
+    closest_points: tg.array1d[tg.vec3],
 ):
     i = tg.tid()
     result = tg.mesh_query_point_no_sign(mesh, points[i], far)
     face[i] = tg.where(result.result, result.face, -1)
-    queries[i] = tg.mesh_eval_position(mesh, result.face, result.u, result.v)
+    closest_points[i] = tg.mesh_eval_position(mesh, result.face, result.u, result.v)
 
 
 def nearest(
@@ -115,14 +115,14 @@ def furthest(
     mesh: tg.Mesh,
     points: tg.array1d[tg.vec3],
     least: float,
-    queries: tg.array1d[tg.vec3],
+    furthest_points: tg.array1d[tg.vec3],
     result: tg.array1d[int],
 ):
     i = tg.tid()
     face, u, v = 0, float(0), float(0)
     if tg.mesh_query_furthest_point_no_sign(mesh, points[i], least, face, u, v):
         result[i] = 1
-        queries[i] = tg.mesh_eval_position(mesh, face, u, v)
+        furthest_points[i] = tg.mesh_eval_position(mesh, face, u, v)
 
 
 def test_the_furthest_point_is_a_vertex() -> None:

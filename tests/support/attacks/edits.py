@@ -143,7 +143,7 @@ def other_ring(rng: Random, kernel: ast.FunctionDef) -> bool:
     return _renamed(rng, kernel, ("tile_empty",))
 
 
-def made_by(kernel: ast.FunctionDef, maker: str) -> list[str]:
+def names_bound_to(kernel: ast.FunctionDef, maker: str) -> list[str]:
     """The names that a kernel gives to the results of a function."""
     out: list[str] = []
     for s in kernel.body:
@@ -162,7 +162,7 @@ def made_by(kernel: ast.FunctionDef, maker: str) -> list[str]:
 
 def _renamed(rng: Random, kernel: ast.FunctionDef, makers: tuple[str, ...]) -> bool:
     for maker in rng.sample(makers, len(makers)):
-        names = made_by(kernel, maker)
+        names = names_bound_to(kernel, maker)
         candidates = [
             n for role in roles(kernel) for n in ast.walk(role) if isinstance(n, ast.Name) and n.id in names
         ]
@@ -177,7 +177,7 @@ def _renamed(rng: Random, kernel: ast.FunctionDef, makers: tuple[str, ...]) -> b
 def exchanged(rng: Random, kernel: ast.FunctionDef) -> bool:
     """Exchange two names in one role, at all uses."""
     for maker in ("named_barrier", "mbarrier"):
-        names = made_by(kernel, maker)
+        names = names_bound_to(kernel, maker)
         if len(names) > 1:
             a, b = rng.sample(names, 2)
             for n in ast.walk(rng.choice(roles(kernel))):
@@ -213,7 +213,7 @@ def other_parity(rng: Random, kernel: ast.FunctionDef) -> bool:
 
 @edit("another slot of a ring")
 def other_slot(rng: Random, kernel: ast.FunctionDef) -> bool:
-    names = made_by(kernel, "tile_empty")
+    names = names_bound_to(kernel, "tile_empty")
     candidates = [
         n
         for role in roles(kernel)

@@ -301,7 +301,7 @@ def leave_loop(rng: Random, program: Program, condition: str) -> bool:
 
 
 @fault("given back under another number", "O1", "O2", "corpus 7", "late release", weight=9)
-def given_back(rng: Random, program: Program, condition: str) -> bool:
+def release_too_early(rng: Random, program: Program, condition: str) -> bool:
     positions = [(r, k) for r, k in tagged_lines(program, "arrive") if "(k - " in r.body[k].text]
     if not positions:
         return False

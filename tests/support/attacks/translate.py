@@ -371,8 +371,8 @@ class Schedule:
             function.body = inner
             body.append(function)
             names.append(ast.Name(f"role_{k}", ast.Load()))
-        made_pipes = ast.Dict([ast.Constant(p) for p in pipes], [ast.Name(p, ast.Load()) for p in pipes])
-        body.append(ast.Return(ast.Tuple([ast.List(names, ast.Load()), made_pipes], ast.Load())))
+        pipe_table = ast.Dict([ast.Constant(p) for p in pipes], [ast.Name(p, ast.Load()) for p in pipes])
+        body.append(ast.Return(ast.Tuple([ast.List(names, ast.Load()), pipe_table], ast.Load())))
         kernel.body, kernel.decorator_list, kernel.returns = body, [], None
         for a in kernel.args.args:
             a.annotation = None
