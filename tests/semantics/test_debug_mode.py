@@ -41,7 +41,7 @@ def float_division(a: tg.array[int], b: tg.array[int], out: tg.array[int]):
 
 
 @tg.kernel
-def declared_uniform(a: tg.array[int], b: tg.array[int], out: tg.array[int]):
+def called_uniform(a: tg.array[int], b: tg.array[int], out: tg.array[int]):
     i = tg.tid()
     n = tg.uniform(b[i])
     total = 0
@@ -81,8 +81,8 @@ DETECTED_ERRORS = [
     (float_division, ZERO, None),
     (lane_division, VARIED, None),
     (tile_division, VARIED, None),
-    (declared_uniform, ZERO, tg.BrokenPromise),
-    (declared_uniform, ONES, None),
+    (called_uniform, ZERO, tg.BrokenPromise),
+    (called_uniform, ONES, None),
     (uniform_vectors, VARIED, tg.BrokenPromise),
     (uniform_vectors, ONES, None),
     (gathered, VARIED, None),
@@ -127,16 +127,16 @@ def test_debug_mode_reports_equal_errors_in_interpreter_and_compiled_kernel(kern
 def test_debug_mode_does_not_compare_absent_threads(monkeypatch):
     monkeypatch.setattr(tg.config, "mode", "debug")
     for launch, device in (
-        (lambda args: tg.launch(declared_uniform, 3, inputs=args, block_dim=4), None),
-        (lambda args: interpret(declared_uniform, args, (3,), 4, debug=True), "cpu"),
+        (lambda args: tg.launch(called_uniform, 3, inputs=args, block_dim=4), None),
+        (lambda args: interpret(called_uniform, args, (3,), 4, debug=True), "cpu"),
     ):
         assert outcome(launch, [2, 2, 2, 7], device) == (None, [54, 54, 54, 0])
 
 
 def test_errors_of_debug_mode_name_the_line_and_the_thread(monkeypatch):
     monkeypatch.setattr(tg.config, "mode", "debug")
-    with pytest.raises(tg.BrokenPromise, match=r"in block 0, thread 1 of kernel declared_uniform") as caught:
-        tg.launch(declared_uniform, 4, inputs=[tg.ones(4, dtype=int), tg.array(ZERO, dtype=int), tg.zeros(4, dtype=int)],
+    with pytest.raises(tg.BrokenPromise, match=r"in block 0, thread 1 of kernel called_uniform") as caught:
+        tg.launch(called_uniform, 4, inputs=[tg.ones(4, dtype=int), tg.array(ZERO, dtype=int), tg.zeros(4, dtype=int)],
                   block_dim=4)  # fmt: skip
         tg.synchronize()
     assert "n = tg.uniform(b[i])" in str(caught.value)

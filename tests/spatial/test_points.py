@@ -28,11 +28,14 @@ def closest(
 def nearest(
     mesh: tg.Mesh, points: np.ndarray, far: float = tg.inf, block_dim: int = 256
 ) -> tuple[np.ndarray, np.ndarray]:
-    face, point = tg.zeros(len(points), dtype=int), tg.zeros(len(points), dtype=tg.vec3)
+    face, closest_points = tg.zeros(len(points), dtype=int), tg.zeros(len(points), dtype=tg.vec3)
     tg.launch(
-        closest, dim=len(points), inputs=[mesh.id, vectors(points), far, face, point], block_dim=block_dim
+        closest,
+        dim=len(points),
+        inputs=[mesh.id, vectors(points), far, face, closest_points],
+        block_dim=block_dim,
     )
-    return face.numpy(), point.numpy()
+    return face.numpy(), closest_points.numpy()
 
 
 def query_points(count: int, seed: int = 1) -> np.ndarray:

@@ -18,14 +18,14 @@ def cast(
     dir: tg.array1d[tg.vec3],
     far: float,
     face: tg.array1d[int],
-    position: tg.array1d[tg.vec4],
+    hits: tg.array1d[tg.vec4],
     count: tg.array1d[int],
     root: int,
 ):
     i = tg.tid()
     hit = tg.mesh_query_ray(mesh, start[i], dir[i], far, root)
     face[i] = tg.where(hit.result, hit.face, -1)
-    position[i] = tg.vec4(hit.t, hit.u, hit.v, hit.sign)
+    hits[i] = tg.vec4(hit.t, hit.u, hit.v, hit.sign)
     count[i] = tg.mesh_query_ray_count_intersections(mesh, start[i], dir[i], root)
 
 
@@ -40,10 +40,10 @@ class Hits:
         block_dim: int = 256,
     ) -> None:
         n = len(start)
-        face, point, count = tg.zeros(n, dtype=int), tg.zeros(n, dtype=tg.vec4), tg.zeros(n, dtype=int)
-        inputs = [mesh.id, vectors(start), vectors(dir), far, face, point, count, root]
+        face, hits, count = tg.zeros(n, dtype=int), tg.zeros(n, dtype=tg.vec4), tg.zeros(n, dtype=int)
+        inputs = [mesh.id, vectors(start), vectors(dir), far, face, hits, count, root]
         tg.launch(cast, dim=n, inputs=inputs, block_dim=block_dim)
-        self.face, self.at, self.count = face.numpy(), point.numpy(), count.numpy()
+        self.face, self.at, self.count = face.numpy(), hits.numpy(), count.numpy()
 
     def same(self, other: Hits) -> bool:
         return all(np.array_equal(getattr(self, k), getattr(other, k)) for k in ("face", "at", "count"))
