@@ -44,9 +44,9 @@ def test_each_outcome_of_a_program_is_counted_and_recorded(tmp_path: Path) -> No
     assert completed.returncode == 0 and " s, 3 programs: " in completed.stdout, (
         completed.stdout + completed.stderr
     )
-    record = [json.loads(line) for line in into.read_text().splitlines()]
-    assert [line["seed"] for line in record] == [7, 8, 9]
-    assert not any(line["outcome"].startswith("failed") for line in record)
+    records = [json.loads(line) for line in into.read_text().splitlines()]
+    assert [line["seed"] for line in records] == [7, 8, 9]
+    assert not any(line["outcome"].startswith("failed") for line in records)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -79,7 +79,7 @@ def test_gradients_do_not_depend_on_threads() -> None:
         "sys.stdout.buffer.write(t.gradient_bytes())"
     )
     path = os.pathsep.join(p for p in sys.path if p)
-    process = {
+    outputs = {
         subprocess.run(
             [sys.executable, "-c", run],
             env={**os.environ, "TEGULA_NUM_THREADS": threads, "PYTHONPATH": path},
@@ -88,7 +88,7 @@ def test_gradients_do_not_depend_on_threads() -> None:
         ).stdout
         for threads in ("1", "3")
     }
-    assert process == {gradient_bytes()}
+    assert outputs == {gradient_bytes()}
 
 
 @pytest.mark.machine_code

@@ -31,9 +31,9 @@ def test_arrays_and_torch_tensors_share_memory(dtype: torch.dtype) -> None:
 
 
 def test_float8_arrays_and_tensors_convert_both_ways() -> None:
-    array = tg.to_torch(tg.array([1.0, 2.0], dtype=tg.float8_e4m3))
-    assert array.dtype == torch.float8_e4m3fn and array.float().tolist() == [1.0, 2.0]
-    assert tg.from_torch(array).list() == [1.0, 2.0]
+    tensor = tg.to_torch(tg.array([1.0, 2.0], dtype=tg.float8_e4m3))
+    assert tensor.dtype == torch.float8_e4m3fn and tensor.float().tolist() == [1.0, 2.0]
+    assert tg.from_torch(tensor).list() == [1.0, 2.0]
 
 
 def test_arrays_of_vectors_and_complex_numbers_convert_both_ways() -> None:

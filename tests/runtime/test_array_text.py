@@ -36,8 +36,8 @@ def test_repr_has_the_elements_and_the_layout_of_an_array() -> None:
     assert repr(tg.array([1, 2])) == "tg.array([1, 2], shape=(2,), dtype=int32, device=cpu)"
     lines = "tg.array([[1., 2.],\n          [3., 4.]], shape=(2, 2), dtype=float32, device=cpu)"
     assert repr(tg.array([[1.0, 2.0], [3.0, 4.0]])) == lines
-    array = repr(tg.zeros(1, dtype=tg.vec2, requires_grad=True))
-    assert array == "tg.array([[0., 0.]],\n         shape=(1,), dtype=vec2, device=cpu, requires_grad=True)"
+    text = repr(tg.zeros(1, dtype=tg.vec2, requires_grad=True))
+    assert text == "tg.array([[0., 0.]],\n         shape=(1,), dtype=vec2, device=cpu, requires_grad=True)"
     assert repr(tg.zeros((2, 0))) == "tg.array([], shape=(2, 0), dtype=float32, device=cpu)"
     picked = tg.indexedarray(tg.array([5, 6, 7]), [[2, 0]])
     assert repr(picked) == "tg.indexedarray([7, 5], shape=(2,), dtype=int32, device=cpu)"

@@ -77,15 +77,15 @@ def crossing(a: Array) -> Array:
 
 
 def twist(axis: Array, q: Array) -> Array:
-    array = np.array([*(axis * (axis @ q[:3])), q[3]])
-    return array / np.linalg.norm(array)
+    rotated = np.array([*(axis * (axis @ q[:3])), q[3]])
+    return rotated / np.linalg.norm(rotated)
 
 
 def euler(e: Array, *axes: int) -> Array:
-    array = np.array([0.0, 0.0, 0.0, 1.0])
+    rotation = np.array([0.0, 0.0, 0.0, 1.0])
     for k in axes:
-        array = times(of_axis(np.eye(3)[k], e[k]), array)
-    return array
+        rotation = times(of_axis(np.eye(3)[k], e[k]), rotation)
+    return rotation
 
 
 def angles(r: Array) -> Array:

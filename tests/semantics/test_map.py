@@ -90,9 +90,9 @@ def test_map_writes_results_to_given_arrays() -> None:
 
 @pytest.mark.machine_code
 def test_map_returns_its_kernel() -> None:
-    array = tg.map(lambda x, y: x * y, tg.zeros((2, 3)), 1.0, return_kernel=True)
+    kernel = tg.map(lambda x, y: x * y, tg.zeros((2, 3)), 1.0, return_kernel=True)
     out = tg.zeros((4, 5))
-    tg.launch(array, out.shape, [tg.ones((4, 5)), 3.0], [out])
+    tg.launch(kernel, out.shape, [tg.ones((4, 5)), 3.0], [out])
     assert out.list() == [[3.0] * 5] * 4
 
 

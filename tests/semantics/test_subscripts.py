@@ -154,5 +154,5 @@ def test_the_last_write_by_a_repeated_subscript_wins() -> None:
     indices = np.random.default_rng(0).integers(0, 700, 500).astype(np.int32)
     expected = np.zeros(700, np.int32)
     expected[indices] = np.arange(500)
-    _, array = agree(many, [tg.array(indices), tg.zeros(700, dtype=int)], 1, 64, tiled=True)
-    np.testing.assert_array_equal(array, expected)
+    _, actual = agree(many, [tg.array(indices), tg.zeros(700, dtype=int)], 1, 64, tiled=True)
+    np.testing.assert_array_equal(actual, expected)

@@ -68,8 +68,8 @@ def test_methods_of_tiles_match_numpy(name: str) -> None:
     names = dict[str, Any](tg=tg)
     exec(text, names)
     kernel = tg.kernel(source=text)(names["kernel"])
-    _, array = agree(kernel, [tg.array(t), tg.zeros(expected.shape)], 1, 32, tiled=True)
-    np.testing.assert_array_equal(array, expected)
+    _, actual = agree(kernel, [tg.array(t), tg.zeros(expected.shape)], 1, 32, tiled=True)
+    np.testing.assert_array_equal(actual, expected)
 
 
 @tg.kernel
@@ -101,5 +101,5 @@ def inner(a: tg.array1d[tg.mat22], y: tg.array1d[float]):
 
 def test_dot_of_matrix_tiles_matches_numpy() -> None:
     a = np.random.default_rng(1).integers(-9, 9, (5, 2, 2)).astype(np.float32)
-    _, array = agree(inner, [tg.array(a, dtype=tg.mat22), tg.zeros(1)], 1, 32, tiled=True)
-    np.testing.assert_array_equal(array, [2 * (a * a).sum()])
+    _, actual = agree(inner, [tg.array(a, dtype=tg.mat22), tg.zeros(1)], 1, 32, tiled=True)
+    np.testing.assert_array_equal(actual, [2 * (a * a).sum()])

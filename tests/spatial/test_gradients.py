@@ -109,7 +109,7 @@ def differences(
     f: dict[str, np.ndarray], loss: Callable[[dict[str, np.ndarray]], float]
 ) -> dict[str, np.ndarray]:
     """The gradient of a function of arrays by central differences."""
-    array = {name: np.zeros_like(x) for name, x in f.items()}
+    gradients = {name: np.zeros_like(x) for name, x in f.items()}
     for name, x in f.items():
         for indices in np.ndindex(x.shape):
             ends = []
@@ -117,8 +117,8 @@ def differences(
                 moved = x.copy()
                 moved[indices] += step
                 ends.append(loss({**f, name: moved}))
-            array[name][indices] = (ends[0] - ends[1]) / (2 * STEP)
-    return array
+            gradients[name][indices] = (ends[0] - ends[1]) / (2 * STEP)
+    return gradients
 
 
 def scene(kernel: Any) -> tuple[dict[str, np.ndarray], np.ndarray]:

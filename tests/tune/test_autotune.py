@@ -173,8 +173,8 @@ def test_tuning_takes_a_function_that_returns_kernels() -> None:
 def test_where_and_configs_select_candidates() -> None:
     some = tg.autotune(rows=[1, 2, 4], columns=[8, 4], where=lambda rows, columns: rows == columns)(squares)
     assert [dict(c.values) for c in some.candidates] == [{"rows": 4, "columns": 4}]
-    arguments = tg.autotune(configs=[{"rows": 1}, {"rows": 8}])(squares)
-    assert [dict(c.values) for c in arguments.candidates] == [{"rows": 1}, {"rows": 8}]
+    configured = tg.autotune(configs=[{"rows": 1}, {"rows": 8}])(squares)
+    assert [dict(c.values) for c in configured.candidates] == [{"rows": 1}, {"rows": 8}]
 
 
 @pytest.mark.machine_code
