@@ -136,9 +136,9 @@ def cast(m: tg.Mesh, starts: tg.array1d[tg.vec3], dirs: tg.array1d[tg.vec3], out
 @tg.kernel
 def overlaps(m: tg.Mesh, centres: tg.array1d[tg.vec3], half: float, out: tg.array1d[int]):
     i = tg.tid()
-    around = tg.vec3(half, half, half)
+    half_size = tg.vec3(half, half, half)
     count = 0
-    for face in tg.mesh_query_aabb(m, centres[i] - around, centres[i] + around):
+    for face in tg.mesh_query_aabb(m, centres[i] - half_size, centres[i] + half_size):
         count += tg.where(face >= 0, 1, 0)
     out[i] = count
 
@@ -185,9 +185,9 @@ def warp_kernels() -> dict[str, Any]:
     @wp.kernel
     def overlaps(m: wp.uint64, centres: wp.array(dtype=wp.vec3), half: float, out: wp.array(dtype=int)):
         i = wp.tid()
-        around = wp.vec3(half, half, half)
+        half_size = wp.vec3(half, half, half)
         count = wp.int32(0)
-        for face in wp.mesh_query_aabb(m, centres[i] - around, centres[i] + around):
+        for face in wp.mesh_query_aabb(m, centres[i] - half_size, centres[i] + half_size):
             if face >= 0:
                 count += 1
         out[i] = count

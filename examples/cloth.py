@@ -22,9 +22,9 @@ def pull(x: tg.array2d[tg.vec3], i: int, j: int, k: int, m: int):
     """The acceleration of point (i, j) by the spring to point (k, m), which may be outside the cloth."""
     if k < 0 or m < 0 or k >= x.shape[0] or m >= x.shape[1]:
         return tg.vec3()
-    apart = x[k, m] - x[i, j]
+    offset = x[k, m] - x[i, j]
     rest = WIDTH / float(x.shape[0] - 1) * tg.length(tg.vec2(float(k - i), float(m - j)))
-    return STIFFNESS * (1.0 - rest / tg.length(apart)) * apart
+    return STIFFNESS * (1.0 - rest / tg.length(offset)) * offset
 
 
 @tg.kernel

@@ -52,8 +52,8 @@ def diverge(v: tg.array2d[tg.vec2], out: tg.array2d[float]):
 def relax(divergence: tg.array2d[float], p: tg.array2d[float], out: tg.array2d[float]):
     """One of Jacobi's iterations for the pressure."""
     i, j = tg.tid()
-    around = near(p, i + 1, j) + near(p, i - 1, j) + near(p, i, j + 1) + near(p, i, j - 1)
-    out[i, j] = 0.25 * (around - divergence[i, j])
+    neighbour_sum = near(p, i + 1, j) + near(p, i - 1, j) + near(p, i, j + 1) + near(p, i, j - 1)
+    out[i, j] = 0.25 * (neighbour_sum - divergence[i, j])
 
 
 @tg.kernel

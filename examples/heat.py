@@ -25,16 +25,16 @@ def spread(old: tg.array2d[float], new: tg.array2d[float]):
     i, j = tg.tid()
     t = tg.tile_load(old, shape=(TILE + 2, TILE + 2), offset=(i * TILE - 1, j * TILE - 1))
     middle = t[1:-1, 1:-1]
-    around = t[:-2, 1:-1] + t[2:, 1:-1] + t[1:-1, :-2] + t[1:-1, 2:]
-    tg.tile_store(new, middle + SPEED * (around - 4.0 * middle), offset=(i * TILE, j * TILE))
+    neighbour_sum = t[:-2, 1:-1] + t[2:, 1:-1] + t[1:-1, :-2] + t[1:-1, 2:]
+    tg.tile_store(new, middle + SPEED * (neighbour_sum - 4.0 * middle), offset=(i * TILE, j * TILE))
 
 
 @tg.kernel
 def misfit(actual: tg.array2d[float], measured: tg.array2d[float], loss: tg.array[float]):
     i, j = tg.tid()
-    apart = tg.tile_load(actual, shape=(TILE, TILE), offset=(i * TILE, j * TILE))
-    apart -= tg.tile_load(measured, shape=(TILE, TILE), offset=(i * TILE, j * TILE))
-    tg.tile_atomic_add(loss, tg.tile_sum(apart * apart))
+    residual = tg.tile_load(actual, shape=(TILE, TILE), offset=(i * TILE, j * TILE))
+    residual -= tg.tile_load(measured, shape=(TILE, TILE), offset=(i * TILE, j * TILE))
+    tg.tile_atomic_add(loss, tg.tile_sum(residual * residual))
 
 
 def blocks(size: int) -> tuple[int, int]:

@@ -14,7 +14,10 @@ import tegula as tg
 
 ROWS, BATCH, HIDDEN, CLASSES = 32, 256, 64, 2
 RATE, DECAY_1, DECAY_2, EPSILON = 0.01, 0.9, 0.999, 1e-8
-FRESH_1, FRESH_2 = 1.0 - DECAY_1, 1.0 - DECAY_2  # in float32 the second would be off by 5e-5 of itself
+FRESH_1, FRESH_2 = (
+    1.0 - DECAY_1,
+    1.0 - DECAY_2,
+)  # the second has a relative error of 5e-5 if computed in float32
 
 
 @tg.func
@@ -45,7 +48,7 @@ def output_layer(h: tg.array2d[float], w: tg.array2d[float], b: tg.array2d[float
 
 @tg.kernel
 def cross_entropy(logits: tg.array2d[float], labels: tg.array[int], loss: tg.array[float]):
-    """The mean of -log(probability of the right one of two classes)."""
+    """The mean of -log(probability of the correct one of two classes)."""
     i = tg.tid()
     margin = logits[i, 1 - labels[i]] - logits[i, labels[i]]
     tg.atomic_add(loss, 0, softplus(margin) / float(logits.shape[0]))

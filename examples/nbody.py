@@ -17,14 +17,14 @@ DT, STEPS, FRAMES = 0.01, 400, 3
 
 
 @tg.func
-def attraction(apart: tg.vec3, mass: float):
-    r2 = tg.length_sq(apart) + SOFTENING * SOFTENING
-    return apart * (mass / (r2 * tg.sqrt(r2)))
+def attraction(offset: tg.vec3, mass: float):
+    r2 = tg.length_sq(offset) + SOFTENING * SOFTENING
+    return offset * (mass / (r2 * tg.sqrt(r2)))
 
 
 @tg.kernel
 def kick(position: tg.array[tg.vec3], mass: tg.array[float], velocity: tg.array[tg.vec3]):
-    """A body for each thread; the block loads the others tile after tile. After the last one masses are 0."""
+    """A body for each thread; the block loads all bodies tile after tile. Beyond the last body, masses are 0."""
     i = tg.tid()
     own_position, pull = position[i], tg.vec3()
     for k in range(0, position.shape[0], TILE):
@@ -52,10 +52,10 @@ def galaxies(size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         radius, angle = np.sqrt(rng.uniform(0.02, 1.0, n)), rng.uniform(0.0, 2.0 * np.pi, n)
         radius[0] = 0.0
         mass[stars.start] = 1.0
-        around = np.stack([np.cos(angle), np.sin(angle), 0.05 * rng.standard_normal(n)], 1)
-        position[stars] = radius[:, None] * around + [1.6 * side, 0.8 * side, 0.0]
+        direction = np.stack([np.cos(angle), np.sin(angle), 0.05 * rng.standard_normal(n)], 1)
+        position[stars] = radius[:, None] * direction + [1.6 * side, 0.8 * side, 0.0]
         speed = np.sqrt(radius**2 / (radius**2 + SOFTENING**2) ** 1.5)
-        velocity[stars] = speed[:, None] * np.stack([-around[:, 1], around[:, 0], 0.0 * angle], 1)
+        velocity[stars] = speed[:, None] * np.stack([-direction[:, 1], direction[:, 0], 0.0 * angle], 1)
         velocity[stars] += [-0.5 * side, 0.0, 0.0]
     return position, velocity, mass
 

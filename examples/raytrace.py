@@ -17,12 +17,12 @@ SUN = (0.5, 0.7, 0.51)
 
 def bumpy(cuts: int = 96) -> tuple[np.ndarray, np.ndarray]:
     """A sphere whose radius waves, of 2 * cuts * cuts quadrilaterals of two triangles each; and a floor below."""
-    up, around = (
+    up, azimuth = (
         np.linspace(0, np.pi, cuts + 1)[:, None],
         np.linspace(0, 2 * np.pi, 2 * cuts, endpoint=False)[None],
     )
-    radius = 1 + 0.12 * np.sin(6 * around) * np.sin(up) ** 3 * np.sin(5 * up)
-    ball = [radius * np.sin(up) * np.cos(around), radius * np.cos(up), radius * np.sin(up) * np.sin(around)]
+    radius = 1 + 0.12 * np.sin(6 * azimuth) * np.sin(up) ** 3 * np.sin(5 * up)
+    ball = [radius * np.sin(up) * np.cos(azimuth), radius * np.cos(up), radius * np.sin(up) * np.sin(azimuth)]
     points = np.stack(ball, axis=-1).reshape(-1, 3)
     i, j = np.meshgrid(np.arange(cuts), np.arange(2 * cuts), indexing="ij")
     a, b = i * 2 * cuts + j, i * 2 * cuts + (j + 1) % (2 * cuts)

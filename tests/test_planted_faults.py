@@ -78,14 +78,14 @@ def f(x):
     probed = tool.probed(
         text, {n: (candidate.span, candidate.is_statement) for n, (_, candidate) in by_number.items()}
     )
-    reached: set[int] = set()
-    names: dict[str, Any] = {"__reached__": reached.add, "found": []}
+    reached_numbers: set[int] = set()
+    names: dict[str, Any] = {"__reached__": reached_numbers.add, "found": []}
     exec(probed, names)
     assert names["f"](0) is False and names["found"] == []
-    lines = {by_number[n][1].line for n in reached}
+    lines = {by_number[n][1].line for n in reached_numbers}
     assert lines == {2, 9}
     assert names["f"](3) is True and names["found"] == [3]
-    assert {by_number[n][1].line for n in reached} == {2, 3, 8, 9}
+    assert {by_number[n][1].line for n in reached_numbers} == {2, 3, 8, 9}
 
 
 def test_a_number_selects_one_planted_fault(tool: Any) -> None:

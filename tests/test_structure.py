@@ -184,8 +184,10 @@ def test_kernels_of_the_library_use_public_names() -> None:
     """Library kernels are written as users would write them: with `tg`, and names from other files of the library."""
     for path in sorted((SOURCE / "kernels").glob("*.py")):
         tree = tree_of(path)
-        ours = {module for _, module in imported_by(path) if part_imported(module) is not None}
-        assert {m for m in ours if m != "tegula" and not m.startswith("tegula.kernels.")} == set(), path
+        own_modules = {module for _, module in imported_by(path) if part_imported(module) is not None}
+        assert {m for m in own_modules if m != "tegula" and not m.startswith("tegula.kernels.")} == set(), (
+            path
+        )
         names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
         # Public for named tuples: the underscore distinguishes the method from fields.
         assert {name for name in names - {"_replace"} if name.startswith("_")} == set(), path
@@ -224,8 +226,8 @@ def test_public_names_load_neither_tracer_nor_compiler() -> None:
     """The parts that trace, compile and run a kernel are loaded by the first launch."""
     code = "import tegula; tegula.launch; import sys; print(*sys.modules)"
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    later = ("tegula.backend.pool", "tegula.codegen.", "tegula.passes.", "tegula.lang.statements")
-    assert [m for m in process.stdout.split() if m.startswith(later)] == []
+    lazy_modules = ("tegula.backend.pool", "tegula.codegen.", "tegula.passes.", "tegula.lang.statements")
+    assert [m for m in process.stdout.split() if m.startswith(lazy_modules)] == []
 
 
 def test_command_line_help_loads_no_compiler() -> None:
@@ -289,7 +291,7 @@ def _uses_whole_list(node: ast.Attribute, parents: dict[ast.AST, ast.AST]) -> bo
         case ast.Attribute(attr=name):
             return name == "items" or (node.attr == "args" and name in ast.arguments._fields)
         case ast.BoolOp() as both:
-            return isinstance(around := parents[both], ast.If | ast.While) and around.test is both
+            return isinstance(parent := parents[both], ast.If | ast.While) and parent.test is both
         case _:
             return False
 

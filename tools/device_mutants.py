@@ -80,8 +80,8 @@ def main() -> int:
     counts = Counter((row["group"], row["outcome"]) for row in rows)
     for (group, outcome), count in sorted(counts.items()):
         print(f"{group}: {count} {outcome}")
-    good = ("compiled", "as expected")
-    return int(any(row["group"] == "right" and row["outcome"] not in good for row in rows))
+    accepted_outcomes = ("compiled", "as expected")
+    return int(any(row["group"] == "right" and row["outcome"] not in accepted_outcomes for row in rows))
 
 
 def run(options: argparse.Namespace, rows: list[dict[str, Any]]) -> None:

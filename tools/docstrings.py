@@ -355,7 +355,7 @@ def public_definitions(
     for type checkers, setters, implementations of ops and local definitions are left out."""
 
     def definitions_in(
-        body: list[ast.stmt], around: list[ast.ClassDef]
+        body: list[ast.stmt], enclosing: list[ast.ClassDef]
     ) -> Iterator[tuple[str, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef, list[ast.ClassDef]]]:
         for node in body:
             if not isinstance(node, (ast.ClassDef, *FUNCTIONS)) or node.name.startswith("_"):
@@ -365,11 +365,11 @@ def public_definitions(
                 continue
             if any(re.search(r"\boverload\b|\.setter", d) for d in decorators):
                 continue
-            if node.name == "ref" and around and "staticmethod" in decorators:
+            if node.name == "ref" and enclosing and "staticmethod" in decorators:
                 continue
-            yield ".".join([*(c.name for c in around), node.name]), node, around
+            yield ".".join([*(c.name for c in enclosing), node.name]), node, enclosing
             if isinstance(node, ast.ClassDef):
-                yield from definitions_in(node.body, [*around, node])
+                yield from definitions_in(node.body, [*enclosing, node])
 
     yield from definitions_in(tree_of(path).body, [])
 
@@ -403,8 +403,8 @@ def without_docstring() -> dict[str, list[str]]:
     first = {path: _first_overloads(path) for path in (SOURCE / "stdlib").glob("*.py")}
     missing: dict[str, list[str]] = {}
     for path in files():
-        for name, node, around in public_definitions(path):
-            inherited = bool(around) and _inherits(around[-1], node.name)
+        for name, node, enclosing in public_definitions(path):
+            inherited = bool(enclosing) and _inherits(enclosing[-1], node.name)
             is_overload = path in first and id(node) not in first[path]
             if not ast.get_docstring(node) and not inherited and not is_overload:
                 missing.setdefault(path.relative_to(SOURCE).as_posix(), []).append(name)

@@ -132,18 +132,18 @@ def main() -> int:
     options = parser.parse_args()
     known, begin, bad = promises(), time.monotonic(), 0
     requested = options.functions or [*known]
-    noted = json.loads(NOTED.read_text()) if NOTED.exists() else {}
+    stored = json.loads(NOTED.read_text()) if NOTED.exists() else {}
     with tg.ScopedDevice(options.device):
         for name in requested:
-            if name not in noted or options.again:
+            if name not in stored or options.again:
                 if time.monotonic() - begin > options.seconds:
                     print(f"{name} and what comes after it is left for another run")
                     return 1
                 error, argument = over_float32(name)
                 differ = {str(t): over_16_bits(name, t) for t in (tg.float16, tg.bfloat16)}
-                noted[name] = {"float32": error, "at": argument, "differ": differ}
-                NOTED.write_text(json.dumps(noted, indent=1, sort_keys=True) + "\n")
-            result = noted[name]
+                stored[name] = {"float32": error, "at": argument, "differ": differ}
+                NOTED.write_text(json.dumps(stored, indent=1, sort_keys=True) + "\n")
+            result = stored[name]
             broken = result["float32"] > known[name] or any(result["differ"].values())
             bad += broken
             note = (

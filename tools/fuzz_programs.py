@@ -406,10 +406,9 @@ def outcome(text: str, seed: int, run: bool = False) -> str:
 def _finding(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     frame = frames[-1]
-    ours = next((f for f in reversed(frames) if "tegula" in f.filename), frame)
-    return (
-        f"FOUND: {type(error).__name__} at {os.path.basename(ours.filename)}:{ours.lineno} {str(error)[:60]}"
-    )
+    own_frame = next((f for f in reversed(frames) if "tegula" in f.filename), frame)
+    location = f"{os.path.basename(own_frame.filename)}:{own_frame.lineno}"
+    return f"FOUND: {type(error).__name__} at {location} {str(error)[:60]}"
 
 
 def _compile(kernel: Any, launch: tuple[tuple[int, ...], int], seed: int, run: bool) -> None:

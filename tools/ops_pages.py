@@ -205,7 +205,7 @@ def _page(page: str, members: list[str]) -> str:
     title, question, _ = FORMS if page == "forms" else FAMILIES.get(page, (page.capitalize(), "", ""))
     question = question or f"What is there for {page}?"
     known = [*by_family()]
-    later = known[(known.index(page) + 1) % len(known)]
+    next_page = known[(known.index(page) + 1) % len(known)]
     lines = [f"# {title}", "", "<!-- Written by tools/ops_pages.py. -->", "", question, ""]
     lines += [*_links(members), ""]
     lines += [
@@ -218,7 +218,7 @@ def _page(page: str, members: list[str]) -> str:
         "",
     ]
     lines += [text for name in members for text in _section(name, page)]
-    lines += [f"Next: [{_title(later)}]({later}.md), or [all names](index.md)."]
+    lines += [f"Next: [{_title(next_page)}]({next_page}.md), or [all names](index.md)."]
     return "\n".join(lines) + "\n"
 
 

@@ -239,9 +239,9 @@ def rows_of_automatic_schedules() -> Iterator[tuple[str, Callable[[], Prepared]]
     counts: dict[str, int] = {}
     for launch in LAUNCHES:
         counts[launch.name] = counts.get(launch.name, 0) + 1
-        again = f" ({counts[launch.name]})" if counts[launch.name] > 1 else ""
+        suffix = f" ({counts[launch.name]})" if counts[launch.name] > 1 else ""
         yield (
-            f"tests: {launch.name}{again}",
+            f"tests: {launch.name}{suffix}",
             partial(forward_form, launch.kernel, launch.arguments, launch.grid, launch.block_dim),
         )
 

@@ -85,8 +85,10 @@ def graph(code: Code) -> Graph:
     count = len(code.instructions)
     ends = (k + 1 for k, i in enumerate(code.instructions) if i.family in ("BRA", "EXIT"))
     looks = (k for k, i in enumerate(code.instructions) if i.name.startswith(LOOK))
-    reached = (code.labels.get(i.target, count) for i in code.instructions)
-    cuts = sorted({0, count, *(block_start for block_start in reached if block_start < count), *ends, *looks})
+    successors_of = (code.labels.get(i.target, count) for i in code.instructions)
+    cuts = sorted(
+        {0, count, *(block_start for block_start in successors_of if block_start < count), *ends, *looks}
+    )
     spans = tuple(pairwise(cuts))
     block_at = {start: k for k, (start, _) in enumerate(spans)}
     follow: list[tuple[int, ...]] = []

@@ -53,10 +53,10 @@ def row(name: str, kernel: Kernel) -> Row:
 
 def _cpu_seconds() -> float:
     """The CPU time of this process and of the programs that it has run."""
-    used = (
+    usages = (
         resource.getrusage(process_kind) for process_kind in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     )
-    return sum(u.ru_utime + u.ru_stime for u in used)
+    return sum(u.ru_utime + u.ru_stime for u in usages)
 
 
 def rows(name_filter: str) -> Iterator[Row]:

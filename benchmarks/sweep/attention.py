@@ -82,8 +82,8 @@ def scored_pairs(o: Options, queries: int, keys: int, first: Array | None) -> fl
     """The pairs of query and key that have a score, as the work of the peers is counted."""
     if o.documents:
         assert first is not None and isinstance(first.values, np.ndarray)
-        ahead = np.arange(queries) - first.values.repeat(ROWS)[:queries] * ROWS
-        return float(ahead.sum() + queries)
+        distance_ahead = np.arange(queries) - first.values.repeat(ROWS)[:queries] * ROWS
+        return float(distance_ahead.sum() + queries)
     if o.window:
         return float(np.minimum(np.arange(queries) + 1, o.window).sum())
     return queries * (queries + 1) / 2 if o.causal else float(queries * keys)

@@ -356,8 +356,8 @@ def test_costs_read_from_json_choose_the_same_sizes() -> None:
     traced = agreement.traced(matmul_of(128, 96, 64), gemm(256, 256, 256)(), (1, 1, 128), 128)
     prepare(traced)
     costs = block_costs(traced, HOPPER)
-    again = BlockCosts.from_json(json.loads(json.dumps(costs.json())))
-    assert again == costs and again.best((32, 43), MULTIPROCESSORS)
+    restored = BlockCosts.from_json(json.loads(json.dumps(costs.json())))
+    assert restored == costs and restored.best((32, 43), MULTIPROCESSORS)
 
 
 def test_a_block_is_never_larger_than_the_launch() -> None:

@@ -273,15 +273,15 @@ def test_recently_changed_sources_have_no_digest_memo(tmp_path):
 def test_a_damaged_digest_memo_is_rebuilt(tmp_path, monkeypatch):
     monkeypatch.setattr(tools, "STABLE_NS", 0)
     root = tree(tmp_path / "one")
-    good = digests(tmp_path, root)
+    reference = digests(tmp_path, root)
     (memo,) = (tmp_path / "memos").iterdir()
     second_tree = tree(tmp_path / "other")
     (second_tree / "more.py").write_text("x = 1")
     tools._remembered(tmp_path / "others", second_tree)
     (elsewhere,) = (tmp_path / "others").iterdir()
-    for bad in (b"", b"x" * 64, memo.read_bytes()[:40], elsewhere.read_bytes()):
-        memo.write_bytes(bad)
-        assert digests(tmp_path, root) == good
+    for damaged in (b"", b"x" * 64, memo.read_bytes()[:40], elsewhere.read_bytes()):
+        memo.write_bytes(damaged)
+        assert digests(tmp_path, root) == reference
 
 
 def test_digest_memos_are_not_cache_entries(store, tmp_path, monkeypatch):

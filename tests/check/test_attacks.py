@@ -39,7 +39,7 @@ def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int, m: int, g: tg.a
             tg.fence_async()
             tg.mbarrier_arrive(empty, s)
 """
-TWO_COPIES = """\
+SECOND_ANNOUNCEMENT = """\
                 if g[k] > 5:
                     tg.mbarrier_expect_bytes(full, s, 128)
 """
@@ -55,7 +55,10 @@ MUTATED = {
     ),
     "unfinished": ("in range(n):\n            s", "in range(n - int(n == 20)):\n            s"),
     "unwritten": ("ring[s] * 2.0", "ring[(s + int(k * m < 0)) % 3] * 2.0"),
-    "arrivals": ("                tg.tile_load_async", f"{TWO_COPIES}                tg.tile_load_async"),
+    "arrivals": (
+        "                tg.tile_load_async",
+        f"{SECOND_ANNOUNCEMENT}                tg.tile_load_async",
+    ),
 }
 """Kinds of faults, and the changes by which the ring has them in some iteration or launch."""
 

@@ -107,9 +107,9 @@ def assemblies(ptx: str) -> list[tuple[int, int, int]]:
         if "// begin inline asm" in line:
             begin = k
         elif "// end inline asm" in line:
-            noted = re.search(r"// op (\d+)", "\n".join(lines[begin:k]))
-            if noted:
-                out.append((begin, k, int(noted[1])))
+            op_comment = re.search(r"// op (\d+)", "\n".join(lines[begin:k]))
+            if op_comment:
+                out.append((begin, k, int(op_comment[1])))
     return out
 
 

@@ -77,8 +77,8 @@ def test_a_proved_schedule_is_cached(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     monkeypatch.setattr(tg.config, "kernel_cache_dir", str(tmp_path))
     first = checked("n", "1, n + 1")
     monkeypatch.setattr(schedule, "prove", None)
-    again = checked("n", "1, n + 1")
-    assert first.proved and again == first and again.certificate and again.guards
+    cached = checked("n", "1, n + 1")
+    assert first.proved and cached == first and cached.certificate and cached.guards
     second_gap = checked("n", "n + 1, 1, -1").gap
     assert second_gap is not None and second_gap.failed
 

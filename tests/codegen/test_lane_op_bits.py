@@ -103,10 +103,10 @@ def assert_same_bits(actual: np.ndarray, expected: np.ndarray, subject: str, *op
     if actual.dtype.kind not in "iub":
         with np.errstate(invalid="ignore"):
             same |= np.isnan(actual) & np.isnan(expected)
-    bad = np.flatnonzero(~same.all(axis=1))
-    examples = [[x[k].tolist() for x in operands] for k in bad[:4]]
-    assert not len(bad), (
-        f"{subject}: {len(bad)} differ; of {examples} got {actual[bad[:4]]}, not {expected[bad[:4]]}"
+    different = np.flatnonzero(~same.all(axis=1))
+    examples = [[x[k].tolist() for x in operands] for k in different[:4]]
+    assert not len(different), (
+        f"{subject}: {len(different)} differ; of {examples} got {actual[different[:4]]}, not {expected[different[:4]]}"
     )
 
 

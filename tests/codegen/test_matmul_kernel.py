@@ -72,9 +72,9 @@ def built(spec: MatmulSpec, vector_bytes: int) -> LoadedObject:
 
 def aligned(size: int) -> np.ndarray:
     """`size` bytes, 64-byte aligned."""
-    room = np.zeros(size + 64, np.uint8)
-    start = -room.ctypes.data % 64
-    return room[start : start + size]
+    memory = np.zeros(size + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    return memory[start : start + size]
 
 
 def matrix(
@@ -252,8 +252,8 @@ def test_tile_matmuls_with_strides_at_run_time_are_exact(vector_bytes: int) -> N
 @widths
 def test_tile_matmuls_with_prefetched_regions_are_exact(vector_bytes: int) -> None:
     for m, n, k in ((8, 4, 8), (64, 64, 16), (33, 100, 20)):
-        for ahead in ((PrefetchRegion(m, 4 * k),), (PrefetchRegion(3, 64), PrefetchRegion(100, 200))):
-            spec = MatmulSpec(m, n, k, float32, float32, float32, (k, 1), (n, 1), (n, 1), ahead=ahead)
+        for prefetches in ((PrefetchRegion(m, 4 * k),), (PrefetchRegion(3, 64), PrefetchRegion(100, 200))):
+            spec = MatmulSpec(m, n, k, float32, float32, float32, (k, 1), (n, 1), (n, 1), ahead=prefetches)
             check(spec, vector_bytes)
 
 

@@ -19,9 +19,9 @@ def reference() -> np.ndarray:
         for di, dj in cloth.SPRINGS:
             for i in range(max(0, -di), min(SIZE, SIZE - di)):
                 for j in range(max(0, -dj), min(SIZE, SIZE - dj)):
-                    apart = x[i + di, j + dj] - x[i, j]
-                    part = 1.0 - rest * np.hypot(di, dj) / np.linalg.norm(apart)
-                    force[i, j] += cloth.STIFFNESS * part * apart
+                    offset = x[i + di, j + dj] - x[i, j]
+                    part = 1.0 - rest * np.hypot(di, dj) / np.linalg.norm(offset)
+                    force[i, j] += cloth.STIFFNESS * part * offset
         v = v + cloth.DT * force
         x = x + cloth.DT * v
         far = np.linalg.norm(x, axis=-1, keepdims=True)

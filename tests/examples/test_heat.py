@@ -15,8 +15,8 @@ SIZE = 40  # no multiple of a tile
 def diffuse_in_float64(plate: np.ndarray) -> np.ndarray:
     for _ in range(heat.STEPS):
         t = np.pad(plate, 1)
-        around = t[:-2, 1:-1] + t[2:, 1:-1] + t[1:-1, :-2] + t[1:-1, 2:]
-        plate = plate + heat.SPEED * (around - 4.0 * plate)
+        neighbour_sum = t[:-2, 1:-1] + t[2:, 1:-1] + t[1:-1, :-2] + t[1:-1, 2:]
+        plate = plate + heat.SPEED * (neighbour_sum - 4.0 * plate)
     return plate
 
 

@@ -13,9 +13,9 @@ BODIES, STEPS = 100, 40
 def reference() -> np.ndarray:
     position, velocity, mass = nbody.galaxies(BODIES)
     for _ in range(STEPS):
-        apart = position - position[:, None]
-        r2 = (apart**2).sum(-1) + nbody.SOFTENING**2
-        velocity += nbody.DT * (apart * (mass / r2**1.5)[..., None]).sum(1)
+        offsets = position - position[:, None]
+        r2 = (offsets**2).sum(-1) + nbody.SOFTENING**2
+        velocity += nbody.DT * (offsets * (mass / r2**1.5)[..., None]).sum(1)
         position += nbody.DT * velocity
     return position
 

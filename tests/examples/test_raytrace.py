@@ -22,8 +22,8 @@ def test_raytrace_example_renders_sky_ball_and_shadow() -> None:
     past = np.linalg.norm(np.cross(way, -start), axis=-1)
     with np.errstate(divide="ignore"):
         floor = start + way * np.where(way[..., 1:2] < 0, (-1.15 - 0.5) / way[..., 1:2], np.inf)
-    beyond = ~((way[..., 1] < 0) & (np.abs(floor[..., 0]) < 9.2) & (np.abs(floor[..., 2]) < 9.2))
-    open_sky = beyond & (past > 1.2)
+    outside = ~((way[..., 1] < 0) & (np.abs(floor[..., 0]) < 9.2) & (np.abs(floor[..., 2]) < 9.2))
+    open_sky = outside & (past > 1.2)
     assert open_sky.sum() > 300
     np.testing.assert_allclose(image[open_sky], sky[open_sky], atol=1e-5)
     ball = past < 0.8

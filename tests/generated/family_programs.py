@@ -159,7 +159,7 @@ PARAMETERS = """n: int, a: tg.array2d[int], units: tg.array[tg.quat], mats: tg.a
     fout: tg.array3d[float], vout: tg.array3d[tg.vec3], qout: tg.array3d[tg.quat], mout: tg.array3d[tg.mat33],
     bout: tg.array3d[Body], near: tg.array3d[float]"""
 RESULTS = ("counts", "cells", "fcells", "out", "fout", "vout", "qout", "mout", "bout", "near")
-INDEX_OF_KIND = {
+RESULT_OF_KIND = {
     "int": "out",
     "float": "fout",
     "vec": "vout",
@@ -583,13 +583,13 @@ class FamilyProgram:
     def results(self) -> None:
         """Stores the values that are in scope at the end."""
         for kind, terms in self.known.items():
-            index_text = INDEX_OF_KIND[kind]
+            result_array = RESULT_OF_KIND[kind]
             for row, t in enumerate(terms[-6:]):
                 if kind == "body":
-                    meaning = f"for k in 'nvq':\n    {index_text}[k][b, {row}, j] = {t}[k]"
-                    self.both(f"{index_text}[b, {row}, j] = {t}", meaning)
+                    meaning = f"for k in 'nvq':\n    {result_array}[k][b, {row}, j] = {t}[k]"
+                    self.both(f"{result_array}[b, {row}, j] = {t}", meaning)
                 else:
-                    self.both(f"{index_text}[b, {row}, j] = {t}", f"{index_text}[b, {row}, j] = {t}")
+                    self.both(f"{result_array}[b, {row}, j] = {t}", f"{result_array}[b, {row}, j] = {t}")
 
     # Running ----------------------------------------------------------------------------------------------------------
 

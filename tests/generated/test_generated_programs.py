@@ -20,7 +20,7 @@ import tegula as tg
 from support.campaigns import chunks
 
 PROGRAMS = int(os.environ.get("TEGULA_GENERATED", "250"))
-QUICK_COUNT = 16
+FEW_PROGRAMS = 16
 """The number of programs that `python run.py test --quick` runs."""
 SHARDS, OTHER_SHARDS = 12, 2
 REFUSALS = 0.1
@@ -115,14 +115,14 @@ def test_the_program_generator_draws_each_feature() -> None:
 
 @pytest.mark.machine_code
 def test_a_few_generated_programs_match_the_interpreter() -> None:
-    check_shard(0, QUICK_COUNT)
+    check_shard(0, FEW_PROGRAMS)
 
 
 @pytest.mark.machine_code
 @pytest.mark.seconds(30)
 @pytest.mark.parametrize("shard", chunks(range(1, 1 + SHARDS)))
 def test_generated_programs_match_the_interpreter(shard: int) -> None:
-    check_shard(shard, max(1, (PROGRAMS - QUICK_COUNT) // SHARDS))
+    check_shard(shard, max(1, (PROGRAMS - FEW_PROGRAMS) // SHARDS))
 
 
 @pytest.mark.machine_code

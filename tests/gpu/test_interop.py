@@ -68,15 +68,15 @@ def test_launches_take_torch_tensors(torch: Any) -> None:
 def test_the_current_stream_of_torch_is_used(torch: Any) -> None:
     side = torch.cuda.Stream()
     x = torch.zeros(1 << 24, device="cuda")
-    ours = tg.zeros(1 << 24, device="cuda:0")
+    array = tg.zeros(1 << 24, device="cuda:0")
     torch.cuda.synchronize()
     with torch.cuda.stream(side):
         for k in range(20):
             x.fill_(k)
-            tg.launch(double, x.numel(), [x, ours])
-            tg.launch(double, x.numel(), [ours, x])
+            tg.launch(double, x.numel(), [x, array])
+            tg.launch(double, x.numel(), [array, x])
             assert x[0].item() == 4 * k
-    assert ours.numpy()[0] == 38
+    assert array.numpy()[0] == 38
 
 
 def test_launches_are_recorded_in_graphs_of_torch(torch: Any) -> None:

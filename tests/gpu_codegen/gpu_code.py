@@ -29,10 +29,10 @@ def distributed(
     kernel: Any, args: Sequence[Any], dims: tuple[int, ...], block_dim: int, arch: str = "sm_90a"
 ) -> tuple[Kernel, GpuCompilation]:
     """The kernel of a launch after all passes."""
-    ours = [tg.array(a) if isinstance(a, np.ndarray) else a for a in args]
-    specialisations = [SPECIALISATIONS[pack(a)[0]] for pack, a in zip(kernel.packers, ours, strict=True)]
+    arrays = [tg.array(a) if isinstance(a, np.ndarray) else a for a in args]
+    specialisations = [SPECIALISATIONS[pack(a)[0]] for pack, a in zip(kernel.packers, arrays, strict=True)]
     specialised = specialisation(
-        specialisations, plan((*dims, block_dim), block_dim).launch, overlaps(tuple(ours))
+        specialisations, plan((*dims, block_dim), block_dim).launch, overlaps(tuple(arrays))
     )
     traced_kernel = trace(kernel, specialised.types, specialised.launch, specialised.access)
     prepare(traced_kernel)

@@ -29,14 +29,14 @@ CALL = re.compile(
     r"\((?P<args>.*)\)(?: convergent)?$",
     re.MULTILINE,
 )
-GIVEN = {
+SPECIAL_REGISTERS = {
     "read.ptx.sreg.tid.y": "lshr i32 %thread, 5",
     "read.ptx.sreg.ctaid.x": "add i32 %number, 0",
     "read.ptx.sreg.nctaid.x": "add i32 %grid, 0",
 }
 
 
-OWN = """
+EMULATED = """
 define internal i16 @round_bfloat(float %x) {
   %bits = bitcast float %x to i32
   %high = lshr i32 %bits, 16
@@ -149,7 +149,7 @@ def _translated(text: str, rank: int, size: int, rows: int) -> tuple[str, list[s
     """The module for this processor, with a function for each instruction that is not the processor's, and their
     names. `rank`: of the block in a cluster of `size`; `rows`: the number of warps of a CTA, each of which is a block,
     or 0."""
-    known = GIVEN | {
+    known = SPECIAL_REGISTERS | {
         "read.ptx.sreg.cluster.ctaid.x": f"add i32 {rank}, 0",
         "read.ptx.sreg.cluster.nctaid.x": f"add i32 {size}, 0",
         "read.ptx.sreg.tid.x": "and i32 %thread, 31" if rows else "add i32 %thread, 0",
@@ -166,9 +166,9 @@ def _translated(text: str, rank: int, size: int, rows: int) -> tuple[str, list[s
     )
     rounding = r"\1.bits = call i16 @round_bfloat(float \2)\n\1 = bitcast i16 \1.bits to bfloat"
     text = re.sub(r"(%\S+) = fptrunc float (\S+) to bfloat", rounding, text)
-    pair, nothing = "<2 x bfloat>", "splat (bfloat 0xR8000)"
+    pair, zeros = "<2 x bfloat>", "splat (bfloat 0xR8000)"
     fused = rf"\1.word = call i32 @fused_bfloats(\2)\n\1 = bitcast i32 \1.word to {pair}"
-    product = rf"\1 = call {pair} @llvm.fma.v2bf16({pair} \2, {pair} \3, {pair} {nothing})"
+    product = rf"\1 = call {pair} @llvm.fma.v2bf16({pair} \2, {pair} \3, {pair} {zeros})"
     text = re.sub(rf"(%\S+) = fmul {pair} (%\S+), (.+)$", product, text, flags=re.MULTILINE)
     text = re.sub(rf"(%\S+) = call {pair} @llvm.fma.v2bf16\((.+)\)$", fused, text, flags=re.MULTILINE)
     declared: dict[tuple[str, str, tuple[str, ...]], int] = {}
@@ -185,7 +185,7 @@ def _translated(text: str, rank: int, size: int, rows: int) -> tuple[str, list[s
     text = CALL.sub(replaced, text)
     functions = [_function(number, *key) for key, number in declared.items()]
     assert "nvvm.m" not in text and " asm " not in text
-    return "\n".join([text, *functions, OWN, ASK]), [key[0] for key in declared]
+    return "\n".join([text, *functions, EMULATED, ASK]), [key[0] for key in declared]
 
 
 def _function(number: int, intrinsic: str, result: str, types: tuple[str, ...]) -> str:

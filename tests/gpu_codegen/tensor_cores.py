@@ -130,8 +130,10 @@ def matrix(
     size = dtype.itemsize
     mn, k = np.meshgrid(np.arange(across), np.arange(depth), indexing="ij")
     if mn_major:
-        per = row // size
-        offset = mn % per * size + mn // per * leading + k % 8 * row + k // 8 * stride
+        elements_per_row = row // size
+        offset = (
+            mn % elements_per_row * size + mn // elements_per_row * leading + k % 8 * row + k // 8 * stride
+        )
     else:
         offset = mn % 8 * row + mn // 8 * stride + k * size
     addresses = swizzled(start + offset, row)[..., None] + np.arange(size)

@@ -144,9 +144,9 @@ def test_ctas_of_a_cluster_iterate_in_lockstep_and_multicast_tiles(
     for first in range(0, blocks, 2):
         first_cta, two = walk.copies(first), walk.copies(first + 1)
         assert len(first_cta) == len(two)
-        for mine, peer_copy in zip(first_cta, two, strict=True):
-            assert mine.array == peer_copy.array and mine.same == peer_copy.same == (
-                mine.place == peer_copy.place
+        for own_copy, peer_copy in zip(first_cta, two, strict=True):
+            assert own_copy.array == peer_copy.array and own_copy.same == peer_copy.same == (
+                own_copy.place == peer_copy.place
             )
         stored += [*walk.stores(first), *walk.stores(first + 1)]
     inside = sorted(offset for offset in stored if offset[0] < m)

@@ -34,7 +34,7 @@ PUBLIC = [name for name in sorted(DECLARED) if name[0] != "_"]
 ALL = [
     pytest.param(name, s, id=f"{name}-{k}") for name in PUBLIC for k, s in enumerate(accepted_samples(name))
 ]
-ONE_FUNCTION_PER_FILE = [
+ONE_SAMPLE_EACH = [
     max((p for p in ALL if p.values[0] == name), key=lambda p: p.values[1].differentiable) for name in PUBLIC
 ]
 
@@ -108,7 +108,7 @@ def check_lowered(name: str, sample: Sample, block_dim: int, on_cpu: bool = Fals
 @sampled(
     3,
     ("name", "sample"),
-    [pytest.param(*p.values, id=p.id, marks=marks(p.values[0])) for p in ONE_FUNCTION_PER_FILE],
+    [pytest.param(*p.values, id=p.id, marks=marks(p.values[0])) for p in ONE_SAMPLE_EACH],
 )
 def test_lowered_cooperative_functions_match_the_interpreter(name: str, sample: Sample) -> None:
     check_lowered(name, sample, 33)
@@ -130,9 +130,9 @@ def test_all_lowered_cooperative_functions_match_cpu_and_interpreter(
     [
         pytest.param(*p.values, arch, id=f"{p.id}-{arch}")
         for arch, of in (
-            ("sm_80", ONE_FUNCTION_PER_FILE),
+            ("sm_80", ONE_SAMPLE_EACH),
             ("sm_90a", ALL),
-            ("sm_100a", ONE_FUNCTION_PER_FILE),
+            ("sm_100a", ONE_SAMPLE_EACH),
         )
         for p in of
     ],

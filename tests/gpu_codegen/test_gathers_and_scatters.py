@@ -51,11 +51,11 @@ def test_gathers_and_scatters_access_each_element_once() -> None:
 
 @tg.kernel
 def exchange(
-    x: tg.array1d[float], seats: tg.array1d[int], old: tg.array1d[float], previous_values: tg.array1d[int]
+    x: tg.array1d[float], slots: tg.array1d[int], old: tg.array1d[float], previous_values: tg.array1d[int]
 ):
     indices = tg.tile_arange(N, dtype=int)
     tg.tile_store(old, tg.tile_atomic_exch(x, indices.astype(float), offset=5, mask=indices % 3 == 0))
-    tg.tile_store(previous_values, tg.tile_atomic_cas(seats, -1, indices))
+    tg.tile_store(previous_values, tg.tile_atomic_cas(slots, -1, indices))
 
 
 @pytest.mark.machine_code
@@ -64,14 +64,14 @@ def test_atomic_exchanges_of_elements_match_numpy() -> None:
     args = [tg.array(data), tg.array(free), tg.zeros(N), tg.zeros(N, dtype=int)]
     code = lowered(exchange, args, (1,), 64)
     run_serially(code, exchange, args, (1, 64), 1)
-    x, seats, old, previous_values = (a.numpy() for a in args)
+    x, slots, old, previous_values = (a.numpy() for a in args)
     indices = np.arange(N)
     chosen = (indices % 3 == 0) & (indices + 5 < 60)
     np.testing.assert_array_equal(old, np.where(chosen, data[np.minimum(indices + 5, 59)], 0))
     expected = data.copy()
     expected[indices[chosen] + 5] = indices[chosen]
     np.testing.assert_array_equal(x, expected)
-    np.testing.assert_array_equal(seats, np.where(free == -1, indices, free))
+    np.testing.assert_array_equal(slots, np.where(free == -1, indices, free))
     np.testing.assert_array_equal(previous_values, free)
     text, _ = assembled(code)
     assert text.count("atom.") == 4 and "cas" in text  # an exchange and a swap of 80 elements in 64 threads

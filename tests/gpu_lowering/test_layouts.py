@@ -66,8 +66,8 @@ def test_equal_parts_of_layouts_give_threads_the_same_elements(data: st.DataObje
         for second in (False, True):
             if taking_part(a, first) == taking_part(b, second) and a.shape == b.shape:
                 assert elements(a, first) == elements(b, second)
-        again = Layout(a.shape, a.registers[::-1], a.threads)
-        assert taking_part(a, first) == taking_part(again, first)
+        permuted = Layout(a.shape, a.registers[::-1], a.threads)
+        assert taking_part(a, first) == taking_part(permuted, first)
 
 
 @given(layouts(), st.data())

@@ -56,8 +56,8 @@ def check(program: RoundedProgram) -> str:
         return f"unstable: values differ by {np.abs(values - twin).max()}"
     expected, blur = program.gradient(base, g)
     result = x.grad.numpy().astype(np.float64)
-    apart, size = np.abs(result - expected), max(0.5, float(np.abs(expected).max()))
+    distance, size = np.abs(result - expected), max(0.5, float(np.abs(expected).max()))
     lost = NARROWED * blur if program.dtype == "float64" else 0.0
-    if not (apart <= AGREED[program.dtype] * size + lost).all():
-        return f"wrong: {result.tolist()} for {expected.tolist()}, apart by {apart.max() / size}"
+    if not (distance <= AGREED[program.dtype] * size + lost).all():
+        return f"wrong: {result.tolist()} for {expected.tolist()}, apart by {distance.max() / size}"
     return "right"

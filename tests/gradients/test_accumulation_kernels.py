@@ -32,10 +32,10 @@ def test_gradients_of_any_shape_are_added(dtype: Any) -> None:
     for shape in SHAPES:
         x, y = numbers(dtype, shape, 1), numbers(dtype, shape, 2)
         expected = y.numpy() + x.numpy()
-        again = tg.clone(y)
+        copied = tg.clone(y)
         tg.launch(ADDING[len(shape) - 1], shape, [x], [y])
-        add(again, x)
-        assert np.array_equal(y.numpy(), expected) and np.array_equal(again.numpy(), expected)
+        add(copied, x)
+        assert np.array_equal(y.numpy(), expected) and np.array_equal(copied.numpy(), expected)
 
 
 @pytest.mark.machine_code

@@ -1,4 +1,4 @@
-"""Series of launches of an adjoint that do not depend on each other."""
+"""Independent launches of an adjoint form a series, and may overlap."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def squares(count: int) -> list[Any]:
 
 
 def test_owners_of_different_arrays_are_a_series() -> None:
-    """The launch that clears the gradient that they read is not part of the series."""
+    """The launch that clears the gradient is not part of the series, which reads the gradient."""
     steps = steps_of(matmul, squares(3), squares(3))
     assert in_series(steps) == [FIRST, LATER, ALONE]
     assert in_series(steps[2:]) == [ALONE]

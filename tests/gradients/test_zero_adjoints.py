@@ -91,19 +91,22 @@ def gradient(text: str, x: Any, m: Any, g: Any, dtype: Any) -> np.ndarray:
 
 def check(expression: str, mask: str, dtype: Any) -> None:
     """The first four threads compute 3 x where f has no derivative; the others compute f at an ordinary point."""
-    bad, usual = SINGULARITIES[expression], 0.5 if "asin" in expression or "erfinv" in expression else 1.5
+    singular, usual = (
+        SINGULARITIES[expression],
+        0.5 if "asin" in expression or "erfinv" in expression else 1.5,
+    )
     if "acos" in expression:
         usual = -0.5
     f = expression.format("u", "u", "u")
-    x, m = np.array([bad] * 4 + [usual] * 4), np.array([0.0] * 4 + [1.0] * 4)
+    x, m = np.array([singular] * 4 + [usual] * 4), np.array([0.0] * 4 + [1.0] * 4)
     text = f"m = given[j]\nu = x[j]\n{MASKS[mask].format(f=f)}"
-    if mask in ("a loop", "a while") and not math.isfinite(bad):
+    if mask in ("a loop", "a while") and not math.isfinite(singular):
         return
     result = gradient(text, x, m, np.ones(8), dtype)
     alone = gradient(f"u = x[j]\ny[j] = {f}", x, m, [0.0] * 4 + [1.0] * 4, dtype)
     assert np.isfinite(alone[4:]).all()
     assert result.tolist() == [3.0] * 4 + alone[4:].tolist(), text
-    if math.isfinite(bad):
+    if math.isfinite(singular):
         assert alone[:4].tolist() == [0.0] * 4, "a gradient of 0 stays 0"
 
 

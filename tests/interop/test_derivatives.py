@@ -70,17 +70,17 @@ def test_cases_cover_all_functions_of_numbers() -> None:
     assert (ops - {"fast.exp2"}) | functions == set(NUMBERS)
 
 
-def compared(ours: Any, theirs: Any, inputs: list[Any], rtol: float) -> None:
+def compared(kernel_function: Any, jax_function: Any, inputs: list[Any], rtol: float) -> None:
     """Values, gradients for a random weight, and <v, J u> = <J^T v, u> with J u by JAX's forward mode."""
     rng = np.random.default_rng(1)
     u = [jnp.asarray(rng.standard_normal(x.shape), x.dtype) for x in inputs]
-    value, forward = jax.jvp(theirs, inputs, u)
-    result, back = jax.vjp(ours, *inputs)
+    value, forward = jax.jvp(jax_function, inputs, u)
+    result, back = jax.vjp(kernel_function, *inputs)
     np.testing.assert_allclose(result, value, rtol=rtol, atol=rtol)
     v = jnp.asarray(rng.standard_normal(value.shape), value.dtype)
     grads = back(v)
-    for mine, expected in zip(grads, jax.vjp(theirs, *inputs)[1](v), strict=True):
-        np.testing.assert_allclose(mine, expected, rtol=rtol, atol=rtol * float(jnp.abs(v).max()))
+    for cotangent, expected in zip(grads, jax.vjp(jax_function, *inputs)[1](v), strict=True):
+        np.testing.assert_allclose(cotangent, expected, rtol=rtol, atol=rtol * float(jnp.abs(v).max()))
     left = float(jnp.vdot(v, forward))
     right = sum(float(jnp.vdot(g, d)) for g, d in zip(grads, u, strict=True))
     size = sum(float(jnp.abs(g * d).sum()) for g, d in zip(grads, u, strict=True))
@@ -90,7 +90,7 @@ def compared(ours: Any, theirs: Any, inputs: list[Any], rtol: float) -> None:
 @pytest.mark.machine_code
 @pytest.mark.parametrize("name", NUMBERS)
 def test_derivatives_of_functions_of_numbers_agree_with_jax(name: str) -> None:
-    theirs, ranges = NUMBERS[name]
+    jax_function, ranges = NUMBERS[name]
     f = getattr(tg, name)
 
     @tg.kernel
@@ -110,8 +110,8 @@ def test_derivatives_of_functions_of_numbers_agree_with_jax(name: str) -> None:
 
     rng = np.random.default_rng(0)
     inputs = [jnp.asarray(rng.uniform(*r, N)) for r in ranges]
-    ours = function((one, two, three)[len(ranges) - 1], N, lambda a, *_: a)
-    compared(ours, theirs, inputs, 1e-11)
+    kernel_function = function((one, two, three)[len(ranges) - 1], N, lambda a, *_: a)
+    compared(kernel_function, jax_function, inputs, 1e-11)
 
 
 @tg.func
@@ -200,8 +200,8 @@ TILES: dict[str, tuple[Any, int, Callable[..., Any]]] = {
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("name", TILES)
 def test_derivatives_of_functions_of_tiles_agree_with_jax(name: str, seed: int) -> None:
-    kernel, blocks, theirs = TILES[name]
+    kernel, blocks, jax_function = TILES[name]
     rng = np.random.default_rng(seed)
     inputs = [jnp.asarray(rng.standard_normal((8, 8))) for _ in range(2)]
-    ours = function(kernel, blocks, lambda a, b: a, block_dim=32, tiled=True)
-    compared(ours, theirs, inputs, 1e-11)
+    kernel_function = function(kernel, blocks, lambda a, b: a, block_dim=32, tiled=True)
+    compared(kernel_function, jax_function, inputs, 1e-11)

@@ -53,8 +53,8 @@ def test_the_example_has_the_loss_curve_of_torch(mlp: Any) -> None:
     actual = np.array(list(mlp.train(STEPS)))
     assert expected[-1] < 0.8 * expected[0]
     np.testing.assert_allclose(actual, expected, rtol=2e-4)
-    theirs = losses(mlp, plain, torch.float32)
-    assert np.abs(actual - expected).max() <= 4 * np.abs(theirs - expected).max() + 1e-6
+    torch_losses = losses(mlp, plain, torch.float32)
+    assert np.abs(actual - expected).max() <= 4 * np.abs(torch_losses - expected).max() + 1e-6
 
 
 @pytest.mark.machine_code

@@ -244,8 +244,8 @@ def test_the_oracle_is_independent_of_passes_and_code_generation():
     loaded = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.split()
-    ours = {name.split(".")[1] for name in loaded if name.startswith("tegula.")}
-    assert ours == {
+    own_modules = {name.split(".")[1] for name in loaded if name.startswith("tegula.")}
+    assert own_modules == {
         "algebra",
         "composite",
         "dataclass",

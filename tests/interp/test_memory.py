@@ -184,13 +184,13 @@ def test_empty_and_reversed_views_are_accessed_correctly():
     assert m.run(np.arange(4, dtype=np.int32), lanes=1) == ["0 3"]
 
 
-@pytest.mark.parametrize(("first", "count", "bad"), [(4, 1, 4), (-1, 2, -1), (2, 3, 4)])
-def test_an_array_view_out_of_bounds_is_reported(first, count, bad):
+@pytest.mark.parametrize(("first", "count", "invalid"), [(4, 1, 4), (-1, 2, -1), (2, 3, 4)])
+def test_an_array_view_out_of_bounds_is_reported(first, count, invalid):
     m = KernelBuilder(INTS)
     v = m("array.view", m.params[0], m.const(first), m.const(count), spec=(("slice", 1),))
     m("array.store", v, m.const(1), m.const(0))
     a = np.zeros(4, np.int32)
-    with pytest.raises(OutOfBounds, match=f"array.view: index .{bad}"):
+    with pytest.raises(OutOfBounds, match=f"array.view: index .{invalid}"):
         m.run(a)
     assert not a.any()
 

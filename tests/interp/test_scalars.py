@@ -231,10 +231,10 @@ def test_fma_matches_exact_arithmetic_where_two_roundings_differ():
     # The product is 2^-60: it decides the rounding of 1 + 2^-24, which is the midpoint of two neighbours.
     out = evaluate("fma", float32, [2.0**-30, -(2.0**-30)], [2.0**-30] * 2, [1 + 2.0**-23] * 2)
     same_floats(out, [1 + 2.0**-23] * 2)
-    halfway, hair = 1 + 2.0**-12, 2.0**-40
+    halfway, tiny = 1 + 2.0**-12, 2.0**-40
     # (1 + 2^-12)^2 = 1 + 2^-11 + 2^-24 is almost a tie in float32; the small term decides the rounding.
     same_floats(
-        evaluate("fma", float32, [halfway] * 2, [halfway] * 2, [hair, -hair]),
+        evaluate("fma", float32, [halfway] * 2, [halfway] * 2, [tiny, -tiny]),
         [1 + 2.0**-11 + 2.0**-23, 1 + 2.0**-11],
     )
     big = 2.0**60

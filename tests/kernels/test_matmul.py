@@ -72,9 +72,9 @@ def test_epilogues_of_matmuls_with_splits_match_float64() -> None:
         0.5 * (in_float64(a) @ in_float64(b)) + 2.0 * in_float64(old) + in_float64(bias)
     )
     assert_near(out, expected, "bfloat16", scale=30.0)
-    again = tg.array(old)
-    matmul(*arrays, again, alpha=0.5, beta=2.0, bias=tg.array(bias), activation="gelu", tile=tile)
-    np.testing.assert_array_equal(in_float64(again), in_float64(out))
+    old_copy = tg.array(old)
+    matmul(*arrays, old_copy, alpha=0.5, beta=2.0, bias=tg.array(bias), activation="gelu", tile=tile)
+    np.testing.assert_array_equal(in_float64(old_copy), in_float64(out))
 
 
 @pytest.mark.machine_code
@@ -296,9 +296,9 @@ def test_operands_of_matmuls_scaled_by_zero_are_not_read(dtype: Any) -> None:
 def test_each_call_of_matmul_checks_for_overlapping_memory() -> None:
     memory = tg.zeros(4096, dtype=tg.bfloat16)
     a, b, bias = (tg.zeros(shape, dtype=tg.bfloat16) for shape in ((16, 32), (32, 16), (16,)))
-    apart, inside = memory[:256].reshape((16, 16)), memory[2048:2560].reshape((16, 32))
+    disjoint, inside = memory[:256].reshape((16, 16)), memory[2048:2560].reshape((16, 32))
     for _ in range(2):
-        assert matmul(a, b, apart, bias=bias) is apart
+        assert matmul(a, b, disjoint, bias=bias) is disjoint
         for x, y, z in (
             (inside, b, memory[2304:2560].reshape((16, 16))),
             (a, inside.reshape((32, 16)), memory[2048:2304].reshape((16, 16))),

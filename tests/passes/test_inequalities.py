@@ -44,6 +44,6 @@ def test_strides_distinguish_addresses() -> None:
     i: Form = {"i": 1}, 0
     j: Form = {"j": 1}, 0
     lanes = [form for x in (i, j) for form in (x, less_than(x, constant(32)))]
-    for stride, apart in ((32, True), (33, True), (31, False)):
+    for stride, is_disjoint in ((32, True), (33, True), (31, False)):
         moved = plus(plus(i, j, -1), times(({"m": 1}, 0), stride))
-        assert is_infeasible([moved], [*lanes, less_than(i, j)]) == apart
+        assert is_infeasible([moved], [*lanes, less_than(i, j)]) == is_disjoint

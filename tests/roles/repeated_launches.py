@@ -191,14 +191,14 @@ def aliasing(depth: int) -> Any:
         with tg.ws(1):
             total = tg.tile_zeros(shape=(64, depth))
             for j in range(n):
-                mine = tg.tile_load(p, shape=(64, 128), offset=(0, j * 128), storage="shared")
-                tg.tile_matmul(mine, tg.tile_pipe_pop(values), total)
+                own_tile = tg.tile_load(p, shape=(64, 128), offset=(0, j * 128), storage="shared")
+                tg.tile_matmul(own_tile, tg.tile_pipe_pop(values), total)
             tg.tile_store(o, total, offset=(0, 0))
         with tg.ws(2):
             total = tg.tile_zeros(shape=(64, depth))
             for j in range(n):
-                mine = tg.tile_load(p, shape=(64, 128), offset=(64, j * 128), storage="shared")
-                tg.tile_matmul(mine, tg.tile_pipe_pop(values), total)
+                own_tile = tg.tile_load(p, shape=(64, 128), offset=(64, j * 128), storage="shared")
+                tg.tile_matmul(own_tile, tg.tile_pipe_pop(values), total)
             tg.tile_store(o, total, offset=(64, 0))
 
     return kernel

@@ -14,10 +14,10 @@ import repeated_launches
 import tegula as tg
 
 SECONDS = 120
-"""For all launches of a case, compilation included."""
+"""The time limit for all launches of a case, compilation included."""
 LAUNCHES = {"cpu": 2, "cuda:0": 20 if os.environ.get("TEGULA_TESTS_UNDER") else 200}
-"""The number of launches under a sanitizer, which is slow."""
-SANITIZER_LAUNCHES = {"matmuls": 55, "a chain with tensor cores": 24, "tiles of concurrent roles": 12}
+"""The number of launches by device; fewer under a sanitizer, which is slow."""
+CASE_SECONDS = {"matmuls": 55, "a chain with tensor cores": 24, "tiles of concurrent roles": 12}
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ SANITIZER_LAUNCHES = {"matmuls": 55, "a chain with tensor cores": 24, "tiles of 
     [
         pytest.param(
             c,
-            marks=[pytest.mark.seconds(SANITIZER_LAUNCHES.get(c, 7)), *[pytest.mark.slow] * (c == "matmuls")],
+            marks=[pytest.mark.seconds(CASE_SECONDS.get(c, 7)), *[pytest.mark.slow] * (c == "matmuls")],
         )
         for c in repeated_launches.CASES
     ],

@@ -90,16 +90,16 @@ def failure(text: str) -> tg.CompileError:
     return caught.value
 
 
-@pytest.mark.parametrize(("head", "code", "gist"), HEADS)
-def test_invalid_heads_of_roles_are_refused(head: str, code: str, gist: str) -> None:
+@pytest.mark.parametrize(("head", "code", "words"), HEADS)
+def test_invalid_heads_of_roles_are_refused(head: str, code: str, words: str) -> None:
     error = failure(f"{HEAD}    with {head}:\n        {ONES}\n")
-    assert code in agreement.codes(error) and gist in str(error)
+    assert code in agreement.codes(error) and words in str(error)
 
 
-@pytest.mark.parametrize(("body", "code", "gist"), BODIES)
-def test_invalid_bodies_of_roles_are_refused(body: str, code: str, gist: str) -> None:
+@pytest.mark.parametrize(("body", "code", "words"), BODIES)
+def test_invalid_bodies_of_roles_are_refused(body: str, code: str, words: str) -> None:
     error = failure(f"{HEAD}    with tg.ws(0):\n        {body}\n")
-    assert code in agreement.codes(error) and gist in str(error)
+    assert code in agreement.codes(error) and words in str(error)
 
 
 @pytest.mark.parametrize("stages", ["0", "65", "at", "True", "x.shape[0]"])

@@ -148,8 +148,8 @@ class SimulatedDriver:
     def CtxSetCurrent(self, context: int) -> None:
         self.current = context
 
-    def MemGetInfo_v2(self, free: Any, total: Any) -> None:
-        free._obj.value, total._obj.value = 100 << 30, 141 << 30
+    def MemGetInfo_v2(self, free_bytes: Any, total: Any) -> None:
+        free_bytes._obj.value, total._obj.value = 100 << 30, 141 << 30
 
     # Memory --------------------------------------------------------------------------------------------------------
 

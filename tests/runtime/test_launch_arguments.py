@@ -164,10 +164,10 @@ BAD_ARRAYS = {
 }
 
 
-@pytest.mark.parametrize("bad", BAD_ARRAYS.values(), ids=BAD_ARRAYS)
-def test_values_that_are_not_arrays_are_refused(bad):
+@pytest.mark.parametrize("value", BAD_ARRAYS.values(), ids=BAD_ARRAYS)
+def test_values_that_are_not_arrays_are_refused(value):
     with pytest.raises(tg.LaunchError, match="kernel shifted: argument 'a'"):
-        tg.launch(shifted, 2, inputs=[bad, tg.zeros(2), 0, 1.0, True])
+        tg.launch(shifted, 2, inputs=[value, tg.zeros(2), 0, 1.0, True])
 
 
 @tg.kernel
@@ -180,10 +180,10 @@ BAD_VALUES = {**UNTYPED, "a complex number": 1j, "a string": "x", "a NumPy compl
               "a small complex array": np.zeros(2, np.complex64), "small big-endian": np.zeros(2, ">f4")}  # fmt: skip
 
 
-@pytest.mark.parametrize("bad", BAD_VALUES.values(), ids=BAD_VALUES)
-def test_values_without_a_type_are_refused_without_an_annotation(bad):
+@pytest.mark.parametrize("value", BAD_VALUES.values(), ids=BAD_VALUES)
+def test_values_without_a_type_are_refused_without_an_annotation(value):
     with pytest.raises(tg.LaunchError, match="kernel generic: argument 'a'"):
-        tg.launch(generic, 1, inputs=[bad, tg.zeros(2)])
+        tg.launch(generic, 1, inputs=[value, tg.zeros(2)])
 
 
 @tg.kernel
@@ -192,11 +192,11 @@ def vectors(v: tg.vec3, out: tg.array[float]):
 
 
 @pytest.mark.parametrize(
-    "bad", ["x", None, 1.0, [1.0, 2.0], [1.0, "x", 2.0], [1j, 0, 0], object(), [[1], [1, 2]]]
+    "value", ["x", None, 1.0, [1.0, 2.0], [1.0, "x", 2.0], [1j, 0, 0], object(), [[1], [1, 2]]]
 )
-def test_values_that_are_not_vectors_are_refused(bad):
+def test_values_that_are_not_vectors_are_refused(value):
     with pytest.raises(tg.LaunchError, match="kernel vectors: argument 'v'"):
-        tg.launch(vectors, 1, inputs=[bad, tg.zeros(2)])
+        tg.launch(vectors, 1, inputs=[value, tg.zeros(2)])
 
 
 @pytest.mark.parametrize("inputs", [None, 3, "ab", np.zeros(3), tg.zeros(3)])

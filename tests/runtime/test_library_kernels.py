@@ -34,7 +34,7 @@ def test_library_matmuls_launch_a_block_for_each_multiprocessor(driver: Simulate
 
 
 @pytest.mark.parametrize(
-    ("shape", "reached"),
+    ("shape", "is_reached"),
     [
         ((4000, 4040, 4008), True),
         ((8200, 8200, 1032), True),
@@ -42,13 +42,13 @@ def test_library_matmuls_launch_a_block_for_each_multiprocessor(driver: Simulate
         ((404, 404, 404), False),
     ],
 )
-def test_ragged_operands_are_read_by_bulk_copies(shape: tuple[int, int, int], reached: bool) -> None:
+def test_ragged_operands_are_read_by_bulk_copies(shape: tuple[int, int, int], is_reached: bool) -> None:
     """Tiles may end anywhere; rows must start at multiples of 16 bytes, otherwise operands are copied."""
     m, n, k = shape
     for rows, columns in ((m, k), (k, n), (m, n)):
         strides = (columns * 2, 2)
         known = SimpleNamespace(strides=strides, ptr=0, dtype=tg.bfloat16, shape=(rows, columns))
-        assert is_aligned(known) is reached
+        assert is_aligned(known) is is_reached
 
 
 def test_library_matmuls_split_tiles_where_there_are_few(driver: SimulatedDriver) -> None:

@@ -315,11 +315,11 @@ def test_native_launches_follow_streams_and_recordings(driver: RecordingDriver) 
     assert driver.launches[-1][3] == side.handle
     assert is_native(*call, stream=side.handle) is False
     if len(tg.get_cuda_devices()) > 1:
-        away = tg.Stream("cuda:1")
-        assert is_native(*call, stream=away) is False
+        other_device = tg.Stream("cuda:1")
+        assert is_native(*call, stream=other_device) is False
         with pytest.raises(tg.LaunchError, match="the stream belongs to cuda:1, the arguments are on cuda:0"):
-            tg.launch(add, 1000, [a, b, c], stream=away)
-        with tg.ScopedStream(away):
+            tg.launch(add, 1000, [a, b, c], stream=other_device)
+        with tg.ScopedStream(other_device):
             assert is_native(*call) is True and driver.launches[-1][3] == 1
     with tg.ScopedCapture("cuda:0") as capture:
         assert is_native(*call) is False and is_native(*call, stream=side) is False
@@ -628,13 +628,22 @@ def test_native_launch_keys_agree_with_python(driver: RecordingDriver, torch: An
     """Machine code distinguishes arguments as Python does."""
     make = partial(tg.zeros, dtype=float, device="cuda:0")
     like, narrow_array, wide = make((4, 16)), make((4, 16)), make((4, 32))
-    ours = [like, wide, wide[:, :16], wide[::2, ::2], make((16, 4)).transpose(), make(64), make((4, 4, 4))]
-    ours += [make((5, 18))[1:, :16], make((5, 17))[1:, 1:], like[:2]]
-    ours += [make((4, 16), dtype=int), make((1, 4, 16))]
-    others = [Described(x) for x in ours]
+    distinct = [
+        like,
+        wide,
+        wide[:, :16],
+        wide[::2, ::2],
+        make((16, 4)).transpose(),
+        make(64),
+        make((4, 4, 4)),
+    ]
+    distinct += [make((5, 18))[1:, :16], make((5, 17))[1:, 1:], like[:2]]
+    distinct += [make((4, 16), dtype=int), make((1, 4, 16))]
+    others = [Described(x) for x in distinct]
     absent = [(None, like), (like, None), (like, like), (like,), (None, others[0])]
     keys = [
-        tg.launch_key(*arguments) for arguments in [*((x,) for x in (*ours, *others)), *absent[:3], absent[4]]
+        tg.launch_key(*arguments)
+        for arguments in [*((x,) for x in (*distinct, *others)), *absent[:3], absent[4]]
     ]
     assert all(type(key) is bytes for key in keys) and len(set(keys)) == len(keys)
     assert tg.launch_key(like, None) == tg.launch_key(narrow_array, None)

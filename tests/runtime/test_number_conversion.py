@@ -132,8 +132,8 @@ def check_argument(kernel: tg.Kernel, value: Any, t: DType) -> None:
     """Scalars are stricter than elements: no int is accepted for a bool, no float for an int."""
     kind = bool if t.is_bool else int if t.is_int else float
     expected = nearest(value, t)
-    alike = type(value) is kind or (t.is_float and type(value) is int)
-    if expected is not None and alike:
+    is_expected = type(value) is kind or (t.is_float and type(value) is int)
+    if expected is not None and is_expected:
         assert is_equal(launched(kernel, value, t), expected), (value, t)
         return
     with pytest.raises(tg.LaunchError) as caught:

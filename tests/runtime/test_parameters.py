@@ -456,9 +456,9 @@ def test_tuned_kernels_accept_struct_parameters() -> None:
             tg.tile_store(b, tg.tile_map(op, t), offset=i * BM)
 
     b = np.zeros(8, F)
-    for op, ours in ((tg.sin, np.sin), (tg.cos, np.cos)):
+    for op, numpy_function in ((tg.sin, np.sin), (tg.cos, np.cos)):
         tg.launch_tiled(k, 1, [X, b, op], block_dim=32)
-        np.testing.assert_allclose(b, ours(X), rtol=1e-5)
+        np.testing.assert_allclose(b, numpy_function(X), rtol=1e-5)
     tg.launch_tiled(k, 1, {"a": X, "op": tg.sin, "c": X}, [b], block_dim=32)
     np.testing.assert_allclose(b, np.sin(2 * X), rtol=1e-5)
     assert len(k.reports) == 3

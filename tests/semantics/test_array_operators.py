@@ -95,14 +95,14 @@ def test_matmul_operator_matches_numpy(dtype: DType) -> None:
     a, b = numbers((33, 40), tg.float64) * 2, numbers((40, 5), tg.float64, 1)
     a, b = a.astype(to_numpy(dtype)), b.astype(to_numpy(dtype))
     expected = a.astype(np.float64) @ b.astype(np.float64)
-    ours, right_array = tg.array(a), tg.array(b)
+    left_array, right_array = tg.array(a), tg.array(b)
     np.testing.assert_allclose(
-        (ours @ right_array).numpy(), expected, rtol=2e-3 if dtype == tg.float16 else 1e-5
+        (left_array @ right_array).numpy(), expected, rtol=2e-3 if dtype == tg.float16 else 1e-5
     )
-    assert (ours @ right_array[:, 0]).shape == (33,) and (ours[0] @ right_array).shape == (5,)
-    assert (ours[0] @ ours[1]).shape == (1,) and (a @ right_array).shape == (33, 5)
+    assert (left_array @ right_array[:, 0]).shape == (33,) and (left_array[0] @ right_array).shape == (5,)
+    assert (left_array[0] @ left_array[1]).shape == (1,) and (a @ right_array).shape == (33, 5)
     with pytest.raises(tg.LaunchError, match="columns"):
-        _ = right_array @ ours
+        _ = right_array @ left_array
 
 
 @pytest.mark.machine_code

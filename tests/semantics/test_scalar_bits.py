@@ -59,9 +59,9 @@ def corners(name: str) -> np.ndarray:
             info.smallest_subnormal,
             3 * info.smallest_subnormal,
         ]
-        beyond = [2.0**31, -(2.0**31), 2.0**63, 2.0**64, 2.0**24 + 1, 1 + info.eps]
+        out_of_range = [2.0**31, -(2.0**31), 2.0**63, 2.0**64, 2.0**24 + 1, 1 + info.eps]
         with np.errstate(over="ignore"):
-            return np.array([*special, *map(float, edges), *beyond]).astype(dtype)
+            return np.array([*special, *map(float, edges), *out_of_range]).astype(dtype)
     info = np.iinfo(dtype)
     small = [0, 1, 2, 3, 7, 8, 15, 31, 32, 63, 64, 100]
     values = {*small, *(-v for v in small), info.min, info.min + 1, info.max, info.max - 1, info.max // 2}

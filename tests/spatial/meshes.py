@@ -86,5 +86,5 @@ def distances(points: np.ndarray, faces: np.ndarray, queries: np.ndarray) -> np.
         for k in range(3):
             first, second = corners[k], corners[(k + 1) % 3]
             inside &= (np.cross(second - first, p - first) * n).sum(2) >= 0
-        away = np.abs(((p - a) * n).sum(2)) / size
-    return np.where(inside & (size > 0), np.minimum(best, away), best)
+        distance = np.abs(((p - a) * n).sum(2)) / size
+    return np.where(inside & (size > 0), np.minimum(best, distance), best)

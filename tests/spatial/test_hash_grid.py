@@ -102,11 +102,11 @@ def test_neighbours_are_the_points_within_the_distance(dtype: type, block_dim: i
     counts, sums = tg.zeros(len(x), dtype=int), tg.zeros(len(x), dtype=int)
     tg.launch(neighbours, len(x), [grid, arrays, arrays, radius], [counts, sums], block_dim=block_dim)
     distance = np.linalg.norm(x[:, None].astype(np.float64) - x[None].astype(np.float64), axis=-1)
-    firm = np.abs(distance - radius).min(1) > 1e-6
+    decidable = np.abs(distance - radius).min(1) > 1e-6
     near = distance <= radius
-    np.testing.assert_array_equal(counts.numpy()[firm], near.sum(1)[firm])
-    np.testing.assert_array_equal(sums.numpy()[firm], (near @ np.arange(len(x)) ** 2)[firm])
-    assert firm.mean() > 0.99 and near.sum(1).mean() > 5
+    np.testing.assert_array_equal(counts.numpy()[decidable], near.sum(1)[decidable])
+    np.testing.assert_array_equal(sums.numpy()[decidable], (near @ np.arange(len(x)) ** 2)[decidable])
+    assert decidable.mean() > 0.99 and near.sum(1).mean() > 5
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
@@ -120,8 +120,8 @@ def test_hash_grid_candidates_contain_each_near_point_once(dtype: type, width: f
         assert set(np.flatnonzero((np.abs(x - p) <= radius).all(1))) <= set(listed_points)
         if width == 0.9:
             folded = np.array([3, 4, 5])
-            apart = (np.floor(x / width) - np.floor(p / width) + folded // 2) % folded - folded // 2
-            assert (np.abs(apart[listed_points]) <= 2).all()
+            cell_distance = (np.floor(x / width) - np.floor(p / width) + folded // 2) % folded - folded // 2
+            assert (np.abs(cell_distance[listed_points]) <= 2).all()
 
 
 def test_rounding_of_coordinates_loses_no_neighbour() -> None:
@@ -147,8 +147,8 @@ def test_hash_grid_queries_find_points_of_their_group() -> None:
     tg.launch(of_group, 60, [grid.id, vectors(queries), tg.array(group_ids), 0.8], [actual, counts])
     everything = listed(grid, queries, 0.8)
     for k in range(60):
-        mine = actual.numpy()[k, : counts.numpy()[k]].tolist()
-        assert sorted(mine) == sorted(j for j in everything[k] if groups[j] == group_ids[k])
+        own_results = actual.numpy()[k, : counts.numpy()[k]].tolist()
+        assert sorted(own_results) == sorted(j for j in everything[k] if groups[j] == group_ids[k])
     assert counts.numpy()[5:].min() > 0
     grid.build(vectors(x), 0.8)
     tg.launch(of_group, 60, [grid.id, vectors(queries), tg.array(group_ids), 0.8], [actual, counts])
@@ -171,8 +171,8 @@ def test_hash_grids_accept_nan_infinite_and_huge_coordinates(dtype: type) -> Non
     """NaN is in cell 0; infinities and coordinates beyond the precision of floats are in cells at the edge; queries
     end."""
     big = np.finfo(dtype).max
-    strange = np.array([np.nan, np.inf, -np.inf, big, -big, 0.5], dtype)
-    x = np.stack(np.meshgrid(strange, strange, [dtype(0.5)]), -1).reshape(-1, 3)
+    extreme = np.array([np.nan, np.inf, -np.inf, big, -big, 0.5], dtype)
+    x = np.stack(np.meshgrid(extreme, extreme, [dtype(0.5)]), -1).reshape(-1, 3)
     grid = built_grid(x, 1.0, (4, 4, 4))
     for p, listed_points in zip(x, listed(grid, x, 0.25), strict=True):
         same = ((x == p) | (np.isnan(x) & np.isnan(p))).all(1)

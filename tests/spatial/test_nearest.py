@@ -72,9 +72,9 @@ def test_nearest_faces_match_numpy() -> None:
     out = tg.zeros((10, K), dtype=int)
     mesh = mesh_of(points, faces)
     tg.launch_tiled(nearest_of_block, 10, inputs=[mesh.id, vectors(queries), np.inf, out], block_dim=32)
-    away = distances_of(points, faces, queries)
-    chosen = np.take_along_axis(away, out.numpy(), 1)
-    np.testing.assert_allclose(chosen, np.sort(away, axis=1)[:, :K], rtol=1e-5)
+    face_distances = distances_of(points, faces, queries)
+    chosen = np.take_along_axis(face_distances, out.numpy(), 1)
+    np.testing.assert_allclose(chosen, np.sort(face_distances, axis=1)[:, :K], rtol=1e-5)
 
 
 @tg.kernel

@@ -60,15 +60,15 @@ def test_point_queries_do_not_depend_on_tree_or_block() -> None:
     assert face[-1] == distances(points, faces, np.zeros((1, 3))).argmin() or face[-1] < len(faces)
     for constructor, leaf, block in (("median", 1, 1), ("lbvh", 3, 32), ("cubql", 8, 100)):
         mesh = mesh_of(points, faces, bvh_constructor=constructor, bvh_leaf_size=leaf)
-        again = nearest(mesh, queries, block_dim=block)
-        np.testing.assert_array_equal(again[0], face)
-        np.testing.assert_array_equal(again[1], closest_point)
+        second_run = nearest(mesh, queries, block_dim=block)
+        np.testing.assert_array_equal(second_run[0], face)
+        np.testing.assert_array_equal(second_run[1], closest_point)
 
 
 def test_the_lowest_of_equally_distant_faces_is_found() -> None:
     points, faces = sphere(2)
-    twice = np.concatenate([faces, faces])
-    face, _ = nearest(mesh_of(points, twice), query_points(100))
+    doubled_faces = np.concatenate([faces, faces])
+    face, _ = nearest(mesh_of(points, doubled_faces), query_points(100))
     assert face.max() < len(faces)
 
 

@@ -31,13 +31,15 @@ def of_boxes(
 
 
 @tg.kernel
-def of_faces(mesh: tg.Mesh, points: tg.array1d[tg.vec3], face: tg.array1d[int], away: tg.array1d[float]):
+def of_faces(
+    mesh: tg.Mesh, points: tg.array1d[tg.vec3], face: tg.array1d[int], face_distance: tg.array1d[float]
+):
     i = tg.tid()
     near = tg.mesh_query_point_no_sign(mesh, points[i], tg.inf)
-    face[i], away[i] = -1, tg.inf
+    face[i], face_distance[i] = -1, tg.inf
     if near.result:
         face[i] = near.face
-        away[i] = tg.length(tg.mesh_eval_position(mesh, near.face, near.u, near.v) - points[i])
+        face_distance[i] = tg.length(tg.mesh_eval_position(mesh, near.face, near.u, near.v) - points[i])
 
 
 def corners_of(kind: str, count: int, rng: np.random.Generator) -> np.ndarray:
@@ -99,8 +101,8 @@ def test_boxes_and_faces_of_generated_scenes_match_float64(
     is_nearest(near.numpy(), gap, np.abs(first).max(axis=1))
 
     mesh = mesh_of(scene.reshape(-1, 3), np.arange(3 * count, dtype=np.int32), bvh_leaf_size=tree[1])
-    face, away = tg.zeros(QUERIES, dtype=int), tg.zeros(QUERIES)
-    tg.launch(of_faces, QUERIES, inputs=[mesh, vectors(first)], outputs=[face, away])
+    face, face_distance = tg.zeros(QUERIES, dtype=int), tg.zeros(QUERIES)
+    tg.launch(of_faces, QUERIES, inputs=[mesh, vectors(first)], outputs=[face, face_distance])
     known = ~np.isnan(scene).any(axis=(1, 2))
     faces = np.arange(3 * count).reshape(-1, 3)
     gap = np.where(known, distances(np.nan_to_num(scene.reshape(-1, 3)), faces, np.nan_to_num(first)), np.inf)

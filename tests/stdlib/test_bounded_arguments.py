@@ -25,8 +25,8 @@ SUBNORMAL_RESULTS = {
 def test_functions_of_bounded_arguments_have_the_same_bits(name: str, written: str) -> None:
     limit = LIMITS[name]
     ends = np.array([*SUBNORMAL_RESULTS[name], limit], np.float32).view(np.int32)
-    around = (ends[:, None] + np.arange(-2000, 2000, dtype=np.int32)).reshape(-1).view(np.float32)
-    for x in (SPECIAL, around, *numbers(STRIDE)):
+    neighbours = (ends[:, None] + np.arange(-2000, 2000, dtype=np.int32)).reshape(-1).view(np.float32)
+    for x in (SPECIAL, neighbours, *numbers(STRIDE)):
         small = np.fmin(x, np.float32(limit)) if "min" in written else -np.abs(x)
         actual, expected = applied(name, [x], written.format(limit=limit)), applied(name, [small])
         same = (actual.view(np.int32) == expected.view(np.int32)) | (np.isnan(actual) & np.isnan(expected))

@@ -83,10 +83,10 @@ def test_edges_without_length_are_points() -> None:
 def test_gradients_of_edge_distances_are_correct() -> None:
     ends = np.random.default_rng(5).standard_normal((40, 4, 3))
     actual = edges(ends)
-    firm = ~((np.abs(actual[:, :2]) < 0.02) & (actual[:, :2] != 0)).any(1) & (actual[:, 2] > 0.1)
-    firm &= ~((np.abs(actual[:, :2] - 1) < 0.02) & (actual[:, :2] != 1)).any(1)
-    assert len({tuple(np.sign([s * (1 - s), t * (1 - t)])) for s, t, _ in actual[firm]}) == 4
-    a = tg.array(ends[firm], dtype=tg.vec3d, requires_grad=True)
+    decidable = ~((np.abs(actual[:, :2]) < 0.02) & (actual[:, :2] != 0)).any(1) & (actual[:, 2] > 0.1)
+    decidable &= ~((np.abs(actual[:, :2] - 1) < 0.02) & (actual[:, :2] != 1)).any(1)
+    assert len({tuple(np.sign([s * (1 - s), t * (1 - t)])) for s, t, _ in actual[decidable]}) == 4
+    a = tg.array(ends[decidable], dtype=tg.vec3d, requires_grad=True)
     out = tg.zeros(len(a), tg.vec3d, requires_grad=True)
     assert gradcheck(closest, len(a), [a, tg.array(np.array([1e-9]))], [out])
 

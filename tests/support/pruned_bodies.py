@@ -11,12 +11,12 @@ def needed_statements(text: str) -> str:
     (function,) = ast.parse(text).body
     assert isinstance(function, ast.FunctionDef)
     needed: list[ast.stmt] = []
-    used: set[str] = set()
+    used_names: set[str] = set()
     for statement in reversed(function.body):
         names = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
-        if not needed or used & {*_defined(statement)}:
+        if not needed or used_names & {*_defined(statement)}:
             needed.append(statement)
-            used |= names
+            used_names |= names
     head = text.strip().split("\n", 1)[0]
     lines = text.split("\n")
     parts = ("\n".join(lines[candidate.lineno - 1 : candidate.end_lineno]) for candidate in reversed(needed))

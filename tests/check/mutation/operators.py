@@ -94,8 +94,8 @@ def _sites(subject: Subject, *names: str) -> list[Op]:
 def _label(subject: Subject, op: Op) -> str:
     """A text with the op, its barrier or buffer, its role, and its number among equal ops."""
     about = " ".join(v.name or "?" for v in op.operands if isinstance(v.type, MbarrierType | BufType))
-    alike = [o for o in _sites(subject, op.NAME)]
-    return f"{op.NAME} {about} #{alike.index(op)}".replace("  ", " ")
+    equal_ops = [o for o in _sites(subject, op.NAME)]
+    return f"{op.NAME} {about} #{equal_ops.index(op)}".replace("  ", " ")
 
 
 def _ops(op: Op) -> list[Op]:
@@ -174,17 +174,17 @@ def moves(subject: Subject) -> Iterator[Mutant]:
     for op in _sites(subject, *EVENTS):
         ops = _ops(op)
         position = ops.index(op)
-        loud = [k for k, o in enumerate(ops) if o is not op and _loud(o)]
-        earlier = [k for k in reversed(loud) if k < position][:4]
-        later = [k for k in loud if k > position][:4]
+        event_indices = [k for k, o in enumerate(ops) if o is not op and _loud(o)]
+        earlier = [k for k in reversed(event_indices) if k < position][:4]
+        later_events = [k for k in event_indices if k > position][:4]
         for k in earlier:
             if _may_stand(op, ops, k):
                 yield _move_mutant(subject, op, k, f"before {ops[k].NAME}")
-        for k in later:
+        for k in later_events:
             if _may_follow(op, ops, position, k):
                 yield _move_mutant(subject, op, k, f"after {ops[k].NAME}")
         last = len(ops) - 2
-        if not later and position < last and _may_follow(op, ops, position, last):
+        if not later_events and position < last and _may_follow(op, ops, position, last):
             yield _move_mutant(subject, op, last, "to the end")
         holder = op.parent.parent if op.parent is not None else None
         if holder is None or holder.NAME not in ("for", "if") or op.results:
@@ -205,8 +205,8 @@ def _may_stand(op: Op, ops: list[Op], to: int) -> bool:
 
 
 def _may_follow(op: Op, ops: list[Op], index: int, to: int) -> bool:
-    used = {v for o in ops[index + 1 : to + 1] for inner in o.walk() for v in inner.operands}
-    return not used & set(op.results)
+    used_values = {v for o in ops[index + 1 : to + 1] for inner in o.walk() for v in inner.operands}
+    return not used_values & set(op.results)
 
 
 def _move_mutant(subject: Subject, op: Op, to: int, position: str) -> Mutant:
@@ -247,11 +247,11 @@ def retargets(subject: Subject) -> Iterator[Mutant]:
                 yield _with(subject, "retarget buffer", view, 0, barrier, barrier.name)
 
 
-def _with(subject: Subject, operator: str, op: Op, k: int, value: Value, spoken: str) -> Mutant:
+def _with(subject: Subject, operator: str, op: Op, k: int, value: Value, formatted: str) -> Mutant:
     def apply() -> None:
         op.operands[k] = value
 
-    return Mutant(operator, f"{_label(subject, op)} of {spoken}", apply)
+    return Mutant(operator, f"{_label(subject, op)} of {formatted}", apply)
 
 
 def _counters(subject: Subject, op: Op, k: int) -> list[Value]:
@@ -380,14 +380,14 @@ def addresses(subject: Subject) -> Iterator[Mutant]:
         targets += [
             (f"on the end of {o.name}", p.offset + p.size - allocation.size) for o, p in allocations.items()
         ]
-        for spoken, offset in targets:
+        for formatted, offset in targets:
             if offset < 0 or offset == allocation.offset:
                 continue
 
             def apply(v: Value = v, allocation: SharedAllocation = allocation, offset: int = offset) -> None:
                 allocations[v] = replace(allocation, offset=offset)
 
-            yield Mutant("address", f"{v.name or 'scratch'} {spoken}", apply)
+            yield Mutant("address", f"{v.name or 'scratch'} {formatted}", apply)
 
 
 # Control -------------------------------------------------------------------------------------------------------------

@@ -157,8 +157,8 @@ def test_certificates_with_contradictory_guards_are_rejected() -> None:
     certificate = json.loads(text)
     kinds = [kind for kind, _ in certificate["guards"]]
     assert kinds and not rejected(kernel, parts, certificate)
-    absurd = {**certificate, "start": [["absurd"]], "labels": []}
-    assert rejected(kernel, parts, absurd)
+    contradictory = {**certificate, "start": [["absurd"]], "labels": []}
+    assert rejected(kernel, parts, contradictory)
     for kind in ("factor", "fits", "assert", "holds"):
         for v in range(0, 80, 4):
-            assert rejected(kernel, parts, {**absurd, "guards": [*certificate["guards"], [kind, v]]})
+            assert rejected(kernel, parts, {**contradictory, "guards": [*certificate["guards"], [kind, v]]})

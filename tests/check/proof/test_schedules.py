@@ -114,7 +114,7 @@ LOOPS = {
     "backwards": ("range(n - 1, -1, -1)", "range(n - 1, -1, -1)"),
     "backwards, unless n is the least number, which hosts are asked": ("range(n - 1, -1, -1)", "range(n)"),
 }
-OTHER_KERNELS = {
+CHANGED_RANGES = {
     "one more": ("range(n)", "range(n + 1)"),
     "one less": ("range(1, n)", "range(n)"),
     "of two numbers": ("range(n)", "range(m)"),
@@ -130,6 +130,6 @@ def test_roles_with_loops_of_equal_length_are_proved(name: str) -> None:
     assert outcome(lowered(pipe(*LOOPS[name]))) == "proved"
 
 
-@sampled(3, "name", OTHER_KERNELS, slow=2)
+@sampled(3, "name", CHANGED_RANGES, slow=2)
 def test_roles_with_loops_of_different_lengths_are_not_proved(name: str) -> None:
-    assert outcome(lowered(pipe(*OTHER_KERNELS[name]))) != "proved"
+    assert outcome(lowered(pipe(*CHANGED_RANGES[name]))) != "proved"

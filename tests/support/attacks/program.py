@@ -115,10 +115,10 @@ class Program:
         lines = [*self.asserts, *self.preamble]
         for role in self.roles:
             lines += role.lines()
-        used = set(re.findall(r"\b[a-z]+\b", "\n".join(lines)))
+        used_names = set(re.findall(r"\b[a-z]+\b", "\n".join(lines)))
         if re.search(r"\bi\b", "\n".join(self.preamble)):
             lines.insert(0, "i = tg.tid()")
-        parameters = ", ".join(f"{name}: {t}" for name, t in TYPES.items() if name in used)
+        parameters = ", ".join(f"{name}: {t}" for name, t in TYPES.items() if name in used_names)
         return "\n".join([f"def kernel({parameters}):", *shifted(lines)]) + "\n"
 
     @property

@@ -144,8 +144,8 @@ def two_fetchers(rng: Random, walk: Walk) -> Program:
     stages = _stages(rng)
     results = [_rows("ring", stages), _rows("other", stages), _bars(2, 4, stages), *walk.preamble]
     first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
-    again = fetching(rng, walk, stages, (("other", "y", "(k, 0)"),), BYTES)
-    first.head, again.head, first.elected, again.elected = (
+    second_fetch = fetching(rng, walk, stages, (("other", "y", "(k, 0)"),), BYTES)
+    first.head, second_fetch.head, first.elected, second_fetch.elected = (
         'tg.role("one", warps=1)',
         'tg.role("two", warps=1)',
         False,
@@ -153,7 +153,7 @@ def two_fetchers(rng: Random, walk: Walk) -> Program:
     )
     last = read_by_threads(rng, walk, stages, "tg.ws(1)")
     last.body.insert(1, Line("read", "tg.tile_store(out, other[s] + 1.0, offset=(k + 9, 0))"))
-    return Program(results, [first, again, last], list(walk.asserts))
+    return Program(results, [first, second_fetch, last], list(walk.asserts))
 
 
 @ring("write and read")
