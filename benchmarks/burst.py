@@ -27,7 +27,7 @@ Call = Callable[[int], object]
 
 
 @dataclass(slots=True)
-class Timed:
+class BurstTimes:
     """The seconds per call in each iteration, the number of calls of a burst, and the host's seconds to queue one
     call."""
 
@@ -41,7 +41,7 @@ class Timed:
         return statistics.median(self.seconds)
 
 
-def bursts(calls: Mapping[str, Call], sets: int, iterations: int = ITERATIONS) -> dict[str, Timed]:
+def bursts(calls: Mapping[str, Call], sets: int, iterations: int = ITERATIONS) -> dict[str, BurstTimes]:
     """Time implementations alternately, each on `sets` sets of inputs in rotation; on PyTorch's current stream, the
     default stream."""
     timed = {name: _prepared(call, sets) for name, call in calls.items()}
@@ -52,21 +52,21 @@ def bursts(calls: Mapping[str, Call], sets: int, iterations: int = ITERATIONS) -
     return timed
 
 
-def _prepared(call: Call, sets: int) -> Timed:
+def _prepared(call: Call, sets: int) -> BurstTimes:
     """Warm up an implementation and determine its number of calls per burst."""
     for k in range(sets):
         call(k)
     torch.cuda.synchronize()
-    trial = Timed(call, [], 3, 0.0)
+    trial = BurstTimes(call, [], 3, 0.0)
     start = time.perf_counter()
     for k in range(trial.calls):
         call(k % sets)
     trial.host = (time.perf_counter() - start) / trial.calls
     once = _burst(trial, sets)
-    return Timed(call, [], max(1, min(MAX_CALLS, round(BURST / once))), trial.host)
+    return BurstTimes(call, [], max(1, min(MAX_CALLS, round(BURST / once))), trial.host)
 
 
-def _burst(timed: Timed, sets: int) -> float:
+def _burst(timed: BurstTimes, sets: int) -> float:
     """The device seconds per call of one burst."""
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     torch.cuda.synchronize()

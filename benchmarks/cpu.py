@@ -11,7 +11,7 @@ import numpy as np
 import tegula as tg
 from benchmarks import small_matrices
 from benchmarks.measure import Row, compare, interleaved
-from benchmarks.peak import Peak
+from benchmarks.peak import PeakLoop
 
 RNG = np.random.default_rng(1)
 
@@ -76,7 +76,7 @@ def gemm_row(
 
 def peak_row() -> Row:
     """The 64-wide float32 matmul against the machine's peak rate of multiply-adds."""
-    n, peak = 1024, Peak("float")
+    n, peak = 1024, PeakLoop("float")
     a, b = random(n, n), random(n, n)
     A, B, C = tg.array(a), tg.array(b), tg.zeros((n, n))
     kernel, grid = gemm_kernel(64, 64, 64), (n // 64, n // 64)

@@ -157,7 +157,7 @@ def _norm(
 # Sums ----------------------------------------------------------------------------------------------------------------
 
 
-class Squares:
+class SumOfSquares:
     """The sum of squares of float64 matrices, added to `result`."""
 
     def __init__(self, by_rows: bool) -> None:
@@ -190,7 +190,7 @@ SQUARES = f"sum of squares float64 {WIDTH}x{WIDTH}"
 
 def squares_by_rows() -> Iterator[Row]:
     """The sum of squares by row tiles against eager PyTorch."""
-    rows = Squares(by_rows=True)
+    rows = SumOfSquares(by_rows=True)
     others = {f"{threads} threads": partial(rows, threads=threads) for threads in OTHERS}
     peers = {"torch": rows.eager, "with the result zeroed": rows.zeroed, **others}
     yield comparison_row(f"{SQUARES}, row tiles", rows, peers, SETS, rows.error(), "float64")
@@ -198,7 +198,7 @@ def squares_by_rows() -> Iterator[Row]:
 
 def squares_of_the_guide() -> Iterator[Row]:
     """The sum of squares with one element per thread and one atomic addition per block."""
-    guide = Squares(by_rows=False)
+    guide = SumOfSquares(by_rows=False)
     peers = {"torch": guide.eager, "with the result zeroed": guide.zeroed}
     yield comparison_row(
         f"{SQUARES}, the guide's kernel", guide, peers, SETS, guide.error(), "float64", most=0.06
@@ -207,7 +207,7 @@ def squares_of_the_guide() -> Iterator[Row]:
 
 def squares_compiled() -> Iterator[Row]:
     """The sum of squares by row tiles against compiled PyTorch."""
-    rows = Squares(by_rows=True)
+    rows = SumOfSquares(by_rows=True)
     compiled = torch.compile(lambda x: (x * x).sum(), dynamic=False)
     expected = rows.eager(0)
     error = relative_error(compiled(rows.x[0]), expected)

@@ -46,7 +46,7 @@ attributes #0 = {{ nounwind "prefer-vector-width"="{bits}" "min-legal-vector-wid
 """
 
 
-class Peak:
+class PeakLoop:
     """Runs the loop on all cores. `work` is the number of floating-point operations of one call, in 1e9."""
 
     def __init__(self, scalar: str, blocks: int = 32) -> None:

@@ -34,7 +34,7 @@ SLOW_SECONDS = 10.0
 """The seconds from which a verdict is listed as slow."""
 
 
-class How(NamedTuple):
+class JudgementOptions(NamedTuple):
     """How schedules are judged: the number of replays; the number of orders in which correct schedules are simulated;
     whether twins are judged too; whether launches are tried where there is no proof; the limit of the prover's
     work, 0 for the usual one; whether the programs are of support/attacks/constructs.py."""
@@ -47,7 +47,7 @@ class How(NamedTuple):
     constructs: bool
 
 
-Work = tuple[bool, tuple[int, ...], tuple[str, ...], How]
+Work = tuple[bool, tuple[int, ...], tuple[str, ...], JudgementOptions]
 """A task: whether schedules are wrong; seeds; rows; how they are judged."""
 
 
@@ -88,7 +88,7 @@ def main() -> int:
     seeds = range(options.first, options.to if options.to is not None else options.first + options.count)
     rows = tuple(options.row)
     left = [s for s in seeds if (options.wrong, s, rows) not in known]
-    settings = How(
+    settings = JudgementOptions(
         options.replays,
         options.orders,
         options.twins,
@@ -132,7 +132,7 @@ def judged(work: Work, end: float) -> list[dict[str, Any]]:
     return [judge_one(wrong, seed, row[seed], settings) for seed in seeds if time.time() < end]
 
 
-def judge_one(wrong: bool, seed: int, row: str, settings: How) -> dict[str, Any]:
+def judge_one(wrong: bool, seed: int, row: str, settings: JudgementOptions) -> dict[str, Any]:
     """The verdict on a schedule, with its fault and the results of simulations and replays."""
     from support.attacks import attack as attacks
     from support.attacks import constructs, judge

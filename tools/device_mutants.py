@@ -125,12 +125,12 @@ def selected_mutants(name: str, count: int) -> Iterator[dict[str, Any]]:
     """Mutants of a kernel, at most one of each operator in each group: refuted ones that end in every order, and have
     wrong results or a race in one; refuted ones that wait for ever in an order; proved ones with the kernel's
     results."""
-    from mutation.judge import Judge
+    from mutation.judge import MutantJudge
     from mutation.subjects import subject
 
     from tegula.check.schedule import check_schedule
 
-    judge = Judge(subject(name), ORDERS)
+    judge = MutantJudge(subject(name), ORDERS)
     operators_by_group: dict[str, set[str]] = {"wrong": set(), "stuck": set(), "right": set()}
     for number, mutant in enumerate(judge.mutants):
         open_groups = {

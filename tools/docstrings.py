@@ -60,7 +60,7 @@ WRAPPERS = (
 """Files of the host's interface, besides api.py."""
 
 
-class Documented(NamedTuple):
+class DocumentedObject(NamedTuple):
     """A function or class that users call: its docstring, the names of its parameters, and the sections it must
     have."""
 
@@ -75,7 +75,7 @@ class Documented(NamedTuple):
 # Functions and classes that users call --------------------------------------------------------------------------------
 
 
-def kernel_functions() -> Iterator[Documented]:
+def kernel_functions() -> Iterator[DocumentedObject]:
     """The functions that kernels call: builders of ops, and the first overload of each function of the standard
     library."""
     from tegula.lang.cooperative import CooperativeDef, Inplace
@@ -90,7 +90,7 @@ def kernel_functions() -> Iterator[Documented]:
             _, *parameters = signature.parameters.values()
             needed = _needed([p.name for p in parameters], signature.return_annotation not in (None, "None"))
             result = tuple(map(_spelt, parameters))
-            yield Documented(
+            yield DocumentedObject(
                 name, documentation(name), result, (*needed, "Gradient"), None if name in BOTH else build
             )
     for name, f in sorted(library().items()):
@@ -98,7 +98,7 @@ def kernel_functions() -> Iterator[Documented]:
             names = tuple(p.name for p in f.all_parameters)
             cooperative = isinstance(f, CooperativeDef | Inplace)
             returns = _returns(f) if not cooperative else isinstance(f, CooperativeDef) and bool(f.results)
-            yield Documented(name, of_library(f), names, (*_needed(names, returns), "Gradient"), f)
+            yield DocumentedObject(name, of_library(f), names, (*_needed(names, returns), "Gradient"), f)
 
 
 def _returns(f: Any) -> bool:
@@ -107,7 +107,7 @@ def _returns(f: Any) -> bool:
     return any(isinstance(n, ast.Return) and n.value is not None for n in nodes)
 
 
-def host_functions() -> Iterator[Documented]:
+def host_functions() -> Iterator[DocumentedObject]:
     """The functions and classes of the host's interface, with the public methods of classes."""
     for cls in tree_of(SOURCE / "types.py").body:
         for node in cls.body if isinstance(cls, ast.ClassDef) else ():
@@ -121,14 +121,14 @@ def host_functions() -> Iterator[Documented]:
             yield _function(name, node)
 
 
-def _class(name: str, node: ast.ClassDef) -> Iterator[Documented]:
+def _class(name: str, node: ast.ClassDef) -> Iterator[DocumentedObject]:
     """A class and its public methods. The class docstring has the parameters of its `__init__`, if it defines one."""
     own = {n.name: n for n in node.body if isinstance(n, FUNCTIONS)}
     initialiser = own.get("__init__")
     names = tuple(_names(initialiser.args))[1:] if initialiser is not None else ()
     if node.name not in MADE_BY_OTHERS:
         needed = _needed(names, returns=False) if initialiser is not None else ()
-        yield Documented(name, ast.get_docstring(node) or "", names, needed)
+        yield DocumentedObject(name, ast.get_docstring(node) or "", names, needed)
     for method in own.values():
         if not method.name.startswith("_") and not _is_property(method):
             yield _function(f"{name}.{method.name}", method, skip=0 if _is_static(method) else 1)
@@ -138,11 +138,13 @@ MADE_BY_OTHERS = ("Device", "Graph", "JaxFunction", "Kernel", "Launch", "PublicF
 """Classes whose objects users do not construct."""
 
 
-def _function(name: str, node: ast.FunctionDef | ast.AsyncFunctionDef, skip: int = 0) -> Documented:
+def _function(name: str, node: ast.FunctionDef | ast.AsyncFunctionDef, skip: int = 0) -> DocumentedObject:
     names = tuple(_names(node.args))[skip:]
     returns = node.returns is None or ast.unparse(node.returns) not in ("None", "NoReturn")
     of_kernels = ("Gradient",) if name in _names_of_tracer() else ()
-    return Documented(name, ast.get_docstring(node) or "", names, (*_needed(names, returns), *of_kernels))
+    return DocumentedObject(
+        name, ast.get_docstring(node) or "", names, (*_needed(names, returns), *of_kernels)
+    )
 
 
 @cache
@@ -237,7 +239,7 @@ def _is_static(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 # Faults of a docstring ------------------------------------------------------------------------------------------------
 
 
-def faults(function: Documented) -> list[str]:
+def faults(function: DocumentedObject) -> list[str]:
     """The faults of the docstring of a function or class that users call, as text."""
     text, sections, order = _split(function.text)
     messages: list[str] = []
@@ -255,7 +257,7 @@ def faults(function: Documented) -> list[str]:
     )
 
 
-def _declared_faults(function: Documented, sections: dict[str, list[str]]) -> list[str]:
+def _declared_faults(function: DocumentedObject, sections: dict[str, list[str]]) -> list[str]:
     """The contradictions between the docstring of a kernel function and the gradients and errors that it declares."""
     from stated_gradients import gradient_faults
 

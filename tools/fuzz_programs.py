@@ -359,12 +359,12 @@ def _statement(function: Any, rng: random.Random) -> None:
 # Outcomes of programs ------------------------------------------------------------------------------------------------
 
 
-class TooLong(BaseException):
+class TimeLimitReached(BaseException):
     pass
 
 
 def _too_long(number: int, frame: object) -> None:
-    raise TooLong
+    raise TimeLimitReached
 
 
 def launch_of(text: str, seed: int) -> tuple[tuple[int, ...], int]:
@@ -395,7 +395,7 @@ def outcome(text: str, seed: int, run: bool = False) -> str:
         if type(error).__name__ == "InternalError":
             return _finding(error)
         return getattr(error, "CODE", "")
-    except TooLong:
+    except TimeLimitReached:
         return f"FOUND: more than {SECONDS} s"
     except (Exception, RecursionError) as error:
         return _finding(error)

@@ -54,12 +54,12 @@ COLLECTED = 8
 
 def outcome_of_program(seed: int, devices: str) -> str:
     """The outcome of a program: "ran", the code of the error that refused it, or its failure."""
-    from choices import Choices
+    from choices import ChoiceSource
     from programs import Maker
     from run_program import compare
 
     draw = random.Random(seed).randrange
-    program = Maker(Choices(draw)).program()
+    program = Maker(ChoiceSource(draw)).program()
     try:
         return compare(program) or "ran"
     except Exception as error:
@@ -262,7 +262,7 @@ def started(options: list[str]) -> subprocess.Popen[str]:
 
 
 @dataclass
-class Tally:
+class OutcomeTally:
     """The outcomes of the programs so far. `into`: the file to which each outcome is added."""
 
     into: TextIO | None = None
@@ -297,7 +297,7 @@ class Tally:
             return f"{self.outcomes.total()} programs: {', '.join(parts) or 'none'}"
 
 
-def told_by_family(tally: Tally) -> list[str]:
+def told_by_family(tally: OutcomeTally) -> list[str]:
     """A line for each family of ops: how many programs had it, with each outcome."""
     lines: list[str] = []
     for name, ends in sorted(tally.families.items()):
@@ -306,19 +306,19 @@ def told_by_family(tally: Tally) -> list[str]:
     return lines
 
 
-def noted(path: Path) -> Tally:
+def noted(path: Path) -> OutcomeTally:
     """The tally of the outcomes in a file, to which further outcomes are added. An incomplete last line is ignored."""
     stored = path.read_text() if path.exists() else ""
     complete_lines = stored[: stored.rfind("\n") + 1]
     if complete_lines != stored:
         path.write_text(complete_lines)
-    tally = Tally(path.open("a"))
+    tally = OutcomeTally(path.open("a"))
     for line in complete_lines.splitlines():
         tally.count((record := json.loads(line))["seed"], record["outcome"])
     return tally
 
 
-def employ(seeds: Iterator[int], tally: Tally, worker: Worker, stop: threading.Event) -> None:
+def employ(seeds: Iterator[int], tally: OutcomeTally, worker: Worker, stop: threading.Event) -> None:
     """Have a worker run programs until there are no more seeds or it must stop; the last program is then not
     counted."""
     while not stop.is_set():
@@ -333,7 +333,7 @@ def employ(seeds: Iterator[int], tally: Tally, worker: Worker, stop: threading.E
     worker.end()
 
 
-def run(settings: argparse.Namespace, tally: Tally, stop: threading.Event) -> None:
+def run(settings: argparse.Namespace, tally: OutcomeTally, stop: threading.Event) -> None:
     """Run all programs, and print the outcomes so far from time to time."""
     begin = time.monotonic()
     options = ["--device", settings.devices, *([] if settings.kind == "results" else [f"--{settings.kind}"])]
@@ -387,7 +387,7 @@ def main() -> int:
     stop, begin = threading.Event(), time.monotonic()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    tally = noted(options.into) if options.into else Tally()
+    tally = noted(options.into) if options.into else OutcomeTally()
     run(options, tally, stop)
     if options.kind == "families":
         print(*told_by_family(tally), sep="\n")

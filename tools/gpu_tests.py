@@ -56,7 +56,7 @@ class Result:
 
 
 @dataclass
-class Piece:
+class TestBatch:
     """Tests of some files that run in one process if none faults or hangs. `expected`: the expected seconds; `spent`:
     the seconds of all processes."""
 
@@ -160,15 +160,15 @@ def collected(paths: Sequence[str], marker: str, folder: Path) -> dict[str, floa
     return durations
 
 
-def pieces(tests: Mapping[str, float], most: int) -> list[Piece]:
+def pieces(tests: Mapping[str, float], most: int) -> list[TestBatch]:
     """The tests in pieces: long files are split, short files are combined; the longest piece first."""
-    cut: list[Piece] = []
-    open_: dict[str, Piece] = {}
+    cut: list[TestBatch] = []
+    open_: dict[str, TestBatch] = {}
     for test, seconds in tests.items():
         file = test.split("::")[0]
         piece = open_.get(file)
         if piece is None or len(piece.tests) >= most or piece.expected + seconds > TOGETHER:
-            piece = open_[file] = Piece([file])
+            piece = open_[file] = TestBatch([file])
             cut.append(piece)
         piece.tests.append(test)
         piece.expected += seconds
@@ -176,9 +176,9 @@ def pieces(tests: Mapping[str, float], most: int) -> list[Piece]:
     return sorted(long + _together([p for p in cut if p.expected <= SHORT], most), key=lambda p: -p.expected)
 
 
-def _together(short: Sequence[Piece], most: int) -> list[Piece]:
+def _together(short: Sequence[TestBatch], most: int) -> list[TestBatch]:
     """Combine short pieces as long as the result is short, because starting a process takes seconds."""
-    put: list[Piece] = []
+    put: list[TestBatch] = []
     for piece in short:
         last = put[-1] if put else None
         if (
@@ -194,7 +194,7 @@ def _together(short: Sequence[Piece], most: int) -> list[Piece]:
     return put
 
 
-def run(piece: Piece, folder: Path, limit: float, end: float, under: Sequence[str] = ()) -> Piece:
+def run(piece: TestBatch, folder: Path, limit: float, end: float, under: Sequence[str] = ()) -> TestBatch:
     """Run the tests of a piece until `end`, in as many processes as needed, each `under` a command."""
     left = list(piece.tests)
     begun = time.monotonic()
@@ -209,7 +209,7 @@ def run(piece: Piece, folder: Path, limit: float, end: float, under: Sequence[st
 
 
 def _one_process(
-    piece: Piece, left: list[str], folder: Path, limit: float, end: float, under: Sequence[str]
+    piece: TestBatch, left: list[str], folder: Path, limit: float, end: float, under: Sequence[str]
 ) -> list[Result]:
     """The results of one process, at least one."""
     piece.processes += 1
@@ -290,7 +290,7 @@ def main() -> int:
         if not tests:
             print("there is nothing to run: no GPU, or no such tests")
             return 2
-        done: list[Piece] = []
+        done: list[TestBatch] = []
         with ThreadPoolExecutor(options.jobs) as pool:
             work = [
                 pool.submit(run, p, folder, options.limit, begun + options.seconds, options.under)

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from docstrings import Documented, host_functions
+from docstrings import DocumentedObject, host_functions
 from ops_pages import ROOT, listed_sections, names
 
 import tegula as tg
@@ -88,9 +88,9 @@ def topic(name: str) -> str | None:
 
 
 @cache
-def entries() -> dict[str, list[Documented]]:
+def entries() -> dict[str, list[DocumentedObject]]:
     """The documented functions, classes and methods on each page."""
-    by_page: dict[str, list[Documented]] = {page: [] for page in TOPICS}
+    by_page: dict[str, list[DocumentedObject]] = {page: [] for page in TOPICS}
     for function in host_functions():
         page = topic(function.name)
         if page is not None:
@@ -160,7 +160,7 @@ def _title(page: str) -> str:
     return "all names" if page == "index" else TOPICS[page][0]
 
 
-def _section(function: Documented) -> Iterator[str]:
+def _section(function: DocumentedObject) -> Iterator[str]:
     yield from (
         f"{'###' if _is_method(function) else '##'} {_displayed_name(function.name)}",
         "",
@@ -171,7 +171,7 @@ def _section(function: Documented) -> Iterator[str]:
     yield ""
 
 
-def _is_method(function: Documented) -> bool:
+def _is_method(function: DocumentedObject) -> bool:
     first, _, rest = function.name.partition(".")
     return (
         bool(rest) and first not in api.MODULES and first not in ("algorithms", "torch", "jax") or "." in rest
@@ -182,7 +182,7 @@ def _displayed_name(name: str) -> str:
     return name.replace("algorithms.", "utils.", 1)
 
 
-def _signature(function: Documented) -> str:
+def _signature(function: DocumentedObject) -> str:
     result: Any = tg
     try:
         for part in _displayed_name(function.name).split("."):

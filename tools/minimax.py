@@ -22,7 +22,7 @@ Real = Callable[[mpf], mpf]
 
 
 @dataclass(frozen=True)
-class Fit:
+class MinimaxFit:
     """The approximation of `f` on [low, high] by a polynomial of `degree`; its error is multiplied by `weight`."""
 
     f: Real
@@ -39,7 +39,7 @@ def evaluate(coefficients: list[mpf], t: mpf) -> mpf:
     return total
 
 
-def minimax(fit: Fit) -> tuple[list[mpf], mpf]:
+def minimax(fit: MinimaxFit) -> tuple[list[mpf], mpf]:
     """The coefficients, lowest power first, and the maximal weighted error."""
     n, low, high = fit.degree, mpf(fit.low), mpf(fit.high)
     count = 24 * (n + 2)
@@ -236,7 +236,7 @@ def tail_of_erfcinv(shift: float) -> Real:
     return f
 
 
-def fits() -> dict[str, tuple[int, Fit]]:
+def fits() -> dict[str, tuple[int, MinimaxFit]]:
     """The fits by name, each with the bits of its format's mantissa."""
     ln2, ln10 = mp.log(2), mp.log(10)
     half_ln2 = ln2 / 2 * mpf("1.001")
@@ -255,14 +255,14 @@ def fits() -> dict[str, tuple[int, Fit]]:
     def tan_weight(t: mpf) -> mpf:
         return tail_weight(t)
 
-    out: dict[str, tuple[int, Fit]] = {}
+    out: dict[str, tuple[int, MinimaxFit]] = {}
 
     def add_fits(
         name: str, f: Real, degrees: tuple[int, int], low: object, high: object, weight: Real
     ) -> None:
         for bits, degree, suffix in ((24, degrees[0], "32"), (53, degrees[1], "64")):
             if degree:
-                out[f"{name}_{suffix}"] = (bits, Fit(f, degree, low, high, weight))
+                out[f"{name}_{suffix}"] = (bits, MinimaxFit(f, degree, low, high, weight))
 
     square = lambda r: r * r + mpf(2) ** -40  # noqa: E731
     add_fits("EXP", after(mp.exp, [1, 1]), (4, 10), -half_ln2, half_ln2, square)
@@ -281,10 +281,12 @@ def fits() -> dict[str, tuple[int, Fit]]:
     add_fits("LOG", log_tail, (7, 0), m_low, m_high, cube)
     add_fits("ATANH", atanh_tail, (0, 6), 0, z_log, tail_weight)
     add_fits("ATANH2", atanh_tail2, (0, 7), 0, z_log, lambda z: tail_weight(z) ** 2)
-    out["POW_LOG_32"] = (53, Fit(atanh_tail, 4, 0, z_log, tail_weight))
+    out["POW_LOG_32"] = (53, MinimaxFit(atanh_tail, 4, 0, z_log, tail_weight))
     out["POW_EXP_32"] = (
         53,
-        Fit(after(lambda r: mp.exp(r * ln2), [1]), 6, "-0.501", "0.501", lambda r: abs(r) + mpf(2) ** -30),
+        MinimaxFit(
+            after(lambda r: mp.exp(r * ln2), [1]), 6, "-0.501", "0.501", lambda r: abs(r) + mpf(2) ** -30
+        ),
     )
     add_fits("SIN", odd(mp.sin), (3, 6), 0, quarter**2, tail_weight)
     add_fits(
@@ -306,9 +308,9 @@ def fits() -> dict[str, tuple[int, Fit]]:
         Fit(half_expm1, 4, -half_ln2 / 2, half_ln2 / 2, lambda r: abs(r) + mpf(2) ** -30),
     )
     add_fits("ERF", erf_slope, (6, 12), 0, mpf("0.8472"), lambda t: mpf(1))
-    out["ERF_TAIL_32"] = (24, Fit(log_erfc, 8, mpf("0.92"), mpf(4), mp.erfc))
-    out["ERFC_32"] = (24, Fit(scaled_erfc(2), 10, *q_range(2, 0.5, 10.3)))
-    out["ERFC_64"] = (53, Fit(scaled_erfc(4), 22, *q_range(4, 0.5, 27.6)))
+    out["ERF_TAIL_32"] = (24, MinimaxFit(log_erfc, 8, mpf("0.92"), mpf(4), mp.erfc))
+    out["ERFC_32"] = (24, MinimaxFit(scaled_erfc(2), 10, *q_range(2, 0.5, 10.3)))
+    out["ERFC_64"] = (53, MinimaxFit(scaled_erfc(4), 22, *q_range(4, 0.5, 27.6)))
     for name, bits, degree, low, high, shift, root, base in (
         ("ERFINV_NEAR_32", 24, 11, "0", "5.001", 2.5, False, 1),
         ("ERFINV_FAR_32", 24, 10, "2.236", "4.1", 3.0, True, 2),
@@ -318,9 +320,12 @@ def fits() -> dict[str, tuple[int, Fit]]:
     ):
         f = erfinv_of_w(shift, root)
         less = lambda u, f=f, base=base: f(u) - base  # noqa: E731
-        out[name] = (bits, Fit(less, degree, mpf(low) - shift, mpf(high) - shift, lambda u, f=f: 1 / f(u)))
+        out[name] = (
+            bits,
+            MinimaxFit(less, degree, mpf(low) - shift, mpf(high) - shift, lambda u, f=f: 1 / f(u)),
+        )
     low, high = (mp.log(mpf(root)) - mpf("2.5") for root in ("5.999", "27.3"))
-    out["ERFCINV_64"] = (53, Fit(tail_of_erfcinv(2.5), 16, low, high))
+    out["ERFCINV_64"] = (53, MinimaxFit(tail_of_erfcinv(2.5), 16, low, high))
     return out
 
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from tegula.dataclass import field_names
 
 if TYPE_CHECKING:
-    from mutation.judge import Judged
+    from mutation.judge import JudgedMutant
 
 ROOT = Path(__file__).resolve().parent.parent
 for folder in ("check", "roles", "semantics"):
@@ -84,30 +84,30 @@ def main() -> int:
     )
 
 
-def _judged(work: Part) -> tuple[Part, list[Judged]]:
-    from mutation.judge import Judge
+def _judged(work: Part) -> tuple[Part, list[JudgedMutant]]:
+    from mutation.judge import MutantJudge
     from mutation.subjects import subject
 
     name, part, parts, count = work
-    return work, list(Judge(subject(name), count).all(part, parts))
+    return work, list(MutantJudge(subject(name), count).all(part, parts))
 
 
-def _keep(log: Path, part: Part, judged: Sequence[Judged]) -> None:
+def _keep(log: Path, part: Part, judged: Sequence[JudgedMutant]) -> None:
     rows = [{name: getattr(j, name) for name in field_names(j)} for j in judged]
     with log.open("a", encoding="utf-8") as to:
         to.write(json.dumps([part, rows]) + "\n")
 
 
-def _read(log: Path | None) -> dict[Part, list[Judged]]:
-    from mutation.judge import Judged
+def _read(log: Path | None) -> dict[Part, list[JudgedMutant]]:
+    from mutation.judge import JudgedMutant
 
     if log is None or not log.exists():
         return {}
     lines = map(json.loads, log.read_text(encoding="utf-8").splitlines())
-    return {tuple(part): [Judged(**row) for row in rows] for part, rows in lines}
+    return {tuple(part): [JudgedMutant(**row) for row in rows] for part, rows in lines}
 
 
-def page(results: Sequence[Judged], orders: int, launches: int) -> str:
+def page(results: Sequence[JudgedMutant], orders: int, launches: int) -> str:
     failing = [j for j in results if j.failure]
     rows = {
         "mutants": len(results),
@@ -138,7 +138,7 @@ def page(results: Sequence[Judged], orders: int, launches: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _table(results: Sequence[Judged], by: str) -> list[str]:
+def _table(results: Sequence[JudgedMutant], by: str) -> list[str]:
     subjects = list(dict.fromkeys(j.subject for j in results))
     listed_subjects = subjects if by == "operator" else []
     out = [
@@ -156,7 +156,7 @@ def _table(results: Sequence[Judged], by: str) -> list[str]:
     return out
 
 
-def _kinds(failing: Sequence[Judged]) -> list[str]:
+def _kinds(failing: Sequence[JudgedMutant]) -> list[str]:
     kinds = Counter(
         (j.failure.partition(":")[0], j.kind if j.status == "refuted" else j.status) for j in failing
     )
@@ -166,7 +166,7 @@ def _kinds(failing: Sequence[Judged]) -> list[str]:
     return out + [f"| {a} |" + "".join(f" {kinds[a, b] or ''} |" for b in reasons) for a in kinds_by_checker]
 
 
-def _alarms(alarms: Sequence[Judged]) -> list[str]:
+def _alarms(alarms: Sequence[JudgedMutant]) -> list[str]:
     from mutation.judge import reason
 
     out: list[str] = []
@@ -177,7 +177,7 @@ def _alarms(alarms: Sequence[Judged]) -> list[str]:
     return out[:-1]
 
 
-def _other_counts(others: Sequence[Judged]) -> list[str]:
+def _other_counts(others: Sequence[JudgedMutant]) -> list[str]:
     return [f"- {j.subject}, {j.operator}: {j.what}" for j in others]
 
 

@@ -75,7 +75,7 @@ REPLACED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MutationSite:
     """A part of a file that may be replaced: lines, counted from 0, with byte offsets, and the replacements."""
 
     file: str
@@ -111,7 +111,7 @@ class Fault:
 # Places of faults ----------------------------------------------------------------------------------------------------
 
 
-def places_of(file: str, text: str) -> Iterator[tuple[str, Place]]:
+def places_of(file: str, text: str) -> Iterator[tuple[str, MutationSite]]:
     """The places of a file's text, each with its kind of fault."""
     for node in _reached(ast.parse(text)):
         for kind, instead in _faults(node):
@@ -120,7 +120,7 @@ def places_of(file: str, text: str) -> Iterator[tuple[str, Place]]:
             assert spot.end_lineno is not None and spot.end_col_offset is not None
             if spot.lineno == spot.end_lineno or isinstance(spot, ast.stmt):
                 ends = spot.end_lineno - 1, spot.end_col_offset
-                yield kind, Place(file, spot.lineno - 1, spot.col_offset, *ends, tuple(instead))
+                yield kind, MutationSite(file, spot.lineno - 1, spot.col_offset, *ends, tuple(instead))
 
 
 def _reached(node: ast.AST) -> Iterator[ast.AST]:
@@ -163,9 +163,9 @@ def _faults(node: ast.AST) -> Iterator[tuple[str, list[str]]]:
 
 
 @cache
-def all_places(source: Path) -> dict[str, list[Place]]:
+def all_places(source: Path) -> dict[str, list[MutationSite]]:
     """All places by kind, in the order of files and lines."""
-    by_file: dict[str, list[Place]] = {}
+    by_file: dict[str, list[MutationSite]] = {}
     for path in sorted(source.rglob("*.py")):
         name = path.relative_to(source).as_posix()
         if name not in TESTED_ELSEWHERE:
@@ -174,7 +174,7 @@ def all_places(source: Path) -> dict[str, list[Place]]:
     return by_file
 
 
-def drawn_fault(source: Path, seed: int, number: int) -> tuple[random.Random, str, Place]:
+def drawn_fault(source: Path, seed: int, number: int) -> tuple[random.Random, str, MutationSite]:
     """The kind and the place of a number's fault, and the generator that draws its replacement."""
     rng = random.Random(f"{seed} {number}")
     by_file = all_places(source)
@@ -192,7 +192,7 @@ def fault(source: Path, seed: int, number: int) -> Fault:
     return Fault(number, candidate.file, candidate.line + 1, kind, *lines, text)
 
 
-def replaced(text: str, candidate: Place, instead: str) -> str:
+def replaced(text: str, candidate: MutationSite, instead: str) -> str:
     """The text with a place replaced and the number of lines unchanged."""
     lines = text.encode().splitlines(keepends=True)
     last = lines[candidate.end_line]

@@ -53,7 +53,7 @@ class Race:
 
 
 @dataclass(frozen=True)
-class Explained:
+class ExplainedFinding:
     """A finding that is not a fault: its kernel, its lines, the number of its hazards, the reason, and the design note
     that explains it."""
 
@@ -70,7 +70,7 @@ class Explained:
 
 
 EXPLAINED = (
-    Explained(
+    ExplainedFinding(
         kernel="chain",
         writes="tg.tile_pipe_push(squares, row * row)",
         reads="tg.tile_store(out, tg.tile_pipe_pop(squares), offset=(k, 0))",
@@ -116,7 +116,7 @@ def _access(does: str, file: str | None, line: str | None, sources: Path) -> Acc
     return Access(does, "", "")
 
 
-def judged(text: str, status: int, explained: Sequence[Explained] = EXPLAINED) -> dict[str, Any]:
+def judged(text: str, status: int, explained: Sequence[ExplainedFinding] = EXPLAINED) -> dict[str, Any]:
     """The findings of a tool. `clean`: all findings are explained, and the tests passed."""
     match, passed = SUMMARY.search(text), PASSED.search(text)
     findings = int(match[1]) if match else None

@@ -19,7 +19,7 @@ PAGE = "docs/start.md"
 PIP = ("-m", "pip", "--disable-pip-version-check", "--quiet")
 
 
-class Failed(Exception):
+class StepFailed(Exception):
     """Raised if a step fails; the message is the step's output."""
 
 
@@ -31,7 +31,7 @@ def step(command: Sequence[str | Path], folder: Path, **variables: str) -> str:
         [*map(str, command)], cwd=folder, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
     if completed.returncode:
-        raise Failed(f"{' '.join(map(str, command))}:\n{completed.stdout}")
+        raise StepFailed(f"{' '.join(map(str, command))}:\n{completed.stdout}")
     return completed.stdout
 
 
@@ -64,7 +64,7 @@ def check(python: str, environment_path: Path, folder: Path) -> str:
         path.write_bytes((ROOT / name).read_bytes())
     module_path = step([inside, "-c", "import tegula; print(tegula.__file__)"], work).strip()
     if not Path(module_path).is_relative_to(venv):
-        raise Failed(f"tegula is imported from {module_path}")
+        raise StepFailed(f"tegula is imported from {module_path}")
     step([inside, runner, PAGE], work, TEGULA_CACHE_DIR=str(folder / "cache"))
     step([venv / "bin" / "tegula", "doctor"], work)
     return step([inside, "-c", "import platform; print(platform.python_version())"], work).strip()
@@ -80,7 +80,7 @@ def main(pythons: Sequence[str]) -> int:
             inner.mkdir()
             try:
                 print(f"{result.name}: {PAGE} runs with Python {check(python, result, inner)}")
-            except Failed as error:
+            except StepFailed as error:
                 failed += 1
                 print(error)
     return int(failed > 0)

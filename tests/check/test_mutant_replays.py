@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mutation.judge import Judge, Judged
+from mutation.judge import JudgedMutant, MutantJudge
 from mutation.operators import saved
 from mutation.subjects import MAKERS, subject
 
@@ -21,8 +21,8 @@ ORDERS = 12
 
 
 @lru_cache(maxsize=1)
-def judge(name: str) -> Judge:
-    return Judge(subject(name), ORDERS)
+def judge(name: str) -> MutantJudge:
+    return MutantJudge(subject(name), ORDERS)
 
 
 @pytest.mark.slow
@@ -69,7 +69,7 @@ def test_mutants_restore_their_kernel() -> None:
     assert mutant_judge.subject.parts.shared.allocations == allocations
 
 
-def judged_mutant(name: str, operator: str, mutant_name: str) -> Judged:
+def judged_mutant(name: str, operator: str, mutant_name: str) -> JudgedMutant:
     mutant_judge = judge(name)
     (mutant,) = (m for m in mutant_judge.mutants if m.operator == operator and m.what.startswith(mutant_name))
     return mutant_judge.judge(mutant)

@@ -19,16 +19,16 @@ INTERNALS = ("_src",)
 """Parts of the package that only its own tests import."""
 
 
-class Absent(ModuleType):
+class AbsentModule(ModuleType):
     """A module of the package without a counterpart: any name can be imported from it, but not called."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return Internal(f"{self.__name__}.{name}")
+        return InternalName(f"{self.__name__}.{name}")
 
 
-class Internal:
+class InternalName:
     """A name of the package's internals, whose use is an error."""
 
     def __init__(self, name: str) -> None:
@@ -39,13 +39,13 @@ class Internal:
             raise AttributeError(name)
         if name == "wp_is_mathdx_enabled":  # read by tests on every device, to skip tests of a library
             return bool
-        return Internal(f"{self._name}.{name}")
+        return InternalName(f"{self._name}.{name}")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(f"{self._name} is internal to the package")
 
 
-class Existing(Loader):
+class ExistingModuleLoader(Loader):
     """Loads an existing module, or a module without a file."""
 
     def __init__(self, module: ModuleType) -> None:
@@ -58,7 +58,7 @@ class Existing(Loader):
         pass
 
 
-class Statements(SourceFileLoader):
+class StatementLoader(SourceFileLoader):
     """Loads a test file statement by statement, so that a failing statement affects only the tests that use its
     names."""
 
@@ -83,7 +83,7 @@ def bound(node: ast.stmt) -> list[str]:
     return [n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
 
 
-class Alias(MetaPathFinder):
+class AliasFinder(MetaPathFinder):
     """Finds modules under the package's name: Tegula's, the test files, and the harness that they import."""
 
     def __init__(self, root: Path) -> None:
@@ -98,23 +98,23 @@ class Alias(MetaPathFinder):
         if rest[:1] == ["tests"]:
             return self.of_tests(fullname, rest[1:])
         if rest[0] in INTERNALS:
-            return ModuleSpec(fullname, Existing(Absent(fullname)), is_package=True)
-        return ModuleSpec(fullname, Existing(namespace(rest)), is_package=True)
+            return ModuleSpec(fullname, ExistingModuleLoader(AbsentModule(fullname)), is_package=True)
+        return ModuleSpec(fullname, ExistingModuleLoader(namespace(rest)), is_package=True)
 
     def of_tests(self, fullname: str, rest: list[str]) -> ModuleSpec:
         """The loader of a module of the tests."""
         if rest == ["unittest_utils"]:
             from compat import harness
 
-            return ModuleSpec(fullname, Existing(harness))
+            return ModuleSpec(fullname, ExistingModuleLoader(harness))
         if rest and rest[-1].startswith("test_"):
             path = str(self.root.joinpath(PACKAGE, "tests", *rest).with_suffix(".py"))
-            spec = spec_from_file_location(fullname, path, loader=Statements(fullname, path))
+            spec = spec_from_file_location(fullname, path, loader=StatementLoader(fullname, path))
             assert spec is not None
             return spec
-        module = Absent(fullname) if rest and rest[-1].startswith("aux_") else ModuleType(fullname)
+        module = AbsentModule(fullname) if rest and rest[-1].startswith("aux_") else ModuleType(fullname)
         module.__path__ = []
-        return ModuleSpec(fullname, Existing(module), is_package=True)
+        return ModuleSpec(fullname, ExistingModuleLoader(module), is_package=True)
 
 
 def namespace(names: list[str]) -> ModuleType:
@@ -143,6 +143,6 @@ def install(root: Path) -> None:
         root: the directory of the package's files.
     """
     sys.modules[PACKAGE] = tegula
-    sys.meta_path.insert(0, Alias(root))
+    sys.meta_path.insert(0, AliasFinder(root))
     for name in INTERNALS:
         __import__(f"{PACKAGE}.{name}.context")

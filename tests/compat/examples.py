@@ -24,7 +24,7 @@ BLOCK = re.compile(r"^( *)\.\. (testcode|testoutput)::.*\n((?:\1 +\S.*\n|\s*\n)+
 
 
 @dataclass(frozen=True)
-class Example:
+class DocstringProgram:
     """A program of a docstring. `name`: of the builtin, with a number from its second example on."""
 
     name: str
@@ -32,13 +32,13 @@ class Example:
     output: str
 
 
-def examples(root: Path) -> list[Example]:
+def examples(root: Path) -> list[DocstringProgram]:
     """The examples whose output is documented, in the order of the file.
 
     Parameters:
         root: the directory of the package's files.
     """
-    result: list[Example] = []
+    result: list[DocstringProgram] = []
     counts: Counter[str] = Counter()
     for name, text in docstrings(ast.parse((root / DECLARED).read_text())):
         blocks = [
@@ -49,7 +49,7 @@ def examples(root: Path) -> list[Example]:
             counts[name] += 1
             numbered = name if counts[name] == 1 else f"{name}_{counts[name]}"
             output = "".join(body.strip("\n") + "\n" for kind, body in blocks if kind == "testoutput")
-            result.append(Example(numbered, program, output))
+            result.append(DocstringProgram(numbered, program, output))
     return result
 
 
@@ -62,7 +62,7 @@ def docstrings(tree: ast.Module) -> Iterator[tuple[str, str]]:
                     yield ast.unparse(node.args[0]).strip("'"), str(keyword.value.value)
 
 
-def test_case(example: Example, into: Path) -> unittest.TestCase:
+def test_case(example: DocstringProgram, into: Path) -> unittest.TestCase:
     """A test that an example prints its documented output.
 
     Parameters:

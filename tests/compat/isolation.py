@@ -15,7 +15,7 @@ from typing import IO, Any
 
 
 @dataclass
-class Running:
+class RunningProcess:
     """A process that runs a piece of work. `result`: the file for the work's result."""
 
     name: str
@@ -42,7 +42,7 @@ class Running:
         os.waitpid(self.process, 0)
 
 
-def start(name: str, work: Callable[[], Any], limit: float, silent: bool) -> Running:
+def start(name: str, work: Callable[[], Any], limit: float, silent: bool) -> RunningProcess:
     """Forks a process for some work."""
     reading, writing = os.pipe()
     sys.stdout.flush()
@@ -50,7 +50,7 @@ def start(name: str, work: Callable[[], Any], limit: float, silent: bool) -> Run
     process = os.fork()
     if process:
         os.close(writing)
-        return Running(name, process, os.fdopen(reading), time.monotonic() + limit)
+        return RunningProcess(name, process, os.fdopen(reading), time.monotonic() + limit)
     status = 1
     try:
         os.setpgid(0, 0)
@@ -83,7 +83,7 @@ def isolated(
         silent: whether the output of the processes is dropped. Returns:
         the name, the result, and the failure of each process, in the order of completion."""
     left = iter(works)
-    running: dict[int, Running] = {}
+    running: dict[int, RunningProcess] = {}
     try:
         while True:
             while len(running) < workers and (work := next(left, None)) is not None:

@@ -20,14 +20,14 @@ def reference() -> np.ndarray:
             for i in range(max(0, -di), min(SIZE, SIZE - di)):
                 for j in range(max(0, -dj), min(SIZE, SIZE - dj)):
                     offset = x[i + di, j + dj] - x[i, j]
-                    part = 1.0 - rest * np.hypot(di, dj) / np.linalg.norm(offset)
-                    force[i, j] += cloth.STIFFNESS * part * offset
+                    stretch = 1.0 - rest * np.hypot(di, dj) / np.linalg.norm(offset)
+                    force[i, j] += cloth.STIFFNESS * stretch * offset
         v = v + cloth.DT * force
         x = x + cloth.DT * v
-        far = np.linalg.norm(x, axis=-1, keepdims=True)
-        depth, normal = cloth.RADIUS + cloth.MARGIN - far, x / far
-        into = np.minimum((v * normal).sum(-1, keepdims=True), 0.0)
-        v = np.where(depth > 0.0, (v - into * normal) * cloth.FRICTION, v)
+        distance = np.linalg.norm(x, axis=-1, keepdims=True)
+        depth, normal = cloth.RADIUS + cloth.MARGIN - distance, x / distance
+        normal_speed = np.minimum((v * normal).sum(-1, keepdims=True), 0.0)
+        v = np.where(depth > 0.0, (v - normal_speed * normal) * cloth.FRICTION, v)
         x = np.where(depth > 0.0, x + depth * normal, x)
     return x
 

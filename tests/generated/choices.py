@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 @dataclass
-class Choices:
+class ChoiceSource:
     """Decisions from a source of integers: `draw(n)` is one of 0 to n - 1, and 0 is the simplest choice."""
 
     draw: Callable[[int], int]

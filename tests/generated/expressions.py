@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from choices import Choices
+from choices import ChoiceSource
 
 INTS = ("int32", "int8", "int16", "int64", "uint8", "uint16", "uint32", "uint64")
 FLOATS = ("float32", "float64", "float16", "bfloat16")
@@ -55,7 +55,7 @@ def literal(value: int, dtype: str) -> str:
 class Expressions:
     """Expressions over the names in scope. `lanes`: whether lane-varying scalars may be used."""
 
-    def __init__(self, choices: Choices, block_dim: int) -> None:
+    def __init__(self, choices: ChoiceSource, block_dim: int) -> None:
         self.c = choices
         self.block_dim = block_dim
         self.scope: list[Name] = []

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from choices import Choices
+from choices import ChoiceSource
 from expressions import DTYPES, SMALL_BOUND, Expressions, Name, Shape, Term, is_float, literal
 
 BLOCKS = 2
@@ -47,7 +47,7 @@ class Program:
 class Maker(Expressions):
     """Writes one random program."""
 
-    def __init__(self, choices: Choices) -> None:
+    def __init__(self, choices: ChoiceSource) -> None:
         super().__init__(choices, choices.pick(BLOCK_DIMS))
         self.form = choices.pick(["tiled", "flat", "partial", "plane"])
         self.lines: list[str] = []
@@ -540,7 +540,7 @@ def _term(text: str):
     return Term(text, math.inf)
 
 
-def _literal_one(choices: Choices, dtype: str):
+def _literal_one(choices: ChoiceSource, dtype: str):
     from expressions import Term
 
     return Term(f"tg.{dtype}({literal(choices.number(0, 3), dtype)})", 3)

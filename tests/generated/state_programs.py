@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from choices import Choices
+from choices import ChoiceSource
 
 import tegula as tg
 
@@ -89,10 +89,10 @@ class StateProgram:
         return written
 
 
-class Maker:
+class StateProgramWriter:
     """Writes one program. `text` and `meaning` grow line by line with one indentation."""
 
-    def __init__(self, choices: Choices) -> None:
+    def __init__(self, choices: ChoiceSource) -> None:
         self.c = choices
         self.lanes = choices.pick(BLOCK_DIMS)
         self.text: list[str] = []

@@ -10,7 +10,7 @@ import random
 from collections import Counter
 
 import pytest
-from choices import Choices
+from choices import ChoiceSource
 from expressions import DTYPES
 from program_reduction import reduced
 from programs import BLOCK_DIMS, Maker, Program
@@ -80,7 +80,7 @@ DRAWN_PROGRAMS = 400
 
 
 def draw_program(seed: int | str) -> Program:
-    return Maker(Choices(random.Random(seed).randrange)).program()
+    return Maker(ChoiceSource(random.Random(seed).randrange)).program()
 
 
 def run_shard(shard: int, count: int) -> tuple[Counter[str], Counter[str]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from choices import Choices
+from choices import ChoiceSource
 from programs import Maker
 from run_program import compare
 
@@ -113,7 +113,7 @@ def test_generated_programs_find_a_planted_bug(
 def fails(seed: int) -> bool:
     """Whether a program, or the same program with another constant, is compiled wrongly."""
     draw = random.Random(seed)
-    program = Maker(Choices(draw.randrange)).program()
+    program = Maker(ChoiceSource(draw.randrange)).program()
     try:
         compare(program)
         compare(replace(program, text=program.text.replace(" 8.0)", " 7.0)")))

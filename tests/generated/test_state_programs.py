@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from choices import Choices
-from state_programs import Maker, StateProgram
+from choices import ChoiceSource
+from state_programs import StateProgram, StateProgramWriter
 
 import tegula as tg
 from support.campaigns import chunks
@@ -21,7 +21,7 @@ CHUNKS, EACH = 200, 25
 
 
 def program(seed: int) -> StateProgram:
-    return Maker(Choices(random.Random(seed).randrange)).program()
+    return StateProgramWriter(ChoiceSource(random.Random(seed).randrange)).program()
 
 
 def check(seeds: range) -> Counter[str]:

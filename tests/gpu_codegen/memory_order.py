@@ -14,7 +14,7 @@ from collections.abc import Iterable
 import numpy as np
 
 
-class Order:
+class AccessOrder:
     """The order of accesses in one launch of a block. `ignored`: the synchronisations to ignore, of a "warp", of a
     "block", or by an "mbarrier", to test which races are found without these synchronisations."""
 

@@ -15,7 +15,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 from fibers import ASK, ENDED, Fibers
-from memory_order import Order
+from memory_order import AccessOrder
 from tensor_cores import multiply_group, multiply_warp, swizzled, to_tf32
 
 from tegula.backend.llvm import compile_object
@@ -94,7 +94,7 @@ def run_together(
     args: Sequence[Any],
     dims: Sequence[int],
     blocks: int,
-    order: Order | None = None,
+    order: AccessOrder | None = None,
     report: int = 0,
     rows: int = 1,
 ) -> None:
@@ -313,7 +313,7 @@ class _Cluster:
 class _Block:
     def __init__(
         self, code: GpuCode, object_: LoadedObject, callees: list[str], packed: bytes, args: Sequence[Any], rank: int,
-        cluster: _Cluster, order: Order | None,
+        cluster: _Cluster, order: AccessOrder | None,
     ) -> None:  # fmt: skip
         self.order = order
         self.code, self.object, self.callees, self.args = code, object_, callees, args

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from gpu_code import lowered
-from memory_order import Order
+from memory_order import AccessOrder
 from pipe_chain import chain
 from simt import run_together
 
@@ -66,8 +66,8 @@ def code_of(kernel: Any, arch: str = "sm_90a") -> tuple[GpuCode, list[Any]]:
     return lowered(kernel, args, (1,), block_size(kernel, None, args), arch=arch), args
 
 
-def order_of(code: GpuCode, kernel: Any, args: Sequence[Any], ignored: str = "") -> Order:
-    order = Order(code.threads, ignored)
+def order_of(code: GpuCode, kernel: Any, args: Sequence[Any], ignored: str = "") -> AccessOrder:
+    order = AccessOrder(code.threads, ignored)
     run_together(code, kernel, args, (1, code.threads), 1, order)
     return order
 
@@ -125,6 +125,6 @@ def test_accesses_to_shared_memory_of_a_block_are_ordered(name: str) -> None:
     launch = kernels.launches()[name]
     code = lowered(launch.kernel, launch.args, launch.dims[:-1], launch.block_dim)
     for ignored, races in (("", False), ("block", True)):
-        order = Order(code.threads, ignored)
+        order = AccessOrder(code.threads, ignored)
         run_together(code, launch.kernel, launch.args, launch.dims, 1, order)
         assert order.written and bool(order.reports) == races

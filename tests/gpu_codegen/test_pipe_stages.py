@@ -23,15 +23,15 @@ def copying(dtype: Any, shape: tuple[int, int], second_shape: tuple[int, int]) -
     @tg.kernel
     def copies(x: tg.array2d[dtype], y: tg.array2d[dtype], n: int):
         pipe = tg.tile_pipe(shape=shape, dtype=dtype, stages=STAGES)
-        two = tg.tile_pipe(shape=second_shape, dtype=dtype, stages=STAGES)
+        second_pipe = tg.tile_pipe(shape=second_shape, dtype=dtype, stages=STAGES)
         with tg.ws(0):
             for k in range(n):
                 tg.tile_pipe_load(pipe, x, offset=(k * 8, 0))
-                tg.tile_pipe_load(two, x, offset=(k * 8, 0))
+                tg.tile_pipe_load(second_pipe, x, offset=(k * 8, 0))
         with tg.ws(1):
             for k in range(n):
                 tg.tile_store(y, tg.tile_pipe_pop(pipe), offset=(k * 8, 0))
-                tg.tile_store(y, tg.tile_pipe_pop(two), offset=(k * 8, 128))
+                tg.tile_store(y, tg.tile_pipe_pop(second_pipe), offset=(k * 8, 128))
 
     return copies
 

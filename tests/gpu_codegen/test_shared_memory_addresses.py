@@ -43,7 +43,7 @@ def test_elements_of_a_column_share_an_address() -> None:
     assert len(addresses) == 32 and len(set(addresses)) == 1, sorted(set(addresses))
 
 
-class Numbers(GpuMemory):
+class NumericAddresses(GpuMemory):
     """Addresses as numbers. A multiple of `unit` in an index counts as the constant of the index."""
 
     unit = 1
@@ -62,7 +62,7 @@ class Numbers(GpuMemory):
 @pytest.mark.parametrize("unit", [1, 3, 4, 8, 64])
 @pytest.mark.parametrize("row_bytes", [32, 64, 128])
 def test_constants_of_rows_do_not_change_swizzled_addresses(row_bytes: int, unit: int) -> None:
-    memory = Numbers(Code())
+    memory = NumericAddresses(Code())
     memory.unit = unit
     root = (2, 32, 128)
     view = SwizzledView("0", bfloat16, root, (FAR, FAR, 1), 1, root, row_bytes)

@@ -7,9 +7,9 @@ import random
 
 import numpy as np
 import pytest
-from choices import Choices
+from choices import ChoiceSource
 from lowering import Launch, lowered, run_lowered
-from state_programs import Maker
+from state_programs import StateProgramWriter
 
 from support.campaigns import chunks
 
@@ -18,7 +18,7 @@ CHUNKS, EACH = 250, 20
 
 def check(seeds: range) -> None:
     for seed in seeds:
-        program = Maker(Choices(random.Random(seed).randrange)).program()
+        program = StateProgramWriter(ChoiceSource(random.Random(seed).randrange)).program()
         launch = Launch(program.kernel(), program.arguments(), program.dims, program.block_dim)
         try:
             actual, _ = run_lowered(*lowered(launch), launch)

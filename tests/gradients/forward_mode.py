@@ -366,7 +366,7 @@ def forward(
 
 
 @dataclass
-class Sides:
+class DotProductSides:
     """<w, J v> and <J^T w, v>, the size of the terms of these sums, and the largest relative difference of the values
     of the two runs."""
 
@@ -383,7 +383,9 @@ class Sides:
         return f"{self.forward:.17g} forward, {self.reverse:.17g} in reverse, terms sum to {self.size:.3g}"
 
 
-def compare(kernel: Any, dims: Sequence[int], args: Sequence[Any], block_dim: int, seed: int = 0) -> Sides:
+def compare(
+    kernel: Any, dims: Sequence[int], args: Sequence[Any], block_dim: int, seed: int = 0
+) -> DotProductSides:
     """Both sides along random v and w, for the arrays with gradients; the arguments are not changed."""
     rng = np.random.default_rng(seed)
     own = [tg.clone(a) if isinstance(a, tg.array) else a for a in args]
@@ -406,13 +408,13 @@ def both_sides(
     jv: Sequence[np.ndarray],
     after: Mapping[int, np.ndarray],
     back: Mapping[int, np.ndarray],
-) -> Sides:
+) -> DotProductSides:
     """Both sides from the results of forward mode, and from the arrays `after` the launch and the gradients `back`
     before it, by the positions of the arguments."""
     terms = [np.concatenate([(x[k] * y[k]).reshape(-1) for k in v]) for x, y in ((w, jv), (back, v))]
     ahead, behind = (float(t.sum()) for t in terms)
     size = max(float(np.abs(t).sum()) for t in terms)
-    return Sides(ahead, behind, size, max(_apart(after[k], values[k]) for k in v))
+    return DotProductSides(ahead, behind, size, max(_apart(after[k], values[k]) for k in v))
 
 
 def in_float64(a: tg.array) -> np.ndarray:

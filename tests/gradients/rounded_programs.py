@@ -14,7 +14,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from duals import Duals
+from duals import DualNumbers
 
 LANES, INPUTS, SIDE = 8, 16, 4
 CELLS, PATHS, EDGES = 400, 128, 24
@@ -36,12 +36,14 @@ TAMED = """def tamed(x):
 """A bounded function of a few instructions."""
 
 
-class Run:
+class TwinRun:
     """One evaluation of a twin. `paths`: the kernel's decisions, or None if the twin decides itself and sets the
     `edges`; `taken`: the decisions. `errors`: the rounding errors, and `shares`: the parts of equal extremes, which are
     computed in this run or kept from the run `like`."""
 
-    def __init__(self, dtype: Any, a: Any, paths: Any, edges: np.ndarray, like: Run | None = None) -> None:
+    def __init__(
+        self, dtype: Any, a: Any, paths: Any, edges: np.ndarray, like: TwinRun | None = None
+    ) -> None:
         self.dtype, self.a, self.paths, self.edges = dtype, a, paths, edges
         self.results: list[tuple[int, Any]] = []
         self.names: dict[str, Any] = {}
@@ -59,7 +61,7 @@ class Run:
             near = exact.astype(dtype or self.dtype).astype(np.float64)
             self.errors.append(near - exact)
             return near
-        if isinstance(exact, Duals) and (dtype or self.dtype) is not np.float64:
+        if isinstance(exact, DualNumbers) and (dtype or self.dtype) is not np.float64:
             exact = exact.narrowed(NARROW)
         self.at += 1
         return exact + self.like.errors[self.at - 1]
@@ -95,8 +97,8 @@ class Expr:
 
     text: str
     kind: str
-    value: Callable[[Run], Any]
-    """An array of NumPy, or `Duals`."""
+    value: Callable[[TwinRun], Any]
+    """An array of NumPy, or `DualNumbers`."""
 
 
 @dataclass
@@ -104,14 +106,14 @@ class Body:
     """Statements: the kernel's lines and the twin's operations."""
 
     lines: list[str] = field(default_factory=list)
-    steps: list[Callable[[Run], None]] = field(default_factory=list)
+    steps: list[Callable[[TwinRun], None]] = field(default_factory=list)
 
-    def add(self, text: str, step: Callable[[Run], None] | None = None) -> None:
+    def add(self, text: str, step: Callable[[TwinRun], None] | None = None) -> None:
         self.lines.append(text)
         if step is not None:
             self.steps.append(step)
 
-    def run(self, run: Run) -> None:
+    def run(self, run: TwinRun) -> None:
         for step in self.steps:
             step(run)
 
@@ -213,7 +215,7 @@ class RoundedProgram:
     def quotient(self, kind: str, depth: int) -> Expr:
         x, y = self.expr(kind, depth), self.leaf(kind)
 
-        def value(run: Run) -> np.ndarray:
+        def value(run: TwinRun) -> np.ndarray:
             top, v = x.value(run), y.value(run)
             return run.rounded(top / run.rounded(run.rounded(v * v) + 1.0))
 
@@ -238,7 +240,7 @@ class RoundedProgram:
                 lambda run: run.rounded(run.rounded(x.value(run).sum()) * 0.25),
             )
 
-        def value(run: Run) -> np.ndarray:
+        def value(run: TwinRun) -> np.ndarray:
             v = x.value(run)
             return (
                 v * run.weights(lambda: _parts(v == (v.max() if combination == "max" else v.min())))
@@ -269,7 +271,7 @@ class RoundedProgram:
     def scan(self, kind: str, depth: int) -> Expr:
         x = self.leaf("t")
 
-        def value(run: Run) -> np.ndarray:
+        def value(run: TwinRun) -> np.ndarray:
             return run.rounded(run.rounded((x.value(run) * UP_TO).sum(1)) * 0.25)
 
         return Expr(f"(tg.tile_scan_inclusive({x.text}) * D(0.25))", "t", value)
@@ -277,7 +279,7 @@ class RoundedProgram:
     def vector(self, kind: str, depth: int) -> Expr:
         x, y = self.leaf("l"), self.leaf("u" if self.r.random() < 0.3 else "l")
 
-        def value(run: Run) -> np.ndarray:
+        def value(run: TwinRun) -> np.ndarray:
             v, w = x.value(run), y.value(run)
             return run.rounded(np.sqrt(run.rounded(run.rounded(v * v) + run.rounded(w * w + 0.0 * v))))
 
@@ -307,7 +309,7 @@ class RoundedProgram:
         self.body.lines += [opening, *(f"    {line}" for line in yielded.lines or ["pass"])]
 
     def bind(self, name: str, x: Expr) -> None:
-        def step(run: Run) -> None:
+        def step(run: TwinRun) -> None:
             run.names[name] = x.value(run) + 0.0
 
         self.body.add(f"{name} = {x.text}", step)
@@ -323,7 +325,7 @@ class RoundedProgram:
     def tame(self, x: Expr) -> Expr:
         """An expression bounded in magnitude."""
 
-        def value(run: Run) -> np.ndarray:
+        def value(run: TwinRun) -> np.ndarray:
             v = x.value(run)
             return run.rounded(v / run.rounded(run.rounded(run.rounded(v * v) * 0.25) + 1.0))
 
@@ -359,7 +361,7 @@ class RoundedProgram:
 
     def decided(
         self, x: Expr, test: str, decide: Callable[[np.ndarray], np.ndarray]
-    ) -> tuple[str, Callable[[Run], Any]]:
+    ) -> tuple[str, Callable[[TwinRun], Any]]:
         """The name of an integer that the kernel decides and records, and the twin's value for it."""
         near, edge, step = self.compared(x)
         self.count += 1
@@ -407,7 +409,7 @@ class RoundedProgram:
         x, y = self.tame(self.expr("l")), self.tame(self.expr("l"))
         self.lane_code = False
 
-        def step(run: Run) -> None:
+        def step(run: TwinRun) -> None:
             chosen = take(run)
             first = np.asarray(chosen != 0, np.float64)
             run.names[target] = x.value(run) * first + y.value(run) * (1.0 - first)
@@ -444,7 +446,7 @@ class RoundedProgram:
                 self.r.choice((self.grow, self.change, lambda: self.statement(depth)))()
         self.loops -= 1
 
-        def step(run: Run) -> None:
+        def step(run: TwinRun) -> None:
             for _ in range(self.n):
                 body.run(run)
 
@@ -464,7 +466,7 @@ class RoundedProgram:
                     f"tg.tile_store(y, {name}, offset={first})" if kind == "t" else f"y[{first} + j] = {name}"
                 )
 
-            def step(run: Run, name: str = name, first: int = first, size: int = size) -> None:
+            def step(run: TwinRun, name: str = name, first: int = first, size: int = size) -> None:
                 run.results.append((first, run.names[name].reshape(-1) + np.zeros(size)))
 
             self.body.add(text, step)
@@ -473,34 +475,34 @@ class RoundedProgram:
 
     # The twin ---------------------------------------------------------------------------------------------------------
 
-    def alone(self, a: np.ndarray) -> Run:
+    def alone(self, a: np.ndarray) -> TwinRun:
         """A run that decides itself, and sets its edges so that conditions are at the edge for these inputs."""
-        run = Run(TYPES[self.dtype], a, None, np.zeros((EDGES, LANES)))
+        run = TwinRun(TYPES[self.dtype], a, None, np.zeros((EDGES, LANES)))
         self.body.run(run)
         return run
 
-    def known(self, a: np.ndarray, edges: np.ndarray, paths: Any) -> Run:
+    def known(self, a: np.ndarray, edges: np.ndarray, paths: Any) -> TwinRun:
         """A run that takes the kernel's paths."""
-        run = Run(TYPES[self.dtype], a, paths, edges)
+        run = TwinRun(TYPES[self.dtype], a, paths, edges)
         self.body.run(run)
         return run
 
-    def again(self, base: Run, a: Any) -> Run:
+    def again(self, base: TwinRun, a: Any) -> TwinRun:
         """A run for other inputs, or inputs with derivatives, with the same paths and errors."""
-        run = Run(base.dtype, a, base.taken, base.edges, base)
+        run = TwinRun(base.dtype, a, base.taken, base.edges, base)
         self.body.run(run)
         return run
 
-    def values(self, run: Run) -> np.ndarray:
+    def values(self, run: TwinRun) -> np.ndarray:
         """The result `y` of the float64 twin."""
         y = np.zeros(CELLS)
         for first, value in run.results:
             y[first : first + len(value)] = value
         return y
 
-    def gradient(self, base: Run, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def gradient(self, base: TwinRun, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The derivative of the sum of g y by each input, and the error that rounding adjoints to float32 may cause."""
-        run = self.again(base, Duals.inputs(base.a))
+        run = self.again(base, DualNumbers.inputs(base.a))
         parts = sum((value * g[first : first + value.value.size]).sum().parts for first, value in run.results)
         return np.asarray(parts)[0], np.asarray(parts)[2]
 

@@ -183,7 +183,7 @@ def linear(target: Name, *terms: tuple[Any, Name], keep: bool = False) -> None:
 # Programs ------------------------------------------------------------------------------------------------------------
 
 
-class Refused(Exception):
+class ReverseModeRefused(Exception):
     """Raised if the program was refused when it was run backwards."""
 
 
@@ -238,7 +238,7 @@ class TapeProgram:
 
     def _memory(self, size: int) -> Memory:
         if self.used + size > COLUMNS:
-            raise Full
+            raise NoNameFits
         self.used += size
         return Memory(size, self.used - size)
 
@@ -319,7 +319,7 @@ class TapeProgram:
     # Steps -----------------------------------------------------------------------------------------------------------
 
     def _step(self) -> None:
-        with suppress(Full):
+        with suppress(NoNameFits):
             self.rng.choice([self._launch, self._launch, self._method, self._method, self._new])()
 
     def _pick(self, like: Sequence[Name] = (), accepts: Callable[[Name], bool] = lambda n: True) -> Name:
@@ -332,7 +332,7 @@ class TapeProgram:
         ]
         same = [n for n in same if all(n.apart(o) or np.array_equal(n.at, o.at) for o in like)]
         if not same:
-            raise Full
+            raise NoNameFits
         if not like and self.rng.random() < 0.6:
             return max(same, key=depends)
         return self.rng.choice(same)
@@ -386,7 +386,7 @@ class TapeProgram:
             y = self._pick([x])
             z = self._pick([x, y])
             if not (z.apart(x) and z.apart(y)) and self.rng.random() < 0.8:
-                raise Full
+                raise NoNameFits
             self._said(kind, x, y, z)
             before = x.values, y.values
             tg.launch(multiply, x.shape, [x.array, y.array], [z.array])
@@ -394,7 +394,7 @@ class TapeProgram:
         elif kind == "gather":
             x, y = self._pick(accepts=flat), self._pick(accepts=flat)
             if not x.apart(y) or str(x.array.dtype) != str(y.array.dtype) or not x.at.size:
-                raise Full
+                raise NoNameFits
             indices = np.array([self.rng.randrange(x.shape[0]) for _ in range(y.shape[0])], np.int32)
             self._said(f"gather {indices.tolist()}", x, y)
             tg.launch(gather, y.shape, [x.array, tg.array(indices)], [y.array])
@@ -403,7 +403,7 @@ class TapeProgram:
         elif kind == "total":
             x, y = self._pick(accepts=flat), self._pick(accepts=one)
             if not x.apart(y) or str(x.array.dtype) != str(y.array.dtype):
-                raise Full
+                raise NoNameFits
             self._said(kind, x, y)
             tg.launch(total, x.shape, [x.array], [y.array])
             x.look()
@@ -418,7 +418,7 @@ class TapeProgram:
             x = self._pick(accepts=flat)
             y = self._pick([x])
             if not y.apart(x) and self.rng.random() < 0.8:
-                raise Full
+                raise NoNameFits
             went = tg.zeros(x.shape, dtype=int)
             self._said(kind, x, y)
             tg.launch(bend, x.shape, [x.array], [y.array, went])
@@ -428,7 +428,7 @@ class TapeProgram:
             y = self._pick([x])
             z = self._pick([x])
             if not (z.apart(x) and z.apart(y)):
-                raise Full
+                raise NoNameFits
             self._said(kind, x, y, z)
             a, b = x.values, y.values
             tg.launch_tiled(matmul, 1, [x.array, y.array], [z.array], block_dim=32)
@@ -591,7 +591,7 @@ class TapeProgram:
         return "right"
 
 
-class Full(Exception):
+class NoNameFits(Exception):
     """Raised if no name fits a statement."""
 
 

@@ -1,4 +1,4 @@
-"""Derivatives within the range of the type are right even if intermediate values are near or beyond its limits."""
+"""Derivatives within the range of the type are correct if intermediate values are near or beyond its limits."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def limits(dtype: str) -> Any:
     return ml_dtypes.finfo(dtype) if dtype == "bfloat16" else np.finfo(dtype)
 
 
-def as_held(values: Any, dtype: str) -> np.ndarray:
+def rounded_to(values: Any, dtype: str) -> np.ndarray:
     """Numbers rounded to the type."""
     return np.asarray(values, np.float64).astype(limits(dtype).dtype)
 
@@ -109,7 +109,7 @@ def exact_slopes(slope: Callable[..., Any], *values: np.ndarray) -> list[Any]:
 def test_derivatives_of_binary_functions_near_the_limits_of_the_type_are_exact(
     expression: str, dtype: str
 ) -> None:
-    x, z = (as_held(v.ravel(), dtype) for v in np.meshgrid(RANGE_LIMITS[dtype], RANGE_LIMITS[dtype]))
+    x, z = (rounded_to(v.ravel(), dtype) for v in np.meshgrid(RANGE_LIMITS[dtype], RANGE_LIMITS[dtype]))
     exact = exact_slopes(SLOPES[expression], x, z)
     for k, slope in enumerate(gradients(expression, dtype, x, z)):
         compare(slope, [e[k] for e in exact], dtype)
@@ -121,7 +121,7 @@ def test_derivatives_of_unary_functions_near_the_limits_of_the_type_are_exact(
     expression: str, dtype: str
 ) -> None:
     large = (1.5, 5.0, 9.0, 20.0, 26.0) if dtype == "float64" else (1.5, 3.0, 5.0, 7.5, 9.0)
-    x = as_held([*large, *RANGE_LIMITS[dtype]], dtype)
+    x = rounded_to([*large, *RANGE_LIMITS[dtype]], dtype)
     (actual,) = gradients(expression, dtype, x)
     compare(actual, exact_slopes(OF_ONE[expression], x), dtype)
 
@@ -130,7 +130,7 @@ def test_derivatives_of_unary_functions_near_the_limits_of_the_type_are_exact(
 def test_derivatives_of_powers_near_the_limits_of_the_type_are_exact(dtype: str) -> None:
     """The power itself is in range, or too small."""
     bases = [*RANGE_LIMITS[dtype], *(v * 0.73 for v in RANGE_LIMITS[dtype]), 0.5, 0.515, 4.0]
-    x, y = (as_held(v.ravel(), dtype) for v in np.meshgrid(bases, EXPONENTS))
+    x, y = (rounded_to(v.ravel(), dtype) for v in np.meshgrid(bases, EXPONENTS))
     powers = np.array(exact_slopes(lambda x, y: abs(x) ** y < float(limits(dtype).max), x, y))
     x, y = x[powers], y[powers]
     exact = exact_slopes(power, x, y)
@@ -161,7 +161,7 @@ def divided(x, z):
 )
 def test_derivatives_of_a_common_divisor_near_the_limits_of_the_type_are_exact(form: str, dtype: str) -> None:
     """The quotient is a normal number. All elements but two have an adjoint of 0 and add nothing to the sum."""
-    z, x, g = (as_held(v.ravel(), dtype) for v in np.meshgrid(*(RANGE_LIMITS[dtype],) * 3))
+    z, x, g = (rounded_to(v.ravel(), dtype) for v in np.meshgrid(*(RANGE_LIMITS[dtype],) * 3))
     quotients = np.array(
         [x / z for x, z in zip(map(mpmath.mpf, x.tolist()), map(mpmath.mpf, z.tolist()), strict=True)]
     )

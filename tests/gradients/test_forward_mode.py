@@ -260,4 +260,4 @@ def test_adjoints_of_roles_agree_with_tangents() -> None:
     check(with_roles.matmul, (2, 3, 256), [2, a, b, c], 256, SINGLE)
     check(with_roles.persistent, (4, 256), [2, a, b, c], 256, SINGLE)
     x, w, y = random(5, 24, dtype=float), random(8, dtype=float), random(5, 24, dtype=float)
-    check(with_roles.three_in_a_row, (5, 128), [x, w, y], 128, SINGLE)
+    check(with_roles.pipeline_of_three_roles, (5, 128), [x, w, y], 128, SINGLE)

@@ -192,7 +192,7 @@ def test_launches_without_backward_are_accepted_if_no_gradient_reaches_them() ->
 # Overwrites ----------------------------------------------------------------------------------------------------------
 
 
-class Shared:
+class SharedMemoryArray:
     """An object that describes the memory of an array as other libraries do."""
 
     def __init__(self, x: tg.array) -> None:
@@ -208,7 +208,7 @@ CHANGES: dict[str, Any] = {
     "a view": lambda x: x[1:].fill_(5.0),
     "another shape": lambda x: x.reshape((2, 1)).assign(np.ones((2, 1))),
     "a transposed view": lambda x: x.reshape((1, 2)).transpose().zero_(),
-    "shared memory": lambda x: tg.array(Shared(x), copy=False)[1:].fill_(5.0),
+    "shared memory": lambda x: tg.array(SharedMemoryArray(x), copy=False)[1:].fill_(5.0),
     "a launch": lambda x: tg.launch(scale, 2, [x, 2.0]),
     "a launch that is not recorded": lambda x: tg.launch(scale, 2, [x, 2.0], record_tape=False),
     "an adjoint": lambda x: tg.launch(

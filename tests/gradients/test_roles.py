@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tegula as tg
-from support.role_kernels import matmul, persistent, three_in_a_row
+from support.role_kernels import matmul, persistent, pipeline_of_three_roles
 
 
 def integers(*shape: int, seed: int = 0) -> np.ndarray:
@@ -57,7 +57,7 @@ def test_gradients_of_matmuls_with_roles_are_correct(n: int) -> None:
 def test_gradients_of_chains_of_roles_are_correct() -> None:
     x, w, g = integers(5, 24), integers(8), integers(5, 24)
     a, s, y = leaf(x), leaf(w), tg.zeros((5, 24), requires_grad=True)
-    backwards(three_in_a_row, 5, [a, s], y, g)
+    backwards(pipeline_of_three_roles, 5, [a, s], y, g)
     np.testing.assert_array_equal(y.numpy(), x * x * np.tile(w, 3))
     np.testing.assert_array_equal(a.grad.numpy(), 2.0 * x * np.tile(w, 3) * g)
     np.testing.assert_array_equal(s.grad.numpy(), (x * x * g).reshape(5, 3, 8).sum((0, 1)))

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from check_rounded import check
-from duals import Duals
+from duals import DualNumbers
 from rounded_programs import CELLS, INPUTS, RESULT_GRADIENTS, TYPES, RoundedProgram
 
 import tegula as tg
@@ -106,7 +106,7 @@ def test_float64_twins_of_all_programs_have_the_derivatives_of_their_values(step
 @pytest.mark.cpu
 def test_a_rounded_adjoint_makes_all_its_paths_inexact() -> None:
     """Paths are inexact also if their contributions cancel."""
-    x = Duals.inputs(np.array([3.0, 5.0]))
+    x = DualNumbers.inputs(np.array([3.0, 5.0]))
     narrowed = (x * 2.0).narrowed(0.5)
     total = narrowed[0] - narrowed[0] + np.sin(narrowed[1]) * 0.0 + x[1]
     assert total.parts[0].tolist() == [0.0, 1.0]

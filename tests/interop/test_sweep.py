@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from benchmarks.burst import Call, Timed
+from benchmarks.burst import BurstTimes, Call
 from benchmarks.sweep import cases, peers
 from benchmarks.sweep.point import inputs
 from benchmarks.sweep.points import COMPILED_GRADIENTS, points
@@ -27,12 +27,12 @@ UNSUPPORTED = "does not support backward on CPU"
 """PyTorch's error for gradients of flex attention."""
 
 
-def untimed(calls: Mapping[str, Call], sets: int, iterations: int = 1) -> dict[str, Timed]:
+def untimed(calls: Mapping[str, Call], sets: int, iterations: int = 1) -> dict[str, BurstTimes]:
     """Call each implementation once for each set of inputs."""
     for call in calls.values():
         for k in range(sets):
             call(k)
-    return {name: Timed(call, [1.0], 1, 0.0) for name, call in calls.items()}
+    return {name: BurstTimes(call, [1.0], 1, 0.0) for name, call in calls.items()}
 
 
 def anywhere(backends: Any) -> Any:

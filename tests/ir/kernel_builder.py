@@ -18,7 +18,7 @@ class KernelBuilder:
     """A kernel under construction. A call appends an op and returns its results, or the op if it has none."""
 
     def __init__(self, *params: Type, block_dim: int = 4, ndim: int = 1) -> None:
-        self.body = self.at = Region(params)
+        self.body = self.insertion_region = Region(params)
         self.params = self.body.args
         self.launch = LaunchClass(ndim, block_dim, (False,) * ndim, False, True)
         self.line = 0
@@ -26,7 +26,9 @@ class KernelBuilder:
     def __call__(self, name: str, *operands: Value, regions: Sequence[Region] = (), **attrs: Any) -> Any:
         self.line += 1
         cls: Any = REGISTRY[name]
-        op: Op = self.at.append(cls.typed(operands, attrs, regions, Location("kernel.py", self.line)))
+        op: Op = self.insertion_region.append(
+            cls.typed(operands, attrs, regions, Location("kernel.py", self.line))
+        )
         return op if not op.results else op.results[0] if len(op.results) == 1 else op.results
 
     def const(self, value: Any, t: Type = int32) -> Value:
@@ -46,17 +48,19 @@ class KernelBuilder:
 
     def region(self, types: Sequence[Type], body: Callable[..., Any]) -> Region:
         """A region with arguments of the types; `body` takes them and returns the values to yield."""
-        outer, self.at = self.at, Region(types)
-        out = body(*self.at.args)
+        outer, self.insertion_region = self.insertion_region, Region(types)
+        out = body(*self.insertion_region.args)
         self(
             "yield",
             *([] if not isinstance(out, Value | list | tuple) else [out] if isinstance(out, Value) else out),
         )
-        result, self.at = self.at, outer
+        result, self.insertion_region = self.insertion_region, outer
         return result
 
-    def if_(self, condition: Value, then: Callable[[], Any], other: Callable[[], Any] = lambda: None) -> Any:
-        return self("if", condition, regions=[self.region((), then), self.region((), other)])
+    def if_(
+        self, condition: Value, then: Callable[[], Any], otherwise: Callable[[], Any] = lambda: None
+    ) -> Any:
+        return self("if", condition, regions=[self.region((), then), self.region((), otherwise)])
 
     def for_(
         self, stop: Value, initial: Sequence[Value], body: Callable[..., Any], start: int = 0, step: int = 1

@@ -15,7 +15,7 @@ from tegula.ir.verify import verify
 from tegula.types import ArrayType, BufType, float32, int32
 
 
-class Between(Op):
+class OperandsAround(Op):
     """Two operands around any number of others, of which the last is per lane."""
 
     __slots__ = ()
@@ -27,7 +27,7 @@ class Between(Op):
     exact = attr(True)
 
 
-class MaybeOne(Op):
+class OptionalOperand(Op):
     """An operand that may be missing."""
 
     __slots__ = ()
@@ -41,7 +41,7 @@ def values(n: int) -> list[Value]:
 @pytest.mark.parametrize("count", [2, 3, 5])
 def test_fields_read_and_assign_operands_and_attributes(count: int) -> None:
     arguments = values(count)
-    op = Between(arguments, [int32], {"size": 3})
+    op = OperandsAround(arguments, [int32], {"size": 3})
     assert (op.first, op.middle, op.last) == (arguments[0], arguments[1:-1], arguments[-1])
     a, b, c = values(3)
     op.first, op.last, op.middle = a, c, [b, b, b, b]
@@ -51,25 +51,29 @@ def test_fields_read_and_assign_operands_and_attributes(count: int) -> None:
 
 
 def test_attributes_without_a_default_are_required() -> None:
-    op = Between(values(2), [int32], {"size": 3})
+    op = OperandsAround(values(2), [int32], {"size": 3})
     assert op.size == 3 and op.exact is True and "exact" not in op.attrs
     op.exact = False
     assert op.attrs == {"size": 3, "exact": False}
-    assert Between.signature.fault(op) == ""
-    assert "lacks the attribute size" in Between.signature.fault(Between(values(2), [int32]))
-    assert "no attribute sise" in Between.signature.fault(Between(values(2), [int32], {"size": 1, "sise": 2}))
+    assert OperandsAround.signature.fault(op) == ""
+    assert "lacks the attribute size" in OperandsAround.signature.fault(OperandsAround(values(2), [int32]))
+    assert "no attribute sise" in OperandsAround.signature.fault(
+        OperandsAround(values(2), [int32], {"size": 1, "sise": 2})
+    )
 
 
 def test_wrong_numbers_of_operands_are_refused() -> None:
-    assert Between.signature.fault(Between(values(1), [], {"size": 1})).endswith(
+    assert OperandsAround.signature.fault(OperandsAround(values(1), [], {"size": 1})).endswith(
         "first, *middle, last, got 1 operands"
     )
-    assert MaybeOne.signature.fault(MaybeOne(values(2)))
-    assert not MaybeOne.signature.fault(MaybeOne()) and not MaybeOne.signature.fault(MaybeOne(values(1)))
+    assert OptionalOperand.signature.fault(OptionalOperand(values(2)))
+    assert not OptionalOperand.signature.fault(OptionalOperand()) and not OptionalOperand.signature.fault(
+        OptionalOperand(values(1))
+    )
 
 
 def test_a_missing_optional_operand_is_none() -> None:
-    op = MaybeOne()
+    op = OptionalOperand()
     assert op.optional_operand is None and list(op.effects()) == []
     (v,) = values(1)
     op.optional_operand = v
@@ -80,10 +84,10 @@ def test_a_missing_optional_operand_is_none() -> None:
 
 def test_effects_lanes_and_indices_follow_from_the_declaration() -> None:
     arguments = values(4)
-    op = Between(arguments, [int32], {"size": 1})
+    op = OperandsAround(arguments, [int32], {"size": 1})
     effects = [(e.kind, e.value) for e in op.effects()]
     assert effects == [(READ, arguments[0]), (WRITE, arguments[1]), (WRITE, arguments[2]), (WRITE, op.result)]
-    assert Between.signature.lanes == (2,) and Between.signature.first_index == 0
+    assert OperandsAround.signature.lanes == (2,) and OperandsAround.signature.first_index == 0
 
 
 def test_a_class_with_two_variadic_names_is_refused() -> None:
@@ -127,6 +131,6 @@ def test_the_verifier_knows_the_declaration() -> None:
     k = KernelBuilder(ArrayType(float32, 1))
     load = REGISTRY["array.load"].typed([k.params[0], k.const(0)])
     load.attrs["hint"] = 1
-    k.at.append(load)
+    k.insertion_region.append(load)
     with pytest.raises(InternalError, match=r"array.load .*it has no attribute hint"):
         verify(k.finish())

@@ -16,7 +16,7 @@ from tegula.lang.flow import Flow
 NAMES = "abc"
 
 
-class Names(dict[str, Any]):
+class RecordedNames(dict[str, Any]):
     """The names of a run, and the order of their reads and bindings and of the ends of statements."""
 
     def __init__(self, rng: random.Random) -> None:
@@ -66,7 +66,7 @@ def test_variables_that_executions_read_are_live(seed: int) -> None:
         flow = Flow(tree)
         inside = [node for node in ast.walk(tree) if isinstance(node, ast.stmt) and node is not tree]
         for _ in range(6):
-            run = Names(rng)
+            run = RecordedNames(rng)
             exec(compile(marked(tree, inside), "<program>", "exec"), {}, run)
             for k, (kind, ended) in enumerate(run.seen):
                 for name in NAMES if kind == "end" else ():

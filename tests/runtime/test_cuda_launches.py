@@ -546,7 +546,7 @@ def test_unusable_drivers_are_errors_with_a_reason(code: int, version: int, mess
 # Arguments of other libraries ----------------------------------------------------------------------------------------
 
 
-class Foreign:
+class ForeignArray:
     """An array of another library on a GPU."""
 
     def __init__(self, a: tg.array, **more: object) -> None:
@@ -558,11 +558,13 @@ def test_launches_take_arguments_by_their_array_interface(driver: SimulatedDrive
     a, b, c = arrays()
     side = tg.Stream("cuda:0")
     driver.calls.clear()
-    tg.launch(add, 1000, [Foreign(a), Foreign(b, stream=side.cuda_stream), Foreign(c, stream=None)])
+    tg.launch(
+        add, 1000, [ForeignArray(a), ForeignArray(b, stream=side.cuda_stream), ForeignArray(c, stream=None)]
+    )
     np.testing.assert_array_equal(c.numpy(), 2 * np.arange(1000))
     assert driver.calls.count("cuStreamWaitEvent") == 1
     with pytest.raises(tg.LaunchError, match="argument 'a': expected array1d.float32., got array"):
-        tg.launch(add, 1000, [Foreign(a.view(tg.int32)), b, c])
+        tg.launch(add, 1000, [ForeignArray(a.view(tg.int32)), b, c])
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ DELAY, SOON = 0.05, 1.0
 that ignores signals takes at least three times as long."""
 
 
-class Stopped(Exception):
+class Interrupted(Exception):
     pass
 
 
@@ -43,7 +43,7 @@ def alarm() -> Iterator[Callable[..., None]]:
 
 
 def stop() -> None:
-    raise Stopped
+    raise Interrupted
 
 
 # Kernels that take seconds: their loops, not the blocks, are long ----------------------------------------------------
@@ -189,7 +189,7 @@ def check_stopped(alarm: Callable[..., None], kernel: Any, blocks: int) -> None:
     launched(kernel, 3, blocks)  # compiled: the signal is to arrive while the kernel runs
     begin = time.monotonic()
     alarm(DELAY, stop)
-    with pytest.raises(Stopped):
+    with pytest.raises(Interrupted):
         launched(kernel, LONG_TRIP_COUNT, blocks)
     assert time.monotonic() - begin < DELAY + SOON
     launched(counted, 3, 5)
@@ -265,12 +265,12 @@ def test_a_signal_ends_a_launch_within_a_handler_too(alarm: Callable[..., None])
     def fire() -> None:
         depth.append(len(depth))
         if len(depth) == 2:
-            raise Stopped
+            raise Interrupted
         launched(counted, LONG_TRIP_COUNT)
 
     launched(counted, 3)
     alarm(0.05, fire, 0.1)
-    with pytest.raises(Stopped):
+    with pytest.raises(Interrupted):
         launched(counted, LONG_TRIP_COUNT)
     signal.setitimer(signal.ITIMER_REAL, 0)
     assert depth == [0, 1]

@@ -517,7 +517,7 @@ def packing() -> tuple[tg.array, Any]:
 # Tensors -------------------------------------------------------------------------------------------------------------
 
 
-class Described(Tensor):
+class DlpackTensor(Tensor):
     """A tensor that also has DLPack's exchange interface."""
 
 
@@ -525,7 +525,7 @@ DESCRIPTIONS: list[Any] = []
 
 
 @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)
-def _describe(tensor: Described, out: int) -> int:
+def _describe(tensor: DlpackTensor, out: int) -> int:
     if tensor.a.dtype not in (tg.float32, tg.int32):
         return -1
     n = tensor.a.ndim
@@ -553,7 +553,7 @@ def _stream(kind: int, device: int, out: int) -> int:
 
 @pytest.fixture
 def torch(monkeypatch: pytest.MonkeyPatch, driver: RecordingDriver) -> Iterator[Any]:
-    result = SimpleNamespace(Tensor=Described)
+    result = SimpleNamespace(Tensor=DlpackTensor)
     result.cuda = SimpleNamespace(current_stream=lambda ordinal: SimpleNamespace(cuda_stream=STREAM[0]))
 
     def count(tensor: Tensor) -> None:
@@ -566,7 +566,7 @@ def torch(monkeypatch: pytest.MonkeyPatch, driver: RecordingDriver) -> Iterator[
     functions = {"describe_tensor": _describe, "current_stream": _stream}
     for name, function in functions.items():
         machine_code.put(name, ctypes.cast(function, ctypes.c_void_p).value or 0)
-    machine_code.put("tensor", id(Described))
+    machine_code.put("tensor", id(DlpackTensor))
     yield result
     STREAM[0] = 0
     interop.FOREIGN.clear()
@@ -577,7 +577,7 @@ def torch(monkeypatch: pytest.MonkeyPatch, driver: RecordingDriver) -> Iterator[
 
 def test_native_launches_take_tensors(driver: RecordingDriver, torch: Any) -> None:
     a, b, c = arrays()
-    tensors = [Described(x) for x in (a, b, c)]
+    tensors = [DlpackTensor(x) for x in (a, b, c)]
     driver.size = 72 + 24
     launch = lambda: tg.launch(add, 1000, tensors)  # noqa: E731
     repeated(launch)
@@ -588,14 +588,14 @@ def test_native_launches_take_tensors(driver: RecordingDriver, torch: Any) -> No
     )
     assert [t._version for t in tensors] == [0, 0, 6]
     # Other memory with the same properties uses the cached launch; another alignment, length or type is another launch.
-    more = [Described(x) for x in arrays()]
+    more = [DlpackTensor(x) for x in arrays()]
     assert is_native(add, 1000, None, more) == (2,)
-    assert is_native(add, 1000, None, [Described(a), b, c]) is False
-    assert is_native(add, 1000, None, [Described(a[1:]), *tensors[1:]]) is False
-    assert is_native(add, 1000, None, [Described(a[:999]), *tensors[1:]]) is False
-    assert is_native(add, 1000, None, [Described(a.view(tg.int32)), *tensors[1:]]) is False
-    assert is_native(add, 1000, None, [Described(a.view(tg.uint32)), *tensors[1:]]) is False
-    assert is_native(add, 1000, None, [Described(a.reshape((10, 100))), *tensors[1:]]) is False
+    assert is_native(add, 1000, None, [DlpackTensor(a), b, c]) is False
+    assert is_native(add, 1000, None, [DlpackTensor(a[1:]), *tensors[1:]]) is False
+    assert is_native(add, 1000, None, [DlpackTensor(a[:999]), *tensors[1:]]) is False
+    assert is_native(add, 1000, None, [DlpackTensor(a.view(tg.int32)), *tensors[1:]]) is False
+    assert is_native(add, 1000, None, [DlpackTensor(a.view(tg.uint32)), *tensors[1:]]) is False
+    assert is_native(add, 1000, None, [DlpackTensor(a.reshape((10, 100))), *tensors[1:]]) is False
     assert is_native(add, 1000, None, [tensors[0], tensors[1], tensors[1]]) is False
 
 
@@ -607,7 +607,7 @@ def test_launches_that_do_not_start_early_keep_their_other_attributes() -> None:
 
 def test_native_launches_use_the_stream_of_tensors(driver: RecordingDriver, torch: Any) -> None:
     a, b, c = arrays()
-    tensors = [Described(x) for x in (a, b, c)]
+    tensors = [DlpackTensor(x) for x in (a, b, c)]
     repeated(lambda: tg.launch(add, 1000, tensors))
     repeated(lambda: tg.launch(add, 1000, [*tensors[:2], c]))
     side = tg.Stream("cuda:0")
@@ -639,7 +639,7 @@ def test_native_launch_keys_agree_with_python(driver: RecordingDriver, torch: An
     ]
     distinct += [make((5, 18))[1:, :16], make((5, 17))[1:, 1:], like[:2]]
     distinct += [make((4, 16), dtype=int), make((1, 4, 16))]
-    others = [Described(x) for x in distinct]
+    others = [DlpackTensor(x) for x in distinct]
     absent = [(None, like), (like, None), (like, like), (like,), (None, others[0])]
     keys = [
         tg.launch_key(*arguments)
@@ -647,7 +647,7 @@ def test_native_launch_keys_agree_with_python(driver: RecordingDriver, torch: An
     ]
     assert all(type(key) is bytes for key in keys) and len(set(keys)) == len(keys)
     assert tg.launch_key(like, None) == tg.launch_key(narrow_array, None)
-    assert tg.launch_key(others[0]) == tg.launch_key(Described(narrow_array))
+    assert tg.launch_key(others[0]) == tg.launch_key(DlpackTensor(narrow_array))
     # Arguments that machine code does not support are described in Python: arrays on the CPU, and too many arguments.
     assert type(tg.launch_key(like, tg.zeros(3))) is tuple and tg.launch_key(like, 1) is None
     assert type(tg.launch_key(*[like] * 12)) is tuple

@@ -1,8 +1,8 @@
 """Programs about names of tiles, and their results in Python on NumPy arrays.
 
-A program is one text for both. In Python its `tg` is `Plain`: tiles and views are NumPy arrays. `bind`, `passed` and
-`given`, which the kernel omits, define the values of names, arguments and results: a register tile that has a name is
-copied for a second name and when a function returns it; in other cases the object itself is used."""
+A program is one text for both. In Python its `tg` is `TileFunctions`: tiles and views are NumPy arrays. `bind`,
+`passed` and `given`, which the kernel omits, define the values of names, arguments and results: a register tile that
+has a name is copied for a second name and when a function returns it; in other cases the object itself is used."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def given(x: Any) -> Any:
     return x.copy() if x.named and not x.shared else x
 
 
-class Plain:
+class TileFunctions:
     """The functions of `tg` that programs use."""
 
     array2d: Mapping[type, Any] = {int: np.ndarray}
@@ -95,7 +95,7 @@ class Plain:
 
 def run_plain(texts: Sequence[str], o: np.ndarray, n: int) -> None:
     """Run a program by Python itself; o changes."""
-    space: dict[str, Any] = {"tg": Plain, "bind": bind, "passed": passed, "given": given}
+    space: dict[str, Any] = {"tg": TileFunctions, "bind": bind, "passed": passed, "given": given}
     for text in texts:
         exec(text, space)
     space["kernel"](o, n)
@@ -130,7 +130,7 @@ class Function:
 
 
 @dataclass
-class Writer:
+class FunctionWriter:
     """Writes the statements of one function. `names`: the tiles that are bound; `pairs`: the names of tuples, with
     their tiles; `result`: the shape of the returned tile; `shared`: the probability that a new tile is declared
     shared."""
@@ -367,7 +367,7 @@ def generate(seed: int, shared: float = 0.0) -> Program:
     for k in range(rng.randrange(3)):
         parameters = rng.sample(list(SHAPES), rng.randrange(1, 4))
         result = SHAPES[rng.choice(parameters)] if rng.random() < 0.6 else None
-        writer = Writer(rng, [*parameters], [*known], result, False, shared, left=8)
+        writer = FunctionWriter(rng, [*parameters], [*known], result, False, shared, left=8)
         writer.change()
         for _ in range(rng.randrange(1, 6)):
             writer.statement()
@@ -378,7 +378,7 @@ def generate(seed: int, shared: float = 0.0) -> Program:
         functions[name] = head + "\n".join(writer.lines) + "\n"
         known.append(Function(name, parameters, result))
     names = rng.sample(list(SHAPES), rng.randrange(2, 6))
-    writer = Writer(rng, names, known, None, True, shared, left=14)
+    writer = FunctionWriter(rng, names, known, None, True, shared, left=14)
     writer.names = []
     for name in names:
         writer.add(f"{name} = bind({writer.fresh(SHAPES[name])})")

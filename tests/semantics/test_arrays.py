@@ -126,7 +126,7 @@ def test_every_access_class_reads_and_writes_the_same(layout: str) -> None:
     assert (written == -1).sum() == written.size - x.size
 
 
-class Repeated:
+class RepeatedRow:
     """An object that describes a row of an array, repeated, as other libraries do."""
 
     def __init__(self, row: tg.array, count: int) -> None:
@@ -136,7 +136,7 @@ class Repeated:
 
 def test_a_broadcast_row_is_read_correctly() -> None:
     row, out = tg.array(np.arange(40, dtype=np.float32)), tg.zeros((20, 40))
-    x = tg.array(Repeated(row, 20), copy=False)
+    x = tg.array(RepeatedRow(row, 20), copy=False)
     assert x.ptr == row.ptr
     tg.launch_tiled(copy_2d, dim=(5, 5), inputs=[x, out], block_dim=32)
     np.testing.assert_array_equal(out.numpy(), np.broadcast_to(row.numpy(), out.shape))

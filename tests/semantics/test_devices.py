@@ -37,11 +37,11 @@ def test_launches_are_on_the_device_of_the_variant(on_device: str) -> None:
 
 # The same two variants with the simulated driver, where the choice of a device has no effect.
 
-PRETENDED = """
+RUN_WITH_SIMULATED_DRIVER = """
 import sys, pytest
 sys.path.insert(0, sys.argv[1] + "/runtime")
 
-class Pretended:
+class SimulatedDriverPlugin:
     def pytest_configure(self, config):
         from simulated_driver import SimulatedDriver
         from tegula.runtime.cuda import driver
@@ -52,7 +52,8 @@ class Pretended:
             tg.ScopedDevice.__exit__ = lambda self, *error: None
 
 tests = sys.argv[1] + "/semantics/test_devices.py::test_arrays_are_on_the_device_of_the_variant"
-sys.exit(pytest.main(["-q", "-rA", "-p", "no:cacheprovider", "--rootdir", sys.argv[1] + "/..", tests], [Pretended()]))
+arguments = ["-q", "-rA", "-p", "no:cacheprovider", "--rootdir", sys.argv[1] + "/..", tests]
+sys.exit(pytest.main(arguments, [SimulatedDriverPlugin()]))
 """
 
 
@@ -60,7 +61,7 @@ sys.exit(pytest.main(["-q", "-rA", "-p", "no:cacheprovider", "--rootdir", sys.ar
 def test_device_variants_of_tests_fail_on_another_device(choice: str, on_gpu: str) -> None:
     """With a GPU each test has a GPU variant, which fails if its arrays are on another device."""
     completed = subprocess.run(
-        [sys.executable, "-c", PRETENDED, str(TESTS), choice],
+        [sys.executable, "-c", RUN_WITH_SIMULATED_DRIVER, str(TESTS), choice],
         capture_output=True,
         text=True,
         cwd=TESTS.parent,

@@ -18,14 +18,14 @@ from tegula import backend
 from tegula.backend import llvm, ptx
 from tegula.target import CpuTarget, get_cuda_target
 
-Made = TypeVar("Made")
+Result = TypeVar("Made")
 MAX_BYTES = 256 << 20
 """The largest number of entries; the least recently used entries are deleted."""
 _LENGTH = struct.Struct("<Q")
 _object, _ptx, _cubin = llvm.compile_object, llvm.compile_ptx, ptx._run
 
 
-class KeptCode:
+class StoredCode:
     """A folder of code, by the hash of all inputs. Failures are not stored."""
 
     def __init__(self, folder: Path) -> None:
@@ -100,7 +100,7 @@ def pytest_configure(config: pytest.Config) -> None:
     the names."""
     if not config.pluginmanager.hasplugin("cacheprovider"):
         return
-    code_cache = KeptCode(config.cache.mkdir("code"))
+    code_cache = StoredCode(config.cache.mkdir("code"))
     if not hasattr(config, "workerinput"):
         code_cache.trim()
     llvm.compile_object = _in_place_of(_object, code_cache.compile_object)
@@ -108,9 +108,9 @@ def pytest_configure(config: pytest.Config) -> None:
     ptx._run = code_cache.assembled
 
 
-def _in_place_of(function: Callable[..., Made], by: Callable[..., Made]) -> Callable[..., Made]:
+def _in_place_of(function: Callable[..., Result], by: Callable[..., Result]) -> Callable[..., Result]:
     @wraps(function)
-    def made(*args: Any, **options: Any) -> Made:
+    def made(*args: Any, **options: Any) -> Result:
         return by(*args, **options)
 
     return made

@@ -42,7 +42,7 @@ def persistent(n: int, a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d
 
 
 @tg.kernel
-def three_in_a_row(x: tg.array2d[float], w: tg.array[float], y: tg.array2d[float]):
+def pipeline_of_three_roles(x: tg.array2d[float], w: tg.array[float], y: tg.array2d[float]):
     """The second role pushes results computed from the first role's tiles; the third reads ahead of a loop."""
     i = tg.tid()
     raw = tg.tile_pipe(shape=8, dtype=float, stages=2)

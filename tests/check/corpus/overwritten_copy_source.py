@@ -1,4 +1,4 @@
-"""A buffer is overwritten before the copy from it has read it."""
+"""A buffer is overwritten before the asynchronous copy from the buffer has completed."""
 
 ITEM = 12
 KIND = "race"

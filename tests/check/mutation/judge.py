@@ -19,7 +19,7 @@ ORDERS = 40
 
 
 @dataclass(slots=True)
-class Judged:
+class JudgedMutant:
     """A mutant: `status`, `kind`, `message` of the checker's verdict, and whether it has `passed`; `failure`: the
     replay's failure, "" for none. `same`: the events equal those of the kernel; `other`: all orders store the same
     results, which differ from the kernel's."""
@@ -46,7 +46,7 @@ class Judged:
         return not self.passed and not self.failure and not self.other
 
 
-class Judge:
+class MutantJudge:
     """Judges the mutants of one kernel; the kernel's own events and results in each launch are computed first."""
 
     def __init__(self, subject: Subject, count: int = ORDERS) -> None:
@@ -60,12 +60,12 @@ class Judge:
         self.saved = saved(subject)
         self.mutants = list(mutants(subject))
 
-    def all(self, part: int = 0, parts: int = 1) -> Iterator[Judged]:
+    def all(self, part: int = 0, parts: int = 1) -> Iterator[JudgedMutant]:
         """The verdicts on every `parts`-th mutant."""
         for mutant in self.mutants[part::parts]:
             yield self.judge(mutant)
 
-    def judge(self, mutant: Mutant) -> Judged:
+    def judge(self, mutant: Mutant) -> JudgedMutant:
         subject = self.subject
         try:
             mutant.apply()
@@ -74,7 +74,9 @@ class Judge:
         finally:
             self.saved.restore(subject)
         verdict_fields = (verdict.status, verdict.kind, verdict.message, verdict.passed)
-        return Judged(subject.name, mutant.operator, mutant.what, *verdict_fields, failure, same, reordered)
+        return JudgedMutant(
+            subject.name, mutant.operator, mutant.what, *verdict_fields, failure, same, reordered
+        )
 
     def replayed(self) -> tuple[str, bool, bool]:
         """The first failure, whether the events equal the events of the kernel, and whether the results differ from the
@@ -135,7 +137,7 @@ REASONS = {
 """The reasons why mutants that do not fail are unproved, by the kind of the message."""
 
 
-def reason(judged: Judged) -> str:
+def reason(judged: JudgedMutant) -> str:
     if "nothing says" in judged.message:
         return "bytes are announced before it is known, but by way of another pipe, that the phase before is over"
     return REASONS.get(judged.kind, judged.kind)

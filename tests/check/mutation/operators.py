@@ -55,7 +55,7 @@ def mutants(subject: Subject) -> Iterator[Mutant]:
 
 
 @dataclass(slots=True)
-class Saved:
+class SavedOps:
     """A copy of a kernel's ops, from which the kernel is restored."""
 
     kernel: Kernel
@@ -72,8 +72,8 @@ class Saved:
         subject.parts.shared.allocations.update(self.places)
 
 
-def saved(subject: Subject) -> Saved:
-    result = Saved(subject.kernel, dict(subject.parts.shared.allocations))
+def saved(subject: Subject) -> SavedOps:
+    result = SavedOps(subject.kernel, dict(subject.parts.shared.allocations))
     result.regions.append((subject.kernel.body, list(subject.kernel.body.ops)))
     for op in subject.kernel.walk():
         result.ops.append((op, op.parent, list(op.operands), dict(op.attrs)))

@@ -11,13 +11,13 @@ from support.attacks import clusters, judge, lowered, walks
 from support.attacks.faults import FAULTS
 from support.attacks.lowered import SKIPPED, LoweredMutation
 from support.attacks.pipes import MAKERS
-from support.attacks.program import Args, Form, Line, Program, Staging, defaults, shifted, wrong_stagings
+from support.attacks.program import Args, Line, LoopForm, Program, Staging, defaults, shifted, wrong_stagings
 from support.attacks.rows import CLASSES, ROWS
 from support.attacks.scheduler import scheduler
-from support.attacks.simulate import Endless, Refused
+from support.attacks.simulate import Refused, TooManyEvents
 from support.attacks.simulate import fault as simulated
 from support.attacks.triggers import filled, free_parameters, trigger
-from support.attacks.walks import Walk
+from support.attacks.walks import LoopPair
 from tegula.dataclass import dataclass, replace
 from tegula.errors import CompileError
 from tegula.ir import Kernel
@@ -96,11 +96,11 @@ def simulate(text: str, args: Args, orders: int = 8, seed: int = 0) -> str:
     """The fault of a launch, or ""; "" for a launch that is refused or too long."""
     try:
         return simulated(text, args, orders, seed)
-    except (Refused, Endless):
+    except (Refused, TooManyEvents):
         return ""
 
 
-def launch(rng: Random, walk: Walk, items: int, more: Args) -> Args:
+def launch(rng: Random, walk: LoopPair, items: int, more: Args) -> Args:
     """The arguments of a launch with at least a number of items, with some replaced."""
     sized = walk.sized(rng, items)
     args = defaults(4 * items + 40)
@@ -127,7 +127,7 @@ def _runs(rng: Random, count: int) -> np.ndarray:
 SIZES = (0, 1, 2, 3, 5, 9, 17, 40)
 
 
-def _pair(rng: Random, row: str, wrong: bool) -> tuple[Walk, str, Program]:
+def _pair(rng: Random, row: str, wrong: bool) -> tuple[LoopPair, str, Program]:
     """A walk and a ring, one of which is of the row's class if the row is a class."""
     names = tuple(n for n in MAKERS if CLASS_OF_RING.get(n) == row) or tuple(MAKERS)
     makers, weights = WALKS_OF.get(row, walks.MAKERS), None
@@ -149,7 +149,7 @@ WALKS_OF = {
 PLAIN_WALKS = {walks.one_loop: 5, walks.rows_of: 2, walks.window: 2}
 
 
-def _rows(walk: Walk, name: str, *others: str) -> tuple[str, ...]:
+def _rows(walk: LoopPair, name: str, *others: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(r for r in (walk.row, CLASS_OF_RING.get(name, ""), *others) if r))
 
 
@@ -306,7 +306,7 @@ def _tried(rng: Random, seed: int, row: str) -> Attack | None:
     return Attack(seed, rows, name, text, args, simulation, walk.guarded, twin, row=row)
 
 
-Found = tuple[tuple[str, ...], Walk, str, Program | str, list[Args], str] | None
+Found = tuple[tuple[str, ...], LoopPair, str, Program | str, list[Args], str] | None
 """The rows, the parts, the launches that may be faulty, and the right program's text if there is one."""
 
 
@@ -387,7 +387,7 @@ def _started_anew(rng: Random, wrong: bool) -> Found:
     S = result.stages
     if any("k >= " in line.text for role in result.roles for line in role.body):
         return None
-    twice = Form(((("for k in range(n):",), ()), (("for k in range(m):",), ())))
+    twice = LoopForm(((("for k in range(n):",), ()), (("for k in range(m):",), ())))
     for role in result.roles:
         role.form, role.staging = twice, Staging(start=(f"s, phase = k % {S}, k // {S} & 1",))
     result.asserts = [rng.choice((f"assert n % {2 * S} == 0", f"assert n >= 0 and n % {4 * S} == {2 * S}"))]

@@ -1,6 +1,6 @@
-"""Compositions of roles with one to three faulty lines: rings of unequal depth in a row and side by side, rows that are
-changed in place and copied out, two roles that fill a ring, turns at named barriers, loops that end early. Each program
-is generated from a number; a replay tells whether a composition is wrong."""
+"""Compositions of roles with one to three faulty lines: rings of unequal depth in sequence and in parallel, rows
+that are changed in place and copied out, two roles that fill a ring, alternation at named barriers, loops with an early
+exit. Each program is generated from a seed; a replay decides whether a composition is wrong."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tegula.passes.runner import GpuCompilation
 
 ARGS = "x: tg.array2d[float], out: tg.array2d[float], n: int, m: int, c: int, d: int, g: tg.array1d[int]"
 Lines = list[str]
-Made = tuple[Lines, Lines]
+Composition = tuple[Lines, Lines]
 """The lines of a kernel in front of its roles, and the lines of its roles."""
-FAMILIES: dict[str, Callable[[Places], Made]] = {}
+FAMILIES: dict[str, Callable[[FaultPicker], Composition]] = {}
 
 
-class Places:
+class FaultPicker:
     """The lines of a program that may be faulty: `wrong` has the indices of the faulty lines."""
 
     def __init__(self, seed: str, wrong: frozenset[int] = frozenset()) -> None:
@@ -30,13 +30,13 @@ class Places:
         self.count += 1
         return self.chosen.choice(others) if self.count - 1 in self.wrong else right
 
-    def late(self) -> int:
+    def first_faulty_item(self) -> int:
         """A number of items from which a fault shows."""
         return self.rng.choice((3, 5, 7, 11, 13))
 
     def loop(self, form: str) -> Lines:
         """The lines that begin an iteration for each item k."""
-        t = self.late()
+        t = self.first_faulty_item()
         if form == "range":
             stop = self(
                 "n", f"n - int(n > {t})", f"n + int(n == {t})", "n - int(m > 2)", "n // 2 * 2", "n + c"
@@ -73,7 +73,7 @@ class Places:
 
     def stage(self, k: str, S: int, other: int) -> str:
         """The stage of item k in a ring of S stages; `other`: the depth of another ring."""
-        t = self.late()
+        t = self.first_faulty_item()
         return self(
             f"({k}) % {S}",
             f"({k}) % {other if other != S else S + 1}",
@@ -84,7 +84,7 @@ class Places:
 
     def phase(self, k: str, S: int, other: int, first: int = 0) -> str:
         """The phase of item k in a ring of S stages, plus `first`."""
-        t, more = self.late(), f" + {first}" if first else ""
+        t, more = self.first_faulty_item(), f" + {first}" if first else ""
         return self(
             f"({k}) // {S}{more}",
             f"({k}) // {S} + {1 - first}",
@@ -98,7 +98,7 @@ class Places:
 
     def sometimes(self, line: str, *others: str) -> str:
         """A line; or nothing, or the line in some iterations only, or others instead."""
-        t, inner = self.late(), "\n".join(shifted([line]))
+        t, inner = self.first_faulty_item(), "\n".join(shifted([line]))
         return self(
             line,
             "pass",
@@ -120,7 +120,7 @@ class Places:
         return lines
 
 
-def family(make: Callable[[Places], Made]) -> Callable[[Places], Made]:
+def family(make: Callable[[FaultPicker], Composition]) -> Callable[[FaultPicker], Composition]:
     FAMILIES[make.__name__.replace("_", " ")] = make
     return make
 
@@ -145,12 +145,12 @@ def role(
     return [f"with {head}:", *shifted([*before, *loop, *shifted(inner, depth), *after])]
 
 
-def wait(p: Places, bar: str, k: str, S: int, other: int, first: int = 0) -> str:
+def wait(p: FaultPicker, bar: str, k: str, S: int, other: int, first: int = 0) -> str:
     return p.sometimes(f"tg.mbarrier_wait({bar}, {p.stage(k, S, other)}, {p.phase(k, S, other, first)})")
 
 
 def fetched(
-    p: Places,
+    p: FaultPicker,
     form: str,
     S: int,
     peer_stage: int,
@@ -173,7 +173,7 @@ def fetched(
     return role("tg.ws(0)", p.loop(form), body, elected=True)
 
 
-def copied_out(p: Places, ring: str, S: int, other: int, bar: str, late: int) -> tuple[Lines, Lines]:
+def copied_out(p: FaultPicker, ring: str, S: int, other: int, bar: str, late: int) -> tuple[Lines, Lines]:
     """The lines that copy the row of an item out and release the stage of the item `late` before; and the lines after
     the loop."""
     arguments = f"tg.mbarrier_arrive({bar}, {p.stage(f'k - {late}' if late else 'k', S, other)})"
@@ -197,17 +197,17 @@ def rows(name: str, S: int) -> str:
     return f'{name} = tg.tile_empty(shape=({S}, 1, 32), dtype=float, storage="shared")'
 
 
-def count(p: Places, right: int) -> str:
+def count(p: FaultPicker, right: int) -> str:
     return p(str(right), str(right + 1), str(right * 2), str(max(1, right - 1)))
 
 
-def depths(p: Places) -> tuple[int, int, str]:
+def depths(p: FaultPicker) -> tuple[int, int, str]:
     form = p.rng.choice(("range", "range", "ends early", "nested", "of some"))
     return p.rng.randrange(1, 5), p.rng.randrange(1, 5), form
 
 
 @family
-def two_rings_in_a_row(p: Places) -> Made:
+def two_rings_in_a_row(p: FaultPicker) -> Composition:
     S, T, form = depths(p)
     results = [
         rows("ring", S),
@@ -245,7 +245,7 @@ def two_rings_in_a_row(p: Places) -> Made:
 
 
 @family
-def changed_in_place(p: Places) -> Made:
+def changed_in_place(p: FaultPicker) -> Composition:
     S, T, form = depths(p)
     results = [
         rows("ring", S),
@@ -271,7 +271,7 @@ def changed_in_place(p: Places) -> Made:
 
 
 @family
-def two_rings_side_by_side(p: Places) -> Made:
+def two_rings_side_by_side(p: FaultPicker) -> Composition:
     S, T, form = depths(p)
     results = [
         rows("ring", S),
@@ -306,7 +306,7 @@ def two_rings_side_by_side(p: Places) -> Made:
 
 
 @family
-def two_fill_one_ring(p: Places) -> Made:
+def two_fill_one_ring(p: FaultPicker) -> Composition:
     S, T, form = depths(p)
     results = [
         rows("ring", S),
@@ -329,7 +329,7 @@ def two_fill_one_ring(p: Places) -> Made:
 
 
 @family
-def one_warp_gives_back(p: Places) -> Made:
+def one_warp_gives_back(p: FaultPicker) -> Composition:
     S, T, form = depths(p)
     results = [
         rows("ring", S),
@@ -350,7 +350,7 @@ def one_warp_gives_back(p: Places) -> Made:
 
 
 @family
-def turns_at_named_barriers(p: Places) -> Made:
+def turns_at_named_barriers(p: FaultPicker) -> Composition:
     _, _, form = depths(p)
     results = [
         rows("tile", 1).replace("(1, 1, 32)", "(1, 32)"),
@@ -389,10 +389,10 @@ def composition(seed: int, wrong: bool = True) -> tuple[str, str]:
     rng = Random(f"composition {seed}")
     name = rng.choice([*FAMILIES])
     make, key = FAMILIES[name], f"{name} {seed}"
-    fault_places = Places(key)
+    fault_places = FaultPicker(key)
     make(fault_places)
     some = rng.sample(range(fault_places.count), rng.choice((1, 1, 1, 2, 3))) if wrong else []
-    result, roles = make(Places(key, frozenset(some)))
+    result, roles = make(FaultPicker(key, frozenset(some)))
     return "\n".join(
         [f"def kernel({ARGS}):", *shifted([*result, *roles])]
     ) + "\n", f"{name}, {len(some)} places"

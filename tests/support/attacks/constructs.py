@@ -10,7 +10,7 @@ from random import Random
 import numpy as np
 
 from support.attacks import judge
-from support.attacks.compositions import Lines, Places, shifted
+from support.attacks.compositions import FaultPicker, Lines, shifted
 from support.attacks.program import Args, defaults
 from tegula.check.guards import Guard
 from tegula.check.limits import check_limits
@@ -28,11 +28,11 @@ ARGS = (
 )
 Walks = tuple[Lines, Lines]
 """How two roles count their items: lines that end in one at which an iteration for item k begins."""
-WALKS: dict[str, Callable[[Places], Walks]] = {}
+WALKS: dict[str, Callable[[FaultPicker], Walks]] = {}
 SMALL_ARGUMENTS = "assert n >= 0 and n <= 30000 and m >= 0 and m <= 30000"
 
 
-def walk(make: Callable[[Places], Walks]) -> Callable[[Places], Walks]:
+def walk(make: Callable[[FaultPicker], Walks]) -> Callable[[FaultPicker], Walks]:
     WALKS[make.__name__.replace("_", " ")] = make
     return make
 
@@ -48,8 +48,8 @@ PLAIN_LOOP = ["for k in range(n):"]
 
 
 @walk
-def downwards(p: Places) -> Walks:
-    t = p.late()
+def downwards(p: FaultPicker) -> Walks:
+    t = p.first_faulty_item()
     loop = p(
         "range(n - 1, -1, -1)",
         "range(n - 1, 0, -1)",
@@ -64,7 +64,7 @@ def downwards(p: Places) -> Walks:
 
 
 @walk
-def steps(p: Places) -> Walks:
+def steps(p: FaultPicker) -> Walks:
     first = p("range(0, n, d)", "range(1, n, d)", "range(0, n + 1, d)", "range(c, n, d)")
     second = p(
         "range((n + d - 1) // d)",
@@ -78,7 +78,7 @@ def steps(p: Places) -> Walks:
 
 
 @walk
-def bounds_of_arrays(p: Places) -> Walks:
+def bounds_of_arrays(p: FaultPicker) -> Walks:
     first = "for q in range(offs[i], offs[i + 1]):"
     second = p(
         first,
@@ -94,16 +94,16 @@ def bounds_of_arrays(p: Places) -> Walks:
 
 
 @walk
-def a_written_bound(p: Places) -> Walks:
+def a_written_bound(p: FaultPicker) -> Walks:
     """The second role may change the elements that both roles decide by."""
-    t = p.late()
+    t = p.first_faulty_item()
     write = p("w[k] = 1.0", f"g[k + {t}] = 9", f"g[{t}] = k", "g[k] = 9", "tg.atomic_add(g, k + 2, 9)")
     first = counted("for q in range(n):", "if g[q] < 5:")
     return first, [*first[:2], f"    {write.replace('[k', '[q').replace('k + 2', 'q + 2')}", *first[2:]]
 
 
 @walk
-def triangles(p: Places) -> Walks:
+def triangles(p: FaultPicker) -> Walks:
     second = p(
         "for j in range(i):",
         "for j in range(i + 1):",
@@ -117,14 +117,14 @@ def triangles(p: Places) -> Walks:
 
 
 @walk
-def multiplied(p: Places) -> Walks:
+def multiplied(p: FaultPicker) -> Walks:
     first = p("for q in range(n * m):", "for q in range(n * m + c):", "for q in range(n * (m + c)):")
     second = p("for j in range(m):", "for j in range(tg.max(m, 1)):", "for j in range(m + i // 7):")
     return counted(first), counted("for i in range(n):", second)
 
 
 @walk
-def multiplied_in_64_bits(p: Places) -> Walks:
+def multiplied_in_64_bits(p: FaultPicker) -> Walks:
     """Trip counts that are multiplied in 32 and in 64 bits."""
     second = p(
         "range(n * m)",
@@ -136,7 +136,7 @@ def multiplied_in_64_bits(p: Places) -> Walks:
 
 
 @walk
-def one_side_skips(p: Places) -> Walks:
+def one_side_skips(p: FaultPicker) -> Walks:
     test = p(
         "m > 3", "m >= 3", "m > 3 or c > 0", "m > 3 and n != 7", "m * 2 > 6", "m + u > 3 + u", "g[2] > 3"
     )
@@ -144,8 +144,8 @@ def one_side_skips(p: Places) -> Walks:
 
 
 @walk
-def breaks(p: Places) -> Walks:
-    t = p.late()
+def breaks(p: FaultPicker) -> Walks:
+    t = p.first_faulty_item()
     test = p("q >= n", "q > n", "q == n", f"q >= n or q == {t}", "q >= n - c", "q >= n or g[q] > 5")
     lines = [
         "at = int(0)",
@@ -160,7 +160,7 @@ def breaks(p: Places) -> Walks:
 
 
 @walk
-def continues(p: Places) -> Walks:
+def continues(p: FaultPicker) -> Walks:
     first = "g[q] > 4"
     test = p(
         first, "g[q] >= 4", "g[q] > 4 or q == 3", "g[q + 1] > 4", "g[q] + u > 4 + u", "g[q] > 4 and m > 2"
@@ -174,7 +174,7 @@ def continues(p: Places) -> Walks:
 
 
 @walk
-def floats(p: Places) -> Walks:
+def floats(p: FaultPicker) -> Walks:
     first = "if float(q) * 0.5 < w[q]:"
     second = p(
         first,
@@ -188,7 +188,7 @@ def floats(p: Places) -> Walks:
 
 
 @walk
-def halves(p: Places) -> Walks:
+def halves(p: FaultPicker) -> Walks:
     first = p("n - n // 2", "(n + 1) >> 1", "(n + 1) // 2")
     second = p(
         "(n + 1) // 2",
@@ -203,16 +203,16 @@ def halves(p: Places) -> Walks:
 
 
 @walk
-def residues(p: Places) -> Walks:
+def residues(p: FaultPicker) -> Walks:
     first = counted("for q in range(n):", "if q % 3 == 1:")
     count = p("(n + 1) // 3", "n // 3", "(n + 2) // 3", "(n + 1 + c) // 3", "(n + 1) // 3 + n // 40")
     return first, counted(f"for q in range({count}):")
 
 
-def staged(p: Places, S: int, first: int) -> tuple[str, Lines, Lines, Lines]:
+def staged(p: FaultPicker, S: int, first: int) -> tuple[str, Lines, Lines, Lines]:
     """How a role computes its stage and phase: definitions; lines before its loop, at the start and at the end of an
     iteration. `first`: the term that is added to the phase."""
-    t, tag = p.late(), "one" if first else "two"
+    t, tag = p.first_faulty_item(), "one" if first else "two"
     construct = p.rng.choice(("functions", "a struct", "narrow", "carried"))
     if construct == "functions":
         early = p(
@@ -267,7 +267,7 @@ def role(head: str, loop: Lines, before: Lines, body: Lines, after: Lines) -> Li
     return [f"with {head}:", *shifted([*before, *loop, *shifted(body, depth), *after])]
 
 
-def with_barriers(p: Places, walks: Walks) -> tuple[str, Lines]:
+def with_barriers(p: FaultPicker, walks: Walks) -> tuple[str, Lines]:
     """A ring whose stages a copy fills and threads read, copy out or multiply, handed over at mbarriers."""
     S = p.rng.choice((1, 2, 3, 4))
     first_stage, two = staged(p, S, 1), staged(p, S, 0)
@@ -283,7 +283,7 @@ def with_barriers(p: Places, walks: Walks) -> tuple[str, Lines]:
         p(
             "tg.fence_async()",
             "if m < 9:\n    tg.fence_async()",
-            f"if k != {p.late()}:\n    tg.fence_async()",
+            f"if k != {p.first_faulty_item()}:\n    tg.fence_async()",
         ),
         p("tg.mbarrier_arrive(empty, s)", "if k < n - 1:\n    tg.mbarrier_arrive(empty, s)"),
     ]
@@ -303,9 +303,9 @@ def with_barriers(p: Places, walks: Walks) -> tuple[str, Lines]:
 LOAD, POP = "tg.tile_pipe_load(pipe, x, offset=(k, 0))", "tile = tg.tile_pipe_pop(pipe)"
 
 
-def with_pipes(p: Places, walks: Walks) -> tuple[str, Lines]:
+def with_pipes(p: FaultPicker, walks: Walks) -> tuple[str, Lines]:
     """A pipe from one role to the other, or two in a row through a role that doubles items."""
-    S, t, middle = p.rng.choice((1, 2, 3)), p.late(), p.rng.random() < 0.5
+    S, t, middle = p.rng.choice((1, 2, 3)), p.first_faulty_item(), p.rng.random() < 0.5
     text = "@func\ndef doubled(v: float) -> float:\n    return v * 2.0\n###\n"
     results = [f"pipe = tg.tile_pipe(shape=(1, 32), dtype=float, stages={S})"]
     load = p(LOAD, f"if k != {t}:\n    {LOAD}")
@@ -333,17 +333,17 @@ def program(seed: int, wrong: bool = True) -> tuple[str, str]:
     name, bare = rng.choice([*WALKS]), rng.random() < 0.3
     ring = rng.choice((with_barriers, with_barriers, with_pipes))
 
-    def text_with_faults(p: Places) -> str:
+    def text_with_faults(p: FaultPicker) -> str:
         text, lines = ring(p, WALKS[name](p))
         asserts = [] if bare else [SMALL_ARGUMENTS]
         asserts += [p("assert d > 0", "assert d != 0")] if name == "steps" else []
         return text + "\n".join([f"def kernel({ARGS}):", *shifted([*asserts, *lines])]) + "\n"
 
-    fault_places = Places(f"{name} {seed}")
+    fault_places = FaultPicker(f"{name} {seed}")
     text_with_faults(fault_places)
     some = rng.sample(range(fault_places.count), rng.choice((1, 1, 2))) if wrong else []
     return text_with_faults(
-        Places(f"{name} {seed}", frozenset(some))
+        FaultPicker(f"{name} {seed}", frozenset(some))
     ), f"{name}, {ring.__name__}, {len(some)} places"
 
 

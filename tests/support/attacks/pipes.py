@@ -6,7 +6,7 @@ from random import Random
 
 from support.attacks.program import ROW, Line, Program, Role
 from support.attacks.rings import MAKERS, fetcher, reader, ring
-from support.attacks.walks import Walk
+from support.attacks.walks import LoopPair
 
 
 def _pipe(name: str, rng: Random, stages: int = 0) -> str:
@@ -27,7 +27,7 @@ def _fetch(rng: Random) -> str:
 
 
 @ring("a pipe")
-def one_pipe(rng: Random, walk: Walk) -> Program:
+def one_pipe(rng: Random, walk: LoopPair) -> Program:
     roles = [
         Role(_fetch(rng), walk.first, [_load("rows")]),
         Role(reader(rng)[0], walk.second, [_stored("rows")]),
@@ -36,14 +36,14 @@ def one_pipe(rng: Random, walk: Walk) -> Program:
 
 
 @ring("a pipe that is pushed")
-def pushed(rng: Random, walk: Walk) -> Program:
+def pushed(rng: Random, walk: LoopPair) -> Program:
     body = [Line("fill", f"tg.tile_pipe_push(rows, tg.tile_load(x, shape=(1, {ROW}), offset=(k, 0)) * 2.0)")]
     roles = [Role("tg.ws(0)", walk.first, body), Role(reader(rng)[0], walk.second, [_stored("rows")])]
     return Program([_pipe("rows", rng), *walk.preamble], roles, list(walk.asserts))
 
 
 @ring("two pipes")
-def two_pipes(rng: Random, walk: Walk) -> Program:
+def two_pipes(rng: Random, walk: LoopPair) -> Program:
     """Two pipes with one role each, popped together."""
     body = [Line("take", "one = tg.tile_pipe_pop(rows)"), Line("take", "two = tg.tile_pipe_pop(more)"),
             Line("use", "tg.tile_store(out, one * two, offset=(k, 0))")]  # fmt: skip
@@ -56,7 +56,7 @@ def two_pipes(rng: Random, walk: Walk) -> Program:
 
 
 @ring("a chain of pipes")
-def chain(rng: Random, walk: Walk) -> Program:
+def chain(rng: Random, walk: LoopPair) -> Program:
     middle = [
         Line("take", "row = tg.tile_pipe_pop(rows)"),
         Line("fill", "tg.tile_pipe_push(more, row * row)"),
@@ -70,7 +70,7 @@ def chain(rng: Random, walk: Walk) -> Program:
 
 
 @ring("a pipe with two readers")
-def two_readers(rng: Random, walk: Walk) -> Program:
+def two_readers(rng: Random, walk: LoopPair) -> Program:
     roles = [
         Role(_fetch(rng), walk.first, [_load("rows")]),
         Role("tg.ws(1)", rng.choice((walk.first, walk.second)), [_stored("rows")]),
@@ -80,7 +80,7 @@ def two_readers(rng: Random, walk: Walk) -> Program:
 
 
 @ring("pipes there and back")
-def feedback(rng: Random, walk: Walk) -> Program:
+def feedback(rng: Random, walk: LoopPair) -> Program:
     first = [
         Line("fill", "tg.tile_pipe_push(rows, total)"),
         Line("take", "total = tg.tile_pipe_pop(more) * 1.0"),
@@ -98,7 +98,7 @@ def feedback(rng: Random, walk: Walk) -> Program:
 
 
 @ring("one pipe ahead of another")
-def filled_ahead(rng: Random, walk: Walk) -> Program:
+def filled_ahead(rng: Random, walk: LoopPair) -> Program:
     """A role fills one pipe some items ahead of the other, and the rest of the other after its loop."""
     stages = rng.choice((2, 3, 4))
     by = rng.randrange(1, stages + 1)
@@ -116,7 +116,7 @@ def filled_ahead(rng: Random, walk: Walk) -> Program:
 
 
 @ring("a pipe and matmuls")
-def matmuls(rng: Random, walk: Walk) -> Program:
+def matmuls(rng: Random, walk: LoopPair) -> Program:
     results = [
         f"{p} = tg.tile_pipe(shape=(64, 64), dtype=tg.bfloat16, stages={rng.choice((2, 3))})"
         for p in ("rows", "more")

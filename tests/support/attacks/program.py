@@ -35,7 +35,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class LoopForm:
     """A way to iterate over items: `before`, and consecutive loops, each opened and closed by lines. In the loops `k`
     is the number of the item."""
 
@@ -47,8 +47,8 @@ class Form:
         return bool(self.before) or any(close for _, close in self.loops)
 
 
-def form(*open: str, close: Sequence[str] = (), before: Sequence[str] = ()) -> Form:
-    return Form(((tuple(open), tuple(close)),), tuple(before))
+def form(*open: str, close: Sequence[str] = (), before: Sequence[str] = ()) -> LoopForm:
+    return LoopForm(((tuple(open), tuple(close)),), tuple(before))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Role:
     """A role. `elected`: one thread runs the whole body."""
 
     head: str
-    form: Form
+    form: LoopForm
     body: list[Line]
     staging: Staging = field(default_factory=Staging)
     elected: bool = False

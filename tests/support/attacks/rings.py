@@ -6,12 +6,12 @@ from collections.abc import Callable
 from random import Random
 
 from support.attacks.program import ROW, Line, Program, Role, stagings
-from support.attacks.walks import Walk
+from support.attacks.walks import LoopPair
 
 BYTES = ROW * 4
 PANEL = 64 * 64 * 2
 """Bytes of a stage of an operand."""
-Maker = Callable[[Random, Walk], Program]
+Maker = Callable[[Random, LoopPair], Program]
 MAKERS: dict[str, Maker] = {}
 """The rings by name; the first role iterates over the first form of the walk, the last role over the second."""
 
@@ -55,7 +55,7 @@ def fetcher(rng: Random) -> tuple[str, bool]:
 
 
 def fetching(
-    rng: Random, walk: Walk, stages: int, rings: tuple[tuple[str, str, str], ...], size: int
+    rng: Random, walk: LoopPair, stages: int, rings: tuple[tuple[str, str, str], ...], size: int
 ) -> Role:
     """`rings`: the names, arrays and offsets of the rings."""
     head, elected = fetcher(rng)
@@ -96,7 +96,7 @@ def _total(role: Role) -> Role:
     return role
 
 
-def read_by_threads(rng: Random, walk: Walk, stages: int, head: str) -> Role:
+def read_by_threads(rng: Random, walk: LoopPair, stages: int, head: str) -> Role:
     fenced = [_read(rng), Line("fence", "tg.fence_async()"), Line("arrive", "tg.mbarrier_arrive(empty, s)")]
     role = Role(
         head, walk.second, [Line("wait", "tg.mbarrier_wait(full, s, phase)"), *fenced], stagings(rng, stages)
@@ -105,7 +105,7 @@ def read_by_threads(rng: Random, walk: Walk, stages: int, head: str) -> Role:
 
 
 @ring("fetch and read")
-def fetch_and_read(rng: Random, walk: Walk) -> Program:
+def fetch_and_read(rng: Random, walk: LoopPair) -> Program:
     stages, (head, warps) = _stages(rng), reader(rng)
     results = [_rows("ring", stages), _bars(1, warps, stages), *walk.preamble]
     first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
@@ -113,7 +113,7 @@ def fetch_and_read(rng: Random, walk: Walk) -> Program:
 
 
 @ring("fetch and read, one arrives for all")
-def fetch_and_read_elected(rng: Random, walk: Walk) -> Program:
+def fetch_and_read_elected(rng: Random, walk: LoopPair) -> Program:
     """The warps synchronise before one of them releases the stage."""
     stages = _stages(rng)
     results = [_rows("ring", stages), _bars(1, 1, stages), "own = tg.named_barrier(warps=4)", *walk.preamble]
@@ -128,7 +128,7 @@ def fetch_and_read_elected(rng: Random, walk: Walk) -> Program:
 
 
 @ring("two readers")
-def two_readers(rng: Random, walk: Walk) -> Program:
+def two_readers(rng: Random, walk: LoopPair) -> Program:
     stages = _stages(rng)
     results = [_rows("ring", stages), _bars(1, 8, stages), *walk.preamble]
     first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
@@ -139,7 +139,7 @@ def two_readers(rng: Random, walk: Walk) -> Program:
 
 
 @ring("two fetchers")
-def two_fetchers(rng: Random, walk: Walk) -> Program:
+def two_fetchers(rng: Random, walk: LoopPair) -> Program:
     """Each role announces its own bytes, at one pair of barriers."""
     stages = _stages(rng)
     results = [_rows("ring", stages), _rows("other", stages), _bars(2, 4, stages), *walk.preamble]
@@ -157,7 +157,7 @@ def two_fetchers(rng: Random, walk: Walk) -> Program:
 
 
 @ring("write and read")
-def write_and_read(rng: Random, walk: Walk) -> Program:
+def write_and_read(rng: Random, walk: LoopPair) -> Program:
     stages, (head, warps) = _stages(rng), reader(rng)
     results = [_rows("ring", stages), _bars(4, warps, stages), *walk.preamble]
     body = [
@@ -172,7 +172,7 @@ def write_and_read(rng: Random, walk: Walk) -> Program:
 
 
 @ring("write and copy out")
-def write_and_copy_out(rng: Random, walk: Walk) -> Program:
+def write_and_copy_out(rng: Random, walk: LoopPair) -> Program:
     """Threads write, and copies to an array read."""
     stages = _stages(rng)
     results = [_rows("ring", stages), _bars(4, 1, stages), *walk.preamble]
@@ -197,7 +197,7 @@ def write_and_copy_out(rng: Random, walk: Walk) -> Program:
 
 
 @ring("fetch and copy out")
-def fetch_and_copy_out(rng: Random, walk: Walk) -> Program:
+def fetch_and_copy_out(rng: Random, walk: LoopPair) -> Program:
     stages = _stages(rng)
     results = [_rows("ring", stages), _bars(1, 1, stages), *walk.preamble]
     first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
@@ -213,7 +213,7 @@ def fetch_and_copy_out(rng: Random, walk: Walk) -> Program:
 
 
 @ring("copies out that overlap")
-def overlapped_out(rng: Random, walk: Walk) -> Program:
+def overlapped_out(rng: Random, walk: LoopPair) -> Program:
     """A stage is released when the copy after its own has been started."""
     stages = rng.choice((2, 3, 4, 5))
     results = [_rows("ring", stages), _bars(1, 1, stages), *walk.preamble]
@@ -231,7 +231,7 @@ def overlapped_out(rng: Random, walk: Walk) -> Program:
 
 
 def _multiplied(
-    rng: Random, walk: Walk, names: list[str], stages: int, head: str, b: str, free: str = "empty"
+    rng: Random, walk: LoopPair, names: list[str], stages: int, head: str, b: str, free: str = "empty"
 ) -> Role:
     body = [
         Line("wait", "tg.mbarrier_wait(full, s, phase)"),
@@ -250,7 +250,7 @@ def _multiplied(
 
 
 @ring("fetch and multiply")
-def fetch_and_multiply(rng: Random, walk: Walk) -> Program:
+def fetch_and_multiply(rng: Random, walk: LoopPair) -> Program:
     stages = rng.choice((1, 2, 3, 4))
     results = [_panels("ring", stages), _panels("other", stages), _bars(1, 4, stages), *walk.preamble]
     rings = (("ring", "a", "(0, k * 64)"), ("other", "b", "(k * 64, 0)"))
@@ -261,7 +261,7 @@ def fetch_and_multiply(rng: Random, walk: Walk) -> Program:
 
 
 @ring("matmuls that overlap")
-def overlapped_matmuls(rng: Random, walk: Walk) -> Program:
+def overlapped_matmuls(rng: Random, walk: LoopPair) -> Program:
     """A stage is released when the matmul after its own has been started."""
     stages = rng.choice((2, 3, 4))
     results = [_panels("ring", stages), _panels("other", stages), _bars(1, 4, stages), *walk.preamble]
@@ -278,7 +278,7 @@ def overlapped_matmuls(rng: Random, walk: Walk) -> Program:
 
 
 @ring("write and multiply")
-def write_and_multiply(rng: Random, walk: Walk) -> Program:
+def write_and_multiply(rng: Random, walk: LoopPair) -> Program:
     """Threads write tiles that tensor cores read."""
     stages = rng.choice((1, 2, 3))
     results = [_panels("ring", stages), _panels("other", stages), _bars(4, 4, stages), *walk.preamble]
@@ -297,7 +297,7 @@ def write_and_multiply(rng: Random, walk: Walk) -> Program:
 
 
 @ring("late release")
-def late_release(rng: Random, walk: Walk) -> Program:
+def late_release(rng: Random, walk: LoopPair) -> Program:
     """Stages are released some items late; the last ones after the loop, or never."""
     lag = rng.choice((1, 1, 2, 3))
     stages = lag + rng.choice((1, 2, 3))
@@ -312,7 +312,7 @@ def late_release(rng: Random, walk: Walk) -> Program:
 
 
 @ring("waited for twice")
-def waited_twice(rng: Random, walk: Walk) -> Program:
+def waited_twice(rng: Random, walk: LoopPair) -> Program:
     """A second wait for an item that is still held has no effect."""
     stages = rng.choice((1, 2, 3, 4))
     results = [_rows("ring", stages), _bars(1, 4, stages), *walk.preamble]
@@ -324,7 +324,7 @@ def waited_twice(rng: Random, walk: Walk) -> Program:
 
 
 @ring("a chain")
-def chain(rng: Random, walk: Walk) -> Program:
+def chain(rng: Random, walk: LoopPair) -> Program:
     """Rows are fetched, changed by a role in the middle, and stored."""
     stages, more = _stages(rng), _stages(rng)
     results = [
@@ -355,7 +355,7 @@ def chain(rng: Random, walk: Walk) -> Program:
 
 
 @ring("feedback")
-def feedback(rng: Random, walk: Walk) -> Program:
+def feedback(rng: Random, walk: LoopPair) -> Program:
     """A role returns the result for an item to the sender, some items late."""
     stages = rng.choice((1, 2, 3))
     results = [_rows("ring", stages), _rows("other", stages), "full, ready = "
@@ -379,7 +379,7 @@ def feedback(rng: Random, walk: Walk) -> Program:
 
 
 @ring("one tile")
-def one_tile(rng: Random, walk: Walk) -> Program:
+def one_tile(rng: Random, walk: LoopPair) -> Program:
     """A tile without stages that threads fill and read."""
     results = [f'ring = tg.tile_empty(shape=(1, {ROW}), dtype=float, storage="shared")',
             "full, empty = tg.mbarrier(4), tg.mbarrier(4)", *walk.preamble]  # fmt: skip
@@ -401,7 +401,7 @@ def one_tile(rng: Random, walk: Walk) -> Program:
 
 
 @ring("named barriers")
-def alternating_tile(rng: Random, walk: Walk) -> Program:
+def alternating_tile(rng: Random, walk: LoopPair) -> Program:
     """A tile that two roles use alternately."""
     results = [f'ring = tg.tile_empty(shape=(1, {ROW}), dtype=float, storage="shared")',
             "ready, free = tg.named_barrier(warps=8), tg.named_barrier(warps=8)", *walk.preamble]  # fmt: skip
@@ -422,7 +422,7 @@ def alternating_tile(rng: Random, walk: Walk) -> Program:
 
 
 @ring("ping-pong")
-def ping_pong(rng: Random, walk: Walk) -> Program:
+def ping_pong(rng: Random, walk: LoopPair) -> Program:
     """Two roles that alternately write a tile and copy the tile out."""
     results = [f'ring = tg.tile_empty(shape=(1, {ROW}), dtype=float, storage="shared")',
             "one, two = tg.named_barrier(warps=8), tg.named_barrier(warps=8)", *walk.preamble]  # fmt: skip
@@ -443,7 +443,7 @@ def ping_pong(rng: Random, walk: Walk) -> Program:
 
 
 @ring("staged out")
-def staged_out(rng: Random, walk: Walk) -> Program:
+def staged_out(rng: Random, walk: LoopPair) -> Program:
     """A role fetches; another role computes, and copies out from its own stages."""
     stages, own = _stages(rng), rng.choice((1, 2, 3))
     results = [_rows("ring", stages), _rows("staged", own), _bars(1, 4, stages), *walk.preamble]
@@ -463,7 +463,7 @@ def staged_out(rng: Random, walk: Walk) -> Program:
 
 
 @ring("keys")
-def keys(rng: Random, walk: Walk) -> Program:
+def keys(rng: Random, walk: LoopPair) -> Program:
     """A second ring, whose item is in use while the key of items is unchanged: its stage is released when the key
     changes."""
     S, T = _stages(rng), rng.choice((1, 2, 3))
@@ -507,7 +507,7 @@ def keys(rng: Random, walk: Walk) -> Program:
 
 
 @ring("mixed")
-def mixed(rng: Random, walk: Walk) -> Program:
+def mixed(rng: Random, walk: LoopPair) -> Program:
     """Some items are written by threads, the others copied."""
     stages = _stages(rng)
     results = [_rows("ring", stages), _bars(1, 4, stages), *walk.preamble]

@@ -11,7 +11,17 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from support.attacks.translate import Barriers, Named, Pipe, Refused, Ring, Schedule, Tile, View, schedule
+from support.attacks.translate import (
+    Barriers,
+    Named,
+    Pipe,
+    Refused,
+    Ring,
+    Schedule,
+    StageView,
+    Tile,
+    schedule,
+)
 
 EARLY, LATE, RANDOM = "early", "late", "random"
 MAX_EVENTS = 400_000
@@ -26,7 +36,7 @@ class Fault(Exception):
         self.kind = kind
 
 
-class Endless(Exception):
+class TooManyEvents(Exception):
     """More events than are simulated."""
 
 
@@ -36,7 +46,7 @@ def join(a: Clock, b: Clock) -> None:
             a[engine] = t
 
 
-class Known:
+class KnownComplete:
     """The events that are known to be complete, and the fenced events."""
 
     __slots__ = ("all", "fenced")
@@ -45,12 +55,12 @@ class Known:
         self.all: Clock = all or {}
         self.fenced: Clock = fenced or {}
 
-    def join(self, other: Known) -> None:
+    def join(self, other: KnownComplete) -> None:
         join(self.all, other.all)
         join(self.fenced, other.fenced)
 
-    def copy(self) -> Known:
-        return Known(dict(self.all), dict(self.fenced))
+    def copy(self) -> KnownComplete:
+        return KnownComplete(dict(self.all), dict(self.fenced))
 
 
 class Barrier:
@@ -59,9 +69,9 @@ class Barrier:
     def __init__(self, count: int, key: Any) -> None:
         self.count = self.pending = count
         self.key, self.phase, self.bytes = key, 0, 0
-        self.seen, self.ended = Known(), Known()
+        self.seen, self.ended = KnownComplete(), KnownComplete()
 
-    def arrive(self, known: Known, weight: int, announced: int = 0) -> None:
+    def arrive(self, known: KnownComplete, weight: int, announced: int = 0) -> None:
         for _ in range(weight):
             if not self.pending:
                 raise Fault("arrivals", f"one too many at {self.key}")
@@ -115,7 +125,7 @@ class Item:
 
     __slots__ = ("completed", "known", "popped", "value")
 
-    def __init__(self, known: Known, completed: bool, value: Any) -> None:
+    def __init__(self, known: KnownComplete, completed: bool, value: Any) -> None:
         self.known, self.completed, self.popped, self.value = known, completed, False, value
 
 
@@ -123,7 +133,7 @@ class PipeState:
     def __init__(self, pipe: Pipe) -> None:
         self.pipe, self.items, self.filled, self.first = pipe, deque[Item](), 0, 0
         self.taken = dict.fromkeys(pipe.consumers, 0)
-        self.freed = [Known() for _ in range(pipe.stages)]
+        self.freed = [KnownComplete() for _ in range(pipe.stages)]
 
 
 class Role:
@@ -133,7 +143,7 @@ class Role:
 
     def __init__(self, number: int, warps: int, steps: Any) -> None:
         self.number, self.warps, self.steps = number, warps, steps
-        self.known = Known({number: 0}, {number: 0})
+        self.known = KnownComplete({number: 0}, {number: 0})
         self.synced = self.matmuls = self.done = self.groups = self.read_groups = self.open = 0
         self.arrived_in: dict[Named, int] = {}
         self.next: Any = None
@@ -187,7 +197,7 @@ class Run:
         while most and not role.ended:
             self.events += 1
             if self.events > MAX_EVENTS:
-                raise Endless
+                raise TooManyEvents
             name, elected, args, words = role.next
             done, result = DOES[name](self, role, elected, *args, **words)
             if not done:
@@ -242,7 +252,7 @@ class Run:
 
     # Accesses ---------------------------------------------------------------------------------------------------------
 
-    def _cell(self, view: View) -> Cell:
+    def _cell(self, view: StageView) -> Cell:
         if view.stage >= view.ring.shape[0]:
             raise Fault("stage", f"stage {view.stage} of {view.ring.shape[0]}")
         return self.cells.setdefault((view.ring, view.stage), Cell())
@@ -262,7 +272,7 @@ class Run:
         role.known.all[role.number] += 1
         return Access(role.number, role.known.all[role.number], role.number)
 
-    def read(self, role: Role, elected: bool, view: View) -> tuple[bool, Any]:
+    def read(self, role: Role, elected: bool, view: StageView) -> tuple[bool, Any]:
         cell = self._cell(view)
         if cell.written is None:
             raise Fault("unwritten", f"stage {view.stage}")
@@ -270,14 +280,14 @@ class Run:
         cell.reads.append(self._now(role))
         return True, Tile()
 
-    def write(self, role: Role, elected: bool, view: View, value: Any) -> tuple[bool, Any]:
+    def write(self, role: Role, elected: bool, view: StageView, value: Any) -> tuple[bool, Any]:
         cell = self._cell(view)
         for access in (cell.written, *cell.reads):
             self._ordered(role, access, False)
         cell.written, cell.reads = self._now(role), []
         return True, None
 
-    def _read_async(self, role: Role, view: View, access: Access) -> None:
+    def _read_async(self, role: Role, view: StageView, access: Access) -> None:
         cell = self._cell(view)
         if cell.written is None:
             raise Fault("unwritten", f"stage {view.stage}")
@@ -294,7 +304,7 @@ class Run:
         role: Role,
         elected: bool,
         array: Any,
-        view: View,
+        view: StageView,
         offset: Any = None,
         barrier: Any = None,
         stage: int = 0,
@@ -342,7 +352,7 @@ class Run:
         self._at(barriers, stage).arrive(self._told(role, True), 1, size)
         return True, None
 
-    def _told(self, role: Role, elected: bool) -> Known:
+    def _told(self, role: Role, elected: bool) -> KnownComplete:
         """The events that an arrival publishes; an arrival by one thread publishes events of other threads up to their
         last synchronisation."""
         if not elected or role.warps == 1:
@@ -376,7 +386,7 @@ class Run:
     def matmul(
         self, role: Role, elected: bool, a: Any, b: Any, sum: Tile, wait: bool = True
     ) -> tuple[bool, Any]:
-        views = [x for x in (a, b) if isinstance(x, View)]
+        views = [x for x in (a, b) if isinstance(x, StageView)]
         if not all(view.ring.units for view in views):
             for view in views:
                 self.read(role, elected, view)
@@ -393,7 +403,7 @@ class Run:
         return True, None
 
     def store(
-        self, role: Role, elected: bool, array: Any, view: View, offset: Any = None
+        self, role: Role, elected: bool, array: Any, view: StageView, offset: Any = None
     ) -> tuple[bool, Any]:
         role.open += 1
         self._read_async(role, view, Access(("stores", role.number), role.groups + 1))
@@ -488,4 +498,4 @@ def fault(
     return ""
 
 
-__all__ = ["Endless", "Fault", "Refused", "fault"]
+__all__ = ["Fault", "Refused", "TooManyEvents", "fault"]

@@ -30,7 +30,7 @@ class Refused(Exception):
 # Numbers --------------------------------------------------------------------------------------------------------------
 
 
-class Typed(int):
+class TypedInt(int):
     """An integer of another type than int32."""
 
     bits: int
@@ -45,7 +45,7 @@ def typed(bits: int, signed: bool, x: Any) -> Any:
         wrapped -= 1 << bits
     if bits == 32 and signed:
         return wrapped
-    result = Typed(wrapped)
+    result = TypedInt(wrapped)
     result.bits, result.signed = bits, signed
     return result
 
@@ -85,9 +85,9 @@ def computed(name: str, a: Any, b: Any) -> Any:
         return Tile()
     if isinstance(a, float) or isinstance(b, float):
         return float(np.float32(NAMES[name](np.float32(a), np.float32(b))))
-    like = a if isinstance(a, Typed) else b
+    like = a if isinstance(a, TypedInt) else b
     x = NAMES[name](int(a), int(b))
-    if isinstance(like, Typed):
+    if isinstance(like, TypedInt):
         return typed(like.bits, like.signed, x)
     return x if -0x8000_0000 <= x <= 0x7FFF_FFFF else typed(32, True, x)
 
@@ -121,7 +121,7 @@ class Ring:
         self.bytes = int(np.prod(shape)) * dtype.bits // 8
 
 
-class View:
+class StageView:
     """A stage of a ring, or the whole ring (-1)."""
 
     def __init__(self, ring: Ring, stage: Any) -> None:
@@ -384,7 +384,7 @@ class Schedule:
         language = Language(block, blocks)
         names: dict[str, Any] = {
             "tg": language, "float": language.float32, "int": language.int32, "_computed": computed,
-            "_element": element, "_view": View, "_asserted": _asserted,
+            "_element": element, "_view": StageView, "_asserted": _asserted,
         }  # fmt: skip
         exec(self._code, names)
         own = {

@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 
 from support.attacks.program import Args
-from support.attacks.walks import Walk
+from support.attacks.walks import LoopPair
 from tegula.dataclass import dataclass
 
 
@@ -24,7 +24,7 @@ class Trigger:
     args: Args
 
 
-def free_parameters(walk: Walk) -> list[str]:
+def free_parameters(walk: LoopPair) -> list[str]:
     """The integer parameters that the iteration order of a schedule does not use."""
     text = " ".join([*walk.preamble, *walk.asserts, walk.count, str(walk.first), str(walk.second)])
     used = set(re.findall(r"\b[a-z]+\b", text))
@@ -58,7 +58,7 @@ def _weighted_choice(rng: Random, makers: dict[Maker, int]) -> Maker:
     return rng.choices(list(makers), list(makers.values()))[0]
 
 
-def trigger(rng: Random, walk: Walk, launches: bool = False) -> Trigger:
+def trigger(rng: Random, walk: LoopPair, launches: bool = False) -> Trigger:
     """A random trigger. `launches`: whether the condition is uniform over the launch instead of depending on the
     item."""
     names = free_parameters(walk)

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from support.attacks.program import Args, Form, Sized, form
+from support.attacks.program import Args, LoopForm, Sized, form
 from tegula.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
+class LoopPair:
     """A pair of loops. `first`, `second`: the forms of two roles; `sized`: the arguments for a number of items;
     `count`: the name of their number, if it has one; `preamble`: the lines before the roles; `asserts`; `special`: the
     arguments for which the forms differ, none if they always agree; `guarded`: they differ only if a factor of a trip
@@ -22,8 +22,8 @@ class Walk:
 
     row: str
     name: str
-    first: Form
-    second: Form
+    first: LoopForm
+    second: LoopForm
     sized: Sized
     count: str = ""
     preamble: tuple[str, ...] = ()
@@ -32,7 +32,7 @@ class Walk:
     guarded: bool = False
 
 
-Maker = Callable[[Random, bool], Walk]
+Maker = Callable[[Random, bool], LoopPair]
 MAKERS: list[Maker] = []
 
 
@@ -47,13 +47,13 @@ def _rows(rng: Random, items: int) -> tuple[int, int]:
     return -(-items // m) + rng.randrange(2), m
 
 
-def counted(*open: str, close: tuple[str, ...] = ()) -> Form:
+def counted(*open: str, close: tuple[str, ...] = ()) -> LoopForm:
     """Loops that count their items."""
     depth = len(open[-1]) - len(open[-1].lstrip()) + 4
     return form(*open, close=(" " * depth + "k += 1", *close), before=("k = int(0)",))
 
 
-def plain(rng: Random, bound: str = "n") -> Form:
+def plain(rng: Random, bound: str = "n") -> LoopForm:
     return rng.choice(
         [
             form(f"for k in range({bound}):"),
@@ -66,7 +66,7 @@ def plain(rng: Random, bound: str = "n") -> Form:
 
 
 @walk
-def one_loop(rng: Random, wrong: bool) -> Walk:
+def one_loop(rng: Random, wrong: bool) -> LoopPair:
     """A bound with two equal expressions."""
     a, b = form("for k in range(n):"), plain(rng)
 
@@ -74,7 +74,7 @@ def one_loop(rng: Random, wrong: bool) -> Walk:
         return {"n": items + rng.randrange(4)}
 
     if not wrong:
-        return Walk("", "one loop", a, b, sized, "n")
+        return LoopPair("", "one loop", a, b, sized, "n")
     pairs: list[tuple[str, str, list[Args]]] = [
         ("n", "n + m - m // d * d", [{"m": 7 * 40 + 3, "d": 40}]),
         ("n + m // 100", "n + m // 100 + int(m % 1000 == 777)", [{"n": 9, "m": 1777}]),
@@ -97,14 +97,14 @@ def one_loop(rng: Random, wrong: bool) -> Walk:
     first_walk, two, special = rng.choice(pairs)
     if rng.random() < 0.5:
         first_walk, two = two, first_walk
-    return Walk(
+    return LoopPair(
         "", "one loop", form(f"for k in range({first_walk}):"), plain(rng, f"({two})"), sized, "n",
         special=tuple(special),
     )  # fmt: skip
 
 
 @walk
-def window(rng: Random, wrong: bool) -> Walk:
+def window(rng: Random, wrong: bool) -> LoopPair:
     low, high = "tg.max(0, j - m)", "tg.min(j + m + 1, d)"
     a = counted("for j in range(n):", f"    for q in range({low}, {high}):")
     b = rng.choice(
@@ -154,12 +154,12 @@ def window(rng: Random, wrong: bool) -> Walk:
                 ),
             ]
         )
-        return Walk("sliding window", "window", a, b, sized, special=tuple(special))
-    return Walk("sliding window", "window", a, b, sized)
+        return LoopPair("sliding window", "window", a, b, sized, special=tuple(special))
+    return LoopPair("sliding window", "window", a, b, sized)
 
 
 @walk
-def split(rng: Random, wrong: bool) -> Walk:
+def split(rng: Random, wrong: bool) -> LoopPair:
     """A block's part of a loop."""
     per = "(n + d - 1) // d"
     a = form(f"for q in range(c * ({per}), tg.min(n, c * ({per}) + {per})):", f"    k = q - c * ({per})")
@@ -185,18 +185,18 @@ def split(rng: Random, wrong: bool) -> Walk:
                  [{"n": 7 * 8 + 6, "d": 7, "c": 6}, {"n": 6 * 8 + 6, "d": 7, "c": 6}]),
             ]
         )  # fmt: skip
-        return Walk("sliding window", "split-K", a, b, sized, special=tuple(special))
-    return Walk("sliding window", "split-K", a, b, sized)
+        return LoopPair("sliding window", "split-K", a, b, sized, special=tuple(special))
+    return LoopPair("sliding window", "split-K", a, b, sized)
 
 
 @walk
-def stream(rng: Random, wrong: bool) -> Walk:
+def stream(rng: Random, wrong: bool) -> LoopPair:
     """Stream-K: a run of items that starts and ends inside tiles of m."""
     result = ("first = c * e", "last = tg.min(first + e, n * m)")
     full_walk = form("for q in range(first, last):", "    k = q - first")
     stop = "tg.min(last, (t // m + 1) * m)"
 
-    def parts(stop: str) -> Form:
+    def parts(stop: str) -> LoopForm:
         return form(
             "while t < last:", f"    stop = {stop}", "    for q in range(t, stop):", "        k = q - first",
             close=("    t = stop",), before=("t = first",),
@@ -223,9 +223,9 @@ def stream(rng: Random, wrong: bool) -> Walk:
         )
         if rng.random() < 0.4:
             a = form("for q in range(first, last + int(e > 60 and n % 3 == 1)):", "    k = q - first")
-            return Walk("sliding window", "stream-K", a, parts(stop), sized, preamble=result,
+            return LoopPair("sliding window", "stream-K", a, parts(stop), sized, preamble=result,
                         special=({"n": 40, "m": 5, "c": 0, "e": 61}, {"n": 43, "m": 5, "c": 0, "e": 61}))  # fmt: skip
-        return Walk(
+        return LoopPair(
             "sliding window", "stream-K", full_walk, b, sized, preamble=result, special=tuple(special)
         )
     b = rng.choice([parts(stop), full_walk, form("for k in range(last - first):")])
@@ -233,7 +233,7 @@ def stream(rng: Random, wrong: bool) -> Walk:
         "assert m > 0 and m < 1000000 and n >= 0 and n < 2000",
         "assert c >= 0 and c < 1000 and e >= 0 and e < 1000000",
     )
-    return Walk(
+    return LoopPair(
         "sliding window",
         "stream-K",
         full_walk,
@@ -245,7 +245,7 @@ def stream(rng: Random, wrong: bool) -> Walk:
 
 
 @walk
-def steps(rng: Random, wrong: bool) -> Walk:
+def steps(rng: Random, wrong: bool) -> LoopPair:
     """A step from an argument."""
     a = counted("for q in range(m, n, d):")
     if wrong:
@@ -261,7 +261,7 @@ def steps(rng: Random, wrong: bool) -> Walk:
         ]
         count, special = rng.choice(pairs)
         b = form(f"for k in range({count}):")
-        return Walk(
+        return LoopPair(
             "sliding window",
             "steps",
             a,
@@ -270,7 +270,7 @@ def steps(rng: Random, wrong: bool) -> Walk:
             special=tuple(special),
         )
     b = rng.choice([form("for k in range((n - m + d - 1) // d):"), counted("for q in range(m, n, d):")])
-    return Walk(
+    return LoopPair(
         "sliding window", "steps", a, b, lambda rng, n: {"n": 3 * n + 2, "m": 2, "d": 3}, asserts=(
             "assert d > 0 and d < 1000", "assert m >= 0 and m < 1000000", "assert n >= 0 and n < 1000000"
         ),
@@ -278,7 +278,7 @@ def steps(rng: Random, wrong: bool) -> Walk:
 
 
 @walk
-def rows_of(rng: Random, wrong: bool) -> Walk:
+def rows_of(rng: Random, wrong: bool) -> LoopPair:
     """CSR: rows whose lengths are read from an array."""
     from_to = counted("for r in range(n):", "    for q in range(offs[r], offs[r + 1]):")
     difference = counted(
@@ -329,12 +329,12 @@ def rows_of(rng: Random, wrong: bool) -> Walk:
                 ),
             ]
         )  # fmt: skip
-        return Walk("sliding window", "CSR", a, b, sized, special=tuple(special))
-    return Walk("sliding window", "CSR", a, b, sized)
+        return LoopPair("sliding window", "CSR", a, b, sized, special=tuple(special))
+    return LoopPair("sliding window", "CSR", a, b, sized)
 
 
 @walk
-def persistent(rng: Random, wrong: bool) -> Walk:
+def persistent(rng: Random, wrong: bool) -> LoopPair:
     """Persistent blocks, whose tiles have their own bounds."""
     bound = rng.choice(("m + 1", "t % 3 + 1", "keys[t]", "tg.min(t + 1, m)"))
     a = counted("for t in range(c, n, d):", f"    for q in range({bound}):")
@@ -359,7 +359,7 @@ def persistent(rng: Random, wrong: bool) -> Walk:
             full[5] = 13
             special["keys"] = full
         b = counted("for t in range(c, n, d):", f"    for q in range({second_bound}):")
-        return Walk("sliding window", "persistent", a, b, sized, special=(special,))
+        return LoopPair("sliding window", "persistent", a, b, sized, special=(special,))
     b = rng.choice([a, counted("t = c", "while t < n:", f"    for q in range({bound}):")])
     if b is not a:
         b = form("while t < n:", f"    for q in range({bound}):", close=("        k += 1", "    t += d"),
@@ -367,7 +367,7 @@ def persistent(rng: Random, wrong: bool) -> Walk:
     asserts = (
         ("assert d > 0 and d < 1000", "assert n < 1000000 and c >= 0 and c < 1000") if b is not a else ()
     )
-    return Walk("sliding window", "persistent", a, b, sized, asserts=asserts)
+    return LoopPair("sliding window", "persistent", a, b, sized, asserts=asserts)
 
 
 CONDITIONS = (
@@ -399,7 +399,7 @@ UNEQUAL: tuple[tuple[str, str, dict[str, Any]], ...] = (
 
 
 @walk
-def equal_conditions(rng: Random, wrong: bool) -> Walk:
+def equal_conditions(rng: Random, wrong: bool) -> LoopPair:
     """Conditions on data, floats and remainders that both roles have."""
     one = two = rng.choice(CONDITIONS)
     special: Args = {}
@@ -418,13 +418,13 @@ def equal_conditions(rng: Random, wrong: bool) -> Walk:
             "w": np.array([rng.choice((0.0, 0.9, 1.0)) for _ in range(n + 4)], np.float32),
         }  # fmt: skip
 
-    return Walk(
+    return LoopPair(
         "data-dependent", "conditions alike", a, b, sized, special=({"n": 40, **special},) if wrong else ()
     )
 
 
 @walk
-def residues(rng: Random, wrong: bool) -> Walk:
+def residues(rng: Random, wrong: bool) -> LoopPair:
     """Every d-th iteration of one role, against a division of the other's bound."""
     d = rng.choice((2, 3, 4, 5, 8, 16, 48))
     r = rng.randrange(d)
@@ -444,16 +444,16 @@ def residues(rng: Random, wrong: bool) -> Walk:
         special = tuple(
             {"n": n} for n in (*range(0, 3 * d + 2), 7 * d - 1, 14 * d - 1, 29 * d, 40 * d, 40 * d + 1)
         )
-        return Walk("residue against division", "residues", a, b, sized, "n", special=special)
+        return LoopPair("residue against division", "residues", a, b, sized, "n", special=special)
     b = form(f"for k in range({right}):")
     if r == 0 and rng.random() < 0.5:
         b = form(f"for q in range(0, n, {d}):", f"    k = q // {d}")
     asserts = ("assert n >= 0 and n < 1000000000",)
-    return Walk("residue against division", "residues", a, b, sized, "n", asserts=asserts)
+    return LoopPair("residue against division", "residues", a, b, sized, "n", asserts=asserts)
 
 
 @walk
-def flattened(rng: Random, wrong: bool) -> Walk:
+def flattened(rng: Random, wrong: bool) -> LoopPair:
     flat = form("for k in range(n * m):")
     nested = rng.choice(
         [
@@ -504,17 +504,17 @@ def flattened(rng: Random, wrong: bool) -> Walk:
         else:
             flat = form("for k in range(n * m + g[n + m] // 100):")
             special = [{"n": 6, "m": 5, "g": {11: 100}}]
-        return Walk("flattened against nested", "flattened", flat, nested, sized, asserts=asserts,
+        return LoopPair("flattened against nested", "flattened", flat, nested, sized, asserts=asserts,
                     special=tuple(special), guarded=guarded)  # fmt: skip
     first = rng.choice((flat, flat, nested))
-    return Walk("flattened against nested", "flattened", first, nested, sized, asserts=asserts)
+    return LoopPair("flattened against nested", "flattened", first, nested, sized, asserts=asserts)
 
 
 @walk
-def two_part_maximum(rng: Random, wrong: bool) -> Walk:
+def two_part_maximum(rng: Random, wrong: bool) -> LoopPair:
     """max(n, m) against n and then the rest of m."""
     full_walk = form("for k in range(tg.max(n, m)):")
-    parts = Form(((("for k in range(n):",), ()), (("for k in range(n, m):",), ())))
+    parts = LoopForm(((("for k in range(n):",), ()), (("for k in range(n, m):",), ())))
     asserts = ("assert n >= 0 and m >= 0",)
 
     def sized(rng: Random, items: int) -> Args:
@@ -528,7 +528,9 @@ def two_part_maximum(rng: Random, wrong: bool) -> Walk:
         if kind == 0:
             asserts, special = (), [{"n": -2, "m": 9}]
         elif kind == 1:
-            parts = Form(((("for k in range(n):",), ()), (("for k in range(n + int(m - n == 31), m):",), ())))
+            parts = LoopForm(
+                ((("for k in range(n):",), ()), (("for k in range(n + int(m - n == 31), m):",), ()))
+            )
             special = [{"n": 4, "m": 35}]
         elif kind == 2:
             full_walk, special = form("for k in range(tg.max(n, tg.min(m, 60))):"), [{"n": 3, "m": 64}]
@@ -543,7 +545,7 @@ def two_part_maximum(rng: Random, wrong: bool) -> Walk:
                 [{"n": 12, "m": 13, "c": 128}],
             )
         elif kind == 5:
-            parts = Form(
+            parts = LoopForm(
                 (
                     (("for k in range(tg.min(n, m)):",), ()),
                     (("for k in range(tg.min(n, m), tg.max(n, m) - int(n > 5 * m + 3)):",), ()),
@@ -556,17 +558,17 @@ def two_part_maximum(rng: Random, wrong: bool) -> Walk:
                 [{"n": 96, "m": 0}, {"n": 97, "m": 1}],
             )
     elif rng.random() < 0.4:
-        parts = Form(
+        parts = LoopForm(
             ((("for k in range(tg.min(n, m)):",), ()), (("for k in range(tg.min(n, m), tg.max(n, m)):",), ()))
         )
     first, second = (full_walk, parts) if rng.random() < 0.5 else (parts, full_walk)
-    return Walk("max against parts", "max", first, second, sized, asserts=asserts, special=tuple(special))
+    return LoopPair("max against parts", "max", first, second, sized, asserts=asserts, special=tuple(special))
 
 
 @walk
-def conditioned(rng: Random, wrong: bool) -> Walk:
+def conditioned(rng: Random, wrong: bool) -> LoopPair:
     """Loops that agree only where an assert holds."""
-    forms: list[tuple[str, Form, Form, Args, str, Args]] = [
+    forms: list[tuple[str, LoopForm, LoopForm, Args, str, Args]] = [
         ("assert n % 2 == 0", form("for k in range(n):"),
          form("for q in range(n // 2):", "    for j in range(2):", "        k = 2 * q + j"), {"n": 2},
          "assert n % 2 == 0 or n > 60", {"n": 61}),
@@ -593,12 +595,12 @@ def conditioned(rng: Random, wrong: bool) -> Walk:
 
     if wrong:
         asserts = rng.choice(((weak,), (weak,), () if weak.startswith(right) else (weak,)))
-        return Walk("preconditions", "assert", a, b, sized, asserts=asserts, special=(special,))
-    return Walk("preconditions", "assert", a, b, sized, asserts=(right,))
+        return LoopPair("preconditions", "assert", a, b, sized, asserts=asserts, special=(special,))
+    return LoopPair("preconditions", "assert", a, b, sized, asserts=(right,))
 
 
 @walk
-def overwritten(rng: Random, wrong: bool) -> Walk:
+def overwritten(rng: Random, wrong: bool) -> LoopPair:
     """Both roles read an element that one of them changes, or an element that none changes."""
     changed = rng.choice(("flags[q]", "flags[n - 1]")) if wrong else "g[q]"
     value = rng.choice(("flags[q] - 1", "0", "flags[q] // 2"))
@@ -615,4 +617,4 @@ def overwritten(rng: Random, wrong: bool) -> Walk:
 
     first, second = (a, b) if rng.random() < 0.5 else (b, a)
     special = ({"n": 36, "flags": {k: 1 for k in range(36)}},) if wrong else ()
-    return Walk("data-dependent", "a condition that changes", first, second, sized, special=special)
+    return LoopPair("data-dependent", "a condition that changes", first, second, sized, special=special)
