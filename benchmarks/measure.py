@@ -24,7 +24,7 @@ import numpy as np
 
 RESULTS = Path(__file__).parent / "results"
 TOLERANCE = {"float32": 2e-5, "float64": 1e-12, "bfloat16": 4e-3, "float16": 5e-4, "tf32": 7e-4}
-"""The largest relative error (2-norm) against float64 of a right result, by the dtype of the result."""
+"""The largest relative error (2-norm) against float64 of a correct result, by the dtype of the result."""
 
 
 @dataclass(slots=True)

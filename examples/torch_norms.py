@@ -45,18 +45,18 @@ def norm_rows(
 
 
 @cache
-def of_width(kernel: Any, width: int) -> Any:
+def kernel_of_width(kernel: Any, width: int) -> Any:
     """A kernel as a function of tensors with rows of `width` elements."""
     first = {"dim": lambda x, *_: len(x), "outputs": lambda x, *_: x}
     return function(kernel.bind(N=width), block_dim=64, tiled=True, **first)
 
 
 def softmax(x: Any) -> Any:
-    return of_width(softmax_rows, x.shape[1])(x)
+    return kernel_of_width(softmax_rows, x.shape[1])(x)
 
 
 def layer_norm(x: Any, weight: Any, bias: Any) -> Any:
-    return of_width(norm_rows, x.shape[1])(x, weight, bias)
+    return kernel_of_width(norm_rows, x.shape[1])(x, weight, bias)
 
 
 def spirals(size: int) -> tuple[Any, Any]:

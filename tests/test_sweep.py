@@ -49,7 +49,7 @@ def argument_values(launch: Launch, seed: int = 0) -> list[Any]:
     return [a.numpy(seed + k) if isinstance(a, Array) else a for k, a in enumerate(launch.arguments)]
 
 
-def in_float64(launch: Launch, values: list[Any]) -> list[Any]:
+def reference_in_float64(launch: Launch, values: list[Any]) -> list[Any]:
     """The values with floats in float64."""
     pairs = zip(launch.arguments, values, strict=True)
     return [v.astype(np.float64) if isinstance(a, Array) and a.differentiable else v for a, v in pairs]
@@ -71,7 +71,7 @@ def test_results_of_the_sweep_match_float64(name: str) -> None:
     arrays = results(p.small, launched(p, values))
     actual = [a.numpy().astype(np.float64) for a in arrays]
     difference, norm = ([0.0] * len(actual) for _ in range(2))
-    for n, index, expected in p.exact(np, *inputs(p.small, in_float64(p.small, values))):
+    for n, index, expected in p.exact(np, *inputs(p.small, reference_in_float64(p.small, values))):
         difference[n] += np.sum((actual[n][index] - expected) ** 2)
         norm[n] += np.sum(expected**2)
     for n, a in enumerate(arrays):
@@ -96,7 +96,7 @@ def test_gradients_of_the_sweep_match_float64_along_some_directions(name: str) -
     seeds = [g.numpy().astype(np.float64) for g in results(p.small, grads)]
     dims = (*p.small.grid, p.threads)
     tg.launch(p.kernel, dims, args, [], grads, [], adjoint=True, block_dim=p.threads)
-    values_in_float64, random = in_float64(p.small, values), np.random.default_rng(7)
+    values_in_float64, random = reference_in_float64(p.small, values), np.random.default_rng(7)
 
     def loss(k: int, step: np.ndarray) -> float:
         moved = inputs(

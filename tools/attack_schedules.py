@@ -8,7 +8,7 @@
     python tools/attack_schedules.py --wrong --count 90 --replays 40     replays the faulty launch of each schedule
     python tools/attack_schedules.py --wrong --show 17                   prints a program, its launch and its fault
 
-Exits with 1 if a wrong schedule is proved, a right one goes wrong in a replay, or anything crashes."""
+Exits with 1 if a wrong schedule is proved, a correct one fails in a replay, or anything crashes."""
 
 from __future__ import annotations
 
@@ -78,7 +78,9 @@ def main() -> int:
     parser.add_argument(
         "--orders", type=int, default=6, help="the number of orders to simulate correct schedules in"
     )
-    parser.add_argument("--twins", action="store_true", help="also judge the right program of each wrong one")
+    parser.add_argument(
+        "--twins", action="store_true", help="also judge the correct program of each wrong one"
+    )
     parser.add_argument("--show", type=int, help="print one program")
     options = parser.parse_args()
     if options.show is not None:

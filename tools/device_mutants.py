@@ -94,7 +94,7 @@ def run(options: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
     def tried(row: dict[str, Any]) -> None:
         if time.monotonic() > end:
             return
-        result = in_process(row["kernel"], row["number"], options.limit, options.offline)
+        result = judged_in_child(row["kernel"], row["number"], options.limit, options.offline)
         with lock:
             rows.append({**row, **result})
             print(*(f"{key}: {value}" for key, value in rows[-1].items()), sep=", ", flush=True)
@@ -178,7 +178,7 @@ def played(judge: Any) -> str:
     return "other" if any(others) else "same"
 
 
-def in_process(name: str, number: int, limit: float, offline: bool) -> dict[str, Any]:
+def judged_in_child(name: str, number: int, limit: float, offline: bool) -> dict[str, Any]:
     command = [sys.executable, __file__, "--one", name, str(number), *["--offline"] * offline]
     with tempfile.TemporaryDirectory() as cache:
         environment = {**os.environ, "TEGULA_CACHE_DIR": cache}

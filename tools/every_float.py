@@ -1,12 +1,12 @@
-"""Measures functions of one number at every float32 there is, and at every float16 and bfloat16, and notes the largest
-errors in tests/stdlib/every_float.json, from which tools/accuracy_page.py makes its table.
+"""Measures functions of one argument at every float32, float16 and bfloat16, and stores the largest errors in
+tests/stdlib/every_float.json, from which tools/accuracy_page.py makes its table.
 
     python tools/every_float.py [FUNCTION ...] [--device cuda:0] [--seconds 480] [--again]
 
 Each function is compared with its float64 form, whose error is known to be below 2**-28 of a unit of float32, in units
 in the last place of float32; 16-bit results must be the float32 results, rounded once. Functions that are in the file
-are not measured again, so that a run which reaches `--seconds` goes on where it stopped. Exits with 1 if an error is
-larger than promised."""
+are not measured again, so that a run which reached `--seconds` can be continued. Exits with 1 if an error exceeds the
+documented bound."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ import tegula as tg  # noqa: E402
 
 ROUNDED_ONCE = {"sqrt": 0.5}
 EXACT = dict.fromkeys(("abs", "neg", "floor", "ceil", "trunc", "rint", "round", "sign", "frac"), 0.0)
-"""Promises for functions that tests/stdlib does not measure."""
+"""Bounds for functions that tests/stdlib does not measure."""
 TILE, LAUNCH = 4096, 1 << 24
 """The numbers in a block, and in a launch."""
 TEXT = """import tegula as tg
@@ -84,7 +84,7 @@ def names_of(name: str, narrow: Any = None) -> dict[str, Any]:
     return tg.exec(TEXT.format(name=name, tile=TILE), {"T": narrow or tg.float16})
 
 
-def over_float32(name: str) -> tuple[float, float]:
+def float32_error(name: str) -> tuple[float, float]:
     """The largest error at all float32 numbers, and its argument."""
     kernel = names_of(name)["largest"]
     errors = tg.zeros(LAUNCH // TILE, dtype=tg.float64)
@@ -99,7 +99,7 @@ def over_float32(name: str) -> tuple[float, float]:
     return worst, float(np.uint32(number).view(np.float32))
 
 
-def over_16_bits(name: str, t: Any) -> int:
+def narrow_float_error(name: str, t: Any) -> int:
     """The number of arguments of 16 bits at which the result is not the float32 result, rounded once."""
     result = names_of(name, t)
     stored = tg.dtype_to_numpy(t)
@@ -139,8 +139,8 @@ def main() -> int:
                 if time.monotonic() - begin > options.seconds:
                     print(f"{name} and what comes after it is left for another run")
                     return 1
-                error, argument = over_float32(name)
-                differ = {str(t): over_16_bits(name, t) for t in (tg.float16, tg.bfloat16)}
+                error, argument = float32_error(name)
+                differ = {str(t): narrow_float_error(name, t) for t in (tg.float16, tg.bfloat16)}
                 stored[name] = {"float32": error, "at": argument, "differ": differ}
                 NOTED.write_text(json.dumps(stored, indent=1, sort_keys=True) + "\n")
             result = stored[name]

@@ -453,7 +453,7 @@ def chunk(job: tuple[int, int, bool]) -> tuple[collections.Counter[str], dict[st
     return result, examples
 
 
-def in_process(job: tuple[int, int, bool]) -> tuple[collections.Counter[str], dict[str, int]]:
+def checked_in_child(job: tuple[int, int, bool]) -> tuple[collections.Counter[str], dict[str, int]]:
     """The outcomes of a chunk, computed in a separate process; if the process crashes, its programs are run one by
     one."""
     first, count, run = job
@@ -472,7 +472,7 @@ def in_process(job: tuple[int, int, bool]) -> tuple[collections.Counter[str], di
     total: collections.Counter[str] = collections.Counter()
     examples: dict[str, int] = {}
     for seed in range(first, first + count):
-        result, location = in_process((seed, 1, run))
+        result, location = checked_in_child((seed, 1, run))
         total.update(result)
         examples = location | examples
     return total, examples
@@ -505,7 +505,7 @@ def main() -> int:
     total: collections.Counter[str] = collections.Counter()
     examples: dict[str, int] = {}
     with ThreadPoolExecutor(options.jobs) as pool:
-        for finding, location in pool.map(in_process, jobs):
+        for finding, location in pool.map(checked_in_child, jobs):
             total.update(finding)
             examples = location | examples
     for outcome_text, n in sorted(total.items(), key=lambda pair: (pair[0].startswith("FOUND"), -pair[1])):

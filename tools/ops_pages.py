@@ -186,7 +186,7 @@ def family(name: str) -> str:
 
 
 @cache
-def by_family() -> dict[str, list[str]]:
+def ops_by_family() -> dict[str, list[str]]:
     """The names on each page, in the order of the pages."""
     by_page: dict[str, list[str]] = {page: [] for page in FAMILIES}
     for name in names():
@@ -197,14 +197,14 @@ def by_family() -> dict[str, list[str]]:
 @cache
 def all_pages() -> dict[str, str]:
     """The texts of all pages by file name."""
-    result = {f"{page}.md": _page(page, members) for page, members in by_family().items()}
+    result = {f"{page}.md": _page(page, members) for page, members in ops_by_family().items()}
     return {"index.md": _index(), **result}
 
 
 def _page(page: str, members: list[str]) -> str:
     title, question, _ = FORMS if page == "forms" else FAMILIES.get(page, (page.capitalize(), "", ""))
     question = question or f"What is there for {page}?"
-    known = [*by_family()]
+    known = [*ops_by_family()]
     next_page = known[(known.index(page) + 1) % len(known)]
     lines = [f"# {title}", "", "<!-- Written by tools/ops_pages.py. -->", "", question, ""]
     lines += [*_links(members), ""]
@@ -418,7 +418,7 @@ def _index() -> str:
         "",
         "| page | functions |",
         "|---|---|",
-        *(f"| [{_title(page)}]({page}.md) | {len(members)} |" for page, members in by_family().items()),
+        *(f"| [{_title(page)}]({page}.md) | {len(members)} |" for page, members in ops_by_family().items()),
         "",
         "| Tegula | what | NumPy | Warp | Triton |",
         "|---|---|---|---|---|",

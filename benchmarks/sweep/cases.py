@@ -61,7 +61,7 @@ def arrays_of(values: Sequence[Any]) -> list[Any]:
     return [tg.array(v, copy=False) if isinstance(v, torch.Tensor) else v for v in values]
 
 
-def in_float64(values: Sequence[Any], gradients: bool = False) -> list[Any]:
+def to_float64(values: Sequence[Any], gradients: bool = False) -> list[Any]:
     """The values in float64, without the tables; with `gradients`, gradients of the floats are collected."""
     result: list[Any] = []
     for v in values:
@@ -116,7 +116,7 @@ def measured(
     target: float | None,
     notes: list[str],
 ) -> Row:
-    """The row of a right result, against the fastest of the peers whose results are right."""
+    """The row of a correct result, against the fastest of the peers whose results are correct."""
     own = errors.of_attempt("")
     for error, most in zip(own, tolerances, strict=True):
         if not error <= most:
@@ -218,7 +218,7 @@ def forward(point: Point) -> Iterator[Row]:
     outputs = results(launch, values[0])
     errors = Errors({"": outputs, **{name: outcome for name, (_, outcome) in result.items()}})
     with torch.device(DEVICE), torch.no_grad():
-        for number, index, expected in point.exact(torch, *in_float64(arguments[0])):
+        for number, index, expected in point.exact(torch, *to_float64(arguments[0])):
             errors.add(number, index, expected)
     if point.group == "rows":
         result["copy"] = copied(launch.bytes)
@@ -284,7 +284,7 @@ def gradients(point: Point) -> Iterator[Row]:
     errors = Errors(
         {"": [g.clone() for g in kernel_time], **{name: outcome for name, (_, outcome) in result.items()}}
     )
-    exact = in_float64(arguments[0], gradients=True)
+    exact = to_float64(arguments[0], gradients=True)
     with torch.device(DEVICE):
         for number, index, value in point.exact(torch, *exact):
             (value * seeds[0][number][index].double()).sum().backward(retain_graph=True)

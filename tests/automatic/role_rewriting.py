@@ -56,7 +56,7 @@ def interpreted(kernel: Kernel, launch: Launch) -> list[Any]:
     return arguments
 
 
-def on_cpu(kernel: Kernel, launch: Launch) -> list[Any]:
+def results_on_cpu(kernel: Kernel, launch: Launch) -> list[Any]:
     """The arguments after a run of a rewritten kernel whose blocks are not persistent, as machine code."""
     target = get_target()
     code = lower_kernel(kernel, for_cpu(kernel), target, False)

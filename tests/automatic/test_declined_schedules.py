@@ -18,7 +18,7 @@ bf16 = tg.bfloat16
 
 
 @tg.kernel
-def of_lanes(A: tg.array2d[bf16], B: tg.array2d[bf16], C: tg.array2d[float]):
+def matmul_of_lanes(A: tg.array2d[bf16], B: tg.array2d[bf16], C: tg.array2d[float]):
     i, j, lane = tg.tid()
     sum = tg.tile_full(shape=(64, 64), value=float(lane), dtype=tg.float32)
     for k in range(A.shape[1] // 64):
@@ -29,7 +29,7 @@ def of_lanes(A: tg.array2d[bf16], B: tg.array2d[bf16], C: tg.array2d[float]):
 
 
 @tg.kernel
-def in_place(A: tg.array2d[bf16], B: tg.array2d[bf16], C: tg.array2d[bf16]):
+def matmul_in_place(A: tg.array2d[bf16], B: tg.array2d[bf16], C: tg.array2d[bf16]):
     i, j = tg.tid()
     for k in range(A.shape[1] // 64):
         sum = tg.tile_zeros(shape=(64, 64), dtype=tg.float32)
@@ -98,8 +98,8 @@ def with_places() -> list[Any]:
 
 PLAIN = gemm(64, 64, 128, out=float)
 DECLINED = [
-    (Launch(of_lanes, PLAIN, (1, 1)), "differs between the lanes"),
-    (Launch(in_place, gemm(64, 64, 128), (1, 1)), "may be written"),
+    (Launch(matmul_of_lanes, PLAIN, (1, 1)), "differs between the lanes"),
+    (Launch(matmul_in_place, gemm(64, 64, 128), (1, 1)), "may be written"),
     (
         Launch(small, lambda: [floats(16, 16), floats(16, 8), floats(16, 8)], (2, 2), 64),
         "8x8 times float32 8x4",
@@ -121,7 +121,9 @@ def test_declined_kernels_are_unchanged_and_have_a_reason(launch: Launch, reason
 
 def test_reasons_of_declined_kernels_name_the_line() -> None:
     _, schedule = rewritten(DECLINED[1][0])
-    assert str(schedule).endswith(f"(line {schedule.loc.line})") and schedule.loc.function == "in_place"
+    assert (
+        str(schedule).endswith(f"(line {schedule.loc.line})") and schedule.loc.function == "matmul_in_place"
+    )
 
 
 def test_kernels_for_gpus_other_than_hopper_keep_one_role() -> None:

@@ -136,7 +136,7 @@ def test_elements_beyond_the_blocks_of_a_launch_are_unchanged() -> None:
 
 
 @tg.kernel
-def in_place(a: tg.array2d[bf16], b: tg.array2d[bf16], c: tg.array2d[float]):
+def matmul_in_place(a: tg.array2d[bf16], b: tg.array2d[bf16], c: tg.array2d[float]):
     i, j = tg.tid()
     total = tg.tile_load(c, shape=(64, 64), offset=(i * 64, j * 64))
     for k in range(a.shape[1] // 64):
@@ -152,7 +152,7 @@ def added(a: tg.array2d[bf16], b: tg.array2d[bf16], c: tg.array2d[float]):
     tg.tile_atomic_add(c, total, offset=(i * 64, j * 64))
 
 
-@pytest.mark.parametrize("kernel", [in_place, added], ids=["in_place", "added"])
+@pytest.mark.parametrize("kernel", [matmul_in_place, added], ids=["matmul_in_place", "added"])
 def test_blocks_that_change_elements_have_sizes_that_divide_the_launch(kernel: Any) -> None:
     launch = Launch(kernel, gemm(256, 256, 128, out=float), (4, 4))
     scaled, schedule = rewritten(launch, Choice(scale=scale_of("2 2")))

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from role_rewriting import as_written, assert_equal_results, interpreted, on_cpu, rewritten
+from role_rewriting import as_written, assert_equal_results, interpreted, results_on_cpu, rewritten
 from scheduled_kernels import LAUNCHES, Launch
 
 from tegula.passes.specialise import Choice
@@ -34,4 +34,4 @@ def test_automatic_schedules_change_no_result_on_the_cpu(index: int) -> None:
     launch = LAUNCHES[index]
     kernel, schedule = rewritten(launch, Choice(persistent=False))
     assert schedule.plan is not None, schedule.reason
-    assert_equal_results(on_cpu(kernel, launch), expected_results(index), launch.exact)
+    assert_equal_results(results_on_cpu(kernel, launch), expected_results(index), launch.exact)

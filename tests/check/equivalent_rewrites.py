@@ -40,7 +40,7 @@ def rename(function: ast.FunctionDef) -> None:
             node.arg = new[node.arg]
 
 
-def in_functions(function: ast.FunctionDef) -> None:
+def move_into_functions(function: ast.FunctionDef) -> None:
     """Move the body of each role into a function."""
     for k, role in enumerate(_roles(function)):
         call = ast.parse(f"work{k}()").body
@@ -87,6 +87,6 @@ DISGUISES: dict[str, tuple[Change | None, int]] = {
     "as written": (None, STAGES),
     "other names": (rename, STAGES),
     "one more stage": (None, STAGES + 1),
-    "in functions": (in_functions, STAGES),
+    "in functions": (move_into_functions, STAGES),
     "a loop peeled": (peel, STAGES),
 }

@@ -44,28 +44,28 @@ def integers(*shape: int, dtype: Any = bf16) -> np.ndarray:
     return np.random.default_rng(len(shape) + shape[-1]).integers(-2, 3, shape).astype(dtype)
 
 
-def of_gemm(k: int = 264) -> list[Any]:
+def gemm_arguments(k: int = 264) -> list[Any]:
     return [integers(200, k), integers(k, 200), np.zeros((200, 200), bf16)]
 
 
-def of_chain(n: int = 5) -> list[Any]:
+def chain_arguments(n: int = 5) -> list[Any]:
     return [integers(128, 64 * n), integers(64 * n, 128), np.zeros((128, 128), np.float32), n]
 
 
-def of_registers(n: int = 5) -> list[Any]:
+def register_arguments(n: int = 5) -> list[Any]:
     return [integers(64, 64 * n), integers(64 * n, 128), np.zeros((64, 128), np.float32), n]
 
 
-def of_producers(n: int = 7) -> list[Any]:
+def producer_arguments(n: int = 7) -> list[Any]:
     x, y = (integers(n, 256, dtype=np.float32) for _ in range(2))
     return [x, y, np.zeros((n, 256), np.float32), n]
 
 
 KERNELS = {
-    "gemm": (persistent, of_gemm),
-    "chain": (chain, of_chain),
-    "registers": (registers, of_registers),
-    "two producers": (two_producers, of_producers),
+    "gemm": (persistent, gemm_arguments),
+    "chain": (chain, chain_arguments),
+    "registers": (registers, register_arguments),
+    "two producers": (two_producers, producer_arguments),
 }
 
 
@@ -79,27 +79,27 @@ def stored(kernel: Any, args: list[Any], ndim: int = 2, threads: int = 384) -> N
 
 @pytest.mark.parametrize("depth", [8, 64, 264])
 def test_replays_of_a_matmul_in_many_orders_have_one_result(depth: int) -> None:
-    a, b, c = args = of_gemm(depth)
+    a, b, c = args = gemm_arguments(depth)
     stored(persistent(), args)
     assert np.array_equal(c, (a.astype(np.float32) @ b.astype(np.float32)).astype(bf16))
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_replays_of_a_chain_in_many_orders_have_one_result(n: int) -> None:
-    a, b, c, _ = args = of_chain(n)
+    a, b, c, _ = args = chain_arguments(n)
     stored(chain(), args)
     assert np.array_equal(c, a.astype(np.float32) ** 2 @ b.astype(np.float32))
 
 
 def test_replays_of_additions_in_many_orders_have_one_result() -> None:
-    a, b, c, n = of_chain(3)
+    a, b, c, n = chain_arguments(3)
     c += 1
     stored(adding(), [a, b, c, n])
     assert np.array_equal(c, 1 + 2 * (a.astype(np.float32) @ b.astype(np.float32)))
 
 
 def test_a_matmul_that_reads_registers_waits_in_its_iteration() -> None:
-    a, b, c, _ = args = of_registers()
+    a, b, c, _ = args = register_arguments()
     stored(registers(), args, threads=256)
     assert np.array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
     launch = EngineLaunch(ready(*lowered_late(registers())), args, (1, 256))
@@ -108,7 +108,7 @@ def test_a_matmul_that_reads_registers_waits_in_its_iteration() -> None:
 
 
 def test_replays_of_two_producers_in_many_orders_have_one_result() -> None:
-    x, y, out, _ = args = of_producers()
+    x, y, out, _ = args = producer_arguments()
     stored(two_producers(), args)
     assert np.array_equal(out, x * y)
 
@@ -228,4 +228,6 @@ def test_a_dropped_fence_changes_replayed_values(occurrence: int) -> None:
     """A copy overtakes the reads before it, or tensor cores read old values."""
     kernel, parts = lowered(chain())
     drop("fence.async", "", occurrence)(kernel, parts)
-    assert failure(ready(kernel, parts), of_chain(), (1, 384), ORDERS, ignore_races=True).startswith("value")
+    assert failure(ready(kernel, parts), chain_arguments(), (1, 384), ORDERS, ignore_races=True).startswith(
+        "value"
+    )

@@ -96,7 +96,7 @@ def test_swapped_tiles_exchange_their_addresses_only(x: np.ndarray, n: int) -> N
 
 
 @tg.kernel
-def in_place(x: tg.array2d[float], n: int, out: tg.array2d[float]):
+def update_in_place(x: tg.array2d[float], n: int, out: tg.array2d[float]):
     a = tg.tile_load(x, shape=(1, N), offset=(0, 0))
     for i in range(n):
         a = tg.tile_map(shifted, a) + tg.tile_load(x, shape=(1, N), offset=(i, 0))
@@ -107,9 +107,9 @@ def test_elementwise_updates_of_carried_tiles_are_in_place(x: np.ndarray) -> Non
     expected = x[0]
     for i in range(4):
         expected = expected * 2 + 1 + x[i]
-    np.testing.assert_array_equal(launch(in_place, x, 4, 1)[0], expected)
-    assert copies(in_place) == 0
-    assert "256 bytes of" in in_place.explain()
+    np.testing.assert_array_equal(launch(update_in_place, x, 4, 1)[0], expected)
+    assert copies(update_in_place) == 0
+    assert "256 bytes of" in update_in_place.explain()
 
 
 @tg.kernel

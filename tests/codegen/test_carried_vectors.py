@@ -45,7 +45,7 @@ def parts(a: tg.array[INTEGERS], out: tg.array[INTEGERS], n: int):
     out[2 * t], out[2 * t + 1] = last, mixed
 
 
-def by_numpy(a: np.ndarray, t: int) -> list[np.ndarray]:
+def numpy_result(a: np.ndarray, t: int) -> list[np.ndarray]:
     total, largest = np.zeros(8, np.float32), a[t]
     for row in a[t:]:
         total = total + row
@@ -59,7 +59,7 @@ def test_whole_vectors_stay_in_vector_registers() -> None:
     a = np.random.default_rng(0).random((9, 8)).astype(np.float32)
     out = tg.zeros(6, dtype=FLOATS)
     tg.launch(whole, 3, [tg.array(a, dtype=FLOATS), out, len(a)])
-    np.testing.assert_array_equal(out.numpy(), np.concatenate([by_numpy(a, t) for t in range(3)]))
+    np.testing.assert_array_equal(out.numpy(), np.concatenate([numpy_result(a, t) for t in range(3)]))
     text = whole.llvm()
     assert text.count("phi <8 x float>") >= 3 and "phi float" not in text
 

@@ -30,7 +30,7 @@ def copies(a: tg.array2d[float], out: tg.array2d[float]):
     tg.tile_store(out, tg.tile_load(a, shape=(ROWS, COLUMNS)))
 
 
-def before_a_hole(rows: int) -> np.ndarray:
+def array_before_guard_page(rows: int) -> np.ndarray:
     """Rows of zeros that end at a page without permissions."""
     size = rows * COLUMNS * 4
     pages = -(-size // PAGE)
@@ -55,7 +55,7 @@ def seconds(run: Callable[[], object]) -> float:
 def test_tile_rows_beyond_the_end_of_an_array_cost_little() -> None:
     """A masked access to an unmapped page takes hundreds of cycles, even if no element is accessed."""
     out = tg.zeros((2000, COLUMNS))
-    few, all_ = (tg.array(before_a_hole(rows), copy=False) for rows in (2, ROWS))
+    few, all_ = (tg.array(array_before_guard_page(rows), copy=False) for rows in (2, ROWS))
     times = [
         seconds(lambda a=a: tg.launch_tiled(sums, 2000, inputs=[a], outputs=[out], block_dim=32))
         for a in (few, all_)
@@ -65,7 +65,7 @@ def test_tile_rows_beyond_the_end_of_an_array_cost_little() -> None:
 
 
 def test_no_element_beyond_the_end_of_an_array_is_accessed() -> None:
-    a, out = before_a_hole(3), before_a_hole(5)
+    a, out = array_before_guard_page(3), array_before_guard_page(5)
     a[:] = np.arange(a.size).reshape(a.shape)
     out[:] = -1
     tg.launch_tiled(copies, 1, [tg.array(a, copy=False)], [tg.array(out, copy=False)], block_dim=32)

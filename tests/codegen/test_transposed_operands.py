@@ -16,7 +16,7 @@ T = 64
 
 
 @tg.kernel
-def by_transposes(a: tg.array2d[Any], b: tg.array2d[Any], c: tg.array2d[Any]):
+def matmul_of_transposes(a: tg.array2d[Any], b: tg.array2d[Any], c: tg.array2d[Any]):
     i, j = tg.tid()
     total = tg.tile_zeros(shape=(T, T), dtype=c.dtype)
     for k in range((a.shape[0] + T - 1) // T):
@@ -57,7 +57,7 @@ def test_matmuls_of_transposed_tiles_match_numpy(size: tuple[int, int, int], dty
     a, b = integers(k, m, dtype=dtype), integers(n, k, dtype=dtype, seed=1)
     c = tg.full((m, n), 7, dtype=SUMS[dtype])
     grid = (-(-m // T), -(-n // T))
-    tg.launch_tiled(by_transposes, grid, [tg.array(a), tg.array(b)], [c], block_dim=64)
+    tg.launch_tiled(matmul_of_transposes, grid, [tg.array(a), tg.array(b)], [c], block_dim=64)
     assert np.array_equal(c.numpy(), a.T.astype(np.float64) @ b.T.astype(np.float64))
 
 
@@ -70,7 +70,7 @@ def test_a_transposed_tile_with_another_use_is_correct() -> None:
 def test_matmuls_of_transposed_tiles_with_strided_rows_match_numpy() -> None:
     a, b = integers(128, 256)[:, 64:192], integers(256, 128, seed=1)[::2]
     c = tg.zeros((128, 128))
-    tg.launch_tiled(by_transposes, (2, 2), [tg.array(a), tg.array(b)], [c], block_dim=64)
+    tg.launch_tiled(matmul_of_transposes, (2, 2), [tg.array(a), tg.array(b)], [c], block_dim=64)
     assert np.array_equal(c.numpy(), a.T @ b.T)
 
 

@@ -1,4 +1,4 @@
-"""Each documented difference from Warp is real: its program gives the result on the page."""
+"""The program of each documented difference from Warp has the result on the page."""
 
 from __future__ import annotations
 

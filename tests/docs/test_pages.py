@@ -35,13 +35,13 @@ SLOW_PAGES = (
 """Pages whose blocks take more than a core-second: pages of the reference have an example for each function."""
 
 
-def of_code(page: str) -> object:
+def outcome_of_code(page: str) -> object:
     """A page as a parameter."""
     return pytest.param(page, marks=[pytest.mark.slow(every=1)] if page.startswith(SLOW_PAGES) else [])
 
 
 @pytest.mark.machine_code(some=True)
-@pytest.mark.parametrize("page", [of_code(page) for page in PAGES if TOOL.blocks(TEXTS[page])])
+@pytest.mark.parametrize("page", [outcome_of_code(page) for page in PAGES if TOOL.blocks(TEXTS[page])])
 def test_every_block_of_a_page_has_the_outcome_that_its_heading_states(page: str) -> None:
     assert TOOL.outcome_in_child(page).faults == []
 

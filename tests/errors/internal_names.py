@@ -10,7 +10,7 @@ import tegula as tg
 from tegula.runtime.library import library
 
 COMPILER = ("tegula.lang.", "tegula.ops.", "tegula.ir", "tegula.types", "tegula.structs", "tegula.interp")
-"""The beginnings of the names of modules whose classes users do not know."""
+"""Prefixes of modules whose classes users do not know."""
 SINGLE_WORD_CLASSES = ("Opaque", "Namespace", "Callee", "Conflict", "Unbound")
 """Names of such classes that are a single word, which no message uses."""
 

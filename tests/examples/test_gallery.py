@@ -35,20 +35,20 @@ def test_the_gallery_shows_each_example_with_its_picture(name: str) -> None:
 
 @pytest.mark.cpu
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "message"),
     [
         (["--size", "0"], "--size must be positive"),
         (["--picture", "x.svg"], "--picture needs matplotlib: pip install"),
     ],
 )
 def test_examples_refuse_impossible_options(
-    options: list[str], says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    options: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.argv", ["example.py", *options])
     monkeypatch.setattr(show, "find_spec", lambda name: None)
     with pytest.raises(SystemExit):
         show.main(lambda size: size, lambda figure, result: None, size=1)
-    assert says in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.cpu

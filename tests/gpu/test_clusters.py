@@ -16,7 +16,7 @@ def numbers(rows: int, columns: int, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal((rows, columns)).astype(np.float32)
 
 
-def on_device(x: np.ndarray, width: int) -> tg.array:
+def array_on_device(x: np.ndarray, width: int) -> tg.array:
     """A bfloat16 array with rows of a given length."""
     wide_rows = tg.zeros((x.shape[0], width), dtype=tg.bfloat16, device="cuda:0")
     part = wide_rows[:, slice(x.shape[1])]
@@ -36,8 +36,8 @@ def test_matmuls_in_clusters_have_the_bits_of_single_blocks(
     m, n, k = size
     a, b = numbers(m, k, 1), numbers(k, n, 2)
     actual, expected = (tg.full((m, n), float("nan"), dtype=tg.bfloat16, device="cuda:0") for _ in range(2))
-    matmul(on_device(a, k), on_device(b, n), actual, tile=tile)
-    matmul(on_device(a, aligned(k)), on_device(b, aligned(n)), expected, tile=tile)
+    matmul(array_on_device(a, k), array_on_device(b, n), actual, tile=tile)
+    matmul(array_on_device(a, aligned(k)), array_on_device(b, aligned(n)), expected, tile=tile)
     assert np.array_equal(actual.numpy().view(np.uint16), expected.numpy().view(np.uint16))
 
 
@@ -45,7 +45,7 @@ def test_matmuls_in_clusters_have_the_bits_of_single_blocks(
 def test_matmuls_in_clusters_take_any_number_of_blocks(blocks: int) -> None:
     """An odd number of blocks does not form clusters."""
     m, n, k, tile = 700, 520, 328, shapes.TENSOR_CORES[0]
-    a, b = on_device(numbers(m, k, 1), k), on_device(numbers(k, n, 2), n)
+    a, b = array_on_device(numbers(m, k, 1), k), array_on_device(numbers(k, n, 2), n)
     actual, expected = (tg.full((m, n), float("nan"), dtype=tg.bfloat16, device="cuda:0") for _ in range(2))
     kernel = gemm.matmul_kernel(tg.bfloat16, tile, False, gemm.Epilogue(tg.bfloat16))
     tg.launch_tiled(kernel, blocks, [a, b, 0, 1.0, 0.0], [actual])

@@ -85,7 +85,7 @@ def run_matmul(dtype: str, **options: Any) -> Callable[[], None]:
         )
         right = np.ascontiguousarray(b.T) if options.get("transpose_b") else b
         result = matmul(tg.array(a), tg.array(right), out=tg.zeros((200, 264)), **options)
-        assert np.array_equal(result.numpy(), kernel_arguments.in_float64(a) @ kernel_arguments.in_float64(b))
+        assert np.array_equal(result.numpy(), kernel_arguments.to_float64(a) @ kernel_arguments.to_float64(b))
 
     return run
 
@@ -96,12 +96,12 @@ def run_attention(causal: bool) -> Callable[[], None]:
             kernel_arguments.normal(1, heads, 200, 64, seed=heads + s) for s, heads in enumerate((2, 1, 1))
         )
         result = attention(*(tg.array(x) for x in (q, k, v)), causal=causal)
-        scores = kernel_arguments.in_float64(q) @ kernel_arguments.in_float64(k).swapaxes(2, 3) / 8.0
+        scores = kernel_arguments.to_float64(q) @ kernel_arguments.to_float64(k).swapaxes(2, 3) / 8.0
         if causal:
             scores[..., np.triu_indices(200, 1)[0], np.triu_indices(200, 1)[1]] = -np.inf
         weights = np.exp(scores - scores.max(-1, keepdims=True))
         kernel_arguments.assert_near(
-            result, weights / weights.sum(-1, keepdims=True) @ kernel_arguments.in_float64(v), "bfloat16", 4.0
+            result, weights / weights.sum(-1, keepdims=True) @ kernel_arguments.to_float64(v), "bfloat16", 4.0
         )
 
     return run

@@ -1,4 +1,4 @@
-"""Tuned kernels on a GPU: the right result, times of the device, and the same choice from the disk."""
+"""Tuned kernels on a GPU: the correct result, times of the device, and the same choice from the disk."""
 
 from __future__ import annotations
 

@@ -24,14 +24,14 @@ def loaded(a: tg.array2d[float], b: tg.array2d[float]):
 
 
 @tg.kernel
-def under_a_condition(a: tg.array2d[float], b: tg.array2d[float]):
+def store_under_condition(a: tg.array2d[float], b: tg.array2d[float]):
     i = tg.tid()
     if a.shape[0] > 3:
         tg.tile_store(b, tg.tile_ones(shape=(1, HALF), dtype=float), offset=(i, 0), bounds_check=False)
 
 
 @tg.kernel
-def by_lanes(a: tg.array2d[float], b: tg.array2d[float]):
+def branch_per_lane(a: tg.array2d[float], b: tg.array2d[float]):
     i, j = tg.tid()
     if j < 7:
         if i > 2:
@@ -54,7 +54,7 @@ def blocks(kernel: Any, threads: int = 64) -> dict[str, list[str]]:
     return by_label
 
 
-@pytest.mark.parametrize("kernel", [loaded, under_a_condition])
+@pytest.mark.parametrize("kernel", [loaded, store_under_condition])
 def test_branches_end_after_all_threads_have_synchronised(kernel: Any) -> None:
     sides = [lines for lines in blocks(kernel).values() if any("label %endif" in line for line in lines)]
     diverged = [lines for lines in sides if RECONVERGES in lines]
@@ -72,7 +72,7 @@ def next_to_others(a: tg.array2d[float], b: tg.array2d[float]):
 
 @pytest.mark.parametrize(
     ("kernel", "threads", "label"),
-    [(by_lanes, 64, "endif"), (next_to_others, 40, "done")],
+    [(branch_per_lane, 64, "endif"), (next_to_others, 40, "done")],
     ids=["all", "surplus"],
 )
 def test_diverged_threads_reconverge_at_the_end_of_a_loop(kernel: Any, threads: int, label: str) -> None:

@@ -81,7 +81,7 @@ def specialised_kernel(kernel: Any, *rest: Any) -> tuple[Kernel, Any]:
     return distributed(kernel, args, (1,), block_size(kernel, None, args))
 
 
-def before_stores(kernel: Kernel) -> list[list[type[Op]]]:
+def ops_before_stores(kernel: Kernel) -> list[list[type[Op]]]:
     """The instructions before each bulk store: waits for copies, barriers."""
     preceding: list[list[type[Op]]] = []
     for op in kernel.walk():
@@ -118,7 +118,7 @@ def test_warp_groups_that_store_the_same_part_synchronise(
 ) -> None:
     kernel, parts = specialised_kernel(storing(down, across, groups, rows, columns), ITERATIONS, 3)
     expected = [BulkWait, Barrier] if crossing(down, across, groups, rows, columns) else []
-    assert before_stores(kernel) == [expected]
+    assert ops_before_stores(kernel) == [expected]
     assert check_schedule(kernel, parts).passed
 
 
@@ -131,13 +131,13 @@ def test_warp_groups_wait_where_offsets_may_wrap_and_repeat(
     """After 2**32 rows an int32 offset repeats. Steps of a power of two then repeat the elements of a whole part."""
     kernel, _ = specialised_kernel(storing(down, across, groups, rows, columns, 2**31 - 1), ITERATIONS, 3)
     is_whole_tile = rows // groups * groups == 128 and down % 128 == 0
-    assert before_stores(kernel) == [[] if is_whole_tile else [BulkWait, Barrier]]
+    assert ops_before_stores(kernel) == [[] if is_whole_tile else [BulkWait, Barrier]]
 
 
 @pytest.mark.skipif(not ptx.candidates(), reason="there is no ptxas")
 def test_warp_groups_of_a_persistent_matmul_do_not_wait_for_each_other() -> None:
     kernel, parts = specialised_kernel(persistent, 4, 4)
-    assert before_stores(kernel) == [[]]
+    assert ops_before_stores(kernel) == [[]]
     assert check_schedule(kernel, parts).passed
     arrays = [tg.zeros((512, 512), dtype=HALF) for _ in range(3)]
     text, code = assembled(lowered(persistent, [*arrays, 4, 4], (2,), 384))

@@ -15,7 +15,7 @@ from simt import run_together
 
 import tegula as tg
 from support.campaigns import rest_slow, sampled
-from support.small_integers import in_float64, numbers
+from support.small_integers import numbers, to_float64
 from tegula.backend import ptx
 from tegula.check.schedule import check_schedule
 from tegula.ir import Kernel, Op
@@ -47,7 +47,9 @@ def automatic(m: int, n: int, k: int) -> tuple[Kernel, Any]:
     return distributed(plain, arrays(m, n, k), (-(-m // M), -(-n // N)), 256)
 
 
-def by_roles(m: int, n: int, k: int, tile: shapes.Tile, transposed: bool = False) -> tuple[Kernel, Any]:
+def matmul_with_roles(
+    m: int, n: int, k: int, tile: shapes.Tile, transposed: bool = False
+) -> tuple[Kernel, Any]:
     a, b, c = arrays(m, n, k)
     if transposed:
         b = tg.zeros((n, k), dtype=HALF)
@@ -119,9 +121,9 @@ def test_two_ctas_in_the_model_of_instructions_have_correct_results(
     code = lowered(kernel, args, (blocks,), 256)
     assert code.clustered
     run_together(code, kernel, args, (blocks, 256), blocks)
-    right = in_float64(y).T if transposed else in_float64(y)
+    right = to_float64(y).T if transposed else to_float64(y)
     np.testing.assert_array_equal(
-        in_float64(z), (in_float64(x) @ right).astype(z.numpy().dtype).astype(np.float64)
+        to_float64(z), (to_float64(x) @ right).astype(z.numpy().dtype).astype(np.float64)
     )
 
 
@@ -159,7 +161,7 @@ def test_ctas_of_a_cluster_iterate_in_lockstep_and_multicast_tiles(
 )
 @sampled(3, "tile", shapes.TENSOR_CORES, ids=lambda t: f"{t.rows}x{t.columns}")
 def test_clusters_of_library_matmuls_are_proved(tile: shapes.Tile, splits: int, transposed: bool) -> None:
-    kernel, parts = by_roles(256, 520, 4104, tile.with_splits(splits), transposed)
+    kernel, parts = matmul_with_roles(256, 520, 4104, tile.with_splits(splits), transposed)
     assert len(shared(kernel)) == 2
     verdict = check_schedule(kernel, parts)
     assert verdict.passed, verdict.message

@@ -50,7 +50,7 @@ def parts(n: tg.array[int], o: tg.array2d[float]):
 
 
 @tg.kernel
-def of_tiles(n: tg.array[int], o: tg.array2d[float]):
+def tables_of_tiles(n: tg.array[int], o: tg.array2d[float]):
     i = tg.tid()
     s = tg.tile_zeros(shape=(32, 4), storage="shared")
     lane = tg.group_lane()
@@ -64,7 +64,9 @@ def of_tiles(n: tg.array[int], o: tg.array2d[float]):
 
 
 @pytest.mark.machine_code
-@pytest.mark.parametrize("kernel", [tables, parts, of_tiles], ids=["tables", "parts", "of_tiles"])
+@pytest.mark.parametrize(
+    "kernel", [tables, parts, tables_of_tiles], ids=["tables", "parts", "tables_of_tiles"]
+)
 def test_tables_and_parts_of_vectors_agree_on_all_targets(kernel: Any) -> None:
     n = tg.array(np.random.default_rng(0).integers(-1500, 1500, 64).astype(np.int32))
     launch = Launch(kernel, [n, tg.zeros((5, 64))], (64,), 32)
@@ -90,7 +92,7 @@ def check(kernel: Any, n: np.ndarray, o: np.ndarray, text: str) -> None:
         assert re.search(r"ld\.global\.nc", text)
     if kernel is parts:
         np.testing.assert_array_equal(o[:4], [n + 1, n + 1, n + 2, np.full(64, 7)])
-    if kernel is of_tiles:
+    if kernel is tables_of_tiles:
         reshaped = n.reshape(2, 32)
         np.testing.assert_array_equal(o[0], (reshaped[:, ::-1] + 1).ravel())
         np.testing.assert_array_equal(o[3], np.repeat(reshaped[:, 4] + 1 - reshaped[:, 5], 32))

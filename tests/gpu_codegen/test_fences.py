@@ -33,7 +33,7 @@ def total(x: tg.array[float], parts: tg.array[float], done: tg.array[int], out: 
 
 
 @tg.kernel
-def of_threads(a: tg.array[int], b: tg.array[int]):
+def fences_of_threads(a: tg.array[int], b: tg.array[int]):
     i = tg.tid()
     b[i] = i
     tg.fence("release")
@@ -56,7 +56,7 @@ def test_the_last_block_reads_the_stores_of_other_blocks_after_a_fence() -> None
 
 @pytest.mark.machine_code
 def test_memory_orders_change_no_result_of_one_thread() -> None:
-    a, b = agree(of_threads, [tg.zeros(9, dtype=int), tg.zeros(9, dtype=int)], 9, 9)
+    a, b = agree(fences_of_threads, [tg.zeros(9, dtype=int), tg.zeros(9, dtype=int)], 9, 9)
     assert a.tolist() == [5] * 9 and b.tolist() == [i + 1 for i in range(9)]
 
 
@@ -79,7 +79,7 @@ def test_tile_functions_are_not_moved_over_a_fence() -> None:
 
 
 def test_thread_fences_become_fence_instructions() -> None:
-    actual = instructions(of_threads, [tg.zeros(9, dtype=int), tg.zeros(9, dtype=int)], (32,), 32)
+    actual = instructions(fences_of_threads, [tg.zeros(9, dtype=int), tg.zeros(9, dtype=int)], (32,), 32)
     fence = "fence.acq_rel.gpu"
     # Two fences in a row are one; `+=` of an element of an array is an atomic addition.
     assert actual == f"st.global {fence} atom.exch {fence} atom.cas {fence} atom.add"

@@ -1,5 +1,5 @@
 """Matmuls of warp groups as GPU code, run by the model of tests/gpu_codegen/simt.py: descriptors, swizzles, copies,
-memory barriers. bfloat16, which has run on a GPU, shows that the model is right."""
+memory barriers. bfloat16, which has run on a GPU, shows that the model is correct."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import tegula as tg
 from support.campaigns import sampled
 from support.group_matmuls import run
 from support.group_roles import roles
-from support.small_integers import in_float64, numbers
+from support.small_integers import numbers, to_float64
 from tegula.kernels import gemm, shapes
 
 
@@ -27,12 +27,12 @@ def check(shape: tuple[int, int, int], a: Any, b: Any, c: Any, turns: tuple[bool
     y = numbers(*((n, long) if turns[1] else (long, n)), dtype=b, seed=1)
     z = tg.zeros((m, n), dtype=c)
     text = run(roles(shape, a, b, c, turns, groups), [x, y, z, steps])
-    expected = (in_float64(x).T if turns[0] else in_float64(x)) @ (
-        in_float64(y).T if turns[1] else in_float64(y)
+    expected = (to_float64(x).T if turns[0] else to_float64(x)) @ (
+        to_float64(y).T if turns[1] else to_float64(y)
     )
     if c is tg.int8:
         expected = expected.astype(np.int64).astype(np.int8)
-    np.testing.assert_array_equal(in_float64(z), expected)
+    np.testing.assert_array_equal(to_float64(z), expected)
     return re.findall(r"wgmma\.mma_async\.sync\.aligned\.(\S+)", text)
 
 
@@ -131,8 +131,8 @@ def test_the_library_matmul_in_the_model_of_instructions_matches_numpy(dtype: An
     )
     x, y, z = numbers(m, k, dtype=dtype), numbers(n, k, dtype=dtype, seed=1), tg.zeros((m, n), dtype=result)
     text = run(kernel, [x, y, 0, 2.0, 0.0, z])
-    expected = np.maximum(2.0 * (in_float64(x) @ in_float64(y).T), 0.0)
-    np.testing.assert_array_equal(in_float64(z), expected.astype(z.numpy().dtype).astype(np.float64))
+    expected = np.maximum(2.0 * (to_float64(x) @ to_float64(y).T), 0.0)
+    np.testing.assert_array_equal(to_float64(z), expected.astype(z.numpy().dtype).astype(np.float64))
     assert "cp.async.bulk.tensor.2d.global.shared::cta" in text
 
 
@@ -162,8 +162,8 @@ def test_matmuls_of_a_pipe_and_a_computed_tile_match_numpy(dtype: Any, groups: i
     x, y = numbers(128, 3 * k, dtype=dtype), numbers(3 * k, n, dtype=dtype, seed=1)
     w, z = numbers(n, k, dtype=dtype, seed=2), tg.zeros((128, n))
     text = run(multiply, [x, y, w, z])
-    expected = in_float64(x) @ (in_float64(y) + np.tile(in_float64(w).T, (3, 1)))
-    np.testing.assert_array_equal(in_float64(z), expected)
+    expected = to_float64(x) @ (to_float64(y) + np.tile(to_float64(w).T, (3, 1)))
+    np.testing.assert_array_equal(to_float64(z), expected)
     assert len(re.findall(r"wgmma\.mma_async", text)) >= 2 * (k * dtype.bits // 256)
     assert "mma.sync" not in text
     fences = [m.start() for m in re.finditer(r"fence\.proxy\.async\.shared::cta", text)]
@@ -200,5 +200,5 @@ def test_left_operands_in_registers_match_numpy(groups: int) -> None:
     x, y = np.random.default_rng(3).integers(-1, 2, (2, 2 * n, k)).astype(np.float32)
     a, b, c = tg.array(x[:m], dtype=half), tg.array(y, dtype=half), tg.zeros((m, k))
     text = run(chain, [a, b, c, 2])
-    np.testing.assert_array_equal(in_float64(c), x[:m].astype(np.float64) @ y.T @ y)
+    np.testing.assert_array_equal(to_float64(c), x[:m].astype(np.float64) @ y.T @ y)
     assert len(re.findall(r"bf16\.bf16 \{[^}]*\}, \{", text)) == n // 16

@@ -38,7 +38,7 @@ def running(n: int) -> Any:
 
 
 @tg.kernel
-def of_lanes(x: tg.array1d[float], y: tg.array2d[float]):
+def scan_of_lanes(x: tg.array1d[float], y: tg.array2d[float]):
     i = tg.tid()
     v = tg.vector(x[i], -x[i])
     sums, least = (
@@ -69,7 +69,7 @@ def test_running_combinations_have_the_same_bits_on_all_targets(n: int, block_di
 @pytest.mark.parametrize("threads", [40, pytest.param(75, marks=pytest.mark.slow)])
 def test_running_combinations_with_absent_threads_have_the_same_bits(threads: int) -> None:
     x = np.random.default_rng(threads).standard_normal(threads).astype(np.float32)
-    check(Launch(of_lanes, (tg.array(x), tg.zeros((4, threads))), (threads,), 33))
+    check(Launch(scan_of_lanes, (tg.array(x), tg.zeros((4, threads))), (threads,), 33))
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a"])

@@ -12,7 +12,7 @@ import pytest
 import tegula as tg
 from support.campaigns import sampled
 from support.group_matmuls import run
-from support.small_integers import in_float64, numbers
+from support.small_integers import numbers, to_float64
 
 HALF = tg.bfloat16
 
@@ -50,11 +50,11 @@ def check(
     y, z = numbers(long, n, dtype=source, seed=1), tg.zeros((m, n), dtype=result)
     text = run(kernel, [x, y, z, 2])
     expected = (
-        ((in_float64(x).T if transposed else in_float64(x)) @ in_float64(y))
+        ((to_float64(x).T if transposed else to_float64(x)) @ to_float64(y))
         .astype(z.numpy().dtype)
         .astype(np.float64)
     )
-    np.testing.assert_array_equal(in_float64(z), expected)
+    np.testing.assert_array_equal(to_float64(z), expected)
     return text
 
 
@@ -127,10 +127,10 @@ def test_ops_after_a_transposed_matmul_have_its_layout() -> None:
     addend, z, sums = numbers(m, n, dtype=tg.float32, seed=2), tg.zeros((m, n)), tg.zeros(m)
     text = run(fused, [x, y, row, column, addend, z, sums])
     expected = (
-        2 * in_float64(x) @ in_float64(y) + in_float64(row) + in_float64(column)[:, None] + in_float64(addend)
+        2 * to_float64(x) @ to_float64(y) + to_float64(row) + to_float64(column)[:, None] + to_float64(addend)
     )
-    np.testing.assert_array_equal(in_float64(z), expected)
-    np.testing.assert_array_equal(in_float64(sums), expected.sum(axis=1))
+    np.testing.assert_array_equal(to_float64(z), expected)
+    np.testing.assert_array_equal(to_float64(sums), expected.sum(axis=1))
     assert "m64n64k16" in text and "ldmatrix" in text
 
 
@@ -160,7 +160,7 @@ def test_matmuls_are_not_transposed_if_another_of_the_role_cannot_be() -> None:
     x, y = numbers(m, k, dtype=HALF), numbers(k, n, dtype=tg.int8, seed=1)
     w, z = numbers(k, n, dtype=HALF, seed=2), tg.zeros((m, n))
     text = run(both, [x, y, w, z])
-    np.testing.assert_array_equal(in_float64(z), in_float64(x) @ (in_float64(y) + in_float64(w)))
+    np.testing.assert_array_equal(to_float64(z), to_float64(x) @ (to_float64(y) + to_float64(w)))
     assert "ldmatrix" not in text
 
 
@@ -187,7 +187,7 @@ def test_k_major_operands_of_bytes_are_read_two_at_a_time(groups: int) -> None:
 
     x, y, z = numbers(m, 112, dtype=HALF), numbers(n, 112, dtype=tg.int8, seed=1), tg.zeros((m, n))
     text = run(multiply, [x, y, z, 2])
-    np.testing.assert_array_equal(in_float64(z), in_float64(x) @ in_float64(y).T / 2)
+    np.testing.assert_array_equal(to_float64(z), to_float64(x) @ to_float64(y).T / 2)
     assert len(re.findall(r"ld\.shared\.b16", text)) == 64 * 64 // 128 // 2 and "m64n32k16" in text
     assert not re.findall(r"ld\.shared\.\S*b8", text)
 
@@ -212,5 +212,5 @@ def test_left_operands_of_bytes_stay_in_registers() -> None:
 
     x, y, z = numbers(m, 112, dtype=tg.uint8), numbers(112, n, dtype=HALF, seed=1), tg.zeros((m, n))
     text = run(multiply, [x, y, z, 2])
-    np.testing.assert_array_equal(in_float64(z), in_float64(x) @ in_float64(y))
+    np.testing.assert_array_equal(to_float64(z), to_float64(x) @ to_float64(y))
     assert len(re.findall(r"ld\.shared\.b16", text)) == 64 * 64 // 128 // 2

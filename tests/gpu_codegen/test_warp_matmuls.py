@@ -13,7 +13,7 @@ from simt import run_together
 
 import tegula as tg
 from support.campaigns import sampled
-from support.small_integers import in_float64, numbers
+from support.small_integers import numbers, to_float64
 from tegula.backend.llvm import compile_ptx
 from tegula.target import CUDA_TARGETS, get_cuda_target
 
@@ -46,8 +46,8 @@ def check(shape: tuple[int, int, int], a: Any, b: Any, c: Any, turns: tuple[bool
     x = numbers(*((k, m) if turns[0] else (m, k)), dtype=a)
     y = numbers(*((n, k) if turns[1] else (k, n)), dtype=b, seed=1)
     z = numbers(m, n, dtype=c, seed=2)
-    expected = in_float64(z) + (in_float64(x).T if turns[0] else in_float64(x)) @ (
-        in_float64(y).T if turns[1] else in_float64(y)
+    expected = to_float64(z) + (to_float64(x).T if turns[0] else to_float64(x)) @ (
+        to_float64(y).T if turns[1] else to_float64(y)
     )
     code = lowered(kernel, [x, y, z], (1,), threads, arch=arch)
     run_together(code, kernel, [x, y, z], (1, threads), 1)
@@ -169,7 +169,7 @@ def test_widened_operands_are_multiplied_in_their_narrow_type(narrow: Any, name:
     code = lowered(multiply, [x, y, z], (1,), 32)
     run_together(code, multiply, [x, y, z], (1, 32), 1)
     np.testing.assert_array_equal(
-        in_float64(z), 1.0 + in_float64(x) @ in_float64(y).T + in_float64(x)[:, :24]
+        to_float64(z), 1.0 + to_float64(x) @ to_float64(y).T + to_float64(x)[:, :24]
     )
     assert compile_ptx(code.text, "sm_90a").count(f"m16n8k16.row.col.f32.{name}.f32") == 3 * 2
 
@@ -189,7 +189,7 @@ def test_operands_that_ldmatrix_cannot_read_match_numpy() -> None:
     x, y, z = numbers(16, 64, dtype=tg.float16), numbers(64, 16, dtype=tg.float16, seed=1), tg.zeros((16, 8))
     code = lowered(multiply, [x, y, z, 5], (1,), 32)
     run_together(code, multiply, [x, y, z, 5], (1, 32), 1)
-    a, b = in_float64(x), in_float64(y)
+    a, b = to_float64(x), to_float64(y)
     expected = a[:, 8:24] @ b[8:24, :8] + a[:, 3:19] @ b[3:19, 5:13] + a[:, 5:21] @ b[:16, 8:16]
-    np.testing.assert_array_equal(in_float64(z), expected)
+    np.testing.assert_array_equal(to_float64(z), expected)
     assert "ldmatrix" in compile_ptx(code.text, "sm_90a")

@@ -19,7 +19,7 @@ NONE = (np.nan, np.inf, -np.inf)
 
 
 @tg.kernel
-def by_warps(
+def matmul_of_warps(
     x: tg.array2d[Any], y: tg.array2d[Any], z: tg.array2d[tg.float32], alpha: tg.float32, beta: tg.float32
 ):
     out = tg.tile_load(z, shape=(M, N))
@@ -28,7 +28,7 @@ def by_warps(
 
 
 @tg.kernel
-def by_groups(
+def matmul_of_warp_groups(
     x: tg.array2d[Any], y: tg.array2d[Any], z: tg.array2d[tg.float32], alpha: tg.float32, beta: tg.float32
 ):
     p = tg.tile_pipe(shape=(M, K), dtype=tg.bfloat16, stages=2)
@@ -43,9 +43,9 @@ def by_groups(
 
 
 UNITS = {
-    "threads": (by_warps, np.float32, "fma.rn"),
-    "warps": (by_warps, "bfloat16", "mma.sync"),
-    "groups": (by_groups, "bfloat16", "wgmma.mma_async"),
+    "threads": (matmul_of_warps, np.float32, "fma.rn"),
+    "warps": (matmul_of_warps, "bfloat16", "mma.sync"),
+    "groups": (matmul_of_warp_groups, "bfloat16", "wgmma.mma_async"),
 }
 
 
@@ -71,7 +71,7 @@ def test_matmuls_with_zero_factors_known_at_run_time_match_numpy(
     for array in (a, b) if not factors[0] else (c,):
         array.flat[::5] = rng.choice(NONE, array.flat[::5].shape)
     args = [tg.array(a.astype(kind)), tg.array(b.astype(kind)), tg.array(c), *factors]
-    threads = block_size(kernel, None, args) if kernel is by_groups else 64
+    threads = block_size(kernel, None, args) if kernel is matmul_of_warp_groups else 64
     lowered_kernel, parts = distributed(kernel, args, (1,), threads)
     code = lower_kernel(lowered_kernel, parts, get_cuda_target())
     run_together(code, kernel, args, (1, threads), 1)

@@ -31,7 +31,7 @@ def histogram_rows(a: tg.array2d[int], sums: tg.array1d[int], count: tg.array1d[
 
 
 @tg.kernel
-def of_sums(a: tg.array2d[float], result: tg.array1d[float]):
+def sum_of_sums(a: tg.array2d[float], result: tg.array1d[float]):
     i = tg.tid()
     s = tg.tile_sum(tg.tile_load(a[i], 64))
     tg.tile_atomic_add(result, s * s)
@@ -64,7 +64,7 @@ def also_read(a: tg.array2d[float], result: tg.array1d[float]):
 
 
 @tg.kernel
-def in_a_loop(a: tg.array2d[float], result: tg.array1d[float]):
+def sum_in_a_loop(a: tg.array2d[float], result: tg.array1d[float]):
     i = tg.tid()
     for k in range(3):
         tg.tile_atomic_add(result, tg.tile_sum(tg.tile_load(a[i], 64)))
@@ -137,7 +137,7 @@ def test_combined_blocks_add_several_sums_at_fixed_indices() -> None:
 
 
 def test_barriers_of_combined_blocks_order_their_iterations() -> None:
-    launch = tiled(of_sums, [integers_in_float(10, 64), np.zeros(1, np.float32)], (10,), 64)
+    launch = tiled(sum_of_sums, [integers_in_float(10, 64), np.zeros(1, np.float32)], (10,), 64)
     assert is_combined(launch)
     kernel, _ = agrees(launch)
     (loop,) = (op for op in kernel.walk() if isinstance(op, For))
@@ -145,7 +145,7 @@ def test_barriers_of_combined_blocks_order_their_iterations() -> None:
 
 
 def test_sums_of_combined_blocks_keep_the_sign_of_zero() -> None:
-    launch = tiled(of_sums, [np.zeros((4, 64), np.float32), np.array([-0.0], np.float32)], (4,), 64)
+    launch = tiled(sum_of_sums, [np.zeros((4, 64), np.float32), np.array([-0.0], np.float32)], (4,), 64)
     agrees(launch)
     minus = Launch(squares, [np.full((4, 32), -0.0), np.array([-0.0])], (4, 32), 32)
     agrees(minus)
@@ -156,7 +156,7 @@ REFUSED: list[Callable[[], Launch]] = [
     lambda: tiled(used, [integers_in_float(8, 64), integers_in_float(8)], (8,), 64),
     lambda: tiled(largest, [integers_in_float(8, 64), integers_in_float(8)], (8,), 64),
     lambda: tiled(also_read, [integers_in_float(8, 64), integers_in_float(64)], (8,), 64),
-    lambda: tiled(in_a_loop, [integers_in_float(8, 64), integers_in_float(8)], (8,), 64),
+    lambda: tiled(sum_in_a_loop, [integers_in_float(8, 64), integers_in_float(8)], (8,), 64),
     lambda: tiled(some_blocks, [integers_in_float(8, 64), integers_in_float(8)], (8,), 64),
     lambda: tiled(large, [integers_in_float(8, 1024), integers_in_float(8)], (8,), 64),
     lambda: tiled(

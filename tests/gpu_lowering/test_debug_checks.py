@@ -94,7 +94,7 @@ def piped(x: tg.array2d[float], out: tg.array2d[float]):
 
 
 @tg.kernel
-def in_matmuls(a: tg.array2d[tg.float16], b: tg.array2d[tg.float16], c: tg.array2d[tg.float32]):
+def checked_matmuls(a: tg.array2d[tg.float16], b: tg.array2d[tg.float16], c: tg.array2d[tg.float32]):
     i, j = tg.tid()
     total = tg.tile_zeros(shape=(128, 128), dtype=tg.float32)
     for k in range(a.shape[1] // 64):
@@ -111,7 +111,7 @@ def test_alignment_promises_of_asynchronous_copies_are_checked(arch: str) -> Non
     a, c = tg.zeros((256, 256), dtype=tg.float16), tg.zeros((256, 256))
     for launch, promises in (
         (tiled(piped, [x, x], (1,), 256), 1),
-        (tiled(in_matmuls, [a, a, c], (2, 2), 128), 2),
+        (tiled(checked_matmuls, [a, a, c], (2, 2), 128), 2),
     ):
         release_reports = reports(*distributed(launch, False, arch), False, arch)
         assert release_reports == ["misaligned"] * promises

@@ -32,7 +32,7 @@ def one_of_the_other(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[f
 
 
 @tg.kernel
-def after_a_store(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float]):
+def sum_after_a_store(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float]):
     i = tg.tid()
     x = tg.tile_load(a[i], WIDTH)
     tg.tile_store(c[i], x * tg.tile_sum(x))
@@ -82,7 +82,7 @@ def barriers_of(kernel: Kernel) -> tuple[list[int], int]:
     [
         (two, [2], 1),
         (one_of_the_other, [1, 1], 2),
-        (after_a_store, [1, 1], 2),
+        (sum_after_a_store, [1, 1], 2),
         (along_rows_and_whole, [2], 1),
         (with_what_maps_use, [2], 1),
     ],

@@ -34,7 +34,7 @@ def network(a: tg.array[float], o: tg.array[float]):
 
 
 @tg.kernel
-def in_a_loop(a: tg.array2d[float], o: tg.array2d[float]):
+def tiles_in_a_loop(a: tg.array2d[float], o: tg.array2d[float]):
     t = tg.tile_load(a, shape=(16, 16))
     for _ in range(3):
         t = tg.tile_transpose(t) * 0.5 + t
@@ -47,7 +47,11 @@ NUMBERS = tg.array(np.random.default_rng(0).permutation(256).astype(np.float32))
 CASES: dict[str, tuple[Any, list[Any], int]] = {
     "chain": (chain, [tg.array(NUMBERS.numpy().reshape(16, 16)), tg.zeros((16, 16))], 2048),
     "network": (network, [NUMBERS, tg.zeros(16)], 512),
-    "in_a_loop": (in_a_loop, [tg.array(NUMBERS.numpy().reshape(16, 16)), tg.zeros((16, 16))], 3200),
+    "tiles_in_a_loop": (
+        tiles_in_a_loop,
+        [tg.array(NUMBERS.numpy().reshape(16, 16)), tg.zeros((16, 16))],
+        3200,
+    ),
 }
 
 

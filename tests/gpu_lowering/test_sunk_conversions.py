@@ -24,7 +24,7 @@ def centred(a: tg.array2d[tg.bfloat16], w: tg.array1d[tg.bfloat16], b: tg.array2
 
 
 @tg.kernel
-def in_a_branch(a: tg.array2d[tg.bfloat16], b: tg.array2d[float], n: int):
+def conversion_in_a_branch(a: tg.array2d[tg.bfloat16], b: tg.array2d[float], n: int):
     i = tg.tid()
     t = tg.tile_astype(tg.tile_load(a[i], 64), tg.float32)
     narrow = tg.tile_astype(t, tg.bfloat16)
@@ -59,7 +59,7 @@ def test_conversions_are_sunk_below_the_reduction() -> None:
 
 def test_conversions_with_uses_in_control_flow_are_correct() -> None:
     for n in (0, 1):
-        launch = tiled(in_a_branch, [numbers(2, 64), np.zeros((2, 64), np.float32), n], (2,), 32)
+        launch = tiled(conversion_in_a_branch, [numbers(2, 64), np.zeros((2, 64), np.float32), n], (2,), 32)
         agrees(launch)
     kernel, _ = lowered(launch)
     # A tile that is widened and narrowed again is the loaded tile.

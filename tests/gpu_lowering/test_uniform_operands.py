@@ -126,7 +126,7 @@ def test_group_operands_of_many_programs_have_the_value_of_thread_0(chunk: int) 
 
 
 @tg.kernel
-def in_roles(x: tg.array1d[float], y: tg.array1d[float]):
+def uniform_in_roles(x: tg.array1d[float], y: tg.array1d[float]):
     i, j = tg.tid()
     pipe = tg.tile_pipe(shape=(8,), dtype=float, stages=2)
     with tg.ws(0):
@@ -140,7 +140,7 @@ def in_roles(x: tg.array1d[float], y: tg.array1d[float]):
 def test_group_operands_of_a_role_have_the_value_of_its_first_thread() -> None:
     """Thread 0 of a role is its first."""
     x, y = tg.array(np.arange(24, dtype=np.float32)), tg.zeros(64)
-    agree(in_roles, [x, y], (1, 256), 256)
+    agree(uniform_in_roles, [x, y], (1, 256), 256)
 
 
 @tg.kernel

@@ -54,7 +54,7 @@ def summed(a: tg.array2d[float], b: tg.array2d[float], n: int):
 
 
 @tg.kernel
-def of_matrices(a: tg.array2d[tg.mat33], b: tg.array2d[float], n: int):
+def scale_matrices(a: tg.array2d[tg.mat33], b: tg.array2d[float], n: int):
     for i in range(n):
         x = tg.tile_load(a, shape=(1, WIDTH), offset=(i, 0))
         y = tg.tile_map(tg.transpose, x)
@@ -69,7 +69,7 @@ def beyond(a: tg.array2d[float], b: tg.array2d[float], n: int):
 
 
 @tg.kernel
-def in_place(a: tg.array2d[float], b: tg.array2d[float], n: int):
+def update_in_place(a: tg.array2d[float], b: tg.array2d[float], n: int):
     for i in range(n):
         x = tg.tile_load(a, shape=(1, WIDTH), offset=(i, 0))
         tg.tile_store(a, x * 2.0, offset=(i + 1, 0))
@@ -139,7 +139,7 @@ def test_interleaved_iterations_have_the_same_results(kernel: Any, counts: list[
     assert loads(lowered_kernel) == counts
 
 
-@pytest.mark.parametrize("kernel", [in_place, the_same_row, two_stores, added_up, backwards])
+@pytest.mark.parametrize("kernel", [update_in_place, the_same_row, two_stores, added_up, backwards])
 def test_dependent_iterations_are_not_interleaved(kernel: Any) -> None:
     lowered_kernel, _ = agrees(launch(kernel))
     assert loads(lowered_kernel) == [1]
@@ -154,7 +154,7 @@ def test_interleaved_tiles_smaller_than_a_block_are_correct(block_dim: int) -> N
 def test_iterations_are_interleaved_within_the_register_limit() -> None:
     a = np.random.default_rng(1).standard_normal((12, WIDTH, 3, 3)).astype(np.float32)
     array, _ = agrees(
-        tiled(of_matrices, [tg.array(a, dtype=tg.mat33), tg.zeros((12, WIDTH)), 11], (1,), WIDTH)
+        tiled(scale_matrices, [tg.array(a, dtype=tg.mat33), tg.zeros((12, WIDTH)), 11], (1,), WIDTH)
     )
     assert loads(array) == [2, 1]
 

@@ -139,7 +139,7 @@ def test_sorting_networks_sort(program: Any) -> None:
 
 
 @tg.kernel
-def in_one_warp(a: tg.array[float]):
+def one_warp(a: tg.array[float]):
     b, p = tg.tid()
     s = tg.tile_load(a, shape=64, storage="shared")
     for size in (2, 4, 8, 16, 32, 64):
@@ -154,6 +154,6 @@ def in_one_warp(a: tg.array[float]):
 
 
 def test_a_block_of_one_warp_has_no_barrier() -> None:
-    warp_launch = tiled(in_one_warp, [tg.array(np.arange(64, dtype=np.float32))], (1,), 32)
+    warp_launch = tiled(one_warp, [tg.array(np.arange(64, dtype=np.float32))], (1,), 32)
     text = lower_kernel(*agrees(warp_launch), get_cuda_target()).text
     assert "bar.warp.sync" in text and "barrier.cta" not in text

@@ -31,17 +31,17 @@ def stepping(bound: Any, factor: int) -> Any:
 
 
 @tg.func
-def of_argument(a: tg.array1d[float], n: int):
+def offset_by_argument(a: tg.array1d[float], n: int):
     return n
 
 
 @tg.func
-def of_length(a: tg.array1d[float], n: int):
+def offset_by_length(a: tg.array1d[float], n: int):
     return a.shape[0] // 48
 
 
 @tg.func
-def of_tiles(a: tg.array1d[float], n: int):
+def offset_by_tiles(a: tg.array1d[float], n: int):
     return (n + 47) // 48
 
 
@@ -54,13 +54,13 @@ def crossing(kernel: Any) -> int:
 @pytest.mark.parametrize(
     ("bound", "factor", "waits"),
     [
-        (of_length, 48, 0),
-        (of_tiles, 48, 0),
-        (of_argument, 48, 1),
-        (of_argument, 1 << 16, 0),
-        (of_tiles, 3 * 48, 1),
-        (of_tiles, 48 << 16, 0),
-        (of_length, 47, 1),
+        (offset_by_length, 48, 0),
+        (offset_by_tiles, 48, 0),
+        (offset_by_argument, 48, 1),
+        (offset_by_argument, 1 << 16, 0),
+        (offset_by_tiles, 3 * 48, 1),
+        (offset_by_tiles, 48 << 16, 0),
+        (offset_by_length, 47, 1),
     ],
 )
 def test_iterations_wait_where_offsets_may_repeat(bound: Any, factor: int, waits: int) -> None:

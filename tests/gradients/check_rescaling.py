@@ -59,7 +59,7 @@ class Numpy:
         return np.min(x, axis=axis, keepdims=keepdims)
 
 
-def by_numpy(text: str, threads: int, n: int) -> Any:
+def numpy_result(text: str, threads: int, n: int) -> Any:
     """The function of a that returns y."""
     shim = Numpy()
     text = text.replace("tg.array2d[D]", "object")
@@ -76,7 +76,7 @@ def by_numpy(text: str, threads: int, n: int) -> Any:
     return run
 
 
-def by_tegula(
+def tegula_result(
     text: str, threads: int, n: int, a: np.ndarray, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """y, and the gradient of a."""
@@ -97,7 +97,7 @@ def by_tegula(
 
 def check(text: str, threads: int, n: int, seed: int = 0) -> str:
     """ "right", "wrong: ...", "unstable", "not finite", or "refused: code"."""
-    run = by_numpy(text, threads, n)
+    run = numpy_result(text, threads, n)
     rng = np.random.default_rng(seed)
     for _ in range(6):
         a, weights = rng.uniform(-1.2, 1.2, SHAPE_A), rng.standard_normal(SHAPE_Y)
@@ -115,7 +115,7 @@ def check(text: str, threads: int, n: int, seed: int = 0) -> str:
     else:
         return "unstable" if np.abs(expected).max() < LARGE else "not finite"
     try:
-        values, gradient = by_tegula(text, threads, n, a, weights)
+        values, gradient = tegula_result(text, threads, n, a, weights)
     except tg.CompileError as error:
         codes = {e.CODE for e in getattr(error, "errors", [error])}
         return f"refused: {min(codes)}: {str(error)[:300]}"

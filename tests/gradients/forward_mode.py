@@ -392,13 +392,13 @@ def compare(
     active = {k: a.numpy().shape for k, a in enumerate(args) if isinstance(a, tg.array) and a.requires_grad}
     v = {k: rng.standard_normal(shape) for k, shape in active.items()}
     grads = {k: tg.array(rng.standard_normal(s), dtype=args[k].grad.dtype) for k, s in active.items()}
-    w = {k: in_float64(g) for k, g in grads.items()}
+    w = {k: to_float64(g) for k, g in grads.items()}
     values, jv = forward(kernel, own, [v.get(k) for k in range(len(args))], dims, block_dim)
     adjoint = [grads.get(k) for k in range(len(args))]
     tg.launch(kernel, dims, own, [], adjoint, [], adjoint=True, block_dim=block_dim, record_tape=False)
     tg.launch(kernel, dims, own, [], block_dim=block_dim, record_tape=False)
-    after = {k: in_float64(own[k]) for k in active}
-    return both_sides(v, w, values, jv, after, {k: in_float64(g) for k, g in grads.items()})
+    after = {k: to_float64(own[k]) for k in active}
+    return both_sides(v, w, values, jv, after, {k: to_float64(g) for k, g in grads.items()})
 
 
 def both_sides(
@@ -417,7 +417,7 @@ def both_sides(
     return DotProductSides(ahead, behind, size, max(_apart(after[k], values[k]) for k in v))
 
 
-def in_float64(a: tg.array) -> np.ndarray:
+def to_float64(a: tg.array) -> np.ndarray:
     return a.numpy().astype(np.float64)
 
 

@@ -245,7 +245,7 @@ def places(a: tg.array2d[D], y: tg.array2d[D]):
 
 
 @case((6, 4), (6, 4), out=(6, 4))
-def by_indices(a: tg.array2d[D], b: tg.array2d[D], y: tg.array2d[D]):
+def indexed_tiles(a: tg.array2d[D], b: tg.array2d[D], y: tg.array2d[D]):
     t, s = tg.tile_load(a, shape=(6, 4)), tg.tile_load(b, shape=(6, 4))
     k = tg.tile_arange(4, dtype=int) * 2 % 5
     t[k] = s[k] * t[0:4]

@@ -187,7 +187,9 @@ def test_derivatives_at_negative_tied_and_zero_points(name: str, form: str) -> N
         kernel = (by_threads_1, by_threads_2, by_threads_3)[len(op.signature.operands) - 1](f)
         dims: Any = n
     else:
-        kernel = (by_tiles_1, by_tiles_2, by_tiles_3)[len(op.signature.operands) - 1](f, n)
+        kernel = (unary_tile_kernel, binary_tile_kernel, ternary_tile_kernel)[len(op.signature.operands) - 1](
+            f, n
+        )
         dims = (1, 32)
     tg.launch(kernel, dims, args, [y], adj_outputs=[tg.ones(n, dtype=D)], adjoint=True, block_dim=32)
     actual = np.stack([a.grad.numpy() for a in args], axis=1)
@@ -195,7 +197,7 @@ def test_derivatives_at_negative_tied_and_zero_points(name: str, form: str) -> N
     np.testing.assert_allclose(actual, expected, rtol=1e-7, atol=1e-8, err_msg=str(points))
 
 
-def by_tiles_1(f: Any, n: int) -> Any:
+def unary_tile_kernel(f: Any, n: int) -> Any:
     @tg.kernel
     def kernel(a: tg.array[D], y: tg.array[D]):
         tg.tile_store(y, f(tg.tile_load(a, shape=n)))
@@ -203,7 +205,7 @@ def by_tiles_1(f: Any, n: int) -> Any:
     return kernel
 
 
-def by_tiles_2(f: Any, n: int) -> Any:
+def binary_tile_kernel(f: Any, n: int) -> Any:
     @tg.kernel
     def kernel(a: tg.array[D], b: tg.array[D], y: tg.array[D]):
         tg.tile_store(y, f(tg.tile_load(a, shape=n), tg.tile_load(b, shape=n)))
@@ -211,7 +213,7 @@ def by_tiles_2(f: Any, n: int) -> Any:
     return kernel
 
 
-def by_tiles_3(f: Any, n: int) -> Any:
+def ternary_tile_kernel(f: Any, n: int) -> Any:
     @tg.kernel
     def kernel(a: tg.array[D], b: tg.array[D], c: tg.array[D], y: tg.array[D]):
         tg.tile_store(y, f(tg.tile_load(a, shape=n), tg.tile_load(b, shape=n), tg.tile_load(c, shape=n)))

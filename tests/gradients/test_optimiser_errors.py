@@ -12,7 +12,7 @@ from tegula.api import MODULES
 
 @pytest.mark.parametrize("make", [tg.optim.Adam, tg.optim.SGD])
 @pytest.mark.parametrize(
-    ("params", "says"),
+    ("params", "message"),
     [
         (
             tg.zeros(3),
@@ -24,15 +24,15 @@ from tegula.api import MODULES
     ],
 )
 def test_optimisers_refuse_parameters_that_are_not_lists_of_float_arrays(
-    make: Any, params: Any, says: str
+    make: Any, params: Any, message: str
 ) -> None:
-    with pytest.raises(tg.LaunchError, match=says):
+    with pytest.raises(tg.LaunchError, match=message):
         make(params)
 
 
 @pytest.mark.parametrize("make", [tg.optim.Adam, tg.optim.SGD])
 @pytest.mark.parametrize(
-    ("grads", "says"),
+    ("grads", "message"),
     [
         (None, "the gradients of an optimiser must be a list of arrays, got a value of type NoneType"),
         (tg.zeros(3), "the gradients of an optimiser must be a list of arrays, got one array"),
@@ -44,8 +44,10 @@ def test_optimisers_refuse_parameters_that_are_not_lists_of_float_arrays(
         ([], "0 gradients are given for 1 parameters"),
     ],
 )
-def test_optimisers_refuse_gradients_that_are_not_lists_of_arrays(make: Any, grads: Any, says: str) -> None:
-    with pytest.raises(tg.LaunchError, match=says):
+def test_optimisers_refuse_gradients_that_are_not_lists_of_arrays(
+    make: Any, grads: Any, message: str
+) -> None:
+    with pytest.raises(tg.LaunchError, match=message):
         make([tg.zeros(3)]).step(grads)
 
 

@@ -184,7 +184,7 @@ def matmul(a: tg.array[D], y: tg.array[D]):
 
 
 @refused("overwritten", "'y'", "y[i]")
-def in_place(a: tg.array[D], y: tg.array[D]):
+def update_in_place(a: tg.array[D], y: tg.array[D]):
     i = tg.tid()
     y[i] = y[i] * a[i]
 

@@ -57,7 +57,7 @@ def both(a: Node, b: Node) -> Node:
 
 
 @tg.kernel
-def by_threads(model: Model, a: tg.array[Node], b: tg.array[Node], out: tg.array[tg.float64]):
+def step_per_thread(model: Model, a: tg.array[Node], b: tg.array[Node], out: tg.array[tg.float64]):
     i = tg.tid()
     n = a[i]
     for k in range(n.point.tag):
@@ -70,7 +70,7 @@ def by_threads(model: Model, a: tg.array[Node], b: tg.array[Node], out: tg.array
 
 
 @tg.kernel
-def by_tiles(model: Model, a: tg.array[Node], b: tg.array[Node], out: tg.array[tg.float64]):
+def step_per_tile(model: Model, a: tg.array[Node], b: tg.array[Node], out: tg.array[tg.float64]):
     i, j = tg.tid()
     t = tg.tile_load(a, shape=4)
     u = tg.tile_map(stepped, t, model.rates[1])
@@ -106,7 +106,7 @@ def run(
     out = tg.zeros(1, dtype=tg.float64, requires_grad=True)
     model = Model()
     model.scale, model.rates = 1.25, tg.array(rates, requires_grad=True)
-    dim, options = (4, {}) if kernel is by_threads else ((1, 4), {"block_dim": 4})
+    dim, options = (4, {}) if kernel is step_per_thread else ((1, 4), {"block_dim": 4})
     with tg.Tape() as tape:
         tg.launch(kernel, dim, inputs=[model, a], outputs=[b, out], **options)
     if weights is None:
@@ -116,7 +116,7 @@ def run(
     return float(out.numpy()[0]) + weighted_sum, a, model.rates
 
 
-@sampled(2, "kernel", [by_threads, by_tiles], ids=lambda k: k.name)
+@sampled(2, "kernel", [step_per_thread, step_per_tile], ids=lambda k: k.name)
 def test_every_field_of_a_struct_has_its_derivative(kernel: Any) -> None:
     weights, rates = nodes(), np.array([0.7, 1.3, 0.9])
     _, a, arguments = run(kernel, nodes(), rates, weights)

@@ -182,7 +182,7 @@ def test_a_second_active_tape_is_refused() -> None:
         pass
 
 
-def in_another_thread(act: Callable[[], object]) -> None:
+def run_in_another_thread(act: Callable[[], object]) -> None:
     with ThreadPoolExecutor(1) as pool:
         pool.submit(act).result()
 
@@ -193,7 +193,7 @@ def test_launches_of_other_threads_are_not_recorded() -> None:
     a, b, _ = arrays()
     with tg.Tape() as tape:
         tg.launch(sines, 8, inputs=[x], outputs=[y])
-        in_another_thread(lambda: tg.launch(sines, 8, inputs=[a], outputs=[b]))
+        run_in_another_thread(lambda: tg.launch(sines, 8, inputs=[a], outputs=[b]))
         tg.launch(squares, 8, inputs=[y], outputs=[loss])
     assert len(tape.records) == 2
     tape.backward(loss)
@@ -214,7 +214,7 @@ def test_each_thread_has_a_tape() -> None:
         result.append(x.grad.numpy() - derivative(x))
 
     with tg.Tape() as outer:
-        in_another_thread(work)
+        run_in_another_thread(work)
     assert not outer.records and np.allclose(result, 0.0)
 
 
@@ -224,7 +224,7 @@ def test_an_array_overwritten_by_another_thread_is_refused() -> None:
     with tg.Tape() as tape:
         tg.launch(sines, 8, inputs=[x], outputs=[y])
         tg.launch(squares, 8, inputs=[y], outputs=[loss])
-    in_another_thread(lambda: tg.launch(constants, 8, outputs=[y]))
+    run_in_another_thread(lambda: tg.launch(constants, 8, outputs=[y]))
     with pytest.raises(tg.LaunchError, match="overwritten"):
         tape.backward(loss)
 
@@ -244,7 +244,7 @@ def test_a_living_tape_is_notified_once_of_writes_to_an_array(monkeypatch: pytes
     for _ in range(3):
         tg.launch(sines, 8, inputs=[others[0]], outputs=[others[1]])
         tg.launch(squares, 8, inputs=[others[1]], outputs=[loss])
-        in_another_thread(lambda: tg.launch(constants, 8, outputs=[y]))
+        run_in_another_thread(lambda: tg.launch(constants, 8, outputs=[y]))
     assert len(observed) == 3
 
 

@@ -164,14 +164,14 @@ def test_derivatives_at_0_follow_the_documented_rules() -> None:
 
 
 @tg.kernel
-def by_rows(x: tg.array2d[float], y: tg.array2d[float]):
+def sums_of_rows(x: tg.array2d[float], y: tg.array2d[float]):
     t = tg.tile_load(x, shape=(4, 8))
     e = tg.exp(t - tg.tile_max(t, axis=1, keepdims=True))
     tg.tile_store(y, e * (1.0 / tg.tile_sum(e, axis=1, keepdims=True)))
 
 
 @tg.kernel
-def by_columns(x: tg.array2d[float], y: tg.array2d[float]):
+def sums_of_columns(x: tg.array2d[float], y: tg.array2d[float]):
     t = tg.tile_load(x, shape=(4, 8))
     e = tg.exp(t - tg.tile_max(t, axis=1, keepdims=True))
     tg.tile_store(y, e * (1.0 / tg.tile_sum(e, axis=0, keepdims=True)))
@@ -198,10 +198,10 @@ def test_zero_adjoints_are_guarded_where_a_factor_may_be_infinite() -> None:
     """Sums of powers are at least 1 along the rows whose maximum is subtracted, and there alone."""
     x = np.random.default_rng(0).standard_normal((4, 8))
     g = np.ones((4, 8))
-    assert not guarded(gradient_of_rows(by_rows, x, g)[1])
+    assert not guarded(gradient_of_rows(sums_of_rows, x, g)[1])
     x[:, 2] = -300.0
     g[:, 2] = 0.0
-    gradients, text = gradient_of_rows(by_columns, x, g)
+    gradients, text = gradient_of_rows(sums_of_columns, x, g)
     assert guarded(text) and np.isfinite(gradients).all()
     x[1], g[1] = -100.0, 0.0
     gradients, text = gradient_of_rows(below_another, x, g)

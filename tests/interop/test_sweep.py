@@ -41,7 +41,7 @@ def anywhere(backends: Any) -> Any:
 
 
 @pytest.fixture(autouse=True)
-def on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def measure_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cases, "DEVICE", "cpu")
     monkeypatch.setattr(cases, "bursts", untimed)
     monkeypatch.setattr(peers, "sdpa_kernel", anywhere)

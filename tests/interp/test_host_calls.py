@@ -103,7 +103,7 @@ def type_of(x: Any) -> Any:
 numbers = count()
 
 
-def in_a_kernel(name: str, args: Sequence[Any], result: ElementType, part: str = "") -> np.ndarray:
+def called_in_a_kernel(name: str, args: Sequence[Any], result: ElementType, part: str = "") -> np.ndarray:
     """The output of a kernel that calls the function with values known at run time; `part`: the index of a result."""
     values = [x for x in args if not isinstance(x, DType)]
     written = [f"a{k}" if not isinstance(x, DType) else f"tg.{x.name}" for k, x in enumerate(args)]
@@ -137,7 +137,7 @@ def compared(types: Sequence[Any], seed: int = 42, names: Sequence[str] = NAMES)
                 if not hasattr(parameter, "dtype"):
                     continue
                 try:
-                    expected = in_a_kernel(name, args, type_of(parameter), part)
+                    expected = called_in_a_kernel(name, args, type_of(parameter), part)
                 except tg.CompileError:
                     # As in a launch, NumPy numbers are taken as Python numbers if no definition matches them.
                     args = [x.item() if isinstance(x, np.number) else x for x in args]
@@ -210,7 +210,7 @@ def test_host_calls_of_more_types_agree_with_a_kernel(seed: int) -> None:
         lambda: tg.tile_load(tg.zeros(4), shape=4),
         lambda: tg.tile_sum(np.ones(4)),
         lambda: tg.mbarrier(1),
-        lambda: of_a_block(1.0),
+        lambda: called_in_a_block(1.0),
     ],
 )
 def test_host_calls_of_functions_that_need_a_block_are_refused(call: Any) -> None:
@@ -221,7 +221,7 @@ def test_host_calls_of_functions_that_need_a_block_are_refused(call: Any) -> Non
 
 
 @tg.func
-def of_a_block(x: float):
+def called_in_a_block(x: float):
     return x + tg.lane_sum(x)
 
 

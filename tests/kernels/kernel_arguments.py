@@ -24,7 +24,7 @@ def normal(*shape: int, dtype: str = "bfloat16", seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape).astype(NUMPY[dtype])
 
 
-def in_float64(x: Any) -> np.ndarray:
+def to_float64(x: Any) -> np.ndarray:
     """The elements as float64 on the host."""
     return (x.numpy() if isinstance(x, tg.array) else x).astype(np.float64)
 
@@ -32,5 +32,5 @@ def in_float64(x: Any) -> np.ndarray:
 def assert_near(actual: Any, expected: np.ndarray, dtype: str, scale: float = 1.0) -> None:
     """`scale`: of the numbers that were summed, whose rounding shows where results cancel."""
     np.testing.assert_allclose(
-        in_float64(actual), expected, rtol=ROUNDING[dtype], atol=ROUNDING[dtype] * scale
+        to_float64(actual), expected, rtol=ROUNDING[dtype], atol=ROUNDING[dtype] * scale
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernel_arguments import assert_near, in_float64, normal
+from kernel_arguments import assert_near, normal, to_float64
 
 import tegula as tg
 from support.campaigns import sampled
@@ -24,7 +24,7 @@ def reference(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Results and logarithms of sums, by the definition."""
     group = q.shape[1] // k.shape[1]
-    scores = in_float64(q) @ in_float64(k).repeat(group, 1).swapaxes(2, 3) * scale
+    scores = to_float64(q) @ to_float64(k).repeat(group, 1).swapaxes(2, 3) * scale
     rows, keys = scores.shape[2:]
     if causal:
         visible = np.arange(keys)[None, :] <= np.arange(rows)[:, None] + keys - rows
@@ -32,7 +32,7 @@ def reference(
     top = np.maximum(scores.max(-1, keepdims=True, initial=-np.inf), -1e30)
     weights = np.exp(scores - top)
     total = weights.sum(-1, keepdims=True)
-    result = weights @ in_float64(v).repeat(group, 1) / np.where(total > 0.0, total, 1.0)
+    result = weights @ to_float64(v).repeat(group, 1) / np.where(total > 0.0, total, 1.0)
     with np.errstate(divide="ignore"):
         return result, (np.log(total) + top)[..., 0]
 
@@ -58,7 +58,7 @@ def check(
     expected, logs = reference(q, k, v, causal, depth**-0.5 if scale is None else scale)
     assert_near(out, expected, dtype, scale=1.0)
     np.testing.assert_allclose(lse.numpy(), logs, rtol=1e-5, atol=1e-5)
-    np.testing.assert_array_equal(in_float64(attention(*arrays, causal=causal, scale=scale)), in_float64(out))
+    np.testing.assert_array_equal(to_float64(attention(*arrays, causal=causal, scale=scale)), to_float64(out))
 
 
 @pytest.mark.machine_code

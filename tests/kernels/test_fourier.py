@@ -82,7 +82,7 @@ def test_fourier_transforms_of_empty_arrays_are_empty() -> None:
 
 
 def test_fourier_transforms_refuse_invalid_arguments() -> None:
-    for call, says in (
+    for call, message in (
         (lambda: kernels.fft(np.ones(4)), "vec2 or vec2d, got float64"),
         (lambda: kernels.rfft(np.ones(4, np.int32)), "float32 or float64, got int32"),
         (lambda: kernels.irfft(np.ones((2, 4), complex), 4), "no rows of n // 2 + 1 elements for n = 4"),
@@ -91,4 +91,4 @@ def test_fourier_transforms_refuse_invalid_arguments() -> None:
     ):
         with pytest.raises(tg.LaunchError) as error:
             call()
-        assert says in str(error.value)
+        assert message in str(error.value)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernel_arguments import NUMPY, in_float64, normal
+from kernel_arguments import NUMPY, normal, to_float64
 
 import tegula as tg
 from tegula.kernels import attention, gemm, matmul, operands, shapes
@@ -49,7 +49,7 @@ def array_with_gradient(*shape: int, dtype: str = "float32", seed: int = 0) -> t
 
 
 def assert_close(actual: Any, expected: np.ndarray, dtype: str, name: str) -> None:
-    far = np.abs(in_float64(actual) - expected).max(initial=0.0) / max(
+    far = np.abs(to_float64(actual) - expected).max(initial=0.0) / max(
         np.abs(expected).max(initial=0.0), 1e-30
     )
     assert actual.shape == expected.shape and far <= TOLERANCES[dtype], (
@@ -87,7 +87,7 @@ def check_matmul(
     result = dtype if dtype in NUMPY else "bfloat16"
     added = array_with_gradient(n, dtype=result, seed=2) if bias else None
     out = array_with_gradient(m, n, dtype=result, seed=3) if passes_out else None
-    old = in_float64(out) if out is not None else 0.0
+    old = to_float64(out) if out is not None else 0.0
     options: dict[str, Any] = {"activation": activation, "transpose_b": transposed, "precision": precision}
     y = tg.zeros((m, n), dtype=getattr(tg, result), requires_grad=True)
     with tg.Tape() as tape:
@@ -95,9 +95,9 @@ def check_matmul(
         tg.launch(doubled, (m, n), [c], [y])
     seed = tg.array(normal(m, n, dtype="float32", seed=4), dtype=y.dtype)
     tape.backward(grads={y: seed})
-    left, right = in_float64(a), in_float64(b).T if transposed else in_float64(b)
-    total = alpha * left @ right + beta * old + (0.0 if added is None else in_float64(added))
-    weights = 2.0 * in_float64(seed) * SLOPES[activation](total)
+    left, right = to_float64(a), to_float64(b).T if transposed else to_float64(b)
+    total = alpha * left @ right + beta * old + (0.0 if added is None else to_float64(added))
+    weights = 2.0 * to_float64(seed) * SLOPES[activation](total)
     by_right = alpha * left.T @ weights
     assert_close(a.grad, alpha * weights @ right.T, dtype, "a")
     assert_close(b.grad, by_right.T if transposed else by_right, dtype, "b")
@@ -121,9 +121,9 @@ def test_gradients_of_matmuls_in_tf32_match_float64(transposed: bool) -> None:
     with tg.Tape() as tape:
         c = matmul(a, b, transpose_b=transposed, precision="tf32")
     tape.backward(grads={c: np.ones((32, 32), np.float32)})
-    ones, right = np.ones((32, 32)), in_float64(b).T if transposed else in_float64(b)
+    ones, right = np.ones((32, 32)), to_float64(b).T if transposed else to_float64(b)
     assert_close(a.grad, ones @ right.T, "float32", "a")
-    assert_close(b.grad, ones.T @ in_float64(a) if transposed else in_float64(a).T @ ones, "float32", "b")
+    assert_close(b.grad, ones.T @ to_float64(a) if transposed else to_float64(a).T @ ones, "float32", "b")
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -161,9 +161,9 @@ def test_gradients_of_matmuls_with_splits_match_float64(
             matmul(a, b, activation="silu", alpha=alpha, tile=tile.with_splits(3)) for alpha in (0.1, 0.2)
         ]
     tape.backward(grads={c: np.ones(c.shape, np.float32) for c in results})
-    total = in_float64(a) @ in_float64(b)
+    total = to_float64(a) @ to_float64(b)
     weights = 0.1 * _silu_slope(0.1 * total) + 0.2 * _silu_slope(0.2 * total)
-    assert_close(a.grad, weights @ in_float64(b).T, dtype, "a")
+    assert_close(a.grad, weights @ to_float64(b).T, dtype, "a")
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float8_e4m3"])
@@ -224,7 +224,7 @@ def check_attention(
         grads[lse] = tg.array(of_logs)
     tape.backward(grads=grads)
     factor, group = depth**-0.5 if scale is None else scale, heads[0] // heads[1]
-    left, right, values = in_float64(q), in_float64(k).repeat(group, 1), in_float64(v).repeat(group, 1)
+    left, right, values = to_float64(q), to_float64(k).repeat(group, 1), to_float64(v).repeat(group, 1)
     scores = left @ right.swapaxes(2, 3) * factor
     if causal:
         visible = np.arange(keys)[None, :] <= np.arange(rows)[:, None] + keys - rows
@@ -232,7 +232,7 @@ def check_attention(
     weights = np.exp(scores - np.maximum(scores.max(-1, keepdims=True), -1e30))
     total = weights.sum(-1, keepdims=True)
     weights = weights / np.where(total > 0.0, total, 1.0)
-    by_weights = in_float64(seed) @ values.swapaxes(2, 3)
+    by_weights = to_float64(seed) @ values.swapaxes(2, 3)
     inner = (by_weights * weights).sum(-1, keepdims=True)
     by_scores = weights * (by_weights - inner + of_logs[..., None]) * factor
 
@@ -241,7 +241,7 @@ def check_attention(
 
     assert_close(q.grad, by_scores @ right, dtype, "q")
     assert_close(k.grad, of_group(by_scores.swapaxes(2, 3) @ left), dtype, "k")
-    assert_close(v.grad, of_group(weights.swapaxes(2, 3) @ in_float64(seed)), dtype, "v")
+    assert_close(v.grad, of_group(weights.swapaxes(2, 3) @ to_float64(seed)), dtype, "v")
 
 
 @pytest.mark.cpu

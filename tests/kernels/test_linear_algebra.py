@@ -93,7 +93,7 @@ def test_cholesky_of_an_empty_batch_is_empty() -> None:
 
 def test_linear_algebra_refuses_invalid_arguments() -> None:
     a = positive_definite(2)
-    for call, says in (
+    for call, message in (
         (lambda: kernels.cholesky(a[..., :3]), "'a' of shape (2, 4, 3)"),
         (lambda: kernels.solve(a, a[0, 0, :3]), "'y' of shape (3,)"),
         (lambda: kernels.inverse(a.astype(np.int32)), "got int32"),
@@ -103,6 +103,6 @@ def test_linear_algebra_refuses_invalid_arguments() -> None:
     ):
         with pytest.raises(tg.LaunchError) as error:
             call()
-        assert says in str(error.value)
+        assert message in str(error.value)
     with pytest.raises(tg.CompileError, match="'k' is 5, and there are 4 keys"):
         kernels.topk(a[0], 5)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernel_arguments import FLOAT8, NUMPY, assert_near, in_float64, integers, normal
+from kernel_arguments import FLOAT8, NUMPY, assert_near, integers, normal, to_float64
 
 import tegula as tg
 from support.campaigns import sampled
@@ -38,7 +38,7 @@ def check(
     c = matmul(tg.array(a), tg.array(b), transpose_b=transposed, precision=precision, tile=tile)
     result = "bfloat16" if dtype in FLOAT8 else dtype
     assert c.shape == (m, n) and str(c.dtype) == result
-    expected = in_float64(a) @ (in_float64(b).T if transposed else in_float64(b))
+    expected = to_float64(a) @ (to_float64(b).T if transposed else to_float64(b))
     np.testing.assert_array_equal(c.numpy(), expected.astype(np.float32).astype(NUMPY[result]))
 
 
@@ -69,12 +69,12 @@ def test_epilogues_of_matmuls_with_splits_match_float64() -> None:
     arrays, out = [tg.array(x) for x in (a, b)], tg.array(old)
     matmul(*arrays, out, alpha=0.5, beta=2.0, bias=tg.array(bias), activation="gelu", tile=tile)
     expected = ACTIVATIONS["gelu"](
-        0.5 * (in_float64(a) @ in_float64(b)) + 2.0 * in_float64(old) + in_float64(bias)
+        0.5 * (to_float64(a) @ to_float64(b)) + 2.0 * to_float64(old) + to_float64(bias)
     )
     assert_near(out, expected, "bfloat16", scale=30.0)
     old_copy = tg.array(old)
     matmul(*arrays, old_copy, alpha=0.5, beta=2.0, bias=tg.array(bias), activation="gelu", tile=tile)
-    np.testing.assert_array_equal(in_float64(old_copy), in_float64(out))
+    np.testing.assert_array_equal(to_float64(old_copy), to_float64(out))
 
 
 @pytest.mark.machine_code
@@ -103,8 +103,8 @@ def test_matmuls_of_float8_match_float64() -> None:
     out = tg.ones((20, 30), dtype=tg.float32)
     bias = integers(30, dtype="float16", seed=2)
     matmul(tg.array(a), tg.array(b), out, alpha=0.5, beta=2.0, bias=tg.array(bias), activation="relu")
-    expected = np.maximum(0.5 * (in_float64(a) @ in_float64(b)) + 2.0 + in_float64(bias), 0.0)
-    np.testing.assert_array_equal(in_float64(out), expected)
+    expected = np.maximum(0.5 * (to_float64(a) @ to_float64(b)) + 2.0 + to_float64(bias), 0.0)
+    np.testing.assert_array_equal(to_float64(out), expected)
 
 
 @pytest.mark.machine_code(some=True)
@@ -114,7 +114,7 @@ def test_transposed_copies_match_numpy_and_are_aligned(shape: tuple[int, int], d
     """The rows of the operands start at addresses that bulk copies can read."""
     x = tg.array(integers(*shape, dtype=dtype))
     result = transposed_copy(x, x.dtype)
-    np.testing.assert_array_equal(in_float64(result), in_float64(x).T)
+    np.testing.assert_array_equal(to_float64(result), to_float64(x).T)
     assert is_aligned(result) or not x.size
 
 
@@ -143,13 +143,13 @@ def test_epilogues_of_matmuls_match_float64(activation: str | None, dtype: str) 
     )
     old = normal(40, 48, dtype=dtype, seed=3)
     activate = ACTIVATIONS[activation]
-    plain = in_float64(a) @ in_float64(b)
+    plain = to_float64(a) @ to_float64(b)
     arrays = [tg.array(x) for x in (a, b)]
     for alpha, beta, added in ((1.0, 0.0, None), (0.5, 0.0, bias), (1.0, -1.5, None), (-0.25, 2.0, bias)):
         out = tg.array(old) if beta else tg.full(old.shape, float("nan"), dtype=getattr(tg, dtype))
         inputs = {"alpha": alpha, "beta": beta, "bias": None if added is None else tg.array(added)}
         assert matmul(*arrays, out, activation=activation, **inputs) is out
-        expected = alpha * plain + beta * in_float64(old) + (0.0 if added is None else in_float64(added))
+        expected = alpha * plain + beta * to_float64(old) + (0.0 if added is None else to_float64(added))
         assert_near(out, activate(expected), dtype)
 
 
@@ -159,8 +159,8 @@ def test_epilogues_of_matmuls_match_float64(activation: str | None, dtype: str) 
 def test_activations_far_from_zero_match_float64(activation: str, dtype: str) -> None:
     """Small results of large negative numbers are accurate too."""
     x = np.linspace(-9.0, 9.0, 64, dtype=np.float32).astype(NUMPY[dtype])[:, None]
-    actual = in_float64(matmul(tg.array(x), tg.ones((1, 1), dtype=getattr(tg, dtype)), activation=activation))
-    np.testing.assert_allclose(actual, ACTIVATIONS[activation](in_float64(x)), rtol=2.0**-7, atol=1e-6)
+    actual = to_float64(matmul(tg.array(x), tg.ones((1, 1), dtype=getattr(tg, dtype)), activation=activation))
+    np.testing.assert_allclose(actual, ACTIVATIONS[activation](to_float64(x)), rtol=2.0**-7, atol=1e-6)
 
 
 @pytest.mark.machine_code
@@ -169,7 +169,7 @@ def test_matmuls_with_other_types_of_results_and_biases_match_float64(result: st
     a, b, bias = normal(20, 136), normal(136, 24, seed=1), normal(24, dtype="float32", seed=2)
     out = tg.zeros((20, 24), dtype=getattr(tg, result))
     matmul(tg.array(a), tg.array(b), out, bias=tg.array(bias))
-    assert_near(out, in_float64(a) @ in_float64(b) + bias, result, scale=20.0)
+    assert_near(out, to_float64(a) @ to_float64(b) + bias, result, scale=20.0)
 
 
 @pytest.mark.machine_code
@@ -177,12 +177,12 @@ def test_matmuls_of_strided_operands_and_results_match_float64() -> None:
     a, b = integers(40, 2 * 64), integers(50, 70, seed=1)
     memory = tg.zeros((40, 128), dtype=tg.bfloat16)
     matmul(tg.array(a)[:, 40:90], tg.array(b), memory[:, 8:78])
-    expected = in_float64(a)[:, 40:90] @ in_float64(b)
-    np.testing.assert_array_equal(in_float64(memory)[:, 8:78], in_float64(expected.astype(NUMPY["bfloat16"])))
-    assert not in_float64(memory)[:, :8].any() and not in_float64(memory)[:, 78:].any()
+    expected = to_float64(a)[:, 40:90] @ to_float64(b)
+    np.testing.assert_array_equal(to_float64(memory)[:, 8:78], to_float64(expected.astype(NUMPY["bfloat16"])))
+    assert not to_float64(memory)[:, :8].any() and not to_float64(memory)[:, 78:].any()
     c = matmul(tg.array(a).transpose(), tg.array(a))
     np.testing.assert_array_equal(
-        in_float64(c), in_float64((in_float64(a).T @ in_float64(a)).astype(NUMPY["bfloat16"]))
+        to_float64(c), to_float64((to_float64(a).T @ to_float64(a)).astype(NUMPY["bfloat16"]))
     )
 
 
@@ -191,7 +191,7 @@ def test_matmuls_take_arrays_of_other_libraries() -> None:
     a, b = normal(20, 30, dtype="float32"), normal(30, 10, dtype="float32", seed=1)
     out = np.full((20, 10), np.nan, np.float32)
     assert matmul(a, b, out) is out
-    assert_near(out, in_float64(a) @ in_float64(b), "float32", scale=5.0)
+    assert_near(out, to_float64(a) @ to_float64(b), "float32", scale=5.0)
     assert isinstance(matmul(a, b), tg.array)
 
 
@@ -245,26 +245,26 @@ def test_matmul_calls_with_arguments_of_different_layouts_are_correct() -> None:
             (tg.array(wide_a, dtype=tg.float32), tg.array(wide_b, dtype=tg.float32), False),
         ):
             actual = matmul(x, y, transpose_b=transposed)
-            expected = in_float64(x) @ (in_float64(y).T if transposed else in_float64(y))
+            expected = to_float64(x) @ (to_float64(y).T if transposed else to_float64(y))
             assert actual.dtype == x.dtype
             np.testing.assert_array_equal(
-                in_float64(actual), expected.astype(np.float32).astype(x.numpy().dtype)
+                to_float64(actual), expected.astype(np.float32).astype(x.numpy().dtype)
             )
 
 
 @pytest.mark.machine_code
 def test_later_calls_of_matmul_use_their_numbers_and_options() -> None:
     a, b = integers(8, 16), integers(16, 24, seed=1)
-    x, y, plain = tg.array(a), tg.array(b), in_float64(a) @ in_float64(b)
+    x, y, plain = tg.array(a), tg.array(b), to_float64(a) @ to_float64(b)
     bias = tg.ones(24, dtype=tg.bfloat16)
     for alpha, beta in ((1, 0), (2.0, 0), (0.5, 0), (1, 1.0), (2.0, 3), (0.0, 0)):
         out = tg.ones((8, 24), dtype=tg.float32)
         matmul(x, y, out, alpha=alpha, beta=beta)
-        np.testing.assert_array_equal(in_float64(out), alpha * plain + beta)
+        np.testing.assert_array_equal(to_float64(out), alpha * plain + beta)
         if not beta:
-            np.testing.assert_array_equal(in_float64(matmul(x, y, alpha=alpha, bias=bias)), alpha * plain + 1)
+            np.testing.assert_array_equal(to_float64(matmul(x, y, alpha=alpha, bias=bias)), alpha * plain + 1)
             relu = matmul(x, y, alpha=alpha, activation="relu")
-            np.testing.assert_array_equal(in_float64(relu), np.maximum(alpha * plain, 0.0))
+            np.testing.assert_array_equal(to_float64(relu), np.maximum(alpha * plain, 0.0))
 
 
 @pytest.mark.machine_code
@@ -276,16 +276,16 @@ def test_operands_of_matmuls_scaled_by_zero_are_not_read(dtype: Any) -> None:
     b = tg.array(np.full((16, 300), np.nan).astype(kind), requires_grad=True)
     bias = tg.ones(300, dtype=tg.float32)
     old = tg.full((40, 300), np.nan, dtype=tg.float32)
-    np.testing.assert_array_equal(in_float64(matmul(a, b, old, alpha=0.0, bias=bias)), 1)
-    np.testing.assert_array_equal(in_float64(matmul(a, b, old, alpha=-0.0, beta=2.5, bias=bias)), 3.5)
+    np.testing.assert_array_equal(to_float64(matmul(a, b, old, alpha=0.0, bias=bias)), 1)
+    np.testing.assert_array_equal(to_float64(matmul(a, b, old, alpha=-0.0, beta=2.5, bias=bias)), 3.5)
     with tg.Tape() as tape:
         result = matmul(a, b, alpha=0.0, bias=bias, activation="relu")
     tape.backward(grads={result: tg.ones((40, 300), dtype=result.dtype)})
-    np.testing.assert_array_equal(in_float64(result), 1)
-    assert not in_float64(a.grad).any() and not in_float64(b.grad).any()
+    np.testing.assert_array_equal(to_float64(result), 1)
+    assert not to_float64(a.grad).any() and not to_float64(b.grad).any()
     fine = tg.ones((40, 16), dtype=dtype)
     np.testing.assert_array_equal(
-        in_float64(
+        to_float64(
             matmul(fine, tg.ones((16, 300), dtype=dtype), tg.full((40, 300), np.nan, dtype=tg.float32))
         ),
         16,

@@ -120,7 +120,7 @@ def test_kernels_call_functions_that_return_types() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "says"),
+    ("line", "message"),
     [
         ("x = OPTIONS.sizes.row", "has no attribute 'row'\n.*\n.*\nhelp: did you mean 'rows'"),
         ("x = OPTIONS.shft", "Options has no attribute 'shft'\n.*\n.*\nhelp: did you mean 'shift'"),
@@ -132,11 +132,11 @@ def test_kernels_call_functions_that_return_types() -> None:
         ("x = out[0] + tg.sin", "is not defined for sin"),
     ],
 )
-def test_invalid_uses_of_captured_objects_are_refused(line: str, says: str) -> None:
+def test_invalid_uses_of_captured_objects_are_refused(line: str, message: str) -> None:
     text = f"def k(v: tg.vec3, out: tg.array[float]):\n    {line}\n"
     space = dict(globals())
     exec(text, space)
-    with pytest.raises(tg.CompileError, match=says):
+    with pytest.raises(tg.CompileError, match=message):
         types = [tg.vec3, ArrayType(tg.float32, 1)]
         tg.kernel(source=text)(space["k"]).trace(
             types, LaunchClass(1, 64, (False,), False, False), (), library()

@@ -107,7 +107,7 @@ def test_invalid_calls_of_cooperative_functions_are_refused() -> None:
     def no_constant(x: tg.array2d[float], k: int):
         total(tg.tile_load(x[0], shape=3), k)
 
-    for kernel, says in (
+    for kernel, message in (
         (of_two_dtypes, "'by' is of int32 and 'a' of float32"),
         (of_bytes, "must be of float32, int32, got uint8"),
         (too_few, "scaled_rows misses argument 'by'"),
@@ -115,7 +115,7 @@ def test_invalid_calls_of_cooperative_functions_are_refused() -> None:
         (a_value, "it must be a tile bound to a name"),
         (another_constant, "'power' must be 1 or 2, got 3"),
     ):
-        assert says in error_of(kernel, zeros(2, 3)), kernel.name
+        assert message in error_of(kernel, zeros(2, 3)), kernel.name
     assert "'power' of total must be a compile-time constant" in error_of(
         no_constant, zeros(2, 3), np.int32(1)
     )
@@ -374,11 +374,11 @@ def doubled(a: tg.tile[tg.Real, N]) -> tg.tile[tg.Real, N]:
 
 
 @tg.kernel
-def of_doubled(x: tg.array1d[float], y: tg.array1d[float]):
+def call_with_doubled(x: tg.array1d[float], y: tg.array1d[float]):
     tg.tile_store(y, doubled(tg.tile_load(x, shape=4)))
 
 
-def refused(part: Any, kernel: Any = of_doubled, gradient: bool = False) -> str:
+def refused(part: Any, kernel: Any = call_with_doubled, gradient: bool = False) -> str:
     """The error of a launch while `doubled` has an additional part."""
     before = doubled.variants, doubled.rule
     try:
@@ -419,7 +419,7 @@ def test_invalid_parts_of_cooperative_functions_are_refused_at_their_lines() -> 
         def program(a):
             return doubled(a)
 
-    for part, gradient, says in (
+    for part, gradient, message in (
         (unknown_letter, False, ("'K', which the condition of a program of doubled takes", "N, Real, group")),
         (two_results, False, ("returns 2 values, its signature says 1", "return a, a", "-> tile[Real, N]")),
         (shorter_adjoint, True, ("returns tile[float32, 2], not tile[float32, 4]", "return grad[:2]")),
@@ -427,7 +427,7 @@ def test_invalid_parts_of_cooperative_functions_are_refused_at_their_lines() -> 
         (calls_itself, False, ("program calls itself", "return doubled(a)")),
     ):
         text = refused(part, gradient=gradient)
-        assert all(words in text for words in says), text
+        assert all(words in text for words in message), text
 
 
 @pytest.mark.machine_code
@@ -477,7 +477,7 @@ def test_cooperative_programs_treat_absent_lanes_as_kernels_do() -> None:
 
 
 @pytest.mark.parametrize(
-    ("samples", "reference", "says"),
+    ("samples", "reference", "message"),
     [
         ([], np.asarray, "has no samples"),
         ([tg.Sample(np.ones(3))], None, "has no reference"),
@@ -488,7 +488,7 @@ def test_cooperative_programs_treat_absent_lanes_as_kernels_do() -> None:
     ],
 )
 def test_requirements_of_a_cooperative_check_are_reported(
-    samples: list[tg.Sample], reference: Any, says: str
+    samples: list[tg.Sample], reference: Any, message: str
 ) -> None:
     @tg.cooperative
     def same(a: tg.tile[tg.Real, N]) -> tg.tile[tg.Real, N]:
@@ -496,7 +496,7 @@ def test_requirements_of_a_cooperative_check_are_reported(
 
     same.samples(lambda rng: iter(samples))
     same.numpy = reference
-    with pytest.raises((TypeError, ValueError, tg.CompileError), match=says):
+    with pytest.raises((TypeError, ValueError, tg.CompileError), match=message):
         testing.check(same, block_dims=(1,))
 
 

@@ -65,7 +65,7 @@ def traced(body: str) -> Kernel:
 
 
 @pytest.mark.parametrize(
-    ("body", "error", "says"),
+    ("body", "error", "message"),
     [
         ("s = a[i] + a[i]", tg.CompileError, "'a[i] + a[i]' is not defined for Body"),
         ("s = a[i] == a[i]", TypeError, "cannot compare Body and Body"),
@@ -108,10 +108,10 @@ def traced(body: str) -> Kernel:
         ("t = tg.tile_full(4, value=h, dtype=Holder)", TypeError, "is an array, which kernels cannot store"),
     ],
 )  # fmt: skip
-def test_invalid_uses_of_structs_are_refused(body: str, error: type[Exception], says: str) -> None:
+def test_invalid_uses_of_structs_are_refused(body: str, error: type[Exception], message: str) -> None:
     with pytest.raises(error) as caught:
         traced(body)
-    pattern = ".*".join(re.escape(part) for part in says.split(" ... "))
+    pattern = ".*".join(re.escape(part) for part in message.split(" ... "))
     assert re.search(pattern, str(caught.value), re.S), caught.value
 
 

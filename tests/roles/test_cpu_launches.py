@@ -36,14 +36,14 @@ def doubled(x: tg.array2d[float], out: tg.array2d[float], n: int):
             tg.tile_store(out, tg.tile_pipe_pop(pipe) * 2.0, offset=(i, 0))
 
 
-def on_cpu(*shape: int) -> tuple[tg.array, tg.array]:
+def arrays_on_cpu(*shape: int) -> tuple[tg.array, tg.array]:
     x = tg.clone(small_integers(*shape), device="cpu")
     return x, tg.zeros_like(x)
 
 
 @pytest.mark.machine_code
 def test_signal_handlers_run_while_roles_run() -> None:
-    x, out = on_cpu(64, N)
+    x, out = arrays_on_cpu(64, N)
     caught: list[int] = []
     before = signal.signal(signal.SIGALRM, lambda number, frame: caught.append(number))
     signal.setitimer(signal.ITIMER_REAL, 1e-4, 1e-4)
@@ -59,7 +59,7 @@ def test_signal_handlers_run_while_roles_run() -> None:
 
 @pytest.mark.machine_code
 def test_an_interrupt_ends_a_launch_of_roles() -> None:
-    x, out = on_cpu(64, N)
+    x, out = arrays_on_cpu(64, N)
 
     def interrupt(number: int, frame: Any) -> None:
         raise KeyboardInterrupt
@@ -83,7 +83,7 @@ def test_launches_of_roles_from_several_threads_are_correct() -> None:
     failures: list[object] = []
 
     def work() -> None:
-        x, out = on_cpu(32, N)
+        x, out = arrays_on_cpu(32, N)
         for _ in range(50):
             out.zero_()
             tg.launch_tiled(doubled, dim=32, inputs=[x, out, 5])
@@ -100,7 +100,7 @@ def test_launches_of_roles_from_several_threads_are_correct() -> None:
 
 @pytest.mark.machine_code
 def test_a_kernel_with_roles_from_the_disk_cache_runs() -> None:
-    x, out = on_cpu(8, N)
+    x, out = arrays_on_cpu(8, N)
     tg.launch_tiled(doubled, dim=8, inputs=[x, out, 1])
     doubled.unload()
     out.zero_()
@@ -110,7 +110,7 @@ def test_a_kernel_with_roles_from_the_disk_cache_runs() -> None:
 
 @pytest.mark.machine_code
 def test_objects_of_roles_have_no_undefined_symbols() -> None:
-    x, out = on_cpu(8, N)
+    x, out = arrays_on_cpu(8, N)
     tg.launch_tiled(doubled, dim=8, inputs=[x, out, 1])
     text = doubled.llvm()
     assert "@switch_stack" in text and not undefined_symbols(compile_object(text, get_target("x86-64-v3")))
@@ -123,7 +123,7 @@ def test_role_switches_exist_for_both_processors() -> None:
 
 @pytest.mark.machine_code
 def test_the_block_size_follows_from_the_roles() -> None:
-    x, out = on_cpu(8, N)
+    x, out = arrays_on_cpu(8, N)
     for options in ({}, {"block_dim": 128}):
         out.zero_()
         tg.launch_tiled(doubled, dim=8, inputs=[x, out, 1], **options)
@@ -156,7 +156,7 @@ def test_the_block_size_follows_the_current_captures() -> None:
 
 @pytest.mark.machine_code
 def test_explain_shows_roles_and_pipes() -> None:
-    x, out = on_cpu(8, N)
+    x, out = arrays_on_cpu(8, N)
     tg.launch_tiled(doubled, dim=8, inputs=[x, out, 1])
     lines = [line.strip() for line in doubled.explain().splitlines()]
     assert "load: warp 0 (32 threads), registers chosen by the compiler" in lines

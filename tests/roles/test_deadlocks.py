@@ -59,7 +59,7 @@ def one_consumer_stops(x: tg.array2d[float]):
 
 
 @tg.kernel
-def in_a_circle(x: tg.array2d[float]):
+def circular_wait(x: tg.array2d[float]):
     requests = tg.tile_pipe(shape=(1, N), dtype=float, stages=2)
     replies = tg.tile_pipe(shape=(1, N), dtype=float, stages=2)
     with tg.ws(0):
@@ -107,7 +107,7 @@ WAITS = {
         "tile 1 is not released by ws2, which has ended",
         "ws1 waits here for tile 2 of pipe 'pipe' from ws0, which waits too",
     ],
-    in_a_circle: [
+    circular_wait: [
         "ws0 waits here for tile 0 of pipe 'replies' from ws1, which waits too",
         "ws1 waits here for tile 0 of pipe 'requests' from ws0, which waits too",
     ],
@@ -145,4 +145,4 @@ def test_launches_work_after_a_deadlock() -> None:
     x = tg.clone(small_integers(10, N), device="cpu")
     for _ in range(3):
         with pytest.raises(tg.Deadlock):
-            launched(in_a_circle, x, 100)
+            launched(circular_wait, x, 100)

@@ -17,7 +17,7 @@ K = 8
 
 
 @tg.kernel
-def at_once(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float], n: int):
+def awaited_at_once(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float], n: int):
     left = tg.tile_pipe(shape=(M, K), dtype=float, stages=2)
     right = tg.tile_pipe(shape=(K, N), dtype=float, stages=2)
     with tg.ws(0):
@@ -33,7 +33,7 @@ def at_once(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float], n:
 
 
 @tg.kernel
-def in_the_next_iteration(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float], n: int):
+def awaited_in_the_next_iteration(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float], n: int):
     left = tg.tile_pipe(shape=(M, K), dtype=float, stages=2)
     right = tg.tile_pipe(shape=(K, N), dtype=float, stages=2)
     with tg.ws(0):
@@ -67,7 +67,9 @@ def downwards(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float], 
         tg.tile_store(c, total)
 
 
-@pytest.mark.parametrize("kernel", [at_once, in_the_next_iteration, downwards], ids=lambda k: k.name)
+@pytest.mark.parametrize(
+    "kernel", [awaited_at_once, awaited_in_the_next_iteration, downwards], ids=lambda k: k.name
+)
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 9])
 def test_matmuls_in_flight_match_numpy(kernel: Any, n: int) -> None:
     a, b = small_integers(M, max(n, 1) * K), small_integers(max(n, 1) * K, N, seed=1)

@@ -137,7 +137,7 @@ def test_a_popped_tile_lives_into_the_next_iteration() -> None:
 
 
 @tg.kernel(check="bounded")
-def in_pairs(x: tg.array2d[float], out: tg.array2d[float], n: int):
+def pop_pairs(x: tg.array2d[float], out: tg.array2d[float], n: int):
     pipe = tg.tile_pipe(shape=(1, N), dtype=float, stages=2)
     with tg.ws(0):
         for k in range(2 * n):
@@ -151,7 +151,7 @@ def in_pairs(x: tg.array2d[float], out: tg.array2d[float], n: int):
 
 def test_tiles_popped_in_pairs_match_numpy() -> None:
     x = small_integers(10, N)
-    _, out = agree(in_pairs, [x, tg.zeros((5, N)), 5], 1)
+    _, out = agree(pop_pairs, [x, tg.zeros((5, N)), 5], 1)
     assert np.array_equal(out, 2 * x.numpy()[1::2] - x.numpy()[::2])
 
 

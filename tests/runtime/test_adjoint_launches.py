@@ -81,7 +81,7 @@ def adjoint_of(kernel: Any) -> Any:
     return result
 
 
-def in_machine_code(kernel: Any) -> bool:
+def compiled_to_machine_code(kernel: Any) -> bool:
     return all(hasattr(part.native, "__self__") for part in adjoint_of(kernel).launched)
 
 
@@ -93,7 +93,7 @@ def test_adjoint_launches_pass_the_same_bytes_to_the_driver(driver: RecordingDri
     for _ in range(5):
         backwards(matmul, arrays, (4, 4), 4)
         assert launched(driver) == general
-    assert in_machine_code(matmul)
+    assert compiled_to_machine_code(matmul)
     assert [part.overlap for part in adjoint_of(matmul).launched] == [FIRST, LATER, ALONE]
 
 
@@ -130,7 +130,7 @@ def test_adjoint_launches_have_new_memory_for_sums(driver: RecordingDriver) -> N
         backwards(scaled_rows, arrays, (64,))
         launch_bytes.append(len(launched(driver)))
         assert [part.sums != [] for part in adjoint_of(scaled_rows).launched] == [True, False]
-    assert launch_bytes == [2] * 5 and in_machine_code(scaled_rows)
+    assert launch_bytes == [2] * 5 and compiled_to_machine_code(scaled_rows)
 
 
 def test_adjoint_launches_of_overlapping_arrays_take_the_slow_path(driver: RecordingDriver) -> None:

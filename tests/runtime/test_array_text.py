@@ -107,13 +107,13 @@ def test_parts_of_indexed_arrays_are_printed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("index", "says"),
+    ("index", "message"),
     [
         ([0, 1], r"arrays of int32: a\[tg.array"),
         (np.array([True, False]), "masks need"),
         (1.0, "whole numbers"),
     ],
 )
-def test_errors_of_invalid_indices_name_valid_indices(index: object, says: str) -> None:
-    with pytest.raises(IndexError, match=says):
+def test_errors_of_invalid_indices_name_valid_indices(index: object, message: str) -> None:
+    with pytest.raises(IndexError, match=message):
         tg.zeros(2)[index]

@@ -23,13 +23,13 @@ def driver(simulated: SimulatedDriver) -> SimulatedDriver:
     return simulated
 
 
-def on_gpu(*shape: int, dtype: Any = tg.bfloat16) -> tg.array:
+def array_on_gpu(*shape: int, dtype: Any = tg.bfloat16) -> tg.array:
     return tg.zeros(shape, dtype=dtype, device="cuda:0")
 
 
 def test_library_matmuls_launch_a_block_for_each_multiprocessor(driver: SimulatedDriver) -> None:
-    matmul(on_gpu(4096, 64), on_gpu(64, 4096))
-    matmul(on_gpu(256, 64), on_gpu(512, 64), transpose_b=True, tile=shapes.TENSOR_CORES[0])
+    matmul(array_on_gpu(4096, 64), array_on_gpu(64, 4096))
+    matmul(array_on_gpu(256, 64), array_on_gpu(512, 64), transpose_b=True, tile=shapes.TENSOR_CORES[0])
     assert [launch[:2] for launch in driver.launches[-2:]] == [(132, 384), (4, 384)]
 
 
@@ -53,8 +53,8 @@ def test_ragged_operands_are_read_by_bulk_copies(shape: tuple[int, int, int], is
 
 def test_library_matmuls_split_tiles_where_there_are_few(driver: SimulatedDriver) -> None:
     """One launch for the splits of all tiles, and one launch that adds them up."""
-    matmul(on_gpu(256, 8192), on_gpu(8192, 256))
-    matmul(on_gpu(16, 64), on_gpu(64, 128))
+    matmul(array_on_gpu(256, 8192), array_on_gpu(8192, 256))
+    matmul(array_on_gpu(16, 64), array_on_gpu(64, 128))
     shared, added, single = [launch[:2] for launch in driver.launches[-3:]]
     assert shared[0] > 32 and added == (256, gemm.THREADS) and single == (2, 256)
 
@@ -62,7 +62,7 @@ def test_library_matmuls_split_tiles_where_there_are_few(driver: SimulatedDriver
 def test_sums_of_splits_take_memory_once(driver: SimulatedDriver) -> None:
     """Calls in the default stream run one after another and share memory; recorded calls and calls in other streams
     have separate memory."""
-    a, b, out = on_gpu(256, 8192), on_gpu(8192, 256), on_gpu(256, 256)
+    a, b, out = array_on_gpu(256, 8192), array_on_gpu(8192, 256), array_on_gpu(256, 256)
 
     def allocated_bytes() -> int:
         driver.calls.clear()
@@ -80,7 +80,7 @@ def test_sums_of_splits_take_memory_once(driver: SimulatedDriver) -> None:
 def test_library_attention_splits_tiles_of_queries(driver: SimulatedDriver) -> None:
     """With a causal mask each tile of queries has a block."""
     for batch, causal in ((2, False), (8, False), (8, True)):
-        q, k = on_gpu(batch, 6, 300, 64), on_gpu(batch, 3, 100, 64)
+        q, k = array_on_gpu(batch, 6, 300, 64), array_on_gpu(batch, 3, 100, 64)
         out, lse = attention(q, k, k, causal=causal, return_lse=True)
         assert out.device == lse.device == q.device
     assert [launch[0] for launch in driver.launches[-3:]] == [2 * 6 * 3, 132, 8 * 6 * 3]

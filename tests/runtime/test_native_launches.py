@@ -55,7 +55,7 @@ def repeated(launch: Callable[[], None], times: int = 5) -> None:
         launch()
 
 
-def in_python(kernel: Any, launch: Callable[[], None]) -> None:
+def launched_from_python(kernel: Any, launch: Callable[[], None]) -> None:
     """Launch along the slow path."""
     native_launch, kernel.native = kernel.native, None
     launch()
@@ -75,7 +75,7 @@ def test_native_launches_pass_the_same_bytes_to_the_driver(driver: RecordingDriv
         driver.recorded.clear()
         driver.calls.clear()
         assert is_native(add, *call) is True
-        in_python(add, launch)
+        launched_from_python(add, launch)
         assert driver.recorded[0][1:] == driver.recorded[1][1:]
         assert CONFIGURATION.unpack(driver.recorded[0][0]) == CONFIGURATION.unpack(driver.recorded[1][0])
         np.testing.assert_array_equal(c.numpy(), 2 * np.arange(1000))
@@ -93,7 +93,7 @@ def test_native_launches_of_blocks_pass_the_same_bytes(driver: RecordingDriver) 
 
         repeated(launch)
         assert is_native(kernel, dims, 25, [a, b, c], [], launcher.TILED) is True
-        in_python(kernel, launch)
+        launched_from_python(kernel, launch)
         assert driver.recorded[-1][1:] == driver.recorded[-2][1:]
 
 
@@ -123,7 +123,7 @@ def mapped(driver: RecordingDriver, count: int, cached: int = 1) -> tuple[Any, l
 def check_mapped(driver: RecordingDriver, kernel: Any, arguments: list[Any]) -> None:
     """Machine code launches with the maps that Python makes."""
     assert is_native(kernel, 1, None, arguments, (), launcher.TILED) is True
-    in_python(kernel, lambda: tg.launch_tiled(kernel, 1, arguments))
+    launched_from_python(kernel, lambda: tg.launch_tiled(kernel, 1, arguments))
     assert driver.recorded[-1][1:] == driver.recorded[-2][1:]
     assert driver.recorded[-1][2].endswith(struct.pack("<Q", arguments[-1].ptr) * 16)
 
@@ -289,7 +289,7 @@ def test_native_launches_follow_replaced_captured_numbers(driver: RecordingDrive
     first, function = id(space["FACTOR"]), driver.recorded[-1][1]
     assert is_native(scale, 1000, None, [a, b]) is True
     space["FACTOR"] = float("1.5")
-    in_python(scale, launch)
+    launched_from_python(scale, launch)
     others = [float("2.5") for _ in range(1000)]
     space["FACTOR"] = next((x for x in others if id(x) == first), others[0])
     launch()
@@ -338,7 +338,7 @@ def test_launches_in_own_streams_start_early(driver: RecordingDriver) -> None:
     side = tg.Stream("cuda:0")
     for stream, early in ((side, 1), (tg.Stream("cuda:0", cuda_stream=side.handle), 0), (None, 1)):
         assert is_native(add, 1000, None, [a, b, c], stream=stream) is True
-        in_python(add, lambda stream=stream: tg.launch(add, 1000, [a, b, c], stream=stream))
+        launched_from_python(add, lambda stream=stream: tg.launch(add, 1000, [a, b, c], stream=stream))
         actual, expected = (CONFIGURATION.unpack(launch[0]) for launch in driver.recorded[-2:])
         assert actual[:8] == expected[:8] and actual[-1] == expected[-1] == early
         assert not early or actual == expected
@@ -582,7 +582,7 @@ def test_native_launches_take_tensors(driver: RecordingDriver, torch: Any) -> No
     launch = lambda: tg.launch(add, 1000, tensors)  # noqa: E731
     repeated(launch)
     assert is_native(add, 1000, None, tensors) == (2,)
-    in_python(add, launch)
+    launched_from_python(add, launch)
     assert (
         driver.recorded[-1][2] == driver.recorded[-2][2] and driver.recorded[-1][1] == driver.recorded[-2][1]
     )

@@ -67,7 +67,7 @@ def test_structs_are_constructed_by_position_or_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "kwargs", "says"),
+    ("args", "kwargs", "expected_message"),
     [
         ((1,), {}, "Inner has 2 fields, got 1 argument"),
         ((1, 2, 3), {}, "Inner has 2 fields, got 3 arguments"),
@@ -75,10 +75,10 @@ def test_structs_are_constructed_by_position_or_name() -> None:
         ((), {"x": 1, "y": 2}, "Inner has no field 'y'"),
     ],
 )
-def test_structs_with_missing_fields_are_refused(args: Any, kwargs: Any, says: str) -> None:
+def test_structs_with_missing_fields_are_refused(args: Any, kwargs: Any, expected_message: str) -> None:
     with pytest.raises(tg.TegulaError, match="no-field") as refused:
         Inner(*args, **kwargs)
-    assert says in str(refused.value)
+    assert expected_message in str(refused.value)
     assert "pass no fields or all fields: Inner(x, v), in order or all by name" in str(refused.value)
 
 
@@ -236,17 +236,17 @@ FIRST, SECOND = struct_named_ball(), struct_named_ball()
 
 
 @tg.kernel
-def of_first(balls: tg.array[FIRST], ball: FIRST, y: tg.array[float]):
+def scale_first(balls: tg.array[FIRST], ball: FIRST, y: tg.array[float]):
     y[0] = balls[0].x + ball.x
 
 
 @pytest.mark.parametrize(("balls", "ball", "name"), [(SECOND, FIRST, "balls"), (FIRST, SECOND, "ball")])
 def test_launches_distinguish_structs_of_one_name(balls: Any, ball: Any, name: str) -> None:
     with pytest.raises(tg.LaunchError) as caught:
-        tg.launch(of_first, 1, inputs=[tg.zeros(2, dtype=balls), ball(), tg.zeros(1)])
+        tg.launch(scale_first, 1, inputs=[tg.zeros(2, dtype=balls), ball(), tg.zeros(1)])
     message = f"argument '{name}' is of another struct Ball than the one that annotates the parameter"
     help = "after Ball is defined again, define again the kernels that it annotates, and make new values"
-    assert str(caught.value) == f"error[launch]: kernel of_first: {message}\nhelp: {help}"
+    assert str(caught.value) == f"error[launch]: kernel scale_first: {message}\nhelp: {help}"
 
 
 @pytest.mark.machine_code

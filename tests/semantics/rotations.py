@@ -34,7 +34,7 @@ def rodrigues(axis: Array, angle: float) -> Array:
     return np.eye(3) + np.sin(angle) * k + (1 - np.cos(angle)) * k @ k
 
 
-def of_axis(axis: Array, angle: float) -> Array:
+def rotation_matrix(axis: Array, angle: float) -> Array:
     return np.array([*(np.asarray(axis) * np.sin(angle / 2)), np.cos(angle / 2)])
 
 
@@ -84,7 +84,7 @@ def twist(axis: Array, q: Array) -> Array:
 def euler(e: Array, *axes: int) -> Array:
     rotation = np.array([0.0, 0.0, 0.0, 1.0])
     for k in axes:
-        rotation = times(of_axis(np.eye(3)[k], e[k]), rotation)
+        rotation = times(rotation_matrix(np.eye(3)[k], e[k]), rotation)
     return rotation
 
 
@@ -103,7 +103,7 @@ def same_ends(e, zero):
 def rotation_between(a: Array, b: Array) -> Array:
     axis = np.cross(a, b)
     cosine = a @ b / np.linalg.norm(a) / np.linalg.norm(b)
-    return of_axis(axis / np.linalg.norm(axis), np.arccos(cosine))
+    return rotation_matrix(axis / np.linalg.norm(axis), np.arccos(cosine))
 
 
 def scaled(p: Array, q: Array, s: Array) -> Array:
@@ -130,7 +130,7 @@ QUATERNIONS: dict[str, Reference] = {
     "tg.quat_inverse(a)": lambda a, **_: conjugate(a),
     "a + b": lambda a, b, **_: a + b,
     "a * n.x - b / 2.0": lambda a, b, n, **_: a * n[0] - b / 2,
-    "tg.quat_from_axis_angle(n, u.x)": lambda n, u, **_: of_axis(n, u[0]),
+    "tg.quat_from_axis_angle(n, u.x)": lambda n, u, **_: rotation_matrix(n, u[0]),
     "tg.quat_to_axis_angle(a)[0]": lambda a, **_: axis_angle(a)[0],
     "tg.quat_to_axis_angle(a)[1]": lambda a, **_: axis_angle(a)[1],
     "tg.quat_rotate(a, u)": lambda a, u, **_: matrix(a) @ u,

@@ -33,7 +33,7 @@ def direct(out: tg.array[float]):
 
 
 @tg.kernel
-def through_function(out: tg.array[float]):
+def capture_through_function(out: tg.array[float]):
     out[0] = helper(0.0)
 
 
@@ -69,7 +69,7 @@ def first(kernel):
     return out.list()[0]
 
 
-@pytest.mark.parametrize("kernel", [direct, through_function, from_static])
+@pytest.mark.parametrize("kernel", [direct, capture_through_function, from_static])
 def test_the_next_launch_uses_a_rebound_global(kernel, monkeypatch):
     assert [first(kernel), first(kernel)] == [1.0, 1.0]
     monkeypatch.setitem(globals(), "OFFSET", 2.5)
@@ -79,14 +79,14 @@ def test_the_next_launch_uses_a_rebound_global(kernel, monkeypatch):
 
 
 def test_the_next_launch_uses_a_redefined_function(monkeypatch):
-    assert first(through_function) == 1.0
+    assert first(capture_through_function) == 1.0
 
     @tg.func
     def other(x: float):
         return x - 7.0
 
     monkeypatch.setitem(globals(), "helper", other)
-    assert first(through_function) == -7.0
+    assert first(capture_through_function) == -7.0
 
 
 def test_the_next_launch_uses_a_changed_container():

@@ -40,7 +40,7 @@ def test_all_extremes_order_nan_and_zeros_alike_in_many_programs(chunk: int) -> 
 
 
 @tg.kernel
-def of_threads(x: tg.array1d[tg.vec3], indices: tg.array2d[tg.int32], least: tg.array3d[tg.float32]):
+def extremes_per_thread(x: tg.array1d[tg.vec3], indices: tg.array2d[tg.int32], least: tg.array3d[tg.float32]):
     i = tg.tid()
     t = tg.tile(x[i])
     block = tg.uniform(i // 64)
@@ -58,7 +58,7 @@ def test_extremes_skip_absent_threads(n: int) -> None:
         tg.zeros((2, 2), dtype=tg.int32),
         tg.zeros((2, 3, 64), dtype=tg.float32),
     ]
-    indices = agree(of_threads, args, n, 64)[1]
+    indices = agree(extremes_per_thread, args, n, 64)[1]
     for block in range(-(-n // 64)):
         part = np.full((3, 64), np.nan)
         part[:, : min(64, n - 64 * block)] = x[64 * block : 64 * block + 64].T

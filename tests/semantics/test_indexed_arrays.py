@@ -156,7 +156,7 @@ def test_tiles_of_indexed_arrays_are_stored_and_added(block_dim: int) -> None:
 
 
 @tg.kernel
-def of_threads(x: tg.array1d[float], a: tg.indexedarray1d[float]):
+def load_per_thread(x: tg.array1d[float], a: tg.indexedarray1d[float]):
     i = tg.tid()
     tg.tile_store(
         a,
@@ -169,7 +169,7 @@ def of_threads(x: tg.array1d[float], a: tg.indexedarray1d[float]):
 def test_indexed_arrays_in_partial_blocks_match_numpy() -> None:
     a = tg.ones(8)
     through = tg.indexedarray(a, [[7, 6, 5, 4, 3, 2, 1, 0]])
-    tg.launch(of_threads, 6, [tg.array(np.arange(6, dtype=np.float32))], [through], block_dim=4)
+    tg.launch(load_per_thread, 6, [tg.array(np.arange(6, dtype=np.float32))], [through], block_dim=4)
     assert through.list() == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 1.0, 1.0]
 
 

@@ -100,7 +100,7 @@ def test_atomic_adds_at_indices_return_old_elements() -> None:
 
 
 @tg.kernel
-def of_threads(x: tg.array1d[float], index_array: tg.array1d[int], y: tg.array1d[float]):
+def gather_per_thread(x: tg.array1d[float], index_array: tg.array1d[int], y: tg.array1d[float]):
     i = tg.tid()
     indices = tg.tile_arange(8, dtype=int) * 2 + index_array[0]
     tg.tile_store_indexed(y, indices, tg.tile(x[i]))
@@ -108,7 +108,7 @@ def of_threads(x: tg.array1d[float], index_array: tg.array1d[int], y: tg.array1d
 
 def test_elements_of_absent_threads_are_dropped() -> None:
     y = tg.full(20, -1.0)
-    tg.launch(of_threads, 5, [tg.array(numbers(5)), tg.array([1])], [y], block_dim=8)
+    tg.launch(gather_per_thread, 5, [tg.array(numbers(5)), tg.array([1])], [y], block_dim=8)
     expected = np.full(20, -1.0, np.float32)
     expected[1:11:2] = numbers(5)
     np.testing.assert_array_equal(y.numpy(), expected)

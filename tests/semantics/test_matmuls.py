@@ -21,7 +21,7 @@ def numbers(*shape: int, dtype: Any, seed: int = 0) -> tg.array:
     return tg.array(values.astype(np.float64).astype(tg.zeros(1, dtype=dtype).numpy().dtype))
 
 
-def in_float64(x: Any) -> np.ndarray:
+def to_float64(x: Any) -> np.ndarray:
     return x.astype(np.float64) if isinstance(x, np.ndarray) else x.numpy().astype(np.float64)
 
 
@@ -74,7 +74,7 @@ KINDS = [
 def test_matmuls_of_every_type_are_exact(a: Any, b: Any, c: Any) -> None:
     x, y, z = numbers(M, K, dtype=a), numbers(K, N, dtype=b, seed=1), numbers(M, N, dtype=c, seed=2)
     *_, actual = agree(rounded if a == b == tg.float32 else plain, [x, y, z], 1, 64, tiled=True)
-    expected = in_float64(z) + in_float64(x) @ in_float64(y)
+    expected = to_float64(z) + to_float64(x) @ to_float64(y)
     if not c.is_float:
         expected = expected.astype(np.int64)
     np.testing.assert_array_equal(actual, expected.astype(actual.dtype))
@@ -84,9 +84,9 @@ def test_matmuls_of_every_type_are_exact(a: Any, b: Any, c: Any) -> None:
 def test_matmuls_of_transposed_operands_are_exact(a: Any, b: Any, c: Any) -> None:
     x, y, z = numbers(K, M, dtype=a), numbers(N, K, dtype=b, seed=1), numbers(M, N, dtype=c, seed=2)
     *_, actual = agree(transposed, [x, y, z], 1, 96, tiled=True)
-    expected = in_float64(z) + in_float64(x).T @ in_float64(y).T
+    expected = to_float64(z) + to_float64(x).T @ to_float64(y).T
     np.testing.assert_array_equal(
-        in_float64(actual), expected if c.bits > 8 else in_float64(expected.astype(actual.dtype))
+        to_float64(actual), expected if c.bits > 8 else to_float64(expected.astype(actual.dtype))
     )
 
 
@@ -103,7 +103,7 @@ def test_narrow_results_of_matmuls_are_rounded_once(dtype: Any) -> None:
     large = 2048.0 if dtype is tg.float16 else 256.0
     x, y = tg.ones((16, 32), dtype=dtype), tg.ones((32, 16), dtype=dtype)
     *_, z = agree(add_up, [x, y, tg.full((16, 16), large, dtype=dtype)], 1, 32, tiled=True)
-    assert (in_float64(z) == large + 32.0).all()
+    assert (to_float64(z) == large + 32.0).all()
 
 
 @pytest.mark.parametrize(("narrow", "between"), [(tg.bfloat16, tg.float32), (tg.int8, tg.int16)], ids=str)
@@ -122,7 +122,7 @@ def test_matmuls_of_widened_operands_equal_narrow_matmuls(narrow: Any, between: 
     x, y = numbers(16, 32, dtype=narrow), numbers(16, 32, dtype=narrow, seed=1)
     *_, actual = agree(widen, [x, y, tg.ones((16, 16), dtype=result)], 1, 64, tiled=True)
     np.testing.assert_array_equal(
-        in_float64(actual), 1.0 + in_float64(x) @ in_float64(y).T + in_float64(x)[:, 8:24]
+        to_float64(actual), 1.0 + to_float64(x) @ to_float64(y).T + to_float64(x)[:, 8:24]
     )
 
 
@@ -158,5 +158,5 @@ def test_tf32_has_its_stated_precision() -> None:
     x, y = rng.standard_normal((32, 64), np.float32), rng.standard_normal((64, 32), np.float32)
     z = tg.zeros((32, 32))
     tg.launch_tiled(multiply, 1, inputs=[tg.array(x), tg.array(y)], outputs=[z], block_dim=64)
-    error = np.abs(in_float64(z) - in_float64(x) @ in_float64(y))
-    assert (error <= 2.01 * 2.0**-11 * (np.abs(in_float64(x)) @ np.abs(in_float64(y)))).all()
+    error = np.abs(to_float64(z) - to_float64(x) @ to_float64(y))
+    assert (error <= 2.01 * 2.0**-11 * (np.abs(to_float64(x)) @ np.abs(to_float64(y)))).all()

@@ -59,7 +59,7 @@ def test_running_combinations_of_any_length_and_block_match_numpy(n: int, block_
 
 
 @tg.kernel
-def of_vectors(
+def scan_vectors(
     x: tg.array1d[tg.vec3], m: tg.array1d[tg.mat22], y: tg.array2d[tg.vec3], z: tg.array2d[tg.mat22]
 ):
     t, u = tg.tile_load(x, shape=70), tg.tile_load(m, shape=70)
@@ -76,7 +76,7 @@ def test_running_combinations_of_vectors_match_numpy(block_dim: int) -> None:
     x, m = (rng.integers(-9, 9, (70, *s)).astype(np.float32) for s in ((3,), (2, 2)))
     arguments = [tg.array(x, dtype=tg.vec3), tg.array(m, dtype=tg.mat22)]
     outs = [tg.zeros((2, 70), dtype=tg.vec3), tg.zeros((2, 70), dtype=tg.mat22)]
-    *_, y, z = agree(of_vectors, [*arguments, *outs], 1, block_dim, tiled=True)
+    *_, y, z = agree(scan_vectors, [*arguments, *outs], 1, block_dim, tiled=True)
     np.testing.assert_array_equal(y, [np.cumsum(x, 0), np.minimum.accumulate(x)])
     np.testing.assert_array_equal(z, [np.cumsum(m, 0) - m, np.maximum.accumulate(m)])
 

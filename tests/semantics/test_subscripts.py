@@ -87,7 +87,7 @@ def launched(
     return agree(tg.kernel(source=text)(names["kernel"]), [*args, tg.zeros(shape), 1], 1, block, tiled=True)
 
 
-def in_order(line: str, names: dict[str, Any]) -> None:
+def assert_evaluated_in_order(line: str, names: dict[str, Any]) -> None:
     """Run an assignment in NumPy, where every addition to an element counts."""
     for op, ufunc in (("+=", np.add), ("-=", np.subtract)):
         if op in line and "> " not in line.split(op)[0]:
@@ -121,7 +121,7 @@ def test_writes_by_subscripts_match_numpy(name: str, seed: int) -> None:
         inputs["k"] = names["k"] = np.array(
             [1, 0, 3, 2], np.int32
         )  # the order of several writes is not specified
-    in_order(WRITTEN[name], names)
+    assert_evaluated_in_order(WRITTEN[name], names)
     _, b, _, _, t = launched(WRITTEN[name], "t", inputs, (6, 4), 7 if seed else 32)
     np.testing.assert_array_equal(t, names["t"])
     np.testing.assert_array_equal(b, names["b"])

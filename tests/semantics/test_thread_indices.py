@@ -101,7 +101,7 @@ def test_thread_indices_are_evaluated_in_nested_expressions(
 
 
 @tg.kernel
-def in_roles(o: tg.array2d[int], n: int):
+def indices_in_roles(o: tg.array2d[int], n: int):
     with tg.role("one", warp_groups=1):
         for _ in range(n):
             if n > 1:
@@ -123,11 +123,11 @@ def test_thread_indices_are_evaluated_in_roles() -> None:
 
 def interpreted() -> np.ndarray:
     o = tg.zeros((2, 256), dtype=int, device="cpu")
-    interpret(in_roles, [o, 2], (2, 256), 256)
+    interpret(indices_in_roles, [o, 2], (2, 256), 256)
     return o.numpy()
 
 
 def launched() -> np.ndarray:
     o = tg.zeros((2, 256), dtype=int)
-    tg.launch(in_roles, (2, 256), inputs=[o, 2], block_dim=256)
+    tg.launch(indices_in_roles, (2, 256), inputs=[o, 2], block_dim=256)
     return o.numpy()

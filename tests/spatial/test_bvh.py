@@ -18,7 +18,7 @@ CONSTRUCTORS = ("sah", "median", "lbvh", "cubql")
 
 
 @tg.kernel
-def by_box(
+def query_box(
     id: tg.uint64, low: tg.array1d[tg.vec3], high: tg.array1d[tg.vec3], out: tg.array2d[int], root: int
 ):
     t = tg.tid()
@@ -29,7 +29,7 @@ def by_box(
 
 
 @tg.kernel
-def by_ball(id: tg.uint64, centre: tg.array1d[tg.vec3], radius: float, out: tg.array2d[int]):
+def query_ball(id: tg.uint64, centre: tg.array1d[tg.vec3], radius: float, out: tg.array2d[int]):
     t = tg.tid()
     query = tg.bvh_query_sphere(id, centre[t], radius)
     i = 0
@@ -38,7 +38,7 @@ def by_ball(id: tg.uint64, centre: tg.array1d[tg.vec3], radius: float, out: tg.a
 
 
 @tg.kernel
-def by_ray(
+def query_ray(
     id: tg.uint64,
     start: tg.array1d[tg.vec3],
     dir: tg.array1d[tg.vec3],
@@ -72,7 +72,7 @@ def overlaps_by_box(
 ) -> np.ndarray:
     out = tg.zeros((len(low), len(bvh.lowers)), dtype=int)
     inputs = [bvh.id, vectors(low), vectors(high), out, root]
-    tg.launch(by_box, dim=len(low), inputs=inputs, block_dim=block_dim)
+    tg.launch(query_box, dim=len(low), inputs=inputs, block_dim=block_dim)
     return out.numpy()
 
 
@@ -133,7 +133,7 @@ def test_balls_find_boxes_with_a_point_inside() -> None:
     centre = np.random.default_rng(1).random((30, 3)).astype(np.float32) * 5
     out = tg.zeros((30, 200), dtype=int)
     bvh = built(low, high)
-    tg.launch(by_ball, dim=30, inputs=[bvh.id, vectors(centre), 0.7, out])
+    tg.launch(query_ball, dim=30, inputs=[bvh.id, vectors(centre), 0.7, out])
     c, a, b = centre.astype(np.float64)[:, None], low.astype(np.float64), high.astype(np.float64)
     distance = np.linalg.norm(c - np.clip(c, a, b), axis=2)
     assert (np.abs(distance - 0.7) > 1e-6).all()
@@ -150,7 +150,7 @@ def test_rays_find_the_boxes_that_they_intersect(radius: float) -> None:
     out = tg.zeros((60, 200), dtype=int)
     far = 0.75
     bvh = built(low, high)
-    tg.launch(by_ray, dim=60, inputs=[bvh.id, vectors(start), vectors(dir), radius, far, out])
+    tg.launch(query_ray, dim=60, inputs=[bvh.id, vectors(start), vectors(dir), radius, far, out])
     near, end = interval(start, dir, low - radius, high + radius)
     clear = np.abs(np.minimum(end, far) - np.maximum(near, 0)) > 1e-5
     hit = np.maximum(near, 0) <= np.minimum(end, far)
@@ -179,7 +179,7 @@ def test_rays_along_faces_edges_and_corners_find_boxes() -> None:
     dir = [[0, 0, 1]] * 9 + [[0, 0, -1], [-1, -0.0, 0.0], [0, 0, -1]]
     out = tg.zeros((12, 1), dtype=int)
     bvh = built(low, high)
-    tg.launch(by_ray, dim=12, inputs=[bvh.id, vectors(start), vectors(dir), 0.0, 1e9, out])
+    tg.launch(query_ray, dim=12, inputs=[bvh.id, vectors(start), vectors(dir), 0.0, 1e9, out])
     assert out.numpy()[:, 0].tolist() == [1] * 12
 
 
@@ -193,9 +193,9 @@ def test_boxes_without_points_are_never_found() -> None:
     assert np.flatnonzero(actual[0] == 0).tolist() == [3, 5, 7, 9] and actual.max() == 1
     start, dir = np.full((1, 3), 2.0), np.array([[0.0, 0.0, 0.0]])
     out = tg.zeros((1, 20), dtype=int)
-    tg.launch(by_ray, dim=1, inputs=[bvh.id, vectors(start), vectors(dir), 0.0, 1e9, out])
-    tg.launch(by_box, dim=1, inputs=[bvh.id, vectors(start * np.nan), vectors(start), out, -1])
-    tg.launch(by_ball, dim=1, inputs=[bvh.id, vectors(start * np.nan), 1.0, out])
+    tg.launch(query_ray, dim=1, inputs=[bvh.id, vectors(start), vectors(dir), 0.0, 1e9, out])
+    tg.launch(query_box, dim=1, inputs=[bvh.id, vectors(start * np.nan), vectors(start), out, -1])
+    tg.launch(query_ball, dim=1, inputs=[bvh.id, vectors(start * np.nan), 1.0, out])
     assert out.numpy().sum() == 0
 
 
@@ -265,7 +265,9 @@ def test_groups_of_a_bvh_are_subtrees(constructor: str, groups: int) -> None:
 
 
 @tg.kernel
-def by_argument(bvh: tg.Bvh, low: tg.array1d[tg.vec3], high: tg.array1d[tg.vec3], out: tg.array2d[int]):
+def query_bvh_argument(
+    bvh: tg.Bvh, low: tg.array1d[tg.vec3], high: tg.array1d[tg.vec3], out: tg.array2d[int]
+):
     t = tg.tid()
     query = tg.bvh_query_aabb(bvh, low[t], high[t])
     i = 0
@@ -278,10 +280,10 @@ def test_kernels_take_hierarchies_as_arguments() -> None:
     first, last = boxes(5, 1, 2.0)
     for bvh in (built(low, high), built(low[:0], high[:0])):
         out = tg.zeros((5, 50), dtype=int)
-        tg.launch(by_argument, dim=5, inputs=[bvh, vectors(first), vectors(last), out])
+        tg.launch(query_bvh_argument, dim=5, inputs=[bvh, vectors(first), vectors(last), out])
         np.testing.assert_array_equal(out.numpy()[:, : len(bvh.lowers)], overlaps_by_box(bvh, first, last))
     with pytest.raises(tg.LaunchError, match="argument 'bvh'"):
-        tg.launch(by_argument, dim=5, inputs=[bvh.lowers, vectors(first), vectors(last), out])
+        tg.launch(query_bvh_argument, dim=5, inputs=[bvh.lowers, vectors(first), vectors(last), out])
 
 
 def test_the_id_of_a_deleted_bvh_is_reported() -> None:
@@ -293,9 +295,9 @@ def test_the_id_of_a_deleted_bvh_is_reported() -> None:
     out = tg.zeros((3, 3), dtype=int)
     for id in (deleted_id, second_bvh.id ^ (1 << 40), second_bvh.id ^ (1 << 16), 12345, 2**64 - 1):
         with pytest.raises(tg.KernelAssertion, match="the id does not name an existing"):
-            tg.launch(by_box, dim=3, inputs=[id, vectors(low), vectors(high), out, -1])
+            tg.launch(query_box, dim=3, inputs=[id, vectors(low), vectors(high), out, -1])
     assert out.numpy().sum() == 0
-    tg.launch(by_box, dim=3, inputs=[0, vectors(low), vectors(high), out, -1])
+    tg.launch(query_box, dim=3, inputs=[0, vectors(low), vectors(high), out, -1])
     assert out.numpy().sum() == 0
     assert built(low, high).id not in (deleted_id, second_bvh.id)
 
@@ -320,7 +322,9 @@ def marked(query: tg.BvhQuery, out: tg.array1d[int], by: int):
 
 
 @tg.kernel
-def of_some_kind(id: tg.uint64, kinds: tg.array1d[int], low: tg.vec3, to: tg.vec3, out: tg.array2d[int]):
+def query_of_varying_kind(
+    id: tg.uint64, kinds: tg.array1d[int], low: tg.vec3, to: tg.vec3, out: tg.array2d[int]
+):
     t = tg.tid()
     if kinds[t] == 0:
         query = tg.bvh_query_aabb(id, low, to)
@@ -338,10 +342,10 @@ def test_bvh_queries_take_a_kind_at_run_time() -> None:
     lower, to = np.full((1, 3), 1.0), np.full((1, 3), 4.5)
     out = tg.zeros((3, 100), dtype=int)
     inputs = [bvh.id, tg.array([0, 1, 2], dtype=int), tg.vec3(*lower[0]), tg.vec3(*to[0]), out]
-    tg.launch(of_some_kind, dim=3, inputs=inputs)
+    tg.launch(query_of_varying_kind, dim=3, inputs=inputs)
     ball, ray = tg.zeros((1, 100), dtype=int), tg.zeros((1, 100), dtype=int)
-    tg.launch(by_ball, dim=1, inputs=[bvh.id, vectors(lower), 1.5, ball])
-    tg.launch(by_ray, dim=1, inputs=[bvh.id, vectors(lower), vectors(to - lower), 0.75, 1.0, ray])
+    tg.launch(query_ball, dim=1, inputs=[bvh.id, vectors(lower), 1.5, ball])
+    tg.launch(query_ray, dim=1, inputs=[bvh.id, vectors(lower), vectors(to - lower), 0.75, 1.0, ray])
     box = overlapping(low, high, lower, to)
     expected = np.concatenate([box, ball.numpy(), ray.numpy()])
     assert (expected.sum(axis=1) > 0).all()
@@ -349,7 +353,7 @@ def test_bvh_queries_take_a_kind_at_run_time() -> None:
 
 
 @tg.kernel
-def by_block(id: tg.uint64, low: tg.array1d[tg.vec3], high: tg.array1d[tg.vec3], out: tg.array2d[int]):
+def query_per_block(id: tg.uint64, low: tg.array1d[tg.vec3], high: tg.array1d[tg.vec3], out: tg.array2d[int]):
     b, _ = tg.tid()
     first = tg.tile_bvh_query_aabb(id, low[b], high[b])
     second = tg.tile_bvh_query_ray(id, low[b], high[b] - low[b])
@@ -372,8 +376,8 @@ def test_threads_of_a_block_share_a_bvh_query(block_dim: int) -> None:
         tg.zeros((5, 150), dtype=int),
     )
     inputs = [bvh.id, vectors(first), vectors(last), out]
-    tg.launch_tiled(by_block, dim=5, inputs=inputs, block_dim=block_dim)
-    tg.launch(by_ray, dim=5, inputs=[bvh.id, vectors(first), vectors(last - first), 0.0, tg.inf, ray])
+    tg.launch_tiled(query_per_block, dim=5, inputs=inputs, block_dim=block_dim)
+    tg.launch(query_ray, dim=5, inputs=[bvh.id, vectors(first), vectors(last - first), 0.0, tg.inf, ray])
     np.testing.assert_array_equal(out.numpy(), overlapping(low, high, first, last) + 100 * ray.numpy())
 
 

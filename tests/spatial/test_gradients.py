@@ -52,7 +52,7 @@ def read(mesh: tg.uint64, points: tg.array1d[tg.vec3], dir: tg.array1d[tg.vec3],
     out[i] = tg.dot(n, dir[i]) + p[0] * v[1] + tg.dot(parts.points[i], points[i]) + parts.velocities[i][2]
 
 
-def of_face(
+def query_face(
     f: dict[str, np.ndarray], faces: np.ndarray, face: int, w: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """A point of a face and the velocity there."""
@@ -62,7 +62,7 @@ def of_face(
 def crossing(f: dict[str, np.ndarray], faces: np.ndarray, face: int, i: int) -> float:
     a, b, c = f["points"][faces[face]]
     u, v, t = np.linalg.solve(np.stack([a - c, b - c, -f["dir"][i]], axis=1), f["at"][i] - c)
-    p, vel = of_face(f, faces, face, np.array([u, v, 1 - u - v]))
+    p, vel = query_face(f, faces, face, np.array([u, v, 1 - u - v]))
     n = np.cross(b - a, c - a)
     return t + 2 * p[0] + 3 * p[1] - p[2] + vel[0] * vel[1] + n[2] / np.linalg.norm(n)
 
@@ -81,7 +81,7 @@ def closest(f: dict[str, np.ndarray], faces: np.ndarray, face: int, i: int) -> f
             best = min(best, (float(np.linalg.norm(w @ corners - point)), w), key=lambda x: x[0])
     a, b, c = corners
     side = np.sign((point - best[1] @ corners) @ np.cross(b - a, c - a))
-    return side * best[0] + of_face(f, faces, face, best[1])[1] @ f["dir"][i]
+    return side * best[0] + query_face(f, faces, face, best[1])[1] @ f["dir"][i]
 
 
 def far(f: dict[str, np.ndarray], faces: np.ndarray, face: int, i: int) -> float:

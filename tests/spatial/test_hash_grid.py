@@ -42,7 +42,7 @@ def candidates(id: tg.uint64, point, radius: float, results: tg.array2d[int], co
 
 
 @tg.kernel
-def of_group(
+def query_group(
     id: tg.uint64,
     point,
     groups: tg.array[int],
@@ -144,14 +144,14 @@ def test_hash_grid_queries_find_points_of_their_group() -> None:
     queries, group_ids = x[:60], groups[::-1][:60].copy()
     group_ids[:5] = 3
     actual, counts = tg.zeros((60, MAX_LISTED), dtype=int), tg.zeros(60, dtype=int)
-    tg.launch(of_group, 60, [grid.id, vectors(queries), tg.array(group_ids), 0.8], [actual, counts])
+    tg.launch(query_group, 60, [grid.id, vectors(queries), tg.array(group_ids), 0.8], [actual, counts])
     everything = listed(grid, queries, 0.8)
     for k in range(60):
         own_results = actual.numpy()[k, : counts.numpy()[k]].tolist()
         assert sorted(own_results) == sorted(j for j in everything[k] if groups[j] == group_ids[k])
     assert counts.numpy()[5:].min() > 0
     grid.build(vectors(x), 0.8)
-    tg.launch(of_group, 60, [grid.id, vectors(queries), tg.array(group_ids), 0.8], [actual, counts])
+    tg.launch(query_group, 60, [grid.id, vectors(queries), tg.array(group_ids), 0.8], [actual, counts])
     assert counts.numpy().tolist() == [len(e) for e in everything], "without groups all are found"
 
 

@@ -26,7 +26,7 @@ def nearest_of_block(id: tg.uint64, points: tg.array1d[tg.vec3], far: float, out
     tg.tile_store(out[b], result)
 
 
-def on_a_lattice(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def points_on_a_lattice(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Boxes on a small lattice, so that many distances are equal."""
     rng = np.random.default_rng(seed)
     low = rng.integers(0, 5, (count, 3)).astype(np.float32)
@@ -40,7 +40,7 @@ def gaps(low: np.ndarray, high: np.ndarray, point: np.ndarray) -> np.ndarray:
     return np.where((a <= b).all(axis=2), square, np.inf)
 
 
-def in_order(square: np.ndarray, limit: float) -> np.ndarray:
+def nearest_first(square: np.ndarray, limit: float) -> np.ndarray:
     """The numbers of the K smallest in each row, the lowest first of equal ones; -1 where there are no more."""
     order = np.argsort(square, axis=1, kind="stable")[:, :K]
     result = np.where(np.take_along_axis(square, order, 1) < limit * limit, order, -1)
@@ -51,19 +51,19 @@ def in_order(square: np.ndarray, limit: float) -> np.ndarray:
 def test_nearest_boxes_with_ties_match_numpy(constructor: str, leaf: int) -> None:
     queries = np.random.default_rng(1).integers(-1, 7, (12, 3)).astype(np.float32)
     for count in (0, 1, 3, 200):
-        low, high = on_a_lattice(count, count)
+        low, high = points_on_a_lattice(count, count)
         if count > 3:
             low[5], high[6] = np.nan, -7.0
         bvh = tg.Bvh(vectors(low), vectors(high), constructor=constructor, leaf_size=leaf)
         for far in (1.5, np.inf):
-            expected = in_order(gaps(low, high, queries), far)
-            out, of_block = tg.zeros(12, dtype=int), tg.zeros((12, K), dtype=int)
+            expected = nearest_first(gaps(low, high, queries), far)
+            out, block_results = tg.zeros(12, dtype=int), tg.zeros((12, K), dtype=int)
             tg.launch(nearest_boxes, 12, inputs=[bvh, vectors(queries), far, out])
             np.testing.assert_array_equal(out.numpy(), expected[:, 0])
             tg.launch_tiled(
-                nearest_of_block, 12, inputs=[bvh.id, vectors(queries), far, of_block], block_dim=3
+                nearest_of_block, 12, inputs=[bvh.id, vectors(queries), far, block_results], block_dim=3
             )
-            np.testing.assert_array_equal(of_block.numpy(), expected)
+            np.testing.assert_array_equal(block_results.numpy(), expected)
 
 
 def test_nearest_faces_match_numpy() -> None:
@@ -78,7 +78,7 @@ def test_nearest_faces_match_numpy() -> None:
 
 
 @tg.kernel
-def of_block(
+def query_per_block(
     mesh: tg.Mesh,
     points: tg.array1d[tg.vec3],
     dir: tg.array1d[tg.vec3],
@@ -113,7 +113,7 @@ def test_queries_of_a_block_match_numpy(block_dim: int) -> None:
     )
     out, ball = tg.zeros((6, 3)), tg.zeros((6, len(faces)), dtype=int)
     inputs = [mesh_of(points, faces), vectors(queries), vectors(dir)]
-    tg.launch_tiled(of_block, 6, inputs=inputs, outputs=[out, ball], block_dim=block_dim)
+    tg.launch_tiled(query_per_block, 6, inputs=inputs, outputs=[out, ball], block_dim=block_dim)
     t, away = crossings(points, faces, queries, dir)[0].min(axis=1), distances_of(points, faces, queries)
     np.testing.assert_allclose(out.numpy(), np.stack([t, away.min(axis=1), -np.ones(6)], axis=1), rtol=1e-4)
     corners = points[faces]
@@ -122,8 +122,8 @@ def test_queries_of_a_block_match_numpy(block_dim: int) -> None:
 
 
 def test_overlaps_of_many_boxes_match_numpy() -> None:
-    low, high = on_a_lattice(300, 1)
-    first, last = on_a_lattice(40, 2)
+    low, high = points_on_a_lattice(300, 1)
+    first, last = points_on_a_lattice(40, 2)
     last[3] = -1
     bvh = tg.Bvh(vectors(low), vectors(high))
     starts, items = tg.bvh_overlaps(bvh, vectors(first), vectors(last))

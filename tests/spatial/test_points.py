@@ -144,7 +144,7 @@ def test_the_furthest_point_is_a_vertex() -> None:
 
 
 @tg.kernel
-def on_faces(mesh: tg.Mesh, out: tg.array2d[tg.vec3], index: tg.array1d[int], covered: tg.array2d[int]):
+def sample_faces(mesh: tg.Mesh, out: tg.array2d[tg.vec3], index: tg.array1d[int], covered: tg.array2d[int]):
     f = tg.tid()
     out[f, 0] = tg.mesh_eval_position(mesh, f, 0.25, 0.5)
     out[f, 1] = tg.mesh_eval_velocity(mesh, f, 0.25, 0.5)
@@ -179,7 +179,7 @@ def test_kernels_read_the_arrays_of_a_mesh() -> None:
 
 
 @tg.kernel
-def in_ball(mesh: tg.Mesh, points: tg.array1d[tg.vec3], radius: float, out: tg.array2d[int]):
+def count_in_ball(mesh: tg.Mesh, points: tg.array1d[tg.vec3], radius: float, out: tg.array2d[int]):
     i = tg.tid()
     for face in tg.mesh_query_sphere(mesh, points[i], radius):
         out[i, face] += 1
@@ -188,7 +188,7 @@ def in_ball(mesh: tg.Mesh, points: tg.array1d[tg.vec3], radius: float, out: tg.a
 def test_faces_with_a_point_in_a_ball_match_float64() -> None:
     points, faces = soup(150)
     point, out, mesh = query_points(50), tg.zeros((50, 150), dtype=int), mesh_of(points, faces)
-    tg.launch(in_ball, dim=50, inputs=[mesh, vectors(point), 1.0, out])
+    tg.launch(count_in_ball, dim=50, inputs=[mesh, vectors(point), 1.0, out])
     d = distances(points, faces, point)
     assert (np.abs(d - 1) > 1e-5).all()
     np.testing.assert_array_equal(out.numpy(), d <= 1)
@@ -204,7 +204,7 @@ def test_values_on_faces_are_interpolated() -> None:
         tg.zeros(n + 1, dtype=int),
         tg.zeros((n + 1, n), dtype=int),
     )
-    tg.launch(on_faces, dim=n + 1, inputs=[mesh, out, index, covered])
+    tg.launch(sample_faces, dim=n + 1, inputs=[mesh, out, index, covered])
     a, b, c = (points[faces[:, k]].astype(np.float64) for k in range(3))
     w = np.array([0.25, 0.5, 0.25])[None, :, None]
     normal = np.cross(b - a, c - a)

@@ -17,7 +17,7 @@ QUERIES = 8
 
 
 @tg.kernel
-def of_boxes(
+def query_boxes(
     bvh: tg.Bvh,
     low: tg.array1d[tg.vec3],
     high: tg.array1d[tg.vec3],
@@ -31,7 +31,7 @@ def of_boxes(
 
 
 @tg.kernel
-def of_faces(
+def query_faces(
     mesh: tg.Mesh, points: tg.array1d[tg.vec3], face: tg.array1d[int], face_distance: tg.array1d[float]
 ):
     i = tg.tid()
@@ -92,7 +92,7 @@ def test_boxes_and_faces_of_generated_scenes_match_float64(
     first, last = queries(scene, np.float32(scale), rng)
     bvh = tg.Bvh(vectors(low), vectors(high), constructor=tree[0], leaf_size=tree[1])
     actual, near = tg.zeros((QUERIES, count), dtype=int), tg.zeros(QUERIES, dtype=int)
-    tg.launch(of_boxes, QUERIES, inputs=[bvh, vectors(first), vectors(last)], outputs=[actual, near])
+    tg.launch(query_boxes, QUERIES, inputs=[bvh, vectors(first), vectors(last)], outputs=[actual, near])
     a, b, p = (x.astype(np.float64) for x in (low[None], high[None], first[:, None]))
     inside = (a <= b).all(axis=2)
     expected = (a <= last[:, None]).all(axis=2) & (b >= p).all(axis=2) & inside
@@ -102,7 +102,7 @@ def test_boxes_and_faces_of_generated_scenes_match_float64(
 
     mesh = mesh_of(scene.reshape(-1, 3), np.arange(3 * count, dtype=np.int32), bvh_leaf_size=tree[1])
     face, face_distance = tg.zeros(QUERIES, dtype=int), tg.zeros(QUERIES)
-    tg.launch(of_faces, QUERIES, inputs=[mesh, vectors(first)], outputs=[face, face_distance])
+    tg.launch(query_faces, QUERIES, inputs=[mesh, vectors(first)], outputs=[face, face_distance])
     known = ~np.isnan(scene).any(axis=(1, 2))
     faces = np.arange(3 * count).reshape(-1, 3)
     gap = np.where(known, distances(np.nan_to_num(scene.reshape(-1, 3)), faces, np.nan_to_num(first)), np.inf)

@@ -28,7 +28,8 @@ class Case:
     """A function to measure. `exact`: in multiprecision; `ranges`: intervals from which arguments are drawn uniformly,
     besides random bits.
 
-    `bounds`: the promised error for float32 and float64, in ulp. `second`: the ranges of a second argument."""
+    `bounds`: the documented bound of the error for float32 and float64, in ulp. `second`: the ranges of a second
+    argument."""
 
     exact: Callable[..., mpf]
     ranges: tuple[Range, ...]

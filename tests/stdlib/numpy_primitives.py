@@ -26,7 +26,7 @@ def typed(*operands: Any) -> list[np.ndarray]:
 
 
 def rounded_to_odd_sum(high: np.ndarray, low: np.ndarray) -> np.ndarray:
-    """high + low in float64 with the last bit set where inexact, so that rounding once more is right."""
+    """high + low in float64 with the last bit set where inexact, so that a second rounding is correct."""
     total = high + low
     back = total - high
     error = (high - (total - back)) + (low - back)

@@ -34,20 +34,20 @@ def test_functions_of_bounded_arguments_have_the_same_bits(name: str, written: s
 
 
 @tg.kernel
-def of_any(x: tg.array[float], y: tg.array[float]):
+def unbounded_arguments(x: tg.array[float], y: tg.array[float]):
     i = tg.tid()
     y[i] = tg.exp(x[i])
 
 
 @tg.kernel
-def of_small(x: tg.array[float], y: tg.array[float]):
+def bounded_arguments(x: tg.array[float], y: tg.array[float]):
     i = tg.tid()
     y[i] = tg.exp(-tg.abs(x[i]))
 
 
 def test_functions_of_bounded_arguments_take_fewer_instructions() -> None:
     lengths = []
-    for kernel in (of_any, of_small):
+    for kernel in (unbounded_arguments, bounded_arguments):
         tg.launch(kernel, 4, inputs=[tg.ones(4)], outputs=[tg.zeros(4)])
         lines = kernel.ir("prove_bounds").splitlines()
         lengths.append(sum(" const " not in line for line in lines))

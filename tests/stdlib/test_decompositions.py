@@ -83,7 +83,7 @@ def definite(rng: np.random.Generator, n: int, kind: str, dtype: Any) -> np.ndar
     return result.astype(dtype)
 
 
-def at_most(error: Any, bound: Any) -> None:
+def assert_bounded(error: Any, bound: Any) -> None:
     assert np.all(error <= bound), f"{np.max(error - bound)} above the bound"
 
 
@@ -98,7 +98,7 @@ def check_cholesky(case: Any) -> None:
     lower, info = run("tile_cholesky", [unread], [((n, n), dtype), (1, np.int32)], {**use, "info": True})
     assert info[0] == 0 and not np.triu(lower, 1).any()
     wide = lower.astype(np.float64)
-    at_most(np.abs(a - wide @ wide.T), (n + 4) * np.finfo(dtype).eps * (np.abs(wide) @ np.abs(wide).T))
+    assert_bounded(np.abs(a - wide @ wide.T), (n + 4) * np.finfo(dtype).eps * (np.abs(wide) @ np.abs(wide).T))
 
 
 def check_solves(case: Any) -> None:
@@ -107,10 +107,12 @@ def check_solves(case: Any) -> None:
     lower, y = lower.astype(dtype), rng.standard_normal((n, 3)).astype(dtype)
     (z,) = run("tile_lower_solve", [lower, y], [((n, 3), dtype)], use)
     bound = (n + 4) * np.finfo(dtype).eps
-    at_most(np.abs(y - lower @ z.astype(np.float64)), bound * (np.abs(lower) @ np.abs(z.astype(np.float64))))
+    assert_bounded(
+        np.abs(y - lower @ z.astype(np.float64)), bound * (np.abs(lower) @ np.abs(z.astype(np.float64)))
+    )
     upper = np.ascontiguousarray(lower.T)
     (x,) = run("tile_upper_solve", [upper, y[:, 0].copy()], [(n, dtype)], use)
-    at_most(
+    assert_bounded(
         np.abs(y[:, 0] - upper @ x.astype(np.float64)), bound * (np.abs(upper) @ np.abs(x.astype(np.float64)))
     )
 
@@ -124,7 +126,9 @@ def check_lu(case: Any) -> None:
     order = np.arange(n)
     for k, p in enumerate(piv):
         order[[k, p]] = order[[p, k]]
-    at_most(np.abs(a[order] - lower @ upper), (n + 4) * np.finfo(dtype).eps * (np.abs(lower) @ np.abs(upper)))
+    assert_bounded(
+        np.abs(a[order] - lower @ upper), (n + 4) * np.finfo(dtype).eps * (np.abs(lower) @ np.abs(upper))
+    )
 
 
 def check_solve(case: Any) -> None:
@@ -132,11 +136,11 @@ def check_solve(case: Any) -> None:
     a, y = matrix(rng, n, n, "random", dtype), rng.standard_normal((n, 3)).astype(dtype)
     x = run("tile_solve", [a, y], [((n, 3), dtype)], use)[0].astype(np.float64)
     largest = np.linalg.norm(a.astype(np.float64), 2) * np.linalg.norm(x, axis=0)
-    at_most(np.linalg.norm(y - a @ x, axis=0), 8 * n * np.finfo(dtype).eps * largest)
+    assert_bounded(np.linalg.norm(y - a @ x, axis=0), 8 * n * np.finfo(dtype).eps * largest)
 
 
 def orthonormal(q: np.ndarray, n: int, eps: float) -> None:
-    at_most(np.linalg.norm(q.T @ q - np.eye(q.shape[1]), 2), 8 * n * eps)
+    assert_bounded(np.linalg.norm(q.T @ q - np.eye(q.shape[1]), 2), 8 * n * eps)
 
 
 def check_qr(case: Any) -> None:
@@ -147,7 +151,7 @@ def check_qr(case: Any) -> None:
     eps = float(np.finfo(dtype).eps)
     orthonormal(q, m, eps)
     assert not np.tril(r, -1).any() and np.all(np.diagonal(r) >= 0)
-    at_most(np.linalg.norm(a - q @ r, 2), 8 * m * eps * np.linalg.norm(a.astype(np.float64), 2))
+    assert_bounded(np.linalg.norm(a - q @ r, 2), 8 * m * eps * np.linalg.norm(a.astype(np.float64), 2))
 
 
 def check_eigh(case: Any) -> None:
@@ -160,7 +164,9 @@ def check_eigh(case: Any) -> None:
     assert np.all(v[np.abs(v).argmax(0), np.arange(n)] > 0)
     wide, eps = v.astype(np.float64), float(np.finfo(dtype).eps)
     orthonormal(wide, n, eps)
-    at_most(np.linalg.norm(a @ wide - wide * w, 2), 8 * n * eps * np.linalg.norm(a.astype(np.float64), 2))
+    assert_bounded(
+        np.linalg.norm(a @ wide - wide * w, 2), 8 * n * eps * np.linalg.norm(a.astype(np.float64), 2)
+    )
 
 
 def check_svd(case: Any) -> None:
@@ -174,7 +180,9 @@ def check_svd(case: Any) -> None:
     u, vt, eps = u.astype(np.float64), vt.astype(np.float64), float(np.finfo(dtype).eps)
     orthonormal(u, max(m, n), eps)
     orthonormal(vt.T, max(m, n), eps)
-    at_most(np.linalg.norm(a - u * s @ vt, 2), 8 * max(m, n) * eps * np.linalg.norm(a.astype(np.float64), 2))
+    assert_bounded(
+        np.linalg.norm(a - u * s @ vt, 2), 8 * max(m, n) * eps * np.linalg.norm(a.astype(np.float64), 2)
+    )
 
 
 CHECKS = (check_cholesky, check_solves, check_lu, check_solve, check_qr, check_eigh, check_svd)

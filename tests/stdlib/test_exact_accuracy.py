@@ -1,4 +1,5 @@
-"""Every function keeps its promised error, compared with multiprecision arithmetic on random and edge arguments.
+"""The error of every function is within its documented bound, compared with multiprecision arithmetic on random and
+edge arguments.
 
 On the CPU: tests/gpu/test_bits_of_library_functions.py compares GPUs with it."""
 

@@ -25,7 +25,7 @@ BRANCHING = ("sin", "cos", "tan")
 """Arguments of the path for large numbers, which processes one element after another."""
 
 
-def in_python(name: str, operands: list[np.ndarray]) -> np.ndarray:
+def evaluated_in_python(name: str, operands: list[np.ndarray]) -> np.ndarray:
     function = getattr(install(), name)
     if name not in BRANCHING:
         return function(*operands)
@@ -39,7 +39,7 @@ def test_library_functions_in_python_have_the_bits_of_kernels(name: str, kind: A
     special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 0.5, 5e-324], np.float64).astype(kind)
     operands = [np.concatenate([arguments(RANGES, kind, 900, seed)[:600], special]) for seed in range(count)]
     with np.errstate(all="ignore"):
-        plain = in_python(name, operands)
+        plain = evaluated_in_python(name, operands)
     compiled = applied(name, operands)
     same = (plain.view(KINDS[kind][1]) == compiled.view(KINDS[kind][1])) | (
         np.isnan(plain) & np.isnan(compiled)

@@ -93,7 +93,7 @@ def test_inverses_and_determinants_match_numpy(n: int) -> None:
 
 
 @tg.kernel
-def of_svd3(x: tg.array[M3], y: tg.array[D]):
+def svd3_kernel(x: tg.array[M3], y: tg.array[D]):
     i = tg.tid()
     u, s, v = tg.svd3(x[i])
     w = u * tg.transpose(v)
@@ -101,7 +101,7 @@ def of_svd3(x: tg.array[M3], y: tg.array[D]):
 
 
 @tg.kernel
-def of_svd2(x: tg.array[M2], y: tg.array[D]):
+def svd2_kernel(x: tg.array[M2], y: tg.array[D]):
     i = tg.tid()
     u, s, v = tg.svd2(x[i])
     w = u * tg.transpose(v)
@@ -109,14 +109,14 @@ def of_svd2(x: tg.array[M2], y: tg.array[D]):
 
 
 @tg.kernel
-def of_qr3(x: tg.array[M3], y: tg.array[D]):
+def qr3_kernel(x: tg.array[M3], y: tg.array[D]):
     i = tg.tid()
     q, r = tg.qr3(x[i])
     y[i] = q[0, 1] * 2.0 + q[2, 1] * r[1, 1] + r[2, 2] * r[0, 1]
 
 
 @tg.kernel
-def of_eig3(x: tg.array[M3], y: tg.array[D]):
+def eig3_kernel(x: tg.array[M3], y: tg.array[D]):
     i = tg.tid()
     q, d = tg.eig3(x[i] + tg.transpose(x[i]))
     w = tg.outer(q[:, 0], q[:, 0])
@@ -124,21 +124,21 @@ def of_eig3(x: tg.array[M3], y: tg.array[D]):
 
 
 @tg.kernel
-def of_inverse3(x: tg.array[M3], y: tg.array[D]):
+def inverse3_kernel(x: tg.array[M3], y: tg.array[D]):
     i = tg.tid()
     m = tg.inverse(x[i] + tg.identity(3, dtype=D) * 5.0)
     y[i] = m[0, 1] + m[2, 2] * m[1, 0] + tg.determinant(x[i])
 
 
 @tg.kernel
-def of_inverse4(x: tg.array[M4], y: tg.array[D]):
+def inverse4_kernel(x: tg.array[M4], y: tg.array[D]):
     i = tg.tid()
     m = tg.inverse(x[i] + tg.identity(4, dtype=D) * 5.0)
     y[i] = m[0, 1] + m[2, 2] * m[1, 3] + tg.determinant(x[i])
 
 
 @tg.kernel
-def of_vectors(x: tg.array[V3], y: tg.array[D]):
+def vector_kernel(x: tg.array[V3], y: tg.array[D]):
     i = tg.tid()
     v = x[i]
     m = tg.skew(v) + tg.diag(v)
@@ -154,8 +154,8 @@ def of_vectors(x: tg.array[V3], y: tg.array[D]):
     3,
     "kernel, dtype",
     [
-        *((of_svd3, M3), (of_svd2, M2), (of_qr3, M3), (of_eig3, M3)),
-        *((of_inverse3, M3), (of_inverse4, M4), (of_vectors, V3)),
+        *((svd3_kernel, M3), (svd2_kernel, M2), (qr3_kernel, M3), (eig3_kernel, M3)),
+        *((inverse3_kernel, M3), (inverse4_kernel, M4), (vector_kernel, V3)),
     ],
 )
 def test_gradients_of_small_matrix_functions_agree_with_differences(kernel: Any, dtype: Any) -> None:
@@ -170,7 +170,7 @@ def test_equal_singular_values_have_finite_gradients() -> None:
     x = tg.array(np.eye(3)[None], dtype=M3, requires_grad=True)
     y = tg.zeros(1, dtype=D, requires_grad=True)
     with tg.Tape() as tape:
-        tg.launch(of_svd3, 1, inputs=[x], outputs=[y])
+        tg.launch(svd3_kernel, 1, inputs=[x], outputs=[y])
     tape.backward(grads={y: np.ones(1)})
     np.testing.assert_allclose(x.grad.numpy()[0], np.diag([1.0, 1.0, 3.0]), atol=1e-12)
 

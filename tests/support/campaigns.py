@@ -15,7 +15,7 @@ from _pytest.mark import ParameterSet
 T = TypeVar("T")
 PARTS = 5
 EVERY = 12
-"""Of the slow parameter sets of a test each twelfth is among the slow tests, or as `slow(every=...)` says."""
+"""Every twelfth slow parameter set of a test is among the slow tests; `slow(every=...)` sets another interval."""
 
 
 def leave_to_campaigns(items: Iterable[pytest.Item]) -> None:

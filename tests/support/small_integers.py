@@ -15,5 +15,5 @@ def numbers(*shape: int, dtype: Any, seed: int = 0) -> tg.array:
     return tg.array(values.astype(np.float64).astype(tg.zeros(1, dtype=dtype).numpy().dtype))
 
 
-def in_float64(x: Any) -> np.ndarray:
+def to_float64(x: Any) -> np.ndarray:
     return x.numpy().astype(np.float64)

@@ -118,7 +118,7 @@ def test_a_candidate_with_another_result_is_dropped(values: list[float]) -> None
 
 @pytest.mark.machine_code
 def test_unwritten_elements_differ_from_written_elements() -> None:
-    """An element that a candidate does not write is wrong even if the array held the right result before."""
+    """An element that a candidate does not write is wrong even if the array contained the correct result before."""
     kernel = tg.autotune(SKIPPED=[0, 999, 0])(scale)
     y = tg.array(np.arange(N, dtype=np.float32) * 2.0)
     with pytest.warns(RuntimeWarning, match="SKIPPED=999"):

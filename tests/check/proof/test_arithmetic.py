@@ -408,7 +408,7 @@ def test_terms_of_wrapping_ops_evaluate_to_the_results_of_the_ops(dtype: str) ->
         replay.state = State([Role([Frame(replay.layout.roles[0], 0, {})])], verifier.Facts(replay.atoms))
         first, second = machine.value(stop), keyed(replay.atoms, replay.value(stop))
         for a, b in product(numbers, repeat=2):
-            expected = by_ops(stop, {2: a, 3: b}, kernel)
+            expected = evaluated_by_ops(stop, {2: a, 3: b}, kernel)
             for result in (first, second):
                 assert evaluated(result, {2: int(a), 3: int(b)}) == expected, (expression, a, b)
 
@@ -419,10 +419,10 @@ def keyed(atoms: verifier.Atoms, x: Any) -> Any:
         return x
     if x and isinstance(x[0], str):
         return (x[0], *(keyed(atoms, y) for y in x[1:]))
-    return terms.Sum({tuple(map(lambda a: of_key(atoms, atoms.keys[a]), m)): c for m, c in x})
+    return terms.Sum({tuple(map(lambda a: atom_of_key(atoms, atoms.keys[a]), m)): c for m, c in x})
 
 
-def of_key(atoms: verifier.Atoms, key: Any) -> terms.Atom:
+def atom_of_key(atoms: verifier.Atoms, key: Any) -> terms.Atom:
     kind, *args = key
     if kind == "app":
         return terms.Atom("app", args[0], tuple(keyed(atoms, y) for y in args[1]))
@@ -480,7 +480,7 @@ def bare(program: Program) -> dict[str, Any]:
     return {"offsets": [], "lags": [[0, 0, 1, 3], [1, 1, 0, 0]], "rings": rings, "chains": chains}
 
 
-def by_ops(value: Any, values: dict[int, Any], kernel: Any) -> int:
+def evaluated_by_ops(value: Any, values: dict[int, Any], kernel: Any) -> int:
     """The results of the ops."""
     known = {kernel.params[k]: np.asarray([v]) for k, v in values.items()}
 

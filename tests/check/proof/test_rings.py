@@ -295,7 +295,7 @@ def test_faulty_variants_of_rings_are_not_proved(name: str) -> None:
     assert outcome(lowered(kernel(text.replace(old, new), None, stages if old else 3))) != "proved"
 
 
-def by_threads(after: int) -> str:
+def ring_of_threads(after: int) -> str:
     """The outcome for a pipe that threads copy to if they arrive some ops before they have waited for their copies."""
 
     @tg.kernel
@@ -318,5 +318,5 @@ def by_threads(after: int) -> str:
 
 
 def test_copies_by_threads_inside_roles_are_proved() -> None:
-    assert by_threads(0) == "proved"
-    assert "outside of roles" in by_threads(1)
+    assert ring_of_threads(0) == "proved"
+    assert "outside of roles" in ring_of_threads(1)

@@ -1,5 +1,5 @@
 """The wait for a matmul, a fence, and the wait for a copy out are known to one warp, or to one thread; other warps know
-of them after all have synchronised. Each pair of lines is right in one order and wrong in the other."""
+of them after all have synchronised. Each pair of lines is correct in one order and wrong in the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attacks by number: a schedule that is wrong in some launch, or a schedule that is right in all."""
+"""Attacks by number: a schedule that is wrong in some launch, or a schedule that is correct in all."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from tegula.passes.runner import GpuCompilation
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """A schedule. `rows`: the rows that it belongs to; `name`: its parts; `args`: of the faulty launch, empty if it is
-    right; `fault`: found by the simulation of this launch; `guarded`: a guard on the factors of trip counts may exclude
-    it; `twin`: the right program, if there is one; `sizes`: launches of a right one; `row`: the requested row;
-    `mutation`: the change after lowering."""
+    """A schedule. `rows`: the rows to which the schedule belongs; `name`: its parts; `args`: of the faulty launch,
+    empty if it is correct; `fault`: found by the simulation of this launch; `guarded`: a guard on the factors of trip
+    counts may exclude it; `twin`: the correct program, if there is one; `sizes`: launches of a correct one; `row`: the
+    requested row; `mutation`: the change after lowering."""
 
     seed: int
     rows: tuple[str, ...]
@@ -154,7 +154,7 @@ def _rows(walk: LoopPair, name: str, *others: str) -> tuple[str, ...]:
 
 
 def right_attack(seed: int, row: str = "") -> Attack:
-    """A schedule that is right in all launches, and some of these."""
+    """A schedule that is correct in all launches, and some of these launches."""
     rng, row = Random(f"right {seed}"), row or CLASSES[seed % len(CLASSES)]
     if row == "clusters":
         walk, (text, _) = walks.one_loop(rng, False), clusters.matmuls(rng)
@@ -215,7 +215,7 @@ def wrong_attack(seed: int, row: str = "") -> Attack:
 
 
 def _after_lowering(rng: Random, seed: int, row: str) -> Attack | None:
-    """A change of the lowered form of a right program."""
+    """A change of the lowered form of a correct program."""
     walk, name, result = _pair(rng, row, False)
     lowered_mutation = lowered.mutation(rng, row)
     if "clusters" in lowered_mutation.rows:
@@ -307,7 +307,7 @@ def _tried(rng: Random, seed: int, row: str) -> Attack | None:
 
 
 Found = tuple[tuple[str, ...], LoopPair, str, Program | str, list[Args], str] | None
-"""The rows, the parts, the launches that may be faulty, and the right program's text if there is one."""
+"""The rows, the parts, the launches that may be faulty, and the correct program's text if there is one."""
 
 
 def _in_walks(rng: Random, row: str) -> Found:

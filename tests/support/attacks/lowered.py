@@ -24,7 +24,7 @@ from tegula.types import BufType, MbarrierType, bool_, int32
 Mutation = Callable[[Kernel, GpuCompilation], bool]
 """A change of a lowered kernel, which returns False if the kernel has no op for the change."""
 SPARE = "v"
-"""A parameter that right programs do not use."""
+"""A parameter that correct programs do not use."""
 
 
 @dataclass(frozen=True, slots=True)

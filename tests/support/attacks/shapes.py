@@ -492,7 +492,7 @@ FROM_TWO = {
     "filled and read by one role, copied out",
     "two warp groups fill an operand of their own",
 }
-"""The shapes that are right from two stages on."""
+"""The shapes that are correct from two stages on."""
 UNPROVED = {
     "stored in place, copied out",
     "a ring of three roles",

@@ -38,7 +38,7 @@ OF_LAUNCHES: dict[Maker, int] = {}
 """The makers of triggers with their weights. A maker gets names of free parameters and the number of items."""
 
 
-def of_items(weight: int) -> Callable[[Maker], Maker]:
+def condition_on_items(weight: int) -> Callable[[Maker], Maker]:
     def register(maker: Maker) -> Maker:
         OF_ITEMS[maker] = weight
         return maker
@@ -46,7 +46,7 @@ def of_items(weight: int) -> Callable[[Maker], Maker]:
     return register
 
 
-def of_launches(weight: int) -> Callable[[Maker], Maker]:
+def condition_on_launches(weight: int) -> Callable[[Maker], Maker]:
     def register(maker: Maker) -> Maker:
         OF_LAUNCHES[maker] = weight
         return maker
@@ -78,7 +78,7 @@ def _far(rng: Random) -> int:
 # Of items -------------------------------------------------------------------------------------------------------------
 
 
-@of_items(1)
+@condition_on_items(1)
 def one_item(rng: Random, p: Sequence[str], count: str) -> Made:
     t = _far(rng)
     return (
@@ -88,7 +88,7 @@ def one_item(rng: Random, p: Sequence[str], count: str) -> Made:
     )
 
 
-@of_items(1)
+@condition_on_items(1)
 def from_the_end(rng: Random, p: Sequence[str], count: str) -> Made:
     if not count:
         return one_item(rng, p, count)
@@ -96,7 +96,7 @@ def from_the_end(rng: Random, p: Sequence[str], count: str) -> Made:
     return rng.choice((f"{count} - k == {t}", f"k == {count} - {t} and k > {t}")), 2 * t + 3, {}
 
 
-@of_items(1)
+@condition_on_items(1)
 def at_an_argument(rng: Random, p: Sequence[str], count: str) -> Made:
     t, by = rng.randrange(4, 30), rng.choice((0, 11, 40, -60))
     text, args = rng.choice(
@@ -110,7 +110,7 @@ def at_an_argument(rng: Random, p: Sequence[str], count: str) -> Made:
     return text, t + 14, args
 
 
-@of_items(8)
+@condition_on_items(8)
 def elements(rng: Random, p: Sequence[str], count: str) -> Made:
     t = rng.randrange(4, 40)
     text, args = rng.choice(
@@ -129,7 +129,7 @@ def elements(rng: Random, p: Sequence[str], count: str) -> Made:
     return text, t, args
 
 
-@of_items(3)
+@condition_on_items(3)
 def plain_elements(rng: Random, p: Sequence[str], count: str) -> Made:
     t, v = rng.randrange(4, 40), rng.choice((7, -1, 1 << 20, 12345))
     text, args = rng.choice(
@@ -153,7 +153,7 @@ def plain_elements(rng: Random, p: Sequence[str], count: str) -> Made:
     return text, t, args
 
 
-@of_items(18)
+@condition_on_items(18)
 def narrow(rng: Random, p: Sequence[str], count: str) -> Made:
     """A condition on the bits that a conversion to a narrower type drops."""
     return rng.choice(
@@ -174,7 +174,7 @@ def narrow(rng: Random, p: Sequence[str], count: str) -> Made:
     )
 
 
-@of_items(1)
+@condition_on_items(1)
 def far_bits(rng: Random, p: Sequence[str], count: str) -> Made:
     return rng.choice(
         [
@@ -197,7 +197,7 @@ def far_bits(rng: Random, p: Sequence[str], count: str) -> Made:
     )
 
 
-@of_items(24)
+@condition_on_items(24)
 def overflow(rng: Random, p: Sequence[str], count: str) -> Made:
     big, t, (p, o) = rng.choice((1 << 28, 1 << 27, 150_000_000)), rng.randrange(5, 30), p[:2]
     return rng.choice(
@@ -218,32 +218,32 @@ def overflow(rng: Random, p: Sequence[str], count: str) -> Made:
 # Of launches ----------------------------------------------------------------------------------------------------------
 
 
-@of_launches(1)
+@condition_on_launches(1)
 def exact_value(rng: Random, p: Sequence[str], count: str) -> Made:
     v = rng.choice((-7, 23, 37, 101, 4711, 1 << 20, -(2**31)))
     return f"{p[0]} == {v}", 0, {p[0]: v}
 
 
-@of_launches(1)
+@condition_on_launches(1)
 def out_of_range(rng: Random, p: Sequence[str], count: str) -> Made:
     v = rng.choice((60, 1000, 65536, 1 << 30))
     return rng.choice([(f"{p[0]} > {v}", 0, {p[0]: v + 7}), (f"{p[0]} < -{v}", 0, {p[0]: -v - 7})])
 
 
-@of_launches(1)
+@condition_on_launches(1)
 def a_bit(rng: Random, p: Sequence[str], count: str) -> Made:
     b = rng.choice((6, 9, 13, 21, 30))
     return f"{p[0]} >> {b} & 1 == 1", 0, {p[0]: 1 << b}
 
 
-@of_launches(1)
+@condition_on_launches(1)
 def a_remainder(rng: Random, p: Sequence[str], count: str) -> Made:
     d = rng.choice((37, 61, 97, 256, 1000))
     r = rng.randrange(20, d)
     return f"{p[0]} % {d} == {r}", 0, {p[0]: r + d * rng.randrange(5)}
 
 
-@of_launches(14)
+@condition_on_launches(14)
 def a_number_of_items(rng: Random, p: Sequence[str], count: str) -> Made:
     if not count:
         return an_overflow(rng, p, count)
@@ -255,7 +255,7 @@ def a_number_of_items(rng: Random, p: Sequence[str], count: str) -> Made:
     return text, d + r - 14, {"n": d + r} if count == "n" else {}
 
 
-@of_launches(16)
+@condition_on_launches(16)
 def an_overflow(rng: Random, p: Sequence[str], count: str) -> Made:
     p, o = p[:2]
     return rng.choice(
@@ -272,7 +272,7 @@ def an_overflow(rng: Random, p: Sequence[str], count: str) -> Made:
     )
 
 
-@of_launches(10)
+@condition_on_launches(10)
 def any_of_two(rng: Random, p: Sequence[str], count: str) -> Made:
     p, o = p[:2]
     return rng.choice(
@@ -287,7 +287,7 @@ def any_of_two(rng: Random, p: Sequence[str], count: str) -> Made:
     )
 
 
-@of_launches(1)
+@condition_on_launches(1)
 def an_element_of_all(rng: Random, p: Sequence[str], count: str) -> Made:
     v = rng.choice((3, -9, 65535))
     return rng.choice(
