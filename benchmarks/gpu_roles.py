@@ -24,14 +24,14 @@ def consumers(m: int, n: int, k: int) -> Iterator[Row]:
     )
     c, d = ([poisoned(torch.empty((m, n), device="cuda", dtype=torch.bfloat16)) for _ in a] for _ in range(2))
     arrays = [[*map(array_of, arrays_of_set)] for arrays_of_set in zip(a, b, c, strict=True)]
-    others = [[*map(array_of, arrays_of_set)] for arrays_of_set in zip(a, b, d, strict=True)]
+    arrays_of_peer = [[*map(array_of, arrays_of_set)] for arrays_of_set in zip(a, b, d, strict=True)]
     grid = blocks(m, n, torch.cuda.get_device_properties(0).multi_processor_count)
 
     def run(i: int) -> None:
         tg.launch_tiled(one_consumer_role, grid, arrays[i])
 
     def peer(i: int) -> None:
-        tg.launch_tiled(two_consumer_roles, grid, others[i])
+        tg.launch_tiled(two_consumer_roles, grid, arrays_of_peer[i])
 
     run(0)
     peer(0)

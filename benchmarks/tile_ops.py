@@ -4,8 +4,8 @@
 
 CPU: the CPU time of a kernel that loads tiles, calls the function and stores the result, over the CPU time of a kernel
 that loads and stores as many bytes. GPU: the instructions of the kernel, compiled for sm_90a, and the instructions of
-the copy. A function that takes more than SLOW times the copy has a reason in REASONS; docs/reference/tile_costs.md has
-all, by tools/tile_costs_page.py."""
+the copy. A function that takes more than SLOW_RATIO times the copy has a reason in REASONS.
+tools/tile_costs_page.py writes all costs to docs/reference/tile_costs.md."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ REASONS = {
     "tile_upper_solve": "one row after another, each needs those after",
     "tile_upper_solve_inplace": "one row after another, each needs those after",
 }
-"""Why a function takes more than SLOW times the copy of its bytes."""
+"""Why a function takes more than SLOW_RATIO times the copy of its bytes."""
 
 NO_DATA = {
     **dict.fromkeys(("tile_load_async", "tile_store_async", "tile_matmul_wait"), "by hand: docs/roles.md"),
@@ -291,7 +291,7 @@ CASES = {
 
 
 def is_slow(row: Mapping[str, Any]) -> bool:
-    """Whether a measured function takes more than SLOW times the copy: CPU time, or instructions of a GPU."""
+    """Whether a measured function takes more than SLOW_RATIO times the copy: CPU time, or instructions of a GPU."""
     return max(row["cpu"], row["gpu"]["instructions"] / row["gpu_copy"]["instructions"]) > SLOW_RATIO
 
 

@@ -45,7 +45,7 @@ def step(x: tg.array2d[tg.vec3], v: tg.array2d[tg.vec3], new_x: tg.array2d[tg.ve
     new_x[i, j] = new_position
 
 
-def flat(size: int) -> np.ndarray:
+def flat_cloth(size: int) -> np.ndarray:
     """A square cloth above the ball, at an angle."""
     a, b = np.meshgrid(*2 * [np.linspace(-WIDTH / 2, WIDTH / 2, size)], indexing="ij")
     points = a * np.cos(0.3) - b * np.sin(0.3) + 0.1, a * np.sin(0.3) + b * np.cos(0.3)
@@ -54,7 +54,7 @@ def flat(size: int) -> np.ndarray:
 
 def run(size: int, steps: int = STEPS) -> np.ndarray:
     """The points after some steps."""
-    x = tg.array(flat(size), dtype=tg.vec3)
+    x = tg.array(flat_cloth(size), dtype=tg.vec3)
     v, new_x = tg.zeros_like(x), tg.empty_like(x)
     for _ in range(steps):
         tg.launch(step, x.shape, inputs=[x, v], outputs=[new_x])

@@ -15,14 +15,14 @@ TILE = 256
 
 
 @tg.func
-def inside(p: tg.vec2):
+def is_inside_flower(p: tg.vec2):
     """Whether a point is in a flower of five petals."""
     return tg.length(p) < 0.6 + 0.3 * tg.cos(5.0 * tg.atan2(p.y, p.x))
 
 
 @tg.func
 def flag(p: tg.vec2):
-    return tg.where(inside(p), 1, 0)
+    return tg.where(is_inside_flower(p), 1, 0)
 
 
 @tg.kernel

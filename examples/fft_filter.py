@@ -24,7 +24,7 @@ def step(x: float):
 
 
 @tg.func
-def weighed(z: tg.vec2f, k: int):
+def filtered_element(z: tg.vec2f, k: int):
     """An element of the transform times the filter's weight: a band of frequencies without the hum."""
     frequency = float(tg.min(k, N - k))
     band = step(frequency - LOWEST) * step(HIGHEST - frequency)
@@ -48,7 +48,7 @@ def clean(x: tg.array2d[float], y: tg.array2d[float]):
     i = tg.tid()
     t = tg.tile_map(as_complex, tg.tile_load(x[i], shape=N))
     tg.tile_fft(t)
-    t = tg.tile_map(weighed, t, tg.tile_arange(N, dtype=int))
+    t = tg.tile_map(filtered_element, t, tg.tile_arange(N, dtype=int))
     tg.tile_ifft(t)
     tg.tile_store(y[i], tg.tile_map(real, t))
 

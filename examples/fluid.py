@@ -18,7 +18,7 @@ TRIES, RATE = 40, 0.04
 
 
 @tg.func
-def near(field, i: int, j: int):
+def periodic(field, i: int, j: int):
     """A point of a periodic field."""
     n = field.shape[0]
     return field[i - i // n * n, j - j // n * n]
@@ -29,8 +29,8 @@ def sample(field, point: tg.vec2):
     """A field between its points."""
     low = tg.floor(point)
     part, i, j = point - low, int(low.x), int(low.y)
-    above = tg.lerp(near(field, i, j), near(field, i, j + 1), part.y)
-    below = tg.lerp(near(field, i + 1, j), near(field, i + 1, j + 1), part.y)
+    above = tg.lerp(periodic(field, i, j), periodic(field, i, j + 1), part.y)
+    below = tg.lerp(periodic(field, i + 1, j), periodic(field, i + 1, j + 1), part.y)
     return tg.lerp(above, below, part.x)
 
 
@@ -44,23 +44,24 @@ def advect(velocity: tg.array2d[tg.vec2], field: tg.array, out: tg.array):
 @tg.kernel
 def diverge(v: tg.array2d[tg.vec2], out: tg.array2d[float]):
     i, j = tg.tid()
-    down = near(v, i + 1, j).x - near(v, i - 1, j).x
-    out[i, j] = 0.5 * (down + near(v, i, j + 1).y - near(v, i, j - 1).y)
+    down = periodic(v, i + 1, j).x - periodic(v, i - 1, j).x
+    out[i, j] = 0.5 * (down + periodic(v, i, j + 1).y - periodic(v, i, j - 1).y)
 
 
 @tg.kernel
 def relax(divergence: tg.array2d[float], p: tg.array2d[float], out: tg.array2d[float]):
     """One of Jacobi's iterations for the pressure."""
     i, j = tg.tid()
-    neighbour_sum = near(p, i + 1, j) + near(p, i - 1, j) + near(p, i, j + 1) + near(p, i, j - 1)
-    out[i, j] = 0.25 * (neighbour_sum - divergence[i, j])
+    column_sum = periodic(p, i + 1, j) + periodic(p, i - 1, j)
+    row_sum = periodic(p, i, j + 1) + periodic(p, i, j - 1)
+    out[i, j] = 0.25 * (column_sum + row_sum - divergence[i, j])
 
 
 @tg.kernel
 def project(velocity: tg.array2d[tg.vec2], p: tg.array2d[float], out: tg.array2d[tg.vec2]):
     i, j = tg.tid()
-    slope = tg.vec2(near(p, i + 1, j) - near(p, i - 1, j), near(p, i, j + 1) - near(p, i, j - 1))
-    out[i, j] = velocity[i, j] - 0.5 * slope
+    across = periodic(p, i, j + 1) - periodic(p, i, j - 1)
+    out[i, j] = velocity[i, j] - 0.5 * tg.vec2(periodic(p, i + 1, j) - periodic(p, i - 1, j), across)
 
 
 def apply(kernel: Any, *inputs: Any, like: Any = None) -> Any:
@@ -70,7 +71,7 @@ def apply(kernel: Any, *inputs: Any, like: Any = None) -> Any:
     return out
 
 
-def stirred(dye: Any, force: Any) -> Any:
+def simulate_fluid(dye: Any, force: Any) -> Any:
     """The dye after STEPS steps of a fluid that is at rest in the beginning."""
     velocity = tg.zeros_like(force, requires_grad=True)
     for _ in range(STEPS):
@@ -99,13 +100,13 @@ def run(size: int, tries: int = TRIES) -> dict[str, Any]:
     losses = []
     for _ in range(tries):
         with tg.Tape() as tape:
-            dye = stirred(drop, force)
+            dye = simulate_fluid(drop, force)
             loss = ((dye - ring) ** 2.0).sum()
         tape.backward(loss)
         losses.append(loss.item())
         adam.step([force.grad])
         force.grad.zero_()
-    images = {"drop": drop, "ring": ring, "dye": stirred(drop, force), "force": force}
+    images = {"drop": drop, "ring": ring, "dye": simulate_fluid(drop, force), "force": force}
     return {name: a.numpy() for name, a in images.items()} | {"losses": losses}
 
 

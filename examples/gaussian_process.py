@@ -29,7 +29,9 @@ def factor(x, log_length: float, log_noise: float):
 
 
 @tg.kernel
-def surprise(x: tg.array2d[float], y: tg.array2d[float], logs: tg.array2d[float], loss: tg.array[float]):
+def negative_log_likelihood(
+    x: tg.array2d[float], y: tg.array2d[float], logs: tg.array2d[float], loss: tg.array[float]
+):
     """-log of the likelihood of each series, but for a constant."""
     i = tg.tid()
     observed = tg.tile_load(y[i], shape=N)
@@ -75,7 +77,9 @@ def fit(x: Any, y: Any, steps: int) -> tuple[Any, np.ndarray]:
     adam = tg.optim.Adam([logs], lr=0.1)
     for _ in range(steps):
         with tg.Tape() as tape:
-            tg.launch_tiled(surprise, len(x), inputs=[x, y, logs], outputs=[loss], block_dim=64)
+            tg.launch_tiled(
+                negative_log_likelihood, len(x), inputs=[x, y, logs], outputs=[loss], block_dim=64
+            )
         tape.backward(grads={loss: tg.ones_like(loss)})
         adam.step([logs.grad])
         logs.grad.zero_()

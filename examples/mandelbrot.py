@@ -22,7 +22,7 @@ def square(z: tg.vec2d):
 
 @tg.kernel
 def escape(times: tg.array2d[float], corner: tg.vec2d, step: tg.float64):
-    """How many iterations of z*z + c each point c takes to leave a disc, as a smooth number; MOST if it stays."""
+    """The smoothed number of iterations of z*z + c until z leaves a disc; MAX_ITERATIONS if z stays."""
     i, j = tg.tid()
     c = corner + tg.vec2d(tg.float64(j), tg.float64(i)) * step
     z, n = tg.vec2d(), 0

@@ -15,7 +15,7 @@ FAR, OFF = 1e6, 1e-3
 SUN = (0.5, 0.7, 0.51)
 
 
-def bumpy(cuts: int = 96) -> tuple[np.ndarray, np.ndarray]:
+def bumpy_sphere(cuts: int = 96) -> tuple[np.ndarray, np.ndarray]:
     """A sphere whose radius waves, of 2 * cuts * cuts quadrilaterals of two triangles each; and a floor below."""
     up, azimuth = (
         np.linspace(0, np.pi, cuts + 1)[:, None],
@@ -85,7 +85,7 @@ def render(mesh: tg.Mesh, balls: int, sun: tg.vec3, bounces: int, image: tg.arra
 
 
 def run(size: int, bounces: int = 16) -> np.ndarray:
-    points, faces = bumpy()
+    points, faces = bumpy_sphere()
     mesh = tg.Mesh(tg.array(points, dtype=tg.vec3), tg.array(faces.reshape(-1), dtype=int))
     sun = np.array(SUN) / np.linalg.norm(SUN)
     image = tg.zeros((size, 2 * size), dtype=tg.vec3)

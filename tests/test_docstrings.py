@@ -69,17 +69,20 @@ Gradient:
     the adjoint, for both."""
 
 
-def lacks(text: str, parameters: tuple[str, ...] = ("a", "b")) -> list[str]:
+def docstring_faults(text: str, parameters: tuple[str, ...] = ("a", "b")) -> list[str]:
     docstrings = tool()
     return docstrings.faults(
-        docstrings.Documented("add", text, parameters, (*docstrings.SECTIONS[:3], "Gradient"))
+        docstrings.DocumentedObject("add", text, parameters, (*docstrings.SECTIONS[:3], "Gradient"))
     )
 
 
 def test_a_docstring_with_all_sections_is_complete() -> None:
-    assert lacks(COMPLETE_DOCSTRING) == []
-    assert lacks(COMPLETE_DOCSTRING.replace("    shape-mismatch: the shapes differ.", "    nothing.")) == []
-    assert lacks(COMPLETE_DOCSTRING + "\nSource:\n    BLAS axpy.") == []
+    assert docstring_faults(COMPLETE_DOCSTRING) == []
+    assert (
+        docstring_faults(COMPLETE_DOCSTRING.replace("    shape-mismatch: the shapes differ.", "    nothing."))
+        == []
+    )
+    assert docstring_faults(COMPLETE_DOCSTRING + "\nSource:\n    BLAS axpy.") == []
 
 
 @pytest.mark.parametrize(
@@ -97,7 +100,7 @@ def test_a_docstring_with_all_sections_is_complete() -> None:
     ],
 )
 def test_missing_parts_of_docstrings_are_reported(old: str, new: str, fault: str) -> None:
-    assert any(report.startswith(fault) for report in lacks(COMPLETE_DOCSTRING.replace(old, new)))
+    assert any(report.startswith(fault) for report in docstring_faults(COMPLETE_DOCSTRING.replace(old, new)))
 
 
 @pytest.mark.parametrize(

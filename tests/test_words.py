@@ -182,7 +182,7 @@ def allowed(word: str, path: str) -> bool:
     )
 
 
-def wrong(path: str, line: str) -> list[str]:
+def replaced_words(path: str, line: str) -> list[str]:
     """The words of a line that the table replaces."""
     allowed_spans = [m.span() for pattern in MEANT for m in re.finditer(pattern, line)]
     messages: list[str] = []
@@ -202,7 +202,7 @@ def faults(path: str, text: str) -> list[str]:
         f"{path}:{number}: {fault}"
         for number, line in enumerate([path, *text.splitlines()])
         if ANY_REPLACED.search(line)
-        for fault in wrong(path, line)
+        for fault in replaced_words(path, line)
     ]
 
 
@@ -266,5 +266,5 @@ def test_vague_local_variables_are_reported(line: str, name: str) -> None:
     ],
 )
 def test_replaced_words_are_reported(line: str, words: int) -> None:
-    assert len(wrong("src/tegula/passes/simplify.py", line)) == words
+    assert len(replaced_words("src/tegula/passes/simplify.py", line)) == words
     assert len(faults("src/tegula/passes/simplify.py", f"# a pass\n{line}\n")) == words

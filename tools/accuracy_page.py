@@ -19,13 +19,13 @@ INTRODUCTION = """# Accuracy of the mathematical functions
 
 <!-- Written by tools/accuracy_page.py. -->
 
-The largest error found, in units in the last place of the exact result; half a unit is a correctly rounded result. In
-brackets: what is promised. Results are the same, bit for bit, on every target.
+The largest error found, in units in the last place of the exact result; half a unit is a correctly rounded result. The
+documented bound is in brackets. Results are the same, bit for bit, on every target.
 
 Each number is the largest over {count} arguments, against multiprecision arithmetic: random bits, numbers spread evenly
 over several ranges, and numbers close to the ends of the ranges; for `sin`, `cos` and `tan` also the numbers next to
 multiples of pi / 2 in all of their range. For float32 functions of one argument it is also the
-largest over every {stride}st float32 there is, against the float64 function; with an asterisk over all of them, as
+largest over every {stride}st float32, against the float64 function; with an asterisk over all of them, as
 tools/every_float.py found it.
 
 float16 and bfloat16 results are the float32 ones, rounded once more. `round`, `sign` and `mod` are exact.

@@ -84,9 +84,9 @@ def main() -> int:
     parser.add_argument("--show", type=int, help="print one program")
     options = parser.parse_args()
     if options.show is not None:
-        return show(options.wrong, options.show, *options.row[:1])
+        return print_schedule(options.wrong, options.show, *options.row[:1])
     start = time.monotonic()
-    known = read(options.into)
+    known = read_results(options.into)
     seeds = range(options.first, options.to if options.to is not None else options.first + options.count)
     rows = tuple(options.row)
     left = [s for s in seeds if (options.wrong, s, rows) not in known]
@@ -103,11 +103,11 @@ def main() -> int:
         for result in record:
             known[options.wrong, result["seed"], rows] = result
             if options.into:
-                keep(options.into, options.wrong, rows, result)
+                append_result(options.into, options.wrong, rows, result)
     results = [known[options.wrong, s, rows] for s in seeds if (options.wrong, s, rows) in known]
     print(page(results, options.wrong))
     print(f"{time.monotonic() - start:.0f} s, {len(results)} of {len(seeds)} seeds")
-    return int(any(bad(result, options.wrong) for result in results))
+    return int(any(is_failure(result, options.wrong) for result in results))
 
 
 def run(work: Sequence[Work], jobs: int, seconds: float | None) -> Iterator[list[dict[str, Any]]]:
@@ -190,7 +190,7 @@ def judge_one(wrong: bool, seed: int, row: str, settings: JudgementOptions) -> d
     return out
 
 
-def bad(result: dict[str, Any], wrong: bool) -> bool:
+def is_failure(result: dict[str, Any], wrong: bool) -> bool:
     if result["status"] == "crash":
         return True
     if wrong and not result.get("constructs"):
@@ -201,12 +201,12 @@ def bad(result: dict[str, Any], wrong: bool) -> bool:
 # Results --------------------------------------------------------------------------------------------------------------
 
 
-def keep(log: Path, wrong: bool, rows: tuple[str, ...], result: dict[str, Any]) -> None:
+def append_result(log: Path, wrong: bool, rows: tuple[str, ...], result: dict[str, Any]) -> None:
     with log.open("a", encoding="utf-8") as to:
         to.write(json.dumps([wrong, rows, result]) + "\n")
 
 
-def read(log: Path | None) -> dict[tuple[bool, int, tuple[str, ...]], dict[str, Any]]:
+def read_results(log: Path | None) -> dict[tuple[bool, int, tuple[str, ...]], dict[str, Any]]:
     if log is None or not log.exists():
         return {}
     out = {}
@@ -245,9 +245,12 @@ def page(results: Sequence[dict[str, Any]], wrong: bool) -> str:
             tried = [r for r in compiled if r["replay"] != "" or not r["fault"]]
             cells += [f"{sum(failed(r) for r in row_results)}" if tried else "-"]
         else:
-            cells += [percent(counts["proved"], len(compiled)), str(sum(bad(r, False) for r in row_results))]
+            cells += [
+                percent(counts["proved"], len(compiled)),
+                str(sum(is_failure(r, False) for r in row_results)),
+            ]
         lines.append(f"| {row or '**all**'} | " + " | ".join(cells) + " |")
-    lines += problems(results, wrong)
+    lines += problem_lines(results, wrong)
     return "\n".join(lines)
 
 
@@ -259,15 +262,15 @@ def percent(part: int, total: int) -> str:
     return f"{100 * part / total:.0f} %" if total else "-"
 
 
-def problems(results: Sequence[dict[str, Any]], wrong: bool) -> list[str]:
+def problem_lines(results: Sequence[dict[str, Any]], wrong: bool) -> list[str]:
     out = [f"- seed {r['seed']} ({r['row']}): {r['name']}: {r['status']} {r['message']} {r['fault']} {r['replay']}"
-           for r in results if bad(r, wrong)]  # fmt: skip
+           for r in results if is_failure(r, wrong)]  # fmt: skip
     slow = [r for r in results if r["seconds"] > SLOW_SECONDS]
     out += [f"- seed {r['seed']} ({r['row']}): {r['seconds']:.0f} s for a verdict" for r in slow]
     return ["", *out] if out else []
 
 
-def show(wrong: bool, seed: int, row: str = "") -> int:
+def print_schedule(wrong: bool, seed: int, row: str = "") -> int:
     from support.attacks import attack as attacks
 
     result = (attacks.wrong_attack if wrong else attacks.right_attack)(seed, row)

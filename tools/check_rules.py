@@ -15,13 +15,13 @@ TESTS = Path(__file__).resolve().parent.parent / "tests"
 def main(words: list[str]) -> int:
     for folder in (".", "check", "roles", "semantics"):
         sys.path.insert(0, str(TESTS / folder))
-    from rules import RULES, cases, noticing
+    from rules import RULES, cases, cases_that_depend_on
 
     known, missed = cases(), 0
     for name, rule in RULES.items():
         if words and not any(word in name for word in words):
             continue
-        noticed = next(noticing(rule, known), None)
+        noticed = next(cases_that_depend_on(rule, known), None)
         if noticed is None:
             missed += 1
             print(f"{name:36} NOT NOTICED")

@@ -143,7 +143,7 @@ def selected_mutants(name: str, count: int) -> Iterator[dict[str, Any]]:
         try:
             mutant.apply()
             verdict = check_schedule(judge.subject.kernel, judge.subject.parts)
-            group = GROUPS.get((verdict.status, played(judge)), "")
+            group = GROUPS.get((verdict.status, replayed_outcome(judge)), "")
         finally:
             judge.saved.restore(judge.subject)
         if group in open_groups:
@@ -158,7 +158,7 @@ def selected_mutants(name: str, count: int) -> Iterator[dict[str, Any]]:
             }
 
 
-def played(judge: Any) -> str:
+def replayed_outcome(judge: Any) -> str:
     """The outcome of a mutant's largest launch: "other" if all orders end, even with races, and one has other results
     than the kernel; "same" if none has; "deadlock" if one waits for ever; "" for others."""
     from tegula.interp.engines.launch import EngineLaunch

@@ -457,7 +457,7 @@ def _first_overloads(path: Path) -> set[int]:
 # All faults -----------------------------------------------------------------------------------------------------------
 
 
-def lacking() -> dict[str, list[str]]:
+def docstring_faults() -> dict[str, list[str]]:
     """The docstring faults of functions that users call, by the name of the function."""
     messages: dict[str, list[str]] = {}
     for function in (*kernel_functions(), *host_functions()):
@@ -469,7 +469,7 @@ def lacking() -> dict[str, list[str]]:
 def all_faults() -> list[str]:
     """The faults of all docstrings, each with the name of its definition."""
     return [
-        *(f"{name}: {'; '.join(lacks)}" for name, lacks in lacking().items()),
+        *(f"{name}: {'; '.join(lacks)}" for name, lacks in docstring_faults().items()),
         *(
             f"{path}: {name} has no docstring"
             for path, names in without_docstring().items()
@@ -485,7 +485,7 @@ def all_faults() -> list[str]:
 
 def main() -> int:
     """Print the faults of the named docstrings, or of all docstrings. Returns 1 if there are any."""
-    every, requested = lacking(), sys.argv[1:]
+    every, requested = docstring_faults(), sys.argv[1:]
     lines = (
         [f"{name}: {'; '.join(every[name])}" for name in requested if name in every]
         if requested

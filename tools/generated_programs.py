@@ -181,7 +181,7 @@ OUTCOMES = {
 OF_GRADIENTS = ("gradients", "rescaling", "tapes", "rounded", "family-gradients")
 
 
-def work(devices: str, kind: str) -> None:
+def answer_seeds(devices: str, kind: str) -> None:
     """Answer each seed of the input with its outcome."""
     own = "tests/gradients" if kind in OF_GRADIENTS else "tests/generated"
     for folder in ("tests", "tests/gpu_lowering", "tests/gpu_codegen", "tests/semantics", own, "src"):
@@ -306,7 +306,7 @@ def told_by_family(tally: OutcomeTally) -> list[str]:
     return lines
 
 
-def noted(path: Path) -> OutcomeTally:
+def read_tally(path: Path) -> OutcomeTally:
     """The tally of the outcomes in a file, to which further outcomes are added. An incomplete last line is ignored."""
     stored = path.read_text() if path.exists() else ""
     complete_lines = stored[: stored.rfind("\n") + 1]
@@ -382,12 +382,12 @@ def main() -> int:
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
-        work(options.devices, options.kind)
+        answer_seeds(options.devices, options.kind)
         return 0
     stop, begin = threading.Event(), time.monotonic()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    tally = noted(options.into) if options.into else OutcomeTally()
+    tally = read_tally(options.into) if options.into else OutcomeTally()
     run(options, tally, stop)
     if options.kind == "families":
         print(*told_by_family(tally), sep="\n")

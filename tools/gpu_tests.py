@@ -118,7 +118,7 @@ def _message(report: pytest.TestReport) -> str:
     return crash.message if crash is not None else str(report.longrepr)
 
 
-def work(report: str, arguments: Sequence[str]) -> int:
+def run_tests(report: str, arguments: Sequence[str]) -> int:
     """Run pytest and record the tests."""
     with open(report, "w") as to:
         return int(pytest.main(["-q", "-p", "no:cacheprovider", *arguments], plugins=[Recorder(to)]))
@@ -160,7 +160,7 @@ def collected(paths: Sequence[str], marker: str, folder: Path) -> dict[str, floa
     return durations
 
 
-def pieces(tests: Mapping[str, float], most: int) -> list[TestBatch]:
+def batches(tests: Mapping[str, float], most: int) -> list[TestBatch]:
     """The tests in pieces: long files are split, short files are combined; the longest piece first."""
     cut: list[TestBatch] = []
     open_: dict[str, TestBatch] = {}
@@ -267,7 +267,7 @@ def counts(results: Sequence[Result]) -> dict[str, int]:
     return totals
 
 
-def spoken(results: Sequence[Result]) -> str:
+def summary_text(results: Sequence[Result]) -> str:
     return ", ".join(f"{n} {outcome}" for outcome, n in sorted(counts(results).items())) or "nothing"
 
 
@@ -294,18 +294,21 @@ def main() -> int:
         with ThreadPoolExecutor(options.jobs) as pool:
             work = [
                 pool.submit(run, p, folder, options.limit, begun + options.seconds, options.under)
-                for p in pieces(tests, options.most)
+                for p in batches(tests, options.most)
             ]
             for piece in (work_piece.result() for work_piece in work):
                 done.append(piece)
-                print(f"{', '.join(piece.files)}: {spoken(piece.results)} in {piece.spent:.1f} s", flush=True)
+                print(
+                    f"{', '.join(piece.files)}: {summary_text(piece.results)} in {piece.spent:.1f} s",
+                    flush=True,
+                )
     results = [result for piece in done for result in piece.results]
     for message, members in grouped(results):
         print(f"\n{len(members)} x {message}")
         for result in members[:5]:
             print(f"    {result.test}")
     seconds = time.monotonic() - begun
-    print(f"\n{spoken(results)} in {seconds:.0f} s")
+    print(f"\n{summary_text(results)} in {seconds:.0f} s")
     summary = {
         "counts": counts(results),
         "seconds": round(seconds, 1),
@@ -319,5 +322,5 @@ def main() -> int:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--work"]:
-        sys.exit(work(sys.argv[2], sys.argv[3:]))
+        sys.exit(run_tests(sys.argv[2], sys.argv[3:]))
     sys.exit(main())

@@ -136,7 +136,7 @@ def exchanged(errors: list[mpf], count: int) -> list[int]:
     return extremes
 
 
-def after(f: Real, known: list[object], step: int = 1) -> Real:
+def remainder(f: Real, known: list[object], step: int = 1) -> Real:
     """(f(t) - known polynomial) / t**len(known), with Taylor coefficients near 0, for a smooth f."""
 
     def rest(t: mpf) -> mpf:
@@ -149,12 +149,12 @@ def after(f: Real, known: list[object], step: int = 1) -> Real:
 
 def odd(f: Real) -> Real:
     """(f(x) / x - 1) / t as a function of t = x * x, for an odd f with slope 1."""
-    return after(lambda t: f(mp.sqrt(t)) / mp.sqrt(t), [1])
+    return remainder(lambda t: f(mp.sqrt(t)) / mp.sqrt(t), [1])
 
 
 def log_tail(f: mpf) -> mpf:
     """(log(1 + f) - f + f f / 2) / f**3."""
-    return after(mp.log1p, [0, 1, mpf(-1) / 2])(f)
+    return remainder(mp.log1p, [0, 1, mpf(-1) / 2])(f)
 
 
 def atanh_tail(z: mpf) -> mpf:
@@ -163,7 +163,7 @@ def atanh_tail(z: mpf) -> mpf:
 
 
 def atanh_tail2(z: mpf) -> mpf:
-    return after(lambda t: 2 * mp.atanh(mp.sqrt(t)) / mp.sqrt(t), [2, mpf(2) / 3])(z)
+    return remainder(lambda t: 2 * mp.atanh(mp.sqrt(t)) / mp.sqrt(t), [2, mpf(2) / 3])(z)
 
 
 def erf_slope(t: mpf) -> mpf:
@@ -265,14 +265,16 @@ def fits() -> dict[str, tuple[int, MinimaxFit]]:
                 out[f"{name}_{suffix}"] = (bits, MinimaxFit(f, degree, low, high, weight))
 
     square = lambda r: r * r + mpf(2) ** -40  # noqa: E731
-    add_fits("EXP", after(mp.exp, [1, 1]), (4, 10), -half_ln2, half_ln2, square)
+    add_fits("EXP", remainder(mp.exp, [1, 1]), (4, 10), -half_ln2, half_ln2, square)
     out["EXP2_64"] = (
         53,
-        Fit(after(lambda r: mp.exp(r * ln2), [1]), 11, "-0.501", "0.501", lambda r: abs(r) + mpf(2) ** -30),
+        MinimaxFit(
+            remainder(lambda r: mp.exp(r * ln2), [1]), 11, "-0.501", "0.501", lambda r: abs(r) + mpf(2) ** -30
+        ),
     )
     add_fits(
         "EXP10",
-        after(lambda r: mp.exp(r * ln10), [1]),
+        remainder(lambda r: mp.exp(r * ln10), [1]),
         (5, 11),
         -half_log,
         half_log,
@@ -285,13 +287,13 @@ def fits() -> dict[str, tuple[int, MinimaxFit]]:
     out["POW_EXP_32"] = (
         53,
         MinimaxFit(
-            after(lambda r: mp.exp(r * ln2), [1]), 6, "-0.501", "0.501", lambda r: abs(r) + mpf(2) ** -30
+            remainder(lambda r: mp.exp(r * ln2), [1]), 6, "-0.501", "0.501", lambda r: abs(r) + mpf(2) ** -30
         ),
     )
     add_fits("SIN", odd(mp.sin), (3, 6), 0, quarter**2, tail_weight)
     add_fits(
         "COS",
-        after(lambda t: mp.cos(mp.sqrt(t)), [1, mpf(-1) / 2]),
+        remainder(lambda t: mp.cos(mp.sqrt(t)), [1, mpf(-1) / 2]),
         (2, 5),
         0,
         quarter**2,
@@ -301,11 +303,11 @@ def fits() -> dict[str, tuple[int, MinimaxFit]]:
     add_fits("ASIN", odd(mp.asin), (5, 12), 0, mpf("0.2501"), tail_weight)
     add_fits("ATAN", odd(mp.atan), (4, 11), 0, z_atan, tail_weight)
     add_fits("SINH", odd(mp.sinh), (3, 7), 0, mpf("1.001"), tail_weight)
-    out["TANH_64"] = (53, Fit(odd(mp.tanh), 11, 0, mpf("0.3907"), tail_weight))
-    half_expm1 = after(lambda r: mp.expm1(2 * r) / 2, [0, 1])
+    out["TANH_64"] = (53, MinimaxFit(odd(mp.tanh), 11, 0, mpf("0.3907"), tail_weight))
+    half_expm1 = remainder(lambda r: mp.expm1(2 * r) / 2, [0, 1])
     out["HALF_EXPM1_32"] = (
         24,
-        Fit(half_expm1, 4, -half_ln2 / 2, half_ln2 / 2, lambda r: abs(r) + mpf(2) ** -30),
+        MinimaxFit(half_expm1, 4, -half_ln2 / 2, half_ln2 / 2, lambda r: abs(r) + mpf(2) ** -30),
     )
     add_fits("ERF", erf_slope, (6, 12), 0, mpf("0.8472"), lambda t: mpf(1))
     out["ERF_TAIL_32"] = (24, MinimaxFit(log_erfc, 8, mpf("0.92"), mpf(4), mp.erfc))
@@ -342,7 +344,7 @@ def start_of_search(power: Power) -> list[float]:
     """The minimax polynomial of degree 5, without its constant. Errors below 1, where a unit in the last place is half
     as large, weigh more."""
     half, slope = mpf("0.5005") / mpf(power.scale), mp.log(2) * mpf(power.scale)
-    fit = Fit(lambda r: mp.exp(r * slope), 5, -half, half, lambda r: mpf("1.6") if r < 0 else mpf(1))
+    fit = MinimaxFit(lambda r: mp.exp(r * slope), 5, -half, half, lambda r: mpf("1.6") if r < 0 else mpf(1))
     return [float(c) for c in minimax(fit)[0][1:]]
 
 

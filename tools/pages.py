@@ -257,7 +257,7 @@ def _traceback(page: str) -> str:
     return "".join(traceback.format_exception(kind, error, trace)).rstrip()
 
 
-def lacking(text: str) -> list[str]:
+def missing_packages(text: str) -> list[str]:
     """The packages that a page needs and that are not installed."""
     needed = NEEDS.search(text)
     return [name for name in needed[1].split(", ") if find_spec(name) is None] if needed is not None else []
@@ -269,7 +269,7 @@ def outcome(page: str) -> Outcome:
     result = blocks(text)
     with tempfile.TemporaryDirectory() as folder:
         running = Running(page, Path(folder))
-        if lacking(text):
+        if missing_packages(text):
             for block in result:
                 if block.kind.startswith("python"):
                     ast.parse(block.text)

@@ -33,7 +33,7 @@ from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
 
-from reached_locations import Span, probed, reaching
+from reached_locations import Span, reaching, with_probes
 
 from tegula.dataclass import dataclass
 
@@ -240,7 +240,7 @@ def tests_that_reach(options: argparse.Namespace, numbers: list[int]) -> dict[in
             spans_by_file.setdefault(candidate.file, {})[number] = candidate.span, candidate.is_statement
         for file, spans in spans_by_file.items():
             text = (source / file).read_text(encoding="utf-8")
-            (source / file).write_text(probed(text, spans), encoding="utf-8")
+            (source / file).write_text(with_probes(text, spans), encoding="utf-8")
         return reaching(copy.path, shlex.split(FAST), options.jobs, options.every)
 
 

@@ -40,7 +40,7 @@ def pytest_collection_modifyitems(config, items):
 """
 
 
-def probed(text: str, spans: Mapping[int, tuple[Span, bool]]) -> str:
+def with_probes(text: str, spans: Mapping[int, tuple[Span, bool]]) -> str:
     """A text with probes, by number: before a statement, or within an expression. Positions where expressions are not
     allowed, such as patterns, have no probe."""
     marks: list[tuple[int, int, int, bytes]] = []

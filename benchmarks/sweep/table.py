@@ -56,7 +56,7 @@ def summary(rows: Sequence[Row]) -> Table:
 
 
 def slower_than_peer(rows: Sequence[Row]) -> Table:
-    """Every point below LEAST or without a ratio, the worst first."""
+    """Every point below MIN_RATIO or without a ratio, the worst first."""
     table = Table("below 0.8", "ratio", "target", "peer", "why, or the schedule")
     lost = [row for row in rows if row.ratio is None or row.ratio < MIN_RATIO]
     for row in sorted(lost, key=lambda row: row.ratio or 0.0):
@@ -75,7 +75,7 @@ LABELS, SCALE, LINE, FULL = 330, 420, 15, 1.2
 
 
 def picture(rows: Sequence[Row], title: str) -> str:
-    """A picture in SVG: a dot for each point at its ratio, on lines at LEAST and at 1, by group."""
+    """A picture in SVG: a dot for each point at its ratio, on lines at MIN_RATIO and at 1, by group."""
     body: list[str] = []
     y = 40
 

@@ -278,7 +278,7 @@ def lower_tiles(A: tg.array2d[bf16], Scale: tg.array1d[float], C: tg.array2d[flo
 
 
 @tg.kernel
-def deep(
+def wide_stages(
     A: tg.array2d[float], Scale: tg.array1d[bf16], B: tg.array2d[bf16], C: tg.array2d[float], first: int
 ):
     """Iterations over 256 elements of K, of which one stage holds too many bytes."""
@@ -574,7 +574,7 @@ LAUNCHES = [
     ),
     Launch(lower_tiles, arrays((200, 256), (2,), (256, 256), out=float, types=(bf16, tg.float32)), (2, 2)),
     Launch(
-        deep,
+        wide_stages,
         with_numbers(
             arrays((128, 584), (128,), (584, 128), (128, 128), out=float, types=(tg.float32, bf16, bf16)), 1
         ),

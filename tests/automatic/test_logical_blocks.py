@@ -184,7 +184,7 @@ def test_blocks_that_add_to_the_same_elements_are_not_merged() -> None:
 
 
 @tg.kernel
-def apart(a: tg.array2d[bf16], b: tg.array2d[bf16], c: tg.array2d[float]):
+def separate_blocks(a: tg.array2d[bf16], b: tg.array2d[bf16], c: tg.array2d[float]):
     i, j = tg.tid()
     total = tg.tile_zeros(shape=(64, 64), dtype=float)
     for k in range(a.shape[1] // 64):
@@ -240,7 +240,7 @@ def squares(a: tg.array2d[bf16], b: tg.array2d[bf16], c: tg.array2d[float]):
 @pytest.mark.parametrize(
     ("kernel", "reason"),
     [
-        (apart, "do not follow each other"),
+        (separate_blocks, "do not follow each other"),
         (masked, "depends on the index of the block"),
         (normalised, "combines elements along the axis"),
         (one_bias, "does not grow with the block"),

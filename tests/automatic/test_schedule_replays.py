@@ -14,7 +14,6 @@ from scheduled_kernels import (
     attention,
     bf16,
     causal_attention,
-    deep,
     gemm,
     heads,
     left_converted,
@@ -26,6 +25,7 @@ from scheduled_kernels import (
     right_weighted,
     tile_gemm,
     two_layers,
+    wide_stages,
     with_numbers,
 )
 
@@ -56,7 +56,7 @@ LAUNCHES = {
         Launch(left_masked, arrays((128, 192), (128, 192), (192, 128), (128, 128), out=float), (1, 1), 384),
         Launch(right_weighted, WEIGHTED, (1, 1), 384),
         Launch(lower_tiles, LOWER, (1, 1), 384),
-        Launch(deep, DEEP, (1, 1), 384),
+        Launch(wide_stages, DEEP, (1, 1), 384),
         Launch(two_layers, arrays((256, 128), (128, 192), (192, 64), (256, 64)), (2,), 384, exact=False),
         Launch(attention, heads(2, 128, 512, 128), (2, 1), 384, exact=False),
         Launch(causal_attention, heads(1, 128, 128, 64), (1, 1), 384, exact=False),

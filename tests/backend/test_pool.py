@@ -277,7 +277,7 @@ HEADER = f"""
 import sys, threading, time
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 import numpy as np
-from native import COUNTING, arguments, loaded
+from native_kernels import COUNTING, arguments, loaded
 from tegula.backend import pool
 code = loaded(COUNTING)
 kernel = pool.KernelFunction(code.address("kernel"))

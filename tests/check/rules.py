@@ -160,7 +160,7 @@ def cases() -> dict[str, tuple[str, Callable[[], Any]]]:
         importlib.import_module("support.mutated_schedules"),
         importlib.import_module("support.mutated_memory"),
     )
-    far = importlib.import_module("support.late_fault_rings")
+    late_faults = importlib.import_module("support.late_fault_rings")
     result: dict[str, tuple[str, Callable[[], Any]]] = {}
     for kernel_name, table in (
         ("gemm", mutants.GEMM),
@@ -182,8 +182,8 @@ def cases() -> dict[str, tuple[str, Callable[[], Any]]]:
     for name, mutate in MUTATIONS.items():
         result[name] = ("budget", lambda mutate=mutate: verdict(gemm(), mutate))
     result[LATE_WAIT_RULE] = ("in-flight", lambda: schedule.check_schedule(*lowered_late(registers())))
-    for name, (kind, parts) in far.WRONG.items():
-        text = far.RING.format(**{**far.RIGHT, **parts})
+    for name, (kind, parts) in late_faults.FAULTY_PARTS.items():
+        text = late_faults.RING.format(**{**late_faults.CORRECT_PARTS, **parts})
         result[name] = (kind, lambda text=text: kernel(text, None, 2).check())
     for name, (kind, text) in TEXTS.items():
         result[name] = (kind, lambda text=text: kernel(text).check())
@@ -197,7 +197,9 @@ def rejection_kind(verdict: Verdict) -> str:
     )
 
 
-def noticing(rule: Rule, known: dict[str, tuple[str, Callable[[], Any]]]) -> Iterator[tuple[str, str]]:
+def cases_that_depend_on(
+    rule: Rule, known: dict[str, tuple[str, Callable[[], Any]]]
+) -> Iterator[tuple[str, str]]:
     """The cases whose verdicts change if a rule is disabled, with these verdicts, which are not cached on disk."""
     first = [rule.noticed] if rule.noticed in known else []
     for name in [*first, *(n for n in known if n != rule.noticed)]:

@@ -267,7 +267,7 @@ def stage_of(name: str, occurrence: int = 0) -> Mutation:
     return mutate
 
 
-def before(name: str, barrier: str, other: str, occurrence: int = 0) -> Mutation:
+def move_before(name: str, barrier: str, other: str, occurrence: int = 0) -> Mutation:
     """Move an op in front of an op of another name in its region."""
 
     def mutate(kernel: Kernel, parts: GpuCompilation) -> None:
@@ -279,7 +279,7 @@ def before(name: str, barrier: str, other: str, occurrence: int = 0) -> Mutation
     return mutate
 
 
-def last(name: str) -> Mutation:
+def move_to_end(name: str) -> Mutation:
     """The op is moved to the end of its region."""
 
     def mutate(kernel: Kernel, parts: GpuCompilation) -> None:

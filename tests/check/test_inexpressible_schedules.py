@@ -7,7 +7,7 @@ from equivalent_rewrites import kernel
 from schedules import gemm, verdict
 
 from support.campaigns import sampled
-from support.mutated_memory import IN_MEMORY, parted
+from support.mutated_memory import IN_MEMORY, branch_around
 from tegula import errors as E
 from tegula.check.schedule import check_schedule
 
@@ -98,6 +98,6 @@ def test_an_unmutated_branch_passes_the_checker() -> None:
     from schedules import lowered
 
     kernel, parts = lowered(gemm())
-    parted("mbarrier.wait")(kernel, parts)
+    branch_around("mbarrier.wait")(kernel, parts)
     parts.uniformity.divergent.clear()
     assert check_schedule(kernel, parts).passed

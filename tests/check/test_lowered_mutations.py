@@ -11,9 +11,9 @@ from schedules import (
     double,
     drop,
     gemm,
-    last,
     lowered,
     lowered_late,
+    move_to_end,
     ops,
     registers,
     retarget,
@@ -83,7 +83,7 @@ def test_reading_registers_before_their_iteration_fills_them_is_refuted() -> Non
 HARMLESS: dict[str, tuple[str, Mutation]] = {
     "consumer waits twice": ("gemm", double("mbarrier.wait", FULL)),
     "producer waits twice": ("gemm", double("mbarrier.wait", EMPTY)),
-    "bytes are announced after the copies": ("two_producers", last("mbarrier.expect")),
+    "bytes are announced after the copies": ("two_producers", move_to_end("mbarrier.expect")),
     "room is waited for in another pipe": ("two_producers", retarget("mbarrier.wait", EMPTY, "right.empty")),
 }
 
@@ -128,7 +128,7 @@ def test_reading_an_item_from_another_stage_is_refuted() -> None:
 
 def test_a_counterexample_names_its_events() -> None:
     """Both accesses of the race, and the launch."""
-    actual = verdict(gemm(), last("group.mma_wait"))
+    actual = verdict(gemm(), move_to_end("group.mma_wait"))
     ((location, text),) = actual.locations
     assert actual.message == "left[0]: ws0 has a copy write it while another access may be in progress"
     assert text == "ws1+2 has tensor cores or a copy read it, without an order between the two accesses"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from rules import LATE_WAIT_RULE, MUTATIONS, RULES, TEXTS, cases, noticing, rejection_kind
+from rules import LATE_WAIT_RULE, MUTATIONS, RULES, TEXTS, cases, cases_that_depend_on, rejection_kind
 
 from support.campaigns import rest_slow, sampled
 
@@ -14,7 +14,7 @@ SLOW_RULES = {"waiters are waited for", "arrivals are counted"}
 
 @sampled(3, "name", rest_slow(((name,) for name in RULES), lambda name: name not in SLOW_RULES))
 def test_a_disabled_rule_of_the_verifier_fails_a_case(name: str) -> None:
-    assert next(noticing(RULES[name], CASES), None) is not None
+    assert next(cases_that_depend_on(RULES[name], CASES), None) is not None
 
 
 @pytest.mark.parametrize("name", [*MUTATIONS, LATE_WAIT_RULE, *TEXTS])

@@ -15,7 +15,7 @@ FLOATS, INTEGERS = tg.vector(8, float), tg.vector(16, int)
 
 
 @tg.kernel
-def whole(a: tg.array[FLOATS], out: tg.array[FLOATS], n: int):
+def carried_totals(a: tg.array[FLOATS], out: tg.array[FLOATS], n: int):
     t = tg.tid()
     total, largest = FLOATS(), a[t]
     for i in range(t, n):
@@ -58,9 +58,9 @@ def numpy_result(a: np.ndarray, t: int) -> list[np.ndarray]:
 def test_whole_vectors_stay_in_vector_registers() -> None:
     a = np.random.default_rng(0).random((9, 8)).astype(np.float32)
     out = tg.zeros(6, dtype=FLOATS)
-    tg.launch(whole, 3, [tg.array(a, dtype=FLOATS), out, len(a)])
+    tg.launch(carried_totals, 3, [tg.array(a, dtype=FLOATS), out, len(a)])
     np.testing.assert_array_equal(out.numpy(), np.concatenate([numpy_result(a, t) for t in range(3)]))
-    text = whole.llvm()
+    text = carried_totals.llvm()
     assert text.count("phi <8 x float>") >= 3 and "phi float" not in text
 
 

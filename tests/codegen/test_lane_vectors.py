@@ -61,7 +61,7 @@ def test_the_size_of_most_floats_decides_the_vector_width() -> None:
 
 
 @tg.kernel
-def parted(x: tg.array[float], y: tg.array[float]):
+def branch_on_sign(x: tg.array[float], y: tg.array[float]):
     i = tg.tid()
     if x[i] > 0.0:
         y[i] = x[i] + 1.0
@@ -69,7 +69,7 @@ def parted(x: tg.array[float], y: tg.array[float]):
 
 @pytest.mark.machine_code
 def test_divergent_branches_are_masks() -> None:
-    text = code(parted, 256, [zeros(256), zeros(256)])
+    text = code(branch_on_sign, 256, [zeros(256), zeros(256)])
     assert "@llvm.masked.store.v8f32" in text
     assert not re.search(r"br i1 .*%then", text)
     assert re.search(r"every\d+:\n  store <8 x float>", text), "masked stores are slow without mask registers"
@@ -86,7 +86,7 @@ def long_branch(x: tg.array[float], y: tg.array[float]):
 def test_long_branches_are_skipped_where_no_lane_is_active() -> None:
     skips = re.compile(r"icmp ne i8 %\w+, 0\n  br i1")
     assert skips.search(code(long_branch, 256, [zeros(256), zeros(256)]))
-    assert not skips.search(code(parted, 256, [zeros(256), zeros(256)]))
+    assert not skips.search(code(branch_on_sign, 256, [zeros(256), zeros(256)]))
 
 
 @tg.kernel

@@ -83,7 +83,7 @@ def test_parts_of_a_layout_cover_each_element_once(layout: Layout, data: st.Data
             assert any(t // 32 in lanes_of[part] for t, _ in owners[base])
 
 
-def flat(coordinates: tuple[int, ...], shape: tuple[int, ...]) -> int | None:
+def linear_index(coordinates: tuple[int, ...], shape: tuple[int, ...]) -> int | None:
     """The index of an element in row-major order; None outside the tile."""
     if any(i >= n for i, n in zip(coordinates, shape, strict=True)):
         return None
@@ -101,7 +101,7 @@ def test_reshaped_layouts_keep_the_elements_of_each_thread(layout: Layout, data:
         for register in range(layout.register_count):
             assert reshaped is not None
             before, after = (x.coordinates(thread, register) for x in (layout, reshaped))
-            assert flat(before, layout.shape) == flat(after, reshaped.shape)
+            assert linear_index(before, layout.shape) == linear_index(after, reshaped.shape)
 
 
 def test_layouts_in_row_major_order_reshape_to_any_shape_of_whole_runs() -> None:

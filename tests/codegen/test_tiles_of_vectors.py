@@ -17,12 +17,12 @@ def doubled(v: Any):
 
 
 @tg.func
-def last(v: Any):
+def last_component(v: Any):
     return v[1]
 
 
 @tg.kernel
-def moved(x: tg.array2d[Any], y: tg.array2d[Any], z: tg.array2d[Any], w: tg.array2d[Any]):
+def layout_changes(x: tg.array2d[Any], y: tg.array2d[Any], z: tg.array2d[Any], w: tg.array2d[Any]):
     t = tg.tile_load(x, shape=(5, 37), offset=(1, 3))
     tg.tile_store(y, tg.tile_map(doubled, t), offset=(1, 3))
     tg.tile_store(z, tg.tile_transpose(tg.tile_map(doubled, t[1:4, ::2])))
@@ -31,7 +31,7 @@ def moved(x: tg.array2d[Any], y: tg.array2d[Any], z: tg.array2d[Any], w: tg.arra
 
 @tg.kernel
 def components(x: tg.array2d[Any], y: tg.array2d[Any], total: tg.array1d[Any]):
-    t = tg.tile_map(last, tg.tile_load(x, shape=(5, 37), offset=(1, 3)))
+    t = tg.tile_map(last_component, tg.tile_load(x, shape=(5, 37), offset=(1, 3)))
     tg.tile_store(y, t)
     tg.tile_store(total, tg.tile_sum(t))
 
@@ -46,7 +46,7 @@ def test_tiles_of_vectors_match_numpy(kind: Any, rows: int, columns: int) -> Non
     values = np.random.default_rng(0).integers(0, 60, empty.shape).astype(empty.dtype)
     x, y = tg.array(values, dtype=kind), tg.zeros((rows, columns), dtype=kind)
     z, w = tg.zeros((19, 3), dtype=kind), tg.zeros((5, 37), dtype=kind)
-    tg.launch_tiled(moved, dim=1, inputs=[x], outputs=[y, z, w], block_dim=32)
+    tg.launch_tiled(layout_changes, dim=1, inputs=[x], outputs=[y, z, w], block_dim=32)
     window = values[1:6, 3:40]
     tile = np.zeros((5, 37, *values.shape[2:]), values.dtype)
     tile[: window.shape[0], : window.shape[1]] = window

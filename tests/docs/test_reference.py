@@ -35,7 +35,7 @@ def test_every_function_of_kernels_has_an_example_that_calls_the_function() -> N
 
 def test_pages_of_kernels_have_the_docstrings_of_kernels() -> None:
     """Functions of the host with the same name have other docstrings."""
-    for page, functions in OPS.by_family().items():
+    for page, functions in OPS.ops_by_family().items():
         text = OPS.all_pages()[f"{page}.md"]
         for name in (name for name in functions if name in PUBLIC):
             first = documentation(name).partition("\n\n")[0]

@@ -46,7 +46,7 @@ ANY_CALL = {"wrong-arguments", "role-placement", "divergent-cooperative-op", "pi
 
 
 @cache
-def stated() -> dict[str, tuple[frozenset[str], bool]]:
+def documented_codes() -> dict[str, tuple[frozenset[str], bool]]:
     """For each function the codes that its docstring states, and whether it returns a value."""
     result: dict[str, tuple[frozenset[str], bool]] = {}
     for name in sorted(n for n in (*PUBLIC, *library()) if not n.startswith("_") and n not in result):
@@ -65,7 +65,7 @@ def _calls(name: str, count: int, random: Random) -> Iterator[str]:
             several = random.randint(0, 4) if p.kind is p.VAR_POSITIONAL else 1
             arguments += random.choices(VALUES, k=several) if p.kind is not p.KEYWORD_ONLY else []
         call = f"tg.{name}({', '.join(arguments)})"
-        yield f"r = {call}" if stated()[name][1] else call
+        yield f"r = {call}" if documented_codes()[name][1] else call
 
 
 def _raised(statement: str) -> Iterator[tg.CompileError]:
@@ -82,12 +82,12 @@ def _raised(statement: str) -> Iterator[tg.CompileError]:
         yield from getattr(error, "errors", [error])
 
 
-def unstated(count: int, seed: int) -> list[str]:
+def undocumented_errors(count: int, seed: int) -> list[str]:
     """The errors of `calls` calls of each function that its docstring does not state."""
     random = Random(seed)
     return [
         f"{statement}: {error.CODE}: {error.message}"
-        for name, (codes, _) in stated().items()
+        for name, (codes, _) in documented_codes().items()
         for statement in _calls(name, count, random)
         for error in _raised(statement)
         if error.CODE not in codes | ANY_CALL
@@ -96,4 +96,4 @@ def unstated(count: int, seed: int) -> list[str]:
 
 @pytest.mark.parametrize("seed", chunks(range(2, 102)))
 def test_docstrings_state_the_errors_of_many_calls(seed: int) -> None:
-    assert unstated(4, seed) == []
+    assert undocumented_errors(4, seed) == []

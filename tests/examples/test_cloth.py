@@ -11,7 +11,7 @@ SIZE, STEPS = 7, 60
 
 
 def reference() -> np.ndarray:
-    x = cloth.flat(SIZE)
+    x = cloth.flat_cloth(SIZE)
     v, gravity = np.zeros_like(x), np.array(cloth.GRAVITY)
     rest = cloth.WIDTH / (SIZE - 1)
     for _ in range(STEPS):

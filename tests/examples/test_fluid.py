@@ -27,7 +27,7 @@ def rolled(field: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
     return np.roll(field, -1, axis), np.roll(field, 1, axis)
 
 
-def stirred(dye: np.ndarray, force: np.ndarray) -> np.ndarray:
+def simulate_fluid_in_numpy(dye: np.ndarray, force: np.ndarray) -> np.ndarray:
     points = np.mgrid[0:SIZE, 0:SIZE].astype(np.float64)
     v = np.zeros_like(force)
     for _ in range(fluid.STEPS):
@@ -49,13 +49,17 @@ def test_fluid_example_and_its_gradient_match_float64(monkeypatch: pytest.Monkey
     force, way = 0.3 * rng.standard_normal((2, SIZE, SIZE, 2))
     force_array = tg.array(force, dtype=tg.vec2, requires_grad=True)
     with tg.Tape() as tape:
-        actual = fluid.stirred(tg.array(dye, dtype=float), force_array)
+        actual = fluid.simulate_fluid(tg.array(dye, dtype=float), force_array)
     tape.backward(grads={actual: tg.array(weights, dtype=float)})
-    np.testing.assert_allclose(actual.numpy(), stirred(dye, force), atol=1e-5)
+    np.testing.assert_allclose(actual.numpy(), simulate_fluid_in_numpy(dye, force), atol=1e-5)
     step = 1e-6
-    slope = (weights * (stirred(dye, force + step * way) - stirred(dye, force - step * way))).sum() / (
-        2.0 * step
-    )
+    slope = (
+        weights
+        * (
+            simulate_fluid_in_numpy(dye, force + step * way)
+            - simulate_fluid_in_numpy(dye, force - step * way)
+        )
+    ).sum() / (2.0 * step)
     np.testing.assert_allclose((force_array.grad.numpy() * way).sum(), slope, rtol=1e-3)
 
 

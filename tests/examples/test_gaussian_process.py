@@ -20,7 +20,7 @@ def noisy(x: np.ndarray, logs: np.ndarray) -> np.ndarray:
     return covariance(x, x, logs[0]) + np.exp(2.0 * logs[1]) * np.eye(len(x))
 
 
-def surprise(x: np.ndarray, y: np.ndarray, logs: np.ndarray) -> float:
+def negative_log_likelihood(x: np.ndarray, y: np.ndarray, logs: np.ndarray) -> float:
     k = noisy(x, logs)
     return 0.5 * (y @ np.linalg.solve(k, y) + np.linalg.slogdet(k)[1])
 
@@ -31,12 +31,15 @@ def test_gaussian_process_likelihoods_and_gradients_match_float64() -> None:
     parameters, loss = tg.array(logs, dtype=float, requires_grad=True), tg.zeros(SIZE, requires_grad=True)
     arrays = [tg.array(x, dtype=float), tg.array(y, dtype=float), parameters]
     with tg.Tape() as tape:
-        tg.launch_tiled(gp.surprise, SIZE, inputs=arrays, outputs=[loss], block_dim=64)
+        tg.launch_tiled(gp.negative_log_likelihood, SIZE, inputs=arrays, outputs=[loss], block_dim=64)
     tape.backward(grads={loss: tg.ones_like(loss)})
-    np.testing.assert_allclose(loss.numpy(), list(map(surprise, x, y, logs)), rtol=1e-4)
+    np.testing.assert_allclose(loss.numpy(), list(map(negative_log_likelihood, x, y, logs)), rtol=1e-4)
     step = 1e-5 * np.eye(2)
     expected = [
-        [surprise(*s, parameters_of + d) - surprise(*s, parameters_of - d) for d in step]
+        [
+            negative_log_likelihood(*s, parameters_of + d) - negative_log_likelihood(*s, parameters_of - d)
+            for d in step
+        ]
         for *s, parameters_of in zip(x, y, logs, strict=True)
     ]
     np.testing.assert_allclose(parameters.grad.numpy(), np.array(expected) / 2e-5, rtol=1e-3, atol=1e-3)

@@ -43,7 +43,7 @@ def is_float(dtype: str) -> bool:
     return dtype in FLOATS
 
 
-def holds(dtype: str, value: int) -> bool:
+def is_in_range(dtype: str, value: int) -> bool:
     """Whether a number is in the range of a type, if the type is an integer type."""
     return is_float(dtype) or value <= np.iinfo(dtype).max
 
@@ -121,7 +121,7 @@ class Expressions:
         storage = storage or self.c.pick(["register", "shared"])
         storage_option = f', storage="{storage}"'
         kinds = ["load", "load", "zeros", "ones", "full"]
-        if len(shape) == 1 and holds(dtype, shape[0] - 1):
+        if len(shape) == 1 and is_in_range(dtype, shape[0] - 1):
             kinds.append("arange")
         if shape == (self.block_dim,):
             kinds += ["tile", "tile"]

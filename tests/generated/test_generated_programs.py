@@ -73,7 +73,7 @@ FLOOR = (
     *("uniform if", "uniform elif", "uniform else", "for", "while", "break", "continue"),
     *("lane if", "lane else", "lane for", "lane assignment", "lane break", "lane continue", "lane return"),
 )
-"""Features that at least RARE of all programs have."""
+"""Features that at least MIN_FRACTION of all programs have."""
 MIN_FRACTION = 0.03
 DRAWN_PROGRAMS = 400
 """The number of programs that are drawn, but not run, to count features."""

@@ -91,7 +91,7 @@ def test_launches_are_recorded_in_graphs_of_torch(torch: Any) -> None:
     assert x[0].item() == 16
 
 
-def junk(torch: Any) -> list[Any]:
+def overwrite_freed_memory(torch: Any) -> list[Any]:
     """Memory of both libraries that reuses freed memory."""
     return [tg.full(1 << 20, 1e9, device="cuda:0") for _ in range(8)] + [
         torch.full((1 << 20,), 1e9, device="cuda") for _ in range(8)
@@ -124,7 +124,7 @@ def test_adjoints_are_recorded_in_graphs_of_torch(torch: Any) -> None:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         backward()
-    retained = junk(torch)
+    retained = overwrite_freed_memory(torch)
     for seed in range(2):
         torch.manual_seed(seed)
         for t in (x, g):
@@ -162,7 +162,7 @@ def test_copies_of_operands_are_recorded_in_graphs_of_torch(torch: Any, precisio
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         matmul(a, b, out, precision=precision)
-    retained = junk(torch)
+    retained = overwrite_freed_memory(torch)
     for seed in range(2):
         torch.manual_seed(seed)
         for t in (wide, b):

@@ -34,14 +34,14 @@ def positive(x: tg.array1d[float]):
 
 
 @tg.kernel
-def show(n: int):
+def print_index(n: int):
     i = tg.tid()
     if i == 3:
         print(n, i)
 
 
 @tg.kernel
-def beyond(x: tg.array1d[float]):
+def store_out_of_bounds(x: tg.array1d[float]):
     i = tg.tid()
     x[i + 5] = 1.0
 
@@ -128,7 +128,7 @@ def test_a_failed_assertion_is_raised_at_the_next_wait() -> None:
 
 
 def test_kernels_print_on_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
-    tg.launch(show, 10, [7], device="cuda:0")
+    tg.launch(print_index, 10, [7], device="cuda:0")
     tg.synchronize_device("cuda:0")
     assert capsys.readouterr().out == "7 3\n"
 
@@ -136,7 +136,7 @@ def test_kernels_print_on_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
 def test_debug_mode_reports_accesses_out_of_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(config, "mode", "debug")
     x = tg.zeros(100, device="cuda:0")
-    tg.launch(beyond, 100, [x])
+    tg.launch(store_out_of_bounds, 100, [x])
     with pytest.raises(tg.OutOfBounds, match=r"index \(100,\) is outside 'x' of shape \(100,\)"):
         x.numpy()
     np.testing.assert_array_equal(x.numpy(), np.arange(100) >= 5)
@@ -144,7 +144,7 @@ def test_debug_mode_reports_accesses_out_of_bounds(monkeypatch: pytest.MonkeyPat
 
 def test_recorded_launches_print(capsys: pytest.CaptureFixture[str]) -> None:
     with tg.ScopedCapture("cuda:0") as capture:
-        tg.launch(show, 10, [7], device="cuda:0")
+        tg.launch(print_index, 10, [7], device="cuda:0")
     for _ in range(2):
         tg.capture_launch(capture.graph)
         tg.synchronize()
@@ -173,7 +173,7 @@ def test_a_fault_names_the_kernel_and_sticks() -> None:
     code = f"""
 import sys
 sys.path[:0] = {[str(Path(__file__).parent), str(Path(__file__).parent.parent / "backend")]}
-from raw import VectorAdd
+from raw_launch import VectorAdd
 import tegula as tg
 add = VectorAdd()
 a, b, c = (tg.zeros(1000, device="cuda:0") for _ in range(3))

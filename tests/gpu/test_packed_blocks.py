@@ -11,7 +11,9 @@ pytestmark = pytest.mark.gpu
 
 
 @tg.kernel
-def work(a: tg.array2d[float], gathered: tg.array2d[float], sums: tg.array1d[float], count: tg.array1d[int]):
+def gather_and_sum(
+    a: tg.array2d[float], gathered: tg.array2d[float], sums: tg.array1d[float], count: tg.array1d[int]
+):
     i = tg.tid()
     row = tg.tile_load(a[i], 32)
     order = (tg.tile_arange(32, dtype=int) * 5 + i) % 32
@@ -26,7 +28,7 @@ def test_each_block_runs_once(blocks: int) -> None:
     array = tg.array(a, device="cuda")
     gathered, sums = tg.zeros_like(array), tg.zeros(blocks, device="cuda")
     count = tg.zeros(1, dtype=int, device="cuda")
-    tg.launch_tiled(work, blocks, [array, gathered, sums, count], block_dim=32)
+    tg.launch_tiled(gather_and_sum, blocks, [array, gathered, sums, count], block_dim=32)
     expected_sums = (np.arange(32) * 5 + np.arange(blocks)[:, None]) % 32
     np.testing.assert_array_equal(gathered.numpy(), np.take_along_axis(a, expected_sums, 1))
     np.testing.assert_array_equal(sums.numpy(), (a * a[:, ::-1]).sum(1))

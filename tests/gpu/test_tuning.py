@@ -11,7 +11,7 @@ REPEATS = 1
 
 
 @tg.kernel
-def busy(x: tg.array1d[float], y: tg.array1d[float]):
+def long_loop(x: tg.array1d[float], y: tg.array1d[float]):
     i = tg.tid()
     total = x[i]
     for _ in range(REPEATS):
@@ -23,7 +23,7 @@ def test_the_fastest_tuned_candidate_runs() -> None:
     n = 1 << 20
     x, y = tg.ones(n, device="cuda:0"), tg.zeros(n, device="cuda:0")
     for remembered in (False, True):
-        kernel = tg.autotune(REPEATS=[4000, 1, 6000], block_dim=[128])(busy)
+        kernel = tg.autotune(REPEATS=[4000, 1, 6000], block_dim=[128])(long_loop)
         tg.launch(kernel, n, [x], [y])
         assert np.all(y.numpy() == 2.0)
         report = kernel.reports[0]

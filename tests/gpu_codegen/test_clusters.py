@@ -29,7 +29,7 @@ FULL = 49152
 
 
 @tg.kernel
-def plain(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[HALF]):
+def plain_matmul(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[HALF]):
     i, j = tg.tid()
     total = tg.tile_zeros(shape=(M, N), dtype=tg.float32)
     for k in range((a.shape[1] + K - 1) // K):
@@ -44,7 +44,7 @@ def arrays(m: int, n: int, k: int) -> list[tg.array]:
 
 
 def automatic(m: int, n: int, k: int) -> tuple[Kernel, Any]:
-    return distributed(plain, arrays(m, n, k), (-(-m // M), -(-n // N)), 256)
+    return distributed(plain_matmul, arrays(m, n, k), (-(-m // M), -(-n // N)), 256)
 
 
 def matmul_with_roles(
@@ -66,7 +66,7 @@ def shared(kernel: Kernel) -> list[Op]:
 
 
 def test_both_blocks_copy_a_half_to_both() -> None:
-    code = lowered(plain, arrays(256, 520, 4104), (2, 3), 256)
+    code = lowered(plain_matmul, arrays(256, 520, 4104), (2, 3), 256)
     text, cubin = assembled(code)
     assert code.clustered and [m.box for m in code.maps] == [(64, 64), (64, 64), (64, 64)]
     # One of two boxes of the left tile, two of four boxes of the right tile; or all of them.
@@ -84,13 +84,13 @@ def test_both_blocks_copy_a_half_to_both() -> None:
 
 @pytest.mark.parametrize("size", [(256, 512, 4096), (256, 528, 4112)])
 def test_each_cta_fetches_rows_of_whole_sectors(size: tuple[int, int, int]) -> None:
-    code = lowered(plain, arrays(*size), (2, 3), 256)
+    code = lowered(plain_matmul, arrays(*size), (2, 3), 256)
     text, _ = assembled(code)
     assert not code.clustered and "multicast" not in text and "barrier.cluster" not in text
 
 
 def test_kernels_for_gpus_without_clusters_have_no_clusters() -> None:
-    kernel, _ = distributed(plain, arrays(256, 520, 4104), (2, 3), 256, arch="sm_100a")
+    kernel, _ = distributed(plain_matmul, arrays(256, 520, 4104), (2, 3), 256, arch="sm_100a")
     assert not shared(kernel)
 
 

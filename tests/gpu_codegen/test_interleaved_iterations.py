@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from gpu_code import lowered, run_serially
-from row_kernels import WIDTH, ahead, each_row
+from row_kernels import WIDTH, each_row, load_next_row
 
 import tegula as tg
 from support.campaigns import sampled
@@ -26,7 +26,7 @@ def decayed(a: tg.array2d[float], b: tg.array2d[float], n: int):
         tg.tile_store(b, total, offset=(i, 0))
 
 
-@pytest.mark.parametrize("kernel", [each_row, ahead, decayed])
+@pytest.mark.parametrize("kernel", [each_row, load_next_row, decayed])
 @sampled(3, "n", [1, 7, 8, 21])
 def test_interleaved_iterations_have_the_bits_of_the_cpu(kernel: Any, n: int) -> None:
     rng = np.random.default_rng(n)

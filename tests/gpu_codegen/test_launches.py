@@ -31,7 +31,7 @@ def count(n: tg.array1d[int]):
 
 
 @tg.kernel
-def nothing(n: int):
+def empty_kernel(n: int):
     i = tg.tid()
     m = i + n
 
@@ -63,19 +63,19 @@ def arguments(kernel: Any) -> list[Any]:
     return {
         scale: [tg.zeros(256), n],
         count: [n],
-        nothing: [1],
+        empty_kernel: [1],
         matmul: [*matrices, n],
         steady_matmul: [*matrices, n],
     }[kernel]
 
 
-@pytest.mark.parametrize("kernel", [scale, count, nothing, matmul], ids=lambda k: k.name)
+@pytest.mark.parametrize("kernel", [scale, count, empty_kernel, matmul], ids=lambda k: k.name)
 def test_a_kernel_waits_once_before_accesses_to_memory(kernel: Any) -> None:
     text = text_of(kernel, arguments(kernel), 256)
     assert text.count(LET) == text.count(WAIT) == 1
     assert text.index(LET) < text.index(WAIT)
     match = MEMORY.search(text)
-    assert (match is None) == (kernel is nothing)
+    assert (match is None) == (kernel is empty_kernel)
     assert match is None or text.index(WAIT) < match.start()
 
 
@@ -132,7 +132,7 @@ def test_blocks_that_all_run_at_once_let_the_next_launch_start_after_their_loop(
 
 
 def test_kernels_without_a_loop_let_the_next_kernel_start_at_once() -> None:
-    text = text_in_series(nothing, LaunchOverlap(lets=LOOPED))
+    text = text_in_series(empty_kernel, LaunchOverlap(lets=LOOPED))
     assert text.count(LET) == 1 and text.index(LET) < text.index(WAIT)
 
 

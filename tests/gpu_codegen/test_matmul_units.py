@@ -86,7 +86,7 @@ def test_explain_states_that_earlier_gpus_have_no_wgmma() -> None:
 
 
 @tg.kernel
-def halves(x: tg.array2d[HALF], y: tg.array2d[HALF], z: tg.array2d[tg.float32], steps: int):
+def split_matmul(x: tg.array2d[HALF], y: tg.array2d[HALF], z: tg.array2d[tg.float32], steps: int):
     left = tg.tile_empty(shape=(2, 64, 64), dtype=HALF, storage="shared")
     right = tg.tile_empty(shape=(2, 64, 32), dtype=HALF, storage="shared")
     full, empty = tg.mbarrier(1, stages=2), tg.mbarrier(4, stages=2)
@@ -113,15 +113,15 @@ def halves(x: tg.array2d[HALF], y: tg.array2d[HALF], z: tg.array2d[tg.float32], 
 def test_explain_states_the_unit_of_matmuls_of_partially_filled_stages() -> None:
     """The message names the line of the first part."""
     args = [numbers(64, 64, dtype=HALF), numbers(64, 32, dtype=HALF), tg.zeros((64, 32), dtype=tg.float32), 1]
-    (actual,) = units_of(halves, args)
-    line = halves.definition.location.line + 11
+    (actual,) = units_of(split_matmul, args)
+    line = split_matmul.definition.location.line + 11
     why = f"the left operand lies in a ring with an access other than to a whole stage (line {line}), and it "
     assert actual == f"{WARPS}{why}is in a hand-written ring, which is never copied to a swizzled stage"
-    assert f"  line {line + 8}: {actual}" in explained(halves, args)
+    assert f"  line {line + 8}: {actual}" in explained(split_matmul, args)
 
 
 @tg.kernel
-def alone(x: tg.array2d[HALF], y: tg.array2d[HALF], z: tg.array2d[tg.float32]):
+def single_matmul(x: tg.array2d[HALF], y: tg.array2d[HALF], z: tg.array2d[tg.float32]):
     total = tg.tile_load(z, shape=(64, 32))
     tg.tile_matmul(tg.tile_load(x, shape=(64, 64)), tg.tile_load(y, shape=(64, 32)), total)
     tg.tile_store(z, total)
@@ -132,6 +132,6 @@ def test_explain_states_the_unit_of_matmuls_without_roles() -> None:
         tg.array(np.zeros(s, np.float32), dtype=t)
         for s, t in (((64, 64), HALF), ((64, 32), HALF), ((64, 32), tg.float32))
     ]
-    kernel, _ = distributed(alone, args, (1,), 128)
+    kernel, _ = distributed(single_matmul, args, (1,), 128)
     (line,) = explain_matmuls(kernel)[1:]
     assert "is not a tile of a pipe, and it is outside of roles" in line

@@ -16,7 +16,9 @@ BLOCKS = 7
 
 
 @tg.kernel
-def work(a: tg.array2d[float], gathered: tg.array2d[float], sums: tg.array1d[float], count: tg.array1d[int]):
+def gather_and_sum(
+    a: tg.array2d[float], gathered: tg.array2d[float], sums: tg.array1d[float], count: tg.array1d[int]
+):
     i = tg.tid()
     row = tg.tile_load(a[i], 32)
     order = (tg.tile_arange(32, dtype=int) * 5 + i) % 32
@@ -34,9 +36,9 @@ def arguments() -> list[Any]:
 @pytest.mark.parametrize("rows", [1, 4, 8])
 def test_each_block_runs_once_with_memory_of_its_own(rows: int) -> None:
     args = arguments()
-    code = lowered(work, args, (BLOCKS,), 32)
+    code = lowered(gather_and_sum, args, (BLOCKS,), 32)
     assert code.together == 8 and code.part_bytes >= 128
-    run_together(code, work, args, (BLOCKS, 32), -(-BLOCKS // rows), rows=rows)
+    run_together(code, gather_and_sum, args, (BLOCKS, 32), -(-BLOCKS // rows), rows=rows)
     a, columns = args[0].numpy(), np.arange(32) * 5
     expected = np.stack([a[i, (columns + i) % 32] for i in range(BLOCKS)])
     np.testing.assert_array_equal(args[1].numpy(), expected)
@@ -84,12 +86,12 @@ def large(a: tg.array2d[float], b: tg.array2d[float]):
 def test_blocks_of_several_warps_or_with_much_shared_memory_have_a_cta_each() -> None:
     rows = [tg.zeros((1, 7000)) for _ in range(2)]
     assert lowered(large, rows, (1,), 32).together == 1
-    assert lowered(work, arguments(), (BLOCKS,), 64).together == 1
+    assert lowered(gather_and_sum, arguments(), (BLOCKS,), 64).together == 1
 
 
 def test_the_code_of_a_warp_with_one_block_has_no_divergence() -> None:
     """ptxas would duplicate code for threads that may diverge."""
-    text, cubin = assembled(lowered(work, arguments(), (BLOCKS,), 32))
+    text, cubin = assembled(lowered(gather_and_sum, arguments(), (BLOCKS,), 32))
     assert ".maxntid 32, 8" in text and "bar.sync" not in text
     assert "COLLECTIVE" not in cubin.sass()
 

@@ -15,7 +15,7 @@ from tegula.target import get_cuda_target
 
 
 @tg.kernel
-def moved(a: tg.array[tg.quat], x: tg.array[tg.transform], o: tg.array[tg.transform]):
+def transform_points(a: tg.array[tg.quat], x: tg.array[tg.transform], o: tg.array[tg.transform]):
     i = tg.tid()
     turn = a[i] * tg.quat_inverse(a[i + 1])
     o[i] = tg.transform(tg.quat_rotate(turn, x[i].p) + tg.vec3(1.0, 2.0, 3.0), turn) * x[i]
@@ -26,12 +26,12 @@ def test_transforms_of_points_stay_in_registers() -> None:
     rng = np.random.default_rng(0)
     a = tg.array(rng.integers(-3, 4, (33, 4)), dtype=tg.quat)
     x = tg.array(rng.integers(-3, 4, (32, 7)), dtype=tg.transform)
-    launch = Launch(moved, [a, x, tg.zeros(32, dtype=tg.transform)], (32,), 32)
-    expected = agree(moved, launch.args, 32, 32)
+    launch = Launch(transform_points, [a, x, tg.zeros(32, dtype=tg.transform)], (32,), 32)
+    expected = agree(transform_points, launch.args, 32, 32)
     lowered, spread = agrees(launch)
     code = lower_kernel(lowered, spread, get_cuda_target("sm_90a"))
     actual = [tg.clone(argument) for argument in launch.args]
-    run_together(code, moved, actual, launch.dims, 1)
+    run_together(code, transform_points, actual, launch.dims, 1)
     same_bits(actual[2].numpy(), expected[2])
     text, cubin = assembled(code)
     assert cubin.spill_bytes == 0 and ".local" not in text

@@ -18,7 +18,7 @@ from tegula.backend.llvm import compile_ptx
 from tegula.target import CUDA_TARGETS, get_cuda_target
 
 
-def plain(shape: tuple[int, int, int], turns: tuple[bool, bool], precision: str) -> Any:
+def plain_matmul(shape: tuple[int, int, int], turns: tuple[bool, bool], precision: str) -> Any:
     """A matmul of one block; the transposed operands are transposes of loaded tiles."""
     m, n, k = shape
     left, right = ((k, m) if turns[0] else (m, k)), ((n, k) if turns[1] else (k, n))
@@ -42,7 +42,7 @@ def check(shape: tuple[int, int, int], a: Any, b: Any, c: Any, turns: tuple[bool
           threads: int = 32, precision: str = "default", arch: str = "sm_90a") -> str:  # fmt: skip
     """Runs a matmul by the model; its code as PTX."""
     m, n, k = shape
-    kernel = plain(shape, turns, precision)
+    kernel = plain_matmul(shape, turns, precision)
     x = numbers(*((k, m) if turns[0] else (m, k)), dtype=a)
     y = numbers(*((n, k) if turns[1] else (k, n)), dtype=b, seed=1)
     z = numbers(m, n, dtype=c, seed=2)

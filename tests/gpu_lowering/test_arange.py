@@ -14,7 +14,7 @@ ROWS, COLUMNS = 16, 64
 
 
 @tg.kernel
-def below(a: tg.array2d[float], b: tg.array2d[float], limit: int):
+def below_diagonal(a: tg.array2d[float], b: tg.array2d[float], limit: int):
     rows = tg.tile_reshape(tg.tile_arange(ROWS, dtype=int), shape=(ROWS, 1))
     columns = tg.tile_reshape(tg.tile_arange(1, 2 * COLUMNS, 2, dtype=int), shape=(1, COLUMNS))
     t = tg.tile_load(a, shape=(ROWS, COLUMNS))
@@ -28,7 +28,7 @@ def in_two_dimensions(b: tg.array2d[int]):
 
 def test_aranges_compared_with_a_number_take_no_shared_memory() -> None:
     a = np.arange(ROWS * COLUMNS, dtype=np.float32).reshape(ROWS, COLUMNS)
-    launch = tiled(below, [a, np.zeros_like(a), 40], (1,), 64)
+    launch = tiled(below_diagonal, [a, np.zeros_like(a), 40], (1,), 64)
     kernel, _ = agrees(launch)
     assert not any(isinstance(op, BufNew) for op in kernel.walk())
     arange_types = [

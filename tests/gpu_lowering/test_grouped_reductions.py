@@ -14,7 +14,7 @@ WIDTH = 256
 
 
 @tg.kernel
-def two(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float]):
+def two_reductions(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float]):
     i = tg.tid()
     x = tg.tile_load(a[i], WIDTH)
     s = tg.tile_sum(x * x)
@@ -80,7 +80,7 @@ def barriers_of(kernel: Kernel) -> tuple[list[int], int]:
 @pytest.mark.parametrize(
     ("kernel", "reductions", "barriers"),
     [
-        (two, [2], 1),
+        (two_reductions, [2], 1),
         (one_of_the_other, [1, 1], 2),
         (sum_after_a_store, [1, 1], 2),
         (along_rows_and_whole, [2], 1),

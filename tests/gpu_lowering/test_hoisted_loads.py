@@ -39,7 +39,7 @@ def rows(*seeds: int) -> list[tg.array]:
 
 
 @tg.kernel
-def three(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float]):
+def three_arrays(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float]):
     i = tg.tid()
     s = tg.tile_sum(tg.tile_load(a[i], WIDTH))
     p = tg.tile_max(tg.tile_load(b[i], WIDTH) * s)
@@ -55,7 +55,7 @@ def one_after_a_store(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[
 
 
 def test_loads_are_hoisted_before_reductions() -> None:
-    kernel, _ = agrees(tiled(three, rows(0, 1, 2), (3,), 32))
+    kernel, _ = agrees(tiled(three_arrays, rows(0, 1, 2), (3,), 32))
     assert order(kernel) == "lllrrs"
 
 

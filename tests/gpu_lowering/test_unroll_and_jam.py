@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from lowering import agrees, barriers, lowered, tiled
-from row_kernels import WIDTH, ahead, curve, each_row
+from row_kernels import WIDTH, each_row, load_next_row, smooth_function
 
 import tegula as tg
 from support.campaigns import sampled
@@ -27,7 +27,7 @@ def rows(bound: Any, start: int = 0, step: int = 1) -> Any:
     def some_rows(a: tg.array2d[float], b: tg.array2d[float], n: int):
         for i in range(first, bound, by):
             x = tg.tile_load(a, shape=(1, WIDTH), offset=(i, 0))
-            tg.tile_store(b, tg.tile_map(curve, x), offset=(i, 0))
+            tg.tile_store(b, tg.tile_map(smooth_function, x), offset=(i, 0))
 
     return some_rows
 
@@ -36,7 +36,7 @@ def rows(bound: Any, start: int = 0, step: int = 1) -> Any:
 def load_late(a: tg.array2d[float], b: tg.array2d[float], n: int):
     x = tg.tile_load(a, shape=(1, WIDTH), offset=(0, 0))
     for i in range(1, n):
-        tg.tile_store(b, tg.tile_map(curve, x), offset=(i - 1, 0))
+        tg.tile_store(b, tg.tile_map(smooth_function, x), offset=(i - 1, 0))
         x = tg.tile_load(a, shape=(1, WIDTH), offset=(i, 0))
 
 
@@ -62,7 +62,7 @@ def scale_matrices(a: tg.array2d[tg.mat33], b: tg.array2d[float], n: int):
 
 
 @tg.kernel
-def beyond(a: tg.array2d[float], b: tg.array2d[float], n: int):
+def rows_beyond_bounds(a: tg.array2d[float], b: tg.array2d[float], n: int):
     for i in range(n):
         x = tg.tile_load(a, shape=(1, WIDTH), offset=(i * 3, 7), bounds_check=True)
         tg.tile_store(b, x + 1.0, offset=(i * 2, 5), bounds_check=True)
@@ -127,10 +127,10 @@ def _count(loop: Op) -> int:
         (rows(ROWS, 3, 2), [7]),
         (rows(FEW), [3]),
         (each_row, [8, 1]),
-        (ahead, [8, 1]),
+        (load_next_row, [8, 1]),
         (load_late, [8, 1]),
         (summed, [8, 1]),
-        (beyond, [8, 1]),
+        (rows_beyond_bounds, [8, 1]),
     ],
 )
 @sampled(4, "n", [0, 1, 2, 8, 9, 17])

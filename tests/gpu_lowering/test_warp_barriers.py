@@ -67,7 +67,7 @@ def rows(a: tg.array[float]):
 
 
 @tg.kernel
-def own(a: tg.array[float]):
+def own_elements(a: tg.array[float]):
     """Each thread has its own element."""
     b, p = tg.tid()
     s = tg.tile_zeros(shape=N, storage="shared")
@@ -87,7 +87,7 @@ CASES = {
     "pairs": (pairs, 64, 2, 25),
     "flipped": (flipped, 128, 2, 0),
     "rows": (rows, 128, 0, 3),
-    "own": (own, 128, 0, 0),
+    "own elements": (own_elements, 128, 0, 0),
 }
 """A kernel, its threads, and how often its block and its warps synchronise."""
 

@@ -232,7 +232,7 @@ def accumulations(a: tg.array2d[D], y: tg.array2d[D]):
 
 
 @case((6, 5), out=(7, 6))
-def places(a: tg.array2d[D], y: tg.array2d[D]):
+def tile_offsets(a: tg.array2d[D], y: tg.array2d[D]):
     i = tg.tid()
     rows = tg.tile_arange(4, dtype=int) * 2 - i
     t = tg.tile_load_indexed(a, rows, shape=(4, 3), offset=(0, i), other=2.0)

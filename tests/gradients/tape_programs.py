@@ -67,7 +67,7 @@ def total(x, y):
 
 
 @tg.kernel
-def twos(y):
+def fill_twos(y):
     y[tg.tid()] = 2.0
 
 
@@ -412,7 +412,7 @@ class TapeProgram:
         elif kind == "twos":
             y = self._pick(accepts=flat)
             self._said(kind, y)
-            tg.launch(twos, y.shape, outputs=[y.array])
+            tg.launch(fill_twos, y.shape, outputs=[y.array])
             linear(y)
         elif kind == "bend":
             x = self._pick(accepts=flat)

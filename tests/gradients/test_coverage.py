@@ -32,7 +32,8 @@ from tegula.runtime.resolve import wanted_form
 from tegula.types import ArrayType, BufType
 
 Place = tuple[str, int]
-"""An op and the position of an operand; for ops with any number of operands, positions from MANY on count as one."""
+"""An op and the position of an operand; for ops with any number of operands, positions from VARIADIC_POSITION on
+count as one."""
 VARIADIC_POSITION = 3
 
 ZERO = {

@@ -13,5 +13,5 @@ PAGES = [page for page in TOOL.pages() if TOOL.NEEDS.search((TOOL.ROOT / page).r
 @pytest.mark.machine_code(some=True)
 @pytest.mark.parametrize("page", PAGES)
 def test_every_block_of_a_page_has_the_outcome_that_its_heading_states(page: str) -> None:
-    assert TOOL.lacking((TOOL.ROOT / page).read_text(encoding="utf-8")) == []
+    assert TOOL.missing_packages((TOOL.ROOT / page).read_text(encoding="utf-8")) == []
     assert TOOL.outcome_in_child(page).faults == []

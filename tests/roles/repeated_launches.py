@@ -204,12 +204,12 @@ def aliasing(depth: int) -> Any:
     return kernel
 
 
-def weighed(x: Arrays) -> np.ndarray:
+def masked_attention(x: Arrays) -> np.ndarray:
     q, k, v = x
     return (q @ k.T > 0).astype(np.float32) @ v
 
 
-def apart() -> Iterator[Variant]:
+def launches_of_separate_tiles() -> Iterator[Variant]:
     for depth in (64, 128):
         kernel = aliasing(depth)
         for n in (1, 2, 3, 4, 9):
@@ -228,7 +228,7 @@ def apart() -> Iterator[Variant]:
                 attention(depth, shared),
                 2,
                 lambda rng, depth=depth: [small(rng, rows, depth) for rows in (4 * BM, 5 * BN, 5 * BN)],
-                weighed,
+                masked_attention,
                 (5,),
                 (tg.float16,) * 3,
             )
@@ -274,7 +274,7 @@ CASES: dict[str, Callable[[], Iterator[Variant]]] = {
     "four roles": lambda: trips(four_roles),
     "two producers": producers,
     "matmuls": matmuls,
-    "tiles of concurrent roles": apart,
+    "tiles of concurrent roles": launches_of_separate_tiles,
     "a chain with tensor cores": chained,
 }
 

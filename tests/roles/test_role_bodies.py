@@ -22,7 +22,7 @@ def fetch(pipe: Any, x: Any, n: int):
 
 
 @tg.func
-def take(pipe: Any):
+def pop_doubled(pipe: Any):
     return tg.tile_pipe_pop(pipe) * 2.0
 
 
@@ -38,7 +38,7 @@ def functions(x: tg.array2d[float], out: tg.array2d[float], n: int):
         fetch(pipe, x, n // 2 * 2)
     with tg.ws(1):
         for k in range(n // 2):
-            tg.tile_store(out, take(pipe), offset=(2 * k, 0))
+            tg.tile_store(out, pop_doubled(pipe), offset=(2 * k, 0))
             t = take_raw(pipe)
             tg.tile_store(out, t, offset=(2 * k + 1, 0))
 

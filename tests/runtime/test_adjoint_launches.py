@@ -71,8 +71,8 @@ def backwards(kernel: Any, arrays: list[Any], grid: tuple[int, ...], *first: Any
 
 def launched(driver: RecordingDriver) -> list[tuple[tuple[int, ...], bytes]]:
     """The configurations and arguments of the latest launches."""
-    launches = [(CONFIGURATION.unpack(c), data) for c, _, data in driver.recorded]
-    driver.recorded.clear()
+    launches = [(CONFIGURATION.unpack(c), data) for c, _, data in driver.recorded_launches]
+    driver.recorded_launches.clear()
     return launches
 
 

@@ -35,13 +35,13 @@ class Holder:
         x[tg.tid()] = 1.0
 
 
-def ways() -> list[Any]:
+def copy_functions() -> list[Any]:
     pickled = [lambda x, p=p: pickle.loads(pickle.dumps(x, p)) for p in range(pickle.HIGHEST_PROTOCOL + 1)]
     return [copy.copy, copy.deepcopy, *pickled]
 
 
 def test_copied_and_pickled_types_are_equal() -> None:
-    for t, copy_function in product(TYPES, ways()):
+    for t, copy_function in product(TYPES, copy_functions()):
         copied = copy_function(t)
         assert (
             copied == t and hash(copied) == hash(t) and (copied is t or not isinstance(t, type(tg.float32)))
@@ -50,13 +50,13 @@ def test_copied_and_pickled_types_are_equal() -> None:
 
 
 def test_copies_of_devices_are_the_devices() -> None:
-    for copy_function in ways():
+    for copy_function in copy_functions():
         assert copy_function(tg.get_device("cpu")) is tg.get_device("cpu")
 
 
 @pytest.mark.parametrize("object", [doubled, twice, Holder.inside], ids=lambda x: x.name)
 def test_copies_of_kernels_and_functions_are_the_originals(object: Any) -> None:
-    for way in ways():
+    for way in copy_functions():
         assert way(object) is object
         assert way({"k": [object]})["k"][0] is object
 
@@ -84,7 +84,7 @@ def arrays() -> list[tg.array]:
 
 
 def test_copied_and_pickled_arrays_are_equal() -> None:
-    for a, copy_function in product(arrays()[::4], ways()[1::2]):
+    for a, copy_function in product(arrays()[::4], copy_functions()[1::2]):
         copied = copy_function(a)
         assert (copied.shape, copied.dtype, copied.device) == (a.shape, a.dtype, a.device)
         np.testing.assert_array_equal(copied.numpy().astype(float), a.numpy().astype(float))

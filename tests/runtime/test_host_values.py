@@ -120,7 +120,7 @@ OFFSET = tg.vec3(1.0, 2.0, 3.0)
 
 
 @tg.kernel
-def moved(a: tg.array1d[tg.vec3], by: tg.vec3, rotation: tg.mat33, anything: Any):
+def affine(a: tg.array1d[tg.vec3], by: tg.vec3, rotation: tg.mat33, anything: Any):
     i = tg.tid()
     a[i] = rotation * a[i] + by + OFFSET * OFFSET.z + anything
 
@@ -128,7 +128,7 @@ def moved(a: tg.array1d[tg.vec3], by: tg.vec3, rotation: tg.mat33, anything: Any
 @pytest.mark.machine_code
 def test_host_values_are_arguments_captures_and_elements() -> None:
     a = tg.array([tg.vec3(1, 0, 0), V], dtype=tg.vec3)
-    tg.launch(moved, dim=2, inputs=[a, V, M, tg.vec3(0.5)])
+    tg.launch(affine, dim=2, inputs=[a, V, M, tg.vec3(0.5)])
     rest = V + OFFSET * OFFSET.z + tg.vec3(0.5)
     assert a.numpy().tolist() == [(M[:, 0] + rest).tolist(), (M * V + rest).tolist()]
     assert tg.full(2, V, dtype=tg.vec3).numpy().tolist() == [[1, 2, 3]] * 2
@@ -136,7 +136,7 @@ def test_host_values_are_arguments_captures_and_elements() -> None:
     try:
         OFFSET.x = 100.0  # kernels see it at the next launch
         b = tg.zeros(1, dtype=tg.vec3)
-        tg.launch(moved, dim=1, inputs=[b, V, M, tg.vec3(0)])
+        tg.launch(affine, dim=1, inputs=[b, V, M, tg.vec3(0)])
         assert b.numpy()[0, 0] == 301
     finally:
         OFFSET.x = before

@@ -55,7 +55,7 @@ def mixed(k: int):
 
 
 @tg.func
-def spun(x: float, n: int):
+def slow_function(x: float, n: int):
     k = 0
     while k < n:
         x = tg.sqrt(x * x + 1.0)
@@ -143,7 +143,7 @@ def tiles(out: tg.array[int], n: int):
 
 @tg.kernel
 def mapped(out: tg.array[int], n: int):
-    t = tg.tile_map(spun, tg.tile_ones(shape=(64,), dtype=float), n)
+    t = tg.tile_map(slow_function, tg.tile_ones(shape=(64,), dtype=float), n)
     out[0] = int(t[0])
 
 
@@ -315,7 +315,7 @@ def walks(out: tg.array2d[int], stops: tg.array[int], first: int, step: int, inn
     out[i, 0] = a ^ (b * 31) ^ passes
 
 
-def walked(i: int, stops: list[int], first: int, step: int, inner: int) -> tuple[int, int]:
+def expected_columns(i: int, stops: list[int], first: int, step: int, inner: int) -> tuple[int, int]:
     """The expected columns 0 and 3, computed in Python."""
     a, b = i, 1
     for k in range(first, stops[0], step):
@@ -343,7 +343,7 @@ def check_walks(seed: int, block_dim: int, most: int) -> None:
     table = np.tile(np.array([0, 2, 4, 0], np.int32), (19, 1))
     out, table_array = tg.array(table, device="cpu"), tg.array(np.array(stops, np.int32), device="cpu")
     tg.launch(walks, dim=19, inputs=[out, table_array, first, step, inner], block_dim=block_dim)
-    expected = np.array([walked(i, stops, first, step, inner) for i in range(19)])
+    expected = np.array([expected_columns(i, stops, first, step, inner) for i in range(19)])
     assert np.array_equal(out.numpy()[:, [0, 3]], expected), (seed, block_dim)
 
 
@@ -365,7 +365,7 @@ def test_a_signal_ends_many_loops_that_are_split(
 
 
 @tg.kernel
-def through(out: tg.array[int], ends: tg.array[Any]):
+def hash_of_indices(out: tg.array[int], ends: tg.array[Any]):
     total = tg.uniform(out[0])
     for k in range(ends[0], ends[1]):
         total = total * 3 + int(k)
@@ -379,7 +379,7 @@ def test_a_signal_ends_loops_of_every_index_type(dtype: Any) -> None:
     low, high = (np.iinfo(dtype.name).min, np.iinfo(dtype.name).max) if dtype.bits < 32 else (5, 3000)
     out = tg.zeros(1, dtype=int, device="cpu")
     ends = tg.array(np.array([low, high], dtype.name), device="cpu")
-    tg.launch(through, dim=1, inputs=[out, ends])
+    tg.launch(hash_of_indices, dim=1, inputs=[out, ends])
     total = 0
     for k in range(low, high):
         total = (total * 3 + k) & 0xFFFFFFFF
@@ -392,7 +392,7 @@ PROCESS = f"""
 import os, signal, sys, threading, time
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 import numpy as np
-from test_interrupts import KERNELS, LONG, launched, python_counted, counted
+from test_interrupts import KERNELS, LONG_TRIP_COUNT, launched, python_counted, counted
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 for kernel in KERNELS:
     for blocks in (1, 9):
@@ -403,7 +403,7 @@ for kernel in KERNELS:
             os.kill(os.getpid(), signal.SIGINT)
         threading.Timer(0.1, interrupt).start()
         try:
-            launched(kernel, LONG, blocks)
+            launched(kernel, LONG_TRIP_COUNT, blocks)
         except KeyboardInterrupt:
             assert time.monotonic() - at[0] < {SOON}, (kernel.name, blocks)
         else:
@@ -411,7 +411,7 @@ for kernel in KERNELS:
         assert np.array_equal(launched(counted, 50, 9), python_counted(np.arange(576), 50))
 print("usable", flush=True)
 threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
-launched(counted, LONG)
+launched(counted, LONG_TRIP_COUNT)
 """
 
 

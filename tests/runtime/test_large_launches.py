@@ -21,7 +21,7 @@ LARGE = 2**31
 
 
 @tg.kernel
-def places(near: tg.int64, d1: tg.int64, d2: tg.int64, d3: tg.int64, out: tg.array2d[int]):
+def neighbour_indices(near: tg.int64, d1: tg.int64, d2: tg.int64, d3: tg.int64, out: tg.array2d[int]):
     """The indices of the threads next to a thread; `d1` to `d3`: the lengths after the first dimension."""
     i, j, k, m = tg.tid()
     linear = ((tg.int64(i) * d1 + tg.int64(j)) * d2 + tg.int64(k)) * d3 + tg.int64(m) - near
@@ -48,7 +48,7 @@ def results_of_block(dims: tuple[int, ...], block_dim: int, block: int) -> np.nd
     out = tg.full((block_dim, 4), -1, int)
     args = (first, *dims[1:], out)
     launch_plan = plan(dims, block_dim)
-    compiled, packed, _ = resolve(places, launch_plan, args)
+    compiled, packed, _ = resolve(neighbour_indices, launch_plan, args)
     assert block < launch_plan.blocks
     compiled.function(packed, _scratch(compiled.scratch_bytes), block, block + 1)
     return out.numpy()
@@ -93,10 +93,10 @@ def test_the_interpreter_agrees_on_thread_indices_of_large_launches() -> None:
         block = rng.randrange(-(-math.prod(dims) // block_dim))
         launch_plan = plan(dims, block_dim)
         out = tg.full((block_dim, 4), -1, int)
-        compiled, _, _ = resolve(places, launch_plan, (0, *dims[1:], out))
+        compiled, _, _ = resolve(neighbour_indices, launch_plan, (0, *dims[1:], out))
         values = [np.full(block_dim, n, np.int64) for n in (block * block_dim, *dims[1:])]
         grid = Grid(dims, launch_plan.blocks, launch_plan.blocks)
-        kernel = places.trace(
+        kernel = neighbour_indices.trace(
             tuple(p.type for p in compiled.kernel.params), launch_plan.launch, compiled.kernel.access
         )
         _run_block(kernel, [*values, out.numpy()], grid, block, RunReport(kernel, print), Machine)

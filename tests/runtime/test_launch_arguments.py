@@ -260,7 +260,7 @@ def test_a_kernel_cannot_be_called():
 
 
 @tg.kernel
-def moved(v: tg.array[tg.vec3]):
+def double_vectors(v: tg.array[tg.vec3]):
     i = tg.tid()
     v[i] = v[i] * 2.0
 
@@ -268,10 +268,10 @@ def moved(v: tg.array[tg.vec3]):
 @pytest.mark.machine_code
 def test_vectors_of_another_type_are_refused_not_copied():
     single, double = np.ones((2, 3), np.float32), np.ones((2, 3), np.float64)
-    tg.launch(moved, 2, inputs=[single])
+    tg.launch(double_vectors, 2, inputs=[single])
     assert (single == 2.0).all()
     with pytest.raises(tg.LaunchError, match="another type"):
-        tg.launch(moved, 2, inputs=[double])
+        tg.launch(double_vectors, 2, inputs=[double])
 
 
 @tg.kernel

@@ -23,7 +23,7 @@ from tegula.runtime.cuda.driver import install
 
 
 @tg.kernel
-def flat(x: tg.array2d[float], out: tg.array2d[float], n: int, m: int):
+def flattened_loop(x: tg.array2d[float], out: tg.array2d[float], n: int, m: int):
     pipe = tg.tile_pipe(shape=(1, 8), dtype=float, stages=2)
     with tg.ws(0):
         for k in range(n * m):
@@ -60,7 +60,7 @@ def driver(simulated: SimulatedDriver) -> Iterator[RecordingDriver]:
     simulated.kernels["kernel"] = lambda blocks, threads, data: None
     before = install(simulated)
     yield simulated
-    for kernel in (flat, lengths):
+    for kernel in (flattened_loop, lengths):
         kernel.unload()
     install(before)
 
@@ -77,25 +77,28 @@ def test_launches_on_gpus_ask_each_guard_once_for_each_set_of_arguments(driver: 
     x, out = (tg.zeros((7, 8), device="cuda:0") for _ in range(2))
 
     def launch(n: int, m: int) -> None:
-        tg.launch_tiled(flat, 1, [x, out, n, m])
+        tg.launch_tiled(flattened_loop, 1, [x, out, n, m])
 
     def in_machine_code(n: int, m: int) -> bool:
-        return flat.native is not None and flat.native(1, None, [x, out, n, m], (), 1, None) is True
+        return (
+            flattened_loop.native is not None
+            and flattened_loop.native(1, None, [x, out, n, m], (), 1, None) is True
+        )
 
     for n, m, guard, line in BAD:
         refused(lambda n=n, m=m: launch(n, m), guard, line)
-    assert not driver.recorded
+    assert not driver.recorded_launches
     for _ in range(8):
         launch(3, 4)
         launch(3, 5)
-    assert len(driver.recorded) == 16 and in_machine_code(3, 4) and in_machine_code(3, 5)
+    assert len(driver.recorded_launches) == 16 and in_machine_code(3, 4) and in_machine_code(3, 5)
     for n, m, guard, line in BAD:
         assert not in_machine_code(n, m)
         refused(lambda n=n, m=m: launch(n, m), guard, line)
     assert not in_machine_code(4, 4)
-    guards = flat.compiled[-1].guards
+    guards = flattened_loop.compiled[-1].guards
     assert sorted(g.kind for g in guards.guards) == ["factor", "factor", "fits"]
-    assert guards.satisfied == {(3, 4), (3, 5)} and len(driver.recorded) == 18
+    assert guards.satisfied == {(3, 4), (3, 5)} and len(driver.recorded_launches) == 18
 
 
 def test_guards_read_lengths_of_arrays(driver: RecordingDriver) -> None:
@@ -112,7 +115,7 @@ def test_guards_read_lengths_of_arrays(driver: RecordingDriver) -> None:
 
 
 def test_the_interpreter_of_lowered_kernels_asks_guards() -> None:
-    kernel, parts = lowered(flat)
+    kernel, parts = lowered(flattened_loop)
     spread = Spread(parts.layouts, parts.shared.allocations, parts.threads)
     built_kernel = prepared(kernel, spread, requiring(kernel, check_schedule(kernel, parts).guards))
     x = np.arange(80, dtype=np.float32).reshape(10, 8)

@@ -72,12 +72,14 @@ def test_native_launches_pass_the_same_bytes_to_the_driver(driver: RecordingDriv
     ):
         repeated(launch)
         c.zero_()
-        driver.recorded.clear()
+        driver.recorded_launches.clear()
         driver.calls.clear()
         assert is_native(add, *call) is True
         launched_from_python(add, launch)
-        assert driver.recorded[0][1:] == driver.recorded[1][1:]
-        assert CONFIGURATION.unpack(driver.recorded[0][0]) == CONFIGURATION.unpack(driver.recorded[1][0])
+        assert driver.recorded_launches[0][1:] == driver.recorded_launches[1][1:]
+        assert CONFIGURATION.unpack(driver.recorded_launches[0][0]) == CONFIGURATION.unpack(
+            driver.recorded_launches[1][0]
+        )
         np.testing.assert_array_equal(c.numpy(), 2 * np.arange(1000))
 
 
@@ -94,7 +96,7 @@ def test_native_launches_of_blocks_pass_the_same_bytes(driver: RecordingDriver) 
         repeated(launch)
         assert is_native(kernel, dims, 25, [a, b, c], [], launcher.TILED) is True
         launched_from_python(kernel, launch)
-        assert driver.recorded[-1][1:] == driver.recorded[-2][1:]
+        assert driver.recorded_launches[-1][1:] == driver.recorded_launches[-2][1:]
 
 
 @tg.kernel
@@ -124,8 +126,8 @@ def check_mapped(driver: RecordingDriver, kernel: Any, arguments: list[Any]) -> 
     """Machine code launches with the maps that Python makes."""
     assert is_native(kernel, 1, None, arguments, (), launcher.TILED) is True
     launched_from_python(kernel, lambda: tg.launch_tiled(kernel, 1, arguments))
-    assert driver.recorded[-1][1:] == driver.recorded[-2][1:]
-    assert driver.recorded[-1][2].endswith(struct.pack("<Q", arguments[-1].ptr) * 16)
+    assert driver.recorded_launches[-1][1:] == driver.recorded_launches[-2][1:]
+    assert driver.recorded_launches[-1][2].endswith(struct.pack("<Q", arguments[-1].ptr) * 16)
 
 
 def test_native_launches_encode_tensor_maps_with_the_arguments(driver: RecordingDriver) -> None:
@@ -146,11 +148,11 @@ def test_native_launches_encode_tensor_maps_with_the_arguments(driver: Recording
     ):
         assert is_native(kernel, 1, None, [x, b, *rest], (), launcher.TILED) is not True
     driver.refused = INVALID_VALUE
-    launched = len(driver.recorded)
+    launched = len(driver.recorded_launches)
     assert is_native(kernel, 1, None, [b, a, *rest], (), launcher.TILED) is False
-    assert len(driver.recorded) == launched
+    assert len(driver.recorded_launches) == launched
     tg.launch_tiled(kernel, 1, [b, a, *rest])
-    assert len(driver.recorded) == launched + 1
+    assert len(driver.recorded_launches) == launched + 1
     kernel.unload()
 
 
@@ -183,13 +185,13 @@ def test_the_launch_is_cached_after_some_launches(driver: RecordingDriver) -> No
         tg.launch(add, 1000, [a, b, c])
     assert calls[0] is None and calls[-1] == "launch"
     assert is_native(add, 1000, None, [a, b, c]) is True
-    assert len(driver.recorded) == 7
+    assert len(driver.recorded_launches) == 7
 
 
 def test_launches_with_unsupported_arguments_are_left_to_python(driver: RecordingDriver) -> None:
     a, b, c = arrays()
     repeated(lambda: tg.launch(add, 1000, [a, b, c]))
-    driver.recorded.clear()
+    driver.recorded_launches.clear()
     for call in (
         (1000, None, [a, b], [], 0),
         (1000, None, [a, a, c, c], [], 0),
@@ -210,7 +212,7 @@ def test_launches_with_unsupported_arguments_are_left_to_python(driver: Recordin
         (1000, None, [a, b, c], []),
     ):
         assert add.native(*call, None) is False, call
-    assert driver.recorded == []
+    assert driver.recorded_launches == []
     with pytest.raises(tg.LaunchError, match="add takes 3 arguments"):
         tg.launch(add, 1000, [a, b])
     with pytest.raises(tg.LaunchError, match="must be a list of arguments"):
@@ -218,17 +220,17 @@ def test_launches_with_unsupported_arguments_are_left_to_python(driver: Recordin
 
 
 @tg.kernel
-def anything(a, b: tg.float16):
+def store_number(a, b: tg.float16):
     i = tg.tid()
     a[i] = float(b)
 
 
 def test_kernels_with_unsupported_parameters_are_left_to_python(driver: RecordingDriver) -> None:
     driver.kernels["kernel"] = lambda blocks, threads, data: None
-    anything.unload()
+    store_number.unload()
     a = tg.zeros(10, device="cuda:0")
-    repeated(lambda: tg.launch(anything, 10, [a, 1.5]), 6)
-    assert anything.native is native.never and len(driver.launches) == 6
+    repeated(lambda: tg.launch(store_number, 10, [a, 1.5]), 6)
+    assert store_number.native is native.never and len(driver.launches) == 6
 
 
 def scaling(factor: float) -> tuple[Any, dict[str, Any]]:
@@ -250,17 +252,17 @@ def test_native_launches_follow_modes_and_captured_values(driver: RecordingDrive
     scale, space = scaling(2.0)
     launch = lambda: tg.launch(scale, 1000, [a, b])  # noqa: E731
     repeated(launch)
-    function = driver.recorded[-1][1]
+    function = driver.recorded_launches[-1][1]
     assert is_native(scale, 1000, None, [a, b]) is True
     space["FACTOR"] = 3.0
     assert is_native(scale, 1000, None, [a, b]) is not True
     repeated(launch)
-    assert driver.recorded[-1][1] != function and is_native(scale, 1000, None, [a, b]) is True
+    assert driver.recorded_launches[-1][1] != function and is_native(scale, 1000, None, [a, b]) is True
     tg.config.block_dim = 128
     try:
         assert is_native(scale, 1000, None, [a, b]) is False
         launch()
-        assert CONFIGURATION.unpack(driver.recorded[-1][0])[3] == 128
+        assert CONFIGURATION.unpack(driver.recorded_launches[-1][0])[3] == 128
     finally:
         tg.config.block_dim = 256
     tg.config.mode = "debug"
@@ -286,14 +288,14 @@ def test_native_launches_follow_replaced_captured_numbers(driver: RecordingDrive
     repeated(launch)
     space["FACTOR"] = float("1.5")
     repeated(launch)
-    first, function = id(space["FACTOR"]), driver.recorded[-1][1]
+    first, function = id(space["FACTOR"]), driver.recorded_launches[-1][1]
     assert is_native(scale, 1000, None, [a, b]) is True
     space["FACTOR"] = float("1.5")
     launched_from_python(scale, launch)
     others = [float("2.5") for _ in range(1000)]
     space["FACTOR"] = next((x for x in others if id(x) == first), others[0])
     launch()
-    assert driver.recorded[-1][1] != function
+    assert driver.recorded_launches[-1][1] != function
     scale.unload()
 
 
@@ -339,12 +341,12 @@ def test_launches_in_own_streams_start_early(driver: RecordingDriver) -> None:
     for stream, early in ((side, 1), (tg.Stream("cuda:0", cuda_stream=side.handle), 0), (None, 1)):
         assert is_native(add, 1000, None, [a, b, c], stream=stream) is True
         launched_from_python(add, lambda stream=stream: tg.launch(add, 1000, [a, b, c], stream=stream))
-        actual, expected = (CONFIGURATION.unpack(launch[0]) for launch in driver.recorded[-2:])
+        actual, expected = (CONFIGURATION.unpack(launch[0]) for launch in driver.recorded_launches[-2:])
         assert actual[:8] == expected[:8] and actual[-1] == expected[-1] == early
         assert not early or actual == expected
         with tg.ScopedStream(stream or tg.get_stream("cuda:0")):
             assert is_native(add, 1000, None, [a, b, c]) is True
-        assert CONFIGURATION.unpack(driver.recorded[-1][0]) == actual
+        assert CONFIGURATION.unpack(driver.recorded_launches[-1][0]) == actual
 
 
 def test_tapes_record_native_launches(driver: RecordingDriver) -> None:
@@ -409,11 +411,11 @@ def test_native_launches_of_many_shapes_are_correct(driver: RecordingDriver) -> 
     for _ in range(4):
         for n in range(1, 400):
             tg.launch(add, n, [a, b, c], block_dim=32)
-            assert struct.unpack_from("<2q", driver.recorded[-1][2], 72) == (n, n)
-            assert CONFIGURATION.unpack(driver.recorded[-1][0])[0] == -(-n // 32)
+            assert struct.unpack_from("<2q", driver.recorded_launches[-1][2], 72) == (n, n)
+            assert CONFIGURATION.unpack(driver.recorded_launches[-1][0])[0] == -(-n // 32)
     for n in range(1, 400):
         repeated(lambda n=n: tg.launch(add, n, [a, b, c], block_dim=32), 2)
-        assert struct.unpack_from("<2q", driver.recorded[-1][2], 72) == (n, n)
+        assert struct.unpack_from("<2q", driver.recorded_launches[-1][2], 72) == (n, n)
 
 
 def test_native_launches_of_several_threads_are_correct(driver: RecordingDriver) -> None:
@@ -435,7 +437,7 @@ def test_native_launches_of_several_threads_are_correct(driver: RecordingDriver)
         t.start()
     for t in threads:
         t.join()
-    assert errors == [] and len(driver.recorded) >= 2000
+    assert errors == [] and len(driver.recorded_launches) >= 2000
 
 
 # Numbers -------------------------------------------------------------------------------------------------------------
@@ -584,7 +586,8 @@ def test_native_launches_take_tensors(driver: RecordingDriver, torch: Any) -> No
     assert is_native(add, 1000, None, tensors) == (2,)
     launched_from_python(add, launch)
     assert (
-        driver.recorded[-1][2] == driver.recorded[-2][2] and driver.recorded[-1][1] == driver.recorded[-2][1]
+        driver.recorded_launches[-1][2] == driver.recorded_launches[-2][2]
+        and driver.recorded_launches[-1][1] == driver.recorded_launches[-2][1]
     )
     assert [t._version for t in tensors] == [0, 0, 6]
     # Other memory with the same properties uses the cached launch; another alignment, length or type is another launch.
@@ -614,14 +617,14 @@ def test_native_launches_use_the_stream_of_tensors(driver: RecordingDriver, torc
     STREAM[0] = side.handle
     assert is_native(add, 1000, None, tensors) == (2,) and driver.launches[-1][3] == side.handle
     # The stream may be recorded: launches in it do not start early.
-    assert CONFIGURATION.unpack(driver.recorded[-1][0])[-1] == 0
+    assert CONFIGURATION.unpack(driver.recorded_launches[-1][0])[-1] == 0
     # Launches with our arrays in another library's stream are ordered by Python code.
     assert is_native(add, 1000, None, [*tensors[:2], c]) is False
     tg.launch(add, 1000, [*tensors[:2], c])
     assert driver.launches[-1][3] == side.handle and "cuStreamWaitEvent" in driver.calls
     STREAM[0] = 1
     assert is_native(add, 1000, None, [*tensors[:2], c]) == (2,) and driver.launches[-1][3] == 1
-    assert CONFIGURATION.unpack(driver.recorded[-1][0])[-1] == 1
+    assert CONFIGURATION.unpack(driver.recorded_launches[-1][0])[-1] == 1
 
 
 def test_native_launch_keys_agree_with_python(driver: RecordingDriver, torch: Any) -> None:

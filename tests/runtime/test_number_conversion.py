@@ -114,7 +114,7 @@ def test_array_conversions_between_all_types_are_nearest_or_an_error(source: DTy
             check(lambda v, t, x=x: tg.zeros(2, t).assign(tg.array(np.full(2, x))).numpy()[1], value, t)
 
 
-def keeper(t: Any, source: Any) -> tg.Kernel:
+def conversion_kernel(t: Any, source: Any) -> tg.Kernel:
     @tg.kernel
     def keep(x: t, out: tg.array(dtype=source)):  # type: ignore[valid-type]
         out[0] = x
@@ -144,7 +144,7 @@ def check_argument(kernel: tg.Kernel, value: Any, t: DType) -> None:
 @pytest.mark.machine_code(some=True)
 @pytest.mark.parametrize("name", ["int8", "uint64", "float16", "float8_e4m3"])
 def test_scalar_arguments_become_the_nearest_number_or_an_error(name: str) -> None:
-    kernel, t = keeper(DTYPES[name], DTYPES[name]), DTYPES[name]
+    kernel, t = conversion_kernel(DTYPES[name], DTYPES[name]), DTYPES[name]
     for value in random.Random(name).sample(VALUES, 12):
         check_argument(kernel, value, t)
 
@@ -153,8 +153,11 @@ def test_scalar_arguments_become_the_nearest_number_or_an_error(name: str) -> No
 @pytest.mark.slow
 @pytest.mark.parametrize("t", DTYPES.values(), ids=str)
 def test_every_scalar_argument_becomes_the_nearest_number_or_an_error(t: DType) -> None:
-    kernel = keeper(t, t)
-    vectors, matrices = keeper(VecType(3, t), VecType(3, t)), keeper(MatType(2, 2, t), MatType(2, 2, t))
+    kernel = conversion_kernel(t, t)
+    vectors, matrices = (
+        conversion_kernel(VecType(3, t), VecType(3, t)),
+        conversion_kernel(MatType(2, 2, t), MatType(2, 2, t)),
+    )
     for value in VALUES:
         check_argument(kernel, value, t)
         for composite, arguments in ((vectors, [0, value, 1]), (matrices, [[0, 1], [value, 0]])):

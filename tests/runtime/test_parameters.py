@@ -138,13 +138,13 @@ def counted(a: tg.array[float], n: tg.constexpr[int]):
 
 
 @tg.kernel
-def late(a: tg.array[float], n: int):
+def run_time_power(a: tg.array[float], n: int):
     a[0] = powered(a[0], n)
 
 
 def test_a_run_time_value_is_not_a_constant() -> None:
     with pytest.raises(NotConstant, match="argument 'n' of powered") as error:
-        tg.launch(late, 1, [X.copy(), 3])
+        tg.launch(run_time_power, 1, [X.copy(), 3])
     assert "tg.constexpr" in error.value.help
 
 
@@ -357,7 +357,7 @@ def test_errors_name_a_none_array_that_is_accessed() -> None:
 
 
 @tg.func
-def held(s: tg.tile_stack(capacity=64, dtype=int)):
+def stack_count(s: tg.tile_stack(capacity=64, dtype=int)):
     return tg.tile_stack_count(s)
 
 
@@ -366,7 +366,7 @@ def annotated(n: tg.array[int], b: tg.array[float, Literal[2]], c: tg.array):
     i = tg.tid()
     s = tg.tile_stack(capacity=64, dtype=int)
     tg.tile_stack_push(s, i)
-    n[i] = held(s) + int(b[0, 1]) + len(c.shape)
+    n[i] = stack_count(s) + int(b[0, 1]) + len(c.shape)
 
 
 def test_annotations_with_any_rank_are_accepted() -> None:
@@ -383,7 +383,7 @@ def test_annotations_with_any_rank_are_accepted() -> None:
 def test_a_stack_of_another_capacity_is_refused() -> None:
     @tg.kernel
     def k(n: tg.array[int]):
-        n[0] = held(tg.tile_stack(capacity=32, dtype=int))
+        n[0] = stack_count(tg.tile_stack(capacity=32, dtype=int))
 
     with pytest.raises(WrongArguments, match=r"must be tile_stack\(64, int32\), got tile_stack\(32, int32\)"):
         tg.launch(k, 8, [np.zeros(1, np.int32)], block_dim=32)

@@ -112,7 +112,7 @@ def scaled(p: Array, q: Array, s: Array) -> Array:
     return transform
 
 
-def moved(t: Array, x: Array, one: float) -> Array:
+def transformed_point(t: Array, x: Array, one: float) -> Array:
     return (rigid(t) @ [*x, one])[:3]
 
 
@@ -158,8 +158,8 @@ def positive_of(q: Array, like: Array) -> Array:
 
 
 TRANSFORMS: dict[str, Reference] = {
-    "tg.transform_point(s, u)": lambda s, u, **_: moved(s, u, 1),
-    "tg.transform_vector(s, u)": lambda s, u, **_: moved(s, u, 0),
+    "tg.transform_point(s, u)": lambda s, u, **_: transformed_point(s, u, 1),
+    "tg.transform_vector(s, u)": lambda s, u, **_: transformed_point(s, u, 0),
     "tg.transform_point(k, u)": lambda k, u, **_: (k @ [*u, 1])[:3],
     "tg.transform_vector(k, u)": lambda k, u, **_: (k @ [*u, 0])[:3],
     "tg.transform_point(s * t, u)": lambda s, t, u, **_: (rigid(s) @ rigid(t) @ [*u, 1])[:3],

@@ -71,7 +71,7 @@ def moved(b: Body, by: tg.vec3) -> Body:
 
 
 @tg.func
-def heavier(a: Body, b: Body):
+def larger_mass(a: Body, b: Body):
     if a.mass >= b.mass:
         return a
     return b
@@ -116,7 +116,7 @@ def control(a: tg.array[Pair], out: tg.array[Pair]):
     for k in range(a.shape[0]):
         q = a[k]
         if q.count == p.count:
-            best = heavier(best, q.first)
+            best = larger_mass(best, q.first)
             if best.mass > 6.0:
                 break
     n = 0
@@ -160,7 +160,7 @@ def threads(a: tg.array[Body], out: tg.array[Body], counts: tg.array[int]):
     tile_of_values = tg.tile_from_thread(shape=4, value=value, thread_idx=3)
     tg.tile_store(out, tile_of_values, offset=i * 32)
     result = tg.tile_zeros(8, dtype=Body, storage="shared")
-    result[lane] = heavier(value, a[0])
+    result[lane] = larger_mass(value, a[0])
     tg.tile_scatter_add(result, 0, value, lane % 2 == 0)
     tg.tile_store(out, result, offset=i * 32 + 8)
     stack = tg.tile_stack(capacity=8, dtype=Body)

@@ -28,7 +28,7 @@ def helper(x: float):
 
 
 @tg.kernel
-def direct(out: tg.array[float]):
+def capture_directly(out: tg.array[float]):
     out[0] = OFFSET
 
 
@@ -63,47 +63,47 @@ def from_static(out: tg.array[float]):
     out[0] = tg.static(OFFSET * 1.0)
 
 
-def first(kernel):
+def first_element(kernel):
     out = tg.zeros(1)
     tg.launch(kernel, 1, outputs=[out])
     return out.list()[0]
 
 
-@pytest.mark.parametrize("kernel", [direct, capture_through_function, from_static])
+@pytest.mark.parametrize("kernel", [capture_directly, capture_through_function, from_static])
 def test_the_next_launch_uses_a_rebound_global(kernel, monkeypatch):
-    assert [first(kernel), first(kernel)] == [1.0, 1.0]
+    assert [first_element(kernel), first_element(kernel)] == [1.0, 1.0]
     monkeypatch.setitem(globals(), "OFFSET", 2.5)
-    assert [first(kernel), first(kernel)] == [2.5, 2.5]
+    assert [first_element(kernel), first_element(kernel)] == [2.5, 2.5]
     monkeypatch.setitem(globals(), "OFFSET", 1.0)
-    assert first(kernel) == 1.0
+    assert first_element(kernel) == 1.0
 
 
 def test_the_next_launch_uses_a_redefined_function(monkeypatch):
-    assert first(capture_through_function) == 1.0
+    assert first_element(capture_through_function) == 1.0
 
     @tg.func
     def other(x: float):
         return x - 7.0
 
     monkeypatch.setitem(globals(), "helper", other)
-    assert first(capture_through_function) == -7.0
+    assert first_element(capture_through_function) == -7.0
 
 
 def test_the_next_launch_uses_a_changed_container():
-    assert (first(from_table), first(from_list)) == (1.0, 1.0)
+    assert (first_element(from_table), first_element(from_list)) == (1.0, 1.0)
     TABLE[0] = LIST[0] = 3.0
     try:
-        assert (first(from_table), first(from_list)) == (3.0, 3.0)
+        assert (first_element(from_table), first_element(from_list)) == (3.0, 3.0)
     finally:
         TABLE[0] = LIST[0] = 1.0
-    assert (first(from_table), first(from_list)) == (1.0, 1.0)
+    assert (first_element(from_table), first_element(from_list)) == (1.0, 1.0)
 
 
 @pytest.mark.parametrize(("kernel", "owner"), [(from_module, settings), (from_class, Options)])
 def test_the_next_launch_uses_a_changed_attribute(kernel, owner, monkeypatch):
-    assert first(kernel) == 1.0
+    assert first_element(kernel) == 1.0
     monkeypatch.setattr(owner, "LEVEL", -4.0)
-    assert first(kernel) == -4.0
+    assert first_element(kernel) == -4.0
 
 
 def test_the_next_launch_uses_a_changed_variable_of_the_enclosing_function():
@@ -113,12 +113,12 @@ def test_the_next_launch_uses_a_changed_variable_of_the_enclosing_function():
     def scaled(out: tg.array[float]):
         out[0] = scale  # noqa: F821
 
-    assert first(scaled) == 1.0
+    assert first_element(scaled) == 1.0
     scale = 2.0
-    assert first(scaled) == 2.0
+    assert first_element(scaled) == 2.0
     del scale
     with pytest.raises(tg.CompileError, match="scale"):
-        first(scaled)
+        first_element(scaled)
 
 
 def test_the_next_launch_uses_a_name_that_hides_a_builtin(monkeypatch):
@@ -130,9 +130,9 @@ def test_the_next_launch_uses_a_name_that_hides_a_builtin(monkeypatch):
     def other(x: float):
         return x * 5.0
 
-    assert first(rounded) == 1.0
+    assert first_element(rounded) == 1.0
     monkeypatch.setitem(globals(), "abs", other)
-    assert first(rounded) == -5.0
+    assert first_element(rounded) == -5.0
 
 
 def test_a_changed_type_of_a_captured_number_is_compiled_again(monkeypatch):
@@ -141,22 +141,22 @@ def test_a_changed_type_of_a_captured_number_is_compiled_again(monkeypatch):
         out[0] = OFFSET + 1.0
 
     monkeypatch.setitem(globals(), "OFFSET", 1.0)
-    assert first(more) == 2.0
+    assert first_element(more) == 2.0
     monkeypatch.setitem(globals(), "OFFSET", 1)
     with pytest.raises(tg.CompileError, match="mixes"):
-        first(more)
+        first_element(more)
 
 
 def test_a_captured_name_rebound_to_an_unusable_object_is_refused(monkeypatch):
-    assert first(direct) == 1.0
+    assert first_element(capture_directly) == 1.0
     monkeypatch.setitem(globals(), "OFFSET", SimpleNamespace())
     with pytest.raises(tg.CompileError, match="OFFSET"):
-        first(direct)
+        first_element(capture_directly)
 
 
 def test_an_equal_captured_number_compiles_no_kernel(monkeypatch):
-    assert first(direct) == 1.0
-    forms = [f for compiled_form in direct.forms.values() for f in compiled_form.compiled]
+    assert first_element(capture_directly) == 1.0
+    forms = [f for compiled_form in capture_directly.forms.values() for f in compiled_form.compiled]
     monkeypatch.setitem(globals(), "OFFSET", float("1.0"))
-    assert first(direct) == 1.0
-    assert [f for compiled_form in direct.forms.values() for f in compiled_form.compiled] == forms
+    assert first_element(capture_directly) == 1.0
+    assert [f for compiled_form in capture_directly.forms.values() for f in compiled_form.compiled] == forms

@@ -10,7 +10,7 @@ import pytest
 import tegula as tg
 
 
-def picked(shape: tuple[int, ...], seed: int = 0) -> tuple[np.ndarray, list[Any]]:
+def random_indices(shape: tuple[int, ...], seed: int = 0) -> tuple[np.ndarray, list[Any]]:
     """Numbers, and indices for each dimension, None for the second."""
     rng = np.random.default_rng(seed)
     data = rng.standard_normal(shape).astype(np.float32)
@@ -56,7 +56,7 @@ def elements_4(a: tg.indexedarray4d[float], out: tg.array4d[float]):
 @pytest.mark.parametrize("kernel", [elements_1, elements_2, elements_3, elements_4], ids=lambda k: k.name)
 def test_elements_of_indexed_arrays_match_numpy(kernel: Any) -> None:
     shape = (4, 3, 5, 2)[: int(kernel.name[-1])]
-    data, indices = picked(shape)
+    data, indices = random_indices(shape)
     a = tg.array(data)
     through = tg.indexedarray(a, indices)
     expected = indexed_elements(data, indices)
@@ -100,7 +100,7 @@ def tiles(a: tg.indexedarray2d[float], out: tg.array2d[float]):
 @pytest.mark.machine_code
 @pytest.mark.parametrize("block_dim", [1, 3, 32])
 def test_tiles_of_indexed_arrays_are_loaded(block_dim: int) -> None:
-    data, indices = picked((5, 4))
+    data, indices = random_indices((5, 4))
     x = tg.array(data, requires_grad=True)
     out = tg.zeros((4, 4), requires_grad=True)
     with tg.Tape() as tape:

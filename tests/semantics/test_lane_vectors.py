@@ -303,7 +303,7 @@ def test_elements_of_tiles_match_the_interpreter() -> None:
 
 
 @tg.kernel
-def between(x: tg.array[float], y: tg.array[float], z: tg.array[tg.vec3]):
+def vector_between_reductions(x: tg.array[float], y: tg.array[float], z: tg.array[tg.vec3]):
     i = tg.tid()
     v = x[i] * 2.0
     p = tg.vec3(v, v + 1.0, v * v)
@@ -320,7 +320,7 @@ def between(x: tg.array[float], y: tg.array[float], z: tg.array[tg.vec3]):
 def test_values_live_on_between_lane_loops(size: tuple[int, int]) -> None:
     n = size[0]
     x = tg.array(RNG.integers(-8, 8, n).astype(np.float32))
-    agree(between, [x, floats(n), tg.zeros(n, dtype=tg.vec3)], *size)
+    agree(vector_between_reductions, [x, floats(n), tg.zeros(n, dtype=tg.vec3)], *size)
 
 
 @tg.kernel

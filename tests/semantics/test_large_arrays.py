@@ -27,7 +27,7 @@ def tiles(a: tg.array2d[tg.int8]):
 
 
 @tg.kernel
-def flat(a: tg.array1d[tg.int8], first: tg.int64, out: tg.array1d[tg.int8]):
+def wide_offsets(a: tg.array1d[tg.int8], first: tg.int64, out: tg.array1d[tg.int8]):
     i, j = tg.tid()
     a[first + tg.int64(j)] = tg.int8(j)
     t = tg.tile_load(a, shape=32, offset=first)
@@ -51,7 +51,7 @@ def test_elements_beyond_2_gib_are_accessed_correctly() -> None:
     assert tg.indexedarray(a, [[ROWS - 1], None]).contiguous()[0, -1].item() == expected[-1] + 1
     line, out = a.flatten(), tg.zeros(32, dtype=tg.int8)
     assert line.size > 2**31
-    tg.launch_tiled(flat, 1, [line, line.size - 128], [out], block_dim=32)
+    tg.launch_tiled(wide_offsets, 1, [line, line.size - 128], [out], block_dim=32)
     assert line[-64:-32].list() == line[-128:-96].list() == out.list() == list(range(32))
     part = tg.empty(100, dtype=tg.int8)
     tg.copy(part, line, src_offset=line.size - 100)

@@ -13,11 +13,11 @@ factor = 2.0
 
 
 @tg.func
-def both(x: float, y: float):
+def sum_and_comparison(x: float, y: float):
     return x + y, x > y
 
 
-def plain(v, s):
+def scaled_square(v, s):
     return tg.dot(v, v) * s
 
 
@@ -29,7 +29,7 @@ def cast(a: tg.array, t: Any) -> tg.array:
     return tg.map(lambda x: t(x), a)
 
 
-def nothing(x):
+def no_result(x):
     tg.abs(x)
 
 
@@ -44,13 +44,13 @@ def test_map_takes_functions_of_every_kind() -> None:
     np.testing.assert_allclose(
         tg.map(tg.add, x, tg.array(np.ones((2, 3, 3), np.float32))).numpy(), a + np.ones((2, 3, 3))
     )
-    array = tg.map(plain, tg.array([[1.0, 2.0, 2.0]], dtype=tg.vec3), 2.0)
+    array = tg.map(scaled_square, tg.array([[1.0, 2.0, 2.0]], dtype=tg.vec3), 2.0)
     assert array.list() == [18.0]
 
 
 @pytest.mark.machine_code
 def test_map_returns_several_results() -> None:
-    total, greater = tg.map(both, tg.array([1.0, 4.0]), tg.array([3.0, 2.0]))
+    total, greater = tg.map(sum_and_comparison, tg.array([1.0, 4.0]), tg.array([3.0, 2.0]))
     assert total.list() == [4.0, 6.0] and greater.list() == [False, True] and greater.dtype == tg.bool
 
 
@@ -83,7 +83,7 @@ def test_map_writes_results_to_given_arrays() -> None:
     assert tg.map(tg.sqrt, a, out=out) is out and out.list() == [1.0, 2.0]
     assert tg.map(tg.clamp, a, 2.0, 3.0, out=a) is a and a.list() == [2.0, 3.0]
     flags = tg.zeros(2, dtype=bool)
-    assert tg.map(both, a, a, out=[out, flags]) == [out, flags]
+    assert tg.map(sum_and_comparison, a, a, out=[out, flags]) == [out, flags]
     with pytest.raises(tg.LaunchError, match="shape"):
         tg.map(tg.sqrt, a, out=tg.zeros(3))
 
@@ -119,9 +119,9 @@ def test_map_of_empty_arrays_is_empty() -> None:
         ((np.sin, tg.zeros(2)), "cannot apply sin"),
         ((tg.sin, 1.0), "needs an array"),
         ((tg.add, tg.zeros(3), tg.zeros(2)), "broadcast"),
-        ((nothing, tg.zeros(3)), "no value"),
+        ((no_result, tg.zeros(3)), "no value"),
         ((tg.add, tg.zeros(3), "x"), "cannot take 'x'"),
-        ((both, tg.zeros(3)), "argument"),
+        ((sum_and_comparison, tg.zeros(3)), "argument"),
         ((tg.vec3, tg.zeros(3)), "cannot apply"),
     ],
 )

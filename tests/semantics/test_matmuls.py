@@ -29,7 +29,7 @@ M, N, K = 24, 20, 36
 
 
 @tg.kernel
-def plain(x: tg.array2d[Any], y: tg.array2d[Any], z: tg.array2d[Any]):
+def plain_matmul(x: tg.array2d[Any], y: tg.array2d[Any], z: tg.array2d[Any]):
     total = tg.tile_load(z, shape=(M, N))
     tg.tile_matmul(tg.tile_load(x, shape=(M, K)), tg.tile_load(y, shape=(K, N)), total)
     tg.tile_store(z, total)
@@ -73,7 +73,7 @@ KINDS = [
 @pytest.mark.parametrize(("a", "b", "c"), KINDS, ids=str)
 def test_matmuls_of_every_type_are_exact(a: Any, b: Any, c: Any) -> None:
     x, y, z = numbers(M, K, dtype=a), numbers(K, N, dtype=b, seed=1), numbers(M, N, dtype=c, seed=2)
-    *_, actual = agree(rounded if a == b == tg.float32 else plain, [x, y, z], 1, 64, tiled=True)
+    *_, actual = agree(rounded if a == b == tg.float32 else plain_matmul, [x, y, z], 1, 64, tiled=True)
     expected = to_float64(z) + to_float64(x) @ to_float64(y)
     if not c.is_float:
         expected = expected.astype(np.int64)

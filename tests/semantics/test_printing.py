@@ -38,13 +38,13 @@ def tiles(n: int):
 
 
 @tg.kernel
-def twice(n: int):
+def print_twice(n: int):
     for k in range(n):
         print(k, tg.tile_full(2, k))
 
 
 @tg.kernel
-def many(n: int):
+def print_from_warps(n: int):
     """Threads of several warps, which do not synchronise between iterations, print parts of each tile."""
     i, j = tg.tid()
     for k in range(16 * n):
@@ -62,7 +62,7 @@ def shapes(a: tg.array2d[float]):
         (spaced, ["n=2;", "12.5", ""]),
         (joined, ["n is 2", "more"]),
         (tiles, ["tile [0, 1, 2] 2 end"]),
-        (twice, ["0 [0, 0]", "1 [1, 1]"]),
+        (print_twice, ["0 [0, 0]", "1 [1, 1]"]),
     ],
 )
 def test_print_writes_one_line_per_call(kernel: Any, lines: list[str]) -> None:
@@ -112,9 +112,9 @@ def vectors(n: int):
 
 
 @pytest.mark.machine_code
-@pytest.mark.parametrize("kernel", [spaced, joined, tiles, twice, many, vectors])
+@pytest.mark.parametrize("kernel", [spaced, joined, tiles, print_twice, print_from_warps, vectors])
 def test_devices_print_as_the_interpreter(kernel: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    dims = (1, {tiles: 4, many: 128}.get(kernel, 1))
+    dims = (1, {tiles: 4, print_from_warps: 128}.get(kernel, 1))
     lines = interpret(kernel, [2], dims, dims[1])
     tg.launch(kernel, dims, inputs=[2], block_dim=dims[1])
     tg.synchronize()

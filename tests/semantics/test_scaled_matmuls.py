@@ -110,7 +110,9 @@ def test_matmuls_with_constant_zero_factors_load_no_operand() -> None:
 
 
 @tg.kernel
-def whole(x: tg.array2d[tg.int32], y: tg.array2d[tg.int32], z: tg.array2d[tg.int32], s: int, t: int):
+def scaled_integers(
+    x: tg.array2d[tg.int32], y: tg.array2d[tg.int32], z: tg.array2d[tg.int32], s: int, t: int
+):
     out = tg.tile_load(z, shape=(M, N))
     tg.tile_matmul(tg.tile_load(x, shape=(M, K)), tg.tile_load(y, shape=(K, N)), out, alpha=s, beta=t)
     tg.tile_store(z, out)
@@ -122,7 +124,7 @@ def test_scaled_matmuls_of_integers_are_exact(factors: tuple[int, int]) -> None:
         np.random.default_rng(k).integers(-9, 9, s).astype(np.int32)
         for k, s in enumerate(((M, K), (K, N), (M, N)))
     )
-    *_, actual = agree(whole, [tg.array(a), tg.array(b), tg.array(c), *factors], 1, 64, tiled=True)
+    *_, actual = agree(scaled_integers, [tg.array(a), tg.array(b), tg.array(c), *factors], 1, 64, tiled=True)
     np.testing.assert_array_equal(actual, factors[0] * (a @ b) + factors[1] * c)
 
 

@@ -143,7 +143,7 @@ def test_subscripts_out_of_bounds_count_from_the_end_of_tiles() -> None:
 
 
 @tg.kernel
-def many(indices: tg.array1d[int], y: tg.array1d[int]):
+def many_subscripts(indices: tg.array1d[int], y: tg.array1d[int]):
     t = tg.tile_zeros(700, dtype=int)
     k = tg.tile_load(indices, shape=500)
     t[k] = tg.tile_arange(500, dtype=int)
@@ -154,5 +154,5 @@ def test_the_last_write_by_a_repeated_subscript_wins() -> None:
     indices = np.random.default_rng(0).integers(0, 700, 500).astype(np.int32)
     expected = np.zeros(700, np.int32)
     expected[indices] = np.arange(500)
-    _, actual = agree(many, [tg.array(indices), tg.zeros(700, dtype=int)], 1, 64, tiled=True)
+    _, actual = agree(many_subscripts, [tg.array(indices), tg.zeros(700, dtype=int)], 1, 64, tiled=True)
     np.testing.assert_array_equal(actual, expected)

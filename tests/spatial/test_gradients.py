@@ -36,7 +36,9 @@ def nearest(mesh: tg.uint64, points: tg.array1d[tg.vec3], dir: tg.array1d[tg.vec
 
 
 @tg.kernel
-def furthest(mesh: tg.Mesh, points: tg.array1d[tg.vec3], dir: tg.array1d[tg.vec3], out: tg.array1d[float]):
+def query_furthest(
+    mesh: tg.Mesh, points: tg.array1d[tg.vec3], dir: tg.array1d[tg.vec3], out: tg.array1d[float]
+):
     i = tg.tid()
     far = tg.mesh_query_furthest_point_no_sign(mesh, points[i], 0.0)
     p = tg.mesh_eval_position(mesh, far.face, far.u, far.v)
@@ -44,7 +46,7 @@ def furthest(mesh: tg.Mesh, points: tg.array1d[tg.vec3], dir: tg.array1d[tg.vec3
 
 
 @tg.kernel
-def read(mesh: tg.uint64, points: tg.array1d[tg.vec3], dir: tg.array1d[tg.vec3], out: tg.array1d[float]):
+def read_mesh(mesh: tg.uint64, points: tg.array1d[tg.vec3], dir: tg.array1d[tg.vec3], out: tg.array1d[float]):
     i = tg.tid()
     parts = tg.mesh_get(mesh)
     n = tg.mesh_eval_face_normal(mesh, i)
@@ -84,7 +86,7 @@ def closest(f: dict[str, np.ndarray], faces: np.ndarray, face: int, i: int) -> f
     return side * best[0] + query_face(f, faces, face, best[1])[1] @ f["dir"][i]
 
 
-def far(f: dict[str, np.ndarray], faces: np.ndarray, face: int, i: int) -> float:
+def furthest_distance(f: dict[str, np.ndarray], faces: np.ndarray, face: int, i: int) -> float:
     return np.linalg.norm(f["points"][faces[face]] - f["at"][i], axis=1).max() * f["dir"][i][0]
 
 
@@ -136,7 +138,7 @@ def gradients(kernel: Any, f: dict[str, np.ndarray], faces: np.ndarray) -> dict[
     mesh = tg.Mesh(arguments["points"], tg.array(faces.reshape(-1), dtype=int), arguments["velocities"])
     out = tg.zeros(COUNT, requires_grad=True)
     with tg.Tape() as tape:
-        by_id = kernel in (nearest, read)
+        by_id = kernel in (nearest, read_mesh)
         tg.launch(
             kernel,
             COUNT,
@@ -155,8 +157,8 @@ def gradients(kernel: Any, f: dict[str, np.ndarray], faces: np.ndarray) -> dict[
     [
         pytest.param(hits, crossing, marks=pytest.mark.slow),
         pytest.param(nearest, closest, marks=pytest.mark.slow),
-        pytest.param(furthest, far, marks=pytest.mark.slow),
-        (read, interpolated),
+        pytest.param(query_furthest, furthest_distance, marks=pytest.mark.slow),
+        (read_mesh, interpolated),
     ],
 )
 def test_gradients_of_spatial_queries_agree_with_differences(kernel: Any, loss: Any) -> None:
@@ -169,7 +171,7 @@ def test_gradients_of_spatial_queries_agree_with_differences(kernel: Any, loss: 
 
 def recorded(changed: Callable[[tg.Mesh, tg.array], object], by_table: bool = False) -> None:
     """A launch that reads a mesh, a change, and backward."""
-    f, faces = scene(read)
+    f, faces = scene(read_mesh)
     arguments = {name: tg.array(x, dtype=tg.vec3, requires_grad=True) for name, x in f.items()}
     mesh = tg.Mesh(arguments["points"], tg.array(faces.reshape(-1), dtype=int), arguments["velocities"])
     out = tg.zeros(COUNT, requires_grad=True)
@@ -178,7 +180,7 @@ def recorded(changed: Callable[[tg.Mesh, tg.array], object], by_table: bool = Fa
             ids = tg.array([mesh.id], dtype=tg.uint64)
             tg.launch(read_listed, COUNT, inputs=[ids, arguments["at"]], outputs=[out])
         else:
-            tg.launch(read, COUNT, inputs=[mesh.id, arguments["at"], arguments["dir"]], outputs=[out])
+            tg.launch(read_mesh, COUNT, inputs=[mesh.id, arguments["at"], arguments["dir"]], outputs=[out])
     changed(mesh, arguments["points"])
     del mesh
     out.grad.fill_(1.0)
@@ -205,7 +207,7 @@ def test_a_gradient_is_refused_after_a_mesh_has_changed(by_table: bool) -> None:
 
 
 def test_gradients_of_queries_without_an_array_are_refused() -> None:
-    f, faces = scene(read)
+    f, faces = scene(read_mesh)
     points = tg.array(f["points"], dtype=tg.vec3, requires_grad=True)
     mesh = tg.Mesh(points, tg.array(faces.reshape(-1), dtype=int))
     between, out = tg.zeros(COUNT), tg.zeros(COUNT, requires_grad=True)

@@ -114,7 +114,7 @@ def test_signs_of_distances_are_negative_inside_a_mesh() -> None:
 
 
 @tg.kernel
-def furthest(
+def query_furthest(
     mesh: tg.Mesh,
     points: tg.array1d[tg.vec3],
     least: float,
@@ -136,7 +136,7 @@ def test_the_furthest_point_is_a_vertex() -> None:
         tg.zeros(100, dtype=int),
     )
     mesh = mesh_of(points, faces)
-    tg.launch(furthest, dim=100, inputs=[mesh, vectors(queries), 5.0, furthest_points, result])
+    tg.launch(query_furthest, dim=100, inputs=[mesh, vectors(queries), 5.0, furthest_points, result])
     d = np.linalg.norm(points[None].astype(np.float64) - queries[:, None], axis=2)
     np.testing.assert_array_equal(result.numpy(), d.max(axis=1) > 5)
     far = d.max(axis=1) > 5

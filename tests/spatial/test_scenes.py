@@ -43,7 +43,7 @@ def query_faces(
 
 
 def corners_of(kind: str, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Two or three corners for each of so many items, [item, corner, axis]."""
+    """Two or three corners for each of `count` items, as [item, corner, axis]."""
     x = rng.integers(0, 4, (count, 3, 3)).astype(np.float32)
     if kind == "plane":
         x[:, :, 2] = 1

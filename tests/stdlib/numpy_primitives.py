@@ -59,11 +59,11 @@ def fma_exact(a: float, b: float, c: float) -> float:
 
 def two_product(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     high = a * b
-    (a1, a0), (b1, b0) = halves(a), halves(b)
+    (a1, a0), (b1, b0) = veltkamp_split(a), veltkamp_split(b)
     return high, ((a1 * b1 - high) + a1 * b0 + a0 * b1) + a0 * b0
 
 
-def halves(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def veltkamp_split(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     scaled = a * 134217729.0
     high = scaled - (scaled - a)
     return high, a - high
@@ -113,7 +113,7 @@ def where(condition: Any, a: Any, b: Any) -> np.ndarray:
     return np.where(condition, a, b)
 
 
-def picked(smaller: bool) -> Callable[..., np.ndarray]:
+def extreme_function(smaller: bool) -> Callable[..., np.ndarray]:
     """min or max: a NaN loses, -0 is below +0."""
 
     def pick(a: Any, b: Any) -> np.ndarray:
@@ -171,7 +171,7 @@ def fits(x: Any, annotation: str | None) -> bool:
 
 def install() -> Any:
     """The library's `tg`, filled."""
-    tg.fma, tg.where, tg.min, tg.max = fma, where, picked(True), picked(False)
+    tg.fma, tg.where, tg.min, tg.max = fma, where, extreme_function(True), extreme_function(False)
     tg._never_above = lambda x, limit: ~(x > x.dtype.type(limit))
     tg._reciprocal = lambda x: x.dtype.type(1) / x
     tg.bitcast = lambda x, to: bitcast(x, to.dtype)

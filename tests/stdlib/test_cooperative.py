@@ -27,11 +27,11 @@ TAKEN = [p for p in SAMPLES if not isinstance(p.values[1], Refused)]
 FIRST = [p for k, p in enumerate(TAKEN) if k == 0 or TAKEN[k - 1].values[0] != p.values[0]]
 
 
-def size(sample: Any) -> int:
+def sample_size(sample: Any) -> int:
     return max((x.size for x in sample.arguments if isinstance(x, np.ndarray)), default=0)
 
 
-SMALL_SAMPLES = [p for p in TAKEN if 1 < size(p.values[1]) <= 40]
+SMALL_SAMPLES = [p for p in TAKEN if 1 < sample_size(p.values[1]) <= 40]
 AT_FIRST = 2
 """How many samples of a function the default run takes."""
 SOME = [

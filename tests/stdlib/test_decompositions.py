@@ -45,7 +45,7 @@ def run(
 
 
 @st.composite
-def uses(draw: st.DrawFn) -> tuple[np.random.Generator, int, dict[str, Any], Any, str]:
+def random_uses(draw: st.DrawFn) -> tuple[np.random.Generator, int, dict[str, Any], Any, str]:
     """A generator of numbers, an extent, the use of the function, a dtype and a kind of matrix."""
     use = {
         "block_dim": draw(st.sampled_from((1, 32, 33, 64, 100, 256))),
@@ -192,7 +192,7 @@ CHECKS = (check_cholesky, check_solves, check_lu, check_solve, check_qr, check_e
 @pytest.mark.machine_code
 @pytest.mark.parametrize("check", CHECKS)
 @settings(max_examples=60, deadline=None)
-@given(case=uses())
+@given(case=random_uses())
 def test_backward_errors_of_decompositions_are_within_bounds(check: Any, case: Any) -> None:
     check(case)
 

@@ -14,8 +14,8 @@ LONG_SECONDS = 0.6
 """The largest core-seconds of a test of the default run; a test that takes more is split, shares its compiled code, or
 is a slow test, by its mark or by LONG_TESTS."""
 LONG_TESTS = Path(__file__).parents[1] / "long_tests.txt"
-"""The tests that are slow because they were measured to take longer than LONG; `python tools/long_tests.py` writes the
-file."""
+"""The tests that are slow because they were measured to take longer than LONG_SECONDS, as `python tools/long_tests.py`
+writes them."""
 
 VERY_LONG = 10.0
 """A slow test that takes longer states the reason: `slow(why="...")`."""

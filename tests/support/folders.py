@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-ON_ALL_DEVICES = "they run on a GPU as well where there is one, unless they are marked `cpu`"
-ON_GPUS = "they are marked `gpu`: without one they are left out"
-FOR_V3 = "those that run machine code run for x86-64-v3, too: `python run.py test --v3`"
-NO_MACHINE_CODE = "none runs machine code"
+ON_ALL_DEVICES = "tests also run on a GPU if the machine has one, unless they are marked `cpu`"
+ON_GPUS = "tests are marked `gpu` and are deselected without a GPU"
+FOR_V3 = "tests that run machine code also run for x86-64-v3: `python run.py test --v3`"
+NO_MACHINE_CODE = "no test runs machine code"
 
 RULES: dict[str, set[str]] = {
     "algorithms": {ON_ALL_DEVICES},

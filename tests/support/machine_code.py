@@ -51,12 +51,12 @@ def pytest_runtest_setup() -> None:
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """A passing test with a wrong marker fails. On a GPU its kernels run there."""
     yield
-    wrong = mistake(item.get_closest_marker(NAME), ran)
+    wrong = marker_error(item.get_closest_marker(NAME), ran)
     if wrong and item.get_closest_marker("gpu") is None:
         pytest.fail(wrong, pytrace=False)
 
 
-def mistake(mark: pytest.Mark | None, has_run: bool) -> str | None:
+def marker_error(mark: pytest.Mark | None, has_run: bool) -> str | None:
     """The error about a test's marker, if it is wrong."""
     if mark is None:
         return UNMARKED if has_run else None

@@ -34,7 +34,7 @@ def widened(kernel: Kernel, parts: GpuCompilation) -> None:
     roles.attrs["warps"] = ((first, 4), *others)
 
 
-def parted(name: str) -> Mutation:
+def branch_around(name: str) -> Mutation:
     """The first op of that name in the last role is in a branch that only some threads of a role take."""
 
     def mutate(kernel: Kernel, parts: GpuCompilation) -> None:
@@ -61,7 +61,7 @@ IN_MEMORY: dict[str, tuple[Any, Mutation, str, str]] = {
     "3: a budget that is not a multiple of 8": (gemm, registers(24, 236), "refuted", "budget"),
     "10: barriers that nobody has fenced": (gemm, drop("mbarrier.ready"), "refuted", "init"),
     "13: staging in the bytes of an operand": (gemm, on_top("staging", "left"), "refuted", "race"),
-    "17: some threads of a role wait": (gemm, parted("mbarrier.wait"), "unproved", ""),
+    "17: some threads of a role wait": (gemm, branch_around("mbarrier.wait"), "unproved", ""),
     "20: buffers of two roles at one address": (two_producers, on_top("right", "left"), "refuted", "race"),
     "21: a sum is read before the wait": (
         gemm,
@@ -69,5 +69,5 @@ IN_MEMORY: dict[str, tuple[Any, Mutation, str, str]] = {
         "refuted",
         "in-flight",
     ),
-    "23: some threads of a role multiply": (chain, parted("group.mma"), "unproved", ""),
+    "23: some threads of a role multiply": (chain, branch_around("group.mma"), "unproved", ""),
 }

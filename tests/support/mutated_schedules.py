@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from schedules import (
     Mutation,
-    before,
     change,
     constant,
     count,
     double,
     drop,
     flip,
-    last,
+    move_before,
+    move_to_end,
     on_top,
     retarget,
     shorter_loop,
@@ -46,7 +46,7 @@ GEMM: dict[str, tuple[Mutation, str]] = {
     "releases one stage only": (constant("mbarrier.arrive", EMPTY, 1), "arrivals"),
     "no wait for matmuls": (drop("group.mma_wait"), "race"),
     "one matmul too many in flight": (change("group.mma_wait", pending=1), "race"),
-    "released before the wait": (last("group.mma_wait"), "race"),
+    "released before the wait": (move_to_end("group.mma_wait"), "race"),
     "result used in flight": (change("group.mma_wait", occurrence=1, pending=1), "in-flight"),
     "stores on their way at the end": (drop("bulk.wait"), "unfinished"),
     "releases the wrong barrier": (retarget("mbarrier.arrive", EMPTY, FULL), "aliasing"),
@@ -69,31 +69,34 @@ TWO_PRODUCERS: dict[str, tuple[Mutation, str]] = {
     "two pipes in the same bytes": (on_top("right", "left"), "race"),
     "one barrier for two announcements": (retarget("mbarrier.expect", "right.full", FULL), "arrivals"),
     "one barrier for two copies": (retarget("bulk.load", "right.full", FULL), "bytes"),
-    "released before it is read": (before("mbarrier.arrive", EMPTY, "buf.read"), "race"),
+    "released before it is read": (move_before("mbarrier.arrive", EMPTY, "buf.read"), "race"),
     "no fence before a release": (drop("fence.async"), "fence"),
-    "fence before the reads": (before("fence.async", "", "buf.read"), "fence"),
+    "fence before the reads": (move_before("fence.async", "", "buf.read"), "fence"),
 }
 
 
 CHAIN: dict[str, tuple[Mutation, str]] = {
     "no fence after a push": (drop("fence.async", occurrence=1), "fence"),
-    "fence after the arrival": (before("mbarrier.arrive", FULL, "fence.async", 1), "fence"),
+    "fence after the arrival": (move_before("mbarrier.arrive", FULL, "fence.async", 1), "fence"),
     "no fence before a release": (drop("fence.async"), "fence"),
-    "fence after the release": (before("mbarrier.arrive", "raw.empty", "fence.async"), "fence"),
+    "fence after the release": (move_before("mbarrier.arrive", "raw.empty", "fence.async"), "fence"),
     "no arrival after a push": (drop("mbarrier.arrive", FULL), "deadlock"),
     "one of four warps counted": (count(FULL, -3), "arrivals"),
     "no wait before a push": (drop("mbarrier.wait", EMPTY), "race"),
-    "arrival before the push": (before("mbarrier.arrive", FULL, "buf.write"), "race"),
+    "arrival before the push": (move_before("mbarrier.arrive", FULL, "buf.write"), "race"),
     "push to another stage": (stage_of("buf.write"), "unwritten"),
-    "released before it is read": (before("mbarrier.arrive", "raw.empty", "buf.read"), "race"),
+    "released before it is read": (move_before("mbarrier.arrive", "raw.empty", "buf.read"), "race"),
     "fewer tiles multiplied": (shorter_loop(0, 2), "aliasing"),
-    "announced before there is room": (before("mbarrier.expect", "raw.full", "mbarrier.wait"), "arrivals"),
+    "announced before there is room": (
+        move_before("mbarrier.expect", "raw.full", "mbarrier.wait"),
+        "arrivals",
+    ),
 }
 
 
 REGISTERS: dict[str, tuple[Mutation, str]] = {
     "released before the matmul": (
-        before("mbarrier.arrive", "right.empty", "group.register_mma"),
+        move_before("mbarrier.arrive", "right.empty", "group.register_mma"),
         "race",
     ),
 }

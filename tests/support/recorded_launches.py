@@ -22,14 +22,14 @@ class RecordingDriver(SimulatedDriver):
 
     def __init__(self, devices: int) -> None:
         super().__init__(devices)
-        self.recorded: list[RecordedLaunch] = []
+        self.recorded_launches: list[RecordedLaunch] = []
         self.size = self.moved = self.refused = 0
         simulated = self.cuLaunchKernelEx
 
         def launch(address: int, function: int, parameters: int, extra: None) -> int:
             (first,) = struct.unpack("<Q", ctypes.string_at(parameters, 8))
             configuration = ctypes.string_at(address, CONFIGURATION.size)
-            self.recorded.append((configuration, function, ctypes.string_at(first, self.size)))
+            self.recorded_launches.append((configuration, function, ctypes.string_at(first, self.size)))
             return simulated(address, function, parameters, extra)
 
         def current(out: int) -> int:

@@ -42,7 +42,7 @@ def scale(x: tg.array1d[float], y: tg.array1d[float]):
 
 
 @tg.kernel
-def busy(x: tg.array1d[float], y: tg.array1d[float]):
+def long_loop(x: tg.array1d[float], y: tg.array1d[float]):
     i = tg.tid()
     total = x[i]
     for _ in range(REPEATS):
@@ -79,7 +79,7 @@ def run(kernel: Any, n: int = N, **options: Any) -> np.ndarray:
 
 @pytest.mark.machine_code
 def test_the_fastest_tuned_candidate_runs() -> None:
-    kernel = tg.autotune(REPEATS=[2000, 1, 3000])(busy)
+    kernel = tg.autotune(REPEATS=[2000, 1, 3000])(long_loop)
     np.testing.assert_array_equal(run(kernel), np.arange(N) + 1.0)
     (report,) = kernel.reports
     assert report.outcomes[report.chosen].candidate.values == {"REPEATS": 1}
@@ -89,7 +89,7 @@ def test_the_fastest_tuned_candidate_runs() -> None:
 
 @pytest.mark.machine_code
 def test_later_launches_of_a_tuned_class_run_the_choice_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    kernel = tg.autotune(REPEATS=[1, 2])(busy)
+    kernel = tg.autotune(REPEATS=[1, 2])(long_loop)
     run(kernel)
     monkeypatch.setattr(tuned, "time_calls", None)
     for n in (N, 520, 1000):
@@ -239,10 +239,10 @@ def retuned(made_of: Any, **values: Any) -> Tuned:
 
 @pytest.mark.machine_code
 def test_the_tuned_choice_is_stored_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    first = retuned(busy, REPEATS=[500, 1, 700])
+    first = retuned(long_loop, REPEATS=[500, 1, 700])
     run(first)
     monkeypatch.setattr(tuned, "time_calls", None)
-    second = retuned(busy, REPEATS=[500, 1, 700])
+    second = retuned(long_loop, REPEATS=[500, 1, 700])
     np.testing.assert_array_equal(run(second), np.arange(N) + 1.0)
     assert second.reports[0].remembered and str(second.reports[0]).endswith(": REPEATS=1 (remembered)")
 
@@ -263,19 +263,19 @@ def times_tuned(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @pytest.mark.machine_code
 def test_the_tuned_choice_depends_on_device_source_and_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
     counts = times_tuned(monkeypatch)
-    run(retuned(busy, REPEATS=[1, 4]))
-    run(retuned(busy, REPEATS=[1, 4]))
+    run(retuned(long_loop, REPEATS=[1, 4]))
+    run(retuned(long_loop, REPEATS=[1, 4]))
     assert len(counts) == 1
-    run(retuned(busy, REPEATS=[1, 5]))
+    run(retuned(long_loop, REPEATS=[1, 5]))
     assert len(counts) == 2
     monkeypatch.setattr(tuned, "describe_device", lambda device: "another processor")
     for _ in range(2):
-        run(retuned(busy, REPEATS=[1, 5]))
+        run(retuned(long_loop, REPEATS=[1, 5]))
     assert len(counts) == 3
     monkeypatch.setattr(config, "mode", "debug")
-    run(retuned(busy, REPEATS=[1, 5]))
+    run(retuned(long_loop, REPEATS=[1, 5]))
     assert len(counts) == 4
-    run(retuned(busy, REPEATS=[1, 5]), 2 * N)
+    run(retuned(long_loop, REPEATS=[1, 5]), 2 * N)
     assert len(counts) == 5
 
 
@@ -298,7 +298,7 @@ def test_another_kernel_at_the_chosen_position_is_tuned_again(monkeypatch: pytes
     remembered = []
     for value in (2.0, 2.0, 4.0):
         table[2] = value
-        kernel = retuned(make, which=[1, 2])
+        kernel = retuned(make, variant=[1, 2])
         run(kernel)
         remembered.append(kernel.reports[0].remembered)
     assert remembered == [False, True, False]
@@ -309,7 +309,7 @@ def test_tuning_without_a_disk_cache_chooses_again_in_each_process(monkeypatch: 
     monkeypatch.setattr(config, "cache_kernels", False)
     counts = times_tuned(monkeypatch)
     for _ in range(2):
-        np.testing.assert_array_equal(run(retuned(busy, REPEATS=[1, 6])), np.arange(N) + 1.0)
+        np.testing.assert_array_equal(run(retuned(long_loop, REPEATS=[1, 6])), np.arange(N) + 1.0)
     assert counts == [2, 2]
 
 
@@ -340,7 +340,7 @@ def test_key_names_parameters_that_are_compared_exactly(monkeypatch: pytest.Monk
 @pytest.mark.machine_code
 def test_threads_that_launch_at_once_tune_once(monkeypatch: pytest.MonkeyPatch) -> None:
     counts = times_tuned(monkeypatch)
-    kernel = retuned(busy, REPEATS=[1, 7])
+    kernel = retuned(long_loop, REPEATS=[1, 7])
     results: list[np.ndarray] = []
     threads = [threading.Thread(target=lambda: results.append(run(kernel))) for _ in range(3)]
     for thread in threads:
@@ -430,7 +430,7 @@ def test_many_candidates_are_compiled_in_processes(monkeypatch: pytest.MonkeyPat
 def test_a_compile_process_that_ends_does_not_affect_others(monkeypatch: pytest.MonkeyPatch) -> None:
     from tegula.tune import build
 
-    kernel = tg.autotune(REPEATS=[11, 12, 13])(busy)
+    kernel = tg.autotune(REPEATS=[11, 12, 13])(long_loop)
     request = tuned.Request(N, (numbers(), tg.zeros(N)), None, False, None, None)
     jobs = [build.job(*request.traced(c)) for c in kernel.candidates]
     with monkeypatch.context() as patched:
@@ -446,7 +446,7 @@ def test_progress_of_tuning_is_shown_on_terminals_only(
 ) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        run(tg.autotune(REPEATS=[1, 9])(busy))
+        run(tg.autotune(REPEATS=[1, 9])(long_loop))
     out = capsys.readouterr()
     assert (out.out, out.err) == ("", "")
 
@@ -456,7 +456,7 @@ def test_progress_of_tuning_is_shown_on_terminals_only(
 
     monkeypatch.setattr(sys, "stderr", Terminal())
     monkeypatch.setenv("TERM", "xterm")
-    run(tg.autotune(REPEATS=[1, 10])(busy))
+    run(tg.autotune(REPEATS=[1, 10])(long_loop))
     assert "busy: timing" in sys.stderr.getvalue()
 
 
@@ -466,25 +466,29 @@ def test_progress_of_tuning_is_shown_on_terminals_only(
 @pytest.mark.parametrize(
     ("made_of", "options", "message"),
     [
-        (busy, {}, "candidates are given either as lists of values or as configs"),
-        (busy, {"REPEATS": [1], "configs": [{"REPEATS": 1}]}, "candidates are given either as lists"),
-        (busy, {"REPEATS": 3}, "the values of 'REPEATS' must be a list, got 3"),
-        (busy, {"REPEATS": []}, r"the values of 'REPEATS' must be a list, got \[\]"),
-        (busy, {"NOTHING": [1]}, "kernel busy reads no variable 'NOTHING'"),
-        (busy, {"REPEATS": [1, 2], "where": lambda REPEATS: REPEATS > 2}, "there is no candidate"),
+        (long_loop, {}, "candidates are given either as lists of values or as configs"),
+        (long_loop, {"REPEATS": [1], "configs": [{"REPEATS": 1}]}, "candidates are given either as lists"),
+        (long_loop, {"REPEATS": 3}, "the values of 'REPEATS' must be a list, got 3"),
+        (long_loop, {"REPEATS": []}, r"the values of 'REPEATS' must be a list, got \[\]"),
+        (long_loop, {"NOTHING": [1]}, "kernel long_loop reads no variable 'NOTHING'"),
+        (long_loop, {"REPEATS": [1, 2], "where": lambda REPEATS: REPEATS > 2}, "there is no candidate"),
         (
-            busy,
+            long_loop,
             {"REPEATS": [1, 2], "where": lambda other: True},
             "where takes 'other', which no candidate has",
         ),
         (
-            busy,
+            long_loop,
             {"configs": [{"REPEATS": 1}, {"FACTOR": 2}]},
             "all candidates must give values to the same names",
         ),
-        (busy, {"REPEATS": [1], "key": ["z"]}, "key names 'z', which is not a parameter of kernel busy"),
-        (busy, {"REPEATS": [1], "key": "x"}, "key must be a list of names of parameters, got 'x'"),
-        (busy, {"REPEATS": [1], "tolerance": -1.0}, "tolerance must not be negative"),
+        (
+            long_loop,
+            {"REPEATS": [1], "key": ["z"]},
+            "key names 'z', which is not a parameter of kernel long_loop",
+        ),
+        (long_loop, {"REPEATS": [1], "key": "x"}, "key must be a list of names of parameters, got 'x'"),
+        (long_loop, {"REPEATS": [1], "tolerance": -1.0}, "tolerance must not be negative"),
         (squares, {"columns": [4]}, r"the candidates do not fit squares\(rows"),
         (lambda REPEATS: REPEATS, {"REPEATS": [1]}, "must return a kernel, got 1"),
         (3, {"REPEATS": [1]}, "takes a kernel, or a function that makes one, got 3"),

@@ -11,11 +11,13 @@ from tegula.tune.results import difference, group_agreeing
 X = np.random.default_rng(0).standard_normal(10000).astype(np.float32)
 
 
-def apart(a: np.ndarray, b: np.ndarray, dtype: str = "float32", tolerance: float | None = None) -> bool:
+def exceeds_tolerance(
+    a: np.ndarray, b: np.ndarray, dtype: str = "float32", tolerance: float | None = None
+) -> bool:
     return difference([(dtype, a)], [(dtype, b)], tolerance) > 1.0
 
 
-def changed(value: float, index: int = 7, x: np.ndarray = X) -> np.ndarray:
+def with_element(value: float, index: int = 7, x: np.ndarray = X) -> np.ndarray:
     out = x.copy()
     out[index] = value
     return out
@@ -26,34 +28,36 @@ def test_results_one_rounding_apart_agree(dtype: str) -> None:
     kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.float16
     x = np.abs(X) + 1.0
     steps = {"bfloat16": 2.0**-8, "float16": 2.0**-11}[dtype]
-    assert not apart(x.astype(kind), (x * (1.0 + steps)).astype(kind), dtype)
-    assert apart(x.astype(kind), (x * (1.0 + 16 * steps)).astype(kind), dtype)
+    assert not exceeds_tolerance(x.astype(kind), (x * (1.0 + steps)).astype(kind), dtype)
+    assert exceeds_tolerance(x.astype(kind), (x * (1.0 + 16 * steps)).astype(kind), dtype)
 
 
 def test_a_single_wrong_element_is_a_difference() -> None:
-    assert apart(X, changed(X[7] + 0.01))
-    assert not apart(X, changed(X[7] + 1e-5))
-    assert not apart(X, changed(X[7] + 0.01), tolerance=0.1)
+    assert exceeds_tolerance(X, with_element(X[7] + 0.01))
+    assert not exceeds_tolerance(X, with_element(X[7] + 1e-5))
+    assert not exceeds_tolerance(X, with_element(X[7] + 0.01), tolerance=0.1)
 
 
 def test_sums_in_another_order_agree() -> None:
     parts = np.random.default_rng(1).standard_normal((4096, 300)).astype(np.float32)
-    assert not apart(parts.sum(0), parts[::-1].cumsum(0)[-1])
+    assert not exceeds_tolerance(parts.sum(0), parts[::-1].cumsum(0)[-1])
 
 
 def test_special_values_agree_only_with_themselves() -> None:
     nan, inf = float("nan"), float("inf")
-    assert not apart(changed(nan), changed(nan)) and not apart(changed(inf), changed(inf))
+    assert not exceeds_tolerance(with_element(nan), with_element(nan)) and not exceeds_tolerance(
+        with_element(inf), with_element(inf)
+    )
     for first, second in ((nan, 0.0), (inf, -inf), (inf, nan), (nan, inf)):
-        assert apart(changed(first), changed(second))
+        assert exceeds_tolerance(with_element(first), with_element(second))
     zeros = np.zeros(5, np.float32)
-    assert not apart(zeros, -zeros) and apart(zeros, changed(1e-30, 0, zeros))
-    assert not apart(zeros[:0], zeros[:0])
+    assert not exceeds_tolerance(zeros, -zeros) and exceeds_tolerance(zeros, with_element(1e-30, 0, zeros))
+    assert not exceeds_tolerance(zeros[:0], zeros[:0])
 
 
 def test_integer_results_agree_only_if_equal() -> None:
     n = np.arange(10)
-    assert not apart(n, n.copy(), "int64") and apart(n, n + (n == 3), "int64")
+    assert not exceeds_tolerance(n, n.copy(), "int64") and exceeds_tolerance(n, n + (n == 3), "int64")
 
 
 def test_results_are_grouped_by_agreement() -> None:

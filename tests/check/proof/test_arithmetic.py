@@ -182,11 +182,11 @@ def compound(source: random.Random, depth: int) -> Any:
     return lambda a: getattr(a, kind)(c(a), d(a))
 
 
-def worlds() -> Iterator[Numbers]:
+def assignments() -> Iterator[Numbers]:
     return (Numbers(dict(zip(SYMBOLS, row, strict=True))) for row in product(RANGE, repeat=len(SYMBOLS)))
 
 
-WORLDS = list(worlds())
+WORLDS = list(assignments())
 
 
 @pytest.mark.parametrize("arithmetic", [Prover, Verifier])
@@ -404,7 +404,7 @@ def test_terms_of_wrapping_ops_evaluate_to_the_results_of_the_ops(dtype: str) ->
         stop = next(op for op in kernel.walk() if isinstance(op, For)).stop
         machine = Machine(Program(kernel, parts))
         machine.state, machine.role = machine.start(), 0
-        replay = Verifying(kernel, parts, bare(machine.program))
+        replay = Verifying(kernel, parts, claims_without_proof(machine.program))
         replay.state = State([Role([Frame(replay.layout.roles[0], 0, {})])], verifier.Facts(replay.atoms))
         first, second = machine.value(stop), keyed(replay.atoms, replay.value(stop))
         for a, b in product(numbers, repeat=2):
@@ -466,7 +466,7 @@ CONDITIONS: dict[str, Any] = {
 }
 
 
-def bare(program: Program) -> dict[str, Any]:
+def claims_without_proof(program: Program) -> dict[str, Any]:
     """The claims of a certificate about a pipe, without the proof."""
     chains = [[0, 1, 0, [[0, 0], [1, 1]]], [1, 0, 1, [[1, 1], [0, 0]]]]
     rings = [

@@ -35,7 +35,7 @@ def conditions(rng: Random) -> list[Any]:
     return out
 
 
-def holding(known: list[Any]) -> list[Model]:
+def points_that_satisfy(known: list[Any]) -> list[Model]:
     """The points of the range in which conditions hold."""
     names = [next(iter(s.atoms())) for s in (X, Y)]
     points = (Model(0, dict(zip(names, index, strict=True))) for index in product(RANGE, RANGE))
@@ -53,7 +53,7 @@ def test_facts_hold_in_constructed_models(seed: int) -> None:
     answer = known.nonnegative(query)
     assert all(model.holds(c) for model in known.models for c in facts)
     if answer:
-        assert all(point.number(query) >= 0 for point in holding(facts))
+        assert all(point.number(query) >= 0 for point in points_that_satisfy(facts))
 
 
 def test_a_failing_model_is_repaired() -> None:

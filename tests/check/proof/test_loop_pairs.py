@@ -36,7 +36,7 @@ def indented(text: str, by: int) -> str:
     return "\n".join(" " * by + line for line in text.split("\n"))
 
 
-def placed(loops: str, body: str) -> str:
+def nested_in_loops(loops: str, body: str) -> str:
     """Loops around a body, which replaces the word BODY."""
     out = [
         indented(body, len(line) - len(line.lstrip())) if line.strip() == "BODY" else line
@@ -48,7 +48,12 @@ def placed(loops: str, body: str) -> str:
 def roles(asserts: str, first: str, second: str, fetch: str = FETCH) -> Any:
     head = "def kernel(x: tg.array2d[float], out: tg.array2d[float], flags: tg.array1d[int], n: int, m: int, d: int):"
     start = indented(asserts, 4) if asserts else ""
-    return kernel(head + "\n" + start + ROLES.format(fetch=placed(first, fetch), read=placed(second, READ)))
+    return kernel(
+        head
+        + "\n"
+        + start
+        + ROLES.format(fetch=nested_in_loops(first, fetch), read=nested_in_loops(second, READ))
+    )
 
 
 PLAIN = "for k in range(n):\n    BODY"
@@ -238,7 +243,7 @@ def test_roles_whose_loops_disagree_are_not_proved(name: str) -> None:
     assert outcome(lowered(roles(*WRONG[name]))) != "proved"
 
 
-def ahead(by: int, first: int, rest: str) -> Any:
+def one_pipe_ahead(by: int, first: int, rest: str) -> Any:
     """A role fills one pipe some items ahead of the other, which it drains after the loop."""
     return kernel(f"""def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
     rows = tg.tile_pipe(shape=(1, 8), dtype=float, stages=3)
@@ -262,9 +267,9 @@ def ahead(by: int, first: int, rest: str) -> Any:
 @sampled(3, "by", [2, 0, 1], slow=1)
 def test_a_role_ahead_of_its_consumer_is_proved_up_to_the_stage_count(by: int) -> None:
     """The role may be ahead by at most one item less than the other pipe has stages, and must fill the rest."""
-    assert outcome(lowered(ahead(by, by, f"tg.min({by}, count)"))) == "proved"
-    assert outcome(lowered(ahead(by, by, f"tg.min({by}, count - 1)"))) != "proved" or by == 0
-    assert outcome(lowered(ahead(by, by + 1, f"tg.min({by}, count)"))) != "proved"
+    assert outcome(lowered(one_pipe_ahead(by, by, f"tg.min({by}, count)"))) == "proved"
+    assert outcome(lowered(one_pipe_ahead(by, by, f"tg.min({by}, count - 1)"))) != "proved" or by == 0
+    assert outcome(lowered(one_pipe_ahead(by, by + 1, f"tg.min({by}, count)"))) != "proved"
 
 
 LATE_READ = READ.replace(
@@ -279,7 +284,9 @@ def test_late_releases_are_proved_up_to_the_stage_count(by: int) -> None:
     text = "def kernel(x: tg.array2d[float], out: tg.array2d[float], flags: tg.array1d[int], n: int, m: int, d: int):"
     wait = "tg.mbarrier_wait(full, k % 3, k // 3)\n"
     read = wait + LATE_READ.format(by=by)
-    built_kernel = kernel(text + "\n" + ROLES.format(fetch=placed(PLAIN, FETCH), read=placed(PLAIN, read)))
+    built_kernel = kernel(
+        text + "\n" + ROLES.format(fetch=nested_in_loops(PLAIN, FETCH), read=nested_in_loops(PLAIN, read))
+    )
     assert (outcome(lowered(built_kernel)) == "proved") is (by < 3)
 
 

@@ -45,7 +45,7 @@ def kernel(a: tg.array2d[tg.bfloat16], b: tg.array2d[tg.bfloat16], out: tg.array
 # Two blocks on integers -----------------------------------------------------------------------------------------------
 
 
-def stuck(
+def deadlock(
     items: tuple[int, int],
     stages: int,
     shared: Callable[[int, int], bool],
@@ -86,7 +86,7 @@ def stuck(
 
 def _ordered(stages: int, items: int) -> str:
     """An order in which one block is as far ahead as possible."""
-    return stuck((items, items), stages, lambda b, k: True, frees=False) or (
+    return deadlock((items, items), stages, lambda b, k: True, frees=False) or (
         f"block 0 may be {stages} items ahead of what block 1 has released" if items > stages else ""
     )
 
@@ -156,7 +156,7 @@ def mutation(rng: Random, stages: int) -> tuple[LoweredMutation, str]:
         (
             "one block makes an iteration less",
             odd_tile_count,
-            stuck((items, items - steps), stages, lambda b, k: True),
+            deadlock((items, items - steps), stages, lambda b, k: True),
         ),
         ("stages are freed in one block", released_in_one_block, _ordered(stages, items)),
         (
@@ -164,7 +164,7 @@ def mutation(rng: Random, stages: int) -> tuple[LoweredMutation, str]:
             always_shared,
             "tile 1 of block 1 is not tile 0 of block 0, and is given to both",
         ),
-        ("one block shares", shared_in_one_block, stuck((items, items), stages, lambda b, k: not b)),
+        ("one block shares", shared_in_one_block, deadlock((items, items), stages, lambda b, k: not b)),
     ]
     name, mutate, fault = mutations[kind]
     return LoweredMutation(name, ("clusters", "O2", "O8"), mutate, {"m": -(-tiles // 3), "n": steps}), fault
