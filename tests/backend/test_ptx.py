@@ -225,8 +225,8 @@ def test_kernels_that_hold_many_registers_of_tiles_are_assembled_once(
     entry = ".maxntid 32, 2\n"
     compile_for_occupancy(entry, "sm_90a", 64, held=128, configured=actual)
     tried = sorted(tmp_path.glob("*.ptx"), key=lambda path: int(path.stem))
-    wanted = [entry if n is None else f"{entry}.minnctapersm {n}\n" for n in runs]
-    assert [path.read_text() for path in tried][: len(wanted)] == wanted
+    expected = [entry if n is None else f"{entry}.minnctapersm {n}\n" for n in runs]
+    assert [path.read_text() for path in tried][: len(expected)] == expected
     assert spilled or len(tried) == 1
 
 

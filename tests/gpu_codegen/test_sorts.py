@@ -59,8 +59,8 @@ def test_rows_in_registers_are_sorted_as_by_numpy(n: int, threads: int, dtype: A
     arrays = [tg.array(keys), tg.zeros(keys.shape, tg.int32)]
     kernel = kernel_of(n, descending)
     launch = tiled(kernel, arrays, (2,), threads)
-    got, _ = run_lowered(*distributed(launch), launch)
-    np.testing.assert_array_equal(got[1], sort_indices(keys, -1, descending))
+    actual, _ = run_lowered(*distributed(launch), launch)
+    np.testing.assert_array_equal(actual[1], sort_indices(keys, -1, descending))
 
 
 @pytest.mark.parametrize(
@@ -73,16 +73,16 @@ def test_the_largest_of_equal_keys_are_those_of_numpy(n: int, k: int, threads: i
     @tg.kernel
     def largest(a, out, places: tg.array2d[tg.int32]):
         i = tg.tid()
-        made, indices = tg.tile_topk(tg.tile_load(a[i], shape=n), k)
-        tg.tile_store(out[i], made)
+        largest, indices = tg.tile_topk(tg.tile_load(a[i], shape=n), k)
+        tg.tile_store(out[i], largest)
         tg.tile_store(places[i], indices)
 
     arrays = [tg.array(keys), tg.array(np.zeros((2, k), dtype)), tg.zeros((2, k), tg.int32)]
     launch = tiled(largest, arrays, (2,), threads)
-    (_, made, places), _ = run_lowered(*distributed(launch), launch)
-    want = sort_indices(keys, -1, descending=True)[:, :k]
-    np.testing.assert_array_equal(places, want)
-    np.testing.assert_array_equal(made, np.take_along_axis(keys, want, -1))
+    (_, largest, largest_indices), _ = run_lowered(*distributed(launch), launch)
+    expected = sort_indices(keys, -1, descending=True)[:, :k]
+    np.testing.assert_array_equal(largest_indices, expected)
+    np.testing.assert_array_equal(largest, np.take_along_axis(keys, expected, -1))
 
 
 def test_rows_of_a_warp_are_exchanged_by_shuffles() -> None:

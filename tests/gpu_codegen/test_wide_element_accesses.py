@@ -65,10 +65,10 @@ def test_vectors_of_tiles_have_one_access_each(dtype: Any, each: str, number: in
     scalars = np.arange(3 * 70 * dtype.length, dtype=np.float32 if dtype.dtype.bits == 32 else np.float64)
     for columns, start in ((64, 0), (64, 1), (50, 0), (63, 0)):
         count = 3 * columns * dtype.length
-        given = scalars[start : start + count].reshape(3, columns, dtype.length)
-        made, wanted = (np.zeros((3, columns, dtype.length), given.dtype) for _ in range(2))
-        arrays = [tg.array(x, dtype=dtype, copy=False) for x in (given, made)]
+        source = scalars[start : start + count].reshape(3, columns, dtype.length)
+        actual, expected = (np.zeros((3, columns, dtype.length), source.dtype) for _ in range(2))
+        arrays = [tg.array(x, dtype=dtype, copy=False) for x in (source, actual)]
         code = lowered(doubled_tile, arrays, (3,), 32)
         run_serially(code, doubled_tile, arrays, (3, 32), 3)
-        wanted += 2 * given
-        np.testing.assert_array_equal(made, wanted)
+        expected += 2 * source
+        np.testing.assert_array_equal(actual, expected)

@@ -79,6 +79,6 @@ def test_the_gradient_of_parts_is_that_of_their_components() -> None:
         tg.launch(combine, 8, [x], [y])
     tape.backward(grads={y: tg.ones(8)})
     a, b, c = x.numpy().T
-    want = np.stack([b * c, c + a * c + 1, b + a * b], 1)
+    expected = np.stack([b * c, c + a * c + 1, b + a * b], 1)
     # w = (c, b, a, a * b, a, b, c), so that y = c * b + a * b * c + b.
-    np.testing.assert_allclose(x.grad.numpy(), want, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(x.grad.numpy(), expected, rtol=1e-5, atol=1e-6)

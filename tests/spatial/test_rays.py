@@ -116,13 +116,13 @@ def test_hits_do_not_depend_on_the_scale_of_meshes_and_directions(scale: int, le
     dir = np.concatenate([np.eye(3), -np.eye(3), rng.standard_normal((60, 3))]).astype(np.float32)
     dir[6:26, 0], dir[26:40, 1] = 0, 2.0**-24
     start = rng.uniform(-0.3, 0.3, dir.shape).astype(np.float32)
-    want = Hits(mesh_of(points, faces), start, dir)
-    assert (want.face >= 0).all() and (want.count == 1).all()
+    expected = Hits(mesh_of(points, faces), start, dir)
+    assert (expected.face >= 0).all() and (expected.count == 1).all()
     larger, longer = np.float32(2.0**scale), np.float32(2.0**length)
-    found = Hits(mesh_of(points * larger, faces), start * larger, dir * longer, far=float("inf"))
-    np.testing.assert_array_equal(found.face, want.face)
-    np.testing.assert_array_equal(found.count, want.count)
-    np.testing.assert_allclose(found.at[:, 0], want.at[:, 0] * 2.0 ** (scale - length), rtol=1e-6)
+    actual = Hits(mesh_of(points * larger, faces), start * larger, dir * longer, far=float("inf"))
+    np.testing.assert_array_equal(actual.face, expected.face)
+    np.testing.assert_array_equal(actual.count, expected.count)
+    np.testing.assert_allclose(actual.at[:, 0], expected.at[:, 0] * 2.0 ** (scale - length), rtol=1e-6)
 
 
 def test_rays_along_a_grid_hit_its_faces_once() -> None:
