@@ -9,6 +9,7 @@ import pytest
 
 import tegula as tg
 from support.campaigns import sampled, slow_except
+from tegula.spatial.boxes import fit_level, write_boxes
 from tegula.spatial.bvh import view_as
 from tegula.stdlib.geometry.layout import CHILDREN, MIDDLE, NODE_BYTES, PARENT, WIDTH
 
@@ -397,49 +398,27 @@ def test_a_rebuild_takes_more_groups_than_before() -> None:
         )
 
 
-def hierarchy_of(kind: str, leaf_size: int) -> tg.Bvh:
-    """A hierarchy of 700 boxes, or of the faces of a mesh, some without points."""
+@pytest.mark.parametrize("leaf_size", [1, 3])
+def test_a_thread_for_each_child_fits_nodes_as_a_thread_for_each_subtree(leaf_size: int) -> None:
+    """The kernels that refit hierarchies on GPUs write the same bits as the kernel of CPUs."""
     low, high = boxes(700)
     low[::50], high[7::90] = np.nan, -np.inf
-    if kind == "boxes":
-        return built(low, high, leaf_size=leaf_size)
-    points = np.stack([low, low + 1, low * 2], 1).reshape(-1, 3)
-    faces = np.random.default_rng(5).permutation(len(points))
-    return tg.Mesh(tg.array(points, dtype=tg.vec3), tg.array(faces, dtype=int), bvh_leaf_size=leaf_size)._bvh
-
-
-@pytest.mark.parametrize("leaf_size", [1, 3])
-@pytest.mark.parametrize("kind", ["boxes", "faces"])
-def test_a_thread_for_each_child_fits_nodes_as_a_thread_for_each_subtree(kind: str, leaf_size: int) -> None:
-    """The kernel that refits hierarchies on GPUs writes the same bits as the kernel of CPUs."""
-    bvh = hierarchy_of(kind, leaf_size)
+    bvh = built(low, high, leaf_size=leaf_size)
     nodes, items = bvh.nodes.numpy().copy(), bvh._items.numpy().copy()
-    triangles = bvh.triangles.numpy().copy() if kind == "faces" else None
     bounds = np.arange(nodes.size) % (NODE_BYTES // 4)
     bvh.nodes.numpy()[(bounds < CHILDREN // 4) | (bounds >= MIDDLE // 4)] = 7.0
     bvh._items.numpy()[...] = np.where(np.arange(len(items))[:, None] == 700, np.nan, 7.0)
-    order = tg.array(items[:700, 6].view(np.int32).copy(), dtype=int)
+    slots = np.argsort(items[:700, 6].view(np.int32))
+    arguments = [bvh.lowers, bvh.uppers, None, tg.array(slots, dtype=int), bvh._items]
+    tg.launch(write_boxes, 700, arguments)
     numbers = view_as(bvh._items, tg.float32)
-    arguments = [
-        *bvh._given(),
-        None,
-        order,
-        bvh.nodes,
-        bvh.node_words,
-        bvh._items,
-        numbers,
-        700,
-        leaf_size == 1,
-    ]
-    bvh.launch_by_level(bvh.fits_level, WIDTH, arguments, 256)
+    arguments = [bvh.nodes, bvh.node_words, bvh._items, numbers, 700, leaf_size == 1]
+    bvh.launch_by_level(fit_level, WIDTH, arguments, 256)
     count = sum(n for _, n in bvh.levels())
     used = slice(NODE_BYTES // 4, (1 + count) * NODE_BYTES // 4)
     written = (bounds[used] < CHILDREN // 4) | (
         (bounds[used] >= MIDDLE // 4) & (bounds[used] < MIDDLE // 4 + 3)
     )
     np.testing.assert_array_equal(bvh.nodes.numpy()[used][written], nodes[used][written])
-    np.testing.assert_array_equal(
-        bvh._items.numpy()[: 701 + count].view(np.int32), items[: 701 + count].view(np.int32)
-    )
-    if kind == "faces":
-        np.testing.assert_array_equal(bvh.triangles.numpy(), triangles)
+    np.testing.assert_array_equal(bvh._items.numpy()[:700, :6], items[:700, :6])
+    np.testing.assert_array_equal(bvh._items.numpy()[701 : 701 + count], items[701 : 701 + count])

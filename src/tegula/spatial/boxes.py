@@ -79,10 +79,10 @@ def level_begin(counts: tg.array1d[int], level: int):
 
 
 @tg.kernel
-def copy_order(order: tg.array1d[int], copied: tg.array1d[int]):
-    """Copy a permutation of items."""
+def invert_order(order: tg.array1d[int], places: tg.array1d[int]):
+    """Write the inverse of a permutation of items."""
     i = tg.tid()
-    copied[i] = order[i]
+    places[order[i]] = i
 
 
 @tg.func
@@ -109,9 +109,7 @@ def write_box(
     number = tg.bitcast(item[6], tg.int32)
     low, high = lower[number], upper[number]
     box = VEC8(low[0], low[1], low[2], high[0], high[1], high[2], item[6], item[7])
-    box = tg.where(is_valid_box(low, high), box, without_points(item))
-    items[place] = box
-    return box
+    items[place] = tg.where(is_valid_box(low, high), box, without_points(item))
 
 
 @tg.kernel
@@ -125,6 +123,20 @@ def number_items(groups: tg.array1d[int], order: tg.array1d[int], items: tg.arra
 def write_no_box(items: tg.array1d[VEC8], place: int):
     """Write an empty box."""
     items[place] = VEC8(tg.nan)
+
+
+@tg.kernel
+def write_boxes(
+    lower: tg.array1d[tg.vec3],
+    upper: tg.array1d[tg.vec3],
+    groups: tg.array1d[int],
+    places: tg.array1d[int],
+    items: tg.array1d[VEC8],
+):
+    """Write the boxes of items in the order of their indices: reads are then coalesced, and each scattered write fills
+    a whole sector of GPU memory."""
+    i = tg.tid()
+    write_box(lower, upper, items, places[i], named_item(groups, i))
 
 
 @tg.func
@@ -258,55 +270,8 @@ def fit_node(
     nodes[row + 7] = last
 
 
-@tg.func
-def child_of_lane(words: tg.array1d[int], at: tg.int64, single: tg.constexpr):
-    """The child of a lane: a node, or a leaf by its first item and the one after the last; node 0 for a leaf, and an
-    empty range for a node. `at`: the node's first word; `single`: whether leaves have one item."""
-    lane = tg.tid() % WIDTH
-    child = words[at + CHILD_WORD + tg.int64(lane)]
-    begin = tg.max(-1 - child, 0)
-    size = 1
-    if not single:
-        size = (words[at + COUNT_WORD + tg.int64(lane // 4)] >> (8 * (lane % 4))) & 255
-    return tg.max(child, 0), begin, tg.where(child < 0, begin + size, begin)
-
-
-@tg.func
-def write_bounds(
-    nodes: tg.array1d[float],
-    numbers: tg.array1d[float],
-    inner: int,
-    at: tg.int64,
-    low: VEC8,
-    high: VEC8,
-    valid: bool,
-):
-    """Write the bounds of a lane's child, and the node's own box together with the other lanes. `numbers`: those of
-    the items; `valid`: whether the lane writes."""
-    lane = tg.tid() % WIDTH
-    known = low[0] <= high[3]
-    lower = tg.lane_min(tg.vec3(low[0], low[1], low[2]), WIDTH)
-    upper = tg.lane_max(tg.vec3(high[3], high[4], high[5]), WIDTH)
-    if valid:
-        for axis in tg.static(range(3)):
-            place = at + axis * AXIS_WORD + tg.int64(lane)
-            nodes[place] = tg.where(known, low[axis], tg.nan)
-            nodes[place + UPPER_WORD] = tg.where(known, high[3 + axis], tg.nan)
-        x, middle = 0.0, 0.0
-        for axis in tg.static(range(3)):
-            x = tg.where(lane == axis, lower[axis], tg.where(lane == 3 + axis, upper[axis], x))
-            middle = tg.where(lane == axis, 0.5 * lower[axis] + 0.5 * upper[axis], middle)
-        numbers[tg.int64(inner) * WIDTH + at // (NODE // WIDTH) + tg.int64(lane)] = x
-        if lane < 3:
-            nodes[at + MIDDLE_WORD + tg.int64(lane)] = middle
-
-
 @tg.kernel
-def fit_level_of_boxes(
-    lower: tg.array1d[tg.vec3],
-    upper: tg.array1d[tg.vec3],
-    groups: tg.array1d[int],
-    order: tg.array1d[int],
+def fit_level(
     nodes: tg.array1d[float],
     words: tg.array1d[int],
     items: tg.array1d[VEC8],
@@ -317,20 +282,37 @@ def fit_level_of_boxes(
     level: int,
     threads: int,
 ):
-    """Write the items below the nodes of a level, whose levels below are done, the bounds of the children, and the
-    nodes' own boxes. A node has eight adjacent threads of a GPU, a thread a child, so that what they access is adjacent
-    too, and what is written of items is not read again. `order`: the numbers of the items by place."""
-    each = threads // WIDTH
+    """Write the bounds of the children of the nodes of a level, and the nodes' own boxes. The deeper levels must be
+    complete. On a GPU eight adjacent threads process a node, one child each, so that their accesses are adjacent.
+    `numbers`: the indices of the items."""
+    lane, each = tg.tid() % WIDTH, threads // WIDTH
     first, count = tg.uniform(level_begin(counts, level)), tg.uniform(counts[level])
     for turn in range((count + each - 1) // each):
         node = turn * each + tg.tid() // WIDTH
         at = tg.int64(first + tg.min(node, count - 1)) * NODE
-        child, begin, end = child_of_lane(words, at, single)
-        low, high = with_box(VEC8(tg.inf), VEC8(-tg.inf), items[inner + child])
-        for place in range(begin, end):
-            box = write_box(lower, upper, items, place, named_item(groups, order[place]))
-            low, high = with_box(low, high, box)
-        write_bounds(nodes, numbers, inner, at, low, high, node < count)
+        child = words[at + CHILD_WORD + tg.int64(lane)]
+        is_leaf = child >> 31
+        begin = (child ^ is_leaf) + (inner & ~is_leaf)
+        low, high = with_box(VEC8(tg.inf), VEC8(-tg.inf), items[begin])
+        if not single:
+            size = (words[at + COUNT_WORD + tg.int64(lane // 4)] >> (8 * (lane % 4))) & 255
+            for i in range(begin + 1, begin + size):
+                low, high = with_box(low, high, items[i])
+        known = low[0] <= high[3]
+        lower = tg.lane_min(tg.vec3(low[0], low[1], low[2]), WIDTH)
+        upper = tg.lane_max(tg.vec3(high[3], high[4], high[5]), WIDTH)
+        if node < count:
+            for axis in tg.static(range(3)):
+                place = at + axis * AXIS_WORD + tg.int64(lane)
+                nodes[place] = tg.where(known, low[axis], tg.nan)
+                nodes[place + UPPER_WORD] = tg.where(known, high[3 + axis], tg.nan)
+            x, middle = 0.0, 0.0
+            for axis in tg.static(range(3)):
+                x = tg.where(lane == axis, lower[axis], tg.where(lane == 3 + axis, upper[axis], x))
+                middle = tg.where(lane == axis, 0.5 * lower[axis] + 0.5 * upper[axis], middle)
+            numbers[tg.int64(inner) * WIDTH + at // (NODE // WIDTH) + tg.int64(lane)] = x
+            if lane < 3:
+                nodes[at + MIDDLE_WORD + tg.int64(lane)] = middle
 
 
 @tg.kernel

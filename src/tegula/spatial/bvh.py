@@ -18,10 +18,11 @@ from tegula.runtime.structures import Structure
 from tegula.spatial.boxes import (
     NODE,
     VEC8,
-    copy_order,
     fit_boxes,
-    fit_level_of_boxes,
+    fit_level,
+    invert_order,
     number_items,
+    write_boxes,
     write_header,
     write_no_box,
     write_subtrees,
@@ -68,8 +69,8 @@ class Bvh(Structure):
     """
 
     __tegula_annotation__ = TREE
-    fits, fits_level = fit_boxes, fit_level_of_boxes
-    """The kernels that write the items and nodes of subtrees, and of levels."""
+    writes, fits = write_boxes, fit_boxes
+    """The kernels that write all items, and that write the items and nodes of subtrees."""
 
     def __init__(
         self,
@@ -201,12 +202,13 @@ class Bvh(Structure):
         self.nodes = self.node_words.view(tg.float32)
         self._items = tg.empty(items + nodes, dtype=VEC8, device=self.device)
         self._launch(write_no_box, 1, [self._items, items])
-        self._order = None if self.device.is_cpu else tg.empty(items, dtype=tg.int32, device=self.device)
+        self._places = None if self.device.is_cpu else tg.empty(items, dtype=tg.int32, device=self.device)
 
     def _number(self, order: array) -> None:
-        """Write the data for refits: the index of the item at each position, and on a CPU the subtrees."""
-        if self._order is not None:
-            self._launch(copy_order, len(order), [order, self._order])
+        """Write the data for refits: on a GPU the position of each item, on a CPU the index of the item at each
+        position, and the subtrees."""
+        if self._places is not None:
+            self._launch(invert_order, len(order), [order, self._places])
             return
         assert self._known is not None
         self._launch(number_items, len(order), [self.groups, order, self._items])
@@ -225,15 +227,16 @@ class Bvh(Structure):
         items = len(self._items) - self.node_limit
         nodes = view_as(self.nodes, VEC8)
         single = self.leaf_size == 1
-        if self._order is None:
+        if self._places is None:
             args = [*self._given(), nodes, self.node_words, self._items, items, single, self._subtrees]
             self._launch(self.fits, self._above, [*args, 0], 1)
             if self._above < len(self._subtrees):
                 self._launch(self.fits, 1, [*args, self._above], 1)
         else:
+            self._launch(self.writes, items, [*self._given(), self.groups, self._places, self._items])
             numbers = view_as(self._items, float32)
-            given = [*self._given(), self.groups, self._order, self.nodes, self.node_words, self._items]
-            self.launch_by_level(self.fits_level, WIDTH, [*given, numbers, items, single], LANES)
+            given = [self.nodes, self.node_words, self._items, numbers, items, single]
+            self.launch_by_level(fit_level, WIDTH, given, LANES)
             self._launch(write_header, 1, [nodes, self._items, items])
 
     def _given(self) -> list[Any]:

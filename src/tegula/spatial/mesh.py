@@ -12,21 +12,10 @@ from tegula.handles import MESH_KIND
 from tegula.runtime.array import array
 from tegula.runtime.cuda.graph import keep_recorded
 from tegula.runtime.structures import Structure, gradient_address
-from tegula.spatial.boxes import (
-    NODE,
-    VEC8,
-    child_of_lane,
-    fit_subtree,
-    lang,
-    level_begin,
-    named_item,
-    with_box,
-    without_points,
-    write_bounds,
-)
+from tegula.spatial.boxes import VEC8, fit_subtree, lang, named_item, without_points
 from tegula.spatial.bvh import VEC3, Bvh, check_array, resolve_constructor, view_as
 from tegula.spatial.winding import DATA, TRIANGLE, sum_level
-from tegula.stdlib.geometry.layout import MESH, WIDTH
+from tegula.stdlib.geometry.layout import MESH
 from tegula.structs import Struct
 from tegula.types import float32
 
@@ -80,46 +69,25 @@ def write_face(
         low[k] = lang._min_ignoring_nan(lang._min_ignoring_nan(a[k], b[k]), c[k])
         high[k] = lang._max_ignoring_nan(lang._max_ignoring_nan(a[k], b[k]), c[k])
     box = VEC8(low[0], low[1], low[2], high[0], high[1], high[2], item[6], item[7])
-    box = tg.where(known, box, without_points(item))
-    items[place] = box
+    items[place] = tg.where(known, box, without_points(item))
     at = tg.int64(place) * 3
     triangles[at] = tg.vec4(a[0], a[1], a[2], b[0])
     triangles[at + 1] = tg.vec4(b[1], b[2], c[0], c[1])
     triangles[at + 2] = tg.vec4(c[2], item[6], item[7], 0.0)
-    return box
 
 
 @tg.kernel
-def fit_level_of_faces(
+def write_faces(
     points: tg.uint64,
     vertices: tg.uint64,
     triangles: tg.array1d[tg.vec4],
     groups: tg.array1d[int],
-    order: tg.array1d[int],
-    nodes: tg.array1d[float],
-    words: tg.array1d[int],
+    places: tg.array1d[int],
     items: tg.array1d[VEC8],
-    numbers: tg.array1d[float],
-    inner: int,
-    single: tg.constexpr,
-    counts: tg.array1d[int],
-    level: int,
-    threads: int,
 ):
-    """Write the faces below the nodes of a level, the bounds of the children and the nodes' boxes, as
-    `fit_level_of_boxes` does; the vertices are in the order of the items."""
-    each = threads // WIDTH
-    first, count = tg.uniform(level_begin(counts, level)), tg.uniform(counts[level])
-    for turn in range((count + each - 1) // each):
-        node = turn * each + tg.tid() // WIDTH
-        at = tg.int64(first + tg.min(node, count - 1)) * NODE
-        child, begin, end = child_of_lane(words, at, single)
-        low, high = with_box(VEC8(tg.inf), VEC8(-tg.inf), items[inner + child])
-        for place in range(begin, end):
-            item = named_item(groups, order[place])
-            box = write_face(points, vertices, triangles, items, place, place, item)
-            low, high = with_box(low, high, box)
-        write_bounds(nodes, numbers, inner, at, low, high, node < count)
+    """Write the corners and the boxes of faces in the order of their indices, as `write_boxes` does."""
+    i = tg.tid()
+    write_face(points, vertices, triangles, items, i, places[i], named_item(groups, i))
 
 
 @tg.kernel
@@ -159,7 +127,6 @@ class _Faces(Bvh):
     ) -> None:
         faces, device = len(indices) // 3, points.device
         self.points, self.indices = points, indices
-        self._vertices: array | None = None
         self._rows = tg.empty(faces * TRIANGLE // 4, dtype=tg.vec4, device=device)
         self.triangles = view_as(self._rows, float32)
         lower, upper = (tg.empty(faces, dtype=VEC3, device=device) for _ in range(2))
@@ -168,7 +135,7 @@ class _Faces(Bvh):
             tg.launch(write_face_bounds, dim=faces, inputs=args, device=device, record_tape=False)
         super().__init__(lower, upper, constructor, groups, leaf)
 
-    fits, fits_level = fit_faces, fit_level_of_faces
+    writes, fits = write_faces, fit_faces
 
     def _number(self, order: array) -> None:
         super()._number(order)
@@ -179,7 +146,6 @@ class _Faces(Bvh):
             self._launch(order_vertices, len(order), [self.indices, order, self._vertices])
 
     def _given(self) -> list[Any]:
-        assert self._vertices is not None
         keep_recorded(self.device, self.points, self._vertices, self._rows)
         return [self.points.ptr, self._vertices.ptr, self._rows]
 
