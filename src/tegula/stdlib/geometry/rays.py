@@ -189,13 +189,13 @@ def _traverse(mesh: MESH, start: VEC3, dir: VEC3, limit: float32, root: int32, m
         )
         while path.node > 0:
             left = tg.uint32(path.path0) & 255
-            # Threads of a GPU leave nodes together, before each of them enters a child.
-            while left == tg.uint32(0) and path.node != path.root:
-                path.node = tg._element_at(mesh.nodes + tg.uint64(path.node) * NODE_BYTES + PARENT, int32)
-                tg._ascend(path)
-                left = tg.uint32(path.path0) & 255
             if left == tg.uint32(0):
-                path.node = 0
+                if path.node == path.root:
+                    path.node = 0
+                else:
+                    parent = mesh.nodes + tg.uint64(path.node) * NODE_BYTES + PARENT
+                    path.node = tg._element_at(parent, int32)
+                    tg._ascend(path)
             else:
                 node = mesh.nodes + tg.uint64(path.node) * NODE_BYTES
                 path.path0 = path.path0 & (path.path0 - 1)
