@@ -10,6 +10,7 @@ import pytest
 
 import tegula as tg
 from tegula import kernels
+from tegula.stdlib.tiles.sort import sort_indices
 
 BATCHES = ((), (5,), (2, 3))
 
@@ -46,6 +47,22 @@ def test_inverse_qr_eigh_svd_and_lu_match_numpy(batch: tuple[int, ...]) -> None:
     np.testing.assert_allclose(u * s[..., None, :] @ vt, a[..., :3], atol=1e-10)
     factors, piv = kernels.lu(a)
     assert factors.shape == a.shape and piv.shape == a.shape[:-1] and piv.dtype == tg.int32
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize(("n", "dtype"), [(192, np.float32), (300, np.int64)])
+@pytest.mark.parametrize("descending", [False, True])
+def test_long_rows_are_sorted_in_the_order_of_equal_keys(n: int, dtype: type, descending: bool) -> None:
+    """In blocks of one thread, by counts of digits."""
+    rng = np.random.default_rng(n)
+    keys = (rng.integers(-3, 3, (4, n)) * 2e8).astype(dtype)
+    if dtype is np.float32:
+        keys[:, ::5], keys[:, 1::7], keys[:, 2::7] = np.nan, -0.0, 0.0
+    sorted_keys, places = kernels.sort(tg.array(keys), descending)
+    expected = sort_indices(keys, -1, descending)
+    np.testing.assert_array_equal(places.numpy(), expected)
+    np.testing.assert_array_equal(kernels.argsort(tg.array(keys), descending).numpy(), expected)
+    np.testing.assert_array_equal(sorted_keys.numpy(), np.take_along_axis(keys, expected, -1))
 
 
 @pytest.mark.machine_code

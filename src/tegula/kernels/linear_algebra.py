@@ -218,7 +218,7 @@ def argsort(keys: Any, descending: bool = False) -> Any:
     Source:
         Batcher (1968).
     """
-    return over_batches("argsort", "_tile_sort_with_indices", {"keys": keys}, descending=descending)[1]
+    return over_batches("argsort", "_tile_indices_that_sort", {"keys": keys}, descending=descending)[0]
 
 
 def topk(keys: Any, k: int) -> tuple[Any, Any]:

@@ -14,6 +14,8 @@ Bits = Dtypes("Bits", uint32, uint64)
 WARP = 32
 MOST = 64
 """The number of elements that each lane may hold in registers."""
+COUNTED = 192
+"""The number of elements from which one thread counts digits, instead of following a network in SIMD registers."""
 DIGIT, MASK = 16, 0xFFFF
 """The number of bits of a digit, which are the upper bits of a 32-bit integer; the lower bits hold a place."""
 
@@ -53,6 +55,11 @@ def sort_row_in_registers(bits):
             return tg._tile_sort_by_gathers(bits)
     else:
         return tg._tile_sort_by_gathers(bits)
+
+
+@_tile_sort_indices.program(when=lambda N, group: group == 1 and N >= COUNTED)
+def sort_rows_by_counts(bits):
+    return tg._tile_sort_by_counts(bits)
 
 
 @_tile_sort_indices.program

@@ -127,6 +127,19 @@ def sort_in_one_warp(keys, descending):
     return keys[indices], indices
 
 
+@cooperative
+def _tile_indices_that_sort(
+    keys: Tile[Key, ..., N], descending: constexpr[bool] = False
+) -> Tile[int32, ..., N]:
+    """The indices that sort keys along the last dimension."""
+    return tg.tile_argsort(keys, descending=descending)
+
+
+@_tile_indices_that_sort.program(when=lambda N, group: group == 32 and fits_in_registers(N, group))
+def indices_in_one_warp(keys, descending):
+    return tg.tile_argsort(keys, descending=descending)
+
+
 def check_k(k: int, n: int) -> int:
     """The number k; OutOfRange unless k is between 1 and the number of keys."""
     if not 1 <= k <= n:
