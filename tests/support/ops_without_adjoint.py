@@ -27,6 +27,7 @@ WITHOUT = {
         "stack.count",
         "lane.index",
         "lane.count",
+        "target.is_gpu",
         "block.index",
         "block.count",
         "block.place",
