@@ -1260,7 +1260,7 @@ def closest_point_edge_edge(p1: Any, q1: Any, p2: Any, q2: Any, epsilon: Any) ->
         a vector (3,): (s, t, d), with s and t from 0 to 1: the points p1 + s * (q1 - p1) and p2 + t * (q2 - p2),
         and their distance d.
     Raises:
-        mixed-scalar-types: the arguments have not one dtype.
+        mixed-scalar-types: the dtypes of the arguments differ.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
@@ -2072,7 +2072,7 @@ def intersect_tri_tri(v0: Any, v1: Any, v2: Any, u0: Any, u1: Any, u2: Any) -> A
     Returns:
         an int32: 1 if the triangles intersect, else 0.
     Raises:
-        mixed-scalar-types: the arguments have not one dtype.
+        mixed-scalar-types: the dtypes of the arguments differ.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
         none: integers have no gradient.
@@ -2181,7 +2181,7 @@ def isnan(a: Any) -> Any:
 def lane_argmax(x: Any, width: Any = 32) -> Any:
     """The number in its segment of the first lane with the largest x, in all lanes of the segment.
 
-    A NaN loses to any number, and -0.0 is below 0.0; of NaNs alone it is the first lane.
+    A NaN loses to any number, and -0.0 is below 0.0; of NaNs alone the result is the first lane.
 
     Parameters:
         x: a scalar, of each thread.
@@ -2201,7 +2201,7 @@ def lane_argmax(x: Any, width: Any = 32) -> Any:
 def lane_argmin(x: Any, width: Any = 32) -> Any:
     """The number in its segment of the first lane with the smallest x, in all lanes of the segment.
 
-    A NaN loses to any number, and -0.0 is below 0.0; of NaNs alone it is the first lane.
+    A NaN loses to any number, and -0.0 is below 0.0; of NaNs alone the result is the first lane.
 
     Parameters:
         x: a scalar, of each thread.
@@ -2574,7 +2574,7 @@ def matrix(*args: Any, shape: Any = None, dtype: Any = ...) -> Any:
         a matrix (rows, columns) of at most 1024 entries; or the type.
     Raises:
         type-mismatch: the number of entries does not fit the shape, or an entry has another dtype.
-        mixed-scalar-types: a translation, rotation and scale have not one dtype.
+        mixed-scalar-types: the dtypes of a translation, rotation and scale differ.
         not-constant: `shape` is known at run time only.
         out-of-range: `shape` is not a pair of positive numbers.
     Gradient:
@@ -3270,7 +3270,7 @@ def named_barrier(warps: Any) -> Any:
     Raises:
         not-constant: `warps` is known at run time only.
         out-of-range: `warps` is not from 1 to 32.
-        role-placement: it is made inside a role.
+        role-placement: the call is inside a role.
     Gradient:
         refused (no-gradient): kernels with hand-written schedules have no gradient.
     Source:
@@ -3623,7 +3623,7 @@ def quat_between_vectors(a: Any, b: Any) -> Any:
     Returns:
         a quaternion of length 1.
     Raises:
-        mixed-scalar-types: the arguments have not one dtype.
+        mixed-scalar-types: the dtypes of the arguments differ.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
@@ -3639,7 +3639,7 @@ def quat_from_axis_angle(axis: Any, angle: Any) -> Any:
     Returns:
         a quaternion: (axis * sin(angle / 2), cos(angle / 2)).
     Raises:
-        mixed-scalar-types: the arguments have not one dtype.
+        mixed-scalar-types: the dtypes of the arguments differ.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
@@ -3655,7 +3655,7 @@ def quat_from_euler(e: Any, i: Any, j: Any, k: Any) -> Any:
     Returns:
         a quaternion of length 1: qk * qj * qi.
     Raises:
-        mixed-scalar-types: the arguments have not one dtype.
+        mixed-scalar-types: the dtypes of the arguments differ.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
@@ -3672,7 +3672,7 @@ def quat_from_matrix(mat: Any) -> Any:
         a quaternion of length 1. If the trace is negative the component of the largest magnitude is positive, else
         w is positive.
     Raises:
-        mixed-scalar-types: the arguments have not one dtype.
+        mixed-scalar-types: the dtypes of the arguments differ.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
@@ -3702,7 +3702,7 @@ def quat_inverse(quat: Any) -> Any:
     Returns:
         a quaternion.
     Raises:
-        mixed-scalar-types: the arguments have not one dtype.
+        mixed-scalar-types: the dtypes of the arguments differ.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
@@ -3717,7 +3717,7 @@ def quat_multiply(a: Any, b: Any) -> Any:
     Returns:
         a quaternion.
     Raises:
-        mixed-scalar-types: the arguments have not one dtype.
+        mixed-scalar-types: the dtypes of the arguments differ.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
@@ -3733,7 +3733,7 @@ def quat_rotate(quat: Any, vec: Any) -> Any:
     Returns:
         a vector (3,).
     Raises:
-        mixed-scalar-types: the arguments have not one dtype.
+        mixed-scalar-types: the dtypes of the arguments differ.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
@@ -3749,7 +3749,7 @@ def quat_rotate_inv(quat: Any, vec: Any) -> Any:
     Returns:
         a vector (3,).
     Raises:
-        mixed-scalar-types: the arguments have not one dtype.
+        mixed-scalar-types: the dtypes of the arguments differ.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
@@ -3764,7 +3764,7 @@ def quat_rpy(roll: Any, pitch: Any, yaw: Any) -> Any:
     Returns:
         a quaternion of length 1: qz * qy * qx.
     Raises:
-        mixed-scalar-types: the arguments have not one dtype.
+        mixed-scalar-types: the dtypes of the arguments differ.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
@@ -3780,7 +3780,7 @@ def quat_slerp(a: Any, b: Any, t: Any) -> Any:
     Returns:
         a quaternion: `a` times the rotation by t * angle about the axis of quat_inverse(a) * b.
     Raises:
-        mixed-scalar-types: the arguments have not one dtype.
+        mixed-scalar-types: the dtypes of the arguments differ.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
@@ -3798,7 +3798,7 @@ def quat_to_axis_angle(quat: Any, axis: Any = None, angle: Any = None) -> Any:
         a vector (3,) of length 1, zeros for no rotation, and an angle from 0 to pi in radians.
     Raises:
         type-mismatch: `quat` is a tile: there are two results.
-        mixed-scalar-types: the arguments have not one dtype.
+        mixed-scalar-types: the dtypes of the arguments differ.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
@@ -3818,7 +3818,7 @@ def quat_to_euler(q: Any, i: Any, j: Any, k: Any) -> Any:
         a vector (3,) of radians, by axis: the second angle is from -pi / 2 to pi / 2, where `i` is `k` from 0 to
         pi.
     Raises:
-        mixed-scalar-types: the arguments have not one dtype.
+        mixed-scalar-types: the dtypes of the arguments differ.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
@@ -3835,7 +3835,7 @@ def quat_to_matrix(quat: Any) -> Any:
     Returns:
         a matrix (3, 3).
     Raises:
-        mixed-scalar-types: the arguments have not one dtype.
+        mixed-scalar-types: the dtypes of the arguments differ.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
@@ -3853,7 +3853,7 @@ def quat_to_rpy(q: Any) -> Any:
     Returns:
         a vector (3,) of radians: roll and yaw from -pi to pi, pitch from -pi / 2 to pi / 2.
     Raises:
-        mixed-scalar-types: the arguments have not one dtype.
+        mixed-scalar-types: the dtypes of the arguments differ.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
@@ -3869,7 +3869,7 @@ def quat_twist(axis: Any, q: Any) -> Any:
     Returns:
         a quaternion of length 1; the identity for a half turn about an axis orthogonal to `axis`.
     Raises:
-        mixed-scalar-types: the arguments have not one dtype.
+        mixed-scalar-types: the dtypes of the arguments differ.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
@@ -3885,7 +3885,7 @@ def quat_twist_angle(axis: Any, q: Any) -> Any:
     Returns:
         a scalar, radians from 0 to pi where w is not negative, else up to 2 pi.
     Raises:
-        mixed-scalar-types: the arguments have not one dtype.
+        mixed-scalar-types: the dtypes of the arguments differ.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
@@ -3901,7 +3901,7 @@ def quat_twist_angle_signed(axis: Any, q: Any) -> Any:
     Returns:
         a scalar, radians from -pi to pi where w is not negative, else from -2 pi to 2 pi.
     Raises:
-        mixed-scalar-types: the arguments have not one dtype.
+        mixed-scalar-types: the dtypes of the arguments differ.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
@@ -4484,7 +4484,7 @@ def spatial_adjoint(r: Any, s: Any) -> Any:
     Returns:
         a matrix (6, 6): [[r, 0], [s, r]].
     Raises:
-        mixed-scalar-types: the arguments have not one dtype.
+        mixed-scalar-types: the dtypes of the arguments differ.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
@@ -4499,7 +4499,7 @@ def spatial_bottom(svec: Any) -> Any:
     Returns:
         a vector (3,).
     Raises:
-        mixed-scalar-types: the arguments have not one dtype.
+        mixed-scalar-types: the dtypes of the arguments differ.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
@@ -4514,7 +4514,7 @@ def spatial_cross(a: Any, b: Any) -> Any:
     Returns:
         a spatial vector: (cross(wa, wb), cross(va, wb) + cross(wa, vb)).
     Raises:
-        mixed-scalar-types: the arguments have not one dtype.
+        mixed-scalar-types: the dtypes of the arguments differ.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
@@ -4529,7 +4529,7 @@ def spatial_cross_dual(a: Any, b: Any) -> Any:
     Returns:
         a spatial vector, a wrench: (cross(wa, wb) + cross(va, vb), cross(wa, vb)).
     Raises:
-        mixed-scalar-types: the arguments have not one dtype.
+        mixed-scalar-types: the dtypes of the arguments differ.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
@@ -4544,7 +4544,7 @@ def spatial_dot(a: Any, b: Any) -> Any:
     Returns:
         a scalar.
     Raises:
-        mixed-scalar-types: the arguments have not one dtype.
+        mixed-scalar-types: the dtypes of the arguments differ.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
@@ -4559,7 +4559,7 @@ def spatial_top(svec: Any) -> Any:
     Returns:
         a vector (3,).
     Raises:
-        mixed-scalar-types: the arguments have not one dtype.
+        mixed-scalar-types: the dtypes of the arguments differ.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
@@ -6205,7 +6205,7 @@ def tile_ones_like(a: Any, dtype: Any = None, storage: Any = 'register') -> Any:
         type-mismatch: `a` is not a tile; `dtype` is not an element type.
         out-of-range: `storage` is another string.
     Gradient:
-        none: it is a constant.
+        none: the result is a constant.
     """
 
 def tile_pad(t: Any, pad_width: Any, value: Any = 0) -> Any:
@@ -7137,7 +7137,7 @@ def tile_zeros_like(a: Any, dtype: Any = None, storage: Any = 'register') -> Any
         type-mismatch: `a` is not a tile; `dtype` is not an element type.
         out-of-range: `storage` is another string.
     Gradient:
-        none: it is a constant.
+        none: the result is a constant.
     """
 
 def trace(a: Any) -> Any:
@@ -7164,7 +7164,7 @@ def transform_compose(position: Any, rotation: Any, scale: Any) -> Any:
     Returns:
         a matrix (4, 4): T @ R @ S.
     Raises:
-        mixed-scalar-types: the arguments have not one dtype.
+        mixed-scalar-types: the dtypes of the arguments differ.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
@@ -7182,7 +7182,7 @@ def transform_decompose(m: Any, translation_out: Any = None, rotation_out: Any =
         a vector (3,), a quaternion of length 1, and a vector (3,): the lengths of the first three columns.
     Raises:
         type-mismatch: `m` is a tile: there are several results.
-        mixed-scalar-types: the arguments have not one dtype.
+        mixed-scalar-types: the dtypes of the arguments differ.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
@@ -7197,7 +7197,7 @@ def transform_from_matrix(mat: Any) -> Any:
     Returns:
         a transform.
     Raises:
-        mixed-scalar-types: the arguments have not one dtype.
+        mixed-scalar-types: the dtypes of the arguments differ.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
@@ -7212,7 +7212,7 @@ def transform_get_rotation(xform: Any) -> Any:
     Returns:
         a quaternion.
     Raises:
-        mixed-scalar-types: the arguments have not one dtype.
+        mixed-scalar-types: the dtypes of the arguments differ.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
@@ -7227,7 +7227,7 @@ def transform_get_translation(xform: Any) -> Any:
     Returns:
         a vector (3,).
     Raises:
-        mixed-scalar-types: the arguments have not one dtype.
+        mixed-scalar-types: the dtypes of the arguments differ.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
@@ -7255,7 +7255,7 @@ def transform_inverse(xform: Any) -> Any:
     Returns:
         a transform.
     Raises:
-        mixed-scalar-types: the arguments have not one dtype.
+        mixed-scalar-types: the dtypes of the arguments differ.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
@@ -7270,7 +7270,7 @@ def transform_multiply(a: Any, b: Any) -> Any:
     Returns:
         a transform: (quat_rotate(a.q, b.p) + a.p, a.q * b.q).
     Raises:
-        mixed-scalar-types: the arguments have not one dtype.
+        mixed-scalar-types: the dtypes of the arguments differ.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
@@ -7286,7 +7286,7 @@ def transform_point(xform: Any, point: Any) -> Any:
     Returns:
         a vector (3,).
     Raises:
-        mixed-scalar-types: the arguments have not one dtype.
+        mixed-scalar-types: the dtypes of the arguments differ.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
@@ -7301,7 +7301,7 @@ def transform_set_rotation(xform: Any, q: Any) -> Any:
         xform: a variable that holds a transform; any other argument is not changed.
         q: a quaternion of floats.
     Raises:
-        mixed-scalar-types: the arguments have not one dtype.
+        mixed-scalar-types: the dtypes of the arguments differ.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
@@ -7315,7 +7315,7 @@ def transform_set_translation(xform: Any, p: Any) -> Any:
         xform: a variable that holds a transform; any other argument is not changed.
         p: a vector (3,) of floats.
     Raises:
-        mixed-scalar-types: the arguments have not one dtype.
+        mixed-scalar-types: the dtypes of the arguments differ.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
@@ -7330,7 +7330,7 @@ def transform_to_matrix(xform: Any) -> Any:
     Returns:
         a matrix (4, 4).
     Raises:
-        mixed-scalar-types: the arguments have not one dtype.
+        mixed-scalar-types: the dtypes of the arguments differ.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
@@ -7346,7 +7346,7 @@ def transform_twist(t: Any, x: Any) -> Any:
     Returns:
         a spatial vector: (Rw, Rv + cross(p, Rw)).
     Raises:
-        mixed-scalar-types: the arguments have not one dtype.
+        mixed-scalar-types: the dtypes of the arguments differ.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
@@ -7362,7 +7362,7 @@ def transform_vector(xform: Any, vec: Any) -> Any:
     Returns:
         a vector (3,).
     Raises:
-        mixed-scalar-types: the arguments have not one dtype.
+        mixed-scalar-types: the dtypes of the arguments differ.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
@@ -7379,7 +7379,7 @@ def transform_wrench(t: Any, x: Any) -> Any:
     Returns:
         a spatial vector: (R torque + cross(p, R force), R force).
     Raises:
-        mixed-scalar-types: the arguments have not one dtype.
+        mixed-scalar-types: the dtypes of the arguments differ.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
@@ -7505,7 +7505,7 @@ def velocity_at_point(qd: Any, r: Any) -> Any:
     Returns:
         a vector (3,): v + cross(w, r).
     Raises:
-        mixed-scalar-types: the arguments have not one dtype.
+        mixed-scalar-types: the dtypes of the arguments differ.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:

@@ -98,7 +98,7 @@ from tegula.runtime.tape import Tape
 from tegula.signature import Asked, Dtypes, Element, Extent, Extents, InOut, Key, Real, constexpr
 from tegula.types import DTYPES, NAMED_ELEMENTS
 
-_NOT_OURS = (
+_NOT_PUBLIC = (
     *("annotations", "Any", "Callable", "builtins", "import_module", "inspect"),
     *(
         "CONSTANTS",
@@ -111,7 +111,7 @@ _NOT_OURS = (
     ),
 )
 NAMES: dict[str, Any] = {
-    **{k: v for k, v in globals().items() if not k.startswith("_") and k not in _NOT_OURS},
+    **{k: v for k, v in globals().items() if not k.startswith("_") and k not in _NOT_PUBLIC},
     "bool_": DTYPES["bool"],
     "print": builtins.print,
     "range": builtins.range,

@@ -191,7 +191,7 @@ class Vector(Composite):
         """The indices of the components of a named part, and the part's type, None for a scalar."""
         part = self.type.part(name) if name not in Composite.__slots__ else None
         if part is None:
-            raise AttributeError(f"a vector of {len(self)} components has no '{name}'")
+            raise AttributeError(f"a vector of {len(self)} components has no component '{name}'")
         return part
 
 

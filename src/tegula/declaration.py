@@ -53,7 +53,7 @@ class Sample:
         self.differentiable = differentiable
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({_shown(self.arguments, self.named)})"
+        return f"{type(self).__name__}({_arguments_text(self.arguments, self.named)})"
 
 
 class Refused(Sample):
@@ -74,7 +74,7 @@ class Refused(Sample):
         self.says = says
 
 
-def _shown(args: tuple[Any, ...], named: Mapping[str, Any]) -> str:
+def _arguments_text(args: tuple[Any, ...], named: Mapping[str, Any]) -> str:
     def one(x: Any) -> str:
         return f"{x.dtype}{list(x.shape)}" if isinstance(x, np.ndarray) else repr(x)
 

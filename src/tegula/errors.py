@@ -201,9 +201,7 @@ class UnsupportedPython(CompileError):
 
     CODE = "unsupported-python"
     MESSAGE = "{what} is not supported in kernels"
-    HELP = (
-        "compute it outside the kernel and pass it as an argument, or write it with loops and tile functions"
-    )
+    HELP = "compute the value outside the kernel and pass it as an argument, or use loops and tile functions"
 
 
 class UnsupportedCapture(CompileError):
@@ -219,8 +217,8 @@ class SourceNotFound(CompileError):
     CODE = "source-not-found"
     MESSAGE = "{what}"
     HELP = (
-        "define it in a file, a notebook or at the prompt; run text with tg.exec(text, namespace), which keeps it, or "
-        "give it: @tg.kernel(source=...)"
+        "define the function in a file, a notebook or at the prompt; run source text with tg.exec(text, namespace), or "
+        "pass the text: @tg.kernel(source=...)"
     )
 
 
@@ -237,7 +235,7 @@ class TooDeep(CompileError):
 
     CODE = "too-deep"
     MESSAGE = "this code is nested too deeply"
-    HELP = "bind parts of the expression to names; nest fewer branches, loops and functions"
+    HELP = "bind parts of the expression to names, or nest fewer branches, loops and functions"
 
 
 # Types ---------------------------------------------------------------------------------------------------------------
@@ -249,7 +247,7 @@ class TypeMismatch(CompileError, TypeError):
     CODE = "type-mismatch"
     MESSAGE = "{what}"
     HELP = (
-        "kernels compute with numbers, vectors, matrices and tiles; take or make one of these, or convert it"
+        "kernels compute with numbers, vectors, matrices and tiles: pass one of these, or convert the value"
     )
 
 
@@ -275,7 +273,7 @@ class ShapeMismatch(CompileError, ValueError, TypeError):
 
     CODE = "shape-mismatch"
     MESSAGE = "{what}: shapes {left} and {right} do not fit"
-    HELP = "load, reshape or broadcast one of them to a shape that fits"
+    HELP = "load, reshape or broadcast one of the tiles to a shape that fits"
 
 
 class TileTooLarge(CompileError):
@@ -366,8 +364,8 @@ class SharedMemoryExceeded(CompileError):
     """Tiles that do not fit the memory of a block."""
 
     CODE = "shared-memory-exceeded"
-    MESSAGE = "the tiles of a block need {needed:,} bytes of memory, {device} has {limit:,}"
-    HELP = "use smaller tiles or fewer of them at a time"
+    MESSAGE = "the tiles of a block need {needed:,} bytes of memory, but {device} has {limit:,}"
+    HELP = "use smaller tiles, or keep fewer tiles live at a time"
 
 
 # Roles and pipes ------------------------------------------------------------------------------------------------------
@@ -386,7 +384,7 @@ class RoleGroups(CompileError):
 
     CODE = "role-groups"
     MESSAGE = "{what}"
-    HELP = "a block has up to 8 warp groups of 4 warps, and each warp belongs to one role"
+    HELP = "a block has up to 8 warp groups of 4 warps; assign each warp group to one role"
 
 
 class RoleRegisters(CompileError):
@@ -411,7 +409,7 @@ class OuterTileInRole(CompileError):
     CODE = "role-outer-tile"
     MESSAGE = "{role} uses a {kind} that was created before the roles"
     HELP = (
-        "create it inside the role; pass tiles between roles through a pipe, or with barriers through "
+        "create the {kind} inside the role; pass tiles between roles through a pipe, or with barriers through "
         'tg.tile_empty(..., storage="shared")'
     )
 
@@ -560,9 +558,9 @@ class NoComparison(TegulaError, TypeError):
     CODE: ClassVar[str] = "comparison"
 
     def __init__(self) -> None:
-        self.message = "arrays do not support == and !="
+        self.message = "arrays do not support == or !="
         self.help = (
-            "compare elements by a.numpy() == b.numpy(), all at once by numpy.array_equal; objects by `is`"
+            "compare elements with a.numpy() == b.numpy(), arrays with numpy.array_equal, identity with `is`"
         )
         super().__init__(self.message)
 

@@ -104,7 +104,7 @@ class StructType(Compound):
         conflicting = [field for field in self.fields if hasattr(Struct, field)]
         if conflicting:
             raise TypeError(
-                f"a field of the struct {name} cannot be called '{conflicting[0]}': all structs have such an attribute"
+                f"a field of the struct {name} cannot have the name '{conflicting[0]}', an attribute of every struct"
             )
         self.cls = type(name, (Struct,), {"__module__": module, "__slots__": (), "type": self})
 
@@ -136,7 +136,7 @@ class StructType(Compound):
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
         raise RuntimeError(
-            f"a class cannot be made of the struct {self.name}: structs must be defined as base classes"
+            f"a class cannot be derived from the struct {self.name}: structs must be defined as base classes"
         )
 
     def __instancecheck__(self, x: object) -> bool:

@@ -164,7 +164,7 @@ def program(op: Any, sample: Sample, in_role: bool = False, checked: bool = True
     changed = f.changed
     patterns = _asked(f, bound_arguments, f.results)
     results = [f"result_{k}" for k in range(len(patterns))]
-    is_tuple = f.gives_tuple and (len(results) > 1 or len(f.results) == 1)
+    is_tuple = f.returns_tuple and (len(results) > 1 or len(f.results) == 1)
     to = ", ".join(results) + ("," if is_tuple else "") + " = " if results else ""
     lines.append(f"{to}op({', '.join(call)})")
     outs: list[np.ndarray] = []

@@ -299,7 +299,9 @@ def _filled(t: VecType | MatType, values: tuple[Any, ...]) -> Any:
         values = tuple(values[:1] or (0,)) * count
     data = fitted(listed(values, memory_dtype), memory_dtype, t.dtype.name)
     if data.size != count:
-        raise ValueError(f"{count} numbers of {t.dtype} are needed, or one for all, got {data.size}")
+        raise ValueError(
+            f"{count} numbers of {t.dtype} are needed, or one number for all components, got {data.size}"
+        )
     return composite(t, np.array(data).reshape(t.extents))
 
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tegula.interp.engines.launch import EngineLaunch, Prepared, prepared
+from tegula.interp.engines.launch import EngineLaunch, PreparedKernel, prepared
 from tegula.interp.engines.orders import Order, orders
 from tegula.interp.engines.state import ReplayFailed
 from tegula.interp.engines.trace import Wrong
-from tegula.interp.lowered import Spread
+from tegula.interp.lowered import BlockDistribution
 from tegula.ir import Kernel
 from tegula.passes.runner import GpuCompilation
 
 
-def ready(kernel: Kernel, parts: GpuCompilation) -> Prepared:
-    return prepared(kernel, Spread(parts.layouts, parts.shared.allocations, parts.threads))
+def ready(kernel: Kernel, parts: GpuCompilation) -> PreparedKernel:
+    return prepared(kernel, BlockDistribution(parts.layouts, parts.shared.allocations, parts.threads))
 
 
 def failure(
-    prepared: Prepared, args: Sequence[Any], dims: Sequence[int], count: int, ignore_races: bool = False
+    prepared: PreparedKernel, args: Sequence[Any], dims: Sequence[int], count: int, ignore_races: bool = False
 ) -> str:
     """The first failure in a number of orders, with its order; "" if all orders store the same."""
     try:

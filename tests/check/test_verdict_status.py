@@ -125,7 +125,7 @@ def test_a_proof_that_the_verifier_rejects_is_not_proved(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("error", [Stuck("no invariant"), KeyError("k"), AssertionError()])
 def test_launches_are_explored_if_the_prover_fails(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(kernel: Any, spread: Any) -> Any:
+    def fails(kernel: Any, compilation: Any) -> Any:
         raise error
 
     monkeypatch.setattr(schedule, "prove", fails)

@@ -60,7 +60,7 @@ REFUSED = {
     "buf.exchange": "adjoint kernels have it only",
 }
 """Ops that declare that they have no derivative, and the tests that check this."""
-BY_HAND = "it is part of a hand-written schedule"
+BY_HAND = "the operation is part of a hand-written schedule"
 """The reason of barriers and copies of handwritten schedules, which tests/roles/test_handwritten_schedules.py tests."""
 
 

@@ -211,7 +211,7 @@ def zeros(*shape: int, dtype: Any = tg.bfloat16) -> tg.array:
         ((zeros(4, 4), zeros(4, 4), zeros(4, 4, dtype=tg.float8_e4m3)), {}, "or float32, got float8_e4m3"),
         ((zeros(4, 4), zeros(4, 4)), {"precision": "exact"}, "there is no precision 'exact'"),
         ((zeros(4, 4), zeros(4, 4), zeros(4, 5)), {}, "'out' must have shape (4, 4) to fit 'a' and 'b', got (4, 5)"),
-        ((zeros(4, 4), zeros(4, 4)), {"beta": 1.0}, "beta is 1.0, but there is no 'out' to scale"),
+        ((zeros(4, 4), zeros(4, 4)), {"beta": 1.0}, "beta=1.0 scales 'out', which is missing"),
         ((zeros(4, 4), zeros(4, 4)), {"bias": zeros(5)}, "'bias' must have shape (4,) to fit 'b', got (5,)"),
         ((zeros(4, 4), zeros(4, 4)), {"activation": "tanh"}, "there is no activation 'tanh'"),
         (("a", zeros(4, 4)), {}, "'a' is not an array"),

@@ -6,7 +6,7 @@ import pytest
 
 import tegula as tg
 from tegula.kernels import shapes
-from tegula.kernels.shapes import TENSOR_CORES, DeviceRates, Tile, choose, cpu
+from tegula.kernels.shapes import TENSOR_CORES, DeviceRates, Tile, choose, cpu_rates
 
 pytestmark = pytest.mark.cpu
 H200 = DeviceRates(132)
@@ -68,9 +68,9 @@ def test_short_matmuls_are_not_split(shape: tuple[int, int, int]) -> None:
 
 def test_cpus_split_no_tiles() -> None:
     for shape in ((16, 8192, 8192), (256, 256, 65536), (1000, 1000, 1000)):
-        actual = chosen_tile(*shape, cpu(2))
+        actual = chosen_tile(*shape, cpu_rates(2))
         assert actual.splits == 1 and not actual.swapped
-    assert chosen_tile(30, 30, 500, cpu(2))[:2] == (64, 64)
+    assert chosen_tile(30, 30, 500, cpu_rates(2))[:2] == (64, 64)
 
 
 def test_steps_of_every_dtype_hold_the_same_bytes() -> None:

@@ -110,7 +110,7 @@ def test_invalid_calls_of_cooperative_functions_are_refused() -> None:
     for kernel, message in (
         (of_two_dtypes, "'by' is of int32 and 'a' of float32"),
         (of_bytes, "must be of float32, int32, got uint8"),
-        (too_few, "scaled_rows misses argument 'by'"),
+        (too_few, "scaled_rows lacks argument 'by'"),
         (a_number, "'a' must be a tile[Number, N, M], got float32"),
         (a_value, "it must be a tile bound to a name"),
         (another_constant, "'power' must be 1 or 2, got 3"),

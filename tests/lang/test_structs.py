@@ -93,7 +93,7 @@ def traced(body: str) -> Kernel:
             TypeError,
             "tile_argmin: 'a' must not be a tile of structs, got one of the struct Body",
         ),
-        ("t = tg.sin(tg.tile_load(a, 4))", TypeError, "no overload fits sin(tile[Body, 4])"),
+        ("t = tg.sin(tg.tile_load(a, 4))", TypeError, "no overload accepts sin(tile[Body, 4])"),
         ("t = tg.tile_load(a, 4) * 2.0", TypeError, "'*' is not defined for tiles of structs ... are + and -"),
         ("t = tg.tile_load(a, 4)\nt |= t", TypeError, "bitwise inplace operators are not defined for tiles"),
         ("t = tg.tile_load(a, 4)\nt[0] &= a[0]", TypeError, "bitwise inplace operators are not defined"),

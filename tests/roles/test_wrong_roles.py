@@ -25,7 +25,7 @@ HEADS = [
     ("tg.ws(x[0, 0])", "role-groups", "numbers of warp groups"),
     ("tg.ws(8)", "role-groups", "no warp group 8"),
     ("tg.ws(1, 1)", "role-groups", "warp group 1 is named twice"),
-    ("tg.ws(0, 2)", "role-groups", "must be neighbours"),
+    ("tg.ws(0, 2)", "role-groups", "must be consecutive"),
     ("tg.ws(0, warps=2)", "wrong-arguments", "no parameter 'warps'"),
     ("tg.ws(0, registers='x')", "role-registers", "got 'x'"),
     ("tg.ws(0, registers=16)", "role-registers", "got 16"),

@@ -62,7 +62,9 @@ def test_long_arrays_are_not_read_as_a_whole(monkeypatch: pytest.MonkeyPatch) ->
 def test_one_element_arrays_take_a_format() -> None:
     a = tg.array([1.25, 2.0])
     assert f"{a[0]:.1f} {a}" == "1.2 [1.25 2.  ]"
-    with pytest.raises(TypeError, match=r"the format '.1f' is for one number, this array has shape \(2,\)"):
+    with pytest.raises(
+        TypeError, match=r"the format '.1f' applies to one number, but the array has shape \(2,\)"
+    ):
         f"{a:.1f}"
 
 

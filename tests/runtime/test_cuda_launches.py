@@ -423,7 +423,7 @@ def test_a_recording_without_a_graph_is_an_error(
 
 def test_an_exception_drops_the_recording(driver: SimulatedDriver) -> None:
     capture = tg.ScopedCapture("cuda:0")
-    with pytest.raises(tg.RunError, match="it is not possible while launches are recorded"), capture:
+    with pytest.raises(tg.RunError, match="not possible while launches are recorded"), capture:
         tg.zeros(3, device="cuda:0").numpy()
     assert capture.graph is None and driver.recorded == {}
 
@@ -660,9 +660,9 @@ def test_explain_and_ir_show_the_form_for_a_gpu(driver: SimulatedDriver) -> None
         and "ptx_kernel" in add.llvm()
     )
     tg.launch(add, 1000, arrays(device="cpu"))
-    with pytest.raises(tg.LaunchError, match="compiled last is not for a GPU"):
+    with pytest.raises(tg.LaunchError, match="was last compiled for a CPU"):
         add.sass()
-    with pytest.raises(tg.LaunchError, match="compiled last is not for a GPU"):
+    with pytest.raises(tg.LaunchError, match="was last compiled for a CPU"):
         add.ptx()
 
 

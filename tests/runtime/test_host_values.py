@@ -22,7 +22,7 @@ def test_components_of_host_vectors_are_read_and_assigned() -> None:
     assert v[0:2] == tg.vec2(1, 2) and v[::-1] == (4, 3, 2, 1)
     v.x, v[1], v[2:] = 5, 6.5, (7, 8)
     assert v == (5, 6.5, 7, 8) and v != (5, 6.5, 7) and v != tg.vec4(5, 6.5, 7, 9)
-    with pytest.raises(AttributeError, match="no 'z'"):
+    with pytest.raises(AttributeError, match="no component 'z'"):
         _ = tg.vec2(1, 2).z
     with pytest.raises(IndexError):
         _ = v[4]

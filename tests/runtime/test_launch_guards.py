@@ -18,7 +18,7 @@ from tegula.check.schedule import check_schedule
 from tegula.errors import LaunchError
 from tegula.interp.engines.launch import EngineLaunch, prepared
 from tegula.interp.engines.orders import orders
-from tegula.interp.lowered import Spread
+from tegula.interp.lowered import BlockDistribution
 from tegula.runtime.cuda.driver import install
 
 
@@ -116,7 +116,7 @@ def test_guards_read_lengths_of_arrays(driver: RecordingDriver) -> None:
 
 def test_the_interpreter_of_lowered_kernels_asks_guards() -> None:
     kernel, parts = lowered(flattened_loop)
-    spread = Spread(parts.layouts, parts.shared.allocations, parts.threads)
+    spread = BlockDistribution(parts.layouts, parts.shared.allocations, parts.threads)
     built_kernel = prepared(kernel, spread, requiring(kernel, check_schedule(kernel, parts).guards))
     x = np.arange(80, dtype=np.float32).reshape(10, 8)
 

@@ -28,7 +28,7 @@ from tegula.kernels.shapes import Tile
 from tegula.runtime.cuda import interop, native
 from tegula.runtime.cuda.context import context
 from tegula.runtime.cuda.driver import install
-from tegula.runtime.cuda.launch import CLUSTERS, CONFIGURATION, EARLY, EARLY_CLUSTERS
+from tegula.runtime.cuda.launch import CLUSTERS, CONFIGURATION, PROGRAMMATIC, PROGRAMMATIC_CLUSTERS
 
 
 @pytest.fixture(params=[1, 2], ids=["one device", "two devices"])
@@ -604,8 +604,8 @@ def test_native_launches_take_tensors(driver: RecordingDriver, torch: Any) -> No
 
 def test_launches_that_do_not_start_early_keep_their_other_attributes() -> None:
     """Machine code uses all attributes but the first."""
-    assert CLUSTERS == (EARLY_CLUSTERS[0] + launcher.ATTRIBUTE_BYTES, EARLY_CLUSTERS[1] - 1)
-    assert EARLY == (EARLY_CLUSTERS[0], 1)
+    assert CLUSTERS == (PROGRAMMATIC_CLUSTERS[0] + launcher.ATTRIBUTE_BYTES, PROGRAMMATIC_CLUSTERS[1] - 1)
+    assert PROGRAMMATIC == (PROGRAMMATIC_CLUSTERS[0], 1)
 
 
 def test_native_launches_use_the_stream_of_tensors(driver: RecordingDriver, torch: Any) -> None:

@@ -112,7 +112,7 @@ def test_values_that_are_not_constants_are_refused() -> None:
         ([1], "a constant must be hashable, but a list is not", "pass a tuple"),
         ({}, "a dict is not", "number, string, dtype"),
         (X, "a ndarray is not", "number, string, dtype"),
-        (object(), "cannot be a constant of a kernel", "pass it as an argument"),
+        (object(), "cannot be a constant of a kernel", "pass the value as an argument"),
         (lambda x: x, "cannot be a constant", "@tg.func"),
     ]
     for value, message, help in cases:
@@ -265,8 +265,8 @@ def test_arguments_of_wrong_types_are_refused() -> None:
     for inputs, outputs, message in [
         ({"x": X, "z": y}, (), "kernel affine has no parameter 'z'"),
         ({"x": X}, {"x": y}, "argument 'x' is given twice"),
-        ({"x": X}, (), r"affine takes 4 arguments \(x, y, s, c\), got 1: without 'y'"),
-        ([X], (), r"affine takes 4 arguments \(x, y, s, c\), got 1"),
+        ({"x": X}, (), r"kernel affine takes 4 arguments \(x, y, s, c\), got 1: without 'y'"),
+        ([X], (), r"kernel affine takes 4 arguments \(x, y, s, c\), got 1"),
         ([X, y, 1.0, 2.0, 3.0], (), "got 5"),
         (tg.array(X), (), "inputs must be a list of arguments"),
     ]:
@@ -346,9 +346,7 @@ def test_errors_name_a_none_array_that_is_accessed() -> None:
         with pytest.raises(error) as caught:
             tg.launch(kernel, 1, [X, None])
         assert "note: 'a' is None in this launch" in str(caught.value)
-        assert "help: pass an array, or access it only where there is one: if a is not None:" in str(
-            caught.value
-        )
+        assert "help: pass an array, or guard the access: if a is not None:" in str(caught.value)
     with pytest.raises(LaunchError, match="argument 's': expected float32, got None"):
         tg.launch(affine, 8, [X, X.copy(), None])
 

@@ -136,7 +136,7 @@ def test_invalid_struct_declarations_are_refused() -> None:
         class Text:
             y: str
 
-    with pytest.raises(TypeError, match="cannot be called 'assign'"):
+    with pytest.raises(TypeError, match="cannot have the name 'assign'"):
 
         @tg.struct
         class Taken:

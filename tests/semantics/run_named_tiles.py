@@ -16,7 +16,7 @@ ARGUMENTS = range(4)
 """The numbers that each program is run with, which decide its paths."""
 
 
-NO_REFERENCE = {"read-only": "is read-only", "no-such-shape": "is a view that has no such shape"}
+NO_REFERENCE = {"read-only": "is read-only", "no-such-shape": "is a view with another shape"}
 """Refusals that Python's model does not have: `tile_reshape` of a strided view is a read-only copy, or a copy on some
 paths only."""
 

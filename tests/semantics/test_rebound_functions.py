@@ -89,7 +89,7 @@ def test_the_overload_that_fits_best_is_called_in_kernels_and_in_python(seed):
     assert [eval(text, names) for text in texts] == expected, "\n".join([*lines, *texts])
     for arguments in calls:
         if arguments not in good and len(names["f"].definitions) > 1:
-            with pytest.raises(tg.CompileError, match="no overload fits"):
+            with pytest.raises(tg.CompileError, match="no overload accepts"):
                 names["f"](*(eval(TYPES[t], names) for t in arguments))
 
 

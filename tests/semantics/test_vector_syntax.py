@@ -169,7 +169,7 @@ def test_parts_of_host_vectors_match_numpy() -> None:
     v.zx = v.xy
     assert v == (2.0, 2.0, 1.0) and v.xyz.xx == (2.0, 2.0)
     assert t.p == (1.0, 2.0, 3.0) and isinstance(t.q, tg.quat)
-    with pytest.raises(AttributeError, match="no 'w'"):
+    with pytest.raises(AttributeError, match="no component 'w'"):
         v.w = 1.0
     with pytest.raises(AttributeError, match="twice"):
         v.xx = (1.0, 2.0)

@@ -307,7 +307,7 @@ def test_wrong_arguments_of_a_hierarchy_are_refused() -> None:
     low, high = boxes(3)
     with pytest.raises(tg.LaunchError, match="uppers must be a packed array of vec3 of 3 elements"):
         tg.Bvh(vectors(low), vectors(high[:2]))
-    with pytest.raises(ValueError, match="the leaf size is from 1 to 255, got 0"):
+    with pytest.raises(ValueError, match="the leaf size must be from 1 to 255, got 0"):
         built(low, high, leaf_size=0)
     with pytest.raises(ValueError, match="constructor must be one of sah, median, lbvh, cubql, got 'best'"):
         built(low, high, constructor="best")

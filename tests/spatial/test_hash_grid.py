@@ -245,7 +245,7 @@ def test_invalid_hash_grid_arguments_are_refused() -> None:
         tg.HashGrid(4, 2.5, 4)
     with pytest.raises(TypeError, match="float16, float32 or float64"):
         tg.HashGrid(4, 4, 4, dtype=int)
-    with pytest.raises(ValueError, match="cannot have -1 points"):
+    with pytest.raises(ValueError, match="needs 0 or more points, got -1"):
         grid.reserve(-1)
 
 

@@ -37,13 +37,13 @@ def array_cast(in_array: array, out_array: array, count: int | None = None) -> N
         if in_array.shape != out_array.shape:
             raise LaunchError(f"array_cast: the arrays have shapes {in_array.shape} and {out_array.shape}")
         if number != in_array.size:
-            raise LaunchError("array_cast: a part of an array of several dimensions cannot be converted")
+            raise LaunchError("array_cast: count= needs arrays of one dimension")
     contiguous = out_array if out_array.is_contiguous else tg.clone(out_array)
     source, target = scalars(packed(in_array)), scalars(contiguous)
     length = number * components(in_array.dtype)
     if not 0 <= length <= min(source.size, target.size):
         raise LaunchError(
-            f"array_cast: {length} scalars of {source.size} do not fit an array with {target.size}"
+            f"array_cast: cannot convert {length} scalars: in_array has {source.size}, out_array {target.size}"
         )
     if length:
         tg.launch(convert, length, [source], [target])

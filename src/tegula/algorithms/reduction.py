@@ -121,7 +121,7 @@ def _counted(function: str, values: array, count: int | None, axis: int | None) 
     if count is None:
         return available
     if not 0 <= count <= available or (axis is not None and count != available):
-        raise LaunchError(f"{function}: {count} elements of {available} cannot be summed")
+        raise LaunchError(f"{function}: count= is {count}, but the array has {available} elements")
     return count
 
 

@@ -72,8 +72,8 @@ def runlength_encode(
     count = values.size if value_count is None else value_count
     if not 0 <= count <= min(values.size, run_values.size, run_lengths.size):
         raise LaunchError(
-            f"{function}: count is {count}, but there are {values.size} values, "
-            f"and room for {run_values.size} and {run_lengths.size} runs"
+            f"{function}: count is {count}, but the arrays have {values.size} values, "
+            f"{run_values.size} run values and {run_lengths.size} run lengths"
         )
     count_array = tg.zeros(1, tg.int32, values.device) if run_count is None else run_count
     check_dtype(function, "run_count", count_array, tg.int32)

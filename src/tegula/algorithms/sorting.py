@@ -219,7 +219,7 @@ def radix_sort_pairs(
         and isinstance(end, int)
         and 0 <= begin_bit <= end <= scalar_of(keys.dtype).bits
     ):
-        raise LaunchError(f"radix_sort_pairs: {keys.dtype} keys have no bits {begin_bit} to {end}")
+        raise LaunchError(f"radix_sort_pairs: bits {begin_bit} to {end} are outside keys of {keys.dtype}")
     sort(keys, values, count, begin_bit, end)
 
 
@@ -372,7 +372,7 @@ def _check(function: str, keys: array, values: array, count: int) -> None:
         )
     for name, a in (("keys", keys), ("values", values)):
         if a.ndim != 1 or not a.is_contiguous:
-            raise LaunchError(f"{function}: {name} must be packed, in one dimension")
+            raise LaunchError(f"{function}: {name} must be a packed array of one dimension")
 
 
 def _segments(function: str, starts: array, ends: array | None) -> tuple[array, array]:
@@ -385,5 +385,5 @@ def _segments(function: str, starts: array, ends: array | None) -> tuple[array, 
     if ends is None:
         return packed(starts[:-1]), packed(starts[1:])
     if starts.size != ends.size:
-        raise LaunchError(f"{function}: there are {starts.size} starts and {ends.size} ends")
+        raise LaunchError(f"{function}: starts has {starts.size} elements, but ends has {ends.size}")
     return packed(starts), packed(ends)

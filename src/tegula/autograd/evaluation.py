@@ -80,7 +80,9 @@ def _position(name: str | int, names: Sequence[str], before: int) -> int:
     if isinstance(name, int):
         return name
     if name not in names:
-        raise LaunchError(f"there is no argument '{name}' to differentiate", f"there are {', '.join(names)}")
+        raise LaunchError(
+            f"the kernel has no argument '{name}' to differentiate", f"the arguments are {', '.join(names)}"
+        )
     return names.index(name)
 
 
@@ -104,7 +106,7 @@ def evaluation(
         ValueError: a kernel has no outputs, or there are no inputs.
     """
     if inputs is None:
-        raise LaunchError("there are no inputs to differentiate by", "give inputs=[...]")
+        raise LaunchError("the inputs are missing", "pass inputs=[...]")
     arrays = list(inputs)
     if not isinstance(function, tg.Kernel):
         names = list(inspect.signature(function).parameters)
@@ -118,9 +120,7 @@ def evaluation(
             saved,
         )
     if not outputs:
-        raise LaunchError(
-            f"kernel {function.name}: there are no outputs to differentiate", "give outputs=[...]"
-        )
+        raise LaunchError(f"kernel {function.name}: the outputs are missing", "pass outputs=[...]")
     targets = list(outputs)
     names = [p.name for p in function.parameters]
 

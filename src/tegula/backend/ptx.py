@@ -64,7 +64,7 @@ class Cubin:
     def sass(self) -> str:
         """The machine code as text; RuntimeError where neither cuobjdump nor nvdisasm is found."""
         if self.is_ptx:
-            raise RuntimeError("the driver compiles this kernel; install ptxas to see its machine code")
+            raise RuntimeError("the driver compiles this kernel: install ptxas to print the machine code")
         return _disassembled(self.code)
 
 
@@ -243,7 +243,7 @@ def _disassembled(code: bytes) -> str:
     for name, options in (("cuobjdump", ["-sass"]), ("nvdisasm", ["-c"])):
         for program in _assembler_paths(name, *variables):
             return _printed(program, options, code)
-    raise RuntimeError("machine code is shown by cuobjdump or nvdisasm; install the CUDA toolkit")
+    raise RuntimeError("printing machine code needs cuobjdump or nvdisasm: install the CUDA toolkit")
 
 
 def _printed(program: Path, options: Sequence[str], code: bytes) -> str:

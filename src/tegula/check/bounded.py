@@ -43,10 +43,10 @@ HOSTS = ("argument", "length")
 """The kinds of leaves that guards constrain."""
 
 
-def explore(kernel: Kernel, spread: GpuCompilation, gap: Gap, guards: Sequence[Guard] = ()) -> Verdict:
+def explore(kernel: Kernel, compilation: GpuCompilation, gap: Gap, guards: Sequence[Guard] = ()) -> Verdict:
     """The verdict of a bounded search: refuted, with a counterexample that satisfies the guards; else unproved, with
     the gap in the proof as reason."""
-    search = BoundedSearch(kernel, spread, guards)
+    search = BoundedSearch(kernel, compilation, guards)
     verdict = search.verdict()
     if verdict is not None:
         return verdict
@@ -68,18 +68,18 @@ def explore(kernel: Kernel, spread: GpuCompilation, gap: Gap, guards: Sequence[G
 class BoundedSearch:
     """Unrolls launches of one kernel and simulates their roles."""
 
-    def __init__(self, kernel: Kernel, spread: GpuCompilation, guards: Sequence[Guard]) -> None:
+    def __init__(self, kernel: Kernel, compilation: GpuCompilation, guards: Sequence[Guard]) -> None:
         self.kernel, self.guards = kernel, guards
-        self.program = Program(kernel, spread)
+        self.program = Program(kernel, compilation)
         barriers = [op for op in kernel.walk() if isinstance(op, MbarrierNew | NamedNew)]
         self.barriers = [(op.result, stages_of(op), arrivals_at(op.result)) for op in barriers]
-        self.roles = [_role(region, spread.threads) for region in self.program.roles]
+        self.roles = [_role(region, compilation.threads) for region in self.program.roles]
         self.guarded = {
             v: (allocation.offset, allocation.offset + allocation.size)
-            for v, allocation in spread.shared.allocations.items()
+            for v, allocation in compilation.shared.allocations.items()
             if isinstance(v.type, MbarrierType)
         }
-        self.cuts = byte_boundaries(_parts(spread.shared))
+        self.cuts = byte_boundaries(_parts(compilation.shared))
         self.launches, self.steps = 0, 0
         self.undecided: Op | None = None
         """The op for which a launch could not be unrolled; None if all launches were unrolled."""
@@ -93,7 +93,7 @@ class BoundedSearch:
         """The verdict on a fault; None if no simulated launch has a fault."""
         suspect: Verdict | None = None
         stages, spent = sorted({n for _, n, _ in self.barriers}) or [1], 0
-        for launch in launches(self.program.leaves, self.program.followed, stages, self._satisfies):
+        for launch in launches(self.program.leaves, self.program.schedule_slice, stages, self._satisfies):
             traces: list[Trace] = []
             if spent + self.steps > MAX_STEPS:
                 break

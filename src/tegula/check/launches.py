@@ -10,7 +10,7 @@ from random import Random
 from zlib import crc32
 
 from tegula.check.evaluate import cast_to
-from tegula.check.slices import Followed, sources
+from tegula.check.slices import ScheduleSlice, sources
 from tegula.dataclass import dataclass
 from tegula.ir import ConstantLike, Kernel, Value
 from tegula.ops import scalar as S
@@ -137,10 +137,10 @@ def _index_position(load: ArrayLoad) -> Value | None:
 
 
 def launches(
-    leaves: Leaves, followed: Followed, stages: Sequence[int], satisfies: Callable[[Launch], bool]
+    leaves: Leaves, schedule_slice: ScheduleSlice, stages: Sequence[int], satisfies: Callable[[Launch], bool]
 ) -> Iterator[Launch]:
     """The distinct launches to simulate, all of which satisfy the guards."""
-    tried = Candidates(leaves, followed, stages)
+    tried = Candidates(leaves, schedule_slice, stages)
     pairs = zip_longest(tried.per_leaf_candidates(), tried.random_launches())
     candidates = (
         x for x in chain(tried.with_equal_trip_counts(), chain.from_iterable(pairs)) if x is not None
@@ -157,11 +157,11 @@ def launches(
 class Candidates:
     """The candidate values of each leaf, in order."""
 
-    def __init__(self, leaves: Leaves, followed: Followed, stages: Sequence[int]) -> None:
+    def __init__(self, leaves: Leaves, schedule_slice: ScheduleSlice, stages: Sequence[int]) -> None:
         self.counts = sorted({n for s in stages for n in (0, 1, 2, s - 1, s, s + 1, 2 * s + 1)})
         bounds_of_leaves: dict[Leaf, tuple[set[int], set[int], DType]] = {}
         values = (v for op in leaves.kernel.walk() for v in op.results)
-        relevant = [v for v in (*leaves.kernel.params, *values) if v in followed.needed]
+        relevant = [v for v in (*leaves.kernel.params, *values) if v in schedule_slice.needed]
         for value in relevant:
             leaf = leaves.of(value)
             if leaf is not None:

@@ -183,7 +183,7 @@ class Run:
             text,
             op.loc,
             "a role that waits for phase n must also arrive for phase n + 2, or the parity aliases",
-            _at(phase.last, "it ends here"),
+            _at(phase.last, "the phase ends here"),
         )
 
     def arrive(self, warp: Warp, op: Op, event: E.Arrive) -> bool:
@@ -493,8 +493,7 @@ class Run:
             w.synced = w is not warp
         return True
 
-    # Messages
-    # -----------------------------------------------------------------------------------------------------------
+    # Messages ---------------------------------------------------------------------------------------------------------
 
     def _tick(self, warp: Warp) -> None:
         warp.clock[warp.entry] += 1

@@ -25,24 +25,24 @@ from tegula.ops.schedule import MbarrierNew, NamedNew
 from tegula.passes.runner import GpuCompilation
 
 FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""The exceptions that a wrong program raises."""
+"""The exceptions that a defect of the prover raises."""
 
 
-def check_schedule(kernel: Kernel, spread: GpuCompilation) -> Verdict:
+def check_schedule(kernel: Kernel, compilation: GpuCompilation) -> Verdict:
     """The verdict on a kernel as it is emitted."""
-    judged = _judged(kernel, spread)
-    known = judged.status in (PROVED, NO_SCHEDULE)
-    return judged if judged.status == REFUTED else replace(judged, results=determinism(kernel, known))
+    verdict = _judged(kernel, compilation)
+    known = verdict.status in (PROVED, NO_SCHEDULE)
+    return verdict if verdict.status == REFUTED else replace(verdict, results=determinism(kernel, known))
 
 
-def check_certificate(kernel: Kernel, spread: GpuCompilation, certificate: Mapping[str, Any]) -> Verdict:
+def check_certificate(kernel: Kernel, compilation: GpuCompilation, certificate: Mapping[str, Any]) -> Verdict:
     """The verdict on a kernel as it is emitted, by a given certificate: proved, or unproved if the verifier rejects the
     certificate."""
     if not any(map(_is_scheduled, kernel.walk())):
         return Verdict(NO_SCHEDULE, results=determinism(kernel, True))
     try:
-        check_limits(kernel, spread.shared.allocations, spread.threads)
-        verify_certificate(kernel, spread, certificate)
+        check_limits(kernel, compilation.shared.allocations, compilation.threads)
+        verify_certificate(kernel, compilation, certificate)
     except Refuted as e:
         return refuted(e)
     except Rejected as e:
@@ -51,24 +51,24 @@ def check_certificate(kernel: Kernel, spread: GpuCompilation, certificate: Mappi
     return Verdict(PROVED, certificate=text, guards=guards, results=determinism(kernel, True))
 
 
-def _judged(kernel: Kernel, spread: GpuCompilation) -> Verdict:
+def _judged(kernel: Kernel, compilation: GpuCompilation) -> Verdict:
     if not any(map(_is_scheduled, kernel.walk())):
         return Verdict(NO_SCHEDULE)
     try:
-        check_limits(kernel, spread.shared.allocations, spread.threads)
+        check_limits(kernel, compilation.shared.allocations, compilation.threads)
     except Refuted as e:
         return refuted(e)
     try:
-        text, guards = certified(kernel, spread)
+        text, guards = certified(kernel, compilation)
         return Verdict(PROVED, certificate=text, guards=guards)
     except (Stuck, Rejected) as e:
         gap = _gap(kernel, e)
-    except FAULTS as e:  # after any failure of the prover, launches are simulated
+    except FAULTS as e:  # Launches are simulated after any failure of the prover.
         gap = Gap(f"the prover failed, please report this: {type(e).__name__}: {e}", kernel.loc, failed=True)
-    if spread.schedule.plan is not None:
+    if compilation.schedule.plan is not None:
         return _unproved(gap)
     guards = asserted(kernel)
-    return replace(explore(kernel, spread, gap, guards), guards=guards)
+    return replace(explore(kernel, compilation, gap, guards), guards=guards)
 
 
 def _unproved(gap: Gap) -> Verdict:
@@ -80,19 +80,19 @@ def _is_scheduled(op: Op) -> bool:
     return isinstance(op, Roles | MbarrierNew | NamedNew) or E.is_asynchronous(op)
 
 
-def certified(kernel: Kernel, spread: GpuCompilation) -> tuple[str, tuple[Guard, ...]]:
-    """A certificate that the verifier has accepted, as text, and the guards that it rests on; raises Stuck or Rejected
-    if there is none."""
-    text = json.dumps(prove(kernel, spread), separators=(",", ":"))
+def certified(kernel: Kernel, compilation: GpuCompilation) -> tuple[str, tuple[Guard, ...]]:
+    """A certificate that the verifier has accepted, as text, and its guards; raises Stuck or Rejected if there is
+    none."""
+    text = json.dumps(prove(kernel, compilation), separators=(",", ":"))
     certificate = json.loads(text)
-    verify_certificate(kernel, spread, certificate)
+    verify_certificate(kernel, compilation, certificate)
     return text, of_certificate(kernel, certificate)
 
 
-def verify_certificate(kernel: Kernel, spread: GpuCompilation, certificate: Mapping[str, Any]) -> None:
+def verify_certificate(kernel: Kernel, compilation: GpuCompilation, certificate: Mapping[str, Any]) -> None:
     """Raise Rejected unless the certificate, and the checks outside of certificates, prove the schedule."""
-    verify(kernel, spread, certificate)
-    shared = shared_by_roles(kernel, spread.shared.allocations)
+    verify(kernel, compilation, certificate)
+    shared = shared_by_roles(kernel, compilation.shared.allocations)
     if shared is not None:
         first, second = (v.name or "a buffer" for v in shared)
         owner = shared[0].owner

@@ -54,8 +54,12 @@ Access: TypeAlias = tuple[int, bool, bool, Op]
 class Scheduled(ABC):
     """The roles, barriers and events of a lowered kernel, by number."""
 
-    def __init__(self, kernel: Kernel, spread: Any) -> None:
-        self.kernel, self.known, self.allocations = kernel, spread.uniformity, spread.shared.allocations
+    def __init__(self, kernel: Kernel, compilation: Any) -> None:
+        self.kernel, self.known, self.allocations = (
+            kernel,
+            compilation.uniformity,
+            compilation.shared.allocations,
+        )
         self.ops = list(kernel.walk())
         self.values: list[Value] = list(kernel.params)
         self.regions: list[Region] = [kernel.body]
@@ -68,7 +72,7 @@ class Scheduled(ABC):
         self.used = {v for op in self.ops for v in op.operands}
         self.parent = next((op for op in kernel.body.ops if isinstance(op, Roles)), None)
         self.roles = list(self.parent.regions) if self.parent is not None else [kernel.body]
-        rows = self.parent.warps if self.parent is not None else [(0, spread.threads // WARP)]
+        rows = self.parent.warps if self.parent is not None else [(0, compilation.threads // WARP)]
         self.warps = [
             1
             if self.parent is not None and only_starts_copies(region)

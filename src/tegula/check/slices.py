@@ -20,7 +20,7 @@ MATMULS = (SharedMma, RegisterMma)
 CONTROL = (If, For, While)
 
 
-class Followed:
+class ScheduleSlice:
     """The slice of a kernel: ops with events, their control flow, and the scalars that both depend on. `tracked`: the
     tracked memory; `in_flight`: tiles that matmuls in flight may write."""
 
@@ -29,10 +29,10 @@ class Followed:
         self.users = uses(kernel.body)
         self.tracked = tracked(allocations)
         self.in_flight = _tiles_in_flight(kernel, self.users)
-        self._loud: dict[Op, bool] = {}
+        self._tracked_ops: dict[Op, bool] = {}
         self.needed = self._needed()
 
-    def acts(self, op: Op) -> bool:
+    def has_own_events(self, op: Op) -> bool:
         """Whether an op itself has tracked events."""
         if isinstance(op, BufRead) and not self.users.get(op.result):
             return False
@@ -43,20 +43,20 @@ class Followed:
 
     def has_tracked_events(self, op: Op) -> bool:
         """Whether an op, or one nested in it, has tracked events, or uses a tile of a matmul in flight."""
-        if op not in self._loud:
+        if op not in self._tracked_ops:
             inner = op.regions if isinstance(op, CONTROL) else ()
-            self._loud[op] = (
-                self.acts(op)
+            self._tracked_ops[op] = (
+                self.has_own_events(op)
                 or (any(v in self.in_flight for v in op.operands) and not isinstance(op, Yield))
                 or any(self.has_tracked_events(o) for region in inner for o in region.ops)
             )
-        return self._loud[op]
+        return self._tracked_ops[op]
 
     def accesses_only(self, op: Op) -> bool:
         """Whether a control-flow op has only memory accesses as events, and no needed result."""
-        has_tracked_events = [o for region in op.regions for o in region.walk() if self.acts(o)]
+        acting_ops = [o for region in op.regions for o in region.walk() if self.has_own_events(o)]
         numbers = any(r in self.needed for r in op.results)
-        return not numbers and all(E.accesses(o) for o in has_tracked_events)
+        return not numbers and all(E.accesses(o) for o in acting_ops)
 
     def _needed(self) -> set[Value]:
         """The scalars that the events, and their stages, depend on."""

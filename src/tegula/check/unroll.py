@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from tegula.check.evaluate import evaluator
 from tegula.check.launches import GIVEN, Launch, Leaves
-from tegula.check.slices import Followed, carried, multiplies, numbers
+from tegula.check.slices import ScheduleSlice, carried, multiplies, numbers
 from tegula.check.verdict import Refuted
 from tegula.dataclass import dataclass, field
 from tegula.ir import Kernel, MatmulLike, Op, Region, Value, ViewLike, root
@@ -64,13 +64,17 @@ class Undecided(Exception):
 class Program:
     """A kernel compiled to closures, to be unrolled for many launches."""
 
-    def __init__(self, kernel: Kernel, spread: GpuCompilation) -> None:
-        self.kernel, self.allocations, self.threads = kernel, spread.shared.allocations, spread.threads
-        self.divergent = spread.uniformity.divergent
+    def __init__(self, kernel: Kernel, compilation: GpuCompilation) -> None:
+        self.kernel, self.allocations, self.threads = (
+            kernel,
+            compilation.shared.allocations,
+            compilation.threads,
+        )
+        self.divergent = compilation.uniformity.divergent
         self.roles_op = next((op for op in kernel.body.ops if isinstance(op, Roles)), None)
         self.roles = list(self.roles_op.regions) if self.roles_op is not None else [kernel.body]
         self.leaves = Leaves(kernel)
-        self.followed = Followed(kernel, self.allocations)
+        self.schedule_slice = ScheduleSlice(kernel, self.allocations)
         self.cuts: set[int] = set()
         """The bytes at which parts of stages begin and end."""
         self._compiled: dict[Region, list[Callable[[Env, Trace, Launch], None]]] = {}
@@ -98,15 +102,15 @@ class Program:
 
     def _step(self, op: Op) -> Callable[[Env, Trace, Launch], None] | None:
         if isinstance(op, CONTROL):
-            if self.followed.accesses_only(op) and self.followed.has_tracked_events(op):
+            if self.schedule_slice.accesses_only(op) and self.schedule_slice.has_tracked_events(op):
                 return self._optional_accesses(op)
-            is_followed = self.followed.has_tracked_events(op) or any(
-                r in self.followed.needed for r in op.results
+            is_followed = self.schedule_slice.has_tracked_events(op) or any(
+                r in self.schedule_slice.needed for r in op.results
             )
             return _CONTROLS[type(op)](self, op) if is_followed else None
-        if self.followed.has_tracked_events(op):
+        if self.schedule_slice.has_tracked_events(op):
             return self._event(op)
-        if any(r in self.followed.needed for r in op.results):
+        if any(r in self.schedule_slice.needed for r in op.results):
             return self._scalar(op)
         return None
 
@@ -134,11 +138,14 @@ class Program:
         depend on."""
         arguments = numbers(op)
         known: dict[tuple[Any, ...], Done] = {}
-        acts, in_flight = self.followed.acts(op), [v for v in op.operands if v in self.followed.in_flight]
+        has_own_events, in_flight = (
+            self.schedule_slice.has_own_events(op),
+            [v for v in op.operands if v in self.schedule_slice.in_flight],
+        )
         special = in_flight or multiplies(op) or isinstance(op, MmaWait)
 
         def run(env: Env, trace: Trace, launch: Launch) -> None:
-            if acts:
+            if has_own_events:
                 key = tuple(map(env.get, arguments))
                 done = known.get(key)
                 if done is None:
@@ -223,7 +230,7 @@ class Program:
         """A function that runs all iterations of a `for` loop; raises Undecided if the bounds are unknown, or if
         threads diverge."""
         body, index = op.body, op.index
-        carried_values = carried(op, op.initial, op.arguments, body.yielded, self.followed.needed)
+        carried_values = carried(op, op.initial, op.arguments, body.yielded, self.schedule_slice.needed)
 
         def run(env: Env, trace: Trace, launch: Launch) -> None:
             steps = self._steps(body)
@@ -249,8 +256,8 @@ class Program:
         `MAX_STEPS` iterations."""
         test, body = op.condition, op.body
         end = body.yielded
-        tested = carried(op, op.initial, test.args, end, self.followed.needed)
-        carried_values = carried(op, op.initial, body.args, end, self.followed.needed)
+        tested = carried(op, op.initial, test.args, end, self.schedule_slice.needed)
+        carried_values = carried(op, op.initial, body.args, end, self.schedule_slice.needed)
         condition = test.yielded[0]
 
         def run(env: Env, trace: Trace, launch: Launch) -> None:
@@ -284,7 +291,7 @@ class Program:
             for step in self._steps(branch):
                 step(env, trace, launch)
             for v, r in zip(branch.yielded, op.results, strict=True):
-                if r in self.followed.needed:
+                if r in self.schedule_slice.needed:
                     env[r] = env.get(v)
 
         return run

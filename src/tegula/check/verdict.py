@@ -125,7 +125,7 @@ class Verdict:
 
     def report(self) -> str:
         """The verdict as text: the gaps of the proof, premises, guards, and whether results are deterministic."""
-        lines = [f"{self.status}{self.amount}"]
+        lines = [f"{self.status}{self.explored_text}"]
         if self.gap is not None:
             lines.append(f"  {self.gap.line_prefix}{self.gap}")
             lines += [f"    {self.gap.help}"] if self.gap.help else []
@@ -139,7 +139,7 @@ class Verdict:
         return "\n".join(lines)
 
     @property
-    def amount(self) -> str:
+    def explored_text(self) -> str:
         """The numbers of launches and steps that were simulated, as text; empty unless the status is unproved."""
         launches, steps = self.explored
         return f" ({launches} launches explored, {steps} steps of roles)" if self.status == UNPROVED else ""
@@ -175,7 +175,7 @@ class Refuted(Exception):
         message: str,
         loc: Location,
         help: str,
-        places: tuple[tuple[Location, str], ...] = (),
+        locations: tuple[tuple[Location, str], ...] = (),
     ) -> None:
         super().__init__(message)
-        self.kind, self.message, self.loc, self.help, self.locations = kind, message, loc, help, places
+        self.kind, self.message, self.loc, self.help, self.locations = kind, message, loc, help, locations

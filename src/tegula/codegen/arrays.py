@@ -188,7 +188,7 @@ def length_of(s: State, op: ArrayShape) -> str:
         name = s.kernel.param_names[k]
         message = f"the length of array '{name}' is needed here as an int32, and dimension {long[0]} has 2**31 or more"
         raise TypeMismatch(
-            op.loc, what=message, help="pass a view of fewer elements, or the length as an argument"
+            op.loc, what=message, help="pass a view of fewer elements, or pass the length as an argument"
         )
     return s.arrays[array].shape[dim]
 

@@ -86,12 +86,12 @@ def _complete_phase(s: State, barriers: Value, at: str) -> None:
     count_progress(s)
 
 
-def _arrived(s: State, barriers: Value, at: str, times: int) -> None:
+def _arrive(s: State, barriers: Value, at: str, times: int) -> None:
     s.code.line(f"call void @arrive(ptr {at}, i64 {times}, i64 {s.named_barriers[barriers].arrivals})")
     count_progress(s)
 
 
-def _announced(s: State, at: str, bytes: int) -> None:
+def _announce(s: State, at: str, bytes: int) -> None:
     put(s, at, BYTES, s.code.emit(f"add i64 {get(s, at, BYTES)}, {bytes}"))
 
 
@@ -102,14 +102,14 @@ def _warps(s: State, op: ScheduleOp) -> int:
 
 def arrive(s: State, op: MbarrierArrive) -> None:
     """Lower `mbarrier.arrive`: an arrival of each warp of the role."""
-    _arrived(s, op.barriers, _stage(s, op.barriers, op.stage), _warps(s, op))
+    _arrive(s, op.barriers, _stage(s, op.barriers, op.stage), _warps(s, op))
 
 
 def expect(s: State, op: MbarrierExpect) -> None:
     """Lower `mbarrier.expect`: announce bytes, and arrive once."""
     at = _stage(s, op.barriers, op.stage)
-    _announced(s, at, op.bytes)
-    _arrived(s, op.barriers, at, 1)
+    _announce(s, at, op.bytes)
+    _arrive(s, op.barriers, at, 1)
 
 
 def wait(s: State, op: MbarrierWait) -> None:
@@ -119,12 +119,12 @@ def wait(s: State, op: MbarrierWait) -> None:
 
     def is_complete() -> tuple[str, str]:
         bit = s.code.emit(f"and i64 {get(s, at, PHASE)}, 1")
-        return s.code.emit(f"icmp ne i64 {bit}, {phase}"), _arriving(s, barriers)
+        return s.code.emit(f"icmp ne i64 {bit}, {phase}"), _arriving_roles(s, barriers)
 
     wait_until(s, _site(s, op, barriers), is_complete, lambda: (get(s, at, PHASE), s.i64(stage)))
 
 
-def _arriving(s: State, barriers: Value) -> str:
+def _arriving_roles(s: State, barriers: Value) -> str:
     return str(sum(1 << k for k in s.named_barriers[barriers].roles))
 
 
@@ -136,7 +136,7 @@ def _site(s: State, op: Op, barriers: Value) -> int:
 
 def named_arrive(s: State, op: NamedArrive | NamedSync) -> None:
     """Lower `named.arrive`: an arrival of each warp of the role at a named barrier."""
-    _arrived(s, op.barrier, s.named_barriers[op.barrier].stages, _warps(s, op))
+    _arrive(s, op.barrier, s.named_barriers[op.barrier].stages, _warps(s, op))
 
 
 def sync(s: State, op: NamedSync) -> None:
@@ -147,7 +147,7 @@ def sync(s: State, op: NamedSync) -> None:
     named_arrive(s, op)
 
     def is_complete() -> tuple[str, str]:
-        return s.code.emit(f"icmp ne i64 {get(s, at, PHASE)}, {phase}"), _arriving(s, barriers)
+        return s.code.emit(f"icmp ne i64 {get(s, at, PHASE)}, {phase}"), _arriving_roles(s, barriers)
 
     wait_until(s, _site(s, op, barriers), is_complete, lambda: (phase, "-1"))
 
@@ -163,7 +163,7 @@ def load(s: State, op: Op) -> None:
     s.inline[load.result] = load
     tiles.materialise(s, load.result, s.buffers[buffer])
     at = _stage(s, barriers, stage)
-    _announced(s, at, -t.tile.size * element_bytes(t.dtype))
+    _announce(s, at, -t.tile.size * element_bytes(t.dtype))
     _complete_phase(s, barriers, at)
 
 

@@ -86,7 +86,7 @@ def _walk(s: State, value: Value) -> Iterator[tuple[Value, int]]:
     inputs = [v for v in op.inputs if isinstance(v.type, TileType)]
     if is_select(op):
         condition, yes, no = select_operands(op)
-        dim = _line(s, condition) if isinstance(condition.type, TileType) else None
+        dim = _varying_dim(s, condition) if isinstance(condition.type, TileType) else None
         if dim is not None:
             yield condition, dim
             inputs = [v for v in (yes, no) if isinstance(v.type, TileType)]
@@ -99,7 +99,7 @@ def _shape(tile: Value) -> tuple[int, ...]:
     return tile.type.shape
 
 
-def _line(s: State, value: Value) -> int | None:
+def _varying_dim(s: State, value: Value) -> int | None:
     """The only dimension along which an inlined tile varies; None for other tiles."""
     op, shape = fused(s, value), _shape(value)
     if isinstance(op, TileBroadcast):
@@ -107,7 +107,7 @@ def _line(s: State, value: Value) -> int | None:
         long = [d + len(shape) - len(source) for d, n in enumerate(source) if n > 1]
         return long[0] if len(long) == 1 and long[0] < len(shape) - 1 else None
     if isinstance(op, TileMap):
-        dims = {_line(s, v) for v in op.inputs if isinstance(v.type, TileType)}
+        dims = {_varying_dim(s, v) for v in op.inputs if isinstance(v.type, TileType)}
         return dims.pop() if len(dims) == 1 else None
     return None
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tegula.errors import LaunchError
 from tegula.interp import barriers, exchange, group, lanes, memory, roles, structures, tiles
-from tegula.interp.lowered import AllocatedMemory, Block, Spread
+from tegula.interp.lowered import AllocatedMemory, Block, BlockDistribution
 from tegula.interp.machine import Grid, Machine, Mask, RunValue
 from tegula.interp.report import RunReport
 from tegula.ir import Kernel, Value
@@ -63,7 +63,7 @@ def run_lowered(
 
     DataRace if threads of a block access the same bytes in no fixed order."""
     values = arguments(kernel, args, dims, block_dim)
-    block = Block(kernel, values, Spread(layouts, memory, threads))
+    block = Block(kernel, values, BlockDistribution(layouts, memory, threads))
     run_blocks(kernel, values, dims, block.machine, print_line)
 
 

@@ -47,7 +47,7 @@ class AllocatedMemory(Protocol):
 
 
 @dataclass(slots=True)
-class Spread:
+class BlockDistribution:
     """The distribution of a kernel over the `threads` of a block: the layout of each tile value, and the allocation of
     each buffer and stack."""
 
@@ -93,12 +93,16 @@ class GroupMachine(Machine):
         report: RunReport,
         block: int,
         tid: Sequence[np.ndarray],
-        spread: Spread,
+        distribution: BlockDistribution,
         shared: np.ndarray,
         races: Races,
     ) -> None:
         super().__init__(lanes, present, report, block, tid)
-        self.layouts, self.allocations, self.threads = spread.layouts, spread.allocations, spread.threads
+        self.layouts, self.allocations, self.threads = (
+            distribution.layouts,
+            distribution.allocations,
+            distribution.threads,
+        )
         self.shared, self.races = shared, races
         self.started: list[Copy] = []
         self.committed: list[list[Copy]] = []
@@ -142,17 +146,17 @@ class GroupMachine(Machine):
 
     def new_buffer(self, op: BufNew) -> RunValue:
         t = buffer_type(op.results[0].type)
-        offset = self.allocations[op.results[0]]
-        view = spread_view(self.shared, offset.offset, t.dtype, t.shape, offset.strides)
+        allocation = self.allocations[op.results[0]]
+        view = spread_view(self.shared, allocation.offset, t.dtype, t.shape, allocation.strides)
         if not isinstance(op.tile.owner, TileEmpty):
             view[...] = self.env[op.tile]
         return view
 
     def new_stack(self, op: Op) -> RunValue:
         t = stack_type(op.results[0].type)
-        offset = self.allocations[op.results[0]]
-        count = self.shared[offset.offset : offset.offset + 4].view(np.int32)
-        at = offset.offset + COUNT_BYTES
+        allocation = self.allocations[op.results[0]]
+        count = self.shared[allocation.offset : allocation.offset + 4].view(np.int32)
+        at = allocation.offset + COUNT_BYTES
         result = SharedStack(
             count, spread_view(self.shared, at, t.dtype, (t.capacity,), (components(t.dtype),))
         )
@@ -198,20 +202,20 @@ def offsets_of(by_threads: ThreadAccess) -> tuple[np.ndarray, int]:
 class Block:
     """The memory and race log of consecutive blocks of a launch, and the factory of their machines."""
 
-    def __init__(self, kernel: Kernel, values: Sequence[RunValue], spread: Spread) -> None:
-        self.spread = spread
-        size = max((p.offset + p.size for p in spread.allocations.values()), default=0)
+    def __init__(self, kernel: Kernel, values: Sequence[RunValue], distribution: BlockDistribution) -> None:
+        self.distribution = distribution
+        size = max((p.offset + p.size for p in distribution.allocations.values()), default=0)
         self.shared = np.zeros(size, np.uint8)
         arrays = [
             (name, value)
             for name, p, value in zip(kernel.param_names, kernel.params, values, strict=True)
             if isinstance(p.type, ArrayType)
         ]
-        self.races = Races(spread.threads, [*self._shared_region(), *regions_of(arrays)])
+        self.races = Races(distribution.threads, [*self._shared_region(), *regions_of(arrays)])
 
     def _shared_region(self) -> list[TracedRegion]:
-        sizes = [4] * any(isinstance(v.type, StackType) for v in self.spread.allocations)
-        sizes += [to_numpy(scalar_of(v.type.dtype)).itemsize for v in self.spread.allocations]  # type: ignore[union-attr]
+        sizes = [4] * any(isinstance(v.type, StackType) for v in self.distribution.allocations)
+        sizes += [to_numpy(scalar_of(v.type.dtype)).itemsize for v in self.distribution.allocations]  # type: ignore[union-attr]
         start = self.shared.__array_interface__["data"][0]
         return (
             [TracedRegion("shared memory", start, len(self.shared), math.gcd(*sizes), True)] if sizes else []
@@ -223,4 +227,4 @@ class Block:
         """The machine of a new block, whose shared memory has unspecified contents."""
         self.shared[...] = 255
         self.races.new_block()
-        return GroupMachine(lanes, present, report, block, tid, self.spread, self.shared, self.races)
+        return GroupMachine(lanes, present, report, block, tid, self.distribution, self.shared, self.races)

@@ -217,7 +217,7 @@ class Machine:
                 return new
             if isinstance(t, ArrayType):
                 return [n if m else o for m, n, o in zip(mask, self.each(new), self.each(old), strict=True)]
-        raise DivergentCooperativeOp(op.loc, op=f"a choice between two values of type {t} by '{op.NAME}'")
+        raise DivergentCooperativeOp(op.loc, op=f"a selection between two values of type {t} by '{op.NAME}'")
 
     def each(self, reference: RunValue) -> list[np.ndarray]:
         """The array or buffer of each lane."""

@@ -84,7 +84,7 @@ class RunReport:
         """Record that a lane passed another value than lane 0 to tg.uniform, unless there is an earlier failure."""
         if self.failure is None:
             self.failure = BrokenPromise(
-                f"{op.loc}: kernel {self.kernel.name}: uniform was given a value that differs between threads; "
+                f"{op.loc}: kernel {self.kernel.name}: the argument of tg.uniform differs between threads; "
                 f"block {block}, lane {lane}"
             )
 

@@ -174,7 +174,7 @@ class Op:
     def adjoint(self, b: Any, *grads: Any) -> Sequence[Value | None]:
         """The increment of each operand's adjoint, given the adjoints of the results (None: zero). Called for ops on
         the path of a gradient. For ops that write memory the gradient of the written elements is in `b.shadow(...)`."""
-        return b.refuse(self, "it has no derivative")
+        return b.refuse(self, "the operation has no derivative")
 
     def map_operands(self, change: Callable[[Value], Value]) -> None:
         """Replace every operand v by `change(v)`."""

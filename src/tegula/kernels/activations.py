@@ -47,5 +47,6 @@ def short_silu(x: float):
     return x / (1.0 + tg.fast.exp2(x * -LOG2E))
 
 
-EXACT: dict[str, Any] = {"relu": relu, "gelu": gelu, "silu": silu}
-SHORT: dict[str, Any] = {"relu": relu, "gelu": short_gelu, "silu": short_silu}
+EXACT_ACTIVATIONS: dict[str, Any] = {"relu": relu, "gelu": gelu, "silu": silu}
+SHORT_ACTIVATIONS: dict[str, Any] = {"relu": relu, "gelu": short_gelu, "silu": short_silu}
+"""The activation functions of float32 and of 16-bit results, by name."""

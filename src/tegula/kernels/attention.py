@@ -290,7 +290,7 @@ def _check(options: dict[str, Any]) -> None:
     (batch, heads, _, depth), groups = q.shape, k.shape[1]
     if depth not in STAGES:
         message = f"attention: the last dimension must be {' or '.join(map(str, STAGES))}, got 'q' of shape {q.shape}"
-        raise tg.LaunchError(message, "pad q, k and v with zeros, and give the scale")
+        raise tg.LaunchError(message, "pad q, k and v with zeros, and pass scale=")
     expect_shape("attention", "k", k, (batch, groups, k.shape[2], depth), f"'q' of shape {q.shape}")
     expect_shape("attention", "v", v, k.shape, "'k'")
     if heads and (not groups or heads % groups):

@@ -9,7 +9,7 @@ from math import ceil
 from typing import Any, NamedTuple
 
 import tegula as tg
-from tegula.kernels.activations import EXACT, SHORT
+from tegula.kernels.activations import EXACT_ACTIVATIONS, SHORT_ACTIVATIONS
 from tegula.kernels.operands import (
     ByteRanges,
     ConfigCache,
@@ -25,7 +25,7 @@ from tegula.kernels.operands import (
     transposed_copy,
     with_aligned_copy,
 )
-from tegula.kernels.shapes import DeviceRates, Tile, candidates, choose, cpu, speed
+from tegula.kernels.shapes import DeviceRates, Tile, candidates, choose, cpu_rates, speed
 
 DTYPES = ("bfloat16", "float16", "float32", "float8_e4m3", "float8_e5m2")
 RESULTS = ("bfloat16", "float16", "float32")
@@ -50,7 +50,7 @@ class Epilogue(NamedTuple):
     def function(self) -> Any:
         """The kernel function that applies the epilogue to a tile of sums and stores the result."""
         result, scaled, keeps, biased, name, exact = self
-        activate = (EXACT if exact else SHORT).get(name)
+        activate = (EXACT_ACTIVATIONS if exact else SHORT_ACTIVATIONS).get(name)
 
         @tg.func
         def finish(total: Any, bias: Any, alpha: float, beta: float, c: Any, row: int, column: int):
@@ -205,7 +205,7 @@ def matmul(
         BLAS gemm.
     """
     if out is None and beta:
-        raise tg.LaunchError(f"matmul: beta is {beta}, but there is no 'out' to scale", "pass out=")
+        raise tg.LaunchError(f"matmul: beta={beta} scales 'out', which is missing", "pass out=")
     factor = 0 if alpha == 0 else 1 if alpha == 1 else None
     options = factor, bool(beta != 0), activation, bool(transpose_b), precision, tile
     plan: GemmConfig = plans.find((a, b, bias), out, options)
@@ -292,7 +292,9 @@ def _configure(
     blocks = processors(device)
     if tile is None:
         machine = (
-            cpu(blocks) if device.is_cpu else DeviceRates(blocks).reading(left.strides[0], right.strides[0])
+            cpu_rates(blocks)
+            if device.is_cpu
+            else DeviceRates(blocks).reading(left.strides[0], right.strides[0])
         )
         ways = candidates(dtype, crowded, precision)
         tile = choose(m, n, depth, dtype.bits / 8, speed(dtype, precision), ways, machine)
@@ -329,10 +331,10 @@ def _check(left: Any, right: Any, transposed: bool, precision: str, activation: 
     expect_shape("matmul", "b", right, (n, depth) if transposed else (depth, n), fitting)
     if precision not in PRECISIONS:
         message = f"matmul: there is no precision {precision!r}"
-        raise tg.LaunchError(message, f"there are {' and '.join(PRECISIONS)}")
-    if activation is not None and activation not in EXACT:
+        raise tg.LaunchError(message, f"choose from {', '.join(PRECISIONS)}")
+    if activation is not None and activation not in EXACT_ACTIVATIONS:
         message = f"matmul: there is no activation {activation!r}"
-        raise tg.LaunchError(message, f"there are {', '.join(EXACT)}; None is not an activation")
+        raise tg.LaunchError(message, f"choose from {', '.join(EXACT_ACTIVATIONS)}")
 
 
 plans = ConfigCache(_configure)

@@ -45,7 +45,7 @@ MAX_TILE_SIZE = 128 * 128
 SPLITS = (*range(1, 17), 24, 32)
 MIN_STEPS = 4
 """The minimum number of steps of a split."""
-SECTOR, WITHIN_SECTORS = 32, 1.6
+SECTOR, UNALIGNED_SLOWDOWN = 32, 1.6
 """The size of an L2 sector in bytes, and the slowdown of reads whose rows are not aligned to sectors."""
 
 
@@ -73,10 +73,10 @@ class DeviceRates(NamedTuple):
         one sector more. Measured: a matmul of 5000 x 5000 x 5000 takes 464 us with tiles of 128 x 128, and 390 us with
         tiles of 128 x 256."""
         aligned = all(n % SECTOR == 0 for n in distances)
-        return self if aligned else self._replace(cache=self.cache / WITHIN_SECTORS)
+        return self if aligned else self._replace(cache=self.cache / UNALIGNED_SLOWDOWN)
 
 
-def cpu(cores: int) -> DeviceRates:
+def cpu_rates(cores: int) -> DeviceRates:
     """The rates of a CPU. The estimate counts only the multiplications of whole tiles; `rate` is 1, because estimates
     are only compared with each other."""
     return DeviceRates(cores, 1.0, inf, inf, inf, inf, 0.0, 0.0, 0.0, inf)

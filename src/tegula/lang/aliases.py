@@ -237,7 +237,9 @@ class _Objects(Uses):
         )
         if root(change.buffer) is tile:
             aliases = (
-                f"it aliases {part} on some paths and another tile on others" if part != changed else aliases
+                f"the tile aliases {part} on some paths and another tile on others"
+                if part != changed
+                else aliases
             )
             message = f"{changed} is changed, but {aliases}"
         else:

@@ -156,7 +156,9 @@ def array_annotation(item: object, ndim: int) -> ArrayAnnotation:
         item, *rest = item
         literal = get_args(rest[0]) if len(rest) == 1 and get_origin(rest[0]) is Literal else ()
         if len(literal) != 1 or type(literal[0]) is not int:
-            raise TypeError("an array has a dtype and a number of dimensions: tg.array[float, Literal[2]]")
+            raise TypeError(
+                "an array type needs a dtype and a number of dimensions: tg.array[float, Literal[2]]"
+            )
         ndim = literal[0]
     return ArrayAnnotation(element_or_any(item), ndim)
 
@@ -171,7 +173,7 @@ def tile_annotation(dtype: object, shape: int | tuple[object, ...]) -> TileAnnot
         elif isinstance(n, int) and not isinstance(n, bool):
             extents.append(n)
         else:
-            raise TypeError(f"{n!r} is not an extent of a tile")
+            raise TypeError(f"{n!r} is not a tile extent: use a number")
     return TileAnnotation(element_or_any(dtype), tuple(extents))
 
 

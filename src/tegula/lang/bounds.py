@@ -163,7 +163,7 @@ def _length(tracer: Loops, bounds: Bounds, call: ast.Call) -> Any:
     if step is None:
         raise E.NotConstant(tracer.location(call), what="the step of this range")
     if scalar_of(element(bounds.start.type)).kind == "u":
-        help = "cast its bounds: int(n)"
+        help = "cast the bounds: int(n)"
         raise E.TypeMismatch(tracer.location(call), help=help, what="a range of unsigned integers here")
     start, stop = (b.cast(x, int64) for x in (bounds.start, bounds.stop))
     span = b.binary("sub", stop, start) if step > 0 else b.binary("sub", start, stop)

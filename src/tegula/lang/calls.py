@@ -196,7 +196,7 @@ class Calls(TracerState):
         if isinstance(callee, Opaque) and getattr(callee.object, "__module__", "") == "builtins":
             raise E.UnsupportedPython(self.location(node), what=f"'{callee.object.__name__}'")
         message = f"{describe_type(callee)} is not a function of kernels"
-        help = "decorate it with @tg.func" if isinstance(callee, Opaque) else ""
+        help = "decorate the function with @tg.func" if isinstance(callee, Opaque) else ""
         raise E.TypeMismatch(self.location(node), help=help, what=message)
 
     # Constants -------------------------------------------------------------------------------------------------------
@@ -483,14 +483,14 @@ class Calls(TracerState):
                 problem = e
         names = [p.name for each in f.definitions for p in each.definition.parameters]
         stray = next((key for key in kwargs if key not in names), "")
-        help = E.suggestion(stray, names) if stray else f"defined: {signatures(f)}"
+        help = E.suggestion(stray, names) if stray else f"overloads: {signatures(f)}"
         raise E.WrongArguments(self.location(node), what=str(problem), help=help) from None
 
     def signature_of_call(self, within: Location) -> str:
         outside = E.users_place(within)
         name = next((at.function for at in within.chain() if at.caller == outside), "")
         f = self.library.get(name)
-        return f"its signature: {named_signatures(f)}" if f is not None else ""
+        return f"signature: {named_signatures(f)}" if f is not None else ""
 
     def inlined(self, chosen: FuncDef, ordered: Sequence[Any], node: ast.AST | None) -> Any:
         """The result of a function whose body is traced here with the given arguments."""
@@ -606,13 +606,13 @@ class Calls(TracerState):
         if best is not None:
             return best[1], best[2]
         if len(f.overloads) == 1:
-            defined = f"defined: {signatures(f)}"
+            defined = f"overloads: {signatures(f)}"
             raise TypeRule(
                 "", "", "WrongArguments", culprit=culprit, expected=expected, otherwise=defined, what=problem
             )
         types = signature_text(f.name, [describe_type(x) for x in [*args, *kwargs.values()]])
-        help = self._cast_to_fit(f, args, node) or f"defined: {signatures(f)}"
-        raise E.WrongArguments(self.location(node), help=help, what=f"no overload fits {types}")
+        help = self._cast_to_fit(f, args, node) or f"overloads: {signatures(f)}"
+        raise E.WrongArguments(self.location(node), help=help, what=f"no overload accepts {types}")
 
     def _cast_to_fit(self, f: FuncDef, args: Sequence[Any], node: ast.AST | None) -> str:
         """The text of the call with casts to the parameters of the first overload with the same number of parameters;
@@ -635,7 +635,7 @@ class Calls(TracerState):
                     else explain.cast_text(n, x, t)
                     for n, x, p, t in zip(written, args, parameters, dtypes, strict=True)
                 ]
-                return f"cast it: {ast.unparse(node.func)}({', '.join(parts)})"
+                return f"cast the argument: {ast.unparse(node.func)}({', '.join(parts)})"
         return ""
 
     def _ordered(

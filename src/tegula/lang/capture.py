@@ -193,10 +193,10 @@ def _kind(x: Any) -> str:
 
 def _capture_help(x: Any) -> str:
     if isinstance(x, FunctionType):
-        return "decorate it with @tg.func"
+        return "decorate the function with @tg.func"
     if callable(x):
         return "only functions of the language and @tg.func functions can be called in kernels"
-    return "pass it as an argument, or capture a number, string, dtype, function, or a tuple or dataclass of these"
+    return "pass the value as an argument; numbers, strings, dtypes, functions, tuples and dataclasses can be captured"
 
 
 def attribute(owner: Namespace | Opaque, name: str, library: Library, loc: Location) -> Any:
@@ -245,4 +245,4 @@ def _similar(name: str, library: Library) -> str:
     known.sort(key=lambda n: n.startswith(prefix) == name.startswith(prefix))
     stems = {n.removeprefix(prefix): n for n in known}
     close = difflib.get_close_matches(name.removeprefix(prefix), stems, 1, cutoff=0.7)
-    return f"did you mean '{stems[close[0]]}'?" if close else "dir(tegula) lists what there is"
+    return f"did you mean '{stems[close[0]]}'?" if close else "dir(tegula) lists the names of the module"

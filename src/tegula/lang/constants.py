@@ -67,7 +67,9 @@ def checked(p: Parameter, x: Any) -> Any:
         x = int(x)
     is_flag = isinstance(x, bool) and pattern.kind in (int, float)
     if is_flag or not pattern.has(x):
-        raise Unfit(f"expected a constant {pattern.described}, got {_shown(x)}", f"it is annotated {pattern}")
+        raise Unfit(
+            f"expected a constant {pattern.described}, got {_shown(x)}", f"the annotation is {pattern}"
+        )
     try:
         constant_key(x)
     except TypeError:
@@ -154,7 +156,7 @@ def explain_absent(definition: Definition, absent: Sequence[str], errors: Sequen
             error.notes += [
                 (definition.parameter_location(name), f"'{name}' is None in this launch") for name in absent
             ]
-            error.help = f"pass an array, or access it only where there is one: if {absent[0]} is not None:"
+            error.help = f"pass an array, or guard the access: if {absent[0]} is not None:"
 
 
 def stable_form(value: Any) -> str:

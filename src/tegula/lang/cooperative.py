@@ -81,7 +81,7 @@ class CooperativeDef(FuncDef, Parts):
     def all_results(self) -> tuple[TilePattern | NumberPattern | AskedPattern, ...]:
         """The patterns of the results, with the names of the constants that ask for them."""
         declared = self.definition.returned
-        each = get_args(declared) if self.gives_tuple else () if declared is None else (declared,)
+        each = get_args(declared) if self.returns_tuple else () if declared is None else (declared,)
         results = tuple(map(_pattern, each))
         if not all(isinstance(x, TilePattern | NumberPattern | AskedPattern) for x in results):
             message = f"the result of the cooperative function {self.name} must be a tile, a number or a tuple of these"
@@ -96,11 +96,11 @@ class CooperativeDef(FuncDef, Parts):
             for pattern, result in zip(self.all_results, results, strict=True)
             if not isinstance(pattern, AskedPattern) or constants[pattern.name]
         ]
-        single = len(batched) == 1 and (not self.gives_tuple or len(batched) < len(results))
+        single = len(batched) == 1 and (not self.returns_tuple or len(batched) < len(results))
         return None if not results else batched[0] if single else tuple(batched)
 
     @property
-    def gives_tuple(self) -> bool:
+    def returns_tuple(self) -> bool:
         """Whether the function is annotated to return a tuple."""
         return get_origin(self.definition.returned) is tuple
 
@@ -139,7 +139,7 @@ class CooperativeDef(FuncDef, Parts):
         calls = (d for each in decorators for d in each if isinstance(d, ast.Call))
         conditions = [k.value for d in calls for k in d.keywords if k.arg == "when"]
         texts = [ast.unparse(x.body if isinstance(x, ast.Lambda) else x) for x in conditions]
-        return f"there are programs for {'; '.join(texts)}" if texts else ""
+        return f"the implementations need {'; or '.join(texts)}" if texts else ""
 
     @cached_property
     def _declared_variants(self) -> tuple[Variant, ...]:

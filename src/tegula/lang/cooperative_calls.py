@@ -135,7 +135,7 @@ class _Call:
             raise
         except TypeError as e:
             raise E.WrongArguments(
-                self._location(), what=str(e), help=f"its signature: {self.signature}"
+                self._location(), what=str(e), help=f"signature: {self.signature}"
             ) from None
         return dict(zip(self.f.patterns, arguments, strict=True))
 
@@ -183,8 +183,8 @@ class _Call:
     def signature_help(self) -> str:
         """A help text with the signature and the types of the results."""
         each = ", ".join(map(str, self.f.all_results))
-        returned = f"tuple[{each}]" if self.f.gives_tuple else each or "nothing"
-        return f"its signature: {self.signature} -> {returned}"
+        returned = f"tuple[{each}]" if self.f.returns_tuple else each or "nothing"
+        return f"signature: {self.signature} -> {returned}"
 
     def changeable(self, name: str, x: Any) -> Value:
         """The argument as a tile that can be overwritten; an error if it cannot."""
@@ -279,8 +279,8 @@ class _Call:
         if variant is not None:
             return variant.function
         shapes = ", ".join(f"'{name}' of shape {_shape(v)}" for name, v in inputs.values.items())
-        help = f"{self.f.conditions}; its signature: {self.signature}"
-        message = f"{self.name}: there is no program for {no_program(shapes, facts)}"
+        help = f"{self.f.conditions}; signature: {self.signature}"
+        message = f"{self.name}: no implementation accepts {no_program(shapes, facts)}"
         raise E.TypeMismatch(self._location(), what=message, help=help)
 
     def _body(self, program: FuncDef, inputs: Given) -> Region:
@@ -379,9 +379,9 @@ class _Call:
                 adjoint[k] = next(rest)
             scope: dict[str, Any] = {name: known[name] for name in rule.keep if name in known}
             if "result" in rule.keep:
-                scope["result"] = tuple(after[:count]) if self.f.gives_tuple else after[0]
+                scope["result"] = tuple(after[:count]) if self.f.returns_tuple else after[0]
             if count:
-                scope["grad"] = tuple(adjoint[:count]) if self.f.gives_tuple else adjoint[0]
+                scope["grad"] = tuple(adjoint[:count]) if self.f.returns_tuple else adjoint[0]
             scope |= {f"grad_{name}": g for name, g in zip(self.changed, adjoint[count:], strict=True)}
             return self._adjoint_results(
                 rule.function, {**scope, **inputs.constants}, [known[name] for name in active]
@@ -505,7 +505,7 @@ class _Call:
 
     def _argument_error(self, parameter: str, message: str) -> NoReturn:
         raise E.TypeMismatch(
-            self._location(parameter), what=f"{self.name}: {message}", help=f"its signature: {self.signature}"
+            self._location(parameter), what=f"{self.name}: {message}", help=f"signature: {self.signature}"
         )
 
     def _refuse(self, misfit: Misfit) -> NoReturn:
@@ -514,7 +514,7 @@ class _Call:
             left, right = misfit.shapes
             message = f"{self.name}: {misfit.what}"
             raise E.ShapeMismatch(argument, what=message, left=left, right=right, help=misfit.help)
-        help = misfit.help or f"its signature: {self.signature}"
+        help = misfit.help or f"signature: {self.signature}"
         raise E.TypeMismatch(argument, what=f"{self.name}: {misfit.what}", help=help)
 
 

@@ -67,7 +67,7 @@ def call_with_derivative(
             tracer.traced[key] = traced
     name = chosen.name if rule is chosen.gradient else LIBRARY + chosen.name
     results = builder.emit(Call, operands, {"name": name}, regions)
-    return tuple(results) if traced.gives_tuple else results[0]
+    return tuple(results) if traced.returns_tuple else results[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class TracedCall:
     library depend on the argument types alone, so that they are traced once for each list of types."""
 
     regions: list[Region]
-    gives_tuple: bool
+    returns_tuple: bool
     loc: Location
 
     def copies(self, loc: Location) -> list[Region]:
@@ -121,7 +121,7 @@ def _traced(
             return None
         regions = [body]
         if tracer.differentiable:
-            regions.append(_rule(tracer, chosen, rule, args, body, node))
+            regions.append(_adjoint_region(tracer, chosen, rule, args, body, node))
     finally:
         tracer.keeps_calls = True
     return TracedCall(regions, isinstance(result, tuple), loc)
@@ -163,7 +163,7 @@ def _arguments_inside(builder: OpBuilder, args: Sequence[Value], inside: Sequenc
     ]
 
 
-def _rule(
+def _adjoint_region(
     tracer: Calls, chosen: FuncDef, rule: FuncDef, args: Sequence[Value], body: Region, node: ast.AST | None
 ) -> Region:
     """The region of a call's adjoint, whose arguments are the call's operands, its results, and the adjoints of the
@@ -187,11 +187,11 @@ def _rule(
     with tracer.within(region):
         inside = _arguments_inside(builder, args, arguments)
         if rule is chosen.gradient:
-            grown = _accumulated(tracer, rule, inside, adjoints)
+            increments = _increments(tracer, rule, inside, adjoints)
         else:
             handed = [*inside, *results, *adjoints]
-            grown = _values(builder, tracer.call_function(rule, handed, {}, node))
-        builder.emit(Yield, _widened(builder, grown, args))
+            increments = _values(builder, tracer.call_function(rule, handed, {}, node))
+        builder.emit(Yield, _as_adjoints(builder, increments, args))
     return region
 
 
@@ -213,13 +213,13 @@ def _declared(rule: FuncDef, own: Sequence[Type], wide: Sequence[Type]) -> list[
     return types
 
 
-def _widened(builder: OpBuilder, grown: Sequence[Value], args: Sequence[Value]) -> list[Value]:
+def _as_adjoints(builder: OpBuilder, increments: Sequence[Value], args: Sequence[Value]) -> list[Value]:
     """The increments of the arguments' adjoints, cast to the types of adjoints."""
     dtypes = [scalar_of(element(adjoint_type(v.type))) for v in args if has_adjoint(v.type)]
-    return [builder.cast(x, to) for x, to in zip(grown, dtypes, strict=True)]
+    return [builder.cast(x, to) for x, to in zip(increments, dtypes, strict=True)]
 
 
-def _accumulated(tracer: Calls, rule: FuncDef, args: Sequence[Value], grads: Sequence[Value]) -> list[Value]:
+def _increments(tracer: Calls, rule: FuncDef, args: Sequence[Value], grads: Sequence[Value]) -> list[Value]:
     """The sum that a gradient function adds to `tg.adjoint[x]` for each float argument x. Each `tg.adjoint[x]` is
     traced as a variable of the function."""
     d, builder = rule.definition, tracer.builder
@@ -227,7 +227,7 @@ def _accumulated(tracer: Calls, rule: FuncDef, args: Sequence[Value], grads: Seq
     if len(names) != len(args) + len(grads):
         expected = f"{len(args)} arguments and {len(grads)} results"
         message = f"{rule.name} is the gradient of a function of {expected}, but has {len(names)} parameters"
-        help = "its parameters are the function's, then the adjoint of each result that is a float"
+        help = "the parameters must be those of the function, then the adjoint of each result that is a float"
         raise E.WrongArguments(d.location, what=message, help=help)
     wide = {n: adjoint_type(v.type) for n, v in zip(names, args, strict=False) if has_adjoint(v.type)}
     narrow = [n for n, v in zip(names, args, strict=False) if wide.get(n, v.type) != v.type]
@@ -235,15 +235,15 @@ def _accumulated(tracer: Calls, rule: FuncDef, args: Sequence[Value], grads: Seq
     flow = Flow(tree)
     bound: dict[str, Any] = {RETURN: False, **dict(zip(names, [*args, *grads], strict=True))}
     bound |= bound_names(tracer, d)
-    grown = [_variable(n) for n, v in zip(names, args, strict=False) if has_adjoint(v.type)]
+    increments = [_variable(n) for n, v in zip(names, args, strict=False) if has_adjoint(v.type)]
     for name, value in zip(names, args, strict=False):
         if has_adjoint(value.type):
             bound[_variable(name)] = builder.const(0.0, element(wide[name]))
             bound[_type_of(name)] = wide[name]
-    flow.read_by_nested |= set(grown)
+    flow.read_by_nested |= set(increments)
     frame = Frame(d.source, flow, tracer.captures.lookup(d), bound, builder.loc, identity=rule)
     tracer.inline(frame, tree.body, rule.name, None)
-    return [builder.value(frame.names[name]) for name in grown]
+    return [builder.value(frame.names[name]) for name in increments]
 
 
 def _variable(name: str) -> str:

@@ -48,7 +48,9 @@ class ElectedTracer(Loops):
         for name, target, _ in targets(node.body):
             if not isinstance(self.frame.names.get(name, UNBOUND), MARKS):
                 message = f"'{name}' is bound before 'if tg.elect():' and changed inside it"
-                raise E.ElectedBody(self.location(target), what=message, help=f"bind '{name}' inside it")
+                raise E.ElectedBody(
+                    self.location(target), what=message, help=f"bind '{name}' inside the branch"
+                )
         outer, before = self.builder.region, self.builder.elected
         self.builder.elected = True
         try:

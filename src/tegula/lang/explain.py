@@ -107,14 +107,17 @@ def conversion(node: ast.AST, x: Any, to: object) -> str:
     """A help text with the conversion of a value to the expected type."""
     if isinstance(to, DType) and isinstance(x, Value) and isinstance(x.type, VecType | MatType):
         part = f"{quoted(node)}.x" if isinstance(x.type, VecType) else f"{quoted(node)}[0, 0]"
-        return f"take a component of it, as in {part}"
+        return f"take a component, as in {part}"
+    if isinstance(to, DType) and scalar(x) == to and isinstance(x, Value) and isinstance(x.type, TileType):
+        element = f"{quoted(node)}[{', '.join('0' for _ in x.type.shape)}]"
+        return f"take an element, as in {element}; tg.tile_store stores a whole tile"
     if not isinstance(to, DType) or scalar(x) in (None, to):
         return ""
     if isinstance(node, ast.BinOp) and is_rounded_matmul(node, x, to):
         a, b = quoted(node.left), quoted(node.right)
         return f"sum in {to}: tg.tile_matmul({a}, {b}, dtype={_name(to)})"
     text = cast_text(node, x, to)
-    return f"write {text}" if type(x) is int else f"cast it: {text}"
+    return f"write {text}" if type(x) is int else f"cast the value: {text}"
 
 
 def culprit(rule: TypeRule) -> tuple[ast.expr, Any] | None:

@@ -249,7 +249,7 @@ class Expressions(StructPlaces):
             return owner[slice(*numbers)] if isinstance(i, slice) else self.part(owner[numbers[0]], node)  # type: ignore[index]
         except IndexError:
             message = f"a tuple of {len(owner)} has no item {numbers[0]}"
-            help = f"its items are 0 to {len(owner) - 1}" if owner else "it is empty"
+            help = f"the items are 0 to {len(owner) - 1}" if owner else "the tuple is empty"
             raise E.OutOfRange(self.location(node), what=message, help=help) from None
         except (TypeError, ValueError):
             message = f"a tuple index must be an integer or a slice, got {numbers[0]!r}"

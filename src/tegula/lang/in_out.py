@@ -163,7 +163,7 @@ def bind_updated_variables(tracer: Calls, f: FuncDef, ends: Mapping[str, Any], c
             continue  # a constant
         if name not in frame.names:
             message = f"{f.name} changes '{name}', a variable of the enclosing function"
-            help = "pass it as an argument, and return it"
+            help = "pass the value as an argument, and return the new value"
         elif frame.unsure:
             message = f"{f.name} changes '{name}' in {frame.unsure}, which may not be evaluated"
             help = "call it in a statement of its own"

@@ -117,7 +117,9 @@ def _traced(
     definition = leaves_of(definition)
     parameters = definition.parameters
     if len(parameters) != len(param_types):
-        message = f"{definition.name} takes {counted(len(parameters), 'argument')}, got {len(param_types)}"
+        message = (
+            f"kernel {definition.name} takes {counted(len(parameters), 'argument')}, got {len(param_types)}"
+        )
         raise E.WrongArguments(definition.location, what=message)
     source = definition.source
     body = Region(param_types)

@@ -346,13 +346,13 @@ class Loops(Branches):
 
     def _unrolled(self, node: ast.For, items: Sequence[Any]) -> None:
         """Unroll a loop: trace the body once per item, with the loop's target bound to the item."""
-        before, count = self.written_out, self.written_out * max(1, len(items))
+        before, count = self.unroll_factor, self.unroll_factor * max(1, len(items))
         check_unrolled(count, self.location(node.iter))
-        self.written_out = count
+        self.unroll_factor = count
         try:
             self._write_out(node, items)
         finally:
-            self.written_out = before
+            self.unroll_factor = before
 
     def _write_out(self, node: ast.For, items: Sequence[Any]) -> None:
         outer = self._outer_names()

@@ -80,7 +80,7 @@ def ordered(
         elif p.default is not NO_DEFAULT:
             out.append(default(p))
         else:
-            raise TypeError(f"{name} misses argument '{p.name}'")
+            raise TypeError(f"{name} lacks argument '{p.name}'")
     return out
 
 

@@ -55,7 +55,7 @@ def place_roles(requests: Sequence[RoleRequest]) -> list[PlacedRole]:
             free += -(-w.warps // 4)
         _occupy(groups, w, firsts[w])
     if free > MAX_GROUPS:
-        message = f"the roles need {free} warp groups, a block has {MAX_GROUPS}"
+        message = f"the roles need {free} warp groups, but a block has at most {MAX_GROUPS}"
         raise E.RoleGroups(requests[-1].loc, what=message)
     budgets = _budgets(groups)
     return [PlacedRole(firsts[w], w.warps, budgets[firsts[w] // 4]) for w in requests]

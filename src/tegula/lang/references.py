@@ -181,7 +181,7 @@ class _Plan:
                 if len(slot.layouts) > MAX_LAYOUTS:
                     name = slot.objects[0].name or "the tile"
                     raise _Refused(
-                        slot.op, f"'{name}' may be a view of too many kinds, depending on the path"
+                        slot.op, f"'{name}' may be one of too many kinds of views, depending on the path"
                     )
             if not more:
                 return
@@ -276,7 +276,7 @@ def _view_strides(op: BufView | BufReshape, strides: Strides) -> Strides:
     layout = split_layout([(n, 0, s) for n, s in zip(source, strides, strict=True)], shape)
     if layout is None:
         name = op.buffer.name or "the tile"
-        raise _Refused(op, f"'{name}' is a view that has no such shape on some of the paths that lead here")
+        raise _Refused(op, f"'{name}' is a view with another shape on some of the paths to this line")
     return _plain(shape, [s for _, _, s in layout])
 
 

@@ -81,7 +81,7 @@ def _called(op: Op) -> str:
 
 MADE_BEFORE = (PipeNew, MbarrierNew, NamedNew)
 TOP_LEVEL = "create it before the roles, at the top level of the kernel"
-IN_ROLE = "move it into a role"
+IN_ROLE = "move the operation into a role"
 
 
 def _role(roles: Roles, k: int) -> Iterator[E.CompileError]:
@@ -102,7 +102,7 @@ def _role(roles: Roles, k: int) -> Iterator[E.CompileError]:
 
 def _outer_tile(op: Op, operand: Value, name: str) -> E.OuterTileInRole:
     kind = "stack" if isinstance(operand.type, StackType) else "tile"
-    notes = [(operand.owner.loc, "made here")] if isinstance(operand.owner, Op) else []
+    notes = [(operand.owner.loc, "created here")] if isinstance(operand.owner, Op) else []
     return E.OuterTileInRole(op.loc, role=name, kind=kind, notes=notes)
 
 
@@ -143,7 +143,7 @@ def _pipe(roles: Roles, pipe: Op) -> Iterator[E.CompileError]:
             break
     if fills and not pops:
         message = f"{called} is filled by {fills[0][0]}, and no role pops it"
-        yield E.PipeEnds(fills[0][1].loc, what=message, notes=[(pipe.loc, "made here")])
+        yield E.PipeEnds(fills[0][1].loc, what=message, notes=[(pipe.loc, "created here")])
     for name, op in used:
         if isinstance(op, PipeRelease) and name not in pops:
             yield E.PipeEnds(op.loc, what=f"{name} releases a stage of {called}, but never pops one")

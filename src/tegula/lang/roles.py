@@ -22,7 +22,7 @@ from tegula.ops.builder import LITERALS
 from tegula.ops.control import Yield
 from tegula.ops.convert import Cast
 from tegula.ops.debug import Assert
-from tegula.ops.integer_ranges import LAST, IntegerRanges
+from tegula.ops.integer_ranges import INDEX_RANGE, IntegerRanges
 from tegula.ops.lane import BlockCount, BlockIndex
 from tegula.ops.roles import WARP, WARP_GROUP, Roles
 from tegula.ops.scalar import Const, Max, Min, Select
@@ -97,12 +97,12 @@ class RoleTracer(ElectedTracer):
         if not ranges.nonnegative(rows):
             rows = b.one(Max, [rows, b.const(0, int32)])
         if (
-            max(x * y for x in ranges.of(rows) for y in ranges.of(columns)) > LAST[1]
+            max(x * y for x in ranges.of(rows) for y in ranges.of(columns)) > INDEX_RANGE[1]
             and not self.differentiable
         ):
             tiles = b.binary("mul", b.cast(rows, int64), b.cast(columns, int64))
-            fits = b.compare("le", tiles, b.const(LAST[1], int64))
-            b.emit(Assert, [fits], {"message": f"tg.persistent_tiles has at most {LAST[1]} tiles"})
+            fits = b.compare("le", tiles, b.const(INDEX_RANGE[1], int64))
+            b.emit(Assert, [fits], {"message": f"tg.persistent_tiles has at most {INDEX_RANGE[1]} tiles"})
         return rows
 
     def _tile(self, number: Value, rows: Value, columns: Value, raster: int) -> tuple[Value, Value]:
@@ -111,7 +111,7 @@ class RoleTracer(ElectedTracer):
         b = self.builder
         if self.differentiable:
             return b.binary("floordiv", number, columns), b.binary("mod", number, columns)
-        if max(abs(n) for n in IntegerRanges().of(columns)) * raster > LAST[1]:
+        if max(abs(n) for n in IntegerRanges().of(columns)) * raster > INDEX_RANGE[1]:
             # With fewer rows than `raster`, all tiles are in one group, whose size is their number and cannot overflow.
             group = b.binary("mul", columns, b.one(Min, [rows, b.const(raster, int32)]))
         else:
@@ -157,7 +157,7 @@ class RoleTracer(ElectedTracer):
             raise E.RoleGroups(loc, what=f"{unit}= must be a positive number, got {count!r}")
         if any(r.request.name == name for r in self.roles):
             raise E.RoleGroups(
-                loc, what=f"there are two roles called '{name}'", help="give them different names"
+                loc, what=f"two roles have the name '{name}'", help="give them different names"
             )
         return RoleRequest(name, loc, count * (4 if unit == "warp_groups" else 1), registers)
 
@@ -228,7 +228,9 @@ def _budget(loc: Any, x: object) -> int:
     if x in (0, None):
         return 0
     if not _is_count(x) or not isinstance(x, int) or x % 8 or not 24 <= x <= 256:
-        raise E.RoleRegisters(loc, what=f"a register budget is a multiple of 8 from 24 to 256, got {x!r}")
+        raise E.RoleRegisters(
+            loc, what=f"a register budget must be a multiple of 8 from 24 to 256, got {x!r}"
+        )
     return x
 
 
@@ -239,7 +241,9 @@ def _groups(loc: Any, groups: Sequence[Any], named: dict[str, Any], registers: i
             loc, what=f"ws has no parameter '{next(iter(named))}'", help="tg.ws(1, 2, registers=240)"
         )
     if not groups or not all(type(g) is int and g >= 0 for g in groups):
-        raise E.RoleGroups(loc, what="ws takes the numbers of warp groups", help="for example tg.ws(0)")
+        raise E.RoleGroups(
+            loc, what="tg.ws takes one or more numbers of warp groups", help="for example tg.ws(0)"
+        )
     order = sorted(groups)
     if len(set(order)) < len(order):
         raise E.RoleGroups(loc, what=f"warp group {_twice(order)} is named twice")
@@ -248,7 +252,7 @@ def _groups(loc: Any, groups: Sequence[Any], named: dict[str, Any], registers: i
         raise E.RoleGroups(loc, what=f"there is no warp group {order[-1]}: {message}")
     if order[-1] - order[0] >= len(order):
         close = ", ".join(str(order[0] + k) for k in range(len(order)))
-        message = f"the warp groups of a role must be neighbours, {', '.join(map(str, order))} are not"
+        message = f"the warp groups of a role must be consecutive, got {', '.join(map(str, order))}"
         help = f"renumber the roles so that this one has tg.ws({close}): the numbers are only labels"
         raise E.RoleGroups(loc, what=message, help=help)
     name = "ws" + "+".join(map(str, order))

@@ -42,7 +42,7 @@ def misfit(
 def signature(name: str, function: Callable[..., Any]) -> str:
     """A help text with the signature of a function of the language."""
     _, *parameters = inspect.signature(function).parameters.values()
-    return f"its signature: {name}({', '.join(map(_shown, parameters))})"
+    return f"signature: {name}({', '.join(map(_shown, parameters))})"
 
 
 def _shown(p: inspect.Parameter) -> str:

@@ -149,16 +149,17 @@ class TracerState(ABC):
         self.builder = builder
         self.frame = frame
         self.errors: list[CompileError] = []
-        self.objects: set[Value] = set()  # tile objects that a name is bound to
+        self.objects: set[Value] = set()
+        """The tile objects that a name is bound to."""
         self.joined = Joined()
-        self.named_if: dict[
-            Value, Value
-        ] = {}  # objects that a name is bound to on some paths, with their condition
-        self.calls: list[object] = []  # functions being inlined
-        self.written_out = 1  # the number of copies that enclosing unrolled loops make of this point
+        self.named_if: dict[Value, Value] = {}
+        """The objects that a name is bound to on some paths, with their conditions."""
+        self.calls: list[object] = []
+        """The functions that are being inlined."""
+        self.unroll_factor = 1
+        """The number of copies that enclosing unrolled loops make of the traced statement."""
 
-    # Locations
-    # ----------------------------------------------------------------------------------------------------------
+    # Locations --------------------------------------------------------------------------------------------------------
 
     def location(self, node: ast.AST | None) -> Location:
         """The node's location; without a node, the location of the ops that are being built."""
@@ -237,7 +238,7 @@ class TracerState(ABC):
             text = f"{text} != {0 if scalar.is_int else 0.0}"
         help = (
             f"to choose element by element write tg.where({text}, x, y); for one condition over all elements, "
-            f"tg.tile_max(tg.where({text}, 1, 0))[0] > 0 is true if any holds, with tile_min if all hold"
+            f"tg.tile_max(tg.where({text}, 1, 0))[0] > 0 tests whether any element holds, tg.tile_min whether all do"
         )
         return E.TypeMismatch(self.location(node), what=message, help=help)
 
@@ -372,7 +373,7 @@ def describe_type(x: Binding) -> str:
     if isinstance(x, slice):
         return "a slice"
     if isinstance(x, type) or is_element(x):
-        return f"the type {x.__name__ if isinstance(x, type) else x}"
+        return f"type {x.__name__ if isinstance(x, type) else x}"
     return str(getattr(x, "name", None) or x)
 
 

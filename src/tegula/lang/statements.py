@@ -278,7 +278,7 @@ class AssignTarget:
 
     def set(self, value: Any) -> None:
         """Assign a value to the target."""
-        raise TypeRule(f"'{ast.unparse(self.node)}' cannot be assigned to")
+        raise TypeRule(f"'{ast.unparse(self.node)}' is not a valid assignment target")
 
     def update(self, op: str, value: Any) -> None:
         """Combine a value with the current value of the target."""

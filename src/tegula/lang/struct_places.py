@@ -97,7 +97,7 @@ class StructPlaces(Calls):
             message = (
                 f"{describe_type(owner)} holds values of {owner.struct}, the value is {describe_type(value)}"
             )
-            raise TypeRule(message, f"make one: {owner.struct}(...)", culprit=value)
+            raise TypeRule(message, f"create one: {owner.struct}(...)", culprit=value)
 
     def with_field(self, owner: StructValue, name: str, value: Any) -> Fields:
         """A copy of a struct value with one field replaced."""

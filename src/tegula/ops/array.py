@@ -61,8 +61,8 @@ class ArrayLoad(ElementAccess):
         at = [b.primal(i) for i in self.indices]
         shadow = b.shadow(self.array)
         operands = [shadow, b.stored_as(g, shadow), *at]
-        if b.together(self):
-            b.once(lambda: b.emit(ArrayAtomic, operands, {"op": "add"}))
+        if b.is_uniform_op(self):
+            b.in_first_lane(lambda: b.emit(ArrayAtomic, operands, {"op": "add"}))
         else:
             b.emit(ArrayAtomic, operands, {"op": "add"})
         return [None] * len(self.operands)
@@ -86,7 +86,7 @@ class ArrayStore(ElementAccess):
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         array, at = b.shadow(self.array), [b.primal(i) for i in self.indices]
-        if b.together(self):
+        if b.is_uniform_op(self):
             g = b.load_and_clear(array, at)
         else:
             # If several lanes stored to one element, only one of them takes its gradient.

@@ -20,7 +20,9 @@ def _require_places(op: ScatteredAccess) -> TileType:
     """The type of the tile of coordinates; TypeRule unless all coordinates and the selection agree in shape."""
     array, indices = array_type(op.array.type), tile_type(op.where.type)
     require(indices.dtype == bool_, f"the selection must be a tile of bool, got {indices}")
-    require(len(op.at) == array.ndim, f"{len(op.at)} coordinates for an array of {array.ndim} dimensions")
+    require(
+        len(op.at) == array.ndim, f"{len(op.at)} coordinates do not index an array of {array.ndim} dimensions"
+    )
     for v in op.at:
         require(tile_type(v.type) == TileType(int64, indices.shape), f"a coordinate is {v.type}, not int64")
     return indices

@@ -89,7 +89,7 @@ def require_components(t: VecType | MatType) -> None:
     require(
         components(t) <= MAX_COMPONENTS,
         f"{t} has {components(t):,} components, more than {MAX_COMPONENTS:,}",
-        "use a tile for more numbers",
+        "use a tile for more components",
     )
 
 
@@ -97,8 +97,8 @@ USES: dict[type, str] = {
     ArrayType: "read one of its elements, as in a[i], or a tile, as in tg.tile_load(a, shape=32)",
     TileType: "take one of its elements, as in t[0], or use a function of tiles",
     BufType: "take one of its elements, as in t[0], or use a function of tiles",
-    StackType: "take a value from it with tg.tile_stack_pop",
-    PipeType: "take a tile from it with tg.tile_pipe_pop",
+    StackType: "pop a value with tg.tile_stack_pop",
+    PipeType: "pop a tile with tg.tile_pipe_pop",
 }
 """Help texts on how to use a value that is not a scalar, vector or matrix, by the class of its type."""
 

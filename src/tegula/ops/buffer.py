@@ -234,8 +234,8 @@ class BufReshape(ViewLike):
         shape = tuple(self.shape)
         require_range(
             TileType(buffer.dtype, shape).size == buffer.tile.size,
-            f"cannot reshape {buffer.shape} to {shape}",
-            "the number of elements must stay the same",
+            f"cannot reshape a tile of shape {buffer.shape} to {shape}",
+            "choose a shape with the same number of elements",
         )
         return [BufType(buffer.dtype, shape, buffer.storage)]
 
@@ -273,8 +273,8 @@ class BufGet(ElementAccess):
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
         operands = [b.shadow(self.buffer), g, *(b.primal(i) for i in self.indices)]
-        if b.together(self):
-            b.once(lambda: b.emit(BufUpdate, operands, {"op": "add"}))
+        if b.is_uniform_op(self):
+            b.in_first_lane(lambda: b.emit(BufUpdate, operands, {"op": "add"}))
         else:
             b.emit(BufUpdate, operands, {"op": "add"})
         return [None] * len(self.operands)
@@ -298,7 +298,7 @@ class BufSet(ElementAccess):
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         shadow, at = b.shadow(self.buffer), [b.primal(i) for i in self.indices]
         zero = b.zero(accessed(buffer_type(shadow.type), [i.type for i in at]))
-        if b.together(self):
+        if b.is_uniform_op(self):
             g = b.one(BufGet, [shadow, *at])
             b.emit(BufSet, [shadow, zero, *at])
         else:

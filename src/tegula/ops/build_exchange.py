@@ -34,7 +34,7 @@ def _exchanged_value(b: OpBuilder, x: Operand) -> Value:
     """A value per lane; TypeRule for a tile."""
     if b.is_tile(x):
         message = f"lanes exchange scalars, vectors and matrices, got {describe(x)}"
-        raise TypeRule(message, "take each lane's part with tg.untile(t)", culprit=x)
+        raise TypeRule(message, "read the element of each lane with tg.untile(t)", culprit=x)
     return b.value(x)
 
 
@@ -83,7 +83,7 @@ def lane_collect(b: OpBuilder, x: NumbersOfEachThread, target: Operand, width: W
         the adjoint of the target.
     """
     value = _exchanged_value(b, x)
-    require(not scalar_of(element(value.type)).is_bool, "bools are not added", BOOLS)
+    require(not scalar_of(element(value.type)).is_bool, "sums of bools are not defined", BOOLS)
     return b.one(LaneCollect, [value, _lane(b, target, "a lane")], _width(width))
 
 
@@ -127,7 +127,7 @@ def lane_sum(b: OpBuilder, x: NumbersOfEachThread, width: Width = 32) -> Value:
     """
     value = _exchanged_value(b, x)
     scalar = scalar_of(element(value.type))
-    require(not scalar.is_bool, "bools are not added", BOOLS)
+    require(not scalar.is_bool, "sums of bools are not defined", BOOLS)
     if not scalar.is_float or scalar.bits >= 32:
         return _reduced(b, value, "add", width)
     wide = b.cast(value, float32)
@@ -150,7 +150,7 @@ EXTREME = """The {what} x of the segment of this thread, in all of its threads; 
     """
 FOUND = """The number in its segment of the first lane with the {what} x, in all lanes of the segment.
 
-    A NaN loses to any number, and -0.0 is below 0.0; of NaNs alone it is the first lane.
+    A NaN loses to any number, and -0.0 is below 0.0; of NaNs alone the result is the first lane.
 
     Parameters:
         x: a scalar, of each thread.

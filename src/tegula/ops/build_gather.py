@@ -44,7 +44,7 @@ def _indexed(
     index_tile = b.tile(indices) if b.is_tile(indices) else None
     line = None if index_tile is None else tile_type(index_tile.type)
     if index_tile is None or line is None or len(line.shape) != 1 or not scalar_of(line.dtype).is_int:
-        help = "make one, as in tg.tile_arange(4, dtype=int) or tg.tile_load(numbers, shape=4)"
+        help = "create one, as in tg.tile_arange(4, dtype=int) or tg.tile_load(numbers, shape=4)"
         message = f"indices must be a 1-D integer index tile, got {describe(indices)}"
         raise TypeRule(message, help, culprit=indices)
     if line.shape[0] != shape[k]:

@@ -23,7 +23,7 @@ def tile_zeros_like(b: OpBuilder, a: ATile, dtype: LikeDtype = None, storage: St
     Returns:
         a tile of the shape of `a` and of `dtype`.
     Gradient:
-        none: it is a constant.
+        none: the result is a constant.
     """
     return tile_zeros(b, tile_shape(a), _dtype(b, a, dtype), storage)
 
@@ -35,7 +35,7 @@ def tile_ones_like(b: OpBuilder, a: ATile, dtype: LikeDtype = None, storage: Sto
     Returns:
         a tile of the shape of `a` and of `dtype`.
     Gradient:
-        none: it is a constant.
+        none: the result is a constant.
     """
     return tile_ones(b, tile_shape(a), _dtype(b, a, dtype), storage)
 

@@ -465,7 +465,11 @@ def where(b: OpBuilder, cond: Condition, value_if_true: Chosen, value_if_false: 
     left, right = b.unified("where", [value_if_true, value_if_false])
     test = b.value(cond)
     if isinstance(test.type, DType) and test.type.is_float:
-        raise TypeRule(f"the condition of where is {test.type}", "compare it, as in mask > 0.0", culprit=cond)
+        raise TypeRule(
+            f"the condition of where must be bool, got {test.type}",
+            "compare it, as in mask > 0.0",
+            culprit=cond,
+        )
     return b.one(S.Select, [b.truth(test), left, right])
 
 

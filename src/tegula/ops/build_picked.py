@@ -15,7 +15,7 @@ from tegula.ops.base import require
 from tegula.ops.buffer import BufNew, BufRead
 from tegula.ops.build_places import along, coordinate, everywhere, reshaped
 from tegula.ops.builder import OpBuilder, Operand, describe, is_slice
-from tegula.ops.integer_ranges import LAST
+from tegula.ops.integer_ranges import INDEX_RANGE
 from tegula.ops.tile import TileArange, TileGather, TileReduce, TileSlice, add_at, check_shape, tile_type
 from tegula.types import ArrayType, ElementType, bool_, int32, int64, scalar_of, uint64
 
@@ -73,7 +73,7 @@ def picked(b: OpBuilder, index: Sequence[Operand]) -> Picked:
 def _wide(b: OpBuilder, numbers: Value) -> Value:
     """Indices as int64; indices beyond the range of int64 stay outside of every tile and array."""
     if tile_type(numbers.type).dtype == uint64:
-        numbers = b.map(lambda xs: b.within(xs[0], LAST[1]), [numbers])
+        numbers = b.map(lambda xs: b.within(xs[0], INDEX_RANGE[1]), [numbers])
     return b.tile(b.cast(numbers, int64))
 
 
@@ -174,7 +174,7 @@ def _source(b: OpBuilder, value: Operand, shape: Sequence[int], t: ElementType) 
     if len(type_of_values.shape) > len(shape) or any(
         n not in (1, m) for n, m in zip(reversed(type_of_values.shape), reversed(shape), strict=False)
     ):
-        message = "shape mismatch in an assignment to elements"
+        message = "assignment to elements"
         raise TypeRule("", "", "ShapeMismatch", what=message, left=tuple(shape), right=type_of_values.shape)
     return b.broadcast(values, shape)
 
@@ -234,7 +234,7 @@ def _constant_range(s: slice[Operand, Operand, Operand]) -> range:
     start, step = (0 if s.start is None else s.start), (1 if s.step is None else s.step)
     for bound in (start, s.stop, step):
         if not isinstance(bound, int) or isinstance(bound, bool):
-            message = "a slice of an array next to a tile of indices becomes a dimension of the tile: its end"
+            message = "the end of a slice next to an index tile, which becomes a dimension of the result,"
             message = (
                 message if bound is None else "the bounds of a slice of an array next to a tile of indices"
             )
@@ -242,7 +242,7 @@ def _constant_range(s: slice[Operand, Operand, Operand]) -> range:
             raise TypeRule("", help, "NotConstant", culprit=bound, what=message)
     assert isinstance(start, int) and isinstance(s.stop, int) and isinstance(step, int)
     message = f"a slice of an array next to a tile of indices counts from 0 to a later end, got {start}:{s.stop}:{step}"
-    require(0 <= start < s.stop and step > 0, message, "give it constant bounds, as in a[indices, 0:4]")
+    require(0 <= start < s.stop and step > 0, message, "use constant bounds, as in a[indices, 0:4]")
     return range(start, s.stop, step)
 
 

@@ -71,7 +71,11 @@ def _placed(
             "print numbers with %d or %g",
         )
         return f"%{flags}s" % x
-    require(letter in KINDS, f"printf has no specifier '%{letter or ''}'", f"it has {', '.join(KINDS)} and s")
+    require(
+        letter in KINDS,
+        f"printf has no specifier '%{letter or ''}'",
+        f"the specifiers are {', '.join(KINDS)} and s",
+    )
     kinds, name = KINDS[letter or ""]
     value = b.value(x)
     is_kind = isinstance(value.type, DType) and value.type.kind in kinds

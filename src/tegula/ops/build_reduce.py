@@ -75,7 +75,7 @@ def _reduce(
         dtype = tile_type(value.type, partial=True).dtype
         region = b.region_of([dtype] * 2, lambda args: b.value(combine(*args)))
         names = ", ".join(f"'{v.name}'" if v.name else f"a {v.type}" for v in captured_values(region))
-        message = f"the function that combines two elements uses {names} from outside"
+        message = f"the combining function of a reduction captures {names}"
         require(not names, message, "scale or shift the elements before or after, with tg.tile_map")
         value = b.one(TileReduce, [value], {"axis": along, "keepdims": bool(keepdims)}, [region])
     return value

@@ -7,7 +7,7 @@ from typing import Any
 from tegula.ir import Op, TypeRule, Value
 from tegula.ops.base import public, require_range
 from tegula.ops.builder import OpBuilder, Operand, as_tuple, describe
-from tegula.ops.integer_ranges import LAST
+from tegula.ops.integer_ranges import INDEX_RANGE
 from tegula.ops.kinds import (
     BY_HAND,
     COPIES,
@@ -146,9 +146,7 @@ def mbarrier_wait(b: OpBuilder, barrier: Barriers, stage: Stage, phase: Operand)
 def _shared(x: Operand) -> Value:
     if isinstance(x, Value) and isinstance(x.type, BufType):
         return x
-    help = (
-        'make it before the roles: tg.tile_empty(..., storage="shared"); the tile of a stage is ring[stage]'
-    )
+    help = 'create the tile before the roles: tg.tile_empty(..., storage="shared"); the tile of a stage is ring[stage]'
     raise TypeRule(f"expected a shared tile bound to a name, got {describe(x)}", help, culprit=x)
 
 
@@ -157,7 +155,7 @@ def _indices(b: OpBuilder, array: Operand, tile: Value, offset: Operand) -> tupl
         raise TypeRule(f"expected an array, got {describe(array)}", culprit=array)
     assert isinstance(tile.type, BufType)
     entries = (0,) * len(tile.type.shape) if offset is None else as_tuple(offset)
-    return array, [b.cast(b.within(b.index(i), LAST[1]), int32) for i in entries]
+    return array, [b.cast(b.within(b.index(i), INDEX_RANGE[1]), int32) for i in entries]
 
 
 @public("tile_load_async", COPIES)
@@ -260,7 +258,7 @@ def named_barrier(b: OpBuilder, warps: Operand) -> Value:
     Raises:
         not-constant: `warps` is known at run time only.
         out-of-range: `warps` is not from 1 to 32.
-        role-placement: it is made inside a role.
+        role-placement: the call is inside a role.
     Source:
         PTX ISA, barrier.cta.
     """

@@ -217,11 +217,9 @@ def tile_arange(b: OpBuilder, *args: Operand, dtype: Operand = None, storage: St
     written = f"tile_arange({', '.join(map(shown, args))})"
     first, last, increment = map(float_literal, (start, stop, step))
     span = (last - first) / increment if all(map(math.isfinite, (first, last, increment))) else math.inf
-    require_range(span <= MAX_COUNTED, f"{written} spans more elements than can be counted", COUNTED)
+    require_range(span <= MAX_COUNTED, f"{written} has too many elements to count", COUNTED)
     count = max(0, -int(-(stop - start) // step))
-    require_range(
-        count > 0, f"{written} has zero-length: it needs a non-empty range", "choose a step towards stop"
-    )
+    require_range(count > 0, f"{written} is empty: use a non-empty range", "choose a step towards stop")
     check_shape((count,))
     scalar = _counting_type(dtype)
     if scalar.is_float:

@@ -64,7 +64,7 @@ def composite(b: OpBuilder, to: VecType | MatType, args: Sequence[Operand]) -> V
             component = b.cast(first, to.dtype)
             return component if component.type == to else b.one(VecMake, [component], {"type": to})
         if not algebra.optional:
-            raise TypeRule(f"cannot make a {to} from {describe(first)}")
+            raise TypeRule(f"cannot construct a {to} from {describe(first)}")
     if len(args) == 1 and components(to) != 1 and algebra.fills and not is_vector(first):
         return b.one(VecSplat, [_component(b, first, to.dtype)], {"type": to})
     if isinstance(to, MatType) and any(_holds_rows(x) for x in args):
@@ -104,7 +104,9 @@ def _component(b: OpBuilder, x: Operand, dtype: DType) -> Value:
         x = float_literal(x)
     component = b.value(x, dtype)
     if component.type != dtype:
-        raise TypeRule(f"a component must be {dtype}, got {component.type}", f"cast it: tg.{dtype}(...)")
+        raise TypeRule(
+            f"a component must be {dtype}, got {component.type}", f"cast the component: tg.{dtype}(...)"
+        )
     return component
 
 
@@ -234,7 +236,7 @@ def matrix(b: OpBuilder, *args: Operand, shape: Operand = None, dtype: Operand =
         a matrix (rows, columns) of at most 1024 entries; or the type.
     Raises:
         type-mismatch: the number of entries does not fit the shape, or an entry has another dtype.
-        mixed-scalar-types: a translation, rotation and scale have not one dtype.
+        mixed-scalar-types: the dtypes of a translation, rotation and scale differ.
         not-constant: `shape` is known at run time only.
         out-of-range: `shape` is not a pair of positive numbers.
     Gradient:
@@ -561,7 +563,7 @@ def zeros(b: OpBuilder, shape: Operand, dtype: Operand = float) -> Value:
         out-of-range: a length is below 1.
         type-mismatch: there are more than two lengths or more than 1024 components, or `dtype` is another type.
     Gradient:
-        none: it is a constant.
+        none: the result is a constant.
     """
     t, lengths = element_type(dtype), as_tuple(shape)
     kind = ThreadArray.OF_NUMBERS
@@ -570,7 +572,9 @@ def zeros(b: OpBuilder, shape: Operand, dtype: Operand = float) -> Value:
     message = (
         f"an array of a thread has one or two dimensions of scalars, or one of vectors, got {shape} of {t}"
     )
-    require(isinstance(t, DType) and len(lengths) in (1, 2), message, "make a tile, as in tg.tile_zeros(...)")
+    require(
+        isinstance(t, DType) and len(lengths) in (1, 2), message, "create a tile, as in tg.tile_zeros(...)"
+    )
     type = vector_type(lengths[0], t) if len(lengths) == 1 else matrix_type(tuple(lengths), t)
     array = b.const(0, type)
     b.thread_arrays[array] = kind

@@ -83,11 +83,11 @@ def tile_view(b: KernelBuilder, t: Operand, offset: Operand, shape: Operand = No
     )
     extents = constant_shape(shape)
     message = f"tile_view takes at most {len(full_shape)} offsets here, got {len(entries)}"
-    require_range(len(entries) <= len(full_shape), message, "give one for each dimension of the tile")
+    require_range(len(entries) <= len(full_shape), message, "give one entry for each dimension of the tile")
     starts = [b.index(i) for i in (*entries, *(0,) * (len(full_shape) - len(entries)))]
     lead = len(full_shape) - len(extents)
     message = f"a view of shape {extents} does not fit a tile of shape {full_shape}"
-    require_range(lead >= 0, message, f"give it at most {len(full_shape)} dimensions")
+    require_range(lead >= 0, message, f"give the view at most {len(full_shape)} dimensions")
     for n, dim in zip(extents, full_shape[lead:], strict=True):
         require_range(n <= dim, message, "no dimension of a view is longer than the tile's")
     _check_constant_starts(entries, extents, full_shape)
@@ -168,8 +168,8 @@ def tile_reshape(b: OpBuilder, t: Operand, shape: Operand) -> Value:
     known = TileType(float32, tuple(n for n in entries if n != -1)).size
     require_range(
         entries.count(-1) <= 1 and known > 0,
-        f"cannot reshape {old_shape} to {entries}",
-        "the number of elements must stay the same",
+        f"cannot reshape a tile of shape {old_shape} to {entries}",
+        "choose a shape with the same number of elements",
     )
     result_shape = check_shape([total // known if n == -1 else n for n in entries])
     if not (isinstance(t, Value) and isinstance(t.type, BufType)):
@@ -185,8 +185,8 @@ def _reshaped_view(b: OpBuilder, t: Value, old_shape: tuple[int, ...], shape: tu
     change the original tile."""
     require_range(
         TileType(float32, old_shape).size == TileType(float32, shape).size,
-        f"cannot reshape {old_shape} to {shape}",
-        "the number of elements must stay the same",
+        f"cannot reshape a tile of shape {old_shape} to {shape}",
+        "choose a shape with the same number of elements",
     )
     zero = b.const(0, int32)
     source, starts = t, [zero for _ in old_shape]

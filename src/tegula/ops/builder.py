@@ -220,7 +220,9 @@ class OpBuilder(Builder):
 
     def _array_constant(self, x: NDArray[Any]) -> Value:
         message = f"an array of shape {x.shape} is a table of constants"
-        require(x.ndim in (1, 2) and x.size <= MAX_VECTOR, message, "read elements of it, as in table[i]")
+        require(
+            x.ndim in (1, 2) and x.size <= MAX_VECTOR, message, "read elements of the table, as in table[i]"
+        )
         scalar = from_numpy(x.dtype)
         composite_type: ElementType = (
             VecType(x.shape[0], scalar) if x.ndim == 1 else MatType(x.shape[0], x.shape[1], scalar)
@@ -375,7 +377,7 @@ class OpBuilder(Builder):
             return a
         if isinstance(a, LITERALS):
             if op == "neg":
-                require(not isinstance(a, bool), f"'-' is not defined for {a!r}")
+                require(not isinstance(a, bool), f"unary '-' is not defined for {a!r}")
                 return -a
             if isinstance(a, float):
                 raise TypeRule(f"'~' is not defined for {a!r}")
@@ -656,8 +658,8 @@ def captured_values(region: Region) -> list[Value]:
                 continue
             if not is_element(operand.type):
                 raise TypeRule(
-                    f"a mapped function cannot use a {describe(operand)} from outside",
-                    "pass it as an argument",
+                    f"a mapped function cannot capture a {describe(operand)}",
+                    "pass the value as an argument",
                 )
             if operand not in known_values:
                 known_values[operand] = region.add_argument(operand.type, operand.name)
@@ -701,15 +703,15 @@ def checked_literal(value: Any, scalar: DType) -> Any:
     if scalar.is_float:
         return float_literal(value, scalar)
     if isinstance(value, float):
-        require(value.is_integer(), f"{value} does not fit into {scalar}", "write a whole number")
+        require(value.is_integer(), f"{value} does not fit {scalar}", "write a whole number")
     if not _holds(scalar, value):
         wider = next((t for t in ("int32", "uint32", "int64", "uint64") if _holds(DTYPES[t], value)), "")
         help = (
-            f"give it a wider type: tg.{wider}({value})"
+            f"use a wider type: tg.{wider}({value})"
             if wider
             else "no integer type represents it: use a float"
         )
-        raise TypeRule(f"{shown(value)} does not fit into {scalar}", help, "OutOfRange")
+        raise TypeRule(f"{shown(value)} does not fit {scalar}", help, "OutOfRange")
     return int(value)
 
 
@@ -727,7 +729,7 @@ def float_literal(value: bool | int | float, scalar: DType = float64) -> float:
     except (OverflowError, UnfitNumber):
         wide = abs(value) < 2**1023 and scalar.bits < 64
         help = "use tg.float64 throughout" if wide else "the largest number of a float64 is 1.8e308"
-        raise TypeRule(f"{shown(value)} does not fit into {scalar}", help, "OutOfRange") from None
+        raise TypeRule(f"{shown(value)} does not fit {scalar}", help, "OutOfRange") from None
     return literal
 
 
@@ -762,7 +764,7 @@ def _index_help(t: Type) -> str:
         if scalar_of(t.dtype).is_bool:
             return "choose by a mask with tg.where(mask, x, t)"
         return "t[indices] takes a 1-D integer index tile of a tile t; load one from an array first, with tg.tile_load"
-    return "" if isinstance(t, DType) else USES.get(type(t), "take a component of it, as in v.x or m[0, 0]")
+    return "" if isinstance(t, DType) else USES.get(type(t), "take a component, as in v.x or m[0, 0]")
 
 
 def operand_text(x: Operand) -> str:
@@ -773,10 +775,10 @@ def operand_text(x: Operand) -> str:
 DESCRIBED: dict[type, Callable[[Any], str]] = {
     type(None): lambda x: "None",
     str: lambda x: f"the string {x!r}",
-    type: lambda x: f"the type {x.__name__}",
-    DType: lambda x: f"the type {x}",
-    VecType: lambda x: f"the type {x}",
-    MatType: lambda x: f"the type {x}",
+    type: lambda x: f"type {x.__name__}",
+    DType: lambda x: f"type {x}",
+    VecType: lambda x: f"type {x}",
+    MatType: lambda x: f"type {x}",
 }
 """The text of operands that are not values in error messages, by class."""
 

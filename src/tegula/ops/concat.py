@@ -33,7 +33,9 @@ class TileConcat(Op):
         for t in tiles[1:]:
             if t.dtype != first.dtype:
                 help = f"convert one: tg.tile_astype(..., tg.{wider(scalar_of(first.dtype), scalar_of(t.dtype))})"
-                raise TypeRule(f"tile_concat joins tiles of one type, got {first.dtype} and {t.dtype}", help)
+                raise TypeRule(
+                    f"the tiles of tile_concat must have one dtype, got {first.dtype} and {t.dtype}", help
+                )
             if (t.shape[:axis], t.shape[axis + 1 :]) != (first.shape[:axis], first.shape[axis + 1 :]):
                 help = f"their shapes must be equal except along axis {axis}"
                 raise TypeRule("", help, "ShapeMismatch", what="tile_concat", left=first.shape, right=t.shape)

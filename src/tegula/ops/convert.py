@@ -87,7 +87,7 @@ class Cast(Op):
         source = scalar_of(element(self.x.type))
         if not source.is_float:
             help = "use tg.floor, tg.trunc or tg.rint, whose derivative is 0 between whole numbers"
-            b.refuse(self, "its operand is not a float and has no gradient", help)
+            b.refuse(self, "the operand is not a float and has no gradient", help)
         return (b.as_scalar(g, scalar_of(element(b.primal(self.x).type))),)
 
 

@@ -100,7 +100,7 @@ class GradientBuilder(KernelBuilder):
         """The gradient of an array, tile object or view: memory of the same shape."""
         raise NotImplementedError
 
-    def together(self, op: Op) -> bool:
+    def is_uniform_op(self, op: Op) -> bool:
         """Whether all lanes reach a lane op with equal operands, so that its gradient is added once."""
         raise NotImplementedError
 
@@ -121,8 +121,8 @@ class GradientBuilder(KernelBuilder):
         """Raise the error for an op without a derivative on the path of a gradient."""
         raise NotImplementedError
 
-    def plain(self, value: Value) -> Value:
-        """The forward value in its own type."""
+    def forward_value(self, value: Value) -> Value:
+        """The recomputed forward value, in its own type."""
         raise NotImplementedError
 
     def check_writers(self, op: Op, value: Value, indices: Sequence[Value]) -> None:
@@ -194,7 +194,7 @@ class GradientBuilder(KernelBuilder):
         first = self.one(S.Cmp, [self.one(LaneIndex, []), self.const(0, int32)], {"pred": "eq"})
         return self.one(S.Select, [first, x, self.zero(x.type)])
 
-    def once(self, body: Callable[[], object]) -> None:
+    def in_first_lane(self, body: Callable[[], object]) -> None:
         """Build a branch in which lane 0 alone runs the ops that `body` builds."""
         first = self.one(S.Cmp, [self.one(LaneIndex, []), self.const(0, int32)], {"pred": "eq"})
         self.branch(first, body)
@@ -286,7 +286,7 @@ class Call(CallLike):
             for r, g in zip(self.results, grads, strict=True)
             if has_adjoint(r.type)
         ]
-        values = [*(b.plain(v) for v in (*self.arguments, *self.results)), *adjoints_of_results]
+        values = [*(b.forward_value(v) for v in (*self.arguments, *self.results)), *adjoints_of_results]
         args = zip(values, self.rule.args, strict=True)
         gradients = iter(b.inlined(self.rule, [b.as_scalar(v, scalar_of(element(a.type))) for v, a in args]))
         return [next(gradients) if has_adjoint(v.type) else None for v in self.arguments]

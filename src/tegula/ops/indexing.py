@@ -38,7 +38,7 @@ from tegula.ops.builder import (
     is_tuple,
 )
 from tegula.ops.convert import Cast
-from tegula.ops.integer_ranges import LAST, IntegerRanges
+from tegula.ops.integer_ranges import INDEX_RANGE, IntegerRanges
 from tegula.ops.table import TableGet
 from tegula.ops.tile import TileExtract, TileSlice, check_size
 from tegula.ops.vector import VecExtract, VecInsert, VecMake, VecPart, VecSplat
@@ -188,7 +188,7 @@ class KernelBuilder(OpBuilder):
     def _slice_bound(self, bound: Operand, n: Value, low: Value, high: Value, default: Value) -> Value:
         if bound is None:
             return default
-        value = self.cast(self.within(self.index(bound), LAST[1]), int32)
+        value = self.cast(self.within(self.index(bound), INDEX_RANGE[1]), int32)
         negative = self.one(S.Cmp, [value, self.const(0, int32)], {"pred": "lt"})
         wrapped = self.one(S.Select, [negative, self.one(S.Add, [value, n]), value])
         return self.one(S.Min, [self.one(S.Max, [wrapped, low]), high])
@@ -218,7 +218,7 @@ class KernelBuilder(OpBuilder):
         if not rest:
             return element_at(())
         message = f"{len(rest)} dimensions are left of a table of shape {x.shape}"
-        require(len(rest) <= 2, message, "give it more indices")
+        require(len(rest) <= 2, message, "use more indices")
         element = _shaped(rest, from_numpy(x.dtype))
         return self.one(VecMake, [element_at(inner) for inner in np.ndindex(*rest)], {"type": element})
 

@@ -20,13 +20,13 @@ Range = tuple[int, int]
 """The minimum and the maximum of an integer."""
 BOOL: Range = (0, 1)
 MAX_LANES = 1024
-LAST: Range = (0, 2**31 - 1)
+INDEX_RANGE: Range = (0, 2**31 - 1)
 """The range of thread indices and array lengths; launches beyond it are refused."""
-NESTED = 3
+MAX_NESTING = 3
 """The maximum nesting depth of inductions on carried values."""
 MAX_DEPTH = 80
 """The maximum depth of operands of operands that are analysed."""
-STEPS = 4
+MAX_WIDENINGS = 4
 """The number of times that the bounds of a carried value are widened before they become the range of its type."""
 
 
@@ -106,7 +106,7 @@ class IntegerRanges:
         if isinstance(owner, LaneIndex):
             return 0, MAX_LANES - 1
         if isinstance(owner, ArrayShape):
-            return LAST
+            return INDEX_RANGE
         if isinstance(owner, LaneUniform):
             return self.of(owner.value)
         if isinstance(owner, Lanes):
@@ -125,8 +125,8 @@ class IntegerRanges:
         with roles a block may have more threads than block_dim."""
         launch = self.launch
         if launch is None or not launch.last_is_block or tid.results.index(value) != launch.ndim - 1:
-            return LAST
-        return LAST if _has_roles(tid) else (0, launch.block_dim - 1)
+            return INDEX_RANGE
+        return INDEX_RANGE if _has_roles(tid) else (0, launch.block_dim - 1)
 
     # Loops -----------------------------------------------------------------------------------------------------------
 
@@ -154,12 +154,12 @@ class IntegerRanges:
         that starts within them."""
         traced = bool(loop.body.ops) and isinstance(loop.body.terminator, Yield)
         # A loop that is still being traced has no terminator, and may have no initial values.
-        if self.nesting >= NESTED or not traced:
+        if self.nesting >= MAX_NESTING or not traced:
             return type_range
         first, last = loop.initial[k], loop.body.yielded[k]
         args = [args[k] for args in loop.entries]
         bounds = start = self.of(first)
-        for step in range(STEPS):
+        for step in range(MAX_WIDENINGS):
             inner = IntegerRanges(self.launch, self, dict.fromkeys(args, bounds))
             after = hull(start, inner.of(last))
             if within(after, bounds):

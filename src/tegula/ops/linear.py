@@ -183,7 +183,7 @@ def _bits(tile: Value) -> int:
 def _factor(b: GradientBuilder, tile: Value) -> Value:
     """An operand of a matmul for the matmuls of its adjoint: 16-bit operands are not widened, because tensor cores
     multiply 16-bit operands."""
-    return b.plain(tile) if _bits(tile) == 16 else b.primal(tile)
+    return b.forward_value(tile) if _bits(tile) == 16 else b.primal(tile)
 
 
 def _as_term(b: GradientBuilder, g: Value, of: TileMatmul) -> Value:

@@ -34,7 +34,7 @@ class ScheduleOp(Synchronising):
     COOPERATIVE = True
     PURE = False
     OBSERVED = True
-    NONDIFFERENTIABLE = "it is part of a hand-written schedule"
+    NONDIFFERENTIABLE = "the operation is part of a hand-written schedule"
     elected = attr(False)
 
 

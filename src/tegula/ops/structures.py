@@ -84,7 +84,7 @@ class StructureValue(StructureRead):
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        id, index = b.plain(self.id), b.plain(self.index)
+        id, index = b.forward_value(self.id), b.forward_value(self.index)
 
         def add() -> None:
             slot = b.binary("and", id, b.const(SLOTS - 1, uint64))
@@ -97,8 +97,8 @@ class StructureValue(StructureRead):
             step = b.binary("mul", b.cast(index, uint64), b.const(element_bytes(self.type), uint64))
             b.branch(exists, lambda: b.emit(StructureAdd, [b.binary("add", start, step), g]))
 
-        if b.together(self):
-            b.once(add)
+        if b.is_uniform_op(self):
+            b.in_first_lane(add)
         else:
             add()
         return [None, None, None]

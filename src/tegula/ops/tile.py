@@ -62,7 +62,7 @@ def check_shape(shape: Sequence[Any], max_rank: int = MAX_DIMENSIONS) -> tuple[i
     require_range(
         1 <= len(shape) <= max_rank,
         message,
-        "put the other dimensions into loops, or into the grid of the launch",
+        "use loops or the grid of the launch for the other dimensions",
     )
     message = f"tile dimensions must be positive, got {tuple(shape)}: there is no empty tile"
     require_range(
@@ -162,7 +162,7 @@ def access_types(array: Type, shape: Sequence[int], offsets: Sequence[Type]) -> 
     shape = check_shape(shape)
     require(
         len(shape) == a.ndim,
-        f"a tile of shape {tuple(shape)} has another number of dimensions than {a}",
+        f"a tile of shape {tuple(shape)} does not fit {a}: the numbers of dimensions differ",
         "index or reshape the array so that the dimensions match",
     )
     require(len(offsets) == a.ndim, f"the offset has {len(offsets)} entries, the array {a.ndim} dimensions")
@@ -313,7 +313,7 @@ class TileMap(Divisible, ActsOnLines):
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        primals = [b.plain(v) for v in self.inputs]
+        primals = [b.forward_value(v) for v in self.inputs]
         out: list[Value | None] = []
         for value, argument in zip(self.inputs, self.function.args, strict=True):
             body = b.element_adjoint(self.function, argument) if b.needs_adjoint(value) else None
@@ -619,8 +619,8 @@ class TileExtract(ElementAccess, ActsOnLines):
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
         operands = [b.accumulator(self.tile), g, *(b.primal(i) for i in self.indices)]
-        if b.together(self):
-            b.once(lambda: b.emit(BufUpdate, operands, {"op": "add"}))
+        if b.is_uniform_op(self):
+            b.in_first_lane(lambda: b.emit(BufUpdate, operands, {"op": "add"}))
         else:
             b.emit(BufUpdate, operands, {"op": "add"})
         return [None] * len(self.operands)

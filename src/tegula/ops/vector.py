@@ -99,7 +99,10 @@ class VecPart(Op):
         scalar, result = element(self.x.type), self.type
         require(scalar_of(result) == scalar_of(scalar), f"a part of {scalar} is not a {result}")
         require(components(result) == len(self.picked), f"{result} takes {components(result)} components")
-        require(all(0 <= k < components(scalar) for k in self.picked), f"{scalar} has no such component")
+        require(
+            all(0 <= k < components(scalar) for k in self.picked),
+            f"the component is out of the range of {scalar}",
+        )
         return [result]
 
     @staticmethod

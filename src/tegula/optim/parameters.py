@@ -43,7 +43,7 @@ def parameter_list(params: Any) -> list[array] | None:
         if not isinstance(x, array):
             raise LaunchError(
                 f"a parameter of an optimiser must be an array, got {type(x).__name__}",
-                "make it with tg.array",
+                "create the parameter with tg.array(..., requires_grad=True)",
             )
     return parameters
 

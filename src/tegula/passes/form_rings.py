@@ -98,10 +98,10 @@ def _check_copy(kernel: Kernel, target: CudaTarget, op: BulkLoad | BulkPut) -> N
     if not bulk_reachable(kernel, target, position, t, is_swizzled(buffer), kind):
         name = array_root(op.array).name
         help = (
-            f"'{name}' must be packed, aligned to 16 bytes, and only be "
-            f"{'read' if isinstance(op, BulkLoad) else 'written'} by the kernel; rows of the tile are multiples of 16 "
-            "bytes and start at such multiples in rows of the array, as the way the offset is computed shows, and no "
-            "dimension is longer than 256"
+            f"'{name}' must be packed, aligned to 16 bytes and only "
+            f"{'read' if isinstance(op, BulkLoad) else 'written'} by the kernel; rows of the tile must have "
+            "a multiple of 16 bytes and start at provable multiples of 16 bytes in rows of the array; no dimension of "
+            "the tile may exceed 256"
         )
         raise BulkAccess(op.loc, what=f"{called}: this access of '{name}' cannot be a bulk copy", help=help)
 

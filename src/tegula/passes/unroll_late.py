@@ -56,14 +56,14 @@ class _Unroller:
             op.map_operands(lambda v: self.replaced.get(v, v))
             for nested in op.regions:
                 self.region(nested)
-            self._note(op)
+            self._record_constant(op)
             positions = op.unrolled if isinstance(op, LoopLike) else None
             if positions is None or not isinstance(op, LoopLike):
                 region.append(op)
             else:
                 self.replaced.update(zip(op.results, self._copies(op, positions, region), strict=True))
 
-    def _note(self, op: Op) -> None:
+    def _record_constant(self, op: Op) -> None:
         if isinstance(op, ConstantLike) and isinstance(op.result.type, DType) and not op.result.type.is_float:
             self.constants[op.result] = op.value
 
@@ -122,7 +122,7 @@ class _Unroller:
             for old, new in zip(op.results, result.results, strict=True):
                 new.name, mapping[old] = old.name, new
         self.copies.update(zip(result.results, op.results, strict=True))
-        self._note(result)
+        self._record_constant(result)
         return result
 
     def _number(self, op: Op, operands: list[Value]) -> Any:

@@ -182,7 +182,7 @@ class Adjoint(Kernel):
 
     def _concatenated(self, show: Callable[[Kernel], str]) -> str:
         if not self.launched:
-            raise LaunchError(f"{self.name} has not been compiled yet", "launch the kernel first")
+            raise LaunchError(f"kernel {self.name} has not been compiled yet", "launch the kernel first")
         return "\n\n".join(map(show, self.launched))
 
 

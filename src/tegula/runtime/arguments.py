@@ -76,7 +76,9 @@ def _add(kernel: Kernel | KernelChoice, named: dict[str, Any], part: Mapping[str
 
 def _count_error(kernel: Kernel | KernelChoice, count: int, absent: Sequence[str]) -> LaunchError:
     names = ", ".join(p.name for p in kernel.parameters)
-    message = f"{kernel.name} takes {counted(len(kernel.parameters), 'argument')} ({names}), got {count}"
+    message = (
+        f"kernel {kernel.name} takes {counted(len(kernel.parameters), 'argument')} ({names}), got {count}"
+    )
     return LaunchError(f"{message}: without '{absent[0]}'" if absent else message, ORDER)
 
 
@@ -86,7 +88,7 @@ def listed(name: str, arguments: Any) -> tuple[Any, ...]:
     if isinstance(arguments, array | np.ndarray | str | bytes) or not hasattr(arguments, "__iter__"):
         raise LaunchError(
             f"{name} must be a list of arguments, got {_kind(arguments)}",
-            f"leave {name}= out if there are none" if arguments is None else f"write {name}=[...]",
+            f"leave out {name}= if there are none" if arguments is None else f"write {name}=[...]",
         )
     return tuple(arguments)
 
@@ -177,7 +179,7 @@ def _paired(part: Any, grads: Any) -> Any:
         named = grads if isinstance(grads, Mapping) else {}
         if (grads and not named) or named.keys() - part.keys():
             message = "gradients of arguments that are passed by name must have the same names"
-            raise LaunchError(message, f"its arguments are {', '.join(map(str, part))}")
+            raise LaunchError(message, f"the arguments are {', '.join(map(str, part))}")
         return {name: Pair(x, named.get(name)) for name, x in part.items()}
     if isinstance(grads, Mapping):
         raise LaunchError(

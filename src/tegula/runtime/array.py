@@ -436,13 +436,15 @@ class array(Indexing, Conversions, Arithmetic, Printing):
     @property
     def __array_interface__(self) -> dict[str, Any]:
         if self.device is not CPU:
-            raise AttributeError(f"an array on {self.device} is not in the host's memory; numpy() copies it")
+            raise AttributeError(
+                f"an array on {self.device} is not in host memory: copy the array with numpy()"
+            )
         return self._data.__array_interface__
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         if self.device is CPU:
-            raise AttributeError("an array on the CPU is not in a GPU's memory")
+            raise AttributeError("an array on the CPU is not in GPU memory: copy the array with to('cuda:0')")
         return interop().cuda_array_interface(self._data, self.device)
 
     def __dlpack__(self, *, stream: int | None = None, **kwargs: Any) -> Any:

@@ -33,7 +33,7 @@ class Conversions:
             RuntimeError: an error of kernels in the calling thread's stream (tg.RunError).
         """
         if self.size != 1:
-            raise ValueError(f"item() needs an array of one element, this one has shape {self.shape}")
+            raise ValueError(f"item() needs an array of one element, got shape {self.shape}")
         if isinstance(self.dtype, StructType):
             return self.dtype.values(self.numpy().ravel())[0]
         values = self.numpy().ravel()
@@ -63,7 +63,7 @@ class Conversions:
         ambiguous."""
         if self.size > 1:
             raise ValueError(
-                "an array of more than one element is neither true nor false: compare len(a), or a.numpy()"
+                "the truth value of an array with more than one element is ambiguous: test len(a) or a.numpy().any()"
             )
         return bool(self.numpy().any())
 

@@ -192,7 +192,7 @@ def dtype_of_value(value: Any) -> ElementType:
         else from_numpy(source.dtype)
     )
     if source.ndim > 2:
-        raise ValueError(f"a value of {source.ndim} dimensions is not an element: name the dtype")
+        raise ValueError(f"a value of {source.ndim} dimensions is not an element: pass dtype=")
     if source.ndim == 1:
         return vector(len(source), scalar)
     return matrix((source.shape[0], source.shape[1]), scalar) if source.ndim else scalar
@@ -200,7 +200,7 @@ def dtype_of_value(value: Any) -> ElementType:
 
 def _require_representable(source: np.ndarray, t: DType) -> DType:
     """`t`, if it can represent all numbers of `source`; else UnfitNumber, which names a wider type."""
-    fitted(source, to_numpy(t), t.name, "name a wider type: dtype=tg.int64")
+    fitted(source, to_numpy(t), t.name, "pass a wider type: dtype=tg.int64")
     return t
 
 

@@ -40,7 +40,9 @@ class Printing:
         if not spec:
             return str(self)
         if self.size != 1:
-            raise TypeError(f"the format '{spec}' is for one number, this array has shape {self.shape}")
+            raise TypeError(
+                f"the format '{spec}' applies to one number, but the array has shape {self.shape}"
+            )
         return format(self.item(), spec)
 
 

@@ -46,13 +46,13 @@ def build(kernel: Kernel, target: CudaTarget, debug: bool = False, observe: Obse
     pass the checker, or tiles do not fit a block."""
     best: tuple[float, Built, list[Op]] | None = None
     source = copied(kernel.body.ops)[0].ops
-    spread, verdict = checked(kernel, target, debug, observe)
+    compilation, verdict = checked(kernel, target, debug, observe)
     for attempt in count(1):
-        plan = spread.schedule.plan
+        plan = compilation.schedule.plan
         if plan is None:
             break
         try:
-            built = _built(kernel, spread, verdict, target, debug)
+            built = _built(kernel, compilation, verdict, target, debug)
             spilled = built.cubin.spill_bytes
             if not spilled:
                 return built
@@ -66,13 +66,13 @@ def build(kernel: Kernel, target: CudaTarget, debug: bool = False, observe: Obse
             failure, reason = Failure.SHARED_MEMORY, f"with roles {e.message}"
         if attempt == MAX_ASSEMBLIES and best:
             break
-        schedule = next_schedule(kernel, target, spread.schedule, failure, reason)
-        spread, verdict = checked(kernel, target, debug, observe, schedule)
+        schedule = next_schedule(kernel, target, compilation.schedule, failure, reason)
+        compilation, verdict = checked(kernel, target, debug, observe, schedule)
     if best is None:
-        return _with_one_role(kernel, source, spread, verdict, target, debug, observe)
+        return _with_one_role(kernel, source, compilation, verdict, target, debug, observe)
     _, built, kernel.body.ops = best
     rejected = tuple(
-        rejection for rejection in spread.schedule.rejected if rejection.plan != built.schedule.plan
+        rejection for rejection in compilation.schedule.rejected if rejection.plan != built.schedule.plan
     )
     return replace(built, schedule=replace(built.schedule, rejected=rejected))
 
@@ -80,7 +80,7 @@ def build(kernel: Kernel, target: CudaTarget, debug: bool = False, observe: Obse
 def _with_one_role(
     kernel: Kernel,
     source: list[Op],
-    spread: GpuCompilation,
+    compilation: GpuCompilation,
     verdict: Verdict,
     target: CudaTarget,
     debug: bool,
@@ -90,15 +90,15 @@ def _with_one_role(
     kernel is compiled again, with reloaded operands, if its tiles do not fit a block otherwise."""
     accept(verdict)
     try:
-        return _built(kernel, spread, verdict, target, debug)
+        return _built(kernel, compilation, verdict, target, debug)
     except SharedMemoryExceeded:
         if not any(isinstance(op, MatmulLike) for top in source for op in top.walk()):
             raise
     kernel.body.ops = source
     for op in source:
         op.parent = kernel.body
-    spread = for_gpu(kernel, target, observe, debug, spread.schedule, reload=True)
-    return _built(kernel, spread, check_schedule(kernel, spread), target, debug)
+    compilation = for_gpu(kernel, target, observe, debug, compilation.schedule, reload=True)
+    return _built(kernel, compilation, check_schedule(kernel, compilation), target, debug)
 
 
 def checked(
@@ -112,12 +112,12 @@ def checked(
     """The kernel distributed over the threads of a block, with automatic roles only if they pass the checker, and the
     verdict. `schedule`: the automatic schedule so far, if any; `judge`: the checker that gives the verdict."""
     while True:
-        spread = for_gpu(kernel, target, observe, debug, schedule)
-        verdict = judge(kernel, spread)
-        if spread.schedule.plan is None or verdict.passed:
-            return spread, verdict
+        compilation = for_gpu(kernel, target, observe, debug, schedule)
+        verdict = judge(kernel, compilation)
+        if compilation.schedule.plan is None or verdict.passed:
+            return compilation, verdict
         reason = f"its roles do not pass the checker: {verdict.message}"
-        schedule = next_schedule(kernel, target, spread.schedule, Failure.UNPROVED, reason)
+        schedule = next_schedule(kernel, target, compilation.schedule, Failure.UNPROVED, reason)
 
 
 def accept(verdict: Verdict) -> None:
@@ -131,13 +131,13 @@ def accept(verdict: Verdict) -> None:
 
 
 def _built(
-    kernel: Kernel, spread: GpuCompilation, verdict: Verdict, target: CudaTarget, debug: bool
+    kernel: Kernel, compilation: GpuCompilation, verdict: Verdict, target: CudaTarget, debug: bool
 ) -> Built:
-    code = lower_kernel(kernel, spread, target, debug, config.line_info)
+    code = lower_kernel(kernel, compilation, target, debug, config.line_info)
     check_memory(code.shared, target.shared_per_block, target.arch)
     scheduled = verdict.status != NO_SCHEDULE
     require = partial(emitted.require, kernel=kernel) if scheduled else None
     code_object = assembled(code.text, target, code.waiting, require, code.cta_bytes, code.held)
     if not code_object.is_ptx:
         code.check_registers(code_object.registers)
-    return Built(code, code_object, verdict, spread.schedule)
+    return Built(code, code_object, verdict, compilation.schedule)

@@ -73,12 +73,14 @@ def check_forms(
             continue
         prepare(kernel_ir)
         try:
-            spread, verdict = checked(kernel_ir, get_cuda_target(target), judge=_judge(certificates, arrays))
+            compilation, verdict = checked(
+                kernel_ir, get_cuda_target(target), judge=_judge(certificates, arrays)
+            )
         except BulkAccess:
             if known is PACKED:
                 raise
             return
-        verdict = replace(verdict, automatic=str(spread.schedule))
+        verdict = replace(verdict, automatic=str(compilation.schedule))
         if store is not None and verdict.status in (PROVED, NO_SCHEDULE):
             store.put(name, Entry(dict(verdict.summary()), b""))
         yield arrays, verdict
@@ -106,7 +108,7 @@ def _judge(
     if certificates is None:
         return check_schedule
     known = certificates.get(arrays, {})
-    return lambda kernel, spread: check_certificate(kernel, spread, known)
+    return lambda kernel, compilation: check_certificate(kernel, compilation, known)
 
 
 def argument_types(kernel: Kernel, arguments: Sequence[Any]) -> tuple[Type, ...]:
@@ -114,7 +116,9 @@ def argument_types(kernel: Kernel, arguments: Sequence[Any]) -> tuple[Type, ...]
     not determine a type."""
     annotations = [resolve(a) for a in arguments] if arguments else [p.annotation for p in kernel.parameters]
     if len(annotations) != len(kernel.parameters):
-        message = f"{kernel.name} takes {len(kernel.parameters)} arguments, got {len(annotations)} types"
+        message = (
+            f"kernel {kernel.name} takes {len(kernel.parameters)} arguments, got {len(annotations)} types"
+        )
         raise WrongArguments(kernel.definition.location, what=message)
     types: list[Type] = []
     typed = [replace(p, annotation=t) for p, t in zip(kernel.parameters, annotations, strict=True)]

@@ -74,9 +74,7 @@ class Launch:
         """
         if len(values) != len(self._arguments):
             names = ", ".join(p.name for p in self.kernel.parameters)
-            message = (
-                f"{self.kernel.name} takes {len(self._arguments)} arguments ({names}), got {len(values)}"
-            )
+            message = f"kernel {self.kernel.name} takes {len(self._arguments)} arguments ({names}), got {len(values)}"
             raise LaunchError(message, "give all, or set one: set_param_by_name(name, value)")
         self._arguments[:] = values
 
@@ -92,8 +90,8 @@ class Launch:
             launch: there is no such parameter.
         """
         if not 0 <= index < len(self._arguments):
-            message = f"{self.kernel.name} has no parameter at index {index}"
-            raise LaunchError(message, f"its parameters are at 0 to {len(self._arguments) - 1}")
+            message = f"kernel {self.kernel.name} has no parameter at index {index}"
+            raise LaunchError(message, f"the parameters are 0 to {len(self._arguments) - 1}")
         (self._gradients if adjoint else self._arguments)[index] = value
 
     def set_param_by_name(self, name: str, value: Any, adjoint: bool = False) -> None:
@@ -109,7 +107,7 @@ class Launch:
         """
         names = [p.name for p in self.kernel.parameters]
         if name not in names:
-            raise LaunchError(f"{self.kernel.name} has no parameter '{name}'", suggestion(name, names))
+            raise LaunchError(f"kernel {self.kernel.name} has no parameter '{name}'", suggestion(name, names))
         self.set_param_at_index(names.index(name), value, adjoint)
 
     def __repr__(self) -> str:

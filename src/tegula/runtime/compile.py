@@ -80,7 +80,7 @@ class Compiled:
         `threads`: the maximum number of threads; a single thread runs the blocks in order."""
         if stream is not None:
             message = f"kernel {self.kernel.name}: there are no streams on the CPU"
-            raise LaunchError(message, "launch without stream=")
+            raise LaunchError(message, "launch the kernel without stream=")
         if blocks > self.most_blocks:
             message = f"kernel {self.kernel.name}: {blocks} blocks exceed the maximum of {self.most_blocks}"
             raise LaunchError(
@@ -103,9 +103,11 @@ def trace(
     needed = block_threads(roles)
     if launch.block_dim != needed:
         message = f"kernel {kernel.name}: its roles need blocks of {needed} threads, got block_dim {launch.block_dim}"
-        raise LaunchError(message, "leave out block_dim=: it is computed from the roles")
+        raise LaunchError(message, "leave out block_dim=, which is computed from the roles")
     if launch.partial:
-        message = f"kernel {kernel.name}: kernels with roles run whole blocks, of {needed} threads"
+        message = (
+            f"kernel {kernel.name}: a kernel with roles is launched in whole blocks, here of {needed} threads"
+        )
         raise LaunchError(message, "use tg.launch_tiled, which launches whole blocks")
     return kernel
 

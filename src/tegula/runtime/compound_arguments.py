@@ -67,7 +67,7 @@ def argument_leaves(struct: Any, x: Any, name: str) -> Iterator[Any]:
             if isinstance(x, Struct) and described == struct.name:
                 raise _of_another_definition(name, struct)
             message = f"argument '{name}': expected a value of the struct {struct}, got {described}"
-            raise LaunchError(message, f"make one with {struct}()")
+            raise LaunchError(message, f"create one with {struct}()")
         for leaf in struct.leaves:
             yield from argument_leaves(leaf.type, x.leaf(leaf), f"{name}.{leaf.name}")
     elif isinstance(struct, ArrayAnnotation) and isinstance(struct.dtype, StructType):
@@ -94,7 +94,7 @@ def argument_leaves(struct: Any, x: Any, name: str) -> Iterator[Any]:
             return
         if not isinstance(x, indexedarray | array):
             message = f"argument '{name}': expected {struct}, got {type(x).__name__}"
-            raise LaunchError(message, "make one with tg.indexedarray(data, [indices])")
+            raise LaunchError(message, "create one with tg.indexedarray(data, [indices])")
         if x.ndim != struct.array.ndim:
             message = f"argument '{name}': expected {struct}, got one with {x.ndim}"
             raise LaunchError(message, f"pass one with {struct.array.ndim} dimensions")

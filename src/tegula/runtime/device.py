@@ -173,7 +173,7 @@ def cuda_device(ident: Device | str | None = None) -> Device:
     if not device_found.is_cuda:
         raise LaunchError(
             f"this needs a CUDA device, and {'the current device' if ident is None else 'this'} is {device_found}",
-            "name one: device='cuda:0'",
+            "pass a CUDA device: device='cuda:0'",
         )
     return device_found
 

@@ -83,14 +83,14 @@ class KernelFunction:
         if len(inputs) + len(outputs) != len(parameters):
             names = ", ".join(p.name for p in parameters)
             raise LaunchError(
-                f"{self.name} takes {len(parameters)} arguments ({names}), got {len(inputs)} inputs and "
+                f"kernel {self.name} takes {len(parameters)} arguments ({names}), got {len(inputs)} inputs and "
                 f"{len(outputs)} outputs",
                 "the inputs of the function are the kernel's first parameters, its outputs the others",
             )
         for p, x in zip(parameters, inputs, strict=False):
             if isinstance(x, array) and x.requires_grad and scalar_of(x.dtype).is_float:
                 raise LaunchError(
-                    f"kernel {self.name}: argument '{p.name}' is a tg.array with a gradient, which would get none here",
+                    f"kernel {self.name}: argument '{p.name}' is a tg.array: its gradient would not be computed",
                     "pass an array of the library that differentiates the function",
                 )
         for output in outputs:
@@ -223,6 +223,7 @@ def function_of(kernel: Any, dim: Any, outputs: Any, block_dim: int | None, tile
     if kernel.takes_constants:
         help = "bind the constants first: kernel.bind(N=...)"
         raise LaunchError(
-            f"kernel {kernel.name} takes constants, but a function of arrays cannot pass constants", help
+            f"kernel {kernel.name} has constant parameters, but a function of arrays passes no constants",
+            help,
         )
     return KernelFunction(kernel, dim, outputs, block_dim, tiled)

@@ -102,7 +102,7 @@ def _check_written(records: Iterable[Record]) -> None:
             use, written = conflict
             raise LaunchError(
                 f"{use.origin}: {use.name} was written by {written.origin} as {_short(written)}, an array "
-                "without a gradient, so the gradient would be lost there",
+                "without a gradient, so the gradient would be lost",
                 "create the array with requires_grad=True, or launch the first kernel with record_tape=False",
             )
         if isinstance(record, Assigned):

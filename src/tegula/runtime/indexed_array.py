@@ -252,7 +252,7 @@ def _index_array(index: Any, data: array, dim: int) -> array:
     if (index_data.device.is_cpu or index_data is not index) and index_data.size:
         numbers, n = np.asarray(index if index_data is not index else index_data.numpy()), data.shape[dim]
         if numbers.min() < 0 or numbers.max() >= n:
-            range_text = f"there are {numbers.min()} to {numbers.max()}"
+            range_text = f"got {numbers.min()} to {numbers.max()}"
             raise IndexError(f"the indices of dimension {dim} must be from 0 to {n - 1}, {range_text}")
     return index_data
 

@@ -292,7 +292,7 @@ class Kernel(KernelDef):
         """
         stages = self.stages()
         if stage not in stages:
-            raise ValueError(f"no stage {stage!r}; stages: {', '.join(stages)}")
+            raise ValueError(f"there is no compilation stage {stage!r}; stages: {', '.join(stages)}")
         return stages[stage]
 
     def llvm(self) -> str:
@@ -377,12 +377,12 @@ class Kernel(KernelDef):
         inspection = self._inspect()
         if not isinstance(inspection, CudaInspection):
             help = "launch it with arrays on one first; assembly() shows CPU code"
-            raise LaunchError(f"the form of {self.name} that was compiled last is not for a GPU", help)
+            raise LaunchError(f"kernel {self.name} was last compiled for a CPU", help)
         return inspection
 
     def _latest(self) -> Specialisation:
         if self.latest is None:
-            raise LaunchError(f"{self.name} has not been compiled yet", "launch the kernel first")
+            raise LaunchError(f"kernel {self.name} has not been compiled yet", "launch the kernel first")
         return self.latest
 
 

@@ -77,7 +77,7 @@ def plan(dims: tuple[Any, ...], block_dim: int, device: Device = CPU) -> LaunchP
     if not 1 <= len(dims) <= MAX_DIMS:
         raise LaunchError(
             f"a launch has 1 to {MAX_DIMS} dimensions, got {len(dims)}",
-            "merge some of them and split the index in the kernel",
+            "merge dimensions, and compute their indices in the kernel with // and %",
         )
     sizes = tuple(_as_int(n) for n in dims)
     if any(n < 0 for n in sizes):
@@ -89,7 +89,7 @@ def plan(dims: tuple[Any, ...], block_dim: int, device: Device = CPU) -> LaunchP
     if not 1 <= block_dim <= 1024:
         raise LaunchError(
             f"block_dim must be 1 to 1024, got {block_dim}",
-            "use smaller blocks; dim says how many threads there are",
+            "use smaller blocks; dim= is the number of threads of the launch",
         )
     return LaunchPlan(sizes, block_dim, device)
 
@@ -117,7 +117,9 @@ def _as_int(n: Any) -> int:
             return int(n)
     except TypeError:
         pass
-    raise LaunchError(f"launch dimensions must be whole numbers, got {n!r}", "round it up: -(-n // m)")
+    raise LaunchError(
+        f"launch dimensions must be whole numbers, got {n!r}", "divide and round up: -(-n // m)"
+    )
 
 
 def launch(
@@ -235,7 +237,7 @@ def launch(
 def _needs_recording(kernel: Kernel, inputs: Arguments, outputs: Arguments, record: bool = True) -> bool:
     """Whether a tape needs to be notified of a launch in machine code."""
     if type(inputs) in LISTS and type(outputs) in LISTS:
-        return recording.concerns((*inputs, *outputs), kernel.written, record)
+        return recording.needs_notification((*inputs, *outputs), kernel.written, record)
     return True
 
 
@@ -328,7 +330,7 @@ def launch_adjoint(
         passed = (*args, *part_launch.extra(args, rows, memory))
         _launch_part(part_launch, passed, arguments, stream)
         if recording.on:
-            recording.wrote(passed, part_launch.part.writes)
+            recording.launch_wrote(passed, part_launch.part.writes)
 
 
 def _memory(
@@ -389,7 +391,7 @@ def _launch_part(
 def _device_for(device: Device | str | None, stream: Stream | None, args: tuple[Any, ...]) -> Device:
     """The device of a kernel without arrays; for a kernel with arrays the CPU, as a placeholder."""
     if stream is not None and not hasattr(stream, "cuda_stream"):
-        help = "make one with tg.Stream(device), or leave out stream="
+        help = "create a stream with tg.Stream(device), or leave out stream="
         raise LaunchError(f"stream= takes a stream of a CUDA device, got {stream!r}", help)
     if not all(a is None or isinstance(a, int | float | np.number) for a in args):
         return CPU
@@ -456,7 +458,7 @@ def launch_tiled(
         )
     dims = (dim,) if type(dim) is int else dimensions(dim)
     if len(dims) >= MAX_DIMS:
-        help = "the threads of a block are the last dimension: merge some of the others"
+        help = "launch_tiled appends the threads of a block as the last dimension: merge dimensions of dim="
         raise LaunchError(f"launch_tiled takes up to {MAX_DIMS - 1} dimensions, got {len(dims)}", help)
     block_dim = block_size(kernel, block_dim, inputs, outputs, len(dims) + 1)
     if options:
@@ -508,7 +510,7 @@ def _run(
     compiled.launch(launch_plan.blocks, packed, args, stream, other)
     if other:
         count_writes(args, compiled.writes)
-    if recording.on and recording.concerns(args, compiled.writes, record):
+    if recording.on and recording.needs_notification(args, compiled.writes, record):
         recording.launched(kernel, launch_plan, args, ours(kernel, args), compiled, record)
     return kernel, launch_plan, compiled
 

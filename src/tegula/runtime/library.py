@@ -50,7 +50,7 @@ NUMBERS = Family(
 """The text that docstrings of functions of numbers share."""
 OF_VECTORS = Family(
     raises={
-        "mixed-scalar-types": "the arguments have not one dtype",
+        "mixed-scalar-types": "the dtypes of the arguments differ",
         "out-of-range": "a literal does not fit its dtype",
         "shape-mismatch": "the shapes of tiles, whose elements are arguments too, do not broadcast",
     }

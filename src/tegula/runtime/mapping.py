@@ -70,7 +70,7 @@ def map(
     arguments = [adopt(x, None) if _is_foreign(x) else x for x in inputs]
     arrays = [x for x in arguments if type(x) in ARRAYS]
     if not arrays:
-        raise LaunchError("map needs an array among its inputs", "make one with tg.array(...)")
+        raise LaunchError("map needs an array among its inputs", "create one with tg.array(...)")
     target = arrays[0].device
     if device is not None and get_device(device) != target:
         raise LaunchError(
@@ -147,7 +147,7 @@ def _composite(x: Any) -> tuple[Any, ElementType]:
         return x, vector_type(len(data), scalar)
     if data.ndim == 2:
         return x, matrix_type((data.shape[0], data.shape[1]), scalar)
-    raise LaunchError(f"map cannot take a value of shape {data.shape}", "make an array of it: tg.array(...)")
+    raise LaunchError(f"map cannot take a value of shape {data.shape}", "pass an array: tg.array(...)")
 
 
 # Functions -----------------------------------------------------------------------------------------------------------

@@ -226,12 +226,12 @@ def overload(
         if len(types_given) != len(names):
             message = f"{kernel.name} has {len(names)} parameters ({', '.join(names)}), got {len(types_given)} types"
             raise LaunchError(
-                message, "give one type for each parameter, or the types of some parameters by name"
+                message, "pass one type for each parameter, or the types of some parameters by name"
             )
         types = dict(zip(names, types_given, strict=True))
     for name in types:
         if name not in names:
-            raise LaunchError(f"{kernel.name} has no parameter '{name}'", suggestion(name, names))
+            raise LaunchError(f"kernel {kernel.name} has no parameter '{name}'", suggestion(name, names))
     chosen = {name: resolve(t) for name, t in types.items()}
     return variant(kernel, kernel.definition.annotated(chosen))
 

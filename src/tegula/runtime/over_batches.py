@@ -155,7 +155,7 @@ def _check_program(f: CooperativeDef, name: str, tiles: Tiles, facts: Mapping[st
         keys = (key for key, p in f.patterns.items() if isinstance(p, TilePattern))
         pairs = zip(keys, tiles.inputs, strict=True)
         shapes = ", ".join(f"'{key}' of shape {shape}" for key, (_, shape, _) in pairs)
-        raise LaunchError(f"{name}: there is no program for {no_program(shapes, facts)}", f.conditions)
+        raise LaunchError(f"{name}: no implementation accepts {no_program(shapes, facts)}", f.conditions)
 
 
 def _unified(f: CooperativeDef, name: str, found: Mapping[str, Any], constants: Mapping[str, Any]) -> Unified:

@@ -122,13 +122,13 @@ def _adopted(p: Parameter, value: Any) -> array:
         return adopted
     message = f"argument '{p.name}': expected an array, got {type(value).__name__}"
     raise LaunchError(
-        message, "make one with tg.array(...), or pass an array that has __dlpack__ or is NumPy's"
+        message, "create an array with tg.array(...), or pass a NumPy array or an object with __dlpack__"
     )
 
 
 def _array_help(annotation: ArrayAnnotation, actual: ArrayType) -> str:
     if annotation.ndim == actual.ndim and annotation.dtype is not None:
-        return f"make it with dtype={annotation.dtype}, or annotate the parameter with {actual}"
+        return f"create the array with dtype={annotation.dtype}, or annotate the parameter with {actual}"
     return f"pass an array with ndim {annotation.ndim}, or annotate the parameter with {actual}"
 
 
@@ -147,7 +147,7 @@ def _scalar_packer(p: Parameter, dtype: DType) -> Packer:
             converted = fitted(np.asarray(float(value)), to_numpy(dtype), dtype.name)
             return number, converted.tobytes().ljust(8, b"\0")
         except (TypeError, ValueError, struct.error, OverflowError) as e:
-            help = "convert it; numbers are accepted only if the parameter's type represents them"
+            help = "convert the number: the type of the parameter must represent it exactly"
             raise LaunchError(f"argument '{p.name}': expected {dtype}, got {shown(value)}", help) from e
 
     return pack

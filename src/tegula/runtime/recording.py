@@ -71,7 +71,7 @@ class Recording:
         with self._lock:
             self.on = any(True for _ in self.watching)
 
-    def concerns(self, args: Sequence[Any], writes: Iterable[int], record: bool = True) -> bool:
+    def needs_notification(self, args: Sequence[Any], writes: Iterable[int], record: bool = True) -> bool:
         """Whether a tape needs to be notified of a launch that writes the arguments at some positions."""
         if record and self._thread_state.tape is not None:
             return True
@@ -81,7 +81,10 @@ class Recording:
                 a = args[k]
                 if (a.packed, a.launch_id) not in noted:
                     return True
-        except (AttributeError, IndexError):  # other libraries' arrays, and arguments that do not fit
+        except (
+            AttributeError,
+            IndexError,
+        ):  # Arrays of other libraries, and arguments that do not fit, raise these errors.
             return True
         return False
 
@@ -89,7 +92,7 @@ class Recording:
         self, kernel: Any, plan: Any, arguments: Sequence[Any], args: Sequence[Any], form: Any, record: bool
     ) -> None:
         """A compiled form of a kernel ran. `args`: the arguments, with arrays of other libraries wrapped."""
-        self.wrote(args, form.writes)
+        self.launch_wrote(args, form.writes)
         if record:
             with self._recording() as tape:
                 if tape is not None:
@@ -134,9 +137,9 @@ class Recording:
         finally:
             self._thread_state.tape = tape
 
-    def wrote(self, args: Sequence[Any], writes: Sequence[int]) -> None:
+    def launch_wrote(self, args: Sequence[Any], writes: Sequence[int]) -> None:
         """A launch wrote the arguments at some positions."""
-        if self.concerns(args, writes, record=False):
+        if self.needs_notification(args, writes, record=False):
             for k in writes:
                 self.written(args[k])
 

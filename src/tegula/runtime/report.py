@@ -108,7 +108,7 @@ class Reports:
         sites = self.compiled.sites
         printed = [row for row in rows if sites[row[0]].kind in ("print", "tile")]
         self._print(printed)
-        self._note({int(row[0]) for row in rows if sites[row[0]].kind == "differing"})
+        self._warn_of_differing_operands({int(row[0]) for row in rows if sites[row[0]].kind == "differing"})
         failures = [row for row in rows if sites[row[0]].kind not in ("print", "tile", "differing")]
         if count > RECORDS:
             print(f"({count - RECORDS} more reports were lost)")
@@ -117,7 +117,7 @@ class Reports:
             waits = [row for row in failures if row[1] == first[1] and sites[row[0]].kind == "wait"]
             raise self._failure(first) if sites[first[0]].kind != "wait" else self._deadlock(waits)
 
-    def _note(self, numbers: set[int]) -> None:
+    def _warn_of_differing_operands(self, numbers: set[int]) -> None:
         """Warn, once per line, of thread-varying operands for which thread 0's value is used."""
         sites = [self.compiled.sites[number] for number in sorted(numbers)]
         operands = {(site.loc.file, site.loc.line, site.data["operand"]): None for site in sites}
@@ -170,15 +170,15 @@ class Reports:
 
     def _failure(self, row: np.ndarray) -> RunError:
         site = self.compiled.sites[row[0]]
-        error, text, help = _described(site, [int(n) for n in row[3:]])
+        error, text, help = _failure_message(site, [int(n) for n in row[3:]])
         location = f"in block {row[1]}, thread {row[2]} of kernel {self.compiled.kernel.name}"
         return error(f"{text} ({location})", site.loc, help)
 
 
-def _described(site: Site, values: list[int]) -> tuple[type[RunError], str, str]:
+def _failure_message(site: Site, values: list[int]) -> tuple[type[RunError], str, str]:
     """The class, text and help of a failure."""
     data, rank = site.data, site.data.get("rank", 0)
-    at, shape = _listed(values[:rank]), _listed(values[rank : 2 * rank])
+    at, shape = _joined(values[:rank]), _joined(values[rank : 2 * rank])
     array = f"'{data['array']}'" if data.get("array") else "the tile"
     if site.kind == "assert":
         values_text = _values(site, np.array(values, np.int64)) if data.get("parts") else []
@@ -187,11 +187,15 @@ def _described(site: Site, values: list[int]) -> tuple[type[RunError], str, str]
         return (
             DivisionByZero,
             "integer division by zero",
-            "test the divisor first; outside of debug mode the quotient is 0",
+            "test the divisor first; outside debug mode the quotient is 0",
         )
     if site.kind == "uniform":
-        text = "the argument of uniform differs between threads of the block"
-        return BrokenPromise, text, "outside of debug mode every thread uses the value of thread 0"
+        text = "the argument of tg.uniform differs between threads of the block"
+        return (
+            BrokenPromise,
+            text,
+            "pass a value that is equal in all threads; outside debug mode every thread uses the value of thread 0",
+        )
     if site.kind == "misaligned":
         text = f"aligned=True, but offset ({at}) of {array} is not 16-byte aligned"
         return BrokenPromise, text, "leave out aligned=True, or load from offsets at multiples of 16 bytes"
@@ -200,7 +204,7 @@ def _described(site: Site, values: list[int]) -> tuple[type[RunError], str, str]
         return BrokenPromise, text, "leave out aligned=True, or launch with a copy of the array"
     if site.kind == "tile bounds":
         text = (
-            f"a tile of shape ({_listed(data['shape'])}) at offset ({at}) leaves {array} of shape ({shape})"
+            f"a tile of shape ({_joined(data['shape'])}) at offset ({at}) leaves {array} of shape ({shape})"
         )
         return (
             OutOfBounds,
@@ -208,10 +212,10 @@ def _described(site: Site, values: list[int]) -> tuple[type[RunError], str, str]
             "leave out bounds_check=False and aligned=True where a tile may leave its array",
         )
     text = f"index ({at}) is outside {array} of shape ({shape})"
-    return OutOfBounds, text, "guard the access with an if; outside of debug mode the access is undefined"
+    return OutOfBounds, text, "guard the access with an if; outside debug mode the access is undefined"
 
 
-def _listed(numbers: list[int]) -> str:
+def _joined(numbers: list[int]) -> str:
     return ", ".join(map(str, numbers)) + ("," if len(numbers) == 1 else "")
 
 

@@ -52,7 +52,7 @@ def resolve(kernel: Kernel, plan: LaunchPlan, args: tuple[Any, ...]) -> tuple[Fo
             raise LaunchError(
                 f"kernel {kernel.name}: argument '{kernel.parameters[k].name}' is written, but its memory is "
                 "read-only",
-                "copy it: tg.array(...)",
+                "pass a copy: tg.array(...)",
             )
     if not pairs:
         arrays = [a.launch_id for a in args if type(a) is array]
@@ -106,7 +106,7 @@ def argument_count_error(kernel: Kernel, parameters: Sequence[Parameter], count:
     """The error for a number of arguments that differs from the number of parameters."""
     names = ", ".join(p.name for p in parameters)
     help = "inputs=[...] and outputs=[...] together are the arguments, in the order of the parameters"
-    return LaunchError(f"{kernel.name} takes {len(parameters)} arguments ({names}), got {count}", help)
+    return LaunchError(f"kernel {kernel.name} takes {len(parameters)} arguments ({names}), got {count}", help)
 
 
 def role_threads(kernel: Kernel, args: Sequence[Any], ndim: int) -> int | None:

@@ -97,7 +97,8 @@ def gradient_address(name: str, a: array | None) -> int:
         return 0
     if not grad.is_contiguous:
         raise LaunchError(
-            f"the gradient of {name} of a mesh is not packed", "pass points whose gradient is a packed array"
+            f"the gradient of {name} of a mesh is not a packed array",
+            "pass points whose gradient is a packed array",
         )
     return grad.ptr
 

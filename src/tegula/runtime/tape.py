@@ -66,7 +66,7 @@ class Tape:
 
     def __enter__(self) -> Tape:
         if recording.tape is not None:
-            raise LaunchError("a tape is recording already", "leave its with block first")
+            raise LaunchError("another tape is recording already", "leave the with block of that tape first")
         recording.tape = self
         return self
 
@@ -167,7 +167,8 @@ class Tape:
         """
         if self._spent:
             raise LaunchError(
-                "the tape was run backwards already", "record it again, or call tape.zero() before"
+                "the backward pass of this tape has run already",
+                "record the launches again, or call tape.zero() first",
             )
         others = recording.tape
         with recording.paused():
@@ -215,8 +216,8 @@ class Tape:
             if written:
                 needed = record.kernel.parameters[k].name
                 raise LaunchError(
-                    f"kernel {name}: the gradient needs argument '{needed}' as it was at the launch, but it was "
-                    "overwritten since",
+                    f"kernel {name}: the gradient needs argument '{needed}' as it was at the launch, but a later "
+                    "operation has overwritten the array",
                     "write the later result to another array",
                 )
 
@@ -234,7 +235,7 @@ class Tape:
                 raise LaunchError(
                     f"kernel {record.kernel.name}: the gradient queries {name} again, but {(written or [''])[0]}"
                     f"the {type(structure).__name__} was changed since the launch",
-                    "make a structure for each launch, or run backward before it changes",
+                    "create a structure for each launch, or run backward before the structure changes",
                 )
 
     def get_adjoint(self, a: object) -> array | None:
@@ -326,7 +327,7 @@ def _loss_gradients(loss: array | None, grads: Mapping[array, Any] | None) -> Ma
         message = f"a loss is an array of one number, got a value of type {type(loss).__name__}"
         raise LaunchError(message, "pass the array that a recorded launch wrote")
     if loss.size * components(loss.dtype) != 1:
-        help = "sum it in a kernel, or pass grads={loss: ...}"
+        help = "sum the elements in a kernel, or pass grads={loss: ...}"
         of = f" of {loss.dtype}" if components(loss.dtype) != 1 else ""
-        raise LaunchError(f"a loss has one element, this array has shape {loss.shape}{of}", help)
+        raise LaunchError(f"the loss must have one element, got an array of shape {loss.shape}{of}", help)
     return {**(grads or {}), loss: None}

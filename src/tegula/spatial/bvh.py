@@ -319,13 +319,13 @@ def check_array(a: Any, name: str, dtype: Any, count: int, device: Any) -> None:
     )
     if not fits or not a.is_contiguous:
         what = f"{name} must be a packed array of {dtype} of {count} elements on {device}, got {a!r:.80}"
-        raise LaunchError(what, f"make one with tg.array(..., dtype=tg.{dtype}, device='{device}')")
+        raise LaunchError(what, f"create one with tg.array(..., dtype=tg.{dtype}, device='{device}')")
 
 
 def check_leaf_size(size: int) -> int:
     """The leaf size; ValueError if the size is out of range."""
     if type(size) is not int or not 1 <= size <= MAX_ITEMS:
-        raise ValueError(f"the leaf size is from 1 to {MAX_ITEMS}, got {size!r}")
+        raise ValueError(f"the leaf size must be from 1 to {MAX_ITEMS}, got {size!r}")
     return size
 
 

@@ -211,7 +211,7 @@ class HashGrid(Structure):
             ValueError: `num_points` is negative.
         """
         if num_points < 0:
-            raise ValueError(f"a hash grid cannot have {num_points} points")
+            raise ValueError(f"a hash grid needs 0 or more points, got {num_points}")
         capacity = max(num_points, 1)
         if self._buffers is None or self._buffers.capacity < capacity:
             self._buffers, self._groups = _SortBuffers(capacity, self.device), None

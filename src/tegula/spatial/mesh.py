@@ -187,7 +187,7 @@ class Mesh(Structure):
             check_array(velocities, "velocities", VEC3, len(points), device)
         if len(indices) % 3:
             raise LaunchError(
-                f"indices must have three entries a face, got {len(indices)}", "drop the others"
+                f"indices must have three entries a face, got {len(indices)}", "drop the remaining indices"
             )
         faces = len(indices) // 3
         if groups is not None:
@@ -302,4 +302,4 @@ def check_indices(indices: np.ndarray, points: int) -> None:
     if len(wrong):
         k = int(wrong[0])
         what = f"indices[{k}] is {int(indices[k])}, and there are {points} points"
-        raise LaunchError(what, f"indices are from 0 to {points - 1}")
+        raise LaunchError(what, f"indices must be from 0 to {points - 1}")

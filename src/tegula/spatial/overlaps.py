@@ -83,7 +83,8 @@ def bvh_overlaps(bvh: Bvh, lowers: array, uppers: array) -> tuple[array, array]:
         found = int(starts.numpy().sum(dtype="int64"))
         if found > MAX_OVERLAPS:
             raise LaunchError(
-                f"there are {found} overlaps, and {MAX_OVERLAPS} are possible", "take fewer boxes at a time"
+                f"the query found {found} overlaps, but at most {MAX_OVERLAPS} are supported",
+                "take fewer boxes at a time",
             )
         array_scan(starts, starts, True)
         items = tg.empty(found, dtype=int32, device=device)

@@ -11,7 +11,7 @@ PARALLEL = 1e-6
 TESTED = Family(
     {"Gradient": "none: integers have no gradient."},
     {
-        "mixed-scalar-types": "the arguments have not one dtype",
+        "mixed-scalar-types": "the dtypes of the arguments differ",
         "shape-mismatch": "the shapes of tiles, whose elements are arguments too, do not broadcast",
     },
 )

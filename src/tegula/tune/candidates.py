@@ -54,13 +54,13 @@ def combinations(
     candidates = [dict(c) for c in configs] if configs is not None else list(_cartesian(lists))
     if len({frozenset(c) for c in candidates}) > 1:
         names = " and ".join(sorted({describe(dict.fromkeys(c, "...")) for c in candidates}))
-        raise TuningError("all candidates must give values to the same names", f"there are {names}")
+        raise TuningError("all candidates must give values to the same names", f"the candidates name {names}")
     selected = (
         candidates if condition is None else [c for c in candidates if call_with(condition, c, "where")]
     )
     if not selected:
         help = "where=... must hold for at least one combination" if candidates else "configs=[...] is empty"
-        raise TuningError("there is no candidate", help)
+        raise TuningError("the list of candidates is empty", help)
     return selected
 
 
@@ -93,7 +93,9 @@ def kernels(made_of: Any, values: Sequence[Values]) -> list[Candidate]:
         return [_with_constants(made_of, v) for v in values]
     if isinstance(made_of, FuncDef) or not callable(made_of):
         message = f"tg.autotune takes a kernel, or a function that makes one, got {made_of!r}"
-        raise TuningError(message, "put it above @tg.kernel, or above the function around the kernel")
+        raise TuningError(
+            message, "put the decorator above @tg.kernel, or above the function that returns the kernel"
+        )
     return [_make(made_of, v) for v in values]
 
 
@@ -122,10 +124,12 @@ def _make(function: Callable[..., Any], values: Values) -> Candidate:
         signature.bind(**arguments)
     except TypeError as error:
         message = f"the candidates do not fit {name}{signature}: {error}"
-        raise TuningError(message, "its parameters are the names of the candidates' values") from None
+        raise TuningError(message, "the parameters must be the names of the candidates' values") from None
     made_kernel = function(**arguments)
     if not isinstance(made_kernel, Kernel):
-        raise TuningError(f"{name} must return a kernel, got {made_kernel!r}", "return what @tg.kernel made")
+        raise TuningError(
+            f"{name} must return a kernel, got {made_kernel!r}", "return the kernel that @tg.kernel created"
+        )
     return Candidate(values, made_kernel, values.get(BLOCK))
 
 

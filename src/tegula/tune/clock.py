@@ -19,11 +19,12 @@ BURST, PAUSE = 4e-3, 20e-3
 """The seconds of work in a turn, and of the pause before it on a GPU."""
 REPEATS, FIRST = 9, 3
 """The number of turns of each candidate, and the number after which only candidates near the best continue."""
-NEAR, FAR = 1.2, 8.0
+CONTINUE_RATIO, DROP_RATIO = 1.2, 8.0
 """The maximum ratios to the best time of candidates that continue after the first turns, and of candidates that have a
 turn at all."""
 MAX_CALLS = 200
-SPENT = 1.0
+"""The maximum number of calls per turn."""
+MAX_SECONDS = 1.0
 """The approximate limit of all turns of a candidate, in seconds: slow kernels have fewer turns."""
 
 Call = Callable[[], None]
@@ -59,8 +60,8 @@ def time_calls(
         first_time = max(clock(runner.call, before, 1), 1e-9)
         runner.calls = max(1, min(MAX_CALLS, round(BURST / first_time)))
         runner.seconds = [first_time]
-    near = [r for r in runners if r.seconds[0] <= FAR * min(r.seconds[0] for r in runners)]
-    repeats = max(1, min(REPEATS, round(SPENT / max(max(r.seconds[0] for r in near), BURST))))
+    near = [r for r in runners if r.seconds[0] <= DROP_RATIO * min(r.seconds[0] for r in runners)]
+    repeats = max(1, min(REPEATS, round(MAX_SECONDS / max(max(r.seconds[0] for r in near), BURST))))
     for r in near:
         r.seconds.clear()
     for k in range(repeats):
@@ -69,7 +70,7 @@ def time_calls(
             r.seconds.append(clock(r.call, before, r.calls))
         if k + 1 == FIRST:
             best = min(r.median for r in near)
-            near = [r for r in near if r.median <= NEAR * best]
+            near = [r for r in near if r.median <= CONTINUE_RATIO * best]
         advance()
     return [r.median for r in runners]
 

@@ -42,7 +42,7 @@ class Request:
         """The launch dimensions and threads per block of a candidate."""
         if candidate.block_dim is not None and self.block_dim is not None:
             help = f"leave out {BLOCK}= in the launch, or in the candidates"
-            raise TuningError(f"{BLOCK} is given by the candidates and by the launch", help)
+            raise TuningError(f"both the candidates and the launch set {BLOCK}", help)
         dim = call_with(self.dim, candidate.values, "dim") if callable(self.dim) else self.dim
         return dim, candidate.block_dim if candidate.block_dim is not None else self.block_dim
 

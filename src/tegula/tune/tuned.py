@@ -55,7 +55,7 @@ class Tuned(KernelChoice):
         for name in key or ():
             if name not in self._names:
                 message = f"key names '{name}', which is not a parameter of kernel {first.name}"
-                raise TuningError(message, f"its parameters are {', '.join(self._names)}")
+                raise TuningError(message, f"the parameters are {', '.join(self._names)}")
 
     def _begin(self, candidates: list[Candidate], text: str) -> None:
         self.candidates = candidates
@@ -191,7 +191,7 @@ class Tuned(KernelChoice):
                 outcome.dropped = str(error)
                 traced.append(None)
         if not any(k is not None for k in traced):
-            raise self._no_candidate_error(report, "no candidate can be launched like this")
+            raise self._no_candidate_error(report, "no candidate can be launched with these arguments")
         return traced, device
 
     def _compile(
@@ -280,7 +280,7 @@ class Tuned(KernelChoice):
         more = len(dropped) - NAMED
         lines = [*reasons(dropped[:NAMED]), *([f"  and {more} more"] if more > 0 else [])]
         text = "\n".join([f"kernel {self.name}: {reason}", *lines])
-        error = TuningError(text, "launch one of the candidates without tg.autotune to see its whole error")
+        error = TuningError(text, "launch one of the candidates without tg.autotune to see the whole error")
         return error
 
     def _forbid_recording(self, device: Device, request: Request) -> None:
@@ -291,7 +291,7 @@ class Tuned(KernelChoice):
 
         if recording.active:
             message = f"kernel {self.name} is launched in a recording before it is tuned"
-            raise TuningError(message, "launch it once before with arguments of this kind")
+            raise TuningError(message, "launch the kernel once with arguments of these types first")
 
 
 def _runner(request: Request, candidate: Candidate) -> Callable[[], None]:

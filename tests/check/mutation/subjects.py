@@ -12,8 +12,8 @@ from schedules import chain, lowered, two_producers
 
 import tegula as tg
 from tegula.dataclass import dataclass
-from tegula.interp.engines.launch import Prepared, prepared
-from tegula.interp.lowered import Spread
+from tegula.interp.engines.launch import PreparedKernel, prepared
+from tegula.interp.lowered import BlockDistribution
 from tegula.ir import Kernel
 from tegula.kernels import gemm
 from tegula.kernels.shapes import Tile
@@ -30,7 +30,7 @@ class Subject:
     name: str
     kernel: Kernel
     parts: GpuCompilation
-    prepared: Prepared
+    prepared: PreparedKernel
     dims: tuple[int, ...]
     launches: list[list[Any]]
 
@@ -130,7 +130,7 @@ MAKERS: dict[str, tuple[Callable[[], Any], int, Callable[..., list[Any]], list[t
 def subject(name: str) -> Subject:
     kernel, ndim, args, sizes = MAKERS[name]
     lowered_kernel, parts = lowered(kernel(), ndim)
-    spread = Spread(parts.layouts, parts.shared.allocations, parts.threads)
+    spread = BlockDistribution(parts.layouts, parts.shared.allocations, parts.threads)
     dims = (*(1,) * (ndim - 1), parts.threads)
     return Subject(
         name, lowered_kernel, parts, prepared(lowered_kernel, spread), dims, [args(*s) for s in sizes]

@@ -21,7 +21,7 @@ from tegula.interp.engines.launch import EngineLaunch, prepared
 from tegula.interp.engines.orders import orders
 from tegula.interp.engines.state import ReplayFailed
 from tegula.interp.engines.trace import Unsupported, Wrong
-from tegula.interp.lowered import Spread
+from tegula.interp.lowered import BlockDistribution
 from tegula.ir import AccessClass, Kernel, LaunchClass
 from tegula.ops.roles import Roles, block_threads
 from tegula.passes.pipeline import prepare
@@ -137,7 +137,7 @@ def replay_arguments(text: str, args: Args) -> list[Any]:
 
 def replayed(kernel: Kernel, parts: GpuCompilation, args: Sequence[Any], count: int, block: int = 0) -> str:
     """The fault in a number of orders of a block; "unknown" if the launch cannot be replayed."""
-    built_kernel = prepared(kernel, Spread(parts.layouts, parts.shared.allocations, parts.threads))
+    built_kernel = prepared(kernel, BlockDistribution(parts.layouts, parts.shared.allocations, parts.threads))
     try:
         launch = EngineLaunch(built_kernel, args, (block + 1, parts.threads), block)
     except Wrong as e:

@@ -14,9 +14,9 @@ from tegula.check.proof.terms import TooLong
 from tegula.ir import Kernel
 
 
-def prove(kernel: Kernel, spread: Any) -> Certificate:
+def prove(kernel: Kernel, compilation: Any) -> Certificate:
     """A certificate for a kernel as it is emitted; raises Stuck if no proof is found."""
-    program = Program(kernel, spread)
+    program = Program(kernel, compilation)
     guards = list(program.guards.asserts)
     while True:
         search = Search(program, guards)

@@ -65,8 +65,8 @@ class Hint:
 class Program(Scheduled):
     """A kernel's roles, barriers and rings, by number."""
 
-    def __init__(self, kernel: Kernel, spread: Any) -> None:
-        super().__init__(kernel, spread)
+    def __init__(self, kernel: Kernel, compilation: Any) -> None:
+        super().__init__(kernel, compilation)
         self.region_number = {r: k for k, r in enumerate(self.regions)}
         self.counted: dict[Op, list[tuple[str, int]]] = {}
         """The counts that each op increases: ("arrived" or "waited", barrier)."""

@@ -39,8 +39,8 @@ class Verifier(Obligations):
     """The replay of a certificate. `closed`: the number or condition that a list in the certificate encodes, by the
     list's id, if no symbol occurs in it; `named`: the number of symbols that have been read."""
 
-    def __init__(self, kernel: Kernel, spread: Any, certificate: Mapping[str, Any]) -> None:
-        super().__init__(kernel, spread, certificate)
+    def __init__(self, kernel: Kernel, compilation: Any, certificate: Mapping[str, Any]) -> None:
+        super().__init__(kernel, compilation, certificate)
         self.closed: dict[int, Any] = {}
         self.named = 0
 
@@ -352,13 +352,13 @@ def _is_exact(x: Any) -> bool:
     return x is None or isinstance(x, int | str) or (isinstance(x, list) and all(map(_is_exact, x)))
 
 
-def verify(kernel: Kernel, spread: Any, certificate: Mapping[str, Any]) -> None:
+def verify(kernel: Kernel, compilation: Any, certificate: Mapping[str, Any]) -> None:
     """Raise Rejected unless the certificate proves the schedule of the kernel as it is emitted."""
     if not _is_exact(certificate):
         raise Rejected("the certificate has a value that is neither an integer nor a name")
     if certificate.get("kernel") != fingerprint(kernel):
         raise Rejected("the certificate belongs to another kernel")
     try:
-        Verifier(kernel, spread, certificate).verify()
+        Verifier(kernel, compilation, certificate).verify()
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, AssertionError, RecursionError) as e:
         raise Rejected("the certificate is malformed") from e

@@ -104,8 +104,8 @@ class Layout(Scheduled):
     """The part of a kernel that does not depend on the path: its roles, barriers and rings. The constructor raises
     Rejected where certificates do not cover the schedule, or where it breaks a rule on every path."""
 
-    def __init__(self, kernel: Kernel, spread: Any, certificate: Mapping[str, Any]) -> None:
-        super().__init__(kernel, spread)
+    def __init__(self, kernel: Kernel, compilation: Any, certificate: Mapping[str, Any]) -> None:
+        super().__init__(kernel, compilation)
         self.of_launch = OfLaunch(kernel)
         self.asserted = {op.condition for op in asserts(kernel)} if self.parent is not None else set[Value]()
         self.named = [isinstance(v.owner, NamedNew) for v in self.barriers]

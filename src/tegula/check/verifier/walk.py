@@ -133,10 +133,10 @@ class State:
 class Walk(ABC):
     """The symbolic execution of roles. Subclasses define the conditions that an event must satisfy (`do`)."""
 
-    def __init__(self, kernel: Kernel, spread: Any, certificate: Mapping[str, Any]) -> None:
+    def __init__(self, kernel: Kernel, compilation: Any, certificate: Mapping[str, Any]) -> None:
         self.kernel, self.certificate = kernel, certificate
         self.atoms = Atoms()
-        self.layout = Layout(kernel, spread, certificate)
+        self.layout = Layout(kernel, compilation, certificate)
         self.state = State([], Facts(self.atoms))
         self.role = 0
         self.op: Op = kernel.body.ops[0]

@@ -211,7 +211,7 @@ class _Walk:
         self._parameters()
         s.present = self._present()
         for_blocks(s, lambda: in_order_of_launches(s, self.op))
-        schedule.fetch_maps(s)
+        schedule.prefetch_maps(s)
 
     def _parameters(self) -> None:
         """The argument block: 8-byte slots for scalars, components for vectors, {pointer, lengths, strides} for

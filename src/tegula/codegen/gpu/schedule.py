@@ -65,14 +65,14 @@ def barrier_new(s: GpuState, op: MbarrierNew) -> None:
     address = s.barriers[op.result] = s.first(f"ptrtoint ptr addrspace(3) {near} to i32")
     arrivals = op.arrivals
 
-    def make() -> None:
+    def initialise() -> None:
         count = s.code.emit(f"mul i32 {cluster_size(s)}, {arrivals}") if of_cluster(op.result) else ""
         for k in range(op.stages):
             at = s.code.emit(f"add i32 {address}, {MBARRIER_BYTES * k}")
             text = f"mbarrier.init.shared::cta.b64 [$0], {'$1' if count else arrivals};"
             asm(s, text, [("r", "i32", at), *([("r", "i32", count)] if count else [])])
 
-    emit_if(s, s.code.emit(f"icmp eq i32 {s.lane32}, 0"), make)
+    emit_if(s, s.code.emit(f"icmp eq i32 {s.lane32}, 0"), initialise)
 
 
 def barrier_ready(s: GpuState, op: Op) -> None:
@@ -148,7 +148,7 @@ def tensor_map(s: GpuState, array: Value, box: tuple[int, ...], row_bytes: int, 
     return s.first(f"ptrtoint ptr {at} to i64")
 
 
-def fetch_maps(s: GpuState) -> None:
+def prefetch_maps(s: GpuState) -> None:
     """Prefetch the tensor maps at the start of the kernel, by its first thread."""
     for k in range(len(s.maps)):
         at = s.first(f"getelementptr i8, ptr %args, i64 {maps_at(s.kernel) + BYTES * k}")
@@ -271,7 +271,7 @@ def bulk_prefetch(s: GpuState, op: BulkPrefetch) -> None:
     map_at = tensor_map(s, array, box, box[-1] * element_bytes(dtype), dtype.name)
     offsets = [s.scalar(v) for v in indices]
 
-    def ask() -> None:
+    def start_prefetches() -> None:
         for first in product(*(range(0, n, m) for n, m in zip(shape, box, strict=True))):
             at = [s.code.emit(f"add i32 {v}, {n}") for v, n in zip(offsets, first, strict=True)]
             coordinates = _coordinates(s, array, at)
@@ -279,7 +279,7 @@ def bulk_prefetch(s: GpuState, op: BulkPrefetch) -> None:
             text = f"cp.async.bulk.prefetch.tensor.{len(coordinates)}d.L2.global [$0, {{{names}}}];"
             asm(s, text, [("l", "i64", map_at), *(("r", "i32", c) for c in coordinates)])
 
-    emit_if(s, elected(s, first_warp=True), ask)
+    emit_if(s, elected(s, first_warp=True), start_prefetches)
 
 
 def bulk_commit(s: GpuState, op: Op) -> None:

@@ -16,7 +16,7 @@ from tegula.interp.engines.run import EngineReplay, Name, TermNumbers
 from tegula.interp.engines.state import Term
 from tegula.interp.engines.trace import EngineStep, Recorder, Unsupported, Wrong
 from tegula.interp.launch import arguments
-from tegula.interp.lowered import Spread
+from tegula.interp.lowered import BlockDistribution
 from tegula.interp.machine import Grid
 from tegula.interp.report import RunReport
 from tegula.ir import Kernel, Op, Region, Value
@@ -40,32 +40,36 @@ Require = Callable[[Sequence[Any]], None]
 
 
 @dataclass(slots=True)
-class Prepared:
+class PreparedKernel:
     """The launch-invariant data of a kernel: footprints, terms and spread, and the function that refuses arguments
     with a LaunchError."""
 
     kernel: Kernel
-    spread: Spread
+    distribution: BlockDistribution
     footprints: Footprints
     terms: TermNumbers = field(default_factory=TermNumbers)
     require: Require | None = None
 
 
-def prepared(kernel: Kernel, spread: Spread, require: Require | None = None) -> Prepared:
+def prepared(
+    kernel: Kernel, distribution: BlockDistribution, require: Require | None = None
+) -> PreparedKernel:
     """A kernel with its memory layout and the footprints of its accesses. `require`: raises LaunchError for arguments
     for which the schedule is not proved."""
-    return Prepared(kernel, spread, Footprints(spread.allocations), require=require)
+    return PreparedKernel(kernel, distribution, Footprints(distribution.allocations), require=require)
 
 
 class EngineLaunch:
     """One block of a launch, or all blocks of a persistent CTA. Raises Wrong, Failed or Unsupported if the launch
     cannot run in any order, and LaunchError if it does not satisfy a guard."""
 
-    def __init__(self, prepared: Prepared, args: Sequence[Any], dims: Sequence[int], block: int = 0) -> None:
+    def __init__(
+        self, prepared: PreparedKernel, args: Sequence[Any], dims: Sequence[int], block: int = 0
+    ) -> None:
         self.prepared, kernel = prepared, prepared.kernel
         if prepared.require is not None:
             prepared.require(args)
-        check_limits(kernel, prepared.spread)
+        check_limits(kernel, prepared.distribution)
         values = arguments(kernel, args, dims, None)
         with np.errstate(all="ignore"):
             self.roles = self._record(values, tuple(dims), block)
@@ -100,13 +104,13 @@ class EngineLaunch:
     # Steps ----------------------------------------------------------------------------------------------------------
 
     def _record(self, values: Sequence[Any], dims: tuple[int, ...], block: int) -> list[list[EngineStep]]:
-        kernel, spread = self.prepared.kernel, self.prepared.spread
+        kernel, distribution = self.prepared.kernel, self.prepared.distribution
         lanes = kernel.launch.block_dim
         blocks = -(-math.prod(dims) // lanes)
         walks = any(isinstance(op, LogicalBlocks) for op in kernel.walk())
         grid = Grid(dims, blocks, 1 if walks else blocks)
         tid, present = grid.thread_indices(block, lanes)
-        size = max((p.offset + p.size for p in spread.allocations.values()), default=0)
+        size = max((p.offset + p.size for p in distribution.allocations.values()), default=0)
         shared = np.zeros(size, np.uint8)
         used = {v for op in kernel.walk() for v in op.operands}
         report = RunReport(kernel, lambda line: None)
@@ -114,7 +118,7 @@ class EngineLaunch:
         if roles is None:
             raise Unsupported("a kernel without roles")
         recorder = Recorder(
-            lanes, present, report, block, tid, spread, shared, self.prepared.footprints, used
+            lanes, present, report, block, tid, distribution, shared, self.prepared.footprints, used
         )
         recorder.grid, recorder.blocks = grid, blocks
         recorder.env.update(zip(kernel.params, values, strict=True))
@@ -135,7 +139,7 @@ class EngineLaunch:
                 report,
                 block,
                 indices,
-                spread,
+                distribution,
                 shared,
                 self.prepared.footprints,
                 used,
@@ -151,8 +155,8 @@ class EngineLaunch:
     # Programs -------------------------------------------------------------------------------------------------------
 
     def _guard(self, barrier: Value) -> UnitSet:
-        offset, unit = self.prepared.spread.allocations[barrier], self.prepared.footprints.unit
-        return UnitSet(offset.offset // unit, -1, offset.size // unit)
+        allocation, unit = self.prepared.distribution.allocations[barrier], self.prepared.footprints.unit
+        return UnitSet(allocation.offset // unit, -1, allocation.size // unit)
 
     def _programs(self) -> Iterable[Program]:
         roles = next(op for op in self.prepared.kernel.body.ops if isinstance(op, Roles))
@@ -245,4 +249,4 @@ def _of_one_warp(op: Op) -> bool:
     return not getattr(op, "COOPERATIVE", True) and all(e.kind == "read" for e in op.effects())
 
 
-__all__ = ["EngineLaunch", "Prepared", "prepared"]
+__all__ = ["EngineLaunch", "PreparedKernel", "prepared"]

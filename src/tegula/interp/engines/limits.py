@@ -6,7 +6,7 @@ from __future__ import annotations
 from itertools import combinations
 
 from tegula.interp.engines.trace import Wrong
-from tegula.interp.lowered import Spread
+from tegula.interp.lowered import BlockDistribution
 from tegula.ir import Kernel
 from tegula.ops.roles import WARP_GROUP, Roles
 from tegula.ops.schedule import MbarrierExpect, MbarrierNew
@@ -18,20 +18,20 @@ REGISTER_FILE, MIN_REGISTERS, MAX_REGISTERS, REGISTER_STEP = 65536, 24, 256, 8
 "setmaxnreg"."""
 
 
-def check_limits(kernel: Kernel, spread: Spread) -> None:
+def check_limits(kernel: Kernel, distribution: BlockDistribution) -> None:
     """Check the limits; raises Wrong if the hardware would reject the kernel, or deadlock."""
     for op in kernel.walk():
         if isinstance(op, MbarrierNew) and not 0 < op.arrivals <= MAX_COUNTED:
             raise Wrong("budget", f"{op.result.name} counts {op.arrivals} arrivals")
         if isinstance(op, MbarrierExpect) and not 0 <= op.bytes <= MAX_COUNTED:
             raise Wrong("budget", f"{op.bytes} bytes are announced")
-    barriers = [(v, p) for v, p in spread.allocations.items() if isinstance(v.type, MbarrierType)]
+    barriers = [(v, p) for v, p in distribution.allocations.items() if isinstance(v.type, MbarrierType)]
     for (a, p), (b, q) in combinations(barriers, 2):
         if p.offset < q.offset + q.size and q.offset < p.offset + p.size:
             raise Wrong("barrier", f"{a.name} and {b.name} are the same memory")
     for op in kernel.body.ops:
         if isinstance(op, Roles):
-            _registers(op, spread.threads)
+            _registers(op, distribution.threads)
 
 
 def _registers(roles: Roles, threads: int) -> None:

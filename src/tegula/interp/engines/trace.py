@@ -12,7 +12,7 @@ import numpy as np
 from tegula.dataclass import dataclass
 from tegula.errors import InternalError
 from tegula.interp.engines.bytes import Footprints, UnitSet
-from tegula.interp.lowered import Spread, spread_view
+from tegula.interp.lowered import BlockDistribution, spread_view
 from tegula.interp.machine import Machine, Mask, RunValue
 from tegula.interp.report import RunReport
 from tegula.ir import Carrier, Op, Region, Value
@@ -73,10 +73,10 @@ class Recorder(Machine):
 
     def __init__(
         self, lanes: int, present: Mask, report: RunReport, block: int, tid: Sequence[np.ndarray],
-        spread: Spread, shared: np.ndarray, footprints: Footprints, used: AbstractSet[Value],
+        distribution: BlockDistribution, shared: np.ndarray, footprints: Footprints, used: AbstractSet[Value],
     ) -> None:  # fmt: skip
         super().__init__(lanes, present, report, block, tid)
-        self.layouts, self.allocations, self.threads = spread.layouts, spread.allocations, lanes
+        self.layouts, self.allocations, self.threads = distribution.layouts, distribution.allocations, lanes
         self.shared, self.footprints, self.used = shared, footprints, used
         self.steps: list[EngineStep] = []
         self.ready = False
@@ -161,8 +161,8 @@ class Recorder(Machine):
     # Memory -----------------------------------------------------------------------------------------------------
 
     def new_buffer(self, op: Op) -> RunValue:
-        t, offset = buffer_type(op.results[0].type), self.allocations[op.results[0]]
-        return spread_view(self.shared, offset.offset, t.dtype, t.shape, offset.strides)
+        t, allocation = buffer_type(op.results[0].type), self.allocations[op.results[0]]
+        return spread_view(self.shared, allocation.offset, t.dtype, t.shape, allocation.strides)
 
     def range_of(self, value: Value) -> tuple[int, int]:
         """The byte range of a buffer, end exclusive."""

@@ -85,7 +85,7 @@ def check_replayed(kernel: Kernel, context: Differentiation) -> None:
     written = [forward.params[k] for k in range(len(forward.params)) if _is_written(forward, k)]
     for op in kernel.walk():
         if isinstance(op, Unreplayable):
-            raise NoGradient(op.loc, op=op.what, why="its result cannot be recomputed")
+            raise NoGradient(op.loc, op=op.what, why="the result of the operation cannot be recomputed")
         for effect in op.effects():
             if effect.kind != "read" or effect.value is None or not isinstance(effect.value.type, ArrayType):
                 continue

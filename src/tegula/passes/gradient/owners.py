@@ -9,7 +9,7 @@ from tegula.ir.rewrite import replace
 from tegula.ops.array import ArrayAtomic, ArrayLoad, ArrayStore
 from tegula.ops.base import element
 from tegula.ops.convert import Cast
-from tegula.ops.integer_ranges import LAST, IntegerRanges
+from tegula.ops.integer_ranges import INDEX_RANGE, IntegerRanges
 from tegula.ops.lane import Tid
 from tegula.ops.scalar import Add
 from tegula.ops.tile import TileAtomic, TileLoad, TileStore
@@ -37,9 +37,9 @@ def own_gradients(kernel: Kernel, context: Differentiation) -> None:
             continue
         for op in ops:
             if isinstance(op, TileAtomic):
-                _plain_tile(kernel, op)
+                _emit_plain_tile_update(kernel, op)
             elif isinstance(op, ArrayAtomic):
-                _plain_element(kernel, op)
+                _emit_plain_element_update(kernel, op)
 
 
 def accesses_of(kernel: Kernel, array: Value) -> list[Op]:
@@ -130,7 +130,7 @@ def _strided(spans: Sequence[Span], component: int, indices: dict[Value, int]) -
 def longest(kernel: Kernel) -> tuple[int, ...]:
     """The maximum length of each dimension of a launch for which no offset of a plainly written array wraps; with a
     wrapped offset, different blocks or threads would own the same elements."""
-    limits, indices = [LAST[1] + 1] * kernel.launch.ndim, thread_indices(kernel)
+    limits, indices = [INDEX_RANGE[1] + 1] * kernel.launch.ndim, thread_indices(kernel)
     written = {
         memory_root(e.value)
         for op in kernel.walk()
@@ -144,11 +144,11 @@ def longest(kernel: Kernel) -> tuple[int, ...]:
             for value, factor in at.terms:
                 if value in indices:
                     k = indices[value]
-                    limits[k] = min(limits[k], LAST[1] // abs(factor) + 1)
+                    limits[k] = min(limits[k], INDEX_RANGE[1] // abs(factor) + 1)
     return tuple(limits)
 
 
-def _plain_tile(kernel: Kernel, op: TileAtomic) -> None:
+def _emit_plain_tile_update(kernel: Kernel, op: TileAtomic) -> None:
     """Build array[...] += tile, rounded once."""
     array, tile, *at = op.operands
     assert isinstance(tile.type, TileType)
@@ -160,10 +160,10 @@ def _plain_tile(kernel: Kernel, op: TileAtomic) -> None:
     terms = [b.converted(v, wide) for v in (before, b.unrounded(tile, wide))]
     total = b.map(lambda xs: b.one(Add, xs), terms)
     b.emit(TileStore, [array, b.converted(total, narrow), *at], attrs)
-    _put(kernel, b, op, before)
+    _replace_op(kernel, b, op, before)
 
 
-def _plain_element(kernel: Kernel, op: ArrayAtomic) -> None:
+def _emit_plain_element_update(kernel: Kernel, op: ArrayAtomic) -> None:
     """Build array[...] += value, or array[...] = value."""
     array, value, *at = op.operands
     assert isinstance(array.type, ArrayType)
@@ -171,7 +171,7 @@ def _plain_element(kernel: Kernel, op: ArrayAtomic) -> None:
     before = b.one(ArrayLoad, [array, *at])
     after = value if op.op == "exch" else _sum_of_elements(b, before, value)
     b.emit(ArrayStore, [array, after, *at])
-    _put(kernel, b, op, before)
+    _replace_op(kernel, b, op, before)
 
 
 def _sum_of_elements(b: SumBuilder, before: Value, value: Value) -> Value:
@@ -184,7 +184,7 @@ def _sum_of_elements(b: SumBuilder, before: Value, value: Value) -> Value:
     return b.as_scalar(total, scalar_of(t))
 
 
-def _put(kernel: Kernel, b: SumBuilder, op: Op, result: Value) -> None:
+def _replace_op(kernel: Kernel, b: SumBuilder, op: Op, result: Value) -> None:
     parent = op.parent
     assert parent is not None
     at = parent.ops.index(op)

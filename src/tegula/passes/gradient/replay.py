@@ -99,10 +99,10 @@ class ForwardReplay(GradientBuilder):
         if isinstance(op, BufNew):
             shadow = self.new_object(result)
         elif isinstance(op, ArrayView):
-            shadow = self.viewed(op, self.shadow(op.array), [self.plain(v) for v in op.bounds])
+            shadow = self.viewed(op, self.shadow(op.array), [self.forward_value(v) for v in op.bounds])
         else:
             memory, *indices = op.operands
-            shadow = self.one(type(op), [self.shadow(memory), *map(self.plain, indices)], op.attrs)
+            shadow = self.one(type(op), [self.shadow(memory), *map(self.forward_value, indices)], op.attrs)
         self.scope.shadows[result] = shadow
 
     def new_object(self, like: Value) -> Value:
@@ -117,7 +117,7 @@ class ForwardReplay(GradientBuilder):
             if self.is_divergent(op):
                 self._check_written_only(op)
                 break
-            self.scope.entries[op, memory] = self.one(BufRead, [self.plain(memory)])
+            self.scope.entries[op, memory] = self.one(BufRead, [self.forward_value(memory)])
         if isinstance(op, While):
             self.scope.iterations[op] = self._counted(op)
         else:
@@ -159,11 +159,11 @@ class ForwardReplay(GradientBuilder):
                 *_, number = new.args
                 scope.primals.update(zip(old.args, new.args, strict=False))
                 self._copy_all(old, Primals(scope))
-                results = [self.plain(v) for v in old.yielded]
+                results = [self.forward_value(v) for v in old.yielded]
                 if old is op.body:
                     results.append(self.one(Add, [number, self.const(1, int32)]))
                 self.emit(Yield, results)
-        operands = [*map(self.plain, op.initial), self.const(0, int32)]
+        operands = [*map(self.forward_value, op.initial), self.const(0, int32)]
         *results, count = self.emit(While, operands, None, regions)
         self.scope.primals.update(zip(op.results, results, strict=True))
         return count
@@ -183,11 +183,11 @@ class ForwardReplay(GradientBuilder):
         for k, (branch, scope) in enumerate(zip(op.alternatives, scopes, strict=True)):
             with self.inside(scope.region) as inner:
                 inner.primals = scope.primals
-                own = [self.plain(v) for v in branch.yielded]
+                own = [self.forward_value(v) for v in branch.yielded]
                 values = [table[key] for table, key in live_entries[k]]
                 fill = [self._unspecified(t) for t in types[1 - k]]
                 self.emit(Yield, [*own, *values, *fill] if k == 0 else [*own, *fill, *values])
-        results = iter(self.emit(If, [self.plain(op.condition)], None, [s.region for s in scopes]))
+        results = iter(self.emit(If, [self.forward_value(op.condition)], None, [s.region for s in scopes]))
         self.scope.primals.update({r: next(results) for r in op.results})
         for keys in live_entries:
             for table, key in keys:
@@ -237,7 +237,7 @@ class ForwardReplay(GradientBuilder):
             with self.inside(Region([a.type for a in old.args])) as scope:
                 scope.primals.update(zip(old.args, scope.region.args, strict=True))
                 self._copy_all(old, Primals(scope))
-                self.emit(Yield, [self.plain(v) for v in old.yielded])
+                self.emit(Yield, [self.forward_value(v) for v in old.yielded])
                 regions.append(scope.region)
         operands = [mapping[v] for v in op.operands]
         control_op = self.insert(type(op)(operands, [r.type for r in op.results], op.attrs, regions, op.loc))
@@ -259,7 +259,7 @@ class ForwardReplay(GradientBuilder):
 
     def iteration_index(self, op: For, number: Value) -> Value:
         """The index of a loop in an iteration counted from 0."""
-        start, step = (self.plain(v) for v in (op.start, op.step))
+        start, step = (self.forward_value(v) for v in (op.start, op.step))
         return self.one(Add, [start, self.one(Mul, [number, step])])
 
     def before_iteration(self, op: LoopLike, number: Value) -> list[Value]:
@@ -273,11 +273,11 @@ class ForwardReplay(GradientBuilder):
                 scope.primals[op.index] = self.iteration_index(op, before)
             scope.primals.update({v: region.add_argument(v.type) for v in op.arguments})
             self._copy_all(op.body, Primals(scope))
-            self.emit(Yield, [self.plain(v) for v in op.body.yielded])
+            self.emit(Yield, [self.forward_value(v) for v in op.body.yielded])
         t = number.type
         assert is_element(t)
         bounds = [self.const(0, t), number, self.const(1, t)]
-        results = self.emit(For, [*bounds, *map(self.plain, op.initial)], None, [region])
+        results = self.emit(For, [*bounds, *map(self.forward_value, op.initial)], None, [region])
         for value, own in zip(op.arguments, results, strict=True):
             own.name = value.name
         return results
@@ -316,5 +316,5 @@ def _is_cheap(op: Op) -> bool:
     whose defining ops show which elements of a tile are accessed."""
     if isinstance(op, ConstantLike | ArrayView):
         return True
-    plain = op.PURE and not op.COOPERATIVE and not op.regions
-    return plain and all(isinstance(r.type, DType) and not r.type.is_float for r in op.results)
+    is_pure = op.PURE and not op.COOPERATIVE and not op.regions
+    return is_pure and all(isinstance(r.type, DType) and not r.type.is_float for r in op.results)

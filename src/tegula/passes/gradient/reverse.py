@@ -52,13 +52,13 @@ class Reverse(ForwardReplay):
 
     # Queries of ops' adjoints ----------------------------------------------------------------------------------------
 
-    def plain(self, value: Value) -> Value:
+    def forward_value(self, value: Value) -> Value:
         primal = self.scope.primal(value)
         assert primal is not None, f"{value} was not computed again"
         return primal
 
     def primal(self, value: Value) -> Value:
-        primal = self.plain(value)
+        primal = self.forward_value(value)
         wide = adjoint_type(primal.type)
         if wide == primal.type:
             return primal
@@ -82,7 +82,7 @@ class Reverse(ForwardReplay):
             shadow = self.scope.shadows[memory]
         return shadow
 
-    def together(self, op: Op) -> bool:
+    def is_uniform_op(self, op: Op) -> bool:
         if self.known is None or self.is_divergent(op):
             return False
         return not any(self.known.varying(v) for v in op.operands)
@@ -189,7 +189,7 @@ class Reverse(ForwardReplay):
         if op.NONDIFFERENTIABLE:
             self.refuse(op, op.NONDIFFERENTIABLE)
         grows = op.adjoint(self, *grads)
-        is_uniform = op.COOPERATIVE or (not op.EACH_LANE and self.together(op))
+        is_uniform = op.COOPERATIVE or (not op.EACH_LANE and self.is_uniform_op(op))
         for k, (operand, more) in enumerate(zip(op.operands, grows, strict=True)):
             if more is not None and self.needs_adjoint(operand):
                 self.add(operand, more, is_uniform and k not in op.signature.lanes)
@@ -228,7 +228,7 @@ class Reverse(ForwardReplay):
                 Yield, [adjoints[k] if k in adjoints else self.zero(adjoint_type(k[0].type)) for k in keys]
             )
         self.region = outer
-        branch_op = self.emit(If, [self.plain(op.condition)], None, regions)
+        branch_op = self.emit(If, [self.forward_value(op.condition)], None, regions)
         self._extend_sums(keys, branch_op)
 
     def _extend_sums(self, keys: Sequence[tuple[Value, bool]], sums: Sequence[Value]) -> None:
@@ -289,7 +289,7 @@ class Reverse(ForwardReplay):
 
     def _iterations(self, op: For) -> Value:
         """The trip count of a loop; 0 or less if the loop does not run."""
-        start, stop, step = map(self.plain, op.bounds)
+        start, stop, step = map(self.forward_value, op.bounds)
         t = element(start.type)
         zero, one = self.const(0, t), self.const(1, t)
         if isinstance(step.owner, ConstantLike) and step.owner.value != 0:

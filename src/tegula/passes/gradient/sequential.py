@@ -142,7 +142,9 @@ class _Merged:
         first = next(iter(waiting), None)
         if first is None:
             op = next(ops[0] for ops in self.roles if ops)
-            raise NoGradient(op.loc, op="a role", why="roles wait for each other here", help=HELP)
+            raise NoGradient(
+                op.loc, op="a role", why="roles wait for each other at this operation", help=HELP
+            )
         group = {first}
         while True:
             pipes = {p for k in group for p in _pipes(waiting[k])}
@@ -160,7 +162,9 @@ class _Merged:
                 raise NoGradient(op.loc, op="a role", why=reason, help=HELP)
         pipes = {p for op in ops for p in _pipes(op)}
         if any(self.queues.get((p, k)) for p in pipes for k in members):
-            raise NoGradient(ops[0].loc, op="a role", why="tiles are left in a pipe from before", help=HELP)
+            raise NoGradient(
+                ops[0].loc, op="a role", why="a pipe still holds tiles of an earlier loop", help=HELP
+            )
         loops = [op for op in ops if isinstance(op, For)]
         branches = [op for op in ops if isinstance(op, If)]
         joined = self._loop(members, loops) if loops else self._branch(members, branches)

@@ -36,9 +36,9 @@ class _Check:
 
 
 def hoist_launch_checks(kernel: Kernel) -> list[Op]:
-    """Remove from the kernel, in place, the asserts for which both the condition and being reached depend on the
-    kernel's arguments alone. Returns the ops that check them before the roles: copies of the asserts and of the ops
-    that compute their conditions."""
+    """Remove from the kernel, in place, the asserts whose condition and reachability depend on the kernel's arguments
+    alone. Returns the ops that check these asserts before the roles: copies of the asserts and of the ops that compute
+    their conditions."""
     checks = list(_checks(kernel.body, (), set(kernel.params)))
     region_of_checks, copies = Region(), dict[Value, Value]()
     for op in _backward_slice(kernel, checks):
@@ -47,8 +47,8 @@ def hoist_launch_checks(kernel: Kernel) -> list[Op]:
     for check in checks:
         holds = copies.get(check.op.condition, check.op.condition)
         for region in check.inside:
-            elsewhere = build.insert(S.Not([_reaches(build, region, copies)], [bool_])).result
-            holds = build.insert(S.Or([holds, elsewhere], [bool_])).result
+            not_reached = build.insert(S.Not([_reaches(build, region, copies)], [bool_])).result
+            holds = build.insert(S.Or([holds, not_reached], [bool_])).result
         build.insert(Assert([holds], [], check.op.attrs, [], check.op.loc))
         assert check.op.parent is not None
         check.op.parent.ops.remove(check.op)

@@ -55,7 +55,7 @@ FAULTS = {
 }
 _HELP = {
     OUT_OF_MEMORY: "; delete arrays, or use smaller ones",
-    900: "; it is not possible while launches are recorded: do it before capture_begin",
+    900: "; this operation is not possible while launches are recorded: run it before capture_begin",
     901: "; the recording was invalidated by an operation that cannot be recorded",
     906: "; the default stream cannot take part while launches are recorded on another stream",
 }
@@ -183,7 +183,7 @@ class Context:
         reason = text(code, self.driver)
         if code not in FAULTS:
             raise RunError(f"device cuda:{self.ordinal}: {reason}{_HELP.get(code, '')}")
-        self.fault = _earlier_fault() or f"{FAULTS[code]} in {self._suspects()}: {reason}"
+        self.fault = _earlier_fault() or f"{FAULTS[code]} in {self._suspected_kernels()}: {reason}"
         self.plain = False
         self.variables[0] = 0
         raise RunError(
@@ -191,10 +191,10 @@ class Context:
             'tg.config.mode = "debug" finds accesses outside of arrays'
         )
 
-    def _suspects(self) -> str:
+    def _suspected_kernels(self) -> str:
         names = [f"'{name}'" for name in dict.fromkeys(self.recent)]
         if not names:
-            return "work that is not Tegula's"
+            return "work of another library"
         return (
             f"kernel {names[0]}"
             if len(names) == 1

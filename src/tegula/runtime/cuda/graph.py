@@ -116,7 +116,7 @@ def _keep_allocation(allocation: memory.Allocation) -> None:
             active.retained.append(allocation)
 
 
-memory.keepers.append(_keep_allocation)
+memory.allocation_observers.append(_keep_allocation)
 
 
 def capture_begin(

@@ -32,18 +32,18 @@ _attributes = ctypes.create_string_buffer(
     _ATTRIBUTE.pack(_PROGRAMMATIC_SERIALIZATION, 1, 0, 0) + _ATTRIBUTE.pack(_CLUSTER_DIMENSION, 2, 1, 1),
     2 * _ATTRIBUTE.size,
 )
-EARLY = ctypes.addressof(_attributes), 1
+PROGRAMMATIC = ctypes.addressof(_attributes), 1
 """The address and the number of attributes for a programmatic dependent launch."""
-CLUSTERS = EARLY[0] + _ATTRIBUTE.size, 1
+CLUSTERS = PROGRAMMATIC[0] + _ATTRIBUTE.size, 1
 """The address and the number of attributes for a launch of 2-CTA clusters."""
-EARLY_CLUSTERS = EARLY[0], 2
+PROGRAMMATIC_CLUSTERS = PROGRAMMATIC[0], 2
 IN_ORDER = 0, 0
 """No attributes: the launch starts after all earlier work in the stream."""
 MAX_CONFIGURATIONS = 256
 """The number of launch configurations that a compiled kernel caches."""
-NEARLY = 7 / 8
+MIN_OCCUPANCY = 7 / 8
 """The minimum occupancy of CTAs with several blocks, as a fraction of the maximum number of resident blocks."""
-MANY_CTAS = 8
+MIN_CTAS_PER_SM = 8
 """The minimum number of CTAs per SM if CTAs have several blocks. A smaller launch has CTAs with fewer blocks, so that
 its blocks run on all SMs."""
 MAX_BYTES = 32764
@@ -167,7 +167,7 @@ def blocks_of_cta(context: Context, max_blocks: int, threads: int, shared_bytes:
         count: count * context.resident_blocks(count * threads, count * shared_bytes, each)
         for count in (1 << k for k in range(max_blocks.bit_length()))
     }
-    min_resident = NEARLY * max(resident.values())
+    min_resident = MIN_OCCUPANCY * max(resident.values())
     return max(count for count, resident_blocks in resident.items() if resident_blocks >= min_resident)
 
 
@@ -184,7 +184,7 @@ def _hardware_blocks(compiled: CudaCompiled, blocks: int) -> tuple[int, int]:
         )
     together, warps = compiled.together, -(-blocks // compiled.per_warp)
     if together > 1:
-        min_ctas = MANY_CTAS * compiled.context.attribute(MULTIPROCESSORS)
+        min_ctas = MIN_CTAS_PER_SM * compiled.context.attribute(MULTIPROCESSORS)
         while together > 1 and warps < together * min_ctas:
             together //= 2
     return -(-warps // together), together
@@ -193,8 +193,8 @@ def _hardware_blocks(compiled: CudaCompiled, blocks: int) -> tuple[int, int]:
 def _attributes_of(compiled: CudaCompiled, grid: int, may_overlap: bool) -> tuple[int, int]:
     """The attributes of a launch of `grid` CTAs, which form no clusters if their number is odd."""
     if compiled.clustered and grid % 2 == 0:
-        return EARLY_CLUSTERS if may_overlap else CLUSTERS
-    return EARLY if may_overlap else IN_ORDER
+        return PROGRAMMATIC_CLUSTERS if may_overlap else CLUSTERS
+    return PROGRAMMATIC if may_overlap else IN_ORDER
 
 
 def _launch(

@@ -36,7 +36,7 @@ class Allocation:
             self.context.status("cuMemFreeAsync", self.address, LEGACY)
 
 
-class _Described:
+class _ArrayInterface:
     """The array interface from which NumPy makes an array at an address."""
 
     def __init__(
@@ -57,7 +57,7 @@ def described(
 ) -> np.ndarray:
     """A NumPy array that describes memory on a device; `owner` lives as long as the array and its views."""
     dtype = np.dtype(dtype)
-    return np.asarray(_Described(address, shape, strides, dtype.itemsize, owner)).view(dtype)
+    return np.asarray(_ArrayInterface(address, shape, strides, dtype.itemsize, owner)).view(dtype)
 
 
 def allocate(device: Device, shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray:
@@ -73,8 +73,8 @@ def allocate(device: Device, shape: Sequence[int], dtype: np.dtype[Any]) -> np.n
 def new(device: Device, size: int) -> Allocation:
     """Uninitialised bytes on a device, aligned to at least 256."""
     allocation = Allocation(context(device.ordinal), size)
-    for keeper in keepers:
-        keeper(allocation)
+    for observer in allocation_observers:
+        observer(allocation)
     return allocation
 
 
@@ -85,7 +85,7 @@ class PinnedMemory:
         self.context = context
         self.address = context.make(ctypes.c_void_p, "cuMemHostAlloc", max(size, 1), PORTABLE) or 0
 
-    # A default argument, as in Allocation.
+    # `ending` is a default argument for the same reason as in Allocation.
     def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
         if getattr(self, "address", 0) and not ending() and self.context.fault is None:
             self.context.status("cuMemFreeHost", self.address)
@@ -97,7 +97,7 @@ def pinned(size: int) -> np.ndarray:
     return described(memory.address, (size,), None, np.dtype(np.uint8), memory)
 
 
-keepers: list[Callable[[Allocation], None]] = []
+allocation_observers: list[Callable[[Allocation], None]] = []
 """Functions that are called with each allocation: a graph keeps the allocations made while it was recorded."""
 
 
@@ -128,7 +128,7 @@ def upload(device: Device, target: np.ndarray, source: np.ndarray) -> None:
     if _is_pinned(target_context, source.ctypes.data):
         target_context.call("cuStreamSynchronize", stream.handle)
     if packed is not target:
-        _strided(stream, target, packed)
+        _copy_strided(stream, target, packed)
 
 
 def download(device: Device, source: np.ndarray) -> np.ndarray:
@@ -140,7 +140,7 @@ def download(device: Device, source: np.ndarray) -> np.ndarray:
         packed = source
         if not is_packed(source):
             packed = allocate(device, source.shape, source.dtype)
-            _strided(stream, packed, source)
+            _copy_strided(stream, packed, source)
         stream.context.call(
             "cuMemcpyDtoHAsync_v2", host.ctypes.data, address_of(packed), host.nbytes, stream.handle
         )
@@ -158,9 +158,9 @@ def copy(device: Device, target: np.ndarray, source: np.ndarray, source_device: 
     stream = stream_on(device)
     if np.may_share_memory(target, source):
         intermediate = allocate(device, source.shape, source.dtype)
-        _between(stream, intermediate, source)
+        _copy_within_device(stream, intermediate, source)
         source = intermediate
-    _between(stream, target, source)
+    _copy_within_device(stream, target, source)
 
 
 def _copy_across(device: Device, target: np.ndarray, source: np.ndarray, source_device: Device) -> None:
@@ -169,7 +169,7 @@ def _copy_across(device: Device, target: np.ndarray, source: np.ndarray, source_
     packed = source
     if not is_packed(source):
         packed = allocate(source_device, source.shape, source.dtype)
-        _strided(before, packed, source)
+        _copy_strided(before, packed, source)
     received = target if is_packed(target) else allocate(device, target.shape, target.dtype)
     stream.wait_event(before.record_event())
     target_context, source_context = stream.context.handle, before.context.handle
@@ -183,16 +183,16 @@ def _copy_across(device: Device, target: np.ndarray, source: np.ndarray, source_
         stream.handle,
     )
     if received is not target:
-        _strided(stream, target, received)
+        _copy_strided(stream, target, received)
     before.wait_event(stream.record_event())
 
 
-def _between(stream: Stream, target: np.ndarray, source: np.ndarray) -> None:
+def _copy_within_device(stream: Stream, target: np.ndarray, source: np.ndarray) -> None:
     """Copy between disjoint regions of one device; the driver's copies have no defined order of bytes."""
     if is_packed(target) and is_packed(source):
         _copy_packed(stream, target, source)
     else:
-        _strided(stream, target, source)
+        _copy_strided(stream, target, source)
 
 
 def _copy_packed(stream: Stream, target: np.ndarray, source: np.ndarray) -> None:
@@ -206,17 +206,17 @@ def fill(device: Device, target: np.ndarray, value: object) -> None:
         return
     pattern = np.asarray(value).astype(target.dtype)
     stream = stream_on(device)
-    if pattern.ndim == 0 and is_packed(target) and _set(stream, target, pattern):
+    if pattern.ndim == 0 and is_packed(target) and _fill_repeating(stream, target, pattern):
         return
     repeated = np.broadcast_to(pattern, target.shape)
     small = allocate(device, pattern.shape, target.dtype)
     upload(device, small, pattern)
-    _strided(
+    _copy_strided(
         stream, target, described(address_of(small), repeated.shape, repeated.strides, target.dtype, small)
     )
 
 
-def _set(stream: Stream, target: np.ndarray, pattern: np.ndarray) -> bool:
+def _fill_repeating(stream: Stream, target: np.ndarray, pattern: np.ndarray) -> bool:
     """Fill packed memory with a pattern that repeats every 1, 2 or 4 bytes. Returns False for other patterns."""
     raw = pattern.tobytes()
     for size, name in ((1, "cuMemsetD8Async"), (2, "cuMemsetD16Async"), (4, "cuMemsetD32Async")):
@@ -228,7 +228,7 @@ def _set(stream: Stream, target: np.ndarray, pattern: np.ndarray) -> bool:
     return False
 
 
-def _strided(stream: Stream, target: np.ndarray, source: np.ndarray) -> None:
+def _copy_strided(stream: Stream, target: np.ndarray, source: np.ndarray) -> None:
     from tegula.runtime.cuda.strided import copy_strided
 
     if target.dtype.names is not None:

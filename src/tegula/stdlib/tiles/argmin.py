@@ -123,16 +123,16 @@ def sample_tiles(rng: np.random.Generator) -> Iterator[np.ndarray]:
     integers."""
     for shape in ((1,), (2,), (33,), (200,), (3, 5), (4, 2, 3)):
         yield rng.standard_normal(shape).astype(np.float32)
-    some = np.array([nan, 0.0, -0.0, 0.0, -0.0, nan], np.float32)
-    yield some
-    yield some.astype(np.float64)
+    special_values = np.array([nan, 0.0, -0.0, 0.0, -0.0, nan], np.float32)
+    yield special_values
+    yield special_values.astype(np.float64)
     yield np.array([nan, inf, inf, -inf, -inf, nan], np.float32)
     yield np.full((2, 3), nan)
     yield rng.integers(0, 3, (4, 9)).astype(np.float16)
     yield rng.standard_normal(40)
     for kind in (np.int8, np.uint16, np.int32, np.uint32, np.int64, np.uint64):
-        ends = np.iinfo(kind)
-        yield np.array([5, ends.max, ends.min, 7, ends.max, ends.min], kind)
+        limits = np.iinfo(kind)
+        yield np.array([5, limits.max, limits.min, 7, limits.max, limits.min], kind)
     yield np.array([False, True, True, False])
 
 

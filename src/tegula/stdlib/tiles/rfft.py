@@ -150,7 +150,7 @@ def half_length(shape: tuple[int, ...], n: int) -> int:
     """The number n // 2; OutOfRange unless the rows of a shape have n // 2 + 1 elements."""
     if n < 1 or shape[-1] != n // 2 + 1:
         help = f"a row is {n // 2 + 1} elements for n = {n}" if n > 0 else "n is 1 or more"
-        raise OutOfRange(None, what=f"'x' has the shape {shape}, and n is {n}", help=help)
+        raise OutOfRange(None, what=f"'x' of shape {shape} does not fit n = {n}", help=help)
     return n // 2
 
 
