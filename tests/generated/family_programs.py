@@ -355,7 +355,7 @@ class FamilyProgram:
                 (f"tg.normalize({q.name} * 4.0)", q.name),
                 (
                     f"tg.where({x.name} > 0, {q.name}, {r.name})",
-                    f"chosen({x.name} > 0, {q.name}, {r.name})",
+                    f"select({x.name} > 0, {q.name}, {r.name})",
                 ),
             ]
         )
@@ -440,7 +440,7 @@ class FamilyProgram:
             f"    c{k} = tg.randi(state, 0, 6)\n    p{k} = {q.name} * {r.name}",
             f"mask = {x.name} > {y.name}\nstate = np.where(mask, pcg(state), state)\n"
             f"c{k} = np.where(mask, ranged(state, 0, 6), {x.name})\n"
-            f"p{k} = chosen(mask, times({q.name}, {r.name}), {q.name})",
+            f"p{k} = select(mask, times({q.name}, {r.name}), {q.name})",
         )
         self.known["int"].append(Term(f"c{k}", x.bound + 6))
         self.known["quat"].append(Term(f"p{k}", 1, 2))
