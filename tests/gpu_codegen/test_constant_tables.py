@@ -99,7 +99,7 @@ def check(kernel: Any, n: np.ndarray, o: np.ndarray, text: str) -> None:
 
 
 REFUSED = {
-    "COSINES + x": ("type-mismatch", "read elements of it"),
+    "COSINES + x": ("type-mismatch", "read elements of the table"),
     "tg.table(COSINES, tg.int8)[i]": ("out-of-range", "int8"),
     "tg.table(x)[i]": ("type-mismatch", "needs a NumPy array"),
     "COSINES[2000]": ("out-of-range", "index 2000"),

@@ -196,7 +196,7 @@ def test_jax_functions_refuse_kernels_that_change_their_inputs() -> None:
         (lambda x, w: (x.astype("float32"), w, 1.0), r"expected array2d.float64., got array2d.float32."),
         (lambda x, w: (x.astype("complex64"), w, 1.0), r"got array2d.vec2."),
         (lambda x, w: (x, 1.0, 1.0), "'w': expected an array, got float"),
-        (lambda x, w: (x, tg.zeros(4, dtype=D, requires_grad=True), 1.0), "a tg.array with a gradient"),
+        (lambda x, w: (x, tg.zeros(4, dtype=D, requires_grad=True), 1.0), "is a tg.array: its gradient"),
     ],
 )
 def test_jax_functions_refuse_arguments_that_do_not_fit(inputs: Any, message: str) -> None:
