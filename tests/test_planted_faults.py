@@ -75,7 +75,7 @@ def f(x):
     return False
 """
     by_number = dict(enumerate(tool.places_of("a.py", text)))
-    probed = tool.probed(
+    probed = tool.with_probes(
         text, {n: (candidate.span, candidate.is_statement) for n, (_, candidate) in by_number.items()}
     )
     reached_numbers: set[int] = set()
