@@ -7,7 +7,7 @@ definition."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeGuard
+from typing import Any
 
 from tegula.ir import Builder, Kernel, Op, Region, ReshapeLike, Value
 from tegula.ir.rewrite import replace, uses
@@ -109,7 +109,7 @@ class _Lowering:
         if isinstance(owner, BufRead) and self._can_replace(value, owner, region):
             self.buffers[value] = owner.buffer
             return
-        if self._is_view(value, owner):
+        if isinstance(owner, TileReshape) and self._is_view(value, owner):
             build = Builder(Region([]), owner.loc)
             self.buffers[value] = view(build, owner, self.buffers[owner.tile])
             self._move(build.region, region, out)
@@ -127,11 +127,11 @@ class _Lowering:
             op.parent = region
             out.append(op)
 
-    def _is_view(self, value: Value, owner: Any) -> TypeGuard[TileReshape]:
-        """Whether a tile is the reshape of a tile in a buffer of its own, and lanes read its elements there."""
-        if not isinstance(owner, TileReshape) or isinstance(owner.tile.owner, BufRead):
+    def _is_view(self, value: Value, reshape: TileReshape) -> bool:
+        """Whether a reshaped tile has a buffer of its own, and lanes read the elements of the result there."""
+        if isinstance(reshape.tile.owner, BufRead):
             return False
-        return owner.tile in self.buffers and not any(
+        return reshape.tile in self.buffers and not any(
             isinstance(op, TileSlice | TilePermute | TileReshape | TileGather | TileMatmul)
             for op, _ in self.users.get(value, ())
         )

@@ -162,9 +162,12 @@ def lower_kernel(
 def _registers_of_lines(s: GpuState) -> int:
     """The largest number of registers of a tile that threads take lines from."""
     tiles = (line.tile for op in s.kernel.walk() if (line := line_of(op)) is not None)
-    return max(
-        (len(s.types(tile)) * element_bytes(scalar_of(tile.type.dtype)) // 4 for tile in tiles), default=0
+    bytes_held = (
+        len(s.types(tile)) * element_bytes(scalar_of(tile.type.dtype))
+        for tile in tiles
+        if isinstance(tile.type, TileType)
     )
+    return max(bytes_held, default=0) // 4
 
 
 def _module(s: GpuState) -> str:
