@@ -198,5 +198,5 @@ def irfft_samples(rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(complex_numbers(rng, n // 2 + 1).astype(np.complex64), n, differentiable=n > 1)
     yield Sample(complex_numbers(rng, 2, 3, 7), n=12, differentiable=True)
     yield Sample(complex_numbers(rng, 3, 23).astype(np.complex64), 45)
-    yield Refused(np.ones(3, np.complex64), 3, code="out-of-range", says=("(3,)", "n is 3", "2 elements"))
+    yield Refused(np.ones(3, np.complex64), 3, code="out-of-range", says=("(3,)", "n = 3", "2 elements"))
     yield Refused(np.ones(3, np.float32), 4, code="type-mismatch", says=("vec2", "float32"))
