@@ -143,7 +143,7 @@ def test_tiles_of_persistent_blocks_from_outside_of_loops_have_a_second_stage() 
 
 
 def test_iterations_too_deep_for_shared_memory_are_split() -> None:
-    kernel, _ = built(KERNELS["deep"])
+    kernel, _ = built(KERNELS["wide_stages"])
     plan = kernel.schedule.plan
     assert plan is not None and plan.split > 1 and max(plan.stages) >= 3
     assert f"stages of 1/{plan.split} iteration" in str(kernel.schedule)

@@ -186,7 +186,7 @@ def test_candidates_that_cannot_be_compiled_are_dropped() -> None:
     assert "dropped: FACTOR='two': " in str(kernel.reports[0])
 
 
-def pipe(stages: int, stages_used: int) -> Any:
+def pipe(stages: int, missing_pops: int) -> Any:
     @tg.kernel
     def kernel(x: tg.array2d[float], y: tg.array2d[float], n: int):
         items = tg.tile_pipe(shape=(1, 8), dtype=float, stages=stages)
@@ -194,7 +194,7 @@ def pipe(stages: int, stages_used: int) -> Any:
             for k in range(n):
                 tg.tile_pipe_load(items, x, offset=(k, 0))
         with tg.ws(1):
-            for k in range(n + stages_used - 1):
+            for k in range(n - missing_pops):
                 tg.tile_store(y, tg.tile_pipe_pop(items), offset=(k, 0))
 
     return kernel
@@ -203,12 +203,12 @@ def pipe(stages: int, stages_used: int) -> Any:
 @pytest.mark.machine_code
 def test_candidates_that_are_not_proved_are_dropped() -> None:
     """Candidates that would complete are dropped too: on the CPU no role waits for items that are left in a pipe."""
-    kernel = tg.autotune(stages=[2, 3], taken=[1, 0])(pipe)
+    kernel = tg.autotune(stages=[2, 3], missing_pops=[0, 1])(pipe)
     x, y = tg.ones((6, 8)), tg.zeros((6, 8))
     tg.launch_tiled(kernel, 1, [x], [y, 6])
     assert (y.numpy() == 1.0).all()
     dropped = kernel.reports[0].dropped
-    assert [o.candidate.values["taken"] for o in dropped] == [0, 0]
+    assert [o.candidate.values["missing_pops"] for o in dropped] == [1, 1]
     assert all("error[schedule-refuted]" in o.dropped for o in dropped)
 
 
@@ -331,7 +331,7 @@ def test_lengths_of_arrays_are_tuned_in_classes(a: int, b: int, same: bool) -> N
 @pytest.mark.machine_code
 def test_key_names_parameters_that_are_compared_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
     counts = times_tuned(monkeypatch)
-    kernel = tg.autotune(stages=[2, 3], taken=[1], key=["n"])(pipe)
+    kernel = tg.autotune(stages=[2, 3], missing_pops=[0], key=["n"])(pipe)
     for rows in (6, 6, 5):
         tg.launch_tiled(kernel, 1, [tg.ones((6, 8))], [tg.zeros((6, 8)), rows])
     assert len(counts) == 2 and kernel.reports[1].launch == "n 5"
@@ -457,7 +457,7 @@ def test_progress_of_tuning_is_shown_on_terminals_only(
     monkeypatch.setattr(sys, "stderr", Terminal())
     monkeypatch.setenv("TERM", "xterm")
     run(tg.autotune(REPEATS=[1, 10])(long_loop))
-    assert "busy: timing" in sys.stderr.getvalue()
+    assert "long_loop: timing" in sys.stderr.getvalue()
 
 
 # Errors --------------------------------------------------------------------------------------------------------------
