@@ -201,9 +201,9 @@ def _run_instruction(
     name, adds, *settings = rest.split(", ")
     a, b = ATOMS[left], ATOMS[right]
     assert k * a.itemsize == 32
-    turns = [False, False]
+    transposed = [False, False]
     if a.itemsize == 2:
-        turns = [False] * in_registers + [x == "1" for x in settings[2:]]
+        transposed = [False] * in_registers + [x == "1" for x in settings[2:]]
     assert len(settings) == (0 if total == "s32" else 2) + (2 - in_registers if a.itemsize == 2 else 0), line
     if in_registers:
         A = np.zeros((64, k))
@@ -213,8 +213,8 @@ def _run_instruction(
         warps = np.arange(128)[:, None] // 32 * 16
         A[warps + np.tile(rows, (4, 1)), np.tile(columns, (4, 1))] = elements
     else:
-        A = matrix(memory, names[source], 64, k, a, turns[0]).astype(np.float64)
-    B = matrix(memory, names[name], n, k, b, turns[1]).astype(np.float64)
+        A = matrix(memory, names[source], 64, k, a, transposed[0]).astype(np.float64)
+    B = matrix(memory, names[name], n, k, b, transposed[1]).astype(np.float64)
     if left == "tf32":
         for x in (A, B):
             assert not (x.astype(np.float32).view(np.uint32) & np.uint32(0x1FFF)).any(), (

@@ -17,18 +17,18 @@ from support.small_integers import numbers, to_float64
 from tegula.kernels import gemm, shapes
 
 
-def check(shape: tuple[int, int, int], a: Any, b: Any, c: Any, turns: tuple[bool, bool], groups: int = 1,
+def check(shape: tuple[int, int, int], a: Any, b: Any, c: Any, transposed: tuple[bool, bool], groups: int = 1,
           steps: int = 3, ragged: int = 16) -> list[str]:  # fmt: skip
     """The shapes and types of the instructions of a matmul that the model finds right. `ragged`: elements of K that
     the last tile lacks; if odd, threads copy the arrays."""
     m, n, k = shape
     long = k * steps - ragged
-    x = numbers(*((long, m) if turns[0] else (m, long)), dtype=a)
-    y = numbers(*((n, long) if turns[1] else (long, n)), dtype=b, seed=1)
+    x = numbers(*((long, m) if transposed[0] else (m, long)), dtype=a)
+    y = numbers(*((n, long) if transposed[1] else (long, n)), dtype=b, seed=1)
     z = tg.zeros((m, n), dtype=c)
-    text = run(roles(shape, a, b, c, turns, groups), [x, y, z, steps])
-    expected = (to_float64(x).T if turns[0] else to_float64(x)) @ (
-        to_float64(y).T if turns[1] else to_float64(y)
+    text = run(roles(shape, a, b, c, transposed, groups), [x, y, z, steps])
+    expected = (to_float64(x).T if transposed[0] else to_float64(x)) @ (
+        to_float64(y).T if transposed[1] else to_float64(y)
     )
     if c is tg.int8:
         expected = expected.astype(np.int64).astype(np.int8)
@@ -37,21 +37,24 @@ def check(shape: tuple[int, int, int], a: Any, b: Any, c: Any, turns: tuple[bool
 
 
 @pytest.mark.machine_code
-@pytest.mark.parametrize("turns", [(False, False), (True, True), (False, True)], ids=str)
-def test_matmuls_of_16_bit_operands_in_every_order_match_numpy(turns: tuple[bool, bool]) -> None:
-    assert check((64, 32, 64), tg.bfloat16, tg.bfloat16, tg.float32, turns) == ["m64n32k16.f32.bf16.bf16"] * 4
+@pytest.mark.parametrize("transposed", [(False, False), (True, True), (False, True)], ids=str)
+def test_matmuls_of_16_bit_operands_in_every_order_match_numpy(transposed: tuple[bool, bool]) -> None:
+    assert (
+        check((64, 32, 64), tg.bfloat16, tg.bfloat16, tg.float32, transposed)
+        == ["m64n32k16.f32.bf16.bf16"] * 4
+    )
 
 
 @pytest.mark.machine_code
 @sampled(
     3,
-    ("n", "k", "turns"),
+    ("n", "k", "transposed"),
     [(96, 32, (False, False)), (80, 48, (True, True)), (32, 96, (False, True)), (160, 16, (False, False))],
     ids=str,
 )
-def test_operands_of_several_narrow_boxes_match_numpy(n: int, k: int, turns: tuple[bool, bool]) -> None:
+def test_operands_of_several_narrow_boxes_match_numpy(n: int, k: int, transposed: tuple[bool, bool]) -> None:
     """Rows of 96, 160, 192 and 320 bytes are boxes of 32 and 64 bytes."""
-    actual = check((64, n, k), tg.bfloat16, tg.bfloat16, tg.float32, turns, steps=2, ragged=8)
+    actual = check((64, n, k), tg.bfloat16, tg.bfloat16, tg.float32, transposed, steps=2, ragged=8)
     assert actual == [f"m64n{n}k16.f32.bf16.bf16"] * (k // 16)
 
 
@@ -86,7 +89,7 @@ def test_k_major_operands_match_numpy(a: Any, b: Any, c: Any, k: int, name: str)
 @pytest.mark.machine_code
 @sampled(
     2,
-    ("a", "c", "turns"),
+    ("a", "c", "transposed"),
     [
         (tg.float8_e4m3, tg.float32, (False, False)),
         (tg.int8, tg.int32, (True, True)),
@@ -96,11 +99,11 @@ def test_k_major_operands_match_numpy(a: Any, b: Any, c: Any, k: int, name: str)
     ids=str,
 )
 def test_operands_that_are_not_k_major_are_transposed_into_shared_memory(
-    a: Any, c: Any, turns: tuple[bool, bool]
+    a: Any, c: Any, transposed: tuple[bool, bool]
 ) -> None:
     """K is not along the rows of a stage."""
     k = 32 * 8 // a.bits
-    actual = check((64, 64, k), a, a, c, turns)
+    actual = check((64, 64, k), a, a, c, transposed)
     assert len(actual) == k * a.bits // 256 and all(x.startswith(f"m64n64k{256 // a.bits}.") for x in actual)
 
 

@@ -49,14 +49,14 @@ def explained(kernel: Any, args: list[Any]) -> list[str]:
     )
 
 
-def piped(shape: tuple[int, int, int], a: Any, b: Any, c: Any, turns: tuple[bool, bool], groups: int = 1,
+def piped(shape: tuple[int, int, int], a: Any, b: Any, c: Any, transposed: tuple[bool, bool], groups: int = 1,
           arch: str = "sm_90a") -> list[str]:  # fmt: skip
     m, n, k = shape
     x, y = (
-        numbers(*((k, m) if turns[0] else (m, k)), dtype=a),
-        numbers(*((n, k) if turns[1] else (k, n)), dtype=b),
+        numbers(*((k, m) if transposed[0] else (m, k)), dtype=a),
+        numbers(*((n, k) if transposed[1] else (k, n)), dtype=b),
     )
-    return units_of(roles(shape, a, b, c, turns, groups), [x, y, tg.zeros((m, n), dtype=c), 1], arch)
+    return units_of(roles(shape, a, b, c, transposed, groups), [x, y, tg.zeros((m, n), dtype=c), 1], arch)
 
 
 ROW_MAJOR, TRANSPOSED = (False, False), (True, True)
@@ -72,11 +72,11 @@ PIPED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("shape", "a", "b", "turns", "groups", "unit"), PIPED, ids=range(len(PIPED)))
+@pytest.mark.parametrize(("shape", "a", "b", "transposed", "groups", "unit"), PIPED, ids=range(len(PIPED)))
 def test_explain_states_the_unit_of_matmuls_of_pipes(
-    shape: tuple[int, int, int], a: Any, b: Any, turns: tuple[bool, bool], groups: int, unit: str
+    shape: tuple[int, int, int], a: Any, b: Any, transposed: tuple[bool, bool], groups: int, unit: str
 ) -> None:
-    assert piped(shape, a, b, tg.float32, turns, groups) == [unit]
+    assert piped(shape, a, b, tg.float32, transposed, groups) == [unit]
 
 
 def test_explain_states_that_earlier_gpus_have_no_wgmma() -> None:

@@ -18,19 +18,19 @@ from tegula.backend.llvm import compile_ptx
 from tegula.target import CUDA_TARGETS, get_cuda_target
 
 
-def plain_matmul(shape: tuple[int, int, int], turns: tuple[bool, bool], precision: str) -> Any:
+def plain_matmul(shape: tuple[int, int, int], transposed: tuple[bool, bool], precision: str) -> Any:
     """A matmul of one block; the transposed operands are transposes of loaded tiles."""
     m, n, k = shape
-    left, right = ((k, m) if turns[0] else (m, k)), ((n, k) if turns[1] else (k, n))
-    turn_left, turn_right = turns
+    left, right = ((k, m) if transposed[0] else (m, k)), ((n, k) if transposed[1] else (k, n))
+    left_transposed, right_transposed = transposed
 
     @tg.kernel
     def multiply(x: tg.array2d[Any], y: tg.array2d[Any], z: tg.array2d[Any]):
         p, q = tg.tile_load(x, shape=left), tg.tile_load(y, shape=right)
         total = tg.tile_load(z, shape=(m, n))
-        if turn_left:
+        if left_transposed:
             p = tg.tile_transpose(p)
-        if turn_right:
+        if right_transposed:
             q = tg.tile_transpose(q)
         tg.tile_matmul(p, q, total, precision=precision)
         tg.tile_store(z, total)
@@ -38,16 +38,16 @@ def plain_matmul(shape: tuple[int, int, int], turns: tuple[bool, bool], precisio
     return multiply
 
 
-def check(shape: tuple[int, int, int], a: Any, b: Any, c: Any, turns: tuple[bool, bool] = (False, False),
+def check(shape: tuple[int, int, int], a: Any, b: Any, c: Any, transposed: tuple[bool, bool] = (False, False),
           threads: int = 32, precision: str = "default", arch: str = "sm_90a") -> str:  # fmt: skip
     """Runs a matmul by the model; its code as PTX."""
     m, n, k = shape
-    kernel = plain_matmul(shape, turns, precision)
-    x = numbers(*((k, m) if turns[0] else (m, k)), dtype=a)
-    y = numbers(*((n, k) if turns[1] else (k, n)), dtype=b, seed=1)
+    kernel = plain_matmul(shape, transposed, precision)
+    x = numbers(*((k, m) if transposed[0] else (m, k)), dtype=a)
+    y = numbers(*((n, k) if transposed[1] else (k, n)), dtype=b, seed=1)
     z = numbers(m, n, dtype=c, seed=2)
-    expected = to_float64(z) + (to_float64(x).T if turns[0] else to_float64(x)) @ (
-        to_float64(y).T if turns[1] else to_float64(y)
+    expected = to_float64(z) + (to_float64(x).T if transposed[0] else to_float64(x)) @ (
+        to_float64(y).T if transposed[1] else to_float64(y)
     )
     code = lowered(kernel, [x, y, z], (1,), threads, arch=arch)
     run_together(code, kernel, [x, y, z], (1, threads), 1)
@@ -78,16 +78,16 @@ kinds = sampled(3, ("a", "b", "c", "name"), KINDS, ids=str)
 @kinds
 @sampled(
     3,
-    "turns",
+    "transposed",
     [
         pytest.param(ROW_MAJOR, id="straight"),
         pytest.param(TRANSPOSED, id="transposed", marks=pytest.mark.slow),
     ],
 )
 def test_warp_matmuls_of_whole_tiles_match_numpy(
-    a: Any, b: Any, c: Any, name: str, turns: tuple[bool, bool]
+    a: Any, b: Any, c: Any, name: str, transposed: tuple[bool, bool]
 ) -> None:
-    assert name in check((32, 24, 32), a, b, c, turns, precision="tf32")
+    assert name in check((32, 24, 32), a, b, c, transposed, precision="tf32")
 
 
 @pytest.mark.machine_code
@@ -103,9 +103,9 @@ def test_warp_matmuls_of_small_tiles_match_numpy() -> None:
 
 
 @pytest.mark.machine_code
-@sampled(2, "turns", [ROW_MAJOR, TRANSPOSED], ids=["straight", "transposed"])
-def test_warp_matmuls_in_loops_of_several_warps_match_numpy(turns: tuple[bool, bool]) -> None:
-    check((40, 24, 144), tg.bfloat16, tg.bfloat16, tg.float32, turns, 128)
+@sampled(2, "transposed", [ROW_MAJOR, TRANSPOSED], ids=["straight", "transposed"])
+def test_warp_matmuls_in_loops_of_several_warps_match_numpy(transposed: tuple[bool, bool]) -> None:
+    check((40, 24, 144), tg.bfloat16, tg.bfloat16, tg.float32, transposed, 128)
 
 
 @pytest.mark.machine_code

@@ -7,12 +7,14 @@ from typing import Any
 import tegula as tg
 
 
-def roles(shape: tuple[int, int, int], a: Any, b: Any, c: Any, turns: tuple[bool, bool], groups: int) -> Any:
+def roles(
+    shape: tuple[int, int, int], a: Any, b: Any, c: Any, transposed: tuple[bool, bool], groups: int
+) -> Any:
     """A sum over tiles that one role fetches and others multiply. Transposed operands have K along their columns, if
     left, or along their rows, if right."""
     m, n, k = shape
-    left, right = ((k, m) if turns[0] else (m, k)), ((n, k) if turns[1] else (k, n))
-    turn_left, turn_right = turns
+    left, right = ((k, m) if transposed[0] else (m, k)), ((n, k) if transposed[1] else (k, n))
+    left_transposed, right_transposed = transposed
 
     @tg.kernel
     def multiply(x: tg.array2d[Any], y: tg.array2d[Any], z: tg.array2d[Any], steps: int):
@@ -20,11 +22,11 @@ def roles(shape: tuple[int, int, int], a: Any, b: Any, c: Any, turns: tuple[bool
         q = tg.tile_pipe(shape=right, dtype=b, stages=2)
         with tg.role("fetch", warps=4):
             for i in range(steps):
-                if turn_left:
+                if left_transposed:
                     tg.tile_pipe_load(p, x, offset=(i * k, 0))
                 else:
                     tg.tile_pipe_load(p, x, offset=(0, i * k))
-                if turn_right:
+                if right_transposed:
                     tg.tile_pipe_load(q, y, offset=(0, i * k))
                 else:
                     tg.tile_pipe_load(q, y, offset=(i * k, 0))
@@ -32,9 +34,9 @@ def roles(shape: tuple[int, int, int], a: Any, b: Any, c: Any, turns: tuple[bool
             total = tg.tile_zeros(shape=(m, n), dtype=c)
             for _i in range(steps):
                 s, t = tg.tile_pipe_pop(p), tg.tile_pipe_pop(q)
-                if turn_left:
+                if left_transposed:
                     s = tg.tile_transpose(s)
-                if turn_right:
+                if right_transposed:
                     t = tg.tile_transpose(t)
                 tg.tile_matmul(s, t, total, precision="tf32")
             tg.tile_store(z, total)
