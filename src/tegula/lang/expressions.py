@@ -16,7 +16,7 @@ from tegula.lang.in_out import reject_updates
 from tegula.lang.methods import method
 from tegula.lang.printing import FormattedText
 from tegula.lang.state import Conflict, Failed, Frame, LocalFunction, Partly, Reported, Unbound, describe_type
-from tegula.lang.struct_places import StructElement, StructPlaces
+from tegula.lang.struct_accesses import StructAccesses, StructElement
 from tegula.lang.thread_arrays import mark, mark_part
 from tegula.ops import scalar as S
 from tegula.ops.builder import LITERALS, MAX_VECTOR
@@ -49,7 +49,7 @@ SPECULATED = 12
 """The maximum number of pure ops that are speculated instead of branched around."""
 
 
-class Expressions(StructPlaces):
+class Expressions(StructAccesses):
     """The part of the tracer that evaluates expressions."""
 
     def expr(self, node: ast.expr) -> Any:

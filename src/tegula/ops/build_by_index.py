@@ -11,7 +11,7 @@ from typing import Any
 from tegula.ir import ElementAccess, Op, ScatteredAccess, TypeRule, Value
 from tegula.ops.array import ArrayLoad, ArrayShape, ArrayView, array_type
 from tegula.ops.array_gather import ArrayGather, ArrayScatter, ArrayScatterAtomic
-from tegula.ops.build_places import coordinates, everywhere
+from tegula.ops.build_coordinates import coordinates, everywhere
 from tegula.ops.builder import OpBuilder
 from tegula.ops.tile import TileAtomic, TileLoad, TileStore, tile_type
 from tegula.types import ArrayType, int32, int64

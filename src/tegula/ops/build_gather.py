@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tegula.ir import TypeRule, Value
 from tegula.ops.array_gather import ArrayGather, ArrayScatter, ArrayScatterAtomic
 from tegula.ops.base import public
-from tegula.ops.build_places import coordinate, selection
+from tegula.ops.build_coordinates import coordinate, selection
 from tegula.ops.build_tile import (
     array_operand,
     constant_shape,

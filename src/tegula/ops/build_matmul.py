@@ -10,7 +10,7 @@ from tegula.ir import Region, TypeRule, Value
 from tegula.ops import scalar as S
 from tegula.ops.base import public, require, require_range
 from tegula.ops.buffer import BufNew, BufRead, BufView
-from tegula.ops.build_places import reshaped
+from tegula.ops.build_coordinates import reshaped
 from tegula.ops.builder import (
     OpBuilder,
     Operand,

@@ -13,7 +13,7 @@ from tegula.ops import scalar as S
 from tegula.ops.array_gather import ArrayGather, ArrayScatter, ArrayScatterAtomic
 from tegula.ops.base import require
 from tegula.ops.buffer import BufNew, BufRead
-from tegula.ops.build_places import along, coordinate, everywhere, reshaped
+from tegula.ops.build_coordinates import along, coordinate, everywhere, reshaped
 from tegula.ops.builder import OpBuilder, Operand, describe, is_slice
 from tegula.ops.integer_ranges import INDEX_RANGE
 from tegula.ops.tile import TileArange, TileGather, TileReduce, TileSlice, add_at, check_shape, tile_type

@@ -12,7 +12,7 @@ from tegula.ir import TypeRule, Value
 from tegula.ops import scalar as S
 from tegula.ops.array_gather import ArrayScatter, ArrayScatterAtomic
 from tegula.ops.base import public, require, require_range
-from tegula.ops.build_places import coordinates, selection
+from tegula.ops.build_coordinates import coordinates, selection
 from tegula.ops.builder import (
     OpBuilder,
     Operand,

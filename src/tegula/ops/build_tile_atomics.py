@@ -5,7 +5,7 @@ from __future__ import annotations
 from tegula.ir import Value
 from tegula.ops.array_gather import ArrayScatterAtomic, ArrayScatterCas
 from tegula.ops.base import public
-from tegula.ops.build_places import coordinates, selection
+from tegula.ops.build_coordinates import coordinates, selection
 from tegula.ops.build_tile import array_operand, offsets, tile_shape
 from tegula.ops.builder import OpBuilder, Operand
 from tegula.ops.kinds import Mask, Offset

@@ -15,7 +15,7 @@ from tegula.ops.control import For, While
 from tegula.ops.integer_ranges import IntegerRanges
 from tegula.ops.lane import Lanes
 from tegula.ops.scalar import Add, Mul, Sub
-from tegula.passes.element_places import LanePairScope, LaneSide
+from tegula.passes.element_indices import LanePairScope, LaneSide
 from tegula.passes.inequalities import Form, constant, is_infeasible, less_than, plus, substitute
 from tegula.passes.uniformity import Uniformity
 

@@ -17,7 +17,7 @@ from tegula.ops.buffer import buffer_type
 from tegula.ops.integer_ranges import IntegerRanges
 from tegula.ops.roles import WARP
 from tegula.passes.accesses import BufferAccess, PlacedAccess, accesses, placed
-from tegula.passes.element_places import LanePairScope, LaneSide, row_major
+from tegula.passes.element_indices import LanePairScope, LaneSide, row_major
 from tegula.passes.groups import role_of
 from tegula.passes.inequalities import Form, constant, is_infeasible, less_than, plus
 from tegula.passes.uniformity import Uniformity

@@ -17,7 +17,7 @@ from tegula.passes.select_matmuls import ANY_ORDER
 from tegula.passes.specialise.costs import iteration_cycles
 from tegula.passes.specialise.declined import Declined, NoRegisters
 from tegula.passes.specialise.find_matmuls import LoadedMatmul, Maker, is_in_loop, source_loads, transposes
-from tegula.passes.specialise.places import bounds_vary, launch_indices
+from tegula.passes.specialise.launch_indices import bounds_vary, launch_indices
 from tegula.passes.specialise.registers import available_registers, needed_registers
 from tegula.target import CudaTarget
 from tegula.types import TileType, element_bytes, scalar_of

@@ -41,7 +41,7 @@ from tegula.passes.accesses import linear
 from tegula.passes.overlap import array_root, overlap
 from tegula.passes.specialise.costs import ONE_ROLE, iteration_cost
 from tegula.passes.specialise.declined import Declined
-from tegula.passes.specialise.places import indices_along
+from tegula.passes.specialise.launch_indices import indices_along
 from tegula.types import ArrayType, TileType, Type
 
 LENGTHS = (64, 128, 192, 256)

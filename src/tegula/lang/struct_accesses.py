@@ -27,18 +27,18 @@ class StructElement:
     columns: Columns
     index: tuple[Any, ...]
 
-    def field(self, tracer: StructPlaces, name: str) -> Any:
+    def field(self, tracer: StructAccesses, name: str) -> Any:
         """A field of the element; for a nested struct again a StructElement."""
         column = self.columns.field(name)
         element = StructElement(column, self.index) if isinstance(column, Columns) else None
         return element or tracer.with_constants(lambda i: tracer.builder.subscript(column, i), self.index)
 
-    def read(self, tracer: StructPlaces) -> Any:
+    def read(self, tracer: StructAccesses) -> Any:
         """The value of the element, or the view selected by an index with slices."""
         return tracer.by_index(self.columns, self.index)
 
 
-class StructPlaces(Calls):
+class StructAccesses(Calls):
     """The part of the tracer that reads and changes fields and elements."""
 
     def attribute_of(self, owner: Columns, name: str) -> Any:
