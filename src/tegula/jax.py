@@ -19,7 +19,7 @@ import numpy as np
 from tegula.dataclass import dataclass
 from tegula.errors import LaunchError
 from tegula.runtime.array import array
-from tegula.runtime.function import Described, KernelFunction, function_of, gradient_dtype
+from tegula.runtime.function import ArrayDescription, KernelFunction, function_of, gradient_dtype
 from tegula.runtime.kernel import Kernel
 from tegula.runtime.resolve import packed_arguments
 from tegula.types import DType, element_type, from_numpy, scalar_of, to_numpy
@@ -290,7 +290,7 @@ class _Gradient:
         self.outputs = f.differentiable(arrays, range(call.count, len(arrays)))
         self.needs = f.needed(self.plan, arrays, (*self.inputs, *self.outputs))
         self.described = f.describe(arrays)
-        computed = {k for k in call.positions if not isinstance(self.described[k], Described)}
+        computed = {k for k in call.positions if not isinstance(self.described[k], ArrayDescription)}
         self.saved = tuple(sorted(self.needs.positions | computed))
         """The positions of the arguments that the adjoint reads: arrays, and numbers that the program computes."""
         self.dtypes = {k: to_numpy(gradient_dtype(arrays[k])) for k in (*self.inputs, *self.outputs)}
@@ -313,7 +313,7 @@ class _Gradient:
         outputs = zip(self.outputs, arrays[count:], strict=True)
         grads |= {k: np.array(a, self.dtypes[k]) for k, a in outputs}
         described = [
-            saved.pop(k).item() if k in saved and not isinstance(a, Described) else a
+            saved.pop(k).item() if k in saved and not isinstance(a, ArrayDescription) else a
             for k, a in enumerate(self.described)
         ]
         self.function.run_adjoint(self.plan, self.needs, described, saved, grads)

@@ -28,12 +28,12 @@ Places = tuple[tuple[Location, str], ...]
 @dataclass(slots=True)
 class Fill:
     """The fills of a stage: the role that fills it, the step and event of the last fill, and the number of complete
-    phases of each barrier before the last fill (`over`). `rooms`: the barriers of which one more phase completes
-    between consecutive fills: the producer waits for a free stage at these barriers."""
+    phases of each barrier before the last fill (`completed_waits`). `rooms`: the barriers of which one more phase
+    completes between consecutive fills: the producer waits for a free stage at these barriers."""
 
     role: int
     number: tuple[int, int]
-    over: dict[int, int]
+    completed_waits: dict[int, int]
     rooms: list[int] | None = None
 
 
@@ -153,15 +153,15 @@ class Run:
             raise self._aliased(warp, op, phase, awaited)
         if not lags:
             warp.waits[at] = before + 1
-        warp.over.pop(at, None)
-        warp.over[at] = awaited + 1
+        warp.completed_waits.pop(at, None)
+        warp.completed_waits[at] = awaited + 1
         if awaited >= 0:
             _join(warp.clock, phase.ended[awaited])
-            warp.past |= phase.pasts[awaited]
+            warp.known_waits |= phase.known_waits_of_phases[awaited]
         self._tick(warp)
         self.waits += 1
         bit = 1 << self.waits
-        warp.past |= bit
+        warp.known_waits |= bit
         phase.waited.setdefault(awaited, []).append((warp, bit))
         self.note(
             warp, op, f"goes past phase {awaited}" if awaited >= 0 else "finds it fresh", phase, awaited
@@ -207,7 +207,7 @@ class Run:
         if phase.number == own:
             return False
         _join(warp.clock, phase.ended[own])
-        warp.past |= phase.pasts[own]
+        warp.known_waits |= phase.known_waits_of_phases[own]
         self._tick(warp)
         self.note(warp, op, f"goes past synchronisation {own}", phase, own)
         return True
@@ -230,7 +230,7 @@ class Run:
         warp.arrivals[at] = phase.number
         self._tick(warp)
         _join(phase.clock, warp.clock)
-        phase.past |= warp.past
+        phase.known_waits |= warp.known_waits
         phase.pending -= weight
         phase.announced += event.bytes
         phase.last = op
@@ -290,7 +290,7 @@ class Run:
         )
         self._record(warp, access)
         phase.copied += event.bytes
-        phase.past |= warp.past
+        phase.known_waits |= warp.known_waits
         phase.copies.append((phase.number, op))
         self.note(warp, op, f"starts a copy of {event.bytes} bytes", phase, phase.number)
         self._complete_phase(phase, op)
@@ -312,11 +312,11 @@ class Run:
         if phase.copied < phase.announced:
             return
         for warp, bit in phase.waited.get(phase.number - 1, ()):
-            if not phase.past & bit:
+            if not phase.known_waits & bit:
                 raise self._aliased(warp, self._waiting(warp, phase), phase, phase.number - 1)
         phase.clock[phase.entry] = phase.number + 1
         phase.ended.append(list(phase.clock))
-        phase.pasts.append(phase.past)
+        phase.known_waits_of_phases.append(phase.known_waits)
         phase.number += 1
         phase.pending, phase.announced, phase.copied = phase.count, 0, 0
 
@@ -391,17 +391,19 @@ class Run:
         last = self.fills.get(key)
         if access.write:
             if last is None:
-                self.fills[key] = Fill(access.role, access.number, dict(warp.over))
+                self.fills[key] = Fill(access.role, access.number, dict(warp.completed_waits))
             elif last.number != access.number:
-                once = [at for at, n in warp.over.items() if n == last.over.get(at, 0) + 1]
+                once = [
+                    at for at, n in warp.completed_waits.items() if n == last.completed_waits.get(at, 0) + 1
+                ]
                 rooms = once if last.rooms is None else [at for at in once if at in last.rooms]
-                self.fills[key] = Fill(last.role, access.number, dict(warp.over), rooms)
+                self.fills[key] = Fill(last.role, access.number, dict(warp.completed_waits), rooms)
             return
         if last is None or last.role == access.role:
             return
         arrives = self.roles[access.role].arrives
         rooms = [at for at in last.rooms or () if self.phases[at].barrier in arrives]
-        if rooms and warp.arrivals.get(rooms[-1], -1) >= last.over[rooms[-1]]:
+        if rooms and warp.arrivals.get(rooms[-1], -1) >= last.completed_waits[rooms[-1]]:
             self.suspect = self.suspect or Refuted(
                 "stage",
                 f"{self.name_of_warp(warp)} reads {_address_text(access.at)} after its release",
@@ -487,9 +489,9 @@ class Run:
         if any((w.step, w.event) != (warp.step, warp.event) for w in waiting):
             return False
         known = [max(column) for column in zip(*(w.clock for w in waiting), strict=True)]
-        past = reduce(or_, (w.past for w in waiting))
+        past = reduce(or_, (w.known_waits for w in waiting))
         for w in waiting:
-            w.clock[:], w.past = known, past
+            w.clock[:], w.known_waits = known, past
             w.synced = w is not warp
         return True
 

@@ -26,8 +26,9 @@ class Warp:
     `copies`: the indices of its entries in clocks. `step`, `event`: its place in the trace; `synced`: whether the warps
     it waits for have arrived. `waits`: the number of its waits at each barrier; `arrivals`: the phase of its last
     arrival at each; `first`: the parity of its first wait. `started`, `copied`: numbers of its matmuls and bulk groups;
-    `open`: whether its current bulk group is uncommitted. `over`: the number of phases it has waited for at each
-    barrier, the barrier of the last wait at the end. `past`: the waits that it comes after, one bit each."""
+    `open`: whether its current bulk group is uncommitted. `completed_waits`: the number of phases it has waited for at
+    each barrier, the barrier of the last wait at the end. `known_waits`: the waits that happened before, one bit
+    each."""
 
     role: int
     weight: int
@@ -46,17 +47,17 @@ class Warp:
     started: int = 0
     copied: int = 0
     open: bool = False
-    over: dict[int, int] = field(default_factory=dict[int, int])
-    past: int = 0
+    completed_waits: dict[int, int] = field(default_factory=dict[int, int])
+    known_waits: int = 0
 
 
 @dataclass(slots=True)
 class Phase:
     """One stage of a barrier. `number`: index of the current phase; `pending`: arrivals that the phase lacks;
     `announced`, `copied`: bytes. `clock`: the joined clocks of arrivals; `ended`: the same for each phase before.
-    `waited`: by phase, the warps that went past, one bit for each wait; `past`, `pasts`: the waits that arrivals and
-    copies come after, now and when each phase ended. `last`: the last arrival; `copies`: the copies that the barrier
-    counts, by phase."""
+    `waited`: by phase, the warps that went past, one bit for each wait; `known_waits`, `known_waits_of_phases`: the
+    waits that happened before the arrivals and copies, now and when each phase ended. `last`: the last arrival;
+    `copies`: the copies that the barrier counts, by phase."""
 
     barrier: Value
     stage: int
@@ -69,8 +70,8 @@ class Phase:
     clock: Clock = field(default_factory=list[int])
     ended: list[Clock] = field(default_factory=list[Clock])
     waited: dict[int, list[tuple[Warp, int]]] = field(default_factory=dict[int, list[tuple[Warp, int]]])
-    past: int = 0
-    pasts: list[int] = field(default_factory=list[int])
+    known_waits: int = 0
+    known_waits_of_phases: list[int] = field(default_factory=list[int])
     last: Op | None = None
     copies: list[tuple[int, Op]] = field(default_factory=list[tuple[int, Op]])
 

@@ -51,34 +51,34 @@ SECTOR, UNALIGNED_SLOWDOWN = 32, 1.6
 
 class DeviceRates(NamedTuple):
     """Throughputs and latencies of a device; the defaults are an H200's. `blocks`: the number of concurrent blocks.
-    Rates per second: `rate`, operations of a block with 16-bit operands and the largest tile; `fetch`, bytes into the
-    shared memory of a block; `cache` and `memory`, bytes from the L2 cache and from memory to all blocks; `stream`,
-    bytes from memory to one block. Times in seconds: `start`, a launch; `store`, prologue and epilogue of a block,
-    three times as long for a tile of 128 x 256; `absent`, the zero fill of 128 out-of-bounds bytes of a row; `second`,
-    the launch that reduces splits."""
+    Rates per second: `matmul_rate`, operations of a block with 16-bit operands and the largest tile; `tile_bandwidth`,
+    bytes into the shared memory of a block; `l2_bandwidth` and `memory_bandwidth`, bytes from the L2 cache and from
+    memory to all blocks; `block_bandwidth`, bytes from memory to one block. Times: `launch_seconds`; `block_seconds`,
+    prologue and epilogue of a block, three times as long for a tile of 128 x 256; `zero_fill_seconds` of 128
+    out-of-bounds bytes of a row; `reduction_seconds`, the launch that reduces splits."""
 
     blocks: int
-    rate: float = 6.4e12
-    fetch: float = 150e9
-    cache: float = 14e12
-    memory: float = 4.3e12
-    stream: float = 62e9
-    start: float = 2.4e-6
-    store: float = 0.4e-6
-    absent: float = 1.5e-9
-    second: float = 2.6e-6
+    matmul_rate: float = 6.4e12
+    tile_bandwidth: float = 150e9
+    l2_bandwidth: float = 14e12
+    memory_bandwidth: float = 4.3e12
+    block_bandwidth: float = 62e9
+    launch_seconds: float = 2.4e-6
+    block_seconds: float = 0.4e-6
+    zero_fill_seconds: float = 1.5e-9
+    reduction_seconds: float = 2.6e-6
 
     def reading(self, *distances: int) -> "DeviceRates":
         """The rates for arrays with row strides of `distances` bytes: a row that is not aligned to an L2 sector reads
         one sector more. Measured: a matmul of 5000 x 5000 x 5000 takes 464 us with tiles of 128 x 128, and 390 us with
         tiles of 128 x 256."""
         aligned = all(n % SECTOR == 0 for n in distances)
-        return self if aligned else self._replace(cache=self.cache / UNALIGNED_SLOWDOWN)
+        return self if aligned else self._replace(l2_bandwidth=self.l2_bandwidth / UNALIGNED_SLOWDOWN)
 
 
 def cpu_rates(cores: int) -> DeviceRates:
-    """The rates of a CPU. The estimate counts only the multiplications of whole tiles; `rate` is 1, because estimates
-    are only compared with each other."""
+    """The rates of a CPU. The estimate counts only the multiplications of whole tiles; `matmul_rate` is 1, because
+    estimates are only compared with each other."""
     return DeviceRates(cores, 1.0, inf, inf, inf, inf, 0.0, 0.0, 0.0, inf)
 
 
@@ -90,13 +90,22 @@ def seconds(m: int, n: int, k: int, size: float, speed: float, tile: Tile, machi
     waves, active = ceil(tiles / machine.blocks), min(tiles, machine.blocks)
     steps = ceil(ceil(k / tile.depth) / tile.splits)
     area, bytes_of_step = tile.rows * tile.columns, (tile.rows + tile.columns) * tile.depth * size
-    multiply = waves * steps * 2 * area * tile.depth / (machine.rate * speed * tile.rate)
-    fetch = max(waves * steps * bytes_of_step / machine.fetch, tiles * steps * bytes_of_step / machine.cache)
-    stream = (m + n) * k * size / min(machine.memory, active * machine.stream)
-    absent = waves * steps * (tile.rows - m / high) * tile.depth * size / 128 * machine.absent if m else 0.0
-    epilogue_time = waves * machine.store * (1 + 2 * area / (128 * 256))
-    split_cost = machine.second + 8 * tile.splits * m * n / machine.cache if tile.splits > 1 else 0.0
-    return machine.start + max(multiply, fetch, stream) + absent + epilogue_time + split_cost
+    multiply = waves * steps * 2 * area * tile.depth / (machine.matmul_rate * speed * tile.rate)
+    fetch = max(
+        waves * steps * bytes_of_step / machine.tile_bandwidth,
+        tiles * steps * bytes_of_step / machine.l2_bandwidth,
+    )
+    stream = (m + n) * k * size / min(machine.memory_bandwidth, active * machine.block_bandwidth)
+    zero_fill = (
+        waves * steps * (tile.rows - m / high) * tile.depth * size / 128 * machine.zero_fill_seconds
+        if m
+        else 0.0
+    )
+    epilogue_time = waves * machine.block_seconds * (1 + 2 * area / (128 * 256))
+    split_cost = (
+        machine.reduction_seconds + 8 * tile.splits * m * n / machine.l2_bandwidth if tile.splits > 1 else 0.0
+    )
+    return machine.launch_seconds + max(multiply, fetch, stream) + zero_fill + epilogue_time + split_cost
 
 
 @lru_cache(maxsize=4096)
@@ -104,7 +113,7 @@ def choose(
     m: int, n: int, k: int, size: float, speed: float, tiles: Sequence[Tile], machine: DeviceRates
 ) -> Tile:
     """The tile and the number of splits with the least estimated time. On CPUs tiles are neither split nor swapped."""
-    on_gpu = machine.second < inf
+    on_gpu = machine.reduction_seconds < inf
     ways = [
         tile.with_splits(splits)
         for tile in tiles

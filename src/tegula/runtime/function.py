@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class ArrayDescription:
     """An array without its elements."""
 
     shape: tuple[int, ...]
@@ -77,8 +77,8 @@ class KernelFunction:
         """The description of each output, and whether a single output is returned without a tuple. LaunchError for a
         wrong number of arguments."""
         declared: Any = self.outputs(*inputs) if callable(self.outputs) else self.outputs
-        alone = hasattr(declared, "shape")
-        outputs = [declared] if alone else list(declared)
+        is_single = hasattr(declared, "shape")
+        outputs = [declared] if is_single else list(declared)
         parameters = self.kernel.parameters
         if len(inputs) + len(outputs) != len(parameters):
             names = ", ".join(p.name for p in parameters)
@@ -99,7 +99,7 @@ class KernelFunction:
                     f"kernel {self.name}: an output is described by {output!r}, which has no shape and dtype",
                     "for example outputs=lambda x: x for an output like the input x",
                 )
-        return outputs, alone
+        return outputs, is_single
 
     def is_array(self, position: int, value: Any) -> bool:
         """Whether an argument is an array, by the parameter's annotation or, without one, by the value."""
@@ -170,7 +170,9 @@ class KernelFunction:
 
     def describe(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
         """The arguments with arrays as their descriptions."""
-        return tuple(Described(a.shape, a.dtype, a.device) if isinstance(a, array) else a for a in arrays)
+        return tuple(
+            ArrayDescription(a.shape, a.dtype, a.device) if isinstance(a, array) else a for a in arrays
+        )
 
     def run_adjoint(
         self,
@@ -189,7 +191,8 @@ class KernelFunction:
                 "pass changing values as arguments",
             )
         arrays = [
-            _primal(saved.get(k), a) if isinstance(a, Described) else a for k, a in enumerate(described)
+            _primal(saved.get(k), a) if isinstance(a, ArrayDescription) else a
+            for k, a in enumerate(described)
         ]
         adopted_grads = [adopt(g, _composite(gradient_element(arrays[k].dtype))) for k, g in grads.items()]
         adjoint = adjoint_of(self.kernel, tuple(grads))
@@ -201,7 +204,7 @@ def _composite(dtype: ElementType) -> ElementType | None:
     return dtype if element_shape(dtype) else None
 
 
-def _primal(saved: Any, described: Described) -> array:
+def _primal(saved: Any, described: ArrayDescription) -> array:
     """An argument of a launch for its adjoint. If the adjoint does not read the array, the argument is an array of the
     same shape and type with a single repeated element."""
     if saved is not None:

@@ -15,11 +15,13 @@ from tegula.ops.documented import Family, Kind, completed, in_rows
 from tegula.signature import ElementPattern
 from tegula.types import DTYPES, NAMED_ELEMENTS, DType, uint32
 
-BOTH = frozenset({"mod"})
+OPS_AND_FUNCTIONS = frozenset({"mod"})
 """The names of library functions that are also names of ops."""
 OF_TILES = ("tile_", "_tile_")
 """The prefixes of the names of cooperative functions, and of block-wide queries."""
-_ELSEWHERE = (PUBLIC.keys() | DTYPES.keys() | NAMED_ELEMENTS.keys() | CONSTANTS.keys()) - BOTH
+_DEFINED_ELSEWHERE = (
+    PUBLIC.keys() | DTYPES.keys() | NAMED_ELEMENTS.keys() | CONSTANTS.keys()
+) - OPS_AND_FUNCTIONS
 
 
 class Library(Mapping[str, FuncDef]):
@@ -29,7 +31,7 @@ class Library(Mapping[str, FuncDef]):
     functions do not need them."""
 
     def __getitem__(self, name: str) -> FuncDef:
-        if name in _ELSEWHERE:
+        if name in _DEFINED_ELSEWHERE:
             raise KeyError(name)
         if name.startswith(OF_TILES) and name in _tiles():
             return _tiles()[name]
@@ -42,7 +44,7 @@ class Library(Mapping[str, FuncDef]):
         return len(_functions()) + len(_tiles())
 
 
-SIXTEEN = ("float16", "bfloat16")
+NARROW_FLOATS = ("float16", "bfloat16")
 """The floats for which functions of numbers compute in float32."""
 NUMBERS = Family(
     {"Returns": "a value of the type of `x`."}, {"out-of-range": "a literal does not fit its dtype"}
@@ -98,7 +100,9 @@ def _kind(pattern: ElementPattern) -> Kind:
 
 def _numbers(scalars: set[str], in_float32: bool, several: bool) -> Kind:
     """The kind of parameters that accept these dtypes; `several`: whether several parameters have one dtype."""
-    names = [n for n in DTYPES if n in scalars or (in_float32 and "float32" in scalars and n in SIXTEEN)]
+    names = [
+        n for n in DTYPES if n in scalars or (in_float32 and "float32" in scalars and n in NARROW_FLOATS)
+    ]
     names.sort(key=lambda n: (DTYPES[n].kind, DTYPES[n].bits))
     listed = f"{', '.join(names[:-1])} or {names[-1]}"
     without = "" if any(DTYPES[n].is_int for n in names) else "integers (nor their literals), "
