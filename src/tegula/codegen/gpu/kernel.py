@@ -519,8 +519,9 @@ class _Walk:
 
     def gather_each(self, op: GatherEach) -> None:
         """Lower `group.gather_each`: each lane reads the elements at the places in its registers."""
-        s, source = self.s, self.s.buffers[op.buffer]
-        dtype = scalar_of(op.index.type.dtype)  # type: ignore[union-attr]
+        s, source, index_type = self.s, self.s.buffers[op.buffer], op.index.type
+        assert isinstance(index_type, TileType)
+        dtype = scalar_of(index_type.dtype)
 
         def element(r: int) -> list[str]:
             (place,) = s.held[op.index][r]
