@@ -81,7 +81,7 @@ def kernel_functions() -> Iterator[DocumentedObject]:
     from tegula.lang.cooperative import CooperativeDef, Inplace
     from tegula.ops import PUBLIC
     from tegula.ops.documented import documentation
-    from tegula.runtime.library import BOTH, library
+    from tegula.runtime.library import OPS_AND_FUNCTIONS, library
     from tegula.runtime.library import documentation as of_library
 
     for name, build in sorted(PUBLIC.items()):
@@ -91,7 +91,11 @@ def kernel_functions() -> Iterator[DocumentedObject]:
             needed = _needed([p.name for p in parameters], signature.return_annotation not in (None, "None"))
             result = tuple(map(_spelt, parameters))
             yield DocumentedObject(
-                name, documentation(name), result, (*needed, "Gradient"), None if name in BOTH else build
+                name,
+                documentation(name),
+                result,
+                (*needed, "Gradient"),
+                None if name in OPS_AND_FUNCTIONS else build,
             )
     for name, f in sorted(library().items()):
         if not name.startswith("_"):

@@ -44,7 +44,9 @@ def test_thin_matmuls_are_read_by_all_multiprocessors(rows: int) -> None:
     actual = chosen_tile(rows, 8192, 8192)
     blocks = -(-8192 // actual.columns) * actual.splits
     assert 0.9 * 132 <= blocks <= 132
-    assert shapes.seconds(rows, 8192, 8192, 2.0, 1.0, actual, H200) < 1.2 * (8192 * 8192 * 2 / H200.memory_bandwidth)
+    assert shapes.seconds(rows, 8192, 8192, 2.0, 1.0, actual, H200) < 1.2 * (
+        8192 * 8192 * 2 / H200.memory_bandwidth
+    )
 
 
 @pytest.mark.parametrize(("rows", "swapped"), [(1, True), (16, True), (20, True), (32, True), (64, False)])
