@@ -123,3 +123,16 @@ def test_linear_algebra_refuses_invalid_arguments() -> None:
         assert message in str(error.value)
     with pytest.raises(tg.CompileError, match="'k' is 5, and there are 4 keys"):
         kernels.topk(a[0], 5)
+
+
+@pytest.mark.machine_code
+def test_constants_of_another_type_are_not_taken_for_equal_constants() -> None:
+    keys = tg.array(np.arange(50, dtype=np.float32).reshape(2, 25))
+    assert kernels.topk(keys, 1)[1].numpy().tolist() == [[24], [24]]
+    for k in (1.0, True):
+        with pytest.raises(tg.CompileError, match="type-mismatch"):
+            kernels.topk(keys, k)
+    assert kernels.topk(keys, np.int64(1))[1].numpy().tolist() == [[24], [24]]
+    assert kernels.argsort(keys, True).shape == (2, 25)
+    with pytest.raises(tg.CompileError, match="'descending' must be of type bool"):
+        kernels.argsort(keys, 1)

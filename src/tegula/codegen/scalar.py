@@ -454,8 +454,8 @@ def _fast_exp2(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> s
 
 
 def _reciprocal(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
-    """The quotient, or the hardware's approximation and one step of Newton's method, which rounds correctly as long as
-    all numbers are normal."""
+    """The quotient, or the hardware's approximation and one step of Newton's method. The result is the nearest float32
+    if all numbers are normal."""
     t, one = register_type(dtype, width), constant(dtype, 1.0, width)
     if not code.approximates:
         return code.emit(f"fdiv {t} {one}, {xs[0]}")

@@ -22,13 +22,13 @@ class BatchLaunch(NamedTuple):
 
 def _configure(*given: Any) -> BatchLaunch:
     """The launch for arrays, followed by None for the output, the names of the host function, of the cooperative
-    function and of the arrays, and constant arguments."""
+    function and of the arrays, and constant arguments with their types."""
     *arrays, _, name, function, keys, constants = given
     found = [as_array(name, key, x) for key, x in zip(keys, arrays, strict=True)]
     device, like = found[0].device, arrays[0]
     if any(x.device != device for x in found):
         raise tg.LaunchError(f"{name}: the arrays are on several devices", "copy them to one: x.to(device)")
-    made = tg.over_batches(function, found, dict(constants), name)
+    made = tg.over_batches(function, found, {key: x for key, x, _ in constants}, name)
     allocate = tuple(make_allocator(shape, dtype, like, device) for shape, dtype in made.results)
     is_empty = not all(math.prod(x.shape) for x in found)
     return BatchLaunch(made.kernel, made.dim, made.block_dim, allocate, is_empty)
@@ -42,7 +42,9 @@ def over_batches(name: str, function: str, arrays: dict[str, Any], **constants: 
     LaunchError for arrays that do not fit the function's signature. `name`: the name of the host function, for
     messages; `arrays`: the arguments by parameter, arrays of any library."""
     given = tuple(arrays.values())
-    launch = launches.find(given, None, (name, function, (*arrays,), (*constants.items(),)))
+    # Constants of several types may be equal.
+    constants_of_type = tuple((key, x, type(x)) for key, x in constants.items())
+    launch = launches.find(given, None, (name, function, (*arrays,), constants_of_type))
     results = [make() for make in launch.allocate]
     if needs_gradient(*given):
         for x in results:

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from tegula.errors import LaunchError
 from tegula.lang.annotations import ArrayAnnotation
 from tegula.lang.cooperative import CooperativeDef
@@ -27,14 +29,14 @@ Shape = tuple[int, ...]
 
 class Tiles(NamedTuple):
     """The signature of a block. `inputs`: dtype and shape of each tile, and whether its array has batch dimensions;
-    `outputs`: dtype and shape of each result; `batch`: the number of batch dimensions; `constants`: the constant
-    arguments of the function; `block_dim`: the number of threads."""
+    `outputs`: dtype and shape of each result; `batch`: the number of batch dimensions; `constants`: the names and
+    texts of constant arguments, because constants of several types may be equal; `block_dim`: the number of threads."""
 
     function: CooperativeDef
     inputs: tuple[tuple[Any, Shape, bool], ...]
     outputs: tuple[tuple[Any, Shape], ...]
     batch: int
-    constants: tuple[tuple[str, Any], ...]
+    constants: tuple[tuple[str, str], ...]
     block_dim: int
 
 
@@ -53,7 +55,10 @@ def _kernel(tiles: Tiles) -> Any:
     for k, (dtype, shape) in enumerate(tiles.outputs):
         names[f"R{k}"] = ArrayAnnotation(dtype, len(shape) + tiles.batch)
         parameters.append(f"o{k}: R{k}")
-    given = [*(f"t{k}" for k in range(len(tiles.inputs))), *(f"{key}={x!r}" for key, x in tiles.constants)]
+    given = [
+        *(f"t{k}" for k in range(len(tiles.inputs))),
+        *(f"{key}={text}" for key, text in tiles.constants),
+    ]
     lines.append(f"{results} = function({', '.join(given)})")
     lines += [f"tg.tile_store(o{k}{part}, r{k})" for k in range(len(tiles.outputs))]
     name = tiles.function.name.removeprefix("_").removeprefix("tile_")
@@ -96,7 +101,10 @@ def over_batches(
     defaults = {
         p.name: p.default for p in f.definition.parameters if p.default is not inspect.Parameter.empty
     }
-    known = {**defaults, **(constants or {})}
+    given_constants = {
+        key: x.item() if isinstance(x, np.generic) else x for key, x in (constants or {}).items()
+    }
+    known = {**defaults, **given_constants}
     tiles = [key for key, p in f.patterns.items() if isinstance(p, TilePattern)]
     found = dict(zip(tiles, arrays, strict=True))
     name = name or f.name
@@ -132,7 +140,9 @@ def _batched_kernel(
     facts = {**unified.facts, **known, "partial": False}
     on_gpu = any(x.gpu for _, x in given)
     threads = _threads(f, max(math.prod(shape) for _, shape, _ in inputs), facts) if on_gpu else 1
-    of_block = Tiles(f, inputs, outputs, len(batch), tuple(known.items()), threads)
+    of_block = Tiles(
+        f, inputs, outputs, len(batch), tuple((key, repr(x)) for key, x in known.items()), threads
+    )
     _check_program(f, name, of_block, facts)
     results = tuple(((*batch, *shape), dtype) for dtype, shape in outputs)
     return BatchedKernel(_kernel(of_block), batch or (1,), of_block.block_dim, results)
