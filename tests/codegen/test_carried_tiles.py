@@ -11,7 +11,7 @@ import tegula as tg
 
 pytestmark = pytest.mark.machine_code
 
-N = tg.constant(64)
+N = tg.constant(512)
 
 
 @tg.func
@@ -65,7 +65,7 @@ def copies(kernel: Any) -> int:
 def test_a_pipeline_copies_no_tile(x: np.ndarray) -> None:
     np.testing.assert_array_equal(launch(pipeline, x, 6, 6), x * 2 + 1)
     assert copies(pipeline) == 0
-    assert "512 bytes of" in pipeline.explain()
+    assert "4,096 bytes of" in pipeline.explain()
 
 
 def test_the_operands_of_a_pipelined_matmul_are_not_copied() -> None:
@@ -109,7 +109,7 @@ def test_elementwise_updates_of_carried_tiles_are_in_place(x: np.ndarray) -> Non
         expected = expected * 2 + 1 + x[i]
     np.testing.assert_array_equal(launch(update_in_place, x, 4, 1)[0], expected)
     assert copies(update_in_place) == 0
-    assert "256 bytes of" in update_in_place.explain()
+    assert "2,048 bytes of" in update_in_place.explain()
 
 
 @tg.kernel

@@ -27,7 +27,7 @@ from tegula.codegen.poll import METADATA, Iterations, beginning, emit_poll
 from tegula.codegen.scalar import Components, lower
 from tegula.codegen.sites import Site, printed_tiles
 from tegula.codegen.state import State
-from tegula.codegen.storage import ArrayAt, View
+from tegula.codegen.storage import STACK_BYTES, ArrayAt, View
 from tegula.codegen.sweep import sweep
 from tegula.codegen.text import memory_type, register_type
 from tegula.dataclass import dataclass, field
@@ -113,7 +113,7 @@ def lower_kernel(kernel: Kernel, known: Uniformity, target: CpuTarget, debug: bo
     s.code.packs = True
     s.when_late = lambda go: emit_poll(s, go)
     _Walk(s).function()
-    entry, plan = s.scratch.planned(s.code.lines)
+    entry, plan = s.scratch.planned(s.code.lines, STACK_BYTES)
     return CpuCode(_module(s, entry), s.sites, plan, s.copies, s.side_by_side)
 
 
@@ -310,8 +310,9 @@ class _Walk:
     def buf_new(self, op: BufNew) -> None:
         s = self.s
         t = op.result.type
-        view = s.allocate(op.result.name or "tile", t.dtype, t.shape)  # type: ignore[union-attr]
-        if not isinstance(op.tile.owner, TileEmpty):
+        is_empty = isinstance(op.tile.owner, TileEmpty)
+        view = s.allocate(op.result.name or "tile", t.dtype, t.shape, not is_empty)  # type: ignore[union-attr]
+        if not is_empty:
             tiles.materialise(s, op.tile, view)
         s.buffers[op.result] = view
 

@@ -120,16 +120,18 @@ class State:
         base = self.code.emit(f"mul i64 {block or self.block}, {self.kernel.launch.block_dim}")
         return self.memory.add(base, str(self.first_lane))
 
-    def allocate(self, name: str, dtype: ElementType, shape: tuple[int, ...]) -> View:
+    def allocate(
+        self, name: str, dtype: ElementType, shape: tuple[int, ...], is_written: bool = True
+    ) -> View:
         """Allocate scratch memory for a packed tile. `ThreadScratch.planned` assigns the address when all uses are
-        known."""
+        known. `is_written`: whether all elements are written before they are read."""
         per = components(dtype)
         count = 1
         for n in shape:
             count *= n
         pointer = self.code.fresh("s")
         size = element_bytes(dtype) * count
-        self.scratch.pieces.append(Piece(pointer, name, size, self.loc, len(self.code.lines)))
+        self.scratch.pieces.append(Piece(pointer, name, size, self.loc, len(self.code.lines), is_written))
         return View(pointer, dtype, shape, packed_strides(shape, per))
 
     def result_memory(self, value: Value, name: str) -> View:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -168,16 +168,22 @@ def packed_strides(shape: Sequence[int], unit: int) -> tuple[int, ...]:
     return tuple(reversed(out))
 
 
+STACK_PIECE, STACK_BYTES = 1024, 1 << 16
+"""The maximum bytes of a piece on the stack, and of all pieces on the stack together."""
+
+
 @dataclass(frozen=True, slots=True)
 class Piece:
     """Scratch memory of `size` bytes at the address in register `pointer`, allocated for `name` at `loc`. `made`: the
-    number of lines of the function at the allocation."""
+    number of lines of the function at the allocation; `is_written`: whether all elements are written before they are
+    read."""
 
     pointer: str
     name: str
     size: int
     loc: Location
     made: int
+    is_written: bool = True
 
 
 @dataclass(slots=True)
@@ -197,22 +203,37 @@ class ThreadScratch:
         self.pieces = [replace(p, size=size) if p.pointer == pointer else p for p in self.pieces]
         self.inner[pointer] = plan
 
-    def planned(self, lines: list[str]) -> tuple[list[str], MemoryMap]:
-        """The instructions that compute the address of each piece that the function uses, and the plan of all
-        pieces."""
+    def planned(self, lines: list[str], stack_bytes: int = 0) -> tuple[list[str], MemoryMap]:
+        """The instructions that compute the address of each piece that the function uses, and the plan of the pieces
+        in scratch memory. Small pieces, of `stack_bytes` together, are on the stack instead."""
         spans = lifetimes(lines, {p.pointer: p.made for p in self.pieces})
         for pointer, end in self.held.items():
             if pointer in spans:
                 spans[pointer] = spans[pointer][0], max(spans[pointer][1], end)
-        used = [p for p in self.pieces if p.pointer in spans]
+        on_stack = self._on_stack(spans, stack_bytes)
+        used = [p for p in self.pieces if p.pointer in spans and p.pointer not in on_stack]
         plan = plan_memory([self._interval(p, *spans[p.pointer]) for p in used])
         entry = [
             f"  {p.pointer} = getelementptr inbounds i8, ptr %scratch, i64 {at}"
             for p, at in zip(used, plan.offsets, strict=True)
         ]
+        entry += [f"  {pointer} = alloca [{size} x i8], align {LINE}" for pointer, size in on_stack.items()]
         return entry, subdivide(
             plan, {k: self.inner[p.pointer] for k, p in enumerate(used) if p.pointer in self.inner}
         )
+
+    def _on_stack(self, used: Container[str], stack_bytes: int) -> dict[str, int]:
+        """The address and size of each piece on the stack, where LLVM replaces the piece by registers if all accesses
+        are at constant offsets. The smallest pieces come first. Elements that may be read before they are written stay
+        in scratch memory, because LLVM assumes that no branch depends on such elements of the stack."""
+        on_stack: dict[str, int] = {}
+        for p in sorted(self.pieces, key=lambda piece: piece.size):
+            stack_bytes -= -(-p.size // LINE) * LINE if p.pointer in used else 0
+            if p.size > STACK_PIECE or stack_bytes < 0:
+                break
+            if p.pointer in used and p.is_written and not (p.pointer in self.held or p.pointer in self.inner):
+                on_stack[p.pointer] = p.size
+        return on_stack
 
     def _interval(self, p: Piece, start: int, end: int) -> Interval:
         """The live interval of a piece. Large pieces are staggered, so that tiles whose size is a power of two do not
