@@ -201,7 +201,7 @@ def test_backward_errors_of_decompositions_are_within_bounds(check: Any, case: A
 @pytest.mark.machine_code
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("block_dim", (33, 32))
+@pytest.mark.parametrize("block_dim", (1, 32, 33))
 def test_backward_errors_of_each_kind_of_matrix_are_within_bounds(
     check: Any, kind: str, block_dim: int
 ) -> None:

@@ -141,7 +141,7 @@ def eigh(a: Any, fill_mode: str = "lower") -> tuple[Any, Any]:
     Gradient:
         recorded by tapes.
     Source:
-        Brent and Luk (1985).
+        LAPACK sytrd, steqr on CPUs; Brent and Luk (1985) on GPUs.
     """
     w, v = over_batches("eigh", "tile_eigh", {"a": a}, fill_mode=fill_mode, info=False)
     return w, v
@@ -159,7 +159,7 @@ def svd(a: Any) -> tuple[Any, Any, Any]:
     Gradient:
         recorded by tapes.
     Source:
-        Hestenes (1958).
+        LAPACK gebrd, bdsqr on CPUs; Hestenes (1958) on GPUs.
     """
     u, s, vt = over_batches("svd", "tile_svd", {"a": a}, info=False)
     return u, s, vt

@@ -29,9 +29,8 @@ def tile_eigh(
         info: whether to return the third result too, a constant bool.
     Returns:
         w, a tile (..., N) in ascending order, and v, a tile (..., N, N) whose columns are orthonormal; the entry of
-        largest magnitude in each column is positive. Both are NaN if the iteration does not converge in 12 sweeps
-        (float64: 16), which includes matrices with a NaN. With `info`, also a tile (..., 1) of int32: 0, or 1 without
-        convergence.
+        largest magnitude in each column is positive. Both are NaN for a matrix with a NaN or an infinity, or if an
+        iteration does not converge. With `info`, also a tile (..., 1) of int32: 0, or 1 without convergence.
     Raises:
         type-mismatch: `a` is not a tile of square matrices of floats, or there is no such fill_mode.
     Gradient:
@@ -39,8 +38,8 @@ def tile_eigh(
         where the difference is within 8 * N units of rounding of the largest eigenvalue; the triangle of K + K.T that
         is read, with half of its diagonal.
     Source:
-        Brent and Luk, "The solution of singular-value and symmetric eigenvalue problems on multiprocessor arrays"
-        (1985): Jacobi rotations, N / 2 at a time.
+        LAPACK sytrd, steqr in blocks of one thread; else Brent and Luk, "The solution of singular-value and symmetric
+        eigenvalue problems on multiprocessor arrays" (1985): Jacobi rotations, N / 2 at a time.
     """
     n = a.shape[0]
     index = tg.tile_arange(n, dtype=int)
@@ -89,60 +88,20 @@ def tile_eigh(
 
 
 @tile_eigh.program(when=lambda group: group == 1)
-def by_one_thread(a, fill_mode):
-    """Rotates one pair of rows and columns after the other, in place; `vt` holds the eigenvectors as rows."""
+def by_tridiagonal_matrix(a, fill_mode):
     n = a.shape[0]
     index = tg.tile_arange(n, dtype=int)
     rows, columns = tg.tile_reshape(index, (n, 1)), tg.tile_reshape(index, (1, n))
-    one, zero = type(a[0, 0])(1.0), type(a[0, 0])(0.0)
+    zero = type(a[0, 0])(0.0)
     whole = tg.where(rows >= columns if fill_mode == "lower" else rows <= columns, a, tg.tile_transpose(a))
-    # The matrix is scaled, so that squares neither overflow nor underflow.
+    # The matrix is scaled, so that squares neither overflow nor underflow. Iterations on a NaN would be in vain.
     size = tg.tile_max(tg.abs(whole))[0]
-    size = tg.where(size > 0.0, size, one)
-    # Rows have one more element, so that a column is not in few sets of the cache.
-    rotated = tg.tile_zeros(shape=(n, n + 1), dtype=type(one))
-    vt = tg.tile_zeros(shape=(n, n), dtype=type(one))
-    whole = whole / size
-    tg.tile_assign(rotated, whole, (0, 0))
-    tg.tile_assign(vt, tg.where(rows == columns, one, zero))
-    least = tg._tile_epsilon(one) * tg._tile_epsilon(one) * tg.tile_sum(whole * whole)[0]
-    rest = tg.tile_sum(tg.where(rows == columns, zero, whole * whole))[0]
-    # Smaller entries do not change the eigenvalues and are set to 0: arithmetic with subnormal numbers is slow.
-    tiny = tg._tile_epsilon(one) * tg._tile_epsilon(one)
-    sweep = 0
-    while (not rest <= least) and sweep < tg._tile_max_sweeps(one):
-        for p in range(n - 1):
-            for q in range(p + 1, n):
-                first, second, off_diagonal = rotated[p, p], rotated[q, q], rotated[p, q]
-                done = tg.abs(off_diagonal) <= tiny
-                theta = (second - first) / (2.0 * tg.where(done, one, off_diagonal))
-                t = one / (tg.abs(theta) + tg.sqrt(theta * theta + 1.0))
-                t = tg.where(done, zero, tg.where(theta < 0.0, -t, t))
-                c = one / tg.sqrt(t * t + 1.0)
-                s = t * c
-                low, high = rotated[p, :n] * c - rotated[q, :n] * s, rotated[q, :n] * c + rotated[p, :n] * s
-                low, high = (
-                    tg.where(tg.abs(low) <= tiny, zero, low),
-                    tg.where(tg.abs(high) <= tiny, zero, high),
-                )
-                rotated[p, :n] = low
-                rotated[q, :n] = high
-                rotated[:, p] = low
-                rotated[:, q] = high
-                # The entries that the rotation eliminates are set to exactly 0, and the diagonal is updated without
-                # rounding errors of these entries.
-                rotated[p, p] = first - t * off_diagonal
-                rotated[q, q] = second + t * off_diagonal
-                rotated[p, q] = zero
-                rotated[q, p] = zero
-                low, high = vt[p, :] * c - vt[q, :] * s, vt[q, :] * c + vt[p, :] * s
-                vt[p, :] = low
-                vt[q, :] = high
-        whole = rotated[:, :n]
-        rest = tg.tile_sum(tg.where(rows == columns, zero, whole * whole))[0]
-        sweep += 1
-    w = tg.tile_sum(tg.where(rows == columns, rotated[:, :n], zero), axis=0)
-    return tg._tile_ordered_eigenvectors(w * size, tg.tile_transpose(vt), not rest <= least)
+    scaled = whole / tg.where(size > zero, size, type(zero)(1.0))
+    total = tg.tile_sum(scaled)[0]
+    bad = tg.isnan(total)
+    d, e, q = tg._tile_tridiagonal(tg.where(bad, zero, scaled))
+    w, vt, failed = tg._tile_tridiagonal_eigen(d, e, q)
+    return tg._tile_ordered_eigenvectors(w * size, tg.tile_transpose(vt), bad | (failed[0] > 0))
 
 
 @cooperative

@@ -11,17 +11,6 @@ N = Extent("N")
 
 
 @part
-def _tile_epsilon(x: float32):
-    """The distance from 1 to the next larger number."""
-    return float32(1.1920928955078125e-07)
-
-
-@part
-def _tile_epsilon(x: float64):
-    return float64(2.220446049250313e-16)
-
-
-@part
 def _tile_max_sweeps(x: float32):
     """The maximum number of sweeps of a decomposition."""
     return 12

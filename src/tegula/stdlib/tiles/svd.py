@@ -30,8 +30,8 @@ def tile_svd(
     Returns:
         u, a tile (..., M, K) with orthonormal columns; s, a tile (..., K) in descending order, not negative; vt, a tile
         (..., K, N) with orthonormal rows. The entry of largest magnitude in each row of vt (if M < N: in each column of
-        u) is positive. All are NaN if the iteration does not converge in 12 sweeps (float64: 16), which includes
-        matrices with a NaN. With `info`, also a tile (..., 1) of int32: 0, or 1 without convergence.
+        u) is positive. All are NaN for a matrix with a NaN or an infinity, or if an iteration does not converge. With
+        `info`, also a tile (..., 1) of int32: 0, or 1 without convergence.
     Raises:
         type-mismatch: `a` is not a tile of matrices of floats.
     Gradient:
@@ -39,7 +39,8 @@ def tile_svd(
         sk(v.T @ J) + diag(H)) @ v.T + (I - u @ u.T) @ G @ inv(S) @ v.T + u @ inv(S) @ J.T @ (I - v @ v.T), F[i, j] =
         1 / (s[j]**2 - s[i]**2), and 0 where the difference is within 8 * K units of rounding of the largest square.
     Source:
-        Hestenes (1958): one-sided Jacobi rotations; the order of Brent and Luk (1985).
+        LAPACK gebrd, bdsqr in blocks of one thread; else Hestenes (1958): one-sided Jacobi rotations, in the order of
+        Brent and Luk (1985).
     """
     ...
 
@@ -48,6 +49,28 @@ def tile_svd(
 def svd_of_transposed(a):
     u, s, vt, failed = tg.tile_svd(tg.tile_transpose(a), info=True)
     return tg.tile_transpose(vt), s, tg.tile_transpose(u), failed
+
+
+@tile_svd.program(when=lambda group: group == 1)
+def by_bidiagonal_matrix(a):
+    n = a.shape[1]
+    one, zero = type(a[0, 0])(1.0), type(a[0, 0])(0.0)
+    # The matrix is scaled, so that squares neither overflow nor underflow. Iterations on a NaN would be in vain.
+    size = tg.tile_max(tg.abs(a))[0]
+    scaled = a / tg.where(size > zero, size, one)
+    total = tg.tile_sum(scaled)[0]
+    bad = tg.isnan(total)
+    d, e, u, v = tg._tile_bidiagonal(tg.where(bad, zero, scaled))
+    s, ut, vt, failed = tg._tile_bidiagonal_svd(d, e, u, v)
+    bits = tg.tile_reshape(~tg._tile_sort_bits(tg.abs(s)), (1, n))
+    order = tg.tile_reshape(tg._tile_sort_indices(bits), (n,))
+    ut, vt, s = tg.tile_slice_indexed(ut, order), tg.tile_slice_indexed(vt, order), s[order]
+    sign = tg.where(-tg.tile_min(vt, axis=1) > tg.tile_max(vt, axis=1), -one, one)
+    missing = tg.where(bad | (failed[0] > 0), type(one)(nan), zero)
+    failed = tg.tile_full(shape=1, value=tg.where(bad, 1, failed[0]))
+    left_sign = tg.where(s < zero, -sign, sign)
+    u = tg.tile_transpose(ut * tg.tile_reshape(left_sign, (n, 1)))
+    return u + missing, tg.abs(s) * size + missing, vt * tg.tile_reshape(sign, (n, 1)) + missing, failed
 
 
 @tile_svd.program
@@ -101,52 +124,6 @@ def _tile_jacobi_svd(
             a, v = a * c + other * s, v * c + tg.tile_slice_indexed(v, partner, 1) * s
         sweep += 1
     return tg._tile_ordered_singular_vectors(a, v, size, not total <= threshold)
-
-
-@_tile_jacobi_svd.program(when=lambda group: group == 1)
-def by_one_thread(a):
-    """Rotates one pair of columns after the other, in place; `columns` and `vt` hold columns as rows."""
-    n = a.shape[0]
-    index = tg.tile_arange(n, dtype=int)
-    one, zero = type(a[0, 0])(1.0), type(a[0, 0])(0.0)
-    # The matrix is scaled, so that squares neither overflow nor underflow.
-    size = tg.tile_max(tg.abs(a))[0]
-    size = tg.where(size > zero, size, one)
-    columns = tg.tile_zeros(shape=(n, n), dtype=type(one))
-    vt = tg.tile_zeros(shape=(n, n), dtype=type(one))
-    tg.tile_assign(columns, tg.tile_transpose(a) / size)
-    is_diagonal = tg.tile_reshape(index, (n, 1)) == tg.tile_reshape(index, (1, n))
-    tg.tile_assign(vt, tg.where(is_diagonal, one, zero))
-    epsilon = tg._tile_epsilon(one)
-    threshold = tg.static(4.0 * n**0.5) * epsilon
-    total, sweep = one, 0
-    while (not total <= threshold) and sweep < tg._tile_max_sweeps(one):
-        squares = tg.tile_sum(columns * columns, axis=1)
-        least = epsilon * epsilon * tg.tile_max(squares)[0]
-        # A column with a NaN is never orthogonal.
-        total = tg.tile_sum(squares - squares)[0]
-        for p in range(n - 1):
-            for q in range(p + 1, n):
-                x, y = columns[p, :], columns[q, :]
-                first, second, inner = tg.tile_sum(x * x)[0], tg.tile_sum(y * y)[0], tg.tile_sum(x * y)[0]
-                done = inner == zero
-                cosine = tg.where(done, zero, tg.abs(inner) / (tg.sqrt(first) * tg.sqrt(second)))
-                noise = (tg.min(first, second) <= least) & (inner == inner)
-                total = total + tg.where((cosine <= threshold) | noise, zero, cosine)
-                theta = (second - first) / (2.0 * tg.where(done, one, inner))
-                t = one / (tg.abs(theta) + tg.sqrt(theta * theta + 1.0))
-                t = tg.where(done, zero, tg.where(theta < 0.0, -t, t))
-                c = one / tg.sqrt(t * t + 1.0)
-                s = t * c
-                low, high = x * c - y * s, y * c + x * s
-                columns[p, :] = low
-                columns[q, :] = high
-                low, high = vt[p, :] * c - vt[q, :] * s, vt[q, :] * c + vt[p, :] * s
-                vt[p, :] = low
-                vt[q, :] = high
-        sweep += 1
-    rotated, v = tg.tile_transpose(columns), tg.tile_transpose(vt)
-    return tg._tile_ordered_singular_vectors(rotated, v, size, not total <= threshold)
 
 
 @cooperative

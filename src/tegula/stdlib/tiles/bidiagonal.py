@@ -1,0 +1,150 @@
+"""Singular values by reduction to a bidiagonal matrix, for `tile_svd`."""
+
+from __future__ import annotations
+
+from tegula.declaration import cooperative
+from tegula.signature import Extent, Real, Tile
+from tegula.stdlib.registry import tg
+from tegula.stdlib.tiles.rotations import MAX_STEPS
+from tegula.types import int32
+
+M, N, ONE = Extent("M"), Extent("N"), 1
+
+
+@cooperative
+def _tile_bidiagonal(
+    a: Tile[Real, M, N],
+) -> tuple[Tile[Real, N], Tile[Real, N], Tile[Real, M, N], Tile[Real, N, N]]:
+    """The Householder reduction of a matrix with at least as many rows as columns to an upper bidiagonal one, u.T @ a @
+    v: its diagonal, the elements above the diagonal, of which element k is in column k, and u and v."""
+    m, n = a.shape
+    high, index = tg.tile_arange(m, dtype=int), tg.tile_arange(n, dtype=int)
+    one, zero = type(a[0, 0])(1.0), type(a[0, 0])(0.0)
+    matrix = tg.copy(a)
+    # Row k of `left` and of `right` is the normal of a mirror of columns and of rows.
+    left, right = (
+        tg.tile_zeros(shape=(n, m), dtype=type(one)),
+        tg.tile_zeros(shape=(n, n), dtype=type(one)),
+    )
+    diagonal, superdiagonal, left_scales, right_scales = (
+        tg.tile_zeros(shape=n, dtype=type(one)),
+        tg.tile_zeros(shape=n, dtype=type(one)),
+        tg.tile_zeros(shape=n, dtype=type(one)),
+        tg.tile_zeros(shape=n, dtype=type(one)),
+    )
+    for k in range(n):
+        column = tg.where(high >= k, matrix[:, k], zero)
+        square, head = tg.tile_sum(column * column)[0], matrix[k, k]
+        reflected, scale = tg._tile_reflected(square, head), tg._tile_reflection_scale(square, head)
+        diagonal[k], left_scales[k] = reflected, scale
+        left[k, :] = tg.where(high == k, column - reflected, column)
+        inner = tg.tile_zeros(shape=n, dtype=type(one))
+        for j in range(k, m):
+            inner = inner + matrix[j, :] * left[k, j]
+        inner = inner * scale
+        for j in range(k, m):
+            matrix[j, :] = matrix[j, :] - inner * left[k, j]
+        if k < n - 1:
+            row = tg.where(index > k, matrix[k, :], zero)
+            square, head = tg.tile_sum(row * row)[0], matrix[k, k + 1]
+            reflected, scale = tg._tile_reflected(square, head), tg._tile_reflection_scale(square, head)
+            superdiagonal[k + 1], right_scales[k] = reflected, scale
+            normal = tg.where(index == k + 1, row - reflected, row)
+            right[k, :] = normal
+            for j in range(k + 1, m):
+                line = matrix[j, :]
+                matrix[j, :] = line - normal * (scale * tg.tile_sum(line * normal)[0])
+    u = tg.copy(tg.where(tg.tile_reshape(high, (m, 1)) == tg.tile_reshape(index, (1, n)), one, zero))
+    v = tg.copy(tg.where(tg.tile_reshape(index, (n, 1)) == tg.tile_reshape(index, (1, n)), one, zero))
+    for step in range(n):
+        k = n - 1 - step
+        inner = tg.tile_zeros(shape=n, dtype=type(one))
+        for j in range(k, m):
+            inner = inner + u[j, :] * left[k, j]
+        inner = inner * left_scales[k]
+        for j in range(k, m):
+            u[j, :] = u[j, :] - inner * left[k, j]
+        inner = tg.tile_zeros(shape=n, dtype=type(one))
+        for j in range(k + 1, n):
+            inner = inner + v[j, :] * right[k, j]
+        inner = inner * right_scales[k]
+        for j in range(k + 1, n):
+            v[j, :] = v[j, :] - inner * right[k, j]
+    return diagonal, superdiagonal, u, v
+
+
+@cooperative
+def _tile_bidiagonal_svd(
+    d: Tile[Real, N], e: Tile[Real, N], u: Tile[Real, M, N], v: Tile[Real, N, N]
+) -> tuple[Tile[Real, N], Tile[Real, N, M], Tile[Real, N, N], Tile[int32, ONE]]:
+    """The singular values of an upper bidiagonal matrix, with signs, by QR iterations with implicit shifts; the columns
+    of `u` and `v`, rotated like the matrix, as rows; and whether a singular value did not converge. `d`: the diagonal;
+    `e`: the elements above the diagonal, of which element k is in column k."""
+    m, n = u.shape
+    one, zero = type(d[0])(1.0), type(d[0])(0.0)
+    diagonal, superdiagonal = tg.copy(d), tg.copy(e)
+    left_cosines, left_sines = (
+        tg.tile_zeros(shape=n, dtype=type(one)),
+        tg.tile_zeros(shape=n, dtype=type(one)),
+    )
+    cosines, sines = tg.tile_zeros(shape=n, dtype=type(one)), tg.tile_zeros(shape=n, dtype=type(one))
+    left = tg.copy(tg._tile_chunks(tg.tile_transpose(u)))
+    right = tg.copy(tg._tile_chunks(tg.tile_transpose(v)))
+    tiny = tg._tile_tiny(one)
+    least = tg._tile_epsilon(one) * tg.max(tg.tile_max(tg.abs(d))[0], tg.tile_max(tg.abs(e))[0])
+    failed = 0
+    for done in range(n - 1):
+        last = n - 1 - done
+        step = 0
+        while (not tg.abs(superdiagonal[last]) <= least) and step < MAX_STEPS:
+            # The block of the matrix that has no 0 above the diagonal begins at `first`.
+            first, x, smallest = 0, diagonal[0], tg.abs(diagonal[0])
+            for k in range(1, last):
+                is_first = tg.abs(superdiagonal[k]) <= least
+                value = diagonal[k]
+                first, x = tg.where(is_first, k, first), tg.where(is_first, value, x)
+                smallest = tg.where(is_first, tg.abs(value), tg.min(smallest, tg.abs(value)))
+            z = diagonal[last]
+            # A singular block gets the shift 0. Other blocks get Wilkinson's shift of the product with the transpose.
+            is_singular = tg.min(smallest, tg.abs(z)) <= least
+            y, h = diagonal[last - 1], superdiagonal[last]
+            g = tg.where(last - 1 > first, superdiagonal[last - 1], zero)
+            f = ((y - z) * (y + z) + (g - h) * (g + h)) / (2.0 * h * y)
+            r = tg.sqrt(f * f + one)
+            f = ((x - z) * (x + z) + h * (y / (f + tg.where(f < zero, -r, r)) - h)) / x
+            f = tg.where(is_singular, x, f)
+            # The rotation of columns k and k + 1 makes an element below the diagonal, which a rotation of rows removes.
+            c, s, here = one, one, diagonal[0]
+            for k in range(last):
+                active = k >= first
+                between, below = c * superdiagonal[k + 1], diagonal[k + 1]
+                g = s * superdiagonal[k + 1]
+                square = f * f + g * g
+                none = square <= tiny
+                length = tg.sqrt(tg.where(none, one, square))
+                right_c, right_s = tg.where(none, one, f / length), tg.where(none, zero, g / length)
+                length = tg.where(none, f, length)
+                superdiagonal[k] = tg.where(active, tg.where(k == first, zero, length), superdiagonal[k])
+                f_row, g_row = right_c * here + right_s * between, right_s * below
+                between, below_row = right_c * between - right_s * here, right_c * below
+                square = f_row * f_row + g_row * g_row
+                none = square <= tiny
+                length = tg.sqrt(tg.where(none, one, square))
+                left_c, left_s = tg.where(none, one, f_row / length), tg.where(none, zero, g_row / length)
+                diagonal[k] = tg.where(active, tg.where(none, f_row, length), diagonal[k])
+                here = tg.where(active, left_c * below_row - left_s * between, below)
+                f = tg.where(active, left_c * between + left_s * below_row, f)
+                c, s = tg.where(active, left_c, c), tg.where(active, left_s, s)
+                cosines[k], sines[k] = tg.where(active, right_c, one), tg.where(active, right_s, zero)
+                left_cosines[k], left_sines[k] = tg.where(active, left_c, one), tg.where(active, left_s, zero)
+            diagonal[last], superdiagonal[last] = here, f
+            tg._tile_rotate_rows(left, left_cosines, left_sines, last)
+            tg._tile_rotate_rows(right, cosines, sines, last)
+            step += 1
+        failed = tg.where(step == MAX_STEPS, 1, failed)
+    return (
+        diagonal,
+        tg.tile_reshape(left, (n, -1))[:, :m],
+        tg.tile_reshape(right, (n, -1))[:, :n],
+        tg.tile_full(shape=1, value=failed),
+    )

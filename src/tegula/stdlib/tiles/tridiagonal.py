@@ -1,0 +1,120 @@
+"""Eigenvalues by reduction to a tridiagonal matrix, for `tile_eigh`."""
+
+from __future__ import annotations
+
+from tegula.declaration import cooperative
+from tegula.signature import Extent, Real, Tile
+from tegula.stdlib.registry import tg
+from tegula.stdlib.tiles.rotations import MAX_STEPS
+from tegula.types import int32
+
+N, ONE = Extent("N"), 1
+
+
+@cooperative
+def _tile_tridiagonal(
+    a: Tile[Real, N, N],
+) -> tuple[Tile[Real, N], Tile[Real, N], Tile[Real, N, N]]:
+    """The Householder reduction of a symmetric matrix to a tridiagonal one, q.T @ a @ q: its diagonal, the elements
+    above the diagonal, of which element k is in column k, and q."""
+    n = a.shape[0]
+    index = tg.tile_arange(n, dtype=int)
+    one, zero = type(a[0, 0])(1.0), type(a[0, 0])(0.0)
+    # Row k of the matrix is replaced by the normal of mirror k.
+    matrix = tg.copy(a)
+    diagonal, superdiagonal, scales = (
+        tg.tile_zeros(shape=n, dtype=type(one)),
+        tg.tile_zeros(shape=n, dtype=type(one)),
+        tg.tile_zeros(shape=n, dtype=type(one)),
+    )
+    for k in range(n - 1):
+        row = tg.where(index > k, matrix[k, :], zero)
+        square, head = tg.tile_sum(row * row)[0], matrix[k, k + 1]
+        reflected, scale = tg._tile_reflected(square, head), tg._tile_reflection_scale(square, head)
+        normal = tg.where(index == k + 1, row - reflected, row)
+        diagonal[k], superdiagonal[k + 1], scales[k] = matrix[k, k], reflected, scale
+        matrix[k, :] = normal
+        product = tg.tile_zeros(shape=n, dtype=type(one))
+        for j in range(k + 1, n):
+            product = product + matrix[j, :] * matrix[k, j]
+        product = product * scale
+        inner = tg.tile_sum(product * normal)[0]
+        update = product - normal * (0.5 * scale * inner)
+        for j in range(k + 1, n):
+            matrix[j, :] = matrix[j, :] - (update * matrix[k, j] + normal * update[j])
+    diagonal[n - 1] = matrix[n - 1, n - 1]
+    q = tg.copy(tg.where(tg.tile_reshape(index, (n, 1)) == tg.tile_reshape(index, (1, n)), one, zero))
+    for step in range(n - 1):
+        k = n - 2 - step
+        inner = tg.tile_zeros(shape=n, dtype=type(one))
+        for j in range(k + 1, n):
+            inner = inner + q[j, :] * matrix[k, j]
+        inner = inner * scales[k]
+        for j in range(k + 1, n):
+            q[j, :] = q[j, :] - inner * matrix[k, j]
+    return diagonal, superdiagonal, q
+
+
+@cooperative
+def _tile_tridiagonal_eigen(
+    d: Tile[Real, N], e: Tile[Real, N], q: Tile[Real, N, N]
+) -> tuple[Tile[Real, N], Tile[Real, N, N], Tile[int32, ONE]]:
+    """The eigenvalues of a tridiagonal matrix by QR iterations with implicit shifts; the columns of `q`, rotated like
+    those of the matrix, as rows; and whether an eigenvalue did not converge. `d`: the diagonal; `e`: the elements above
+    the diagonal, of which element k is in column k."""
+    n = d.shape[0]
+    one, zero = type(d[0])(1.0), type(d[0])(0.0)
+    diagonal, superdiagonal = tg.copy(d), tg.copy(e)
+    cosines, sines = tg.tile_zeros(shape=n, dtype=type(one)), tg.tile_zeros(shape=n, dtype=type(one))
+    vectors = tg.copy(tg._tile_chunks(tg.tile_transpose(q)))
+    epsilon, tiny = tg._tile_epsilon(one), tg._tile_tiny(one)
+    least = epsilon * epsilon
+    failed = 0
+    for done in range(n - 1):
+        last = n - 1 - done
+        step = 0
+        while (
+            not tg.abs(superdiagonal[last])
+            <= epsilon * (tg.abs(diagonal[last]) + tg.abs(diagonal[last - 1])) + least
+        ) and step < MAX_STEPS:
+            # The block of the matrix that has no 0 above the diagonal begins at `first`.
+            first, top = 0, diagonal[0]
+            for k in range(1, last):
+                is_small = (
+                    tg.abs(superdiagonal[k])
+                    <= epsilon * (tg.abs(diagonal[k]) + tg.abs(diagonal[k - 1])) + least
+                )
+                first, top = tg.where(is_small, k, first), tg.where(is_small, diagonal[k], top)
+            # Wilkinson's shift.
+            bottom, corner = diagonal[last], superdiagonal[last]
+            g = (diagonal[last - 1] - bottom) / (2.0 * corner)
+            r = tg.sqrt(g * g + one)
+            g = top - bottom + corner / (g + tg.where(g < zero, -r, r))
+            c, s, p = one, one, zero
+            for k in range(last):
+                f, b = s * superdiagonal[k + 1], c * superdiagonal[k + 1]
+                square = f * f + g * g
+                none, active = square <= tiny, k >= first
+                length = tg.sqrt(tg.where(none, one, square))
+                inverse = one / length
+                next_s = tg.where(none, zero, f * inverse)
+                next_c = tg.where(none, one, g * inverse)
+                shifted = diagonal[k] - p
+                r = (diagonal[k + 1] - shifted) * next_s + 2.0 * next_c * b
+                next_p = next_s * r
+                length = tg.where(none, g, length)
+                superdiagonal[k] = tg.where(active, tg.where(k == first, zero, length), superdiagonal[k])
+                diagonal[k] = tg.where(active, shifted + next_p, diagonal[k])
+                c, s, p = (
+                    tg.where(active, next_c, c),
+                    tg.where(active, next_s, s),
+                    tg.where(active, next_p, p),
+                )
+                g = tg.where(active, next_c * r - b, g)
+                cosines[k], sines[k] = tg.where(active, c, one), tg.where(active, s, zero)
+            diagonal[last], superdiagonal[last] = diagonal[last] - p, g
+            tg._tile_rotate_rows(vectors, cosines, sines, last)
+            step += 1
+        failed = tg.where(step == MAX_STEPS, 1, failed)
+    rows = tg.tile_reshape(vectors, (n, -1))[:, :n]
+    return diagonal, rows, tg.tile_full(shape=1, value=failed)
