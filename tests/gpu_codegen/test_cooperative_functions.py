@@ -64,7 +64,7 @@ def marks(name: str) -> list[pytest.MarkDecorator]:
     return [pytest.mark.slow] if name in BUILT_OF_OTHERS else []
 
 
-WITH_SUMS = ("tile_lstsq", "tile_qr", "tile_svd")
+WITH_SUMS = ("tile_eigh", "tile_lstsq", "tile_qr", "tile_svd")
 """Functions whose programs sum floats, in an order of each device's own."""
 MAX_SPILLED = {"tile_eigh": 64, "tile_svd": 64}
 """Bytes that a thread of long programs may keep outside registers, by function; other functions keep none."""

@@ -141,7 +141,7 @@ def eigh(a: Any, fill_mode: str = "lower") -> tuple[Any, Any]:
     Gradient:
         recorded by tapes.
     Source:
-        LAPACK sytrd, steqr on CPUs; Brent and Luk (1985) on GPUs.
+        LAPACK sytrd, steqr.
     """
     w, v = over_batches("eigh", "tile_eigh", {"a": a}, fill_mode=fill_mode, info=False)
     return w, v
@@ -159,7 +159,7 @@ def svd(a: Any) -> tuple[Any, Any, Any]:
     Gradient:
         recorded by tapes.
     Source:
-        LAPACK gebrd, bdsqr on CPUs; Hestenes (1958) on GPUs.
+        LAPACK gebrd, bdsqr.
     """
     u, s, vt = over_batches("svd", "tile_svd", {"a": a}, info=False)
     return u, s, vt

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tegula.declaration import cooperative
-from tegula.signature import Extent, Real, Tile
+from tegula.signature import Extent, Real, Tile, constexpr
 from tegula.stdlib.registry import tg
 from tegula.stdlib.tiles.rotations import MAX_STEPS
 from tegula.types import int32
@@ -75,7 +75,7 @@ def _tile_bidiagonal(
 
 @cooperative
 def _tile_bidiagonal_svd(
-    d: Tile[Real, N], e: Tile[Real, N], u: Tile[Real, M, N], v: Tile[Real, N, N]
+    d: Tile[Real, N], e: Tile[Real, N], u: Tile[Real, M, N], v: Tile[Real, N, N], width: constexpr[int]
 ) -> tuple[Tile[Real, N], Tile[Real, N, M], Tile[Real, N, N], Tile[int32, ONE]]:
     """The singular values of an upper bidiagonal matrix, with signs, by QR iterations with implicit shifts; the columns
     of `u` and `v`, rotated like the matrix, as rows; and whether a singular value did not converge. `d`: the diagonal;
@@ -88,8 +88,8 @@ def _tile_bidiagonal_svd(
         tg.tile_zeros(shape=n, dtype=type(one)),
     )
     cosines, sines = tg.tile_zeros(shape=n, dtype=type(one)), tg.tile_zeros(shape=n, dtype=type(one))
-    left = tg.copy(tg._tile_chunks(tg.tile_transpose(u)))
-    right = tg.copy(tg._tile_chunks(tg.tile_transpose(v)))
+    left = tg.copy(tg._tile_chunks(tg.tile_transpose(u), width))
+    right = tg.copy(tg._tile_chunks(tg.tile_transpose(v), width))
     tiny = tg._tile_tiny(one)
     least = tg._tile_epsilon(one) * tg.max(tg.tile_max(tg.abs(d))[0], tg.tile_max(tg.abs(e))[0])
     failed = 0
@@ -138,8 +138,20 @@ def _tile_bidiagonal_svd(
                 cosines[k], sines[k] = tg.where(active, right_c, one), tg.where(active, right_s, zero)
                 left_cosines[k], left_sines[k] = tg.where(active, left_c, one), tg.where(active, left_s, zero)
             diagonal[last], superdiagonal[last] = here, f
-            tg._tile_rotate_rows(left, left_cosines, left_sines, last)
-            tg._tile_rotate_rows(right, cosines, sines, last)
+            for chunk in range(tg.static(left.shape[1])):
+                low = tg.copy(left[0, chunk, :])
+                for k in range(last):
+                    high = left[k + 1, chunk, :]
+                    left[k, chunk, :] = low * left_cosines[k] + high * left_sines[k]
+                    low = high * left_cosines[k] - low * left_sines[k]
+                left[last, chunk, :] = low
+            for chunk in range(tg.static(right.shape[1])):
+                low = tg.copy(right[0, chunk, :])
+                for k in range(last):
+                    high = right[k + 1, chunk, :]
+                    right[k, chunk, :] = low * cosines[k] + high * sines[k]
+                    low = high * cosines[k] - low * sines[k]
+                right[last, chunk, :] = low
             step += 1
         failed = tg.where(step == MAX_STEPS, 1, failed)
     return (

@@ -11,6 +11,7 @@ from tegula.declaration import Refused, Sample, cooperative
 from tegula.signature import Asked, Extent, Real, Tile, constexpr
 from tegula.stdlib.registry import tg
 from tegula.stdlib.tiles.cholesky import FillMode
+from tegula.stdlib.tiles.rotations import CHUNK
 from tegula.types import bool_, int32
 
 N, ONE, INFO = Extent("N"), 1, "info"
@@ -38,57 +39,21 @@ def tile_eigh(
         where the difference is within 8 * N units of rounding of the largest eigenvalue; the triangle of K + K.T that
         is read, with half of its diagonal.
     Source:
-        LAPACK sytrd, steqr in blocks of one thread; else Brent and Luk, "The solution of singular-value and symmetric
-        eigenvalue problems on multiprocessor arrays" (1985): Jacobi rotations, N / 2 at a time.
+        LAPACK sytrd, steqr: Householder reflections to a tridiagonal matrix, then QR iterations with implicit shifts.
     """
-    n = a.shape[0]
-    index = tg.tile_arange(n, dtype=int)
-    rows, columns = tg.tile_reshape(index, (n, 1)), tg.tile_reshape(index, (1, n))
-    one, zero = type(a[0, 0])(1.0), type(a[0, 0])(0.0)
-    read = rows >= columns if fill_mode == "lower" else rows <= columns
-    a = tg.where(read, a, tg.tile_transpose(a))
-    # The matrix is scaled, so that squares neither overflow nor underflow.
-    size = tg.tile_max(tg.abs(a))[0]
-    size = tg.where(size > 0.0, size, one)
-    a, v = a / size, tg.where(rows == columns, one, zero)
-    least = tg._tile_epsilon(one) * tg._tile_epsilon(one) * tg.tile_sum(a * a)[0]
-    rest = tg.tile_sum(tg.where(rows == columns, zero, a * a))[0]
-    sweep = 0
-    while (not rest <= least) and sweep < tg._tile_max_sweeps(one):
-        for step in range(tg.static(n - 1 + n % 2)):
-            partner = tg._tile_partners(index, step)
-            low, high = tg.min(index, partner), tg.max(index, partner)
-            diagonal, flat = (
-                tg.tile_sum(tg.where(rows == columns, a, zero), axis=0),
-                tg.tile_reshape(a, (-1,)),
-            )
-            first, second, off_diagonal = diagonal[low], diagonal[high], flat[high * n + low]
-            t = tg.where(low == high, zero, tg._tile_tangents(first, second, off_diagonal))
-            c = 1.0 / tg.sqrt(t * t + 1.0)
-            s = tg.where(index < partner, -t * c, t * c)
-            c, s = tg.tile_reshape(c, (1, n)), tg.tile_reshape(s, (1, n))
-            a = a * c + tg.tile_slice_indexed(a, partner, 1) * s
-            v = v * c + tg.tile_slice_indexed(v, partner, 1) * s
-            a = a * tg.tile_reshape(c, (n, 1)) + tg.tile_slice_indexed(a, partner) * tg.tile_reshape(
-                s, (n, 1)
-            )
-            # The entries that rotations eliminate are set to exactly 0, and the diagonals are updated without rounding
-            # errors of these entries.
-            t = tg.where(index < partner, -t, t)
-            rotated = diagonal + t * off_diagonal
-            a = tg.where(
-                rows == columns,
-                tg.tile_reshape(rotated, (1, n)),
-                tg.where(rows == tg.tile_reshape(partner, (1, n)), zero, a),
-            )
-        rest = tg.tile_sum(tg.where(rows == columns, zero, a * a))[0]
-        sweep += 1
-    w = tg.tile_sum(tg.where(rows == columns, a, zero), axis=0)
-    return tg._tile_ordered_eigenvectors(w * size, v, not rest <= least)
+    return tg._tile_eigh_by_chunks(a, fill_mode, tg.static(a.shape[0]))
 
 
 @tile_eigh.program(when=lambda group: group == 1)
-def by_tridiagonal_matrix(a, fill_mode):
+def by_one_thread(a, fill_mode):
+    return tg._tile_eigh_by_chunks(a, fill_mode, CHUNK)
+
+
+@cooperative
+def _tile_eigh_by_chunks(
+    a: Tile[Real, N, N], fill_mode: FillMode, width: constexpr[int]
+) -> tuple[Tile[Real, N], Tile[Real, N, N], Tile[int32, ONE]]:
+    """The decomposition, where eigenvectors are rotated in chunks of `width` elements."""
     n = a.shape[0]
     index = tg.tile_arange(n, dtype=int)
     rows, columns = tg.tile_reshape(index, (n, 1)), tg.tile_reshape(index, (1, n))
@@ -97,10 +62,9 @@ def by_tridiagonal_matrix(a, fill_mode):
     # The matrix is scaled, so that squares neither overflow nor underflow. Iterations on a NaN would be in vain.
     size = tg.tile_max(tg.abs(whole))[0]
     scaled = whole / tg.where(size > zero, size, type(zero)(1.0))
-    total = tg.tile_sum(scaled)[0]
-    bad = tg.isnan(total)
+    bad = tg.isnan(tg.tile_sum(scaled)[0])
     d, e, q = tg._tile_tridiagonal(tg.where(bad, zero, scaled))
-    w, vt, failed = tg._tile_tridiagonal_eigen(d, e, q)
+    w, vt, failed = tg._tile_tridiagonal_eigen(d, e, q, width)
     return tg._tile_ordered_eigenvectors(w * size, tg.tile_transpose(vt), bad | (failed[0] > 0))
 
 
@@ -117,6 +81,13 @@ def _tile_ordered_eigenvectors(
     missing = tg.where(bad, type(one)(nan), zero)
     failed = tg.tile_full(shape=1, value=tg.where(bad, 1, 0))
     return w[order] + missing, v * tg.tile_reshape(sign, (1, n)) + missing, failed
+
+
+@cooperative
+def _tile_inverse_gaps(gaps: Tile[Real, N, N], guard: Real) -> Tile[Real, N, N]:
+    """The reciprocals of differences; 0 for differences of at most `guard`."""
+    is_small = tg.abs(gaps) <= guard
+    return tg.where(is_small, 0.0, 1.0 / tg.where(is_small, 1.0, gaps))
 
 
 @tile_eigh.vjp(keep="result")

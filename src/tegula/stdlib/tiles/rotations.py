@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from tegula.declaration import cooperative, part
-from tegula.signature import Extent, InOut, Real, Tile
+from tegula.signature import Extent, Real, Tile, constexpr
 from tegula.stdlib.registry import tg
-from tegula.types import float32, float64, int32
+from tegula.types import float32, float64
 
-N, M, CHUNKS = Extent("N"), Extent("M"), Extent("CHUNKS", value=lambda M: -(-M // WIDTH))
-WIDTH = 8
-"""The number of elements of a row that are rotated at a time, in registers."""
+N, M, WIDTH = Extent("N"), Extent("M"), Extent("width")
+CHUNKS = Extent("CHUNKS", value=lambda M, width: -(-M // width))
+CHUNK = 8
+"""The number of elements of a row that one thread rotates at a time, in registers."""
 MAX_STEPS = 30
 """The maximum number of iterations for one eigenvalue or singular value."""
 
@@ -50,28 +51,10 @@ def _tile_reflection_scale(square, head):
 
 
 @cooperative
-def _tile_chunks(rows: Tile[Real, N, M]) -> Tile[Real, N, CHUNKS, WIDTH]:
-    """The rows of a matrix in chunks of WIDTH elements, the last one padded by zeros."""
+def _tile_chunks(rows: Tile[Real, N, M], width: constexpr[int]) -> Tile[Real, N, CHUNKS, WIDTH]:
+    """The rows of a matrix in chunks of `width` elements, the last one padded by zeros."""
     n, m = rows.shape
-    chunks = tg.static(-(-m // WIDTH))
-    padded = tg.tile_zeros(shape=(n, tg.static(chunks * WIDTH)), dtype=type(rows[0, 0]))
+    chunks = tg.static(-(-m // width))
+    padded = tg.tile_zeros(shape=(n, tg.static(chunks * width)), dtype=type(rows[0, 0]))
     tg.tile_assign(padded, rows, (0, 0))
-    return tg.tile_reshape(padded, (n, chunks, WIDTH))
-
-
-@cooperative
-def _tile_rotate_rows(
-    rows: InOut[Tile[Real, N, CHUNKS, WIDTH]],
-    cosines: Tile[Real, N],
-    sines: Tile[Real, N],
-    last: int32,
-):
-    """Rotates rows 0 and 1, then rows 1 and 2, up to rows last - 1 and last."""
-    for chunk in range(tg.static(rows.shape[1])):
-        low = tg.copy(rows[0, chunk, :])
-        for k in range(last):
-            high = rows[k + 1, chunk, :]
-            c, s = cosines[k], sines[k]
-            rows[k, chunk, :] = low * c + high * s
-            low = high * c - low * s
-        rows[last, chunk, :] = low
+    return tg.tile_reshape(padded, (n, chunks, width))

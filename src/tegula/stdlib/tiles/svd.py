@@ -10,7 +10,8 @@ import numpy as np
 from tegula.declaration import Refused, Sample, cooperative
 from tegula.signature import Asked, Extent, Real, Tile, constexpr
 from tegula.stdlib.registry import tg
-from tegula.types import bool_, int32
+from tegula.stdlib.tiles.rotations import CHUNK
+from tegula.types import int32
 
 M, N, ONE, INFO = Extent("M"), Extent("N"), 1, "info"
 K = Extent("K", value=lambda M, N: min(M, N))
@@ -39,8 +40,7 @@ def tile_svd(
         sk(v.T @ J) + diag(H)) @ v.T + (I - u @ u.T) @ G @ inv(S) @ v.T + u @ inv(S) @ J.T @ (I - v @ v.T), F[i, j] =
         1 / (s[j]**2 - s[i]**2), and 0 where the difference is within 8 * K units of rounding of the largest square.
     Source:
-        LAPACK gebrd, bdsqr in blocks of one thread; else Hestenes (1958): one-sided Jacobi rotations, in the order of
-        Brent and Luk (1985).
+        LAPACK gebrd, bdsqr: Householder reflections to a bidiagonal matrix, then QR iterations with implicit shifts.
     """
     ...
 
@@ -52,16 +52,29 @@ def svd_of_transposed(a):
 
 
 @tile_svd.program(when=lambda group: group == 1)
+def by_one_thread(a):
+    return tg._tile_svd_by_chunks(a, CHUNK)
+
+
+@tile_svd.program
 def by_bidiagonal_matrix(a):
+    return tg._tile_svd_by_chunks(a, tg.static(a.shape[0]))
+
+
+@cooperative
+def _tile_svd_by_chunks(
+    a: Tile[Real, M, N], width: constexpr[int]
+) -> tuple[Tile[Real, M, N], Tile[Real, N], Tile[Real, N, N], Tile[int32, ONE]]:
+    """The decomposition of a matrix with at least as many rows as columns, where singular vectors are rotated in chunks
+    of `width` elements."""
     n = a.shape[1]
     one, zero = type(a[0, 0])(1.0), type(a[0, 0])(0.0)
     # The matrix is scaled, so that squares neither overflow nor underflow. Iterations on a NaN would be in vain.
     size = tg.tile_max(tg.abs(a))[0]
     scaled = a / tg.where(size > zero, size, one)
-    total = tg.tile_sum(scaled)[0]
-    bad = tg.isnan(total)
+    bad = tg.isnan(tg.tile_sum(scaled)[0])
     d, e, u, v = tg._tile_bidiagonal(tg.where(bad, zero, scaled))
-    s, ut, vt, failed = tg._tile_bidiagonal_svd(d, e, u, v)
+    s, ut, vt, failed = tg._tile_bidiagonal_svd(d, e, u, v, width)
     bits = tg.tile_reshape(~tg._tile_sort_bits(tg.abs(s)), (1, n))
     order = tg.tile_reshape(tg._tile_sort_indices(bits), (n,))
     ut, vt, s = tg.tile_slice_indexed(ut, order), tg.tile_slice_indexed(vt, order), s[order]
@@ -71,93 +84,6 @@ def by_bidiagonal_matrix(a):
     left_sign = tg.where(s < zero, -sign, sign)
     u = tg.tile_transpose(ut * tg.tile_reshape(left_sign, (n, 1)))
     return u + missing, tg.abs(s) * size + missing, vt * tg.tile_reshape(sign, (n, 1)) + missing, failed
-
-
-@tile_svd.program
-def svd_by_qr(a):
-    """Decomposes r.T of a = q @ r, whose columns are closer to orthogonal than the columns of a."""
-    q, r = tg.tile_qr(a)
-    v, s, ut, failed = tg._tile_jacobi_svd(tg.tile_transpose(r))
-    n = s.shape[0]
-    u = q @ tg.tile_transpose(ut)
-    low, high = tg.tile_min(v, axis=0), tg.tile_max(v, axis=0)
-    sign = tg.tile_reshape(tg.where(-low > high, type(s[0])(-1.0), type(s[0])(1.0)), (1, n))
-    return u * sign, s, tg.tile_transpose(v * sign), failed
-
-
-@cooperative
-def _tile_jacobi_svd(
-    a: Tile[Real, N, N],
-) -> tuple[Tile[Real, N, N], Tile[Real, N], Tile[Real, N, N], Tile[int32, ONE]]:
-    """The singular value decomposition of a square matrix: columns are rotated until they are orthogonal, and a QR
-    decomposition yields their directions, also for columns of zeros."""
-    n = a.shape[0]
-    index = tg.tile_arange(n, dtype=int)
-    one, zero = type(a[0, 0])(1.0), type(a[0, 0])(0.0)
-    # The matrix is scaled, so that squares neither overflow nor underflow.
-    size = tg.tile_max(tg.abs(a))[0]
-    size = tg.where(size > zero, size, one)
-    a = a / size
-    v = tg.where(tg.tile_reshape(index, (n, 1)) == tg.tile_reshape(index, (1, n)), one, zero)
-    epsilon = tg._tile_epsilon(one)
-    threshold = tg.static(4.0 * n**0.5) * epsilon
-    total, sweep = one, 0
-    while (not total <= threshold) and sweep < tg._tile_max_sweeps(one):
-        total = zero
-        for step in range(tg.static(n - 1 + n % 2)):
-            partner = tg._tile_partners(index, step)
-            other = tg.tile_slice_indexed(a, partner, 1)
-            squares, inner = tg.tile_sum(a * a, axis=0), tg.tile_sum(a * other, axis=0)
-            partner_squares = squares[partner]
-            # A column without a partner counts as orthogonal; a column with a NaN never does.
-            inner = tg.where(partner == index, squares - squares, inner)
-            total = total + tg.tile_sum(tg._tile_cosines(squares, partner_squares, inner, threshold))[0]
-            is_first = index < partner
-            first, second = (
-                tg.where(is_first, squares, partner_squares),
-                tg.where(is_first, partner_squares, squares),
-            )
-            t = tg._tile_tangents(first, second, inner)
-            t = tg.where(partner == index, zero, tg.where(is_first, -t, t))
-            c = tg.tile_reshape(1.0 / tg.sqrt(t * t + 1.0), (1, n))
-            s = tg.tile_reshape(t, (1, n)) * c
-            a, v = a * c + other * s, v * c + tg.tile_slice_indexed(v, partner, 1) * s
-        sweep += 1
-    return tg._tile_ordered_singular_vectors(a, v, size, not total <= threshold)
-
-
-@cooperative
-def _tile_ordered_singular_vectors(
-    a: Tile[Real, N, N], v: Tile[Real, N, N], size: Real, bad: bool_
-) -> tuple[Tile[Real, N, N], Tile[Real, N], Tile[Real, N, N], Tile[int32, ONE]]:
-    """The decomposition of a matrix that was divided by `size` and multiplied by v, so that its columns are orthogonal:
-    singular values in descending order; NaN if `bad`."""
-    n = a.shape[0]
-    squares = tg.tile_sum(a * a, axis=0)
-    bits = tg.tile_reshape(~tg._tile_sort_bits(squares), (1, n))
-    order = tg.tile_reshape(tg._tile_sort_indices(bits), (n,))
-    u, _ = tg.tile_qr(tg.tile_slice_indexed(a, order, 1))
-    v, s = tg.tile_slice_indexed(v, order, 1), tg.sqrt(squares[order]) * size
-    missing = tg.where(bad, type(a[0, 0])(nan), type(a[0, 0])(0.0))
-    return (
-        u + missing,
-        s + missing,
-        tg.tile_transpose(v) + missing,
-        tg.tile_full(shape=1, value=tg.where(bad, 1, 0)),
-    )
-
-
-@cooperative
-def _tile_cosines(
-    squares: Tile[Real, N], partner_squares: Tile[Real, N], inner: Tile[Real, N], threshold: Real
-) -> Tile[Real, N]:
-    """The cosines between columns, from squared lengths and inner products. Columns count as orthogonal, with a cosine
-    of 0, if the cosine is near 0, or if they consist of rounding errors of other columns, so that no sweep would
-    converge."""
-    cosines = tg.where(inner == 0.0, 0.0, tg.abs(inner) / (tg.sqrt(squares) * tg.sqrt(partner_squares)))
-    least = tg._tile_epsilon(threshold) * tg._tile_epsilon(threshold) * tg.tile_max(squares)[0]
-    noise = (tg.min(squares, partner_squares) <= least) & (inner == inner)
-    return tg.where((cosines <= threshold) | noise, 0.0, cosines)
 
 
 @tile_svd.vjp(keep="result")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tegula.declaration import cooperative
-from tegula.signature import Extent, Real, Tile
+from tegula.signature import Extent, Real, Tile, constexpr
 from tegula.stdlib.registry import tg
 from tegula.stdlib.tiles.rotations import MAX_STEPS
 from tegula.types import int32
@@ -57,7 +57,7 @@ def _tile_tridiagonal(
 
 @cooperative
 def _tile_tridiagonal_eigen(
-    d: Tile[Real, N], e: Tile[Real, N], q: Tile[Real, N, N]
+    d: Tile[Real, N], e: Tile[Real, N], q: Tile[Real, N, N], width: constexpr[int]
 ) -> tuple[Tile[Real, N], Tile[Real, N, N], Tile[int32, ONE]]:
     """The eigenvalues of a tridiagonal matrix by QR iterations with implicit shifts; the columns of `q`, rotated like
     those of the matrix, as rows; and whether an eigenvalue did not converge. `d`: the diagonal; `e`: the elements above
@@ -66,7 +66,7 @@ def _tile_tridiagonal_eigen(
     one, zero = type(d[0])(1.0), type(d[0])(0.0)
     diagonal, superdiagonal = tg.copy(d), tg.copy(e)
     cosines, sines = tg.tile_zeros(shape=n, dtype=type(one)), tg.tile_zeros(shape=n, dtype=type(one))
-    vectors = tg.copy(tg._tile_chunks(tg.tile_transpose(q)))
+    vectors = tg.copy(tg._tile_chunks(tg.tile_transpose(q), width))
     epsilon, tiny = tg._tile_epsilon(one), tg._tile_tiny(one)
     least = epsilon * epsilon
     failed = 0
@@ -113,7 +113,13 @@ def _tile_tridiagonal_eigen(
                 g = tg.where(active, next_c * r - b, g)
                 cosines[k], sines[k] = tg.where(active, c, one), tg.where(active, s, zero)
             diagonal[last], superdiagonal[last] = diagonal[last] - p, g
-            tg._tile_rotate_rows(vectors, cosines, sines, last)
+            for chunk in range(tg.static(vectors.shape[1])):
+                low = tg.copy(vectors[0, chunk, :])
+                for k in range(last):
+                    high = vectors[k + 1, chunk, :]
+                    vectors[k, chunk, :] = low * cosines[k] + high * sines[k]
+                    low = high * cosines[k] - low * sines[k]
+                vectors[last, chunk, :] = low
             step += 1
         failed = tg.where(step == MAX_STEPS, 1, failed)
     rows = tg.tile_reshape(vectors, (n, -1))[:, :n]
