@@ -27,11 +27,25 @@ from tegula.check.proof.terms import (
 )
 
 DEPTH, PERIOD, STRIP, MAX_FACTS, MAX_SIDES, MAX_MODELS = 3, 4096, 64, 200, 16, 8
-SHORT, LONG, LONGEST = 16, 400, 2_000
+SHORT, LONG, LONGEST = 16, 400, 6_000
 """Work limits, in inequalities: the search for a countermodel starts, a query is abandoned, and a query by residues is
 abandoned."""
-MODEL_WORK = 10
-"""The work of a search for a model, in inequalities."""
+EVALUATIONS = 10
+"""The number of conditions that are evaluated in a model in the time of one inequality."""
+
+
+class OutOfWork(Exception):
+    """The work has reached its limit."""
+
+
+class Work:
+    """The work of queries, in inequalities that are decided: the work done so far and its limit."""
+
+    __slots__ = ("done", "limit")
+
+    def __init__(self) -> None:
+        self.done = 0
+        self.limit: float = inf
 
 
 class Known:
@@ -64,8 +78,8 @@ class Known:
         """Whether a model was searched for since the last condition."""
         self.most: float = inf
         """The amount of work at which a query is abandoned, in inequalities."""
-        self.work: list[int] = other.work if other else [0]
-        """The work so far, in inequalities, of this object and of all copies."""
+        self.work: Work = other.work if other else Work()
+        """The work so far of this object and of all copies."""
 
     def empty_copy(self) -> Known:
         """An empty set of conditions that tries the same models first."""
@@ -259,6 +273,8 @@ class Known:
         low = self.range(p)[0]
         if low >= 0 or p.value is not None:
             return low >= 0
+        if self.work.done > self.work.limit:
+            raise OutOfWork
         if not self.models and not self.sought and self.near:
             self.sought = True
             self._refuted(True)
@@ -267,32 +283,32 @@ class Known:
         outer = self.most
         try:
             if self.near:
-                enough = self.most = min(outer, self.work[0] + SHORT)
+                enough = self.most = min(outer, self.work.done + SHORT)
                 if self._nonnegative(p, DEPTH, True):
                     return True
-                if self.work[0] <= enough or self._refuted(ge(-p - 1)):
+                if self.work.done <= enough or self._refuted(ge(-p - 1)):
                     return False
-            self.most = min(outer, self.work[0] + LONG)
+            self.most = min(outer, self.work.done + LONG)
             return self._nonnegative(p, DEPTH, True)
         finally:
             self.most = outer
 
     def _refuted(self, c: Condition) -> bool:
         """Whether a model of the assumptions and a condition was found; later queries try this model too."""
-        model = counterexample(self.near, [*self.assumed, c])
-        self.work[0] += MODEL_WORK
+        model, evaluations = counterexample(self.near, [*self.assumed, c])
+        self.work.done += evaluations // EVALUATIONS
         if model is not None:
             self.models = [model, *self.models][:MAX_MODELS]
             self.near = [model, *self.near][: 2 * MAX_MODELS]
         return model is not None
 
     def _nonnegative(self, p: Sum, depth: int, first: bool = False) -> bool:
-        self.work[0] += 1
+        self.work.done += 1
         if self.range(p)[0] >= 0:
             return True
         if (end := self.least.get(p.rest)) is not None and p.parts.get((), 0) >= end:
             return True
-        if depth == 0 or self.work[0] > self.most:
+        if depth == 0 or self.work.done > self.most:
             return False
         for m, c in p.parts.items():
             if len(m) == 1 and m[0].kind in ("min", "max", "ite"):
@@ -445,14 +461,15 @@ class Known:
             answers: set[bool | None] = set()
             m, k = pivot
             facts = [q for q in self.facts if m in q.parts]
-            begun, asked = self.work[0], not self.near
+            begun, asked = self.work.done, not self.near
             for r in range(n):
-                if not asked and self.work[0] > begun + SHORT:
+                if not asked and self.work.done > begun + SHORT:
                     asked = True
                     if self._refuted(negation(c) if self.near[0].holds(c) else c):
                         return None
-                if self.work[0] > begun + LONGEST:
+                if self.work.done > begun + LONGEST:
                     return None
+                self.work.done += 1 + len(recorded)  # for the substitutions
                 substitution = {m: (Sum({(h,): n}) + r - (base - Sum({m: k}))) * k}
                 if any(inner.holds(replaced(t, substitution), False) is False for t in recorded):
                     continue

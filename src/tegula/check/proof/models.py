@@ -13,8 +13,9 @@ from tegula.types import DTYPES
 
 KINDS = ((0, 0), (1, 1), (0, 4), (1, 40), (0, 1000), (-9, 9))
 """The ranges from which the models choose unknown numbers."""
-STEPS, TRIES = 8, 2
-"""The largest number of changes to one model in a repair, and of models that are repaired for one question."""
+STEPS, TRIES, MAX_EVALUATIONS = 8, 2, 4_000
+"""The largest number of changes to one model in a repair, of models that are repaired for one question, and of
+conditions that are evaluated for one question."""
 
 
 class Model:
@@ -96,9 +97,11 @@ class Model:
 
     # Repair ----------------------------------------------------------------------------------------------------------
 
-    def repaired(self, conditions: Sequence[Condition]) -> Model | None:
-        """A model in which all conditions hold, reached by changing numbers of this one; None if none is found."""
+    def repaired(self, conditions: Sequence[Condition], evaluations: list[int]) -> Model | None:
+        """A model in which all conditions hold, reached by changing numbers of this one; None if none is found.
+        `evaluations`: the number of conditions that have been evaluated, to which those of this search are added."""
         best, left = self, [k for k, c in enumerate(conditions) if not self.holds(c)]
+        evaluations[0] += len(conditions)
         about = concerned(conditions) if left else {}
         for _ in range(STEPS):
             if not left:
@@ -106,10 +109,13 @@ class Model:
             near: Model | None = None
             wrong = left
             for key, x in dict.fromkeys(best.changes(conditions[left[-1]])):
+                if evaluations[0] > MAX_EVALUATIONS:
+                    return None
                 other = best.changed(key, x)
                 changed = about.get(key if isinstance(key, Atom) else key[0], set())
                 rest = [k for k in left if k not in changed]
                 rest += [k for k in changed if not other.holds(conditions[k])]
+                evaluations[0] += len(changed) + 1
                 if near is None or len(rest) < len(wrong):
                     near, wrong = other, rest
                 if not rest:
@@ -173,10 +179,12 @@ def concerned(conditions: Sequence[Condition]) -> dict[Any, set[int]]:
     return variables
 
 
-def counterexample(others: Sequence[Model], conditions: Sequence[Condition]) -> Model | None:
-    """A model of conditions near one of the first other models; None if none is found."""
+def counterexample(others: Sequence[Model], conditions: Sequence[Condition]) -> tuple[Model | None, int]:
+    """A model of conditions near one of the first other models, or None if none is found; and the number of conditions
+    that were evaluated."""
+    evaluations = [0]
     for model in others[:TRIES]:
-        repaired = model.repaired(conditions)
+        repaired = model.repaired(conditions, evaluations)
         if repaired is not None:
-            return repaired
-    return None
+            return repaired, evaluations[0]
+    return None, evaluations[0]

@@ -10,6 +10,7 @@ from tegula.check.proof.certificate import Certificate
 from tegula.check.proof.forms import Forms
 from tegula.check.proof.guards import Guard
 from tegula.check.proof.iteration import Iteration
+from tegula.check.proof.known import OutOfWork, Work
 from tegula.check.proof.labels import Label, Leaf, Limit, Mismatch, Tree, is_covered
 from tegula.check.proof.machine import Machine
 from tegula.check.proof.program import Program, RingUse
@@ -66,8 +67,8 @@ class Search(Forms):
         self.tried = 0
         self.decided: list[tuple[Condition, Label]] = []
         self.inner: list[Label] = []
-        self.work = [0]
-        self.hoists, self.most = False, FIRST_WORK
+        self.work = Work()
+        self.hoists = False
         self.is_trial = False
         self.tried_heads = set[tuple[Region, ...]]()
         self.shapes: dict[Any, State] = {}
@@ -76,7 +77,13 @@ class Search(Forms):
         """A certificate of the kernel; raises Stuck if no proof is found."""
         state = self.machine.start()
         self.work = state.known.work
-        start = self._split_by_launch(state)
+        self.work.limit = FIRST_WORK
+        try:
+            start = self._split_by_launch(state)
+        except OutOfWork as e:
+            machine = self.machine
+            op = machine.op(machine.state, machine.role)
+            raise LimitExceeded("the search has reached its step limit", op, machine.role) from e
         rings = [
             [self.program.number[v], self._rows(v, ring), sorted(ring.storing)]
             for v, ring in self.program.rings.items()
@@ -119,21 +126,23 @@ class Search(Forms):
         the first attempt splits only by the conditions without which no role can proceed."""
         snapshot = self._snapshot()
         try:
-            return self.drive(state.copy(), None, self._end)
-        except Hoisted as e:
-            self._restore(snapshot)
-            sides: list[Tree] = []
-            for c in (e.condition, negation(e.condition)):
-                side_state = state.copy()
-                side_state.assume(c)
-                side_state.outer.clear()
-                sides.append([["absurd"]] if side_state.known.absurd else self._split_by_launch(side_state))
-            return [["split", encoded(e.condition, {}), *sides]]
-        except Stuck:
+            try:
+                return self.drive(state.copy(), None, self._end)
+            except Hoisted as e:
+                self._restore(snapshot)
+                sides: list[Tree] = []
+                for c in (e.condition, negation(e.condition)):
+                    side_state = state.copy()
+                    side_state.assume(c)
+                    side_state.outer.clear()
+                    absurd = side_state.known.absurd
+                    sides.append([["absurd"]] if absurd else self._split_by_launch(side_state))
+                return [["split", encoded(e.condition, {}), *sides]]
+        except (Stuck, OutOfWork):
             if self.hoists or self._requests_guards():
                 raise
             self._restore(snapshot)
-            self.hoists, self.steps, self.tried, self.most = True, 0, 0, self.work[0] + MAX_WORK
+            self.hoists, self.steps, self.tried, self.work.limit = True, 0, 0, self.work.done + MAX_WORK
             self.tried_heads.clear()
             self.shapes.clear()
             return self._split_by_launch(state)
@@ -288,7 +297,7 @@ class Search(Forms):
                 break
             n += 1
             self.steps += 1
-            if self.steps > MAX_STEPS or state.known.work[0] > self.most:
+            if self.steps > MAX_STEPS:
                 raise LimitExceeded("the search has reached its step limit", self.machine.op(state, r), r)
         return n
 
@@ -541,7 +550,7 @@ class Search(Forms):
     def _requests_guards(self) -> bool:
         """Whether guards were requested that are not assumed yet, after enough work without them."""
         requested = any(guard not in self.guards for guard in self.machine.requested)
-        return requested and self.work[0] > ENOUGH_WORK
+        return requested and self.work.done > ENOUGH_WORK
 
     def _trial_iteration(self, state: State, group: list[int]) -> None:
         """Execute an iteration, and one of each nested loop, and discard the proof: only the first engine of each ring
@@ -640,7 +649,7 @@ class Search(Forms):
         for _ in range(MAX_TRIES):
             snapshot = self._snapshot()
             self.tried += 1
-            if self.tried > MAX_LABELS or state.known.work[0] > self.most:
+            if self.tried > MAX_LABELS:
                 raise LimitExceeded(
                     "the search has reached its step limit", self.machine.op(state, group[0]), group[0]
                 )

@@ -71,7 +71,7 @@ ATOMS: WeakValueDictionary[str, Atom] = WeakValueDictionary()
 def inside(x: Any) -> frozenset[Atom]:
     """All atoms in a sum, a condition or an argument of an atom."""
     if isinstance(x, Sum):
-        return frozenset().union(*(a.inside for m in x.parts for a in m))
+        return x.inside
     return frozenset().union(*map(inside, x)) if isinstance(x, tuple) else frozenset()
 
 
@@ -81,8 +81,9 @@ Monomial: TypeAlias = tuple[Atom, ...]
 class Sum:
     """A polynomial: its monomials with their factors."""
 
-    __slots__ = ("_hash", "_rest", "parts")
+    __slots__ = ("_hash", "_inside", "_rest", "parts")
     _hash: int
+    _inside: frozenset[Atom]
     _rest: Sum
 
     def __init__(self, parts: Mapping[Monomial, int]) -> None:
@@ -144,6 +145,15 @@ class Sum:
             some = () in self.parts
             self._rest = remainder = Sum({m: c for m, c in self.parts.items() if m}) if some else self
             return remainder
+
+    @property
+    def inside(self) -> frozenset[Atom]:
+        """All atoms in the polynomial."""
+        try:
+            return self._inside
+        except AttributeError:
+            self._inside = atoms = frozenset[Atom]().union(*(a.inside for m in self.parts for a in m))
+            return atoms
 
     def atoms(self) -> set[Atom]:
         """The atoms of the monomials, without those inside of other atoms."""
