@@ -1,18 +1,18 @@
-"""The build of hierarchies on the CPU: boxes are clustered in Morton order, a binary hierarchy over the clusters is
-built top-down, and binary nodes are collapsed to nodes with eight children."""
+"""The build of hierarchies on the CPU: a binary hierarchy, bottom-up or top-down, is collapsed to nodes with eight
+children."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import tegula as tg
 from tegula.errors import LaunchError
 from tegula.runtime.array import array
-from tegula.runtime.device import get_device
-from tegula.spatial.boxes import VEC8
-from tegula.spatial.build_sah import AXES, FINE, MAX_DEPTH, Ranges, build, measure
+from tegula.spatial.agglomerate import CHUNK, KEPT, ROW, BinaryTree, Merging, merge_chunks, merge_rest
+from tegula.spatial.boxes import EIGHT, VEC8
+from tegula.spatial.build_sah import AXES, FINE, MAX_DEPTH, Ranges, build, measure, write_binary_tree
 from tegula.spatial.clusters import (
     EACH,
     bound_clusters,
@@ -22,24 +22,97 @@ from tegula.spatial.clusters import (
     write_cluster_offsets,
     write_items,
 )
-from tegula.spatial.curve import Curve
-from tegula.spatial.number import Numbering
-from tegula.spatial.widen import begin_level, widen
-from tegula.stdlib.geometry.layout import LEVELS, WIDTH
+from tegula.spatial.host_boxes import HostBoxes, ints, launch, sort_boxes
+from tegula.spatial.widen import RECORD, Items, Records, place_nodes, place_top, widen_subtrees, widen_top
+from tegula.stdlib.geometry.layout import LEVELS, MAX_ITEMS, WIDTH
+from tegula.types import components
 
 CLUSTER = 4
-"""The maximum number of boxes of a cluster."""
+"""The maximum number of boxes of a cluster of a top-down build."""
 PARTS = 16
 """The approximate number of subtrees that are built in parallel, one thread each."""
-SHORT, SHORT_BITS, BITS = 1 << 20, 10, 21
-"""The number of boxes up to which keys have 10 bits per coordinate, and the numbers of bits below and above it."""
+MERGING = 16
+"""The number of threads that merge clusters."""
+SUBTREES, SUBTREE_ITEMS = 64, 4096
+"""The minimum number of subtrees that CPU threads write and refit, and the maximum mean number of items of a subtree."""
+
+MOST = 1 << 20
+"""A number of nodes above that of any level that one thread writes."""
+STACK = MAX_ITEMS * WIDTH + 2
+"""The maximum number of binary nodes below a binary node that becomes leaves, with room for one more."""
 
 
-class HostBuild:
-    """The builder of a binary hierarchy of boxes on the CPU.
+class Groups(NamedTuple):
+    """The groups of a hierarchy: their numbers, ascending, their roots, and a flag for each binary node, 1 for a root."""
+
+    keys: np.ndarray
+    roots: np.ndarray
+    fixed: array
+
+
+class Binary(NamedTuple):
+    """A binary hierarchy of boxes. `items`: its boxes and orders; `root`: its root."""
+
+    tree: BinaryTree
+    items: Items
+    root: int
+    groups: Groups | None
+
+
+class Wide(NamedTuple):
+    """What a build wrote: the numbers of nodes of the levels; for each subtree the range of its items, and the range of
+    its nodes on each level from `top` on; the order of the items; and pairs of a group and its node."""
+
+    known: list[int]
+    subtrees: np.ndarray
+    top: int
+    order: array
+    pairs: array | None
+
+
+def build_bottom_up(found: HostBoxes) -> Binary:
+    """Build a binary hierarchy by merging clusters along the Morton curve."""
+    count = len(found.boxes)
+    keys, ids = sort_boxes(found)
+    chunks = -(-count // CHUNK)
+    tree = BinaryTree()
+    tree.nodes, tree.leaves = (tg.empty(n, VEC8, "cpu") for n in (count + 2 * chunks * KEPT + CHUNK, count))
+    tree.sizes = ints(len(tree.nodes))
+    threads = min(chunks, MERGING)
+    merging = _merging(threads)
+    left, numbers = tg.empty((chunks, KEPT), VEC8, "cpu"), ints(chunks)
+    launch(merge_chunks, threads, [merging, found.boxes, keys, ids, tree, left, numbers, threads])
+    first, each = count, CHUNK // KEPT
+    while True:
+        chunks = -(-len(numbers) // each)
+        merging = _merging(chunks)
+        merged, rest = tg.empty((chunks, KEPT), VEC8, "cpu"), ints(chunks)
+        most = 1 if chunks == 1 else KEPT
+        launch(merge_rest, chunks, [merging, left, numbers, tree, first, most, merged, rest])
+        first, left, numbers = first + chunks * CHUNK, merged, rest
+        if chunks == 1:
+            break
+    items = Items()
+    items.boxes, items.ids, items.order = found.boxes, ids, ints(count)
+    return Binary(tree, items, int(left.numpy().view(np.int32).reshape(-1)[6]), None)
+
+
+def _merging(threads: int) -> Merging:
+    """The scratch memory of threads that merge clusters."""
+    m = Merging()
+    m.clusters, m.coordinates = tg.empty((threads, ROW), VEC8, "cpu"), tg.empty((threads, 6, ROW), float, "cpu")
+    row = 4 * ROW
+    shape = (threads, 6, ROW - WIDTH)
+    m.windows = array(ptr=m.coordinates.ptr, dtype=VEC8, shape=shape, strides=(6 * row, row, 4), device="cpu")
+    m.keys, m.levels = ints(threads, ROW), ints(threads, ROW)
+    return m
+
+
+class TopDown:
+    """The builder of a binary hierarchy of boxes from its root down, over clusters of boxes in Morton order.
 
     Parameters:
-        lower, upper: the corners of the boxes.
+        found: the boxes.
         groups: the group of each box, or None.
         whole: the maximum number of boxes of a binary node that is not split.
         by: the method by which ranges are split.
@@ -47,40 +120,50 @@ class HostBuild:
     """
 
     def __init__(
-        self, lower: array, upper: array, groups: array | None, whole: int, by: int, cluster: int = CLUSTER
+        self, found: HostBoxes, groups: array | None, whole: int, by: int, cluster: int = CLUSTER
     ) -> None:
-        self.lower, self.upper, self.count = lower, upper, len(lower)
-        self._sort(groups)
-        starts = self._find_clusters(groups, min(cluster, whole))
-        self._make_nodes(starts)
-        self._part(whole, by)
-        self.at, self.order = _ints(len(self.ranges.boxes) + 1), _ints(self.count)
-        _launch(write_cluster_offsets, 1, [self.ranges.boxes, self.at], 1)
-        args = [self.ranges.boxes, self.at, self.first, self.ids, self.order]
-        _launch(write_items, len(self.ranges.boxes), args)
-
-    def _sort(self, groups: array | None) -> None:
-        """Sort the boxes in Morton order, and stably by group."""
-        bits = SHORT_BITS if self.count <= SHORT else BITS
-        curve = Curve(self.count, get_device("cpu"), bits)
-        self.ids, self.keys = curve.sort(self.lower, self.upper), curve.keys[: self.count]
+        self.boxes, self.count = found.boxes, len(found.boxes)
+        self.keys, self.ids = sort_boxes(found)
         if groups is not None:
             order = np.argsort(groups.numpy()[self.ids.numpy()], kind="stable")
             self.ids, self.keys = (tg.array(a.numpy()[order], device="cpu") for a in (self.ids, self.keys))
+        starts = self._find_clusters(groups, min(cluster, whole))
+        self._make_nodes(starts)
+        self._part(whole, by)
+        self.at, self.order = ints(len(self.ranges.boxes) + 1), ints(self.count)
+        launch(write_cluster_offsets, 1, [self.ranges.boxes, self.at])
+        args = [self.ranges.boxes, self.at, self.first, self.ids, self.order]
+        launch(write_items, len(self.ranges.boxes), args, None)
+
+    def binary(self) -> Binary:
+        """The hierarchy."""
+        r, count, tree = self.ranges, len(self.ranges.begin), BinaryTree()
+        tree.nodes, tree.leaves = (tg.empty(count, VEC8, "cpu") for _ in range(2))
+        tree.sizes = r.weight
+        launch(write_binary_tree, count, [r, self.at, tree.nodes, tree.leaves], None)
+        items = Items()
+        items.boxes, items.ids, items.order = self.boxes, self.order, ints(self.count)
+        leaf = r.left.numpy()[[0, *self.roots]] == 0
+        root, *roots = np.where(leaf, [-1, *(-1 - self.roots)], [0, *self.roots]).tolist()
+        groups = None
+        if self.keys_of_groups is not None:
+            fixed = tg.zeros(count, dtype=int, device="cpu")
+            fixed.numpy()[self.roots] = 1
+            groups = Groups(self.keys_of_groups, np.array(roots, np.int32), fixed)
+        return Binary(tree, items, root, groups)
 
     def _find_clusters(self, groups: array | None, most: int) -> np.ndarray:
         """Find the clusters. Returns the first cluster of each group."""
         chunks = -(-self.count // EACH)
-        marks, numbers = tg.empty(self.count, tg.uint8, "cpu"), _ints(chunks + 1)
-        _launch(mark_clusters, chunks, [self.keys, groups, self.ids, most, marks, numbers], 1)
-        _launch(prefix_sum, 1, [numbers], 1)
+        marks, numbers = tg.empty(self.count, tg.uint8, "cpu"), ints(chunks + 1)
+        launch(mark_clusters, chunks, [self.keys, groups, self.ids, most, marks, numbers])
+        launch(prefix_sum, 1, [numbers])
         clusters = int(numbers.numpy()[-1])
-        self.first = _ints(clusters + 1)
-        _launch(number_clusters, chunks, [marks, numbers, self.first], 1)
+        self.first = ints(clusters + 1)
+        launch(number_clusters, chunks, [marks, numbers, self.first])
         self.ranges = Ranges()
         self.ranges.boxes = tg.empty(clusters, VEC8, "cpu")
-        args = [self.lower, self.upper, self.ids, self.first, self.ranges.boxes]
-        _launch(bound_clusters, clusters, args)
+        launch(bound_clusters, clusters, [self.boxes, self.ids, self.first, self.ranges.boxes], None)
         self.keys_of_groups: np.ndarray | None = None
         if groups is None:
             return np.zeros(1, np.int32)
@@ -91,7 +174,8 @@ class HostBuild:
         """Write the nodes above the groups by halving the list of groups, and the roots of the groups."""
         r, clusters = self.ranges, len(self.ranges.boxes)
         size = 2 * clusters + 2 * len(starts) + 2
-        r.begin, r.end, r.level, r.left, r.weight = (_ints(size) for _ in range(5))
+        r.begin, r.end, r.level, r.left = (ints(size) for _ in range(4))
+        r.weight = tg.zeros(size, tg.int32, "cpu")
         r.box, r.mid = (tg.empty(size, VEC8, "cpu") for _ in range(2))
         self._scratch(1)
         begin, end, left = (a.numpy() for a in (r.begin, r.end, r.left))
@@ -109,13 +193,13 @@ class HostBuild:
             left[node] = 2 * clusters + 2 * cut
             pending += [(int(left[node]), first, cut), (int(left[node]) + 1, cut, last)]
         r.level.zero_()
-        _launch(measure, len(known), [r, tg.array(known, dtype=int, device="cpu")], 1)
+        launch(measure, len(known), [r, tg.array(known, dtype=int, device="cpu")])
 
     def _scratch(self, threads: int) -> None:
         """Allocate the memory of `threads` threads: bins, and the stacks of nodes to split."""
         r, bins = self.ranges, AXES * FINE
         r.bins, r.counts = tg.empty((threads, bins), VEC8, "cpu"), tg.empty((threads, bins), tg.int32, "cpu")
-        r.stack = tg.empty((threads, 2 * MAX_DEPTH + 4), tg.int32, "cpu")
+        r.stack = ints(threads, 2 * MAX_DEPTH + 4)
 
     def _part(self, whole: int, by: int) -> None:
         """Split large ranges one after the other, then build the remaining subtrees in parallel."""
@@ -132,52 +216,89 @@ class HostBuild:
 
     def _build(self, roots: np.ndarray, listed: array | None, most: int, whole: int, by: int) -> None:
         given = tg.array(roots, dtype=int, device="cpu")
-        _launch(build, len(roots), [self.ranges, given, listed, most, whole, by], 1)
+        launch(build, len(roots), [self.ranges, given, listed, most, whole, by])
 
-    def widen(self, leaf: int, words: array, nodes: int) -> tuple[list[int], array | None]:
-        """Write the nodes with eight children.
 
-        Parameters:
-            leaf: the maximum number of items of a leaf.
-            words: the memory of the nodes.
-            nodes: the number of nodes that fit the memory.
-        Returns:
-            the number of nodes of each level, and pairs of a group and its node; None without groups.
-        Raises:
-            launch: the hierarchy is too deep.
-        """
-        r, source, counts = self.ranges, _ints(nodes), _ints(LEVELS + 1)
-        fixed = None
-        if self.keys_of_groups is not None:
-            fixed = tg.zeros(len(r.begin), dtype=int, device="cpu")
-            fixed.numpy()[self.roots] = 1
-        _launch(begin_level, 1, [counts, source, words], 1)
-        numbers, level, numbering = counts.numpy(), 0, Numbering(1, get_device("cpu"))
-        args = [r, self.lower, self.upper, self.order, self.at, fixed, leaf]
-        while numbers[level]:
-            if level == LEVELS:
-                what = f"the hierarchy has more than {LEVELS} levels"
-                raise LaunchError(what, "build it with constructor='lbvh'")
-            _launch(widen, int(numbers[level]), [*args, level, counts, source, words], 64)
-            numbering.number(counts, level, 1, source, None, words)
-            level += 1
-        if self.keys_of_groups is None:
-            return numbers[:level].tolist(), None
-        found = source.numpy()[1 : 1 + int(numbers[:level].sum())]
-        number = dict(zip(found.tolist(), range(1, len(found) + 1), strict=True))
-        pairs = [(key, number[int(root)]) for key, root in zip(self.keys_of_groups, self.roots, strict=True)]
-        return numbers[:level].tolist(), tg.array(np.array(pairs, np.int32).reshape(-1), device="cpu")
+def widen(binary: Binary, leaf: int, words: array) -> Wide:
+    """Write the nodes with eight children, without their bounds.
+
+    Parameters:
+        binary: the binary hierarchy.
+        leaf: the maximum number of items of a leaf.
+        words: the memory of the nodes.
+    Returns:
+        the numbers of nodes, subtrees and the order of the items.
+    Raises:
+        launch: the hierarchy is too deep.
+    """
+    tree, items, root, groups = binary
+    count, fixed = len(items.boxes), None if groups is None else groups.fixed
+    # Subtrees of a binary hierarchy with groups have no known maximum number of nodes.
+    wanted = max(SUBTREES, count // SUBTREE_ITEMS) if groups is None else MOST
+    room = 2 * WIDTH * wanted if groups is None else 2 * len(groups.keys)
+    r = _records(max_nodes(count, 0) + room)
+    launch(widen_top, 1, [_with_threads(r, 1), tree, items, fixed, leaf, root, wanted])
+    top = r.levels.numpy()[0].tolist()
+    done = top[-1]
+    roots = top[done + 1] - top[done]
+    known, first = np.diff(top[: done + 1]).tolist(), top[done]
+    extents, levels = ints(roots, 2), np.zeros((0, LEVELS + 2), np.int32)
+    if roots:
+        launch(widen_subtrees, roots, [_with_threads(r, roots), tree, items, fixed, leaf, first, extents])
+        levels = r.levels.numpy()[:, :-1]
+    counts = np.diff(levels, axis=1)
+    known += counts.sum(0)[: np.count_nonzero(counts.sum(0))].tolist()
+    if len(known) > LEVELS:
+        what = f"the hierarchy has more than {LEVELS} levels"
+        raise LaunchError(what, "build it with constructor='lbvh'")
+    begins = np.cumsum([1, *known])[done:-1] + np.cumsum(counts, axis=0)[:, : len(known) - done]
+    counts = counts[:, : len(known) - done]
+    begins -= counts
+    shifts = np.zeros((roots, len(known) - done + 1), np.int32)
+    shifts[:, :-1] = begins - levels[:, : len(known) - done]
+    rows = np.stack([begins, begins + counts], 2).reshape(roots, 2 * (len(known) - done))
+    subtrees = np.concatenate([extents.numpy(), rows], 1).astype(np.int32)
+    nodes = view_of(words, EIGHT)
+    if roots:
+        table = [tg.array(x, dtype=tg.int32, device="cpu") for x in (subtrees, shifts)]
+        launch(place_nodes, roots, [r, *table, nodes])
+    launch(place_top, 1, [r, first, nodes])
+    return Wide(known, subtrees, done, items.order, _pairs(r, groups, sum(known)))
+
+
+def _pairs(r: Records, groups: Groups | None, nodes: int) -> array | None:
+    """The pairs of a group and its node."""
+    if groups is None:
+        return None
+    number = dict(zip(r.source.numpy()[:nodes].tolist(), range(1, nodes + 1), strict=True))
+    pairs = [(key, number[int(root)]) for key, root in zip(groups.keys, groups.roots, strict=True)]
+    return tg.array(np.array(pairs, np.int32).reshape(-1), device="cpu")
+
+
+def _records(capacity: int) -> Records:
+    """The memory of records."""
+    r = Records()
+    r.words = ints(capacity * RECORD * WIDTH)
+    r.records = view_of(r.words, EIGHT)
+    r.source, r.begin, r.parent = (ints(capacity) for _ in range(3))
+    r.base = ints(capacity)
+    return r
+
+
+def _with_threads(r: Records, threads: int) -> Records:
+    """Records with the scratch memory of threads."""
+    r.kid, r.start, r.size, r.slot, r.holder = (ints(threads, WIDTH) for _ in range(5))
+    r.slots, r.holders = view_of(r.slot, EIGHT), view_of(r.holder, EIGHT)
+    r.stack, r.levels = ints(threads, STACK), ints(threads, LEVELS + 3)
+    return r
+
+
+def view_of(a: array, dtype: Any) -> array:
+    """A packed array of vectors of int32 on the memory of an array, without ownership of the memory."""
+    return array(ptr=a.ptr, dtype=dtype, shape=a.size // components(dtype), device="cpu")
 
 
 def max_nodes(count: int, groups: int) -> int:
     """The maximum number of nodes of a hierarchy of items in groups, header included: nodes whose children are leaves
     have at least two items, other nodes have eight children."""
     return count * (WIDTH // 2) // (WIDTH - 1) + 2 * groups + 4
-
-
-def _ints(count: int) -> array:
-    return tg.empty(count, tg.int32, "cpu")
-
-
-def _launch(kernel: Any, dim: int, inputs: list[Any], block_dim: int | None = None) -> None:
-    tg.launch(kernel, dim=dim, inputs=inputs, device="cpu", record_tape=False, block_dim=block_dim)

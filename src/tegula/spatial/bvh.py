@@ -28,14 +28,17 @@ from tegula.spatial.boxes import (
     write_subtrees,
 )
 from tegula.spatial.build_morton import DEPTH, MortonBuild
-from tegula.spatial.build_on_host import HostBuild, max_nodes
+from tegula.spatial.build_on_host import TopDown, build_bottom_up, max_nodes, widen
 from tegula.spatial.build_sah import MEDIAN, SAH
+from tegula.spatial.host_boxes import HostBoxes, bound_boxes, measure
 from tegula.stdlib.geometry.layout import LEVELS, MAX_ITEMS, NODE_BYTES, TREE, WIDTH
 from tegula.structs import Struct
 from tegula.types import VecType, components, float32
 
 CONSTRUCTORS = {"sah": SAH, "median": MEDIAN, "lbvh": SAH, "cubql": SAH}
 """The split method of each constructor, by name. "lbvh" splits ranges of keys instead, unless there are groups."""
+BOTTOM_UP = "cubql"
+"""The constructor that merges clusters from the leaves up, the default on CPUs."""
 VEC3 = VecType(3, float32)
 RESIDENT = 1 << 18
 """The number of threads of a launch on a GPU for a level whose number of nodes only the GPU knows."""
@@ -176,14 +179,19 @@ class Bvh(Structure):
     def _build_on_host(self, count: int) -> array:
         """Build the tree on the CPU and copy it to the device. Returns the order of the items."""
         groups = None if self.groups is None else self.groups.to("cpu")
-        by, whole = CONSTRUCTORS[self._constructor], self.leaf_size * WIDTH
-        made = HostBuild(self.lowers.to("cpu"), self.uppers.to("cpu"), groups, whole, by)
-        nodes = max_nodes(count, len(made.roots))
+        whole = self.leaf_size * WIDTH
+        boxes = self._boxes_on_host()
+        if self._constructor == BOTTOM_UP and groups is None:
+            binary = build_bottom_up(boxes)
+        else:
+            binary = TopDown(boxes, groups, whole, CONSTRUCTORS[self._constructor]).binary()
+        nodes = max_nodes(count, 0 if binary.groups is None else len(binary.groups.keys))
         self._allocate(nodes, count)
         words = self.node_words
         if not self.device.is_cpu:
             words = tg.empty(nodes * NODE_BYTES // 4, dtype=tg.int32, device="cpu")
-        self._known, pairs = made.widen(self.leaf_size, words, nodes)
+        made = widen(binary, self.leaf_size, words)
+        self._known, pairs = made.known, made.pairs
         if words is not self.node_words:
             tg.copy(self.node_words, words, count=(1 + sum(self._known)) * NODE_BYTES // 4)
         self._counts = tg.array(
@@ -191,6 +199,10 @@ class Bvh(Structure):
         )
         self._group_nodes = None if pairs is None else pairs.to(self.device)
         return made.order.to(self.device)
+
+    def _boxes_on_host(self) -> HostBoxes:
+        """The boxes of the items on the CPU."""
+        return measure(bound_boxes, [self.lowers.to("cpu"), self.uppers.to("cpu")], len(self.lowers))
 
     def _allocate(self, nodes: int, items: int) -> None:
         """Allocate memory for nodes and items, unless there is enough. The memory is not initialised, because builds
@@ -331,7 +343,8 @@ def check_leaf_size(size: int) -> int:
 
 def resolve_constructor(name: str | None, groups: array | None, device: Device) -> str:
     """The name of a constructor, by default the default of the device; ValueError for an unknown name."""
-    found = ("sah" if device.is_cpu else "lbvh") if name is None else str(name).lower()
+    default = "sah" if groups is not None else BOTTOM_UP
+    found = (default if device.is_cpu else "lbvh") if name is None else str(name).lower()
     if found not in CONSTRUCTORS:
         raise ValueError(f"constructor must be one of {', '.join(CONSTRUCTORS)}, got {name!r}")
     if found == "cubql" and groups is not None:

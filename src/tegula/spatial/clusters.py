@@ -4,7 +4,7 @@ boxes have equal keys, each is a separate cluster."""
 from __future__ import annotations
 
 import tegula as tg
-from tegula.spatial.boxes import VEC8, make_box, union
+from tegula.spatial.boxes import VEC8, union
 
 EACH = 2048
 """The number of boxes per thread in the search for clusters."""
@@ -76,17 +76,13 @@ def number_clusters(marks: tg.array1d[tg.uint8], numbers: tg.array1d[int], first
 
 @tg.kernel
 def bound_clusters(
-    lower: tg.array1d[tg.vec3],
-    upper: tg.array1d[tg.vec3],
-    ids: tg.array1d[int],
-    first: tg.array1d[int],
-    boxes: tg.array1d[VEC8],
+    items: tg.array1d[VEC8], ids: tg.array1d[int], first: tg.array1d[int], boxes: tg.array1d[VEC8]
 ):
-    """Write the bounds of clusters, with their indices and their numbers of boxes."""
+    """Write the bounds of clusters of items, with their indices and their numbers of boxes."""
     c = tg.tid()
     box = VEC8(tg.inf)
     for i in range(first[c], first[c + 1]):
-        box = union(make_box(lower[ids[i]], upper[ids[i]]), box)
+        box = union(items[ids[i]], box)
     box[6], box[7] = tg.bitcast(c, tg.float32), tg.bitcast(first[c + 1] - first[c], tg.float32)
     boxes[c] = box
 

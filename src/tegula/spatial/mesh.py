@@ -13,6 +13,7 @@ from tegula.runtime.array import array
 from tegula.runtime.cuda.graph import keep_recorded
 from tegula.runtime.structures import Structure, gradient_address
 from tegula.spatial.boxes import VEC8, fit_subtree, lang, named_item, without_points
+from tegula.spatial.host_boxes import HostBoxes, bound_faces, measure
 from tegula.spatial.bvh import VEC3, Bvh, check_array, resolve_constructor, view_as
 from tegula.spatial.winding import DATA, TRIANGLE, sum_level
 from tegula.stdlib.geometry.layout import MESH
@@ -130,12 +131,17 @@ class _Faces(Bvh):
         self._rows = tg.empty(faces * TRIANGLE // 4, dtype=tg.vec4, device=device)
         self.triangles = view_as(self._rows, float32)
         lower, upper = (tg.empty(faces, dtype=VEC3, device=device) for _ in range(2))
-        if faces:
-            args = [points, indices, lower, upper]
-            tg.launch(write_face_bounds, dim=faces, inputs=args, device=device, record_tape=False)
         super().__init__(lower, upper, constructor, groups, leaf)
 
     writes, fits = write_faces, fit_faces
+
+    def _boxes_on_host(self) -> HostBoxes:
+        sources = [self.points.to("cpu"), self.indices.to("cpu")]
+        return measure(bound_faces, sources, len(self.lowers))
+
+    def _build_by_keys(self, count: int) -> array:
+        self._launch(write_face_bounds, count, [self.points, self.indices, self.lowers, self.uppers])
+        return super()._build_by_keys(count)
 
     def _number(self, order: array) -> None:
         super()._number(order)
@@ -193,7 +199,8 @@ class Mesh(Structure):
         if groups is not None:
             check_array(groups, "groups", tg.int32, faces, device)
         check_indices(indices.numpy(), len(points))
-        if support_winding_number and resolve_constructor(bvh_constructor, groups, device) == "cubql":
+        named = resolve_constructor(bvh_constructor, groups, device)
+        if support_winding_number and bvh_constructor is not None and named == "cubql":
             raise LaunchError("winding numbers need another constructor than 'cubql'", "use 'sah' or 'lbvh'")
         self.enter(MESH_KIND, device)
         self._points, self._velocities, self.indices, self.groups = points, velocities, indices, groups

@@ -1,77 +1,96 @@
-"""The collapse of binary hierarchies to hierarchies with eight children per node, level by level.
+"""The collapse of binary hierarchies to hierarchies with eight children per node.
 
-A binary node that was not split, but has more items than a leaf may have, becomes a node with leaves of adjacent
-items."""
+The largest child of a node is replaced by its two children until there are eight. A binary node of few items becomes a
+node with leaves of adjacent items, or, where there is room, leaves of its parent.
+
+One thread writes the first levels, until there are enough nodes; then each of these nodes is the root of a subtree,
+which one thread writes. Nodes are first written as short records, in the order of levels within a subtree."""
 
 from __future__ import annotations
 
 import tegula as tg
+from tegula.spatial.agglomerate import BinaryTree
 from tegula.spatial.boxes import (
     CHILD_WORD,
     COUNT_WORD,
     EIGHT,
     EIGHT_FLOATS,
-    NODE,
-    PARENT_WORD,
+    VEC8,
     area,
-    centre,
-    level_begin,
-    make_box,
+    first_half,
+    lang,
+    second_half,
+    transposed_half,
 )
-from tegula.spatial.build_sah import Ranges
-from tegula.stdlib.geometry.layout import WIDTH
+from tegula.stdlib.geometry.layout import LEVELS, WIDTH
+
+ITEMS = (1 << 31) - 1
+"""The binary node of a child that is a leaf of some adjacent items of a binary node."""
+RECORD = 2
+"""The number of vectors of a record: the children as in a node, except that the child nodes are 1 plus their records;
+and the words of the numbers of items of leaves."""
+
+
+@tg.struct
+class Records:
+    """The records of nodes, and for each of them its binary node, its first item and the record of its parent. `words`:
+    the components of `records`. For each thread: the binary node, the first item and the number of items of each child
+    of a node, a stack of binary nodes, and the records at which the levels of its subtree begin."""
+
+    records: tg.array1d[EIGHT]
+    words: tg.array1d[int]
+    source: tg.array1d[int]
+    begin: tg.array1d[int]
+    parent: tg.array1d[int]
+    kid: tg.array2d[int]
+    start: tg.array2d[int]
+    size: tg.array2d[int]
+    slot: tg.array2d[int]
+    slots: tg.array1d[EIGHT]
+    holder: tg.array2d[int]
+    holders: tg.array1d[EIGHT]
+    stack: tg.array2d[int]
+    levels: tg.array2d[int]
+    base: tg.array1d[int]
+
+
+@tg.struct
+class Items:
+    """The boxes by their indices, the indices in Morton order, and the indices in the order of the hierarchy."""
+
+    boxes: tg.array1d[VEC8]
+    ids: tg.array1d[int]
+    order: tg.array1d[int]
 
 
 @tg.func
-def halves(along: EIGHT_FLOATS, parts: EIGHT, number: int):
-    """A flag for each child: 1 if its centre is in the upper half of the children in its part, else 0."""
-    upper = EIGHT()
-    for k in tg.static(range(WIDTH)):
-        below, all = 0, 0
-        for j in tg.static(range(WIDTH)):
-            together = (parts[j] == parts[k]) & (number > j)
-            before = (along[j] < along[k]) | ((along[j] == along[k]) & (j < k))
-            all += tg.where(together, 1, 0)
-            below += tg.where(together & before, 1, 0)
-        upper[k] = tg.where(2 * below >= all, 1, 0)
-    return upper
+def high_of_eight(x: EIGHT):
+    """The largest component."""
+    a = lang._larger_of_each(x, EIGHT(x[4], x[5], x[6], x[7], x[4], x[5], x[6], x[7]))
+    b = lang._larger_of_each(a, EIGHT(a[2], a[3], a[2], a[3], a[2], a[3], a[2], a[3]))
+    return tg.max(b[0], b[1])
 
 
 @tg.func
-def item_range(r: Ranges, at: tg.array1d[int], node: int):
-    """The range of positions of the items of a binary node, end exclusive."""
-    return at[r.begin[node]], at[r.end[node]]
+def binary_box(tree: BinaryTree, node: int):
+    """The box of a binary node."""
+    box = VEC8()
+    if node >= 0:
+        box = tree.nodes[node]
+    else:
+        box = tree.leaves[-1 - node]
+    return box
 
 
 @tg.func
-def child_slots(
-    r: Ranges,
-    lower: tg.array1d[tg.vec3],
-    upper: tg.array1d[tg.vec3],
-    order: tg.array1d[int],
-    kids: EIGHT,
-    number: int,
-):
-    """The slots of a node's children, with one bit per axis, so that rays visit near children before far children. Bit
-    0 is set for children in the upper half along x, bit 1 in the upper half of each half along y, bit 2 in the upper
-    half of each quarter along z."""
-    x, y, z = EIGHT_FLOATS(), EIGHT_FLOATS(), EIGHT_FLOATS()
-    for k in tg.static(range(WIDTH)):
-        if number > k:
-            kid = kids[k]
-            c = EIGHT_FLOATS()
-            if kid >= 0:
-                c = centre(r.box[kid])
-            else:
-                item = order[-1 - kid]
-                c = centre(make_box(lower[item], upper[item]))
-            # Empty boxes have no centre, and slots must differ.
-            x[k] = tg.where(c[0] == c[0], c[0], 0.0)
-            y[k] = tg.where(c[1] == c[1], c[1], 0.0)
-            z[k] = tg.where(c[2] == c[2], c[2], 0.0)
-    slots = halves(x, EIGHT(), number)
-    slots = slots + halves(y, slots, number) * 2
-    return slots + halves(z, slots, number) * 4
+def binary_size(tree: BinaryTree, node: int):
+    """The number of items of a binary node."""
+    size = 0
+    if node >= 0:
+        size = tree.sizes[node]
+    else:
+        size = tg.bitcast(tree.leaves[-1 - node][7], tg.int32)
+    return size
 
 
 @tg.func
@@ -79,85 +98,276 @@ def is_fixed(fixed: tg.array1d[int], node: int):
     """Whether a binary node must not be collapsed, because it is the root of a group."""
     found = False
     if fixed is not None:
-        found = fixed[node] != 0
+        found = fixed[tg.max(node, -1 - node)] != 0
     return found
 
 
-@tg.kernel
-def begin_level(counts: tg.array1d[int], source: tg.array1d[int], words: tg.array1d[int]):
-    """Write the root from the first node of the binary hierarchy."""
-    source[1], words[NODE + PARENT_WORD] = 0, 0
-    for k in range(counts.shape[0]):
-        counts[k] = tg.where(k == 0, 1, 0)
+@tg.func
+def write_order(r: Records, t: int, tree: BinaryTree, items: Items, node: int, begin: int):
+    """Write the indices of the items of a binary node from a position on."""
+    stack = r.stack[t]
+    stack[0] = node
+    top = 1
+    while top > 0:
+        top -= 1
+        current = stack[top]
+        if current >= 0:
+            children = tree.nodes[current]
+            stack[top] = tg.bitcast(children[7], tg.int32)
+            stack[top + 1] = tg.bitcast(children[6], tg.int32)
+            top += 2
+        else:
+            leaf = tree.leaves[-1 - current]
+            first, count = tg.bitcast(leaf[6], tg.int32), tg.bitcast(leaf[7], tg.int32)
+            for i in range(count):
+                items.order[begin + i] = items.ids[first + i]
+            begin += count
 
 
-@tg.kernel
-def widen(
-    r: Ranges,
-    lower: tg.array1d[tg.vec3],
-    upper: tg.array1d[tg.vec3],
-    order: tg.array1d[int],
-    at: tg.array1d[int],
+@tg.func
+def opening_key(tree: BinaryTree, fixed: tg.array1d[int], leaf: int, node: int, size: int):
+    """The bits of the area of a child, -1 for a child that is not opened."""
+    key = tg.bitcast(area(binary_box(tree, node)), tg.int32)
+    return tg.where(size <= leaf or is_fixed(fixed, node), -1, key)
+
+
+@tg.func
+def is_split(fixed: tg.array1d[int], leaf: int, node: int, size: int):
+    """Whether a binary node is replaced by its children: it has more items than the leaves of a node, or the roots of
+    groups may be below it."""
+    return node >= 0 and (size > leaf * WIDTH or fixed is not None)
+
+
+@tg.func
+def parts_of(fixed: tg.array1d[int], leaf: int, node: int, size: int):
+    """The number of children that replace a child: two, or the leaves of a binary node of few items."""
+    return tg.where(is_split(fixed, leaf, node, size), 2, (size + leaf - 1) // leaf)
+
+
+@tg.func
+def open_children(
+    r: Records, t: int, tree: BinaryTree, items: Items, fixed: tg.array1d[int], leaf: int, root: int, begin: int
+):
+    """Write the children of the node of a binary node. Returns their number."""
+    kid, start, size = r.kid[t], r.start[t], r.size[t]
+    lanes = EIGHT(0, 1, 2, 3, 4, 5, 6, 7)
+    kid[0], start[0], size[0] = root, begin, binary_size(tree, root)
+    number = 1
+    keys, parts = EIGHT(0, -1, -1, -1, -1, -1, -1, -1), EIGHT(1)
+    which = 0
+    while which >= 0:
+        child, first, count = kid[which], start[which], size[which]
+        chosen = lang._each_within(lanes, EIGHT(which)) & lang._each_within(EIGHT(which), lanes)
+        if is_split(fixed, leaf, child, count):
+            children = tree.nodes[child]
+            left, right = tg.bitcast(children[6], tg.int32), tg.bitcast(children[7], tg.int32)
+            lower = binary_size(tree, left)
+            upper = count - lower
+            added = lang._each_within(lanes, EIGHT(number)) & lang._each_within(EIGHT(number), lanes)
+            kid[which], size[which] = left, lower
+            kid[number], start[number], size[number] = right, first + lower, upper
+            keys = lang._pick_each(chosen, EIGHT(opening_key(tree, fixed, leaf, left, lower)), keys)
+            keys = lang._pick_each(added, EIGHT(opening_key(tree, fixed, leaf, right, upper)), keys)
+            parts = lang._pick_each(chosen, EIGHT(parts_of(fixed, leaf, left, lower)), parts)
+            parts = lang._pick_each(added, EIGHT(parts_of(fixed, leaf, right, upper)), parts)
+            number += 1
+        else:
+            write_order(r, t, tree, items, child, first)
+            leaves = tg.min(count, WIDTH + 1 - number)
+            for k in range(leaves):
+                at = k * count // leaves
+                to = tg.where(k == 0, which, number)
+                kid[to], start[to], size[to] = ITEMS, first + at, (k + 1) * count // leaves - at
+                number += tg.where(k == 0, 0, 1)
+            keys = lang._pick_each(chosen, EIGHT(-1), keys)
+        fitting = lang._each_within(parts, EIGHT(WIDTH + 1 - number))
+        best = high_of_eight(lang._pick_each(fitting, (keys & EIGHT(-WIDTH)) | lanes, EIGHT(-1)))
+        which = tg.where(best < 0 or number == WIDTH, -1, best & (WIDTH - 1))
+    return number
+
+
+@tg.func
+def child_box(r: Records, t: int, tree: BinaryTree, items: Items, number: int, k: int):
+    """The box of a child; for several items that of the first one; infinities for a missing child."""
+    box = VEC8(tg.inf)
+    if k < number:
+        child = r.kid[t, k]
+        if child == ITEMS:
+            box = items.boxes[items.order[r.start[t, k]]]
+        else:
+            box = binary_box(tree, child)
+    return box
+
+
+@tg.func
+def sortable(x: EIGHT_FLOATS):
+    """Integers in the order of floats, whose lowest three bits are the component."""
+    bits = tg.bitcast(x, int)
+    ordered = bits ^ ((bits >> EIGHT(31)) & EIGHT(ITEMS))
+    return (ordered & EIGHT(-WIDTH)) | EIGHT(0, 1, 2, 3, 4, 5, 6, 7)
+
+
+@tg.func
+def ranks(keys: EIGHT):
+    """The number of components below each component."""
+    rank = EIGHT(0)
+    for j in tg.static(range(WIDTH)):
+        rank = rank + lang._pick_each(lang._each_below(EIGHT(keys[j]), keys), EIGHT(1), EIGHT(0))
+    return rank
+
+
+@tg.func
+def child_slots(r: Records, t: int, tree: BinaryTree, items: Items, number: int):
+    """The slots of a node's children, with one bit per axis, so that rays visit near children before far children. Bit
+    0 is set for children in the upper half along x, bit 1 in the upper half of each half along y, bit 2 in the upper
+    half of each quarter along z."""
+    a, b = child_box(r, t, tree, items, number, 0), child_box(r, t, tree, items, number, 1)
+    c, d = child_box(r, t, tree, items, number, 2), child_box(r, t, tree, items, number, 3)
+    e, f = child_box(r, t, tree, items, number, 4), child_box(r, t, tree, items, number, 5)
+    g, h = child_box(r, t, tree, items, number, 6), child_box(r, t, tree, items, number, 7)
+    x, y, z, w = transposed_half(a, b, c, d)
+    p, q, u, s = transposed_half(e, f, g, h)
+    lx, ly, lz = first_half(x, p), first_half(y, q), first_half(z, u)
+    hx, hy, hz = first_half(w, s), second_half(x, p), second_half(y, q)
+    # The centres, from lower and negated upper bounds.
+    kx, ky, kz = sortable(lx - hx), sortable(ly - hy), sortable(lz - hz)
+    lanes, high = EIGHT(-WIDTH), EIGHT(1 << 29)
+    half = ranks(kx) >> EIGHT(2)
+    ky = (ky >> EIGHT(1)) + (half + half - EIGHT(1)) * (1 << 30)
+    quarter = ranks((ky & lanes) | EIGHT(0, 1, 2, 3, 4, 5, 6, 7)) >> EIGHT(1)
+    kz = (kz >> EIGHT(2)) + (quarter + quarter - EIGHT(3)) * (1 << 29)
+    rank = ranks((kz & lanes) | EIGHT(0, 1, 2, 3, 4, 5, 6, 7))
+    return (rank >> EIGHT(2)) | (rank & EIGHT(2)) | ((rank & EIGHT(1)) << EIGHT(2))
+
+
+@tg.func
+def widen_node(
+    r: Records,
+    t: int,
+    tree: BinaryTree,
+    items: Items,
     fixed: tg.array1d[int],
     leaf: int,
-    level: int,
-    counts: tg.array1d[int],
-    source: tg.array1d[int],
-    words: tg.array1d[int],
+    record: int,
+    following: int,
 ):
-    """Replace the largest children of each node of a level by their children until there are eight, and write the
-    children; binary nodes are sources. `at`: the position of the first item of each box; `fixed`: the binary nodes that
-    must not be collapsed, the roots of groups; `source`: the binary node of each node."""
-    first = level_begin(counts, level)
-    node = first + tg.tid()
-    binary = source[node]
-    # A child is a binary node, or -1 minus the first of adjacent items, whose number is in `sizes`.
-    kids, sizes = EIGHT(), EIGHT()
-    kids[0] = binary
-    number = 1
-    opening = True
-    while opening and number < WIDTH:
-        largest, which = (-1.0), 0
-        for k in range(number):
-            kid = kids[k]
-            if kid >= 0 and (kid == binary or not is_fixed(fixed, kid)):
-                parts = 2
-                if r.left[kid] == 0:
-                    # Items that fit one leaf stay together.
-                    parts = (r.weight[kid] + leaf - 1) // leaf
-                    parts = tg.where(parts == 1, WIDTH, parts)
-                size = area(r.box[kid])
-                size = tg.where(size == size, size, tg.inf)
-                if number + parts - 1 <= WIDTH and size > largest:
-                    largest, which = size, k
-        opening = largest >= 0.0
-        if opening:
-            kid = kids[which]
-            if r.left[kid] != 0:
-                kids[which], kids[number] = r.left[kid], r.left[kid] + 1
-                number += 1
-            else:
-                begin, end = item_range(r, at, kid)
-                parts = tg.min(end - begin, WIDTH + 1 - number)
-                for k in range(parts):
-                    place = begin + k * (end - begin) // parts
-                    to = tg.where(k == 0, which, number)
-                    kids[to], sizes[to] = -1 - place, begin + (k + 1) * (end - begin) // parts - place
-                    number += tg.where(k == 0, 0, 1)
-    slots = child_slots(r, lower, upper, order, kids, number)
+    """Write the record of a node, and begin the records of its child nodes from `following` on. Returns the record
+    after the last one."""
+    root = r.source[record]
+    number = open_children(r, t, tree, items, fixed, leaf, root, r.begin[record])
+    r.slots[t] = child_slots(r, t, tree, items, number)
+    r.records[RECORD * record], r.holders[t] = EIGHT(0), EIGHT(-1)
     for k in range(number):
-        kid = kids[k]
-        if kid >= 0:
-            begin, end = item_range(r, at, kid)
-            if r.left[kid] == 0 and end - begin <= leaf and (kid == binary or not is_fixed(fixed, kid)):
-                kids[k], sizes[k] = -1 - begin, end - begin
-    place = node * NODE
-    for k in range(WIDTH):
-        words[place + CHILD_WORD + k] = 0
-    bits = tg.uint64(0)
-    for k in range(number):
-        slot = slots[k]
-        words[place + CHILD_WORD + slot] = kids[k]
-        bits = bits | (tg.uint64(sizes[k]) << tg.uint64(8 * slot))
-    words[place + COUNT_WORD] = tg.int32(tg.uint32(bits))
-    words[place + COUNT_WORD + 1] = tg.int32(tg.uint32(bits >> tg.uint64(32)))
+        r.holder[t, r.slot[t, k]] = k
+    counts = tg.uint64(0)
+    for slot in range(WIDTH):
+        k = r.holder[t, slot]
+        if k < 0:
+            continue
+        child, begin, size = r.kid[t, k], r.start[t, k], r.size[t, k]
+        word = -1 - begin
+        if child != ITEMS and (size > leaf or is_fixed(fixed, child)):
+            word = 1 + following
+            r.source[following], r.begin[following], r.parent[following] = child, begin, record
+            following += 1
+        else:
+            if child != ITEMS:
+                write_order(r, t, tree, items, child, begin)
+            counts = counts | (tg.uint64(size) << tg.uint64(8 * slot))
+        r.words[RECORD * WIDTH * record + slot] = word
+    r.words[RECORD * WIDTH * record + WIDTH] = tg.int32(tg.uint32(counts))
+    r.words[RECORD * WIDTH * record + WIDTH + 1] = tg.int32(tg.uint32(counts >> tg.uint64(32)))
+    return following
+
+
+@tg.func
+def widen_levels(
+    r: Records,
+    t: int,
+    tree: BinaryTree,
+    items: Items,
+    fixed: tg.array1d[int],
+    leaf: int,
+    record: int,
+    most: int,
+):
+    """Write the records of a subtree from its root's record on, until a level has at least `most` nodes. Writes the
+    first record of each level, up to the end of the last one."""
+    r.levels[t, 0], r.levels[t, 1] = record, record + 1
+    done, following, last = 0, record + 1, r.levels.shape[1] - 1
+    while done < LEVELS and record < following and following - record < most:
+        end = following
+        while record < end:
+            following = widen_node(r, t, tree, items, fixed, leaf, record, following)
+            record += 1
+        done += 1
+        r.levels[t, done + 1] = following
+    for k in range(done + 2, last):
+        r.levels[t, k] = following
+    r.levels[t, last] = done
+
+
+@tg.kernel
+def widen_top(
+    r: Records, tree: BinaryTree, items: Items, fixed: tg.array1d[int], leaf: int, root: int, wanted: int
+):
+    """Write the records of the first levels, in one thread, and the first record of the subtree of each node of the
+    last level."""
+    r.source[0], r.begin[0], r.parent[0] = root, 0, -1
+    widen_levels(r, 0, tree, items, fixed, leaf, 0, wanted)
+    done = r.levels[0, r.levels.shape[1] - 1]
+    first, base = r.levels[0, done], r.levels[0, done + 1]
+    for k in range(first, r.levels[0, done + 1]):
+        r.base[k - first] = base
+        base += binary_size(tree, r.source[k]) * (WIDTH // 2) // (WIDTH - 1) + 1
+
+
+@tg.kernel
+def widen_subtrees(
+    r: Records,
+    tree: BinaryTree,
+    items: Items,
+    fixed: tg.array1d[int],
+    leaf: int,
+    roots: int,
+    extents: tg.array2d[int],
+):
+    """Write the records of the subtree of each root, and the range of its items. `roots`: the first record of a root."""
+    t = tg.tid()
+    source, begin = r.source[roots + t], r.begin[roots + t]
+    record = r.base[t]
+    r.source[record], r.begin[record], r.parent[record] = source, begin, r.parent[roots + t]
+    extents[t, 0], extents[t, 1] = begin, begin + binary_size(tree, source)
+    widen_levels(r, t, tree, items, fixed, leaf, record, ITEMS)
+
+
+@tg.func
+def place_node(r: Records, record: int, node: int, shift: int, parent: int, nodes: tg.array1d[EIGHT]):
+    """Write a node from its record. `shift`: the difference of the indices of child nodes and their records."""
+    children = r.records[RECORD * record]
+    inner = lang._each_below(EIGHT(0), children)
+    at = tg.int64(node) * WIDTH
+    nodes[at + CHILD_WORD // WIDTH] = lang._pick_each(inner, children + EIGHT(shift - 1), children)
+    words = RECORD * WIDTH * record + WIDTH
+    nodes[at + COUNT_WORD // WIDTH] = EIGHT(r.words[words], r.words[words + 1], parent, 0, 0, 0, 0, 0)
+
+
+@tg.kernel
+def place_top(r: Records, count: int, nodes: tg.array1d[EIGHT]):
+    """Write the nodes of the first levels, in one thread."""
+    for record in range(count):
+        place_node(r, record, 1 + record, 1, 1 + r.parent[record], nodes)
+
+
+@tg.kernel
+def place_nodes(r: Records, subtrees: tg.array2d[int], shifts: tg.array2d[int], nodes: tg.array1d[EIGHT]):
+    """Write the nodes of a subtree. `subtrees`: the range of nodes of each level, after the range of items; `shifts`:
+    the differences of the indices of the nodes of each level and their records."""
+    t = tg.tid()
+    before = 1
+    for level in range(shifts.shape[1] - 1):
+        shift, following = shifts[t, level], shifts[t, level + 1]
+        for node in range(subtrees[t, 2 * level + 2], subtrees[t, 2 * level + 3]):
+            record = node - shift
+            place_node(r, record, node, following, before + r.parent[record], nodes)
+        before = shift
