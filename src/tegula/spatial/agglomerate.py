@@ -2,9 +2,8 @@
 cluster within a few positions with which its union has the smallest area, if that cluster chooses it too (PLOC).
 
 A cluster is a vector of eight floats: its lower corner, the negated upper corner, and the bits of its node and of its
-number of items. A node is the box of a cluster with the bits of its two children. Child 0 or a positive child is the
-index of a node; a negative child is -1 minus the index of a leaf cluster, whose last components are the position of its
-first item in Morton order and its number of items.
+number of items. The node of a cluster is its box with the bits of its two children; the node of a leaf cluster has the
+bits of -1 minus the position of its first item in Morton order, and of its number of items.
 
 Threads merge the clusters of short chunks in their cache; the few clusters that each chunk leaves are merged in the
 same way. The hierarchy therefore depends on the boxes alone."""
@@ -12,7 +11,7 @@ same way. The hierarchy therefore depends on the boxes alone."""
 from __future__ import annotations
 
 import tegula as tg
-from tegula.spatial.boxes import EIGHT, EIGHT_FLOATS, VEC8, lang, union
+from tegula.spatial.boxes import EIGHT, VEC8, lang, union
 from tegula.stdlib.geometry.layout import WIDTH
 
 CHUNK = 2048
@@ -21,7 +20,7 @@ KEPT = 16
 """The maximum number of clusters that a chunk leaves."""
 RADIUS = WIDTH
 """The maximum distance of the positions of clusters that are merged."""
-ROW = CHUNK + 2 * WIDTH
+ROW = CHUNK + 3 * WIDTH
 """The length of a row of scratch memory."""
 PARTNER_BITS = 5
 """The lowest bits of a key, which are the exclusive or of both positions. The keys of a cluster and the clusters within
@@ -29,6 +28,8 @@ RADIUS therefore differ, and equal areas prefer neighbours of positions 2 * k an
 PARTNER = (1 << PARTNER_BITS) - 1
 NO_KEY = (1 << 31) - 1
 """A key above all keys of pairs."""
+AHEAD = 24
+"""The number of boxes by which the CPU fetches boxes in advance."""
 CELL = 4
 """The maximum number of boxes of a leaf cluster."""
 PATIENCE = 24
@@ -48,15 +49,15 @@ class Merging:
     keys: tg.array2d[int]
     levels: tg.array2d[int]
     level_windows: tg.array2d[EIGHT]
+    starts: tg.array2d[EIGHT]
 
 
 @tg.struct
 class BinaryTree:
-    """A binary hierarchy: its nodes, their numbers of items, and the leaf clusters."""
+    """A binary hierarchy: its nodes, and their numbers of items."""
 
     nodes: tg.array1d[VEC8]
     sizes: tg.array1d[int]
-    leaves: tg.array1d[VEC8]
 
 
 @tg.func
@@ -126,7 +127,7 @@ def merge_pairs(m: Merging, t: int, count: int, tree: BinaryTree, node: int):
         j = tg.min(partner(i, key), count)
         mutual = keys[tg.max(j, 0)] == key
         a = clusters[i]
-        merged = mutual and j > i
+        merged = mutual & (j > i)
         b = clusters[tg.where(merged, j, i)]
         c = union(a, b)
         size = tg.bitcast(a[7], tg.int32) + tg.bitcast(b[7], tg.int32)
@@ -139,7 +140,7 @@ def merge_pairs(m: Merging, t: int, count: int, tree: BinaryTree, node: int):
         c[7] = tg.where(merged, tg.bitcast(size, tg.float32), a[7])
         write_cluster(m, t, kept, c)
         node += tg.where(merged, 1, 0)
-        kept += tg.where(mutual and j < i, 0, 1)
+        kept += tg.where(mutual & (j < i), 0, 1)
     return kept, node
 
 
@@ -169,37 +170,56 @@ def find_cells(m: Merging, t: int, keys, begin: int, end: int):
     levels[WIDTH] = -1
     for i in range(1, count):
         levels[WIDTH + i] = tg.int32(tg.clz(keys[begin + i - 1] ^ keys[begin + i]))
-    for i in range(count):
-        level = levels[WIDTH + i]
-        deepest = -1
-        for first in tg.static(range(CELL)):
-            low = levels[WIDTH + i - first]
-            for k in tg.static(range(1, CELL)):
-                low = tg.min(low, levels[WIDTH + i - first + k])
-            deepest = tg.max(deepest, low)
-        m.keys[t, i] = tg.where(deepest >= level, 1, 0)
+    windows, starts = m.level_windows[t], m.starts[t]
+    for block in range((count + WIDTH - 1) // WIDTH):
+        # The smallest level of four adjacent boundaries, for each of the four that include a boundary.
+        at = WIDTH * block + WIDTH
+        a, b, c, level = windows[at - 3], windows[at - 2], windows[at - 1], windows[at]
+        d, e, f = windows[at + 1], windows[at + 2], windows[at + 3]
+        left, right = lang._smaller_of_each(c, level), lang._smaller_of_each(level, d)
+        deepest = lang._larger_of_each(
+            lang._larger_of_each(
+                lang._smaller_of_each(lang._smaller_of_each(a, b), left),
+                lang._smaller_of_each(lang._smaller_of_each(b, left), d),
+            ),
+            lang._larger_of_each(
+                lang._smaller_of_each(lang._smaller_of_each(c, right), e),
+                lang._smaller_of_each(lang._smaller_of_each(right, e), f),
+            ),
+        )
+        starts[block] = lang._pick_each(lang._each_within(level, deepest), EIGHT(1), EIGHT(0))
 
 
 @tg.func
 def load_cells(
-    m: Merging, t: int, boxes: tg.array1d[VEC8], ids: tg.array1d[int], begin: int, end: int, tree: BinaryTree
+    m: Merging,
+    t: int,
+    boxes: tg.array1d[VEC8],
+    address: tg.uint64,
+    ids: tg.array1d[int],
+    begin: int,
+    end: int,
+    tree: BinaryTree,
 ):
-    """Write the leaf clusters of a chunk, to the hierarchy and to a row. Returns their number."""
-    count = 0
+    """Write the leaf clusters of a chunk, to the hierarchy and to a row. `address`: that of the boxes. Returns their
+    number."""
+    count, size = 0, 0
     box = VEC8(tg.inf)
-    size = 0
     for i in range(begin, end):
+        soon = ids[tg.min(i + AHEAD, end - 1)]
+        lang._read_soon(address + tg.uint64(soon) * tg.uint64(4 * WIDTH))
         starts = m.keys[t, i - begin]
         b = boxes[ids[i]]
         box = tg.where(starts != 0, b, union(box, b))
         size = tg.where(starts != 0, 1, size + 1)
         count += starts
         # A cluster is overwritten until its last box.
-        leaf, c = box, box
-        leaf[6], leaf[7] = tg.bitcast(i + 1 - size, tg.float32), tg.bitcast(size, tg.float32)
-        tree.leaves[begin + count - 1] = leaf
-        c[6], c[7] = tg.bitcast(-(begin + count), tg.float32), leaf[7]
-        write_cluster(m, t, count - 1, c)
+        node = 2 * begin + count - 1
+        leaf, cluster = box, box
+        leaf[6], leaf[7] = tg.bitcast(size - 2 - i, tg.float32), tg.bitcast(size, tg.float32)
+        tree.nodes[node], tree.sizes[node] = leaf, size
+        cluster[6], cluster[7] = tg.bitcast(node, tg.float32), leaf[7]
+        write_cluster(m, t, count - 1, cluster)
     return count
 
 
@@ -207,6 +227,7 @@ def load_cells(
 def merge_chunks(
     m: Merging,
     boxes: tg.array1d[VEC8],
+    address: tg.uint64,
     keys,
     ids: tg.array1d[int],
     tree: BinaryTree,
@@ -220,8 +241,8 @@ def merge_chunks(
         begin = chunk * CHUNK
         end = tg.min(begin + CHUNK, ids.shape[0])
         find_cells(m, t, keys, begin, end)
-        count = load_cells(m, t, boxes, ids, begin, end, tree)
-        count, _ = merge_clusters(m, t, count, KEPT, tree, begin)
+        count = load_cells(m, t, boxes, address, ids, begin, end, tree)
+        count, _ = merge_clusters(m, t, count, KEPT, tree, 2 * begin + count)
         for k in range(count):
             left[chunk, k] = m.clusters[t, k]
         numbers[chunk] = count

@@ -39,12 +39,17 @@ def is_valid_box(low: tg.vec3, high: tg.vec3):
 
 
 @tg.func
+def clamped(box: VEC8):
+    """A box with coordinates of at most LARGE."""
+    return lang._larger_of_each(lang._smaller_of_each(box, VEC8(LARGE)), VEC8(-LARGE))
+
+
+@tg.func
 def make_box(low: tg.vec3, high: tg.vec3):
     """A box as eight floats: the lower corner, the negated upper corner, and two zeros; infinities for an empty box."""
     b = VEC8(tg.inf)
     if is_valid_box(low, high):
-        b = VEC8(low[0], low[1], low[2], -high[0], -high[1], -high[2], 0.0, 0.0)
-        b = lang._larger_of_each(lang._smaller_of_each(b, VEC8(LARGE)), VEC8(-LARGE))
+        b = clamped(VEC8(low[0], low[1], low[2], -high[0], -high[1], -high[2], 0.0, 0.0))
     return b
 
 

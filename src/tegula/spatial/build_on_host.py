@@ -23,7 +23,7 @@ from tegula.spatial.clusters import (
     write_items,
 )
 from tegula.spatial.host_boxes import HostBoxes, ints, launch, sort_boxes
-from tegula.spatial.widen import RECORD, Items, Records, place_nodes, place_top, widen_subtrees, widen_top
+from tegula.spatial.widen import RECORD, Items, Records, widen_subtrees, widen_top
 from tegula.stdlib.geometry.layout import LEVELS, MAX_ITEMS, WIDTH
 from tegula.types import components
 
@@ -60,14 +60,23 @@ class Binary(NamedTuple):
 
 
 class Wide(NamedTuple):
-    """What a build wrote: the numbers of nodes of the levels; for each subtree the range of its items, and the range of
-    its nodes on each level from `top` on; the order of the items; and pairs of a group and its node."""
+    """The nodes of a build: the numbers of nodes of the levels; the first level of subtrees; for each subtree the range
+    of its items, and the range of its nodes on each level; the order of the items; pairs of a group and its node; the
+    records of the nodes, and the differences of the indices of nodes and of their records."""
 
     known: list[int]
-    subtrees: np.ndarray
     top: int
+    subtrees: np.ndarray
     order: array
     pairs: array | None
+    records: Records
+    shifts: array
+
+    @property
+    def above(self) -> list[tuple[int, int]]:
+        """The first node and the number of nodes of each level above the subtrees."""
+        starts = np.cumsum([1, *self.known]).tolist()
+        return list(zip(starts[: self.top], self.known[: self.top], strict=True))
 
 
 def build_bottom_up(found: HostBoxes) -> Binary:
@@ -76,13 +85,17 @@ def build_bottom_up(found: HostBoxes) -> Binary:
     keys, ids = sort_boxes(found)
     chunks = -(-count // CHUNK)
     tree = BinaryTree()
-    tree.nodes, tree.leaves = (tg.empty(n, VEC8, "cpu") for n in (count + 2 * chunks * KEPT + CHUNK, count))
-    tree.sizes = ints(len(tree.nodes))
+    size = 2 * count + 2 * chunks * KEPT + 2 * CHUNK
+    tree.nodes, tree.sizes = tg.empty(size, VEC8, "cpu"), ints(size)
     threads = min(chunks, MERGING)
     merging = _merging(threads)
     left, numbers = tg.empty((chunks, KEPT), VEC8, "cpu"), ints(chunks)
-    launch(merge_chunks, threads, [merging, found.boxes, keys, ids, tree, left, numbers, threads])
-    first, each = count, CHUNK // KEPT
+    launch(
+        merge_chunks,
+        threads,
+        [merging, found.boxes, found.boxes.ptr, keys, ids, tree, left, numbers, threads],
+    )
+    first, each = 2 * count, CHUNK // KEPT
     while True:
         chunks = -(-len(numbers) // each)
         merging = _merging(chunks)
@@ -100,11 +113,17 @@ def build_bottom_up(found: HostBoxes) -> Binary:
 def _merging(threads: int) -> Merging:
     """The scratch memory of threads that merge clusters."""
     m = Merging()
-    m.clusters, m.coordinates = tg.empty((threads, ROW), VEC8, "cpu"), tg.empty((threads, 6, ROW), float, "cpu")
+    m.clusters, m.coordinates = (
+        tg.empty((threads, ROW), VEC8, "cpu"),
+        tg.empty((threads, 6, ROW), float, "cpu"),
+    )
     row = 4 * ROW
     shape = (threads, 6, ROW - WIDTH)
     m.windows = array(ptr=m.coordinates.ptr, dtype=VEC8, shape=shape, strides=(6 * row, row, 4), device="cpu")
     m.keys, m.levels = ints(threads, ROW), ints(threads, ROW)
+    m.starts = array(ptr=m.keys.ptr, dtype=EIGHT, shape=(threads, ROW // WIDTH), device="cpu")
+    shape = (threads, ROW - WIDTH)
+    m.level_windows = array(ptr=m.levels.ptr, dtype=EIGHT, shape=shape, strides=(row, 4), device="cpu")
     return m
 
 
@@ -138,19 +157,16 @@ class TopDown:
     def binary(self) -> Binary:
         """The hierarchy."""
         r, count, tree = self.ranges, len(self.ranges.begin), BinaryTree()
-        tree.nodes, tree.leaves = (tg.empty(count, VEC8, "cpu") for _ in range(2))
-        tree.sizes = r.weight
-        launch(write_binary_tree, count, [r, self.at, tree.nodes, tree.leaves], None)
+        tree.nodes, tree.sizes = tg.empty(count, VEC8, "cpu"), r.weight
+        launch(write_binary_tree, count, [r, self.at, tree.nodes], None)
         items = Items()
         items.boxes, items.ids, items.order = self.boxes, self.order, ints(self.count)
-        leaf = r.left.numpy()[[0, *self.roots]] == 0
-        root, *roots = np.where(leaf, [-1, *(-1 - self.roots)], [0, *self.roots]).tolist()
         groups = None
         if self.keys_of_groups is not None:
             fixed = tg.zeros(count, dtype=int, device="cpu")
             fixed.numpy()[self.roots] = 1
-            groups = Groups(self.keys_of_groups, np.array(roots, np.int32), fixed)
-        return Binary(tree, items, root, groups)
+            groups = Groups(self.keys_of_groups, self.roots, fixed)
+        return Binary(tree, items, 0, groups)
 
     def _find_clusters(self, groups: array | None, most: int) -> np.ndarray:
         """Find the clusters. Returns the first cluster of each group."""
@@ -219,15 +235,14 @@ class TopDown:
         launch(build, len(roots), [self.ranges, given, listed, most, whole, by])
 
 
-def widen(binary: Binary, leaf: int, words: array) -> Wide:
-    """Write the nodes with eight children, without their bounds.
+def widen(binary: Binary, leaf: int) -> Wide:
+    """Collapse a binary hierarchy to nodes with eight children.
 
     Parameters:
         binary: the binary hierarchy.
         leaf: the maximum number of items of a leaf.
-        words: the memory of the nodes.
     Returns:
-        the numbers of nodes, subtrees and the order of the items.
+        the nodes, which are not yet in the memory of the hierarchy.
     Raises:
         launch: the hierarchy is too deep.
     """
@@ -258,12 +273,8 @@ def widen(binary: Binary, leaf: int, words: array) -> Wide:
     shifts[:, :-1] = begins - levels[:, : len(known) - done]
     rows = np.stack([begins, begins + counts], 2).reshape(roots, 2 * (len(known) - done))
     subtrees = np.concatenate([extents.numpy(), rows], 1).astype(np.int32)
-    nodes = view_of(words, EIGHT)
-    if roots:
-        table = [tg.array(x, dtype=tg.int32, device="cpu") for x in (subtrees, shifts)]
-        launch(place_nodes, roots, [r, *table, nodes])
-    launch(place_top, 1, [r, first, nodes])
-    return Wide(known, subtrees, done, items.order, _pairs(r, groups, sum(known)))
+    table = tg.array(shifts, dtype=tg.int32, device="cpu")
+    return Wide(known, done, subtrees, items.order, _pairs(r, groups, sum(known)), r, table)
 
 
 def _pairs(r: Records, groups: Groups | None, nodes: int) -> array | None:
@@ -287,7 +298,9 @@ def _records(capacity: int) -> Records:
 
 def _with_threads(r: Records, threads: int) -> Records:
     """Records with the scratch memory of threads."""
-    r.kid, r.start, r.size, r.slot, r.holder = (ints(threads, WIDTH) for _ in range(5))
+    r.kid, r.start, r.size, r.cut, r.slot, r.holder = (ints(threads, WIDTH) for _ in range(6))
+    r.kids, r.cuts = view_of(r.kid, EIGHT), view_of(r.cut, EIGHT)
+    r.clusters = ints(threads, STACK)
     r.slots, r.holders = view_of(r.slot, EIGHT), view_of(r.holder, EIGHT)
     r.stack, r.levels = ints(threads, STACK), ints(threads, LEVELS + 3)
     return r

@@ -224,25 +224,13 @@ def build(r: Ranges, roots: tg.array1d[int], open_nodes: tg.array1d[int], most: 
                 top += 2
 
 
-@tg.func
-def child_reference(r: Ranges, node: int):
-    """The reference to a node: -1 minus its index if it was not split."""
-    return tg.where(r.left[node] == 0, -1 - node, node)
-
-
 @tg.kernel
-def write_binary_tree(
-    r: Ranges, at: tg.array1d[int], nodes: tg.array1d[VEC8], leaves: tg.array1d[VEC8]
-):
-    """Write the nodes and leaves of a `BinaryTree`. `at`: the position of the first item of each box."""
+def write_binary_tree(r: Ranges, at: tg.array1d[int], nodes: tg.array1d[VEC8]):
+    """Write the nodes of a `BinaryTree`. `at`: the position of the first item of each box."""
     node = tg.tid()
     if r.weight[node] > 0:
-        box = r.box[node]
-        if r.left[node] == 0:
-            box[6], box[7] = tg.bitcast(at[r.begin[node]], tg.float32), tg.bitcast(r.weight[node], tg.float32)
-            leaves[node] = box
-        else:
-            left = r.left[node]
-            box[6] = tg.bitcast(child_reference(r, left), tg.float32)
-            box[7] = tg.bitcast(child_reference(r, left + 1), tg.float32)
-            nodes[node] = box
+        box, left, right = r.box[node], r.left[node], r.left[node] + 1
+        if left == 0:
+            left, right = -1 - at[r.begin[node]], r.weight[node]
+        box[6], box[7] = tg.bitcast(left, tg.float32), tg.bitcast(right, tg.float32)
+        nodes[node] = box

@@ -16,6 +16,7 @@ from tegula.runtime.device import Device
 from tegula.runtime.recording import recording
 from tegula.runtime.structures import Structure
 from tegula.spatial.boxes import (
+    EIGHT,
     NODE,
     VEC8,
     fit_boxes,
@@ -28,10 +29,20 @@ from tegula.spatial.boxes import (
     write_subtrees,
 )
 from tegula.spatial.build_morton import DEPTH, MortonBuild
-from tegula.spatial.build_on_host import TopDown, build_bottom_up, max_nodes, widen
+from tegula.spatial.build_on_host import (
+    SUBTREE_ITEMS,
+    SUBTREES,
+    TopDown,
+    Wide,
+    build_bottom_up,
+    max_nodes,
+    view_of,
+    widen,
+)
 from tegula.spatial.build_sah import MEDIAN, SAH
-from tegula.spatial.host_boxes import HostBoxes, bound_boxes, measure
-from tegula.stdlib.geometry.layout import LEVELS, MAX_ITEMS, NODE_BYTES, TREE, WIDTH
+from tegula.spatial.host_boxes import HostBoxes, bound_boxes, launch, measure
+from tegula.spatial.place import build_boxes, place_subtrees
+from tegula.stdlib.geometry.layout import LEVELS, MAX_ITEMS, TREE, WIDTH
 from tegula.structs import Struct
 from tegula.types import VecType, components, float32
 
@@ -48,8 +59,6 @@ MOST = 1 << 24
 """The maximum number of threads of a launch for a level."""
 LANES = 256
 """The number of threads of a block that refits nodes on a GPU, eight per node."""
-SUBTREES, SUBTREE_ITEMS = 64, 4096
-"""The minimum number of subtrees that CPU threads refit, and the maximum mean number of items of a subtree."""
 
 
 class Bvh(Structure):
@@ -151,9 +160,11 @@ class Bvh(Structure):
         self.version += 1
         if count:
             with recording.paused():
-                order = self._build_by_keys(count) if self._by_keys else self._build_on_host(count)
-                self._number(order)
-                self._fit()
+                if self._by_keys:
+                    self._number(self._build_by_keys(count))
+                    self._fit()
+                else:
+                    self._build_on_host(count)
         self.publish()
 
     @property
@@ -176,29 +187,46 @@ class Bvh(Structure):
         self._group_nodes = None
         return order
 
-    def _build_on_host(self, count: int) -> array:
-        """Build the tree on the CPU and copy it to the device. Returns the order of the items."""
+    def _build_on_host(self, count: int) -> None:
+        """Build the tree on the CPU, and copy it to the device."""
         groups = None if self.groups is None else self.groups.to("cpu")
-        whole = self.leaf_size * WIDTH
         boxes = self._boxes_on_host()
         if self._constructor == BOTTOM_UP and groups is None:
             binary = build_bottom_up(boxes)
         else:
+            whole = self.leaf_size * WIDTH
             binary = TopDown(boxes, groups, whole, CONSTRUCTORS[self._constructor]).binary()
-        nodes = max_nodes(count, 0 if binary.groups is None else len(binary.groups.keys))
-        self._allocate(nodes, count)
-        words = self.node_words
-        if not self.device.is_cpu:
-            words = tg.empty(nodes * NODE_BYTES // 4, dtype=tg.int32, device="cpu")
-        made = widen(binary, self.leaf_size, words)
-        self._known, pairs = made.known, made.pairs
-        if words is not self.node_words:
-            tg.copy(self.node_words, words, count=(1 + sum(self._known)) * NODE_BYTES // 4)
-        self._counts = tg.array(
-            self._known + [0] * (LEVELS + 1 - len(self._known)), dtype=int, device=self.device
-        )
-        self._group_nodes = None if pairs is None else pairs.to(self.device)
-        return made.order.to(self.device)
+        made = widen(binary, self.leaf_size)
+        self._allocate(1 + sum(made.known), count)
+        self._known = made.known
+        counts = made.known + [0] * (LEVELS + 1 - len(made.known))
+        self._counts = tg.array(counts, dtype=int, device=self.device)
+        self._group_nodes = None if made.pairs is None else made.pairs.to(self.device)
+        self._subtrees, self._above = _with_rest(made.subtrees, made.above, count)
+        if self.device.is_cpu:
+            self._finish(made)
+        else:
+            words = tg.empty((1 + sum(made.known)) * NODE, dtype=tg.int32, device="cpu")
+            top = sum(made.known[: made.top])
+            args = [made.records, self._subtrees, made.shifts, view_of(words, EIGHT), top]
+            launch(place_subtrees, len(self._subtrees), args)
+            tg.copy(self.node_words, words, count=words.size)
+            self._number(made.order.to(self.device))
+            self._fit()
+
+    def _finish(self, made: Wide) -> None:
+        """Write the nodes and the items of a hierarchy that was built on the CPU."""
+        self._finish_by(build_boxes, [self.lowers, self.uppers, self.groups, made.order], made)
+
+    def _finish_by(self, kernel: Any, sources: list[Any], made: Wide) -> None:
+        """Write nodes and items by a kernel, from the arrays that items are computed from."""
+        assert self.nodes is not None
+        items = len(self._items) - self.node_limit
+        args = [view_as(self.nodes, VEC8), self.node_words, self._items, items, self.leaf_size == 1]
+        rest = [made.records, made.shifts, view_of(self.node_words, EIGHT), sum(made.known[: made.top])]
+        inputs = [*sources, *args, self._subtrees]
+        launch(kernel, self._above, [*inputs, 0, *rest])
+        launch(kernel, 1, [*inputs, self._above, *rest])
 
     def _boxes_on_host(self) -> HostBoxes:
         """The boxes of the items on the CPU."""

@@ -8,15 +8,15 @@ import tegula as tg
 from tegula.algorithms.sorting import Chunks, sort
 from tegula.runtime.array import array
 from tegula.runtime.device import get_device
-from tegula.spatial.boxes import EIGHT, VEC8, centre, lang, make_box, union
+from tegula.spatial.boxes import EIGHT, VEC8, centre, clamped, lang, make_box, union
 from tegula.spatial.curve import spread_bits
 
 THREADS = 64
 """The maximum number of threads that read all boxes."""
 SHORT, SHORT_BITS, BITS = 1 << 20, 10, 21
 """The number of boxes up to which keys have 10 bits per coordinate, and the numbers of bits below and above it."""
-SPARSE = ((16, 0x030000FF), (8, 0x0300F00F), (4, 0x030C30C3), (2, 0x09249249))
-"""The shifts and masks that spread the lowest 10 bits of an integer to every third bit."""
+ROUNDING = float(1 << 23)
+"""A float whose unit in the last place is 1."""
 
 
 class HostBoxes(NamedTuple):
@@ -60,53 +60,86 @@ def bound_faces(
     boxes: tg.array1d[VEC8],
     middles: tg.array1d[VEC8],
 ):
-    """Write the boxes of faces as vectors, as `bound_boxes` does; a face with a NaN has an empty box."""
+    """Write the boxes of faces as vectors, as `bound_boxes` does; a face with a NaN, or with infinities
+    whose sum is NaN, has an empty box."""
     t = tg.tid()
     begin, end = chunk_range(boxes.shape[0], t, threads)
     middle = VEC8(tg.inf)
     for i in range(begin, end):
         a, b, c = points[indices[3 * i]], points[indices[3 * i + 1]], points[indices[3 * i + 2]]
-        total = a + b + c
-        low, high = tg.min(tg.min(a, b), c), tg.max(tg.max(a, b), c)
-        # A sum is NaN for opposite infinities too, whose box is not finite.
-        known = total[0] == total[0] and total[1] == total[1] and total[2] == total[2]
-        box = VEC8(tg.inf)
-        if known:
-            box = make_box(low, high)
+        low, high, total = tg.vec3(), tg.vec3(), 0.0
+        for k in tg.static(range(3)):
+            low[k] = lang._min_ignoring_nan(lang._min_ignoring_nan(a[k], b[k]), c[k])
+            high[k] = lang._max_ignoring_nan(lang._max_ignoring_nan(a[k], b[k]), c[k])
+            total += a[k] + b[k] + c[k]
+        boxes[i] = VEC8(low[0], low[1], low[2], -high[0], -high[1], -high[2], 0.0, 0.0)
+        # The element that was just written is in a vector register.
+        box = clamped(boxes[i])
+        box = tg.where(total == total, box, VEC8(tg.inf))
         boxes[i] = box
         middle = union(centre(box), middle)
     middles[t] = middle
+
+
+@tg.func
+def cell_scale(middles: tg.array1d[VEC8], bits: int):
+    """The lower bounds of the centres, and the number of cells per unit along each axis, in the first components."""
+    middle = VEC8(tg.inf)
+    for k in range(middles.shape[0]):
+        middle = union(middles[k], middle)
+    start, scale = VEC8(0.0), VEC8(0.0)
+    for k in tg.static(range(3)):
+        size = -middle[3 + k] - middle[k]
+        start[k], scale[k] = middle[k], tg.where(size > 1e-30, float((1 << bits) - 1) / size, 0.0)
+    return start, scale
+
+
+@tg.func
+def cell_of(box: VEC8, start: VEC8, scale: VEC8, bits: int):
+    """The cell of the centre of a box in the first components, the last cell for an empty box."""
+    last = VEC8(float((1 << bits) - 1))
+    x = lang._smaller_of_each(tg.cw_mul(centre(box) - start, scale), last)
+    # The lowest bits of such a sum are the rounded coordinate.
+    return tg.bitcast(lang._larger_of_each(x, VEC8(0.0)) + VEC8(ROUNDING), int) & EIGHT((1 << bits) - 1)
 
 
 @tg.kernel
 def key_boxes(
     boxes: tg.array1d[VEC8],
     middles: tg.array1d[VEC8],
-    bits: int,
     threads: int,
-    keys,
+    keys: tg.array1d[tg.uint32],
     ids: tg.array1d[int],
 ):
-    """Write the Morton keys and the indices of a thread's boxes; empty boxes are last."""
-    middle = VEC8(tg.inf)
-    for k in range(middles.shape[0]):
-        middle = union(middles[k], middle)
-    most = (1 << bits) - 1
-    start, scale = VEC8(0.0), VEC8(0.0)
-    for k in tg.static(range(3)):
-        size = -middle[3 + k] - middle[k]
-        start[k], scale[k] = middle[k], tg.where(size > 1e-30, float(most) / size, 0.0)
+    """Write the Morton keys of a thread's boxes, with SHORT_BITS bits per coordinate, and the indices of the boxes."""
+    start, scale = cell_scale(middles, SHORT_BITS)
     begin, end = chunk_range(boxes.shape[0], tg.tid(), threads)
     for i in range(begin, end):
-        x = tg.cw_mul(centre(boxes[i]) - start, scale)
-        known = x[0] == x[0]
-        x = lang._smaller_of_each(lang._larger_of_each(x, VEC8(0.0)), VEC8(float(most)))
-        key = (tg.uint64(1) << tg.uint64(3 * bits)) - tg.uint64(1)
-        if known:
-            key = tg.uint64(0)
-            for k in tg.static(range(3)):
-                key = key | (spread_bits(tg.uint64(int(x[k]))) << tg.uint64(k))
-        keys[i], ids[i] = keys.dtype(key), i
+        x = cell_of(boxes[i], start, scale, SHORT_BITS)
+        x = (x | (x << EIGHT(16))) & EIGHT(0x030000FF)
+        x = (x | (x << EIGHT(8))) & EIGHT(0x0300F00F)
+        x = (x | (x << EIGHT(4))) & EIGHT(0x030C30C3)
+        x = (x | (x << EIGHT(2))) & EIGHT(0x09249249)
+        keys[i], ids[i] = tg.uint32(x[0] | (x[1] << 1) | (x[2] << 2)), i
+
+
+@tg.kernel
+def key_many_boxes(
+    boxes: tg.array1d[VEC8],
+    middles: tg.array1d[VEC8],
+    threads: int,
+    keys: tg.array1d[tg.uint64],
+    ids: tg.array1d[int],
+):
+    """Write the Morton keys of a thread's boxes, with BITS bits per coordinate, and the indices of the boxes."""
+    start, scale = cell_scale(middles, BITS)
+    begin, end = chunk_range(boxes.shape[0], tg.tid(), threads)
+    for i in range(begin, end):
+        x = cell_of(boxes[i], start, scale, BITS)
+        key = tg.uint64(0)
+        for k in tg.static(range(3)):
+            key = key | (spread_bits(tg.uint64(x[k])) << tg.uint64(k))
+        keys[i], ids[i] = key, i
 
 
 def measure(kernel: Any, sources: list[array], count: int) -> HostBoxes:
@@ -120,11 +153,13 @@ def measure(kernel: Any, sources: list[array], count: int) -> HostBoxes:
 def sort_boxes(found: HostBoxes) -> tuple[array, array]:
     """The keys and the indices of boxes in Morton order."""
     count = len(found.boxes)
-    bits = SHORT_BITS if count <= SHORT else BITS
-    keys = tg.empty(2 * count, tg.uint32 if bits == SHORT_BITS else tg.uint64, "cpu")
+    bits, kernel, dtype = SHORT_BITS, key_boxes, tg.uint32
+    if count > SHORT:
+        bits, kernel, dtype = BITS, key_many_boxes, tg.uint64
+    keys = tg.empty(2 * count, dtype, "cpu")
     ids = tg.empty(2 * count, tg.int32, "cpu")
     threads = len(found.middles)
-    launch(key_boxes, threads, [*found, bits, threads, keys, ids])
+    launch(kernel, threads, [*found, threads, keys, ids])
     sort(keys, ids, count, 0, 3 * bits, Chunks(count, get_device("cpu")))
     return keys[:count], ids[:count]
 

@@ -12,9 +12,12 @@ from tegula.handles import MESH_KIND
 from tegula.runtime.array import array
 from tegula.runtime.cuda.graph import keep_recorded
 from tegula.runtime.structures import Structure, gradient_address
-from tegula.spatial.boxes import VEC8, fit_subtree, lang, named_item, without_points
-from tegula.spatial.host_boxes import HostBoxes, bound_faces, measure
+from tegula.spatial.boxes import EIGHT, VEC8, fit_subtree, lang, named_item, without_points
+from tegula.spatial.build_on_host import Wide
 from tegula.spatial.bvh import VEC3, Bvh, check_array, resolve_constructor, view_as
+from tegula.spatial.host_boxes import HostBoxes, bound_faces, measure
+from tegula.spatial.place import place_nodes
+from tegula.spatial.widen import Records
 from tegula.spatial.winding import DATA, TRIANGLE, sum_level
 from tegula.stdlib.geometry.layout import MESH
 from tegula.structs import Struct
@@ -112,6 +115,39 @@ def fit_faces(
 
 
 @tg.kernel
+def build_faces(
+    points: tg.uint64,
+    vertices: tg.uint64,
+    triangles: tg.array1d[tg.vec4],
+    groups: tg.array1d[int],
+    order: tg.array1d[int],
+    indices: tg.array1d[int],
+    ordered: tg.array1d[int],
+    nodes: tg.array1d[VEC8],
+    words: tg.array1d[int],
+    items: tg.array1d[VEC8],
+    inner: int,
+    single: tg.constexpr,
+    subtrees: tg.array2d[int],
+    first: int,
+    r: Records,
+    shifts: tg.array2d[int],
+    rows: tg.array1d[EIGHT],
+    top: int,
+):
+    """Write the nodes and the faces of a subtree, as `fit_faces` does after a build, and the vertices in the order of
+    the items."""
+    t = first + tg.tid()
+    place_nodes(r, subtrees, shifts, rows, top, t)
+    for place in range(subtrees[t, 0], subtrees[t, 1]):
+        face = order[place]
+        for k in tg.static(range(3)):
+            ordered[3 * place + k] = indices[3 * face + k]
+        write_face(points, vertices, triangles, items, face, place, named_item(groups, face))
+    fit_subtree(nodes, words, items, inner, single, subtrees, t)
+
+
+@tg.kernel
 def order_vertices(indices: tg.array1d[int], order: tg.array1d[int], vertices: tg.array1d[int]):
     """Write the vertex indices of faces in a given order of the faces."""
     i = tg.tid()
@@ -150,6 +186,11 @@ class _Faces(Bvh):
             # Neighbouring faces read neighbouring vertices.
             self._vertices = tg.empty(len(self.indices), dtype=int, device=self.device)
             self._launch(order_vertices, len(order), [self.indices, order, self._vertices])
+
+    def _finish(self, made: Wide) -> None:
+        self._vertices = tg.empty(len(self.indices), dtype=int, device=self.device)
+        args = [self.points.ptr, self.indices.ptr, self._rows, self.groups, made.order, self.indices]
+        self._finish_by(build_faces, [*args, self._vertices], made)
 
     def _given(self) -> list[Any]:
         keep_recorded(self.device, self.points, self._vertices, self._rows)

@@ -11,8 +11,6 @@ from __future__ import annotations
 import tegula as tg
 from tegula.spatial.agglomerate import BinaryTree
 from tegula.spatial.boxes import (
-    CHILD_WORD,
-    COUNT_WORD,
     EIGHT,
     EIGHT_FLOATS,
     VEC8,
@@ -24,8 +22,8 @@ from tegula.spatial.boxes import (
 )
 from tegula.stdlib.geometry.layout import LEVELS, WIDTH
 
-ITEMS = (1 << 31) - 1
-"""The binary node of a child that is a leaf of some adjacent items of a binary node."""
+ALL = (1 << 31) - 1
+"""A number above all numbers of nodes, and all but the highest bit."""
 RECORD = 2
 """The number of vectors of a record: the children as in a node, except that the child nodes are 1 plus their records;
 and the words of the numbers of items of leaves."""
@@ -43,6 +41,10 @@ class Records:
     begin: tg.array1d[int]
     parent: tg.array1d[int]
     kid: tg.array2d[int]
+    kids: tg.array1d[EIGHT]
+    cut: tg.array2d[int]
+    cuts: tg.array1d[EIGHT]
+    clusters: tg.array2d[int]
     start: tg.array2d[int]
     size: tg.array2d[int]
     slot: tg.array2d[int]
@@ -72,104 +74,98 @@ def high_of_eight(x: EIGHT):
 
 
 @tg.func
-def binary_box(tree: BinaryTree, node: int):
-    """The box of a binary node."""
-    box = VEC8()
-    if node >= 0:
-        box = tree.nodes[node]
-    else:
-        box = tree.leaves[-1 - node]
-    return box
-
-
-@tg.func
-def binary_size(tree: BinaryTree, node: int):
-    """The number of items of a binary node."""
-    size = 0
-    if node >= 0:
-        size = tree.sizes[node]
-    else:
-        size = tg.bitcast(tree.leaves[-1 - node][7], tg.int32)
-    return size
-
-
-@tg.func
 def is_fixed(fixed: tg.array1d[int], node: int):
     """Whether a binary node must not be collapsed, because it is the root of a group."""
     found = False
     if fixed is not None:
-        found = fixed[tg.max(node, -1 - node)] != 0
+        found = fixed[node] != 0
     return found
 
 
 @tg.func
+def children_of(tree: BinaryTree, node: int):
+    """The children of a binary node; for a leaf -1 minus its first position, and its number of items."""
+    box = tree.nodes[node]
+    return tg.bitcast(box[6], tg.int32), tg.bitcast(box[7], tg.int32)
+
+
+@tg.func
 def write_order(r: Records, t: int, tree: BinaryTree, items: Items, node: int, begin: int):
-    """Write the indices of the items of a binary node from a position on."""
-    stack = r.stack[t]
+    """Write the indices of the items of a binary node from a position on, and their leaf clusters to a row."""
+    stack, clusters = r.stack[t], r.clusters[t]
     stack[0] = node
-    top = 1
+    top, done = 1, 0
     while top > 0:
         top -= 1
         current = stack[top]
-        if current >= 0:
-            children = tree.nodes[current]
-            stack[top] = tg.bitcast(children[7], tg.int32)
-            stack[top + 1] = tg.bitcast(children[6], tg.int32)
-            top += 2
+        left, right = children_of(tree, current)
+        if left < 0:
+            for i in range(right):
+                items.order[begin + done + i] = items.ids[i - 1 - left]
+                clusters[done + i] = current
+            done += right
         else:
-            leaf = tree.leaves[-1 - current]
-            first, count = tg.bitcast(leaf[6], tg.int32), tg.bitcast(leaf[7], tg.int32)
-            for i in range(count):
-                items.order[begin + i] = items.ids[first + i]
-            begin += count
+            stack[top], stack[top + 1] = right, left
+            top += 2
 
 
 @tg.func
 def opening_key(tree: BinaryTree, fixed: tg.array1d[int], leaf: int, node: int, size: int):
     """The bits of the area of a child, -1 for a child that is not opened."""
-    key = tg.bitcast(area(binary_box(tree, node)), tg.int32)
+    key = tg.bitcast(area(tree.nodes[node]), tg.int32)
     return tg.where(size <= leaf or is_fixed(fixed, node), -1, key)
 
 
 @tg.func
-def is_split(fixed: tg.array1d[int], leaf: int, node: int, size: int):
+def is_split(tree: BinaryTree, fixed: tg.array1d[int], leaf: int, node: int, size: int):
     """Whether a binary node is replaced by its children: it has more items than the leaves of a node, or the roots of
     groups may be below it."""
-    return node >= 0 and (size > leaf * WIDTH or fixed is not None)
+    split = size > leaf * WIDTH
+    if fixed is not None:
+        split = children_of(tree, node)[0] >= 0
+    return split
 
 
 @tg.func
-def parts_of(fixed: tg.array1d[int], leaf: int, node: int, size: int):
+def parts_of(tree: BinaryTree, fixed: tg.array1d[int], leaf: int, node: int, size: int):
     """The number of children that replace a child: two, or the leaves of a binary node of few items."""
-    return tg.where(is_split(fixed, leaf, node, size), 2, (size + leaf - 1) // leaf)
+    return tg.where(is_split(tree, fixed, leaf, node, size), 2, (size + leaf - 1) // leaf)
 
 
 @tg.func
 def open_children(
-    r: Records, t: int, tree: BinaryTree, items: Items, fixed: tg.array1d[int], leaf: int, root: int, begin: int
+    r: Records,
+    t: int,
+    tree: BinaryTree,
+    items: Items,
+    fixed: tg.array1d[int],
+    leaf: int,
+    root: int,
+    begin: int,
 ):
     """Write the children of the node of a binary node. Returns their number."""
     kid, start, size = r.kid[t], r.start[t], r.size[t]
     lanes = EIGHT(0, 1, 2, 3, 4, 5, 6, 7)
-    kid[0], start[0], size[0] = root, begin, binary_size(tree, root)
+    # Missing children have the box of the root.
+    r.kids[t], r.cuts[t] = EIGHT(root), EIGHT(0)
+    start[0], size[0] = begin, tree.sizes[root]
     number = 1
     keys, parts = EIGHT(0, -1, -1, -1, -1, -1, -1, -1), EIGHT(1)
     which = 0
     while which >= 0:
         child, first, count = kid[which], start[which], size[which]
         chosen = lang._each_within(lanes, EIGHT(which)) & lang._each_within(EIGHT(which), lanes)
-        if is_split(fixed, leaf, child, count):
-            children = tree.nodes[child]
-            left, right = tg.bitcast(children[6], tg.int32), tg.bitcast(children[7], tg.int32)
-            lower = binary_size(tree, left)
+        if is_split(tree, fixed, leaf, child, count):
+            left, right = children_of(tree, child)
+            lower = tree.sizes[left]
             upper = count - lower
             added = lang._each_within(lanes, EIGHT(number)) & lang._each_within(EIGHT(number), lanes)
             kid[which], size[which] = left, lower
             kid[number], start[number], size[number] = right, first + lower, upper
             keys = lang._pick_each(chosen, EIGHT(opening_key(tree, fixed, leaf, left, lower)), keys)
             keys = lang._pick_each(added, EIGHT(opening_key(tree, fixed, leaf, right, upper)), keys)
-            parts = lang._pick_each(chosen, EIGHT(parts_of(fixed, leaf, left, lower)), parts)
-            parts = lang._pick_each(added, EIGHT(parts_of(fixed, leaf, right, upper)), parts)
+            parts = lang._pick_each(chosen, EIGHT(parts_of(tree, fixed, leaf, left, lower)), parts)
+            parts = lang._pick_each(added, EIGHT(parts_of(tree, fixed, leaf, right, upper)), parts)
             number += 1
         else:
             write_order(r, t, tree, items, child, first)
@@ -177,7 +173,8 @@ def open_children(
             for k in range(leaves):
                 at = k * count // leaves
                 to = tg.where(k == 0, which, number)
-                kid[to], start[to], size[to] = ITEMS, first + at, (k + 1) * count // leaves - at
+                kid[to], start[to], size[to] = r.clusters[t, at], first + at, (k + 1) * count // leaves - at
+                r.cut[t, to] = 1
                 number += tg.where(k == 0, 0, 1)
             keys = lang._pick_each(chosen, EIGHT(-1), keys)
         fitting = lang._each_within(parts, EIGHT(WIDTH + 1 - number))
@@ -187,23 +184,10 @@ def open_children(
 
 
 @tg.func
-def child_box(r: Records, t: int, tree: BinaryTree, items: Items, number: int, k: int):
-    """The box of a child; for several items that of the first one; infinities for a missing child."""
-    box = VEC8(tg.inf)
-    if k < number:
-        child = r.kid[t, k]
-        if child == ITEMS:
-            box = items.boxes[items.order[r.start[t, k]]]
-        else:
-            box = binary_box(tree, child)
-    return box
-
-
-@tg.func
 def sortable(x: EIGHT_FLOATS):
     """Integers in the order of floats, whose lowest three bits are the component."""
     bits = tg.bitcast(x, int)
-    ordered = bits ^ ((bits >> EIGHT(31)) & EIGHT(ITEMS))
+    ordered = bits ^ ((bits >> EIGHT(31)) & EIGHT(ALL))
     return (ordered & EIGHT(-WIDTH)) | EIGHT(0, 1, 2, 3, 4, 5, 6, 7)
 
 
@@ -217,14 +201,13 @@ def ranks(keys: EIGHT):
 
 
 @tg.func
-def child_slots(r: Records, t: int, tree: BinaryTree, items: Items, number: int):
+def child_slots(r: Records, t: int, tree: BinaryTree):
     """The slots of a node's children, with one bit per axis, so that rays visit near children before far children. Bit
     0 is set for children in the upper half along x, bit 1 in the upper half of each half along y, bit 2 in the upper
     half of each quarter along z."""
-    a, b = child_box(r, t, tree, items, number, 0), child_box(r, t, tree, items, number, 1)
-    c, d = child_box(r, t, tree, items, number, 2), child_box(r, t, tree, items, number, 3)
-    e, f = child_box(r, t, tree, items, number, 4), child_box(r, t, tree, items, number, 5)
-    g, h = child_box(r, t, tree, items, number, 6), child_box(r, t, tree, items, number, 7)
+    nodes, kid = tree.nodes, r.kid[t]
+    a, b, c, d = nodes[kid[0]], nodes[kid[1]], nodes[kid[2]], nodes[kid[3]]
+    e, f, g, h = nodes[kid[4]], nodes[kid[5]], nodes[kid[6]], nodes[kid[7]]
     x, y, z, w = transposed_half(a, b, c, d)
     p, q, u, s = transposed_half(e, f, g, h)
     lx, ly, lz = first_half(x, p), first_half(y, q), first_half(z, u)
@@ -255,7 +238,7 @@ def widen_node(
     after the last one."""
     root = r.source[record]
     number = open_children(r, t, tree, items, fixed, leaf, root, r.begin[record])
-    r.slots[t] = child_slots(r, t, tree, items, number)
+    r.slots[t] = child_slots(r, t, tree)
     r.records[RECORD * record], r.holders[t] = EIGHT(0), EIGHT(-1)
     for k in range(number):
         r.holder[t, r.slot[t, k]] = k
@@ -264,14 +247,14 @@ def widen_node(
         k = r.holder[t, slot]
         if k < 0:
             continue
-        child, begin, size = r.kid[t, k], r.start[t, k], r.size[t, k]
+        child, begin, size, cut = r.kid[t, k], r.start[t, k], r.size[t, k], r.cut[t, k]
         word = -1 - begin
-        if child != ITEMS and (size > leaf or is_fixed(fixed, child)):
+        if cut == 0 and (size > leaf or is_fixed(fixed, child)):
             word = 1 + following
             r.source[following], r.begin[following], r.parent[following] = child, begin, record
             following += 1
         else:
-            if child != ITEMS:
+            if cut == 0:
                 write_order(r, t, tree, items, child, begin)
             counts = counts | (tg.uint64(size) << tg.uint64(8 * slot))
         r.words[RECORD * WIDTH * record + slot] = word
@@ -319,7 +302,7 @@ def widen_top(
     first, base = r.levels[0, done], r.levels[0, done + 1]
     for k in range(first, r.levels[0, done + 1]):
         r.base[k - first] = base
-        base += binary_size(tree, r.source[k]) * (WIDTH // 2) // (WIDTH - 1) + 1
+        base += tree.sizes[r.source[k]] * (WIDTH // 2) // (WIDTH - 1) + 1
 
 
 @tg.kernel
@@ -337,37 +320,5 @@ def widen_subtrees(
     source, begin = r.source[roots + t], r.begin[roots + t]
     record = r.base[t]
     r.source[record], r.begin[record], r.parent[record] = source, begin, r.parent[roots + t]
-    extents[t, 0], extents[t, 1] = begin, begin + binary_size(tree, source)
-    widen_levels(r, t, tree, items, fixed, leaf, record, ITEMS)
-
-
-@tg.func
-def place_node(r: Records, record: int, node: int, shift: int, parent: int, nodes: tg.array1d[EIGHT]):
-    """Write a node from its record. `shift`: the difference of the indices of child nodes and their records."""
-    children = r.records[RECORD * record]
-    inner = lang._each_below(EIGHT(0), children)
-    at = tg.int64(node) * WIDTH
-    nodes[at + CHILD_WORD // WIDTH] = lang._pick_each(inner, children + EIGHT(shift - 1), children)
-    words = RECORD * WIDTH * record + WIDTH
-    nodes[at + COUNT_WORD // WIDTH] = EIGHT(r.words[words], r.words[words + 1], parent, 0, 0, 0, 0, 0)
-
-
-@tg.kernel
-def place_top(r: Records, count: int, nodes: tg.array1d[EIGHT]):
-    """Write the nodes of the first levels, in one thread."""
-    for record in range(count):
-        place_node(r, record, 1 + record, 1, 1 + r.parent[record], nodes)
-
-
-@tg.kernel
-def place_nodes(r: Records, subtrees: tg.array2d[int], shifts: tg.array2d[int], nodes: tg.array1d[EIGHT]):
-    """Write the nodes of a subtree. `subtrees`: the range of nodes of each level, after the range of items; `shifts`:
-    the differences of the indices of the nodes of each level and their records."""
-    t = tg.tid()
-    before = 1
-    for level in range(shifts.shape[1] - 1):
-        shift, following = shifts[t, level], shifts[t, level + 1]
-        for node in range(subtrees[t, 2 * level + 2], subtrees[t, 2 * level + 3]):
-            record = node - shift
-            place_node(r, record, node, following, before + r.parent[record], nodes)
-        before = shift
+    extents[t, 0], extents[t, 1] = begin, begin + tree.sizes[source]
+    widen_levels(r, t, tree, items, fixed, leaf, record, ALL)
