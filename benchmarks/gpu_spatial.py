@@ -18,8 +18,9 @@ import tegula as tg
 from benchmarks.burst import bursts, comparison_row
 from benchmarks.measure import Row
 from benchmarks.spatial import cast, icosphere, neighbours
-from tegula.spatial.build_on_host import HostBuild
+from tegula.spatial.build_on_host import TopDown
 from tegula.spatial.build_sah import SAH
+from tegula.spatial.host_boxes import bound_boxes, measure
 from tegula.stdlib.geometry.layout import ITEM_BYTES, NODE_BYTES
 
 BOXES, POINTS = 10_000_000, 4_000_000
@@ -178,7 +179,7 @@ def binary_tree() -> tuple[np.ndarray, np.ndarray]:
     points, faces = scene()
     corners = points[faces]
     lower, upper = (tg.array(x, dtype=tg.vec3, device="cpu") for x in (corners.min(1), corners.max(1)))
-    result = HostBuild(lower, upper, None, LEAF, SAH, cluster=1)
+    result = TopDown(measure(bound_boxes, [lower, upper], len(faces)), None, LEAF, SAH, cluster=1)
     r = result.ranges
     left, begin, end = (x.numpy() for x in (r.left, r.begin, r.end))
     box = r.box.numpy()

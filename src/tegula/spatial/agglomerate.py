@@ -30,7 +30,7 @@ NO_KEY = (1 << 31) - 1
 """A key above all keys of pairs."""
 AHEAD = 24
 """The number of boxes by which the CPU fetches boxes in advance."""
-CELL = 4
+CELL = 8
 """The maximum number of boxes of a leaf cluster."""
 PATIENCE = 24
 """The number of passes over a chunk after which neighbours are merged whatever their areas are, which bounds the time
@@ -93,15 +93,15 @@ def choose_partners(m: Merging, t: int, count: int):
     lx, ly, lz = m.windows[t, 0], m.windows[t, 1], m.windows[t, 2]
     hx, hy, hz = m.windows[t, 3], m.windows[t, 4], m.windows[t, 5]
     clusters, keys = m.clusters[t], m.keys[t]
-    backward = EIGHT(NO_KEY)
+    backward, positions = EIGHT(NO_KEY), EIGHT(0, 1, 2, 3, 4, 5, 6, 7)
     for i in range(count):
         c = clusters[i]
+        positions = positions + EIGHT(1)
         x = lang._smaller_of_each(lx[i + 1], VEC8(c[0])) + lang._smaller_of_each(hx[i + 1], VEC8(c[3]))
         y = lang._smaller_of_each(ly[i + 1], VEC8(c[1])) + lang._smaller_of_each(hy[i + 1], VEC8(c[4]))
         z = lang._smaller_of_each(lz[i + 1], VEC8(c[2])) + lang._smaller_of_each(hz[i + 1], VEC8(c[5]))
         area = tg.cw_mul(x, y + z) + tg.cw_mul(y, z)
-        positions = (EIGHT(i + 1) + EIGHT(0, 1, 2, 3, 4, 5, 6, 7)) ^ EIGHT(i)
-        forward = (tg.bitcast(area, int) & EIGHT(~PARTNER)) | (positions & EIGHT(PARTNER))
+        forward = (tg.bitcast(area, int) & EIGHT(~PARTNER)) | ((positions ^ EIGHT(i)) & EIGHT(PARTNER))
         keys[i] = tg.min(low_of_eight(forward), backward[0])
         b = backward
         backward = lang._smaller_of_each(forward, EIGHT(b[1], b[2], b[3], b[4], b[5], b[6], b[7], NO_KEY))
@@ -160,8 +160,10 @@ def merge_clusters(m: Merging, t: int, count: int, most: int, tree: BinaryTree, 
 
 @tg.func
 def find_cells(m: Merging, t: int, keys, begin: int, end: int):
-    """Write to the row of keys, for each box of a chunk, 1 if it begins a leaf cluster, else 0: more than CELL boxes are
-    in the smallest cell of the curve that contains the box and its predecessor."""
+    """Write to the row of keys, for each box of a chunk, 1 if the box begins a leaf cluster, else 0.
+
+    A box begins a cluster if more than CELL boxes are in the smallest cell of the curve that contains the box and its
+    predecessor."""
     count = end - begin
     levels = m.levels[t]
     for k in range(WIDTH):
@@ -172,21 +174,14 @@ def find_cells(m: Merging, t: int, keys, begin: int, end: int):
         levels[WIDTH + i] = tg.int32(tg.clz(keys[begin + i - 1] ^ keys[begin + i]))
     windows, starts = m.level_windows[t], m.starts[t]
     for block in range((count + WIDTH - 1) // WIDTH):
-        # The smallest level of four adjacent boundaries, for each of the four that include a boundary.
         at = WIDTH * block + WIDTH
-        a, b, c, level = windows[at - 3], windows[at - 2], windows[at - 1], windows[at]
-        d, e, f = windows[at + 1], windows[at + 2], windows[at + 3]
-        left, right = lang._smaller_of_each(c, level), lang._smaller_of_each(level, d)
-        deepest = lang._larger_of_each(
-            lang._larger_of_each(
-                lang._smaller_of_each(lang._smaller_of_each(a, b), left),
-                lang._smaller_of_each(lang._smaller_of_each(b, left), d),
-            ),
-            lang._larger_of_each(
-                lang._smaller_of_each(lang._smaller_of_each(c, right), e),
-                lang._smaller_of_each(lang._smaller_of_each(right, e), f),
-            ),
-        )
+        # For each CELL adjacent boundaries that include a boundary, the smallest level.
+        level, deepest = windows[at], EIGHT(-1)
+        for first in tg.static(range(CELL)):
+            low = level
+            for k in tg.static(range(CELL)):
+                low = lang._smaller_of_each(windows[at + k - first], low)
+            deepest = lang._larger_of_each(low, deepest)
         starts[block] = lang._pick_each(lang._each_within(level, deepest), EIGHT(1), EIGHT(0))
 
 

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import tegula as tg
-from tegula.errors import LaunchError
 from tegula.runtime.array import array
 from tegula.spatial.agglomerate import CHUNK, KEPT, ROW, BinaryTree, Merging, merge_chunks, merge_rest
 from tegula.spatial.boxes import EIGHT, VEC8
@@ -34,7 +33,7 @@ PARTS = 16
 MERGING = 16
 """The number of threads that merge clusters."""
 SUBTREES, SUBTREE_ITEMS = 64, 4096
-"""The minimum number of subtrees that CPU threads write and refit, and the maximum mean number of items of a subtree."""
+"""The minimum number of subtrees that CPU threads write and refit, and the maximum mean number of their items."""
 
 MOST = 1 << 20
 """A number of nodes above that of any level that one thread writes."""
@@ -43,14 +42,15 @@ STACK = MAX_ITEMS * WIDTH + 2
 
 
 class Groups(NamedTuple):
-    """The groups of a hierarchy: their numbers, ascending, their roots, and a flag for each binary node, 1 for a root."""
+    """The groups of a hierarchy: their numbers, ascending, their roots, and a flag for each binary node: 1 for a
+    root."""
 
     keys: np.ndarray
     roots: np.ndarray
     fixed: array
 
 
-class Binary(NamedTuple):
+class BinaryBuild(NamedTuple):
     """A binary hierarchy of boxes. `items`: its boxes and orders; `root`: its root."""
 
     tree: BinaryTree
@@ -59,7 +59,7 @@ class Binary(NamedTuple):
     groups: Groups | None
 
 
-class Wide(NamedTuple):
+class WideBuild(NamedTuple):
     """The nodes of a build: the numbers of nodes of the levels; the first level of subtrees; for each subtree the range
     of its items, and the range of its nodes on each level; the order of the items; pairs of a group and its node; the
     records of the nodes, and the differences of the indices of nodes and of their records."""
@@ -79,7 +79,7 @@ class Wide(NamedTuple):
         return list(zip(starts[: self.top], self.known[: self.top], strict=True))
 
 
-def build_bottom_up(found: HostBoxes) -> Binary:
+def build_bottom_up(found: HostBoxes) -> BinaryBuild:
     """Build a binary hierarchy by merging clusters along the Morton curve."""
     count = len(found.boxes)
     keys, ids = sort_boxes(found)
@@ -107,7 +107,7 @@ def build_bottom_up(found: HostBoxes) -> Binary:
             break
     items = Items()
     items.boxes, items.ids, items.order = found.boxes, ids, ints(count)
-    return Binary(tree, items, int(left.numpy().view(np.int32).reshape(-1)[6]), None)
+    return BinaryBuild(tree, items, int(left.numpy().view(np.int32).reshape(-1)[6]), None)
 
 
 def _merging(threads: int) -> Merging:
@@ -154,7 +154,7 @@ class TopDown:
         args = [self.ranges.boxes, self.at, self.first, self.ids, self.order]
         launch(write_items, len(self.ranges.boxes), args, None)
 
-    def binary(self) -> Binary:
+    def binary(self) -> BinaryBuild:
         """The hierarchy."""
         r, count, tree = self.ranges, len(self.ranges.begin), BinaryTree()
         tree.nodes, tree.sizes = tg.empty(count, VEC8, "cpu"), r.weight
@@ -166,7 +166,7 @@ class TopDown:
             fixed = tg.zeros(count, dtype=int, device="cpu")
             fixed.numpy()[self.roots] = 1
             groups = Groups(self.keys_of_groups, self.roots, fixed)
-        return Binary(tree, items, 0, groups)
+        return BinaryBuild(tree, items, 0, groups)
 
     def _find_clusters(self, groups: array | None, most: int) -> np.ndarray:
         """Find the clusters. Returns the first cluster of each group."""
@@ -235,16 +235,16 @@ class TopDown:
         launch(build, len(roots), [self.ranges, given, listed, most, whole, by])
 
 
-def widen(binary: Binary, leaf: int) -> Wide:
+def widen(binary: BinaryBuild, leaf: int) -> WideBuild | None:
     """Collapse a binary hierarchy to nodes with eight children.
 
     Parameters:
         binary: the binary hierarchy.
         leaf: the maximum number of items of a leaf.
     Returns:
-        the nodes, which are not yet in the memory of the hierarchy.
+        the nodes, which are not yet in the memory of the hierarchy; None if there are more than LEVELS levels.
     Raises:
-        launch: the hierarchy is too deep.
+        nothing.
     """
     tree, items, root, groups = binary
     count, fixed = len(items.boxes), None if groups is None else groups.fixed
@@ -263,9 +263,8 @@ def widen(binary: Binary, leaf: int) -> Wide:
         levels = r.levels.numpy()[:, :-1]
     counts = np.diff(levels, axis=1)
     known += counts.sum(0)[: np.count_nonzero(counts.sum(0))].tolist()
-    if len(known) > LEVELS:
-        what = f"the hierarchy has more than {LEVELS} levels"
-        raise LaunchError(what, "build it with constructor='lbvh'")
+    if len(known) > LEVELS or roots and done == LEVELS:
+        return None
     begins = np.cumsum([1, *known])[done:-1] + np.cumsum(counts, axis=0)[:, : len(known) - done]
     counts = counts[:, : len(known) - done]
     begins -= counts
@@ -274,7 +273,7 @@ def widen(binary: Binary, leaf: int) -> Wide:
     rows = np.stack([begins, begins + counts], 2).reshape(roots, 2 * (len(known) - done))
     subtrees = np.concatenate([extents.numpy(), rows], 1).astype(np.int32)
     table = tg.array(shifts, dtype=tg.int32, device="cpu")
-    return Wide(known, done, subtrees, items.order, _pairs(r, groups, sum(known)), r, table)
+    return WideBuild(known, done, subtrees, items.order, _pairs(r, groups, sum(known)), r, table)
 
 
 def _pairs(r: Records, groups: Groups | None, nodes: int) -> array | None:

@@ -33,7 +33,7 @@ from tegula.spatial.build_on_host import (
     SUBTREE_ITEMS,
     SUBTREES,
     TopDown,
-    Wide,
+    WideBuild,
     build_bottom_up,
     max_nodes,
     view_of,
@@ -69,8 +69,9 @@ class Bvh(Structure):
     Parameters:
         lowers, uppers: arrays (N,) of vec3 on one device, the corners of the boxes. The hierarchy refers to the arrays
             and does not copy them.
-        constructor: a string, the algorithm that builds the tree: "sah" (the default on CPUs), "median", "lbvh" (the
-            default on GPUs, and the only algorithm that runs on a GPU; the others run on the CPU) or "cubql". With
+        constructor: a string, the algorithm that builds the tree: "cubql" (the default on CPUs, which merges boxes from
+            the leaves up), "sah" and "median" (which split boxes from the root down; "sah" is the default with groups)
+            or "lbvh" (the default on GPUs, and the only algorithm that runs on a GPU; the others run on the CPU). With
             groups, "lbvh" is the same as "sah". The results of queries do not depend on the algorithm.
         groups: an array (N,) of int32, the group of each box. The boxes of a group form a subtree, to which queries can
             be restricted.
@@ -190,13 +191,17 @@ class Bvh(Structure):
     def _build_on_host(self, count: int) -> None:
         """Build the tree on the CPU, and copy it to the device."""
         groups = None if self.groups is None else self.groups.to("cpu")
-        boxes = self._boxes_on_host()
+        boxes, made = self._boxes_on_host(), None
         if self._constructor == BOTTOM_UP and groups is None:
-            binary = build_bottom_up(boxes)
-        else:
+            made = widen(build_bottom_up(boxes), self.leaf_size)
+        if made is None:
+            # Top-down builds limit the depth.
             whole = self.leaf_size * WIDTH
             binary = TopDown(boxes, groups, whole, CONSTRUCTORS[self._constructor]).binary()
-        made = widen(binary, self.leaf_size)
+            made = widen(binary, self.leaf_size)
+        if made is None:
+            what = f"the hierarchy has more than {LEVELS} levels"
+            raise LaunchError(what, "build it with constructor='lbvh', or with fewer groups")
         self._allocate(1 + sum(made.known), count)
         self._known = made.known
         counts = made.known + [0] * (LEVELS + 1 - len(made.known))
@@ -214,11 +219,11 @@ class Bvh(Structure):
             self._number(made.order.to(self.device))
             self._fit()
 
-    def _finish(self, made: Wide) -> None:
+    def _finish(self, made: WideBuild) -> None:
         """Write the nodes and the items of a hierarchy that was built on the CPU."""
         self._finish_by(build_boxes, [self.lowers, self.uppers, self.groups, made.order], made)
 
-    def _finish_by(self, kernel: Any, sources: list[Any], made: Wide) -> None:
+    def _finish_by(self, kernel: Any, sources: list[Any], made: WideBuild) -> None:
         """Write nodes and items by a kernel, from the arrays that items are computed from."""
         assert self.nodes is not None
         items = len(self._items) - self.node_limit

@@ -13,7 +13,7 @@ from tegula.runtime.array import array
 from tegula.runtime.cuda.graph import keep_recorded
 from tegula.runtime.structures import Structure, gradient_address
 from tegula.spatial.boxes import EIGHT, VEC8, fit_subtree, lang, named_item, without_points
-from tegula.spatial.build_on_host import Wide
+from tegula.spatial.build_on_host import WideBuild
 from tegula.spatial.bvh import VEC3, Bvh, check_array, resolve_constructor, view_as
 from tegula.spatial.host_boxes import HostBoxes, bound_faces, measure
 from tegula.spatial.place import place_nodes
@@ -187,7 +187,7 @@ class _Faces(Bvh):
             self._vertices = tg.empty(len(self.indices), dtype=int, device=self.device)
             self._launch(order_vertices, len(order), [self.indices, order, self._vertices])
 
-    def _finish(self, made: Wide) -> None:
+    def _finish(self, made: WideBuild) -> None:
         self._vertices = tg.empty(len(self.indices), dtype=int, device=self.device)
         args = [self.points.ptr, self.indices.ptr, self._rows, self.groups, made.order, self.indices]
         self._finish_by(build_faces, [*args, self._vertices], made)

@@ -214,7 +214,7 @@ def child_slots(r: Records, t: int, tree: BinaryTree):
     hx, hy, hz = first_half(w, s), second_half(x, p), second_half(y, q)
     # The centres, from lower and negated upper bounds.
     kx, ky, kz = sortable(lx - hx), sortable(ly - hy), sortable(lz - hz)
-    lanes, high = EIGHT(-WIDTH), EIGHT(1 << 29)
+    lanes = EIGHT(-WIDTH)
     half = ranks(kx) >> EIGHT(2)
     ky = (ky >> EIGHT(1)) + (half + half - EIGHT(1)) * (1 << 30)
     quarter = ranks((ky & lanes) | EIGHT(0, 1, 2, 3, 4, 5, 6, 7)) >> EIGHT(1)
@@ -315,7 +315,8 @@ def widen_subtrees(
     roots: int,
     extents: tg.array2d[int],
 ):
-    """Write the records of the subtree of each root, and the range of its items. `roots`: the first record of a root."""
+    """Write the records of the subtree of each root, and the range of its items. `roots`: the record of the first
+    root."""
     t = tg.tid()
     source, begin = r.source[roots + t], r.begin[roots + t]
     record = r.base[t]
