@@ -55,11 +55,11 @@ COLLECTED = 8
 def outcome_of_program(seed: int, devices: str) -> str:
     """The outcome of a program: "ran", the code of the error that refused it, or its failure."""
     from choices import ChoiceSource
-    from programs import Maker
+    from programs import ProgramWriter
     from run_program import compare
 
     draw = random.Random(seed).randrange
-    program = Maker(ChoiceSource(draw)).program()
+    program = ProgramWriter(ChoiceSource(draw)).program()
     try:
         return compare(program) or "ran"
     except Exception as error:

@@ -1,4 +1,4 @@
-"""The decisions of generated programs, and a record of the features that were used."""
+"""Random decisions of program generators, and a count of the features that were generated."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ T = TypeVar("T")
 
 @dataclass
 class ChoiceSource:
-    """Decisions from a source of integers: `draw(n)` is one of 0 to n - 1, and 0 is the simplest choice."""
+    """Random decisions: `draw(n)` returns an integer from 0 to n - 1, of which 0 is the simplest choice."""
 
     draw: Callable[[int], int]
     features: Counter[str] = field(default_factory=Counter)
 
-    def pick(self, options: Sequence[T]) -> T:
+    def choose(self, options: Sequence[T]) -> T:
         return options[self.draw(len(options))]
 
     def number(self, low: int, high: int) -> int:
-        """A number from low to high, both included."""
+        """An integer from `low` to `high`, both included."""
         return low + self.draw(high - low + 1)
 
     def chance(self, percent: int) -> bool:
+        """True with a probability in percent."""
         return self.draw(100) >= 100 - percent
 
-    def of(self, weighted: Sequence[tuple[int, Any]]) -> Any:
-        """A value drawn from several by weight."""
+    def choose_weighted(self, weighted: Sequence[tuple[int, Any]]) -> Any:
+        """One of several values, chosen with its weight."""
         index = self.draw(sum(w for w, _ in weighted))
         for weight, value in weighted:
             index -= weight
@@ -37,4 +38,5 @@ class ChoiceSource:
         raise AssertionError
 
     def note(self, *features: str) -> None:
+        """Count features of the program."""
         self.features.update(features)

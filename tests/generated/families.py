@@ -11,26 +11,27 @@ if TYPE_CHECKING:
 
 Family = Callable[["FamilyProgram"], None]
 FAMILIES: list[Family] = []
-ROOM = 2.0**22
-"""The bound of a number times its denominator."""
+MAX_NUMERATOR = 2.0**22
+"""The limit of a number's magnitude times its denominator: larger numerators may be rounded in float32."""
 
 
 def family(statement: Family) -> Family:
-    """Register a function that writes a statement of a program and its meaning."""
+    """Register a function that emits a statement of a program and the statement's meaning in NumPy."""
     FAMILIES.append(statement)
     return statement
 
 
 @dataclass(frozen=True)
 class Term:
-    """A value of each thread: its name, the largest magnitude of its numbers, and their denominator."""
+    """A value of each thread: its name in the program, the largest magnitude of its elements, and their common
+    denominator."""
 
     name: str
     bound: float = 1.0
     denominator: float = 1.0
 
     def fits(self) -> bool:
-        return self.bound * self.denominator < ROOM
+        return self.bound * self.denominator < MAX_NUMERATOR
 
     def __str__(self) -> str:
         return self.name

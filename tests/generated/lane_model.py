@@ -1,8 +1,9 @@
-"""A model of a kernel of one block, statement by statement on NumPy arrays; it reads the kernel's own source.
+"""A NumPy model of a kernel of one block, which runs the kernel's source statement by statement.
 
-All lanes finish a statement before any lane begins the next. If several lanes write one element in a statement, the
-last lane's write remains; on a GPU it may be any lane's, and the model reports where this makes a difference. A tile is
-an array for each lane, because views may differ between lanes; slices and reshapes are NumPy's."""
+All lanes finish a statement before any lane begins the next statement. If several lanes write one element in a
+statement, the write of the last lane remains; on a GPU any of these writes may remain, and the model reports whether
+this affects the result. A tile is a list with an array for each lane, because views may differ between lanes; slices
+and reshapes are views of NumPy."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 Lanes = np.ndarray
-"""A number for each lane; or which lanes are active."""
+"""A number for each lane, or a mask of the active lanes."""
 MAX_ITERATIONS = 200
 
 
@@ -22,7 +23,7 @@ def truncated_remainder(a: Lanes, b: Lanes) -> Lanes:
     return np.where(b == 0, 0, np.fmod(a, np.where(b == 0, 1, b)))
 
 
-def floored(a: Lanes, b: Lanes) -> Lanes:
+def floor_divide(a: Lanes, b: Lanes) -> Lanes:
     return np.where(b == 0, 0, np.floor_divide(a, np.where(b == 0, 1, b)))
 
 
@@ -34,7 +35,7 @@ OPS: dict[type, Callable[[Any, Any], Any]] = {
     ast.BitOr: operator.or_,
     ast.BitAnd: operator.and_,
     ast.Mod: truncated_remainder,
-    ast.FloorDiv: floored,
+    ast.FloorDiv: floor_divide,
     ast.Lt: operator.lt,
     ast.LtE: operator.le,
     ast.Gt: operator.gt,
@@ -46,21 +47,21 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {"tg.min": np.minimum, "tg.max": np.m
 
 
 class Model:
-    """Runs the body of a kernel with `lanes` lanes on int32. `tiles`, `numbers`, `arrays`: the values of names before;
-    `backwards`: lanes write in the opposite order, so that the first lane's write remains. `fixed`: False once several
-    lanes have written different numbers to one element in a statement."""
+    """Runs the body of a kernel with `lanes` lanes on int32. `tiles`, `scalars` and `arrays`: the values of names
+    before the body; `reverse_lanes`: lanes write in reverse order, so that the write of the first lane remains.
+    `deterministic`: False after several lanes have written different numbers to one element in a statement."""
 
     def __init__(
         self,
         lanes: int,
         tiles: Mapping[str, np.ndarray],
-        numbers: Mapping[str, Any],
+        scalars: Mapping[str, Any],
         arrays: Mapping[str, np.ndarray],
-        backwards: bool = False,
+        reverse_lanes: bool = False,
     ) -> None:
-        self.lanes, self.backwards, self.fixed = lanes, backwards, True
+        self.lanes, self.reverse_lanes, self.deterministic = lanes, reverse_lanes, True
         self.names: dict[str, Any] = {name: [tile] * lanes for name, tile in tiles.items()}
-        self.names |= {name: np.broadcast_to(np.array(v, np.int32), lanes) for name, v in numbers.items()}
+        self.names |= {name: np.broadcast_to(np.array(v, np.int32), lanes) for name, v in scalars.items()}
         self.arrays = arrays
 
     def run(self, text: str) -> None:
@@ -73,75 +74,75 @@ class Model:
         for statement in body:
             self.STATEMENTS[type(statement)](self, statement, active)
 
-    def assign(self, s: ast.Assign, active: Lanes) -> None:
-        (target,) = s.targets
-        if isinstance(target, ast.Tuple) and isinstance(s.value, ast.Tuple):
-            values = [self.value(v, active) for v in s.value.elts]
+    def assign(self, node: ast.Assign, active: Lanes) -> None:
+        (target,) = node.targets
+        if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+            values = [self.value(v, active) for v in node.value.elts]
             for t, value in zip(target.elts, values, strict=True):
                 self.store(t, value, active)
         else:
-            self.store(target, self.value(s.value, active), active)
+            self.store(target, self.value(node.value, active), active)
 
     def store(self, target: ast.expr, value: Any, active: Lanes) -> None:
         if isinstance(target, ast.Subscript):
             tile, index = self.element(target, active)
             for lane in self.writers(active):
                 tile[lane][index(lane)] = value[lane]
-            lost = (tile[lane][index(lane)] != value[lane] for lane in self.writers(active))
-            self.fixed = self.fixed and not any(lost)
+            overwritten = (tile[lane][index(lane)] != value[lane] for lane in self.writers(active))
+            self.deterministic = self.deterministic and not any(overwritten)
             return
         assert isinstance(target, ast.Name)
         old = self.names.get(target.id)
         if isinstance(value, list):
             new_value = old if isinstance(old, list) else value
             self.names[target.id] = [
-                v if on else k for v, k, on in zip(value, new_value, active, strict=True)
+                v if on else previous for v, previous, on in zip(value, new_value, active, strict=True)
             ]
         else:
             self.names[target.id] = value if old is None else np.where(active, value, old)
 
     def writers(self, active: Lanes) -> list[int]:
-        """The lanes in the order in which they write."""
-        return np.flatnonzero(active)[:: -1 if self.backwards else 1].tolist()
+        """The active lanes in the order of their writes."""
+        return np.flatnonzero(active)[:: -1 if self.reverse_lanes else 1].tolist()
 
-    def augassign(self, s: ast.AugAssign, active: Lanes) -> None:
-        value = self.value(s.value, active)
-        if isinstance(s.op, ast.Mult) or isinstance(s.target, ast.Name):
-            old = self.value(s.target, active)
-            self.store(s.target, OPS[type(s.op)](old, value), active)
+    def augassign(self, node: ast.AugAssign, active: Lanes) -> None:
+        value = self.value(node.value, active)
+        if isinstance(node.op, ast.Mult) or isinstance(node.target, ast.Name):
+            old = self.value(node.target, active)
+            self.store(node.target, OPS[type(node.op)](old, value), active)
             return
-        assert isinstance(s.target, ast.Subscript)
-        tile, index = self.element(s.target, active)
+        assert isinstance(node.target, ast.Subscript)
+        tile, index = self.element(node.target, active)
         for lane in self.writers(active):
-            tile[lane][index(lane)] = OPS[type(s.op)](tile[lane][index(lane)], value[lane])
+            tile[lane][index(lane)] = OPS[type(node.op)](tile[lane][index(lane)], value[lane])
 
-    def branch(self, s: ast.If, active: Lanes) -> None:
-        holds = self.value(s.test, active)
-        if (active & holds).any():
-            self.block(s.body, active & holds)
-        if (active & ~holds).any():
-            self.block(s.orelse, active & ~holds)
+    def branch(self, node: ast.If, active: Lanes) -> None:
+        condition = self.value(node.test, active)
+        if (active & condition).any():
+            self.block(node.body, active & condition)
+        if (active & ~condition).any():
+            self.block(node.orelse, active & ~condition)
 
-    def loop(self, s: ast.For, active: Lanes) -> None:
-        assert isinstance(s.iter, ast.Call) and isinstance(s.target, ast.Name)
-        bounds = [self.value(v, active) for v in s.iter.args]
+    def loop(self, node: ast.For, active: Lanes) -> None:
+        assert isinstance(node.iter, ast.Call) and isinstance(node.target, ast.Name)
+        bounds = [self.value(v, active) for v in node.iter.args]
         zero, step_of_one = np.zeros(self.lanes, np.int32), np.ones(self.lanes, np.int32)
         start, stop, step = [zero, bounds[0], step_of_one] if len(bounds) == 1 else [*bounds, step_of_one][:3]
         for k in range(MAX_ITERATIONS):
             index = start + np.int32(k) * step
-            active_here = active & np.where(step > 0, index < stop, index > stop)
-            if not active_here.any():
+            active_in_iteration = active & np.where(step > 0, index < stop, index > stop)
+            if not active_in_iteration.any():
                 return
-            self.names[s.target.id] = index
-            self.block(s.body, active_here)
+            self.names[node.target.id] = index
+            self.block(node.body, active_in_iteration)
         raise OverflowError
 
-    def repeat(self, s: ast.While, active: Lanes) -> None:
+    def while_loop(self, node: ast.While, active: Lanes) -> None:
         for _ in range(MAX_ITERATIONS):
-            active = active & self.value(s.test, active)
+            active = active & self.value(node.test, active)
             if not active.any():
                 return
-            self.block(s.body, active)
+            self.block(node.body, active)
         raise OverflowError
 
     STATEMENTS: ClassVar[dict[type, Any]] = {
@@ -149,83 +150,89 @@ class Model:
         ast.AugAssign: augassign,
         ast.If: branch,
         ast.For: loop,
-        ast.While: repeat,
+        ast.While: while_loop,
     }
 
     # Expressions -----------------------------------------------------------------------------------------------------
 
-    def value(self, e: ast.expr, active: Lanes) -> Any:
-        if isinstance(e, ast.Name):
-            return self.names[e.id]
-        if isinstance(e, ast.Constant):
-            return np.full(self.lanes, e.value, np.int32)
-        if isinstance(e, ast.UnaryOp):
-            return -self.value(e.operand, active)
-        if isinstance(e, ast.BinOp):
-            return OPS[type(e.op)](self.value(e.left, active), self.value(e.right, active))
-        if isinstance(e, ast.Compare):
-            return OPS[type(e.ops[0])](self.value(e.left, active), self.value(e.comparators[0], active))
-        if isinstance(e, ast.IfExp):
-            holds = self.value(e.test, active)
-            first, second = self.value(e.body, active & holds), self.value(e.orelse, active & ~holds)
-            return np.where(holds, first, second)
-        if isinstance(e, ast.Call):
-            return self.call(e, active)
-        assert isinstance(e, ast.Subscript), ast.dump(e)
-        return self.subscript(e, active)
+    def value(self, node: ast.expr, active: Lanes) -> Any:
+        if isinstance(node, ast.Name):
+            return self.names[node.id]
+        if isinstance(node, ast.Constant):
+            return np.full(self.lanes, node.value, np.int32)
+        if isinstance(node, ast.UnaryOp):
+            return -self.value(node.operand, active)
+        if isinstance(node, ast.BinOp):
+            return OPS[type(node.op)](self.value(node.left, active), self.value(node.right, active))
+        if isinstance(node, ast.Compare):
+            return OPS[type(node.ops[0])](
+                self.value(node.left, active), self.value(node.comparators[0], active)
+            )
+        if isinstance(node, ast.IfExp):
+            condition = self.value(node.test, active)
+            first, second = (
+                self.value(node.body, active & condition),
+                self.value(node.orelse, active & ~condition),
+            )
+            return np.where(condition, first, second)
+        if isinstance(node, ast.Call):
+            return self.call(node, active)
+        assert isinstance(node, ast.Subscript), ast.dump(node)
+        return self.subscript(node, active)
 
-    def call(self, e: ast.Call, active: Lanes) -> Any:
-        name = ast.unparse(e.func)
+    def call(self, node: ast.Call, active: Lanes) -> Any:
+        name = ast.unparse(node.func)
         if name == "tg.tile_reshape":
-            shape = ast.literal_eval(e.args[1])
-            reshaped = [tile.reshape(shape) for tile in self.value(e.args[0], active)]
+            shape = ast.literal_eval(node.args[1])
+            reshaped = [tile.reshape(shape) for tile in self.value(node.args[0], active)]
             assert all(
                 np.may_share_memory(m, t)
-                for m, t in zip(reshaped, self.value(e.args[0], active), strict=True)
+                for m, t in zip(reshaped, self.value(node.args[0], active), strict=True)
             )
             return reshaped
         if name == "tg.tile_view":
-            return self.window(e, active)
-        return FUNCTIONS[name](*(self.value(v, active) for v in e.args))
+            return self.window(node, active)
+        return FUNCTIONS[name](*(self.value(v, active) for v in node.args))
 
-    def window(self, e: ast.Call, active: Lanes) -> list[np.ndarray]:
-        """A part of a 1-D tile from an offset of each lane."""
-        offset, shape = (keyword.value for keyword in e.keywords)
+    def window(self, node: ast.Call, active: Lanes) -> list[np.ndarray]:
+        """A view of `shape` elements of a 1-D tile, from an offset that may differ between lanes."""
+        offset, shape = (keyword.value for keyword in node.keywords)
         first, n = self.value(offset, active), ast.literal_eval(shape)
-        elements = list(self.value(e.args[0], active))
+        elements = list(self.value(node.args[0], active))
         for lane in np.flatnonzero(active):
             if not 0 <= first[lane] <= len(elements[lane]) - n:
                 raise IndexError
             elements[lane] = elements[lane][first[lane] : first[lane] + n]
         if not active.any():
             return elements
-        some = elements[int(np.flatnonzero(active)[0])]
-        return [m if on else some for m, on in zip(elements, active, strict=True)]
+        placeholder = elements[int(np.flatnonzero(active)[0])]
+        return [m if on else placeholder for m, on in zip(elements, active, strict=True)]
 
-    def subscript(self, e: ast.Subscript, active: Lanes) -> Any:
-        if isinstance(e.value, ast.Name) and e.value.id in self.arrays:
-            array, index = self.arrays[e.value.id], self.value(e.slice, active)
+    def subscript(self, node: ast.Subscript, active: Lanes) -> Any:
+        if isinstance(node.value, ast.Name) and node.value.id in self.arrays:
+            array, index = self.arrays[node.value.id], self.value(node.slice, active)
             return np.array([array[index[k]] if on else 0 for k, on in enumerate(active)], np.int32)
-        tile, index = self.element(e, active)
+        tile, index = self.element(node, active)
         elements = [tile[lane][index(lane)] if on else None for lane, on in enumerate(active)]
-        some = next(v for v in [*elements, np.int32(0)] if v is not None)
-        if np.ndim(some):
-            return [some if v is None else v for v in elements]
+        placeholder = next(v for v in [*elements, np.int32(0)] if v is not None)
+        if np.ndim(placeholder):
+            return [placeholder if v is None else v for v in elements]
         return np.array([0 if v is None else v for v in elements], np.int32)
 
-    def element(self, e: ast.Subscript, active: Lanes) -> tuple[list[np.ndarray], Callable[[int], Any]]:
-        """The tile of each lane, and the index in it; IndexError outside."""
-        parts = e.slice.elts if isinstance(e.slice, ast.Tuple) else [e.slice]
+    def element(self, node: ast.Subscript, active: Lanes) -> tuple[list[np.ndarray], Callable[[int], Any]]:
+        """The tile of each lane, and a function from a lane to the index of its element. IndexError if an index is out
+        of bounds."""
+        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         indices = [_slice(p) for p in parts]
-        numbers = [
+        index_values = [
             None if m is not None else self.value(p, active) for m, p in zip(indices, parts, strict=True)
         ]
-        return self.value(e.value, active), lambda lane: tuple(
-            m if m is not None else int(n[lane]) for m, n in zip(indices, numbers, strict=True)
+        return self.value(node.value, active), lambda lane: tuple(
+            m if m is not None else int(n[lane]) for m, n in zip(indices, index_values, strict=True)
         )
 
 
-def _slice(e: ast.expr) -> slice | None:
-    if not isinstance(e, ast.Slice):
+def _slice(node: ast.expr) -> slice | None:
+    if not isinstance(node, ast.Slice):
         return None
-    return slice(*(None if v is None else ast.literal_eval(v) for v in (e.lower, e.upper, e.step)))
+    return slice(*(None if v is None else ast.literal_eval(v) for v in (node.lower, node.upper, node.step)))

@@ -1,5 +1,5 @@
-"""Random kernels about the order of element accesses: starts that move, views, distances that differ between lanes,
-exchanged names, guards, loops and updates. No program is drawn to avoid conflicts."""
+"""Random kernels about the order of element accesses: offsets that vary between iterations, views, strides that differ
+between lanes, swapped names, guards, loops and updates. The generator does not avoid conflicts."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from lane_model import Model
 import tegula as tg
 
 SIZE = 96
-"""Elements of each tile."""
-FIRST = np.stack([np.arange(SIZE, dtype=np.int32), 200 + 3 * np.arange(SIZE, dtype=np.int32)])
+"""The number of elements of each tile."""
+INITIAL_TILES = np.stack([np.arange(SIZE, dtype=np.int32), 200 + 3 * np.arange(SIZE, dtype=np.int32)])
 """The initial contents of the tiles."""
-OUTSIDE = (IndexError, OverflowError)
+UNDEFINED = (IndexError, OverflowError)
 """The errors of the model for programs without a defined result."""
 
 
 class LaneProgram:
-    """A kernel of one block over two shared tiles, `s` and `r`, and their contents after it. `fixed`: whether they are
-    the same whichever of several threads writes an element last."""
+    """A kernel of one block over two shared tiles `s` and `r`, and the expected contents of the tiles. `deterministic`:
+    whether the result must not depend on the thread that writes an element last."""
 
-    def __init__(self, seed: int, fixed: bool = False) -> None:
-        self.random, self.fixed = Random(seed), fixed
+    def __init__(self, seed: int, deterministic: bool = False) -> None:
+        self.random, self.deterministic = Random(seed), deterministic
         while True:
             self.lanes = self.random.choice([8, 32, 32, 40])
             self.n = self.random.choice([0, 1, 2, 3])
@@ -45,31 +45,32 @@ class LaneProgram:
             self.statement(3)
         self.body = "\n".join(self.lines)
         try:
-            self.expected, fixed = self.modelled()
-        except OUTSIDE:
+            self.expected, deterministic = self.run_model()
+        except UNDEFINED:
             return False
-        return fixed or not self.fixed
+        return deterministic or not self.deterministic
 
-    def modelled(self, backwards: bool = False) -> tuple[np.ndarray, bool]:
-        """The contents of the tiles after the body, and whether they are the same whichever thread writes last."""
-        tiles = {name: tile.copy() for name, tile in zip("sr", FIRST, strict=True)}
-        numbers = {"t": np.arange(self.lanes), "u": self.a, "n": self.n}
-        model = Model(self.lanes, tiles, numbers, {"a": self.a}, backwards)
+    def run_model(self, reverse_lanes: bool = False) -> tuple[np.ndarray, bool]:
+        """The contents of the tiles after the body, and whether they do not depend on the thread that writes an element
+        last."""
+        tiles = {name: tile.copy() for name, tile in zip("sr", INITIAL_TILES, strict=True)}
+        scalars = {"t": np.arange(self.lanes), "u": self.a, "n": self.n}
+        model = Model(self.lanes, tiles, scalars, {"a": self.a}, reverse_lanes)
         model.run(self.body)
-        return np.stack([model.names[name][0] for name in "sr"]), model.fixed
+        return np.stack([model.names[name][0] for name in "sr"]), model.deterministic
 
     # Text ------------------------------------------------------------------------------------------------------------
 
-    def add(self, text: str) -> None:
+    def emit(self, text: str) -> None:
         self.lines.append("    " * self.depth + text)
 
-    def fresh(self, letter: str) -> str:
+    def fresh_name(self, letter: str) -> str:
         self.count += 1
         return f"{letter}{self.count}"
 
     @contextmanager
-    def inside(self, opening: str, diverged: bool) -> Iterator[None]:
-        self.add(opening)
+    def nested_block(self, opening: str, diverged: bool) -> Iterator[None]:
+        self.emit(opening)
         saved_state = (
             list(self.views),
             list(self.counters),
@@ -85,16 +86,16 @@ class LaneProgram:
 
     # Expressions -----------------------------------------------------------------------------------------------------
 
-    def pick(self, *options: str) -> str:
+    def choose(self, *options: str) -> str:
         return self.random.choice(options)
 
     def number(self) -> str:
-        """An expression that is the same in all lanes."""
-        return self.pick("n", "1", "2", *self.counters)
+        """An expression with the same value in all lanes."""
+        return self.choose("n", "1", "2", *self.counters)
 
     def index(self) -> str:
         k, c = self.number(), self.random.choice([1, 2, 3, 8, 31, 32])
-        return self.pick(
+        return self.choose(
             *(
                 "t",
                 "t",
@@ -114,17 +115,17 @@ class LaneProgram:
 
     def offset(self) -> str:
         k, c = self.number(), self.random.choice([0, 1, 3, 8])
-        return self.pick("t", "u", f"t + {k}", f"{c}", k, f"t // {c + 1}", f"8 - t % {c + 1}", f"{k} * 2")
+        return self.choose("t", "u", f"t + {k}", f"{c}", k, f"t // {c + 1}", f"8 - t % {c + 1}", f"{k} * 2")
 
     def element(self) -> str:
         if self.planes and self.random.random() < 0.3:
-            row, column = self.pick("u", "t % 6", "t // 8", self.number()), self.pick("t % 8", "u", "0")
-            return f"{self.pick(*self.planes)}[{row}, {column}]"
-        return f"{self.pick(*self.views)}[{self.index()}]"
+            row, column = self.choose("u", "t % 6", "t // 8", self.number()), self.choose("t % 8", "u", "0")
+            return f"{self.choose(*self.planes)}[{row}, {column}]"
+        return f"{self.choose(*self.views)}[{self.index()}]"
 
     def value(self) -> str:
-        x, k = self.pick(*self.values), self.number()
-        return self.pick(
+        x, k = self.choose(*self.values), self.number()
+        return self.choose(
             *("t", f"t * 10 + {k}", f"{x} + {k}", f"{x} * 3 + 1"),
             *(f"{self.element()} + {k}", f"{self.element()} * 2 + {x}"),
             f"({self.element()} if {self.condition()} else {self.element()})",
@@ -133,7 +134,7 @@ class LaneProgram:
 
     def condition(self) -> str:
         k, c = self.number(), self.random.choice([1, 4, 8, 16])
-        return self.pick(
+        return self.choose(
             *(
                 f"t < {c}",
                 f"t < {k}",
@@ -148,13 +149,18 @@ class LaneProgram:
     # Statements ------------------------------------------------------------------------------------------------------
 
     def statement(self, depth: int) -> None:
-        kinds = [self.write] * 4 + [self.update] * 2 + [self.read] * 2 + [self.view, self.plane]
+        kinds = (
+            [self.write_element] * 4
+            + [self.update_element] * 2
+            + [self.read_value] * 2
+            + [self.view, self.plane]
+        )
         if not self.diverged and self.depth < 2:
-            kinds.append(self.exchange)
+            kinds.append(self.swap_tiles)
         if depth and self.random.random() < 0.5:
-            self.random.choice([self.branch, self.branch, self.loop, self.loop, self.strided, self.tree])(
-                depth - 1
-            )
+            self.random.choice(
+                [self.branch, self.branch, self.loop, self.loop, self.strided_loop, self.tree_reduction]
+            )(depth - 1)
         else:
             self.random.choice(kinds)()
 
@@ -162,79 +168,82 @@ class LaneProgram:
         for _ in range(self.random.randint(1, 3)):
             self.statement(depth)
 
-    def write(self) -> None:
+    def write_element(self) -> None:
         index = self.element()
-        self.add(f"{index} = {self.pick(self.value(), self.value(), f'{index} * 10 + {self.number()}')}")
+        self.emit(f"{index} = {self.choose(self.value(), self.value(), f'{index} * 10 + {self.number()}')}")
 
-    def update(self) -> None:
+    def update_element(self) -> None:
         index = self.element()
         for _ in range(self.random.choice([1, 1, 2])):
-            self.add(
-                f"{index} {self.pick('+=', '-=', '|=', '&=', '^=')} {self.pick(*self.values, self.number())}"
+            self.emit(
+                f"{index} {self.choose('+=', '-=', '|=', '&=', '^=')} {self.choose(*self.values, self.number())}"
             )
 
-    def read(self) -> None:
-        name = self.fresh("x")
-        self.add(f"{name} = {self.value()}")
+    def read_value(self) -> None:
+        name = self.fresh_name("x")
+        self.emit(f"{name} = {self.value()}")
         self.values.append(name)
 
-    def exchange(self) -> None:
-        self.add("s, r = r, s")
+    def swap_tiles(self) -> None:
+        self.emit("s, r = r, s")
         self.views, self.planes = ["s", "r"], []
 
     def view(self) -> None:
-        name, base = self.fresh("w"), self.pick("s", "r")
+        name, base = self.fresh_name("w"), self.choose("s", "r")
         start, step = self.random.choice([0, 1, 8]), self.random.choice([1, 1, 2, -1])
         part = f"{base}[{start}::{step}]" if step > 0 else f"{base}[{SIZE - 1 - start}::-1]"
         if self.random.random() < 0.4:
             part = f"tg.tile_view({base}, offset={self.offset()}, shape={self.random.choice([8, 40])})"
         elif self.planes and self.random.random() < 0.6:
-            part = f"{self.pick(*self.planes)}[{self.pick('u', 't // 8', self.number(), self.number())}]"
-        self.add(f"{name} = {part}")
+            part = f"{self.choose(*self.planes)}[{self.choose('u', 't // 8', self.number(), self.number())}]"
+        self.emit(f"{name} = {part}")
         self.views.append(name)
 
     def plane(self) -> None:
-        name = self.fresh("v")
-        self.add(
-            f"{name} = tg.tile_reshape({self.pick('s', 'r')}, {self.pick('(12, 8)', '(6, 16)', '(3, 32)')})"
+        name = self.fresh_name("v")
+        self.emit(
+            f"{name} = tg.tile_reshape({self.choose('s', 'r')}, {self.choose('(12, 8)', '(6, 16)', '(3, 32)')})"
         )
         self.planes.append(name)
 
     def branch(self, depth: int) -> None:
-        with self.inside(f"if {self.condition()}:", True):
+        with self.nested_block(f"if {self.condition()}:", True):
             self.block(depth)
         if self.random.random() < 0.25:
-            with self.inside("else:", True):
+            with self.nested_block("else:", True):
                 self.block(depth)
 
     def loop(self, depth: int) -> None:
-        k = self.fresh("k")
+        k = self.fresh_name("k")
         varying = self.random.random() < 0.3
         bounds = (
-            self.pick("2", "n", "3, 0, -1", "n, n + 2") if not varying else self.pick("u", "t // 8", "u, 3")
+            self.choose("2", "n", "3, 0, -1", "n, n + 2")
+            if not varying
+            else self.choose("u", "t // 8", "u, 3")
         )
-        with self.inside(f"for {k} in range({bounds}):", varying):
+        with self.nested_block(f"for {k} in range({bounds}):", varying):
             self.counters.append(k)
             self.block(depth)
 
-    def strided(self, depth: int) -> None:
-        """A loop that gives each lane every so manyth element, from a start that may move."""
-        k, index = self.fresh("k"), self.pick("s", "r", *self.views)
-        start = self.pick("t", f"t + {self.number()}", "t + u")
+    def strided_loop(self, depth: int) -> None:
+        """A loop in which each lane accesses elements with a constant stride, from a start that may vary between
+        iterations."""
+        k, index = self.fresh_name("k"), self.choose("s", "r", *self.views)
+        start = self.choose("t", f"t + {self.number()}", "t + u")
         step = self.random.choice([self.lanes, self.lanes, 2 * self.lanes, 3])
-        with self.inside(f"for {k} in range({start}, {self.random.choice([33, 64])}, {step}):", True):
-            value = self.pick(f"= {index}[{k}] * 10 + {self.number()}", f"= {k} + u", f"+= {k}")
-            self.add(f"{index}[{k}] {value}")
+        with self.nested_block(f"for {k} in range({start}, {self.random.choice([33, 64])}, {step}):", True):
+            value = self.choose(f"= {index}[{k}] * 10 + {self.number()}", f"= {k} + u", f"+= {k}")
+            self.emit(f"{index}[{k}] {value}")
 
-    def tree(self, depth: int) -> None:
-        k, base = self.fresh("m"), self.pick(*self.views)
-        self.add(f"{k} = {self.pick('4', '8', 'n * 4')}")
-        with self.inside(f"while {k} > 0:", False):
-            with self.inside(f"if t < {self.pick(k, k, k, '4')}:", True):
-                self.add(
-                    self.pick(f"{base}[t] += {base}[t + {k}]", f"{base}[t] = {base}[t] + {base}[t + {k}]")
+    def tree_reduction(self, depth: int) -> None:
+        k, base = self.fresh_name("m"), self.choose(*self.views)
+        self.emit(f"{k} = {self.choose('4', '8', 'n * 4')}")
+        with self.nested_block(f"while {k} > 0:", False):
+            with self.nested_block(f"if t < {self.choose(k, k, k, '4')}:", True):
+                self.emit(
+                    self.choose(f"{base}[t] += {base}[t + {k}]", f"{base}[t] = {base}[t] + {base}[t + {k}]")
                 )
-            self.add(f"{k} = {k} // 2")
+            self.emit(f"{k} = {k} // 2")
 
     # Kernel ----------------------------------------------------------------------------------------------------------
 
@@ -256,7 +265,7 @@ class LaneProgram:
         return tg.kernel(source=self.text)(space["kernel"])
 
     def arguments(self) -> list[Any]:
-        return [tg.array(FIRST), tg.array(self.a), self.n]
+        return [tg.array(INITIAL_TILES), tg.array(self.a), self.n]
 
     def __str__(self) -> str:
         return f"# {self.lanes} lanes, n {self.n}, a {self.a.tolist()}\n{self.text}"

@@ -1,4 +1,5 @@
-"""Reduces a failing program: statements and parts of expressions are removed as long as the failure is the same."""
+"""Reduces a failing program: removes statements and parts of expressions as long as the program fails in the same
+way."""
 
 from __future__ import annotations
 
@@ -13,12 +14,12 @@ from run_program import compare
 
 Undo = Callable[[], None]
 FRAME = re.compile(r"    (i, j|r, q|g|i|j) = ")
-"""Lines that give each lane its own elements; a program without these lines could race."""
+"""The lines that compute the block and lane indices; a program without these lines could race."""
 OUTPUT = re.compile(r"(?<!\w)o_\w+(\[|, )")
 
 
 def failure(program: Program) -> str:
-    """The failure of a program without locations and numbers; "" if it does not fail."""
+    """The failure of a program without locations and numbers, or "" if the program does not fail."""
     try:
         compare(program)
     except AssertionError:
@@ -29,26 +30,26 @@ def failure(program: Program) -> str:
     return ""
 
 
-def reduced(program: Program, seconds: float = 60) -> Program:
+def reduce_program(program: Program, seconds: float = 60) -> Program:
     """A smaller program that fails in the same way."""
     expected, end = failure(program), time.monotonic() + seconds
     size = -1
     while size != len(str(program)) and time.monotonic() < end:
         size = len(str(program))
         for name in ("", *program.functions):
-            program = _smaller(program, name, expected, end)
+            program = _reduce_text(program, name, expected, end)
         for name in list(program.functions):
-            rest = {k: v for k, v in program.functions.items() if k != name}
-            without = replace(program, functions=rest)
-            program = without if failure(without) == expected else program
+            remaining = {k: v for k, v in program.functions.items() if k != name}
+            candidate = replace(program, functions=remaining)
+            program = candidate if failure(candidate) == expected else program
     return program
 
 
-def _smaller(program: Program, name: str, expected: str, end: float) -> Program:
-    """One pass of reductions over the text of a function, or of the kernel ("")."""
+def _reduce_text(program: Program, name: str, expected: str, end: float) -> Program:
+    """A pass of reductions over the text of a function, or of the kernel if `name` is ""."""
     tree = ast.parse(program.functions[name] if name else program.text)
     text = ast.unparse(tree) + "\n"
-    for change in list(_changes(tree)):
+    for change in list(_reductions(tree)):
         if time.monotonic() > end:
             break
         try:
@@ -58,38 +59,40 @@ def _smaller(program: Program, name: str, expected: str, end: float) -> Program:
             continue
         functions = {**program.functions, name: text_after} if name else program.functions
         trial = replace(program, functions=functions, text=program.text if name else text_after)
-        if len(text_after) <= len(text) and _sound(trial, program) and failure(trial) == expected:
+        if len(text_after) <= len(text) and _is_valid(trial, program) and failure(trial) == expected:
             program, text = trial, text_after
         else:
             undo()
     return program
 
 
-def _sound(trial: Program, program: Program) -> bool:
-    """Whether a program is valid Python, and lanes and blocks still write to their own elements."""
+def _is_valid(trial: Program, program: Program) -> bool:
+    """Whether a reduced program is valid Python in which lanes and blocks still write to their own elements."""
     try:
         trees = [ast.parse(p.text) for p in (program, trial)]
     except SyntaxError:
         return False
-    before, after = ([x for x in ast.unparse(t).splitlines() if FRAME.match(x)] for t in trees)
-    return before == after and all(_own_place(x) for x in trial.text.splitlines()[1:] if OUTPUT.search(x))
+    frames_before, frames_after = ([x for x in ast.unparse(t).splitlines() if FRAME.match(x)] for t in trees)
+    return frames_before == frames_after and all(
+        _writes_own_elements(x) for x in trial.text.splitlines()[1:] if OUTPUT.search(x)
+    )
 
 
-def _own_place(line: str) -> bool:
-    by_lanes = re.search(r"(?<!\w)o_\w+\[", line)
-    return "i * 1024 + " in line and (not by_lanes or "+ j]" in line or "% 8]" in line)
+def _writes_own_elements(line: str) -> bool:
+    per_lane = re.search(r"(?<!\w)o_\w+\[", line)
+    return "i * 1024 + " in line and (not per_lane or "+ j]" in line or "% 8]" in line)
 
 
-def _changes(tree: ast.Module) -> Iterator[Callable[[], Undo]]:
-    """Programs with a statement deleted or unwrapped, then programs with an expression replaced by a part of it."""
+def _reductions(tree: ast.Module) -> Iterator[Callable[[], Undo]]:
+    """Changes that delete or unwrap a statement, then changes that replace an expression by a part of it."""
     for node in ast.walk(tree):
         for field in ("body", "orelse"):
             block = getattr(node, field, None)
             if isinstance(block, list) and not isinstance(node, ast.Module):
                 for statement in list(block):
-                    yield lambda b=block, s=statement: _cut(b, s, [])
+                    yield lambda b=block, s=statement: _replace_statement(b, s, [])
                     if isinstance(statement, ast.If | ast.For | ast.While):
-                        yield lambda b=block, s=statement: _cut(b, s, s.body)
+                        yield lambda b=block, s=statement: _replace_statement(b, s, s.body)
     for node in ast.walk(tree):
         for field, value in ast.iter_fields(node):
             for index, part in enumerate(value if isinstance(value, list) else [value]):
@@ -104,24 +107,24 @@ def _parts(node: ast.expr) -> list[ast.expr]:
     return inner + [k.value for k in node.keywords] if isinstance(node, ast.Call) else inner
 
 
-def _cut(block: list[ast.stmt], statement: ast.stmt, instead: list[ast.stmt]) -> Undo:
-    position, before = block.index(statement), list(block)
-    block[position : position + 1] = instead if instead or len(block) > 1 else [ast.Pass()]
+def _replace_statement(block: list[ast.stmt], statement: ast.stmt, replacement: list[ast.stmt]) -> Undo:
+    position, previous = block.index(statement), list(block)
+    block[position : position + 1] = replacement if replacement or len(block) > 1 else [ast.Pass()]
 
     def undo() -> None:
-        block[:] = before
+        block[:] = previous
 
     return undo
 
 
 def _replace_child(node: ast.AST, field: str, index: int | None, child: ast.expr) -> Undo:
-    before = getattr(node, field)
+    children = getattr(node, field)
     if index is None:
         setattr(node, field, child)
-        return lambda: setattr(node, field, before)
-    previous, before[index] = before[index], child
+        return lambda: setattr(node, field, children)
+    previous_child, children[index] = children[index], child
 
     def undo() -> None:
-        before[index] = previous
+        children[index] = previous_child
 
     return undo

@@ -1,4 +1,4 @@
-"""Runs a program of all families on devices and in the interpreter, and compares all with NumPy."""
+"""Runs a program of statement families on devices and in the interpreter, and compares the results with NumPy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tegula.runtime.compound_arguments import flattened
 from tegula.target import get_cuda_target
 
 TOLERANCE = 2e-4
-"""The tolerance of rounded results, relative to the largest one."""
+"""The tolerance of rounded results, relative to the largest expected magnitude."""
 
 
 def outcome(program: FamilyProgram, devices: tuple[str, ...] = ()) -> str:
@@ -29,72 +29,72 @@ def outcome(program: FamilyProgram, devices: tuple[str, ...] = ()) -> str:
     with tg.ScopedDevice("cpu"):
         reference = program.arguments()
     report = interpret(kernel, reference, dims, program.lanes)
-    same = [a.numpy() for a in reference[-len(RESULTS) :]]
-    if difference := different(same, expected, sorted(report), sorted(lines)):
+    interpreted_arrays = [a.numpy() for a in reference[-len(RESULTS) :]]
+    if difference := find_difference(interpreted_arrays, expected, sorted(report), sorted(lines)):
         return f"failed: in the interpreter {difference}"
     for device in devices or (str(tg.get_device()),):
-        actual, report = RUNS.get(device, partial(launched, device))(program, kernel, dims)
-        if difference := different(actual, expected, sorted(report), sorted(lines)):
+        actual, report = RUNNERS.get(device, partial(run_on_device, device))(program, kernel, dims)
+        if difference := find_difference(actual, expected, sorted(report), sorted(lines)):
             return f"failed: on {device} {difference}"
-        for name, computed, interpreted in zip(RESULTS, actual, same, strict=True):
-            if name != "near" and computed.dtype.names is None:
+        for name, computed, interpreted in zip(RESULTS, actual, interpreted_arrays, strict=True):
+            if name != "rounded" and computed.dtype.names is None:
                 same_bits(computed + 0, interpreted + 0, f"{device} {name}")
     return "ran"
 
 
 Run = tuple[list[np.ndarray], list[str]]
-"""The arrays of results, and the printed lines."""
+"""The result arrays and the printed lines of a run."""
 
 
-def launched(device: str, program: FamilyProgram, kernel: Any, dims: tuple[int, ...]) -> Run:
-    """A launch on a device."""
+def run_on_device(device: str, program: FamilyProgram, kernel: Any, dims: tuple[int, ...]) -> Run:
+    """The results and printed lines of a launch on a device."""
     with tg.ScopedDevice(device), contextlib.redirect_stdout(io.StringIO()) as printed:
-        native = program.arguments()
-        tg.launch(kernel, dims, inputs=native, block_dim=program.lanes)
+        arguments = program.arguments()
+        tg.launch(kernel, dims, inputs=arguments, block_dim=program.lanes)
         tg.synchronize()
-        return [a.numpy() for a in native[-len(RESULTS) :]], printed.getvalue().splitlines()
+        return [a.numpy() for a in arguments[-len(RESULTS) :]], printed.getvalue().splitlines()
 
 
-def lowered(program: FamilyProgram, kernel: Any, dims: tuple[int, ...]) -> Run:
-    """A run of the interpreter after all passes for GPUs, which detects data races."""
+def run_lowered_ir(program: FamilyProgram, kernel: Any, dims: tuple[int, ...]) -> Run:
+    """The results of the interpreter on the IR after all passes for GPUs; the interpreter detects data races."""
     from lowering import Launch, run_lowered
-    from lowering import lowered as made
+    from lowering import lowered as lower
 
-    native = program.arguments()
-    launch = Launch(*flattened(kernel, tuple(native)), dims, program.lanes)
-    after, report = run_lowered(*made(launch), launch)
-    for a, values in zip(launch.args, after, strict=True):
+    arguments = program.arguments()
+    launch = Launch(*flattened(kernel, tuple(arguments)), dims, program.lanes)
+    final_arrays, report = run_lowered(*lower(launch), launch)
+    for a, values in zip(launch.args, final_arrays, strict=True):
         if isinstance(a, tg.array):
             a.numpy()[...] = values
-    return [a.numpy() for a in native[-len(RESULTS) :]], report
+    return [a.numpy() for a in arguments[-len(RESULTS) :]], report
 
 
-def simulated(program: FamilyProgram, kernel: Any, dims: tuple[int, ...]) -> Run:
-    """A run of the code for GPUs, thread by thread on the CPU. Its output is dropped."""
+def run_simulated(program: FamilyProgram, kernel: Any, dims: tuple[int, ...]) -> Run:
+    """The results of the GPU code, simulated thread by thread on the CPU. Printed lines are not compared."""
     from lowering import Launch
-    from lowering import lowered as made
+    from lowering import lowered as lower
     from simt import run_together
 
-    native = program.arguments()
-    launch = Launch(*flattened(kernel, tuple(native)), dims, program.lanes)
-    code = lower_kernel(*made(launch), get_cuda_target())
+    arguments = program.arguments()
+    launch = Launch(*flattened(kernel, tuple(arguments)), dims, program.lanes)
+    code = lower_kernel(*lower(launch), get_cuda_target())
     report = np.zeros((RECORDS + 1) * RECORD_SLOTS, np.int64)
     run_together(code, launch.kernel, launch.args, dims, BLOCKS, report=report.ctypes.data)
-    return [a.numpy() for a in native[-len(RESULTS) :]], program.expected()[1]
+    return [a.numpy() for a in arguments[-len(RESULTS) :]], program.expected()[1]
 
 
-RUNS: dict[str, Callable[[FamilyProgram, Any, tuple[int, ...]], Run]] = {
-    "lowered": lowered,
-    "simulated": simulated,
+RUNNERS: dict[str, Callable[[FamilyProgram, Any, tuple[int, ...]], Run]] = {
+    "lowered": run_lowered_ir,
+    "simulated": run_simulated,
 }
 
 
-def different(
+def find_difference(
     actual: list[np.ndarray], expected: list[np.ndarray], report_lines: list[str], lines: list[str]
 ) -> str:
-    """The difference from the meaning of a program in Python."""
+    """The first difference from the expected results and lines, or ""."""
     for name, computed, reference in zip(RESULTS, actual, expected, strict=True):
-        if name == "near":
+        if name == "rounded":
             wrong = ~(np.abs(computed - reference) <= TOLERANCE * max(1.0, float(np.abs(reference).max())))
         elif computed.dtype.names:
             wrong = np.zeros(computed.shape, bool)

@@ -1,5 +1,5 @@
-"""Running a generated program about the order of accesses: in the interpreter, on a device, and lowered to the threads
-of a GPU block, against the model."""
+"""Runs a generated program about the order of accesses in the interpreter, on a device, and lowered to the threads of a
+GPU block, and compares the results with the model."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "gpu_lowering"))
 from lowering import Launch, lowered, run_lowered
 
 REFUSED = {"unordered-access", "divergent-cooperative-op", "merged-shared-tiles"}
-"""Refusals: the lanes cannot synchronise for an order, or for a copy of a view that a loop carries."""
+"""Errors that may refuse a program: lanes cannot synchronise to order accesses or to copy a loop-carried view."""
 
 
 def generated(seed: int) -> LaneProgram:
-    """A program for the current device. On a GPU, any of several threads that write an element may be the last."""
-    return LaneProgram(seed, fixed=str(tg.get_device()) != "cpu")
+    """A program for the current device. On a GPU any of several threads may write an element last, so the result does
+    not depend on this thread."""
+    return LaneProgram(seed, deterministic=str(tg.get_device()) != "cpu")
 
 
 def compare_with_model(program: LaneProgram) -> str:
-    """The outcome of a program, "ran" or "refused"; AssertionError or DataRace for a wrong result."""
+    """Compare a program with the model. Returns "ran" or "refused"; raises AssertionError or DataRace for a wrong
+    result."""
     kernel = program.build()
     try:
         actual, _ = agree(kernel, program.arguments(), 1, program.lanes, tiled=True)

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 from agreement import agree
-from expressions import INPUT, SMALL_BOUND, is_float
-from programs import BLOCKS, OUT, Program
+from expressions import INPUT_SHAPE, SMALL_BOUND, is_float
+from programs import BLOCKS, OUTPUT_SIZE, Program
 
 import tegula as tg
 
@@ -30,21 +30,24 @@ def build(program: Program) -> Any:
 
 def arguments(program: Program) -> list[Any]:
     rng = np.random.default_rng(0)
-    out: list[Any] = [3]
+    arrays: list[Any] = [3]
     for dtype in program.inputs:
         low = 0 if dtype.startswith("u") else -SMALL_BOUND
-        for shape in (INPUT, (4, 5, 6)):
+        for shape in (INPUT_SHAPE, (4, 5, 6)):
             values = rng.integers(low, SMALL_BOUND + 1, shape)
             if not is_float(dtype):
-                edge = np.iinfo(dtype)
-                ends = np.where(rng.random(shape) < 0.5, np.array(edge.min, dtype), np.array(edge.max, dtype))
+                limits = np.iinfo(dtype)
+                ends = np.where(
+                    rng.random(shape) < 0.5, np.array(limits.min, dtype), np.array(limits.max, dtype)
+                )
                 values = np.where(rng.random(shape) < 0.2, ends, values.astype(dtype))
-            out.append(tg.array(values.astype(getattr(tg, dtype)(0).dtype), dtype=getattr(tg, dtype)))
-    return out + [tg.zeros((BLOCKS + 1) * OUT, dtype=getattr(tg, t)) for t in program.outputs]
+            arrays.append(tg.array(values.astype(getattr(tg, dtype)(0).dtype), dtype=getattr(tg, dtype)))
+    return arrays + [tg.zeros((BLOCKS + 1) * OUTPUT_SIZE, dtype=getattr(tg, t)) for t in program.outputs]
 
 
 def compare(program: Program) -> str:
-    """Run a program both ways. Returns "" or the code of the error that refused it."""
+    """Run a program on the device and in the interpreter, and compare the results. Returns "", or the code of the error
+    that refused the program."""
     try:
         agree(build(program), arguments(program), program.dims, program.block_dim)
     except tg.CompileError as e:

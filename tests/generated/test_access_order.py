@@ -1,5 +1,5 @@
-"""The order of element accesses: generated programs either agree with a model that executes statements in order, or are
-refused; in the interpreter, on the device, and lowered to the threads of a GPU block, without data races."""
+"""The order of element accesses: generated programs either match a model that executes statements in order, or are
+refused. They run in the interpreter, on the device, and lowered to the threads of a GPU block, without data races."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def test_accesses_of_many_generated_programs_are_in_statement_order(chunk: int) 
     assert outcomes["ran"] >= 10, outcomes
 
 
-def backwards(program: LaneProgram) -> bool:
-    """The same comparison with a model in which the first of several threads writes last."""
-    return bool((program.modelled(backwards=True)[0] == program.expected).all())
+def is_order_independent(program: LaneProgram) -> bool:
+    """Whether the result is the same if the first of several writing threads writes last."""
+    return bool((program.run_model(reverse_lanes=True)[0] == program.expected).all())
 
 
 @pytest.mark.cpu
 def test_some_generated_programs_do_not_depend_on_the_last_writing_thread() -> None:
     """GPUs run only these programs."""
-    assert all(backwards(LaneProgram(seed, fixed=True)) for seed in range(40))
-    assert not all(backwards(LaneProgram(seed)) for seed in range(40))
+    assert all(is_order_independent(LaneProgram(seed, deterministic=True)) for seed in range(40))
+    assert not all(is_order_independent(LaneProgram(seed)) for seed in range(40))

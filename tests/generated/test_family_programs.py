@@ -1,4 +1,4 @@
-"""Programs of many families: the results of the device and of the interpreter equal Python's on NumPy arrays."""
+"""Programs of many statement families: the results of the device and of the interpreter equal NumPy's results."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ FAMILIES = {
         "quaternion",
         "matrix",
         "body",
-        "drawn",
+        "random_numbers",
         "in_out",
         "branch",
         "loop",
-        "factor",
+        "cholesky_factor",
         "atomic",
     ),
     *(
@@ -51,8 +51,14 @@ FAMILIES = {
         "atomic_cas",
         "atomic_xor",
     ),
-    *("atomic_add of floats", "orders of topk", "matmuls of halves", "draws of normal", "solvers by lu"),
-    *("transforms by fft2", "decompositions by svd", "of_threads by stack", "algebra of quaternions"),
+    *(
+        "atomic_add of floats",
+        "sorts of topk",
+        "matmuls of halves",
+        "random_tiles of normal",
+        "solvers by lu",
+    ),
+    *("transforms by fft2", "decompositions by svd", "thread_values by stack", "algebra of quaternions"),
     *(family.__name__ for family in families.FAMILIES),
 }
 
@@ -87,7 +93,8 @@ def test_many_family_programs_match_python(chunk: int) -> None:
 @pytest.mark.slow
 @pytest.mark.machine_code
 def test_gpu_code_of_family_programs_matches_python() -> None:
-    """After all passes for GPUs in the interpreter, which detects data races, and thread by thread on the CPU."""
+    """The IR after all passes for GPUs runs in the interpreter, which detects data races; the GPU code is simulated
+    thread by thread on the CPU."""
     program = FamilyProgram(5)
     assert outcome(program, ("lowered", "simulated")) == "ran", program
 
@@ -95,7 +102,7 @@ def test_gpu_code_of_family_programs_matches_python() -> None:
 def test_a_wrong_result_of_a_family_program_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     program = FamilyProgram(1)
     wrong, lines = program.expected()
-    position = RESULTS.index("out")
-    wrong[position] = wrong[position] + (wrong[position] == np.max(wrong[position]))
+    output_index = RESULTS.index("out")
+    wrong[output_index] = wrong[output_index] + (wrong[output_index] == np.max(wrong[output_index]))
     monkeypatch.setattr(FamilyProgram, "expected", lambda self: (wrong, lines))
     assert outcome(program).startswith("failed: in the interpreter out")

@@ -1,7 +1,7 @@
-"""Generated programs: the device's results equal the interpreter's exactly.
+"""Generated programs: the results of the device equal the interpreter's exactly.
 
-TEGULA_GENERATED sets the number of programs (250, of which 19 are among the slow tests; a run for x86-64-v3 has 125
-others)."""
+TEGULA_GENERATED sets the number of programs: 250 by default, of which 19 are in slow tests. A run for x86-64-v3 has 125
+other programs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from collections import Counter
 import pytest
 from choices import ChoiceSource
 from expressions import DTYPES
-from program_reduction import reduced
-from programs import BLOCK_DIMS, Maker, Program
+from program_reduction import reduce_program
+from programs import BLOCK_DIMS, Program, ProgramWriter
 from run_program import compare
 
 import tegula as tg
@@ -23,10 +23,10 @@ PROGRAMS = int(os.environ.get("TEGULA_GENERATED", "250"))
 FEW_PROGRAMS = 16
 """The number of programs that `python run.py test --quick` runs."""
 SHARDS, OTHER_SHARDS = 12, 2
-REFUSALS = 0.1
-"""The largest fraction of programs that may be refused, of many; the generator should write valid programs."""
+MAX_REFUSED_FRACTION = 0.1
+"""The largest fraction of programs that may be refused; the generator should write valid programs."""
 
-FLOOR = (
+REQUIRED_FEATURES = (
     *(f"dtype {t}" for t in DTYPES),
     *(f"block_dim {n}" for n in BLOCK_DIMS),
     *("launch tiled", "launch flat", "launch partial", "launch plane", "storage register", "storage shared"),
@@ -73,18 +73,18 @@ FLOOR = (
     *("uniform if", "uniform elif", "uniform else", "for", "while", "break", "continue"),
     *("lane if", "lane else", "lane for", "lane assignment", "lane break", "lane continue", "lane return"),
 )
-"""Features that at least MIN_FRACTION of all programs have."""
+"""Features that at least MIN_FRACTION of the programs have."""
 MIN_FRACTION = 0.03
 DRAWN_PROGRAMS = 400
 """The number of programs that are drawn, but not run, to count features."""
 
 
 def draw_program(seed: int | str) -> Program:
-    return Maker(ChoiceSource(random.Random(seed).randrange)).program()
+    return ProgramWriter(ChoiceSource(random.Random(seed).randrange)).program()
 
 
 def run_shard(shard: int, count: int) -> tuple[Counter[str], Counter[str]]:
-    """Features and outcomes of `count` programs."""
+    """The features and the outcomes of `count` programs."""
     features: Counter[str] = Counter()
     outcomes: Counter[str] = Counter()
     for number in range(count):
@@ -92,7 +92,7 @@ def run_shard(shard: int, count: int) -> tuple[Counter[str], Counter[str]]:
         try:
             outcomes[compare(program) or "ran"] += 1
         except Exception:
-            small = reduced(program)
+            small = reduce_program(program)
             print(f"fails, reduced:\n{small}")
             compare(small)
             raise
@@ -101,15 +101,15 @@ def run_shard(shard: int, count: int) -> tuple[Counter[str], Counter[str]]:
 
 
 def check_shard(shard: int, count: int) -> None:
-    """No program differs, and few are refused."""
+    """Check that no program differs and that few programs are refused."""
     features, outcomes = run_shard(shard, count)
     print(f"shard {shard}: {dict(outcomes)}; " + ", ".join(f"{k} {v}" for k, v in sorted(features.items())))
-    assert outcomes.total() - outcomes["ran"] <= REFUSALS * count + 2, outcomes
+    assert outcomes.total() - outcomes["ran"] <= MAX_REFUSED_FRACTION * count + 2, outcomes
 
 
 def test_the_program_generator_draws_each_feature() -> None:
     features = Counter(f for seed in range(DRAWN_PROGRAMS) for f in set(draw_program(seed).features))
-    rare = {f: features[f] for f in FLOOR if features[f] < MIN_FRACTION * DRAWN_PROGRAMS}
+    rare = {f: features[f] for f in REQUIRED_FEATURES if features[f] < MIN_FRACTION * DRAWN_PROGRAMS}
     assert not rare
 
 

@@ -32,34 +32,36 @@ def command(*options: object) -> list[str]:
 
 
 def test_each_outcome_of_a_program_is_counted_and_recorded(tmp_path: Path) -> None:
-    into = tmp_path / "found.jsonl"
-    tool_command = command("--first", 7, "--into", into)
+    record_file = tmp_path / "outcomes.jsonl"
+    tool_command = command("--first", 7, "--into", record_file)
     completed = subprocess.run([*tool_command, "--count", "2"], capture_output=True, text=True)
     assert completed.returncode == 0 and " s, 2 programs: " in completed.stdout, (
         completed.stdout + completed.stderr
     )
-    with into.open("a") as file:
+    with record_file.open("a") as file:
         file.write('{"seed": 8, "outc')
     completed = subprocess.run([*tool_command, "--count", "3"], capture_output=True, text=True)
     assert completed.returncode == 0 and " s, 3 programs: " in completed.stdout, (
         completed.stdout + completed.stderr
     )
-    records = [json.loads(line) for line in into.read_text().splitlines()]
+    records = [json.loads(line) for line in record_file.read_text().splitlines()]
     assert [line["seed"] for line in records] == [7, 8, 9]
     assert not any(line["outcome"].startswith("failed") for line in records)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_an_interrupted_run_of_programs_prints_its_outcomes(tmp_path: Path, number: signal.Signals) -> None:
-    into = tmp_path / "found.jsonl"
-    tool_command = command("--count", 10**6, "--into", into, "--every", 0.2)
+@pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGINT])
+def test_an_interrupted_run_of_programs_prints_its_outcomes(
+    tmp_path: Path, signal_number: signal.Signals
+) -> None:
+    record_file = tmp_path / "outcomes.jsonl"
+    tool_command = command("--count", 10**6, "--into", record_file, "--every", 0.2)
     with subprocess.Popen(tool_command, stdout=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
         progress_line = next(line for line in running.stdout if " 0 programs" not in line)
-        running.send_signal(number)
+        running.send_signal(signal_number)
         rest = running.communicate(timeout=30)[0]
     assert " s, " in progress_line and running.returncode == 0
-    assert f" s, {len(into.read_text().splitlines())} programs: " in rest.splitlines()[-1]
+    assert f" s, {len(record_file.read_text().splitlines())} programs: " in rest.splitlines()[-1]
 
 
 WORKER = """

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from choices import ChoiceSource
-from programs import Maker
+from programs import ProgramWriter
 from run_program import compare
 
 import tegula as tg
@@ -38,7 +38,7 @@ def wrong_mask(patch: pytest.MonkeyPatch) -> None:
 
 
 def swapped_loop_argument(patch: pytest.MonkeyPatch) -> None:
-    """Two values that a loop carries change places."""
+    """A bug: two loop-carried values of the same type are swapped."""
     original = kernel._CarriedLoop.close
 
     def close(self: Any, yielded: list[Any]) -> None:
@@ -55,7 +55,7 @@ def swapped_loop_argument(patch: pytest.MonkeyPatch) -> None:
 
 def dropped_split(patch: pytest.MonkeyPatch) -> None:
     """A bug: lane loops are not split between accesses of different lanes to one tile. Lanes are not vectorised here,
-    because lanes of a vector run in lockstep and hide most faults."""
+    because the lanes of a vector run in lockstep and hide most faults."""
     patch.setattr(kernel, "lane_width", lambda s, op: 1)
     patch.setattr(split_lanes._Group, "conflicts", lambda self, op: False)
 
@@ -71,7 +71,7 @@ def stale_cache_key(patch: pytest.MonkeyPatch) -> None:
 
 
 def off_by_one_bound(patch: pytest.MonkeyPatch) -> None:
-    """A bug: a tile that leaves its array by one element counts as inside."""
+    """A bug: a tile that exceeds its array by one element is assumed to be inside."""
     original = elements.inside
 
     def inside(s: Any, op: Any) -> str:
@@ -87,7 +87,7 @@ def off_by_one_bound(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(sweep, "inside", inside)
 
 
-# The seeds that found each bug last, which are tried first.
+# The seed of a program that finds each bug, which is tried first.
 BUGS: dict[Patch, int] = {
     wrong_mask: 3,
     swapped_loop_argument: 0,
@@ -111,9 +111,9 @@ def test_generated_programs_find_a_planted_bug(
 
 
 def fails(seed: int) -> bool:
-    """Whether a program, or the same program with another constant, is compiled wrongly."""
+    """Whether a program, or the same program with another constant, is miscompiled."""
     draw = random.Random(seed)
-    program = Maker(ChoiceSource(draw.randrange)).program()
+    program = ProgramWriter(ChoiceSource(draw.randrange)).program()
     try:
         compare(program)
         compare(replace(program, text=program.text.replace(" 8.0)", " 7.0)")))

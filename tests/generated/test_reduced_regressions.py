@@ -64,7 +64,7 @@ def test_the_reshape_of_a_transposed_tile_is_correct() -> None:
 
 
 @tg.kernel
-def own_name_in_a_loop(x: tg.array2d[int], o: tg.array2d[int]):
+def self_assignment_in_loop(x: tg.array2d[int], o: tg.array2d[int]):
     t = tg.tile_zeros((8, 4), dtype=int, storage="shared")
     for k in range(0, 20, 7):
         t = t
@@ -73,13 +73,13 @@ def own_name_in_a_loop(x: tg.array2d[int], o: tg.array2d[int]):
 
 def test_a_tile_assigned_to_its_own_name_in_a_loop_is_correct() -> None:
     _, o = agree(
-        own_name_in_a_loop, [tg.ones((4, 8), dtype=int), tg.zeros((8, 8), dtype=int)], 1, 4, tiled=True
+        self_assignment_in_loop, [tg.ones((4, 8), dtype=int), tg.zeros((8, 8), dtype=int)], 1, 4, tiled=True
     )
     assert (o == 1).all()
 
 
 @tg.kernel
-def one_place_for_all_lanes(o: tg.array[int], n: int):
+def one_element_for_all_lanes(o: tg.array[int], n: int):
     i, j = tg.tid()
     t = tg.tile_arange(0, 16, dtype=tg.int32, storage="register")
     s = 0
@@ -93,11 +93,11 @@ def one_place_for_all_lanes(o: tg.array[int], n: int):
 
 
 def test_the_last_lane_that_writes_an_element_wins() -> None:
-    agree(one_place_for_all_lanes, [tg.zeros(32, dtype=int), 3], (2, 16), 16)
+    agree(one_element_for_all_lanes, [tg.zeros(32, dtype=int), 3], (2, 16), 16)
 
 
 @tg.kernel
-def part_of_a_partial_tile(x: tg.array[float], o: tg.array[float], n: int):
+def views_of_partial_tile(x: tg.array[float], o: tg.array[float], n: int):
     i = tg.tid()
     t = tg.tile(x[i])
     u = tg.tile_transpose(tg.tile_reshape(t, (11, 3)))
@@ -106,7 +106,7 @@ def part_of_a_partial_tile(x: tg.array[float], o: tg.array[float], n: int):
 
 
 @tg.kernel
-def cut_partial_tile(x: tg.array[float], n: int):
+def slice_of_partial_tile(x: tg.array[float], n: int):
     t = tg.tile(x[tg.tid()])
     if n:
         t = t[32:]
@@ -114,19 +114,19 @@ def cut_partial_tile(x: tg.array[float], n: int):
 
 def test_views_of_a_tile_that_lacks_elements_are_correct() -> None:
     x = tg.array(np.arange(75, dtype=np.float32))
-    _, o = agree(part_of_a_partial_tile, [x, tg.zeros(75), 3], 75, 33)
+    _, o = agree(views_of_partial_tile, [x, tg.zeros(75), 3], 75, 33)
     assert o[70] == 70 + 73 + 0
-    agree(cut_partial_tile, [x, 0], 75, 33)
+    agree(slice_of_partial_tile, [x, 0], 75, 33)
 
 
 @tg.kernel
-def least_of_a_column(x: tg.array2d[tg.uint16], o: tg.array[tg.float64]):
+def column_minimum(x: tg.array2d[tg.uint16], o: tg.array[tg.float64]):
     rows = tg.tile_astype(tg.tile_load(x, shape=(3, 5)), tg.float64)
     tg.tile_store(o, tg.tile_min(rows, axis=0))
 
 
 @tg.kernel
-def most_of_a_column(x: tg.array2d[float], o: tg.array[float]):
+def column_maximum(x: tg.array2d[float], o: tg.array[float]):
     rows = tg.clamp(tg.tile_load(x, shape=(3, 5)), 7.0, 8.0)
     tg.tile_store(o, tg.tile_max(rows, axis=0))
 
@@ -155,8 +155,8 @@ def test_an_extreme_of_a_widened_number_and_zero_is_correct() -> None:
 
 def test_comparisons_with_nan_in_single_steps_are_correct() -> None:
     columns = [tg.ones((3, 5), dtype=tg.uint16), tg.zeros(5, dtype=tg.float64)]
-    assert agree(least_of_a_column, columns, 1, 4, tiled=True)[1].tolist() == [1] * 5
-    assert agree(most_of_a_column, [tg.ones((3, 5)), tg.zeros(5)], 1, 4, tiled=True)[1].tolist() == [7] * 5
+    assert agree(column_minimum, columns, 1, 4, tiled=True)[1].tolist() == [1] * 5
+    assert agree(column_maximum, [tg.ones((3, 5)), tg.zeros(5)], 1, 4, tiled=True)[1].tolist() == [7] * 5
     for x in (np.nan, -0.0, 0.0, 9.0):
         values = [tg.array(np.array([x], np.float32)), tg.zeros(1, dtype=tg.uint16), tg.zeros(3)]
         agree(extremes_of_scalars, values, 1, 1)

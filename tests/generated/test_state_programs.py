@@ -1,4 +1,4 @@
-"""Objects that carry state through loops: the device's results equal Python's on NumPy arrays."""
+"""Kernels with objects that carry state through loops: the results of the device equal NumPy's results."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tegula.codegen import storage
 
 pytestmark = pytest.mark.machine_code
 
-CHUNKS, EACH = 200, 25
+CHUNK_COUNT, CHUNK_SIZE = 200, 25
 
 
 def program(seed: int) -> StateProgram:
@@ -25,7 +25,7 @@ def program(seed: int) -> StateProgram:
 
 
 def check(seeds: range) -> Counter[str]:
-    """Run programs, and return the features that were used in them."""
+    """Run programs, and return the features that they used."""
     features: Counter[str] = Counter()
     for seed in seeds:
         result = program(seed)
@@ -45,9 +45,9 @@ def test_state_programs_match_python() -> None:
 
 
 @pytest.mark.seconds(60)
-@pytest.mark.parametrize("chunk", chunks(range(CHUNKS)))
+@pytest.mark.parametrize("chunk", chunks(range(CHUNK_COUNT)))
 def test_many_state_programs_match_python(chunk: int) -> None:
-    features = check(range(1000 + chunk * EACH, 1000 + (chunk + 1) * EACH))
+    features = check(range(1000 + chunk * CHUNK_SIZE, 1000 + (chunk + 1) * CHUNK_SIZE))
     missing = {
         "push",
         "pop",
@@ -63,7 +63,7 @@ def test_many_state_programs_match_python(chunk: int) -> None:
 
 
 @tg.kernel
-def gathers(n: int, out: tg.array[int]):
+def stacks_in_loops(n: int, out: tg.array[int]):
     b, j = tg.tid()
     for outer in range(2):
         result = tg.tile_stack(64, int)
@@ -81,15 +81,15 @@ def gathers(n: int, out: tg.array[int]):
             tg.tile_stack_push(second_stack, -1)
             filled = tg.tile_arange(64, dtype=int)
             filled[j] = -5
-            lost, none = tg.tile_stack_pop(second_stack)
-            if none >= 0 and filled[j] == lost:
+            popped, popped_slot = tg.tile_stack_pop(second_stack)
+            if popped_slot >= 0 and filled[j] == popped:
                 out[0] = -7
 
 
 def test_a_stack_keeps_its_elements_from_one_iteration_to_the_next() -> None:
     n = 4
     out = tg.zeros(2 * n * 8, dtype=int)
-    tg.launch_tiled(gathers, dim=1, inputs=[n, out], block_dim=8)
+    tg.launch_tiled(stacks_in_loops, dim=1, inputs=[n, out], block_dim=8)
     expected = np.zeros((2, n * 8), int)
     for outer in range(2):
         pushed = [outer * 1000 + r * 10 + j for r in range(n - 1) for j in range(3)]
@@ -100,7 +100,7 @@ def test_a_stack_keeps_its_elements_from_one_iteration_to_the_next() -> None:
 @pytest.mark.slow
 @pytest.mark.cpu
 def test_state_programs_find_a_plan_that_loses_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A bug: the memory plan takes tiles that are named in a loop only for temporaries of one iteration."""
+    """A bug: the memory plan ends the lifetime of tiles that a loop defines at the end of the iteration."""
     original = storage.lifetimes
     monkeypatch.setattr(tg.config, "kernel_cache_dir", str(tmp_path))
     with monkeypatch.context() as planted:

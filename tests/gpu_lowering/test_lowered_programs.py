@@ -12,7 +12,7 @@ from collections import Counter
 import pytest
 from choices import ChoiceSource
 from lowering import Launch, agrees, barriers
-from programs import Maker, Program
+from programs import Program, ProgramWriter
 from run_program import REFUSED, arguments, build
 
 import tegula as tg
@@ -39,7 +39,7 @@ def test_lowered_programs_match_the_interpreter_without_races(memory: str, half:
 
     for number in range(max(1, PROGRAMS // (4 if half else 24))):
         draw = random.Random(f"{memory}.{half}.{number}").randrange
-        program = Maker(ChoiceSource(draw)).program()
+        program = ProgramWriter(ChoiceSource(draw)).program()
         try:
             outcomes[outcome(program)] += 1
         except Exception:
