@@ -144,7 +144,7 @@ def judge_one(wrong: bool, seed: int, row: str, settings: JudgementOptions) -> d
         search.MAX_WORK = search.FIRST_WORK = settings.work
     if settings.constructs:
         start = time.process_time()
-        name, status, text = constructs.judged(seed, max(4, settings.replays), wrong)
+        name, status, text = constructs.judge_program(seed, max(4, settings.replays), wrong)
         seconds = round(time.process_time() - start, 2)
         fault = text if status == "wrongly proved" else ""
         return {

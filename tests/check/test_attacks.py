@@ -8,7 +8,7 @@ import pytest
 import tegula as tg
 from support.attacks import judge
 from support.attacks.attack import Attack, right_attack, simulate, wrong_attack
-from support.attacks.clusters import deadlock
+from support.attacks.clusters import cluster_fault
 from support.attacks.program import defaults
 from support.attacks.rows import CLASSES, ROWS
 from support.campaigns import chunks, sampled
@@ -93,10 +93,12 @@ def swapped(old: str, new: str) -> str:
 
 
 def test_the_integer_model_of_two_blocks_finds_deadlocks() -> None:
-    assert deadlock((6, 6), 2, lambda b, k: True) == ""
-    assert deadlock((6, 6), 2, lambda b, k: k % 2 == 0) == ""
-    assert "has ended" in deadlock((6, 4), 2, lambda b, k: True)
-    assert "took" in deadlock((9, 4), 2, lambda b, k: False) and deadlock((6, 6), 2, lambda b, k: b == 0)
+    assert cluster_fault((6, 6), 2, lambda b, k: True) == ""
+    assert cluster_fault((6, 6), 2, lambda b, k: k % 2 == 0) == ""
+    assert "has ended" in cluster_fault((6, 4), 2, lambda b, k: True)
+    assert "took" in cluster_fault((9, 4), 2, lambda b, k: False) and cluster_fault(
+        (6, 6), 2, lambda b, k: b == 0
+    )
 
 
 # The generator --------------------------------------------------------------------------------------------------------

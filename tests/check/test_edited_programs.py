@@ -9,10 +9,10 @@ import pytest
 
 import tegula as tg
 from support.attacks import judge
-from support.attacks.edits import EDITS, edited
+from support.attacks.edits import EDITS, apply_edits
 from support.attacks.judge import proved
 from support.attacks.program import defaults
-from support.attacks.shapes import FROM_TWO, SHAPES, UNPROVED
+from support.attacks.shapes import MIN_TWO_STAGES, SHAPES, UNPROVED
 from support.campaigns import chunks
 from tegula.ir import Kernel
 from tegula.passes.runner import GpuCompilation
@@ -25,7 +25,7 @@ def fault(text: str, kernel: Kernel, parts: GpuCompilation, items: tuple[int, ..
     """The first fault in a number of orders of several launches, or ""."""
     for n in items:
         args = judge.replay_arguments(text, {**defaults(200), "n": n, "m": 2})
-        failure = judge.replayed(kernel, parts, args, count)
+        failure = judge.replay_lowered(kernel, parts, args, count)
         if failure:
             return f"n = {n}: {failure}"
     return ""
@@ -36,9 +36,9 @@ def attack(seed: int) -> tuple[str, str]:
     rng = Random(f"edit {seed}")
     name = rng.choice([*SHAPES])
     text = SHAPES[name].replace(
-        "{S}", str(rng.choice((2, 2, 3, 3, 4) if name in FROM_TWO else (1, 2, 2, 3, 3, 4)))
+        "{S}", str(rng.choice((2, 2, 3, 3, 4) if name in MIN_TWO_STAGES else (1, 2, 2, 3, 3, 4)))
     )
-    text_after, edit_name = edited(rng, text, rng.choice((1, 1, 2, 2, 3)))
+    text_after, edit_name = apply_edits(rng, text, rng.choice((1, 1, 2, 2, 3)))
     return text_after, f"{name}: {edit_name}"
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from support.attacks.constructs import judged
+from support.attacks.constructs import judge_program
 from support.campaigns import chunks
 
 WRONG_SEEDS, CHUNK = range(600), 8
 
 
 def wrongly_proved(seeds: range, count: int) -> list[str]:
-    judgements = [(seed, *judged(seed, count)) for seed in seeds]
+    judgements = [(seed, *judge_program(seed, count)) for seed in seeds]
     return [f"{seed}: {name}: {why}" for seed, name, status, why in judgements if status == "wrongly proved"]
 
 

@@ -89,7 +89,7 @@ def tile_selects(p: FamilyProgram) -> None:
 
 @family
 def new_axes(p: FamilyProgram) -> None:
-    """Outer sums, differences and products by t[:, None]."""
+    """Outer combinations of two tiles by t[:, None]."""
     x, y = p.operand("int"), p.operand("int")
     t = p.fresh_name("t")
     operator, bound = p.rng.choice(

@@ -1,4 +1,5 @@
-"""Tests of many programs or of all pairs: the parts for the default run, for slow tests and for campaigns."""
+"""Parameter sets of tests with many programs or all combinations: which run by default, in slow tests and in
+campaigns."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ EVERY = 12
 
 
 def leave_to_campaigns(items: Iterable[pytest.Item]) -> None:
-    """Mark all other slow parameter sets as campaigns."""
+    """Mark all but every EVERY-th slow parameter set of a test as campaigns."""
     counts_by_test: Counter[tuple[Path, str]] = Counter()
     for item in items:
         slow, name = item.get_closest_marker("slow"), getattr(item, "originalname", "")
@@ -32,8 +33,8 @@ def leave_to_campaigns(items: Iterable[pytest.Item]) -> None:
 
 
 def sample_parameter_sets(items: Iterable[pytest.Item], every: int) -> list[pytest.Item]:
-    """The first parameter set of each test, and of the others one of `every`, chosen by their names' checksum: in equal
-    steps one value of a second parameter would be chosen each time."""
+    """The first parameter set of each test, and one in `every` of the others, chosen by the checksum of the name: a
+    constant step could always choose the same value of a second parameter."""
     first_of_test: set[tuple[Path, str]] = set()
     sampled_items = []
     for item in items:
@@ -45,7 +46,7 @@ def sample_parameter_sets(items: Iterable[pytest.Item], every: int) -> list[pyte
 
 
 def chunks(parameter_sets: Iterable[Any], slow: int = 1) -> list[Any]:
-    """The parameters of such a test, of which the first `slow` are slow tests."""
+    """The parameter sets of a test: the first `slow` are slow tests, the others are campaigns."""
     return [
         pytest.param(parameters, marks=pytest.mark.slow if k < slow else pytest.mark.campaign)
         for k, parameters in enumerate(parameter_sets)
@@ -53,37 +54,38 @@ def chunks(parameter_sets: Iterable[Any], slow: int = 1) -> list[Any]:
 
 
 def sampled(
-    every: int, names: str | Sequence[str], parameter_sets: Iterable[Any], slow: int = EVERY, **more: Any
+    every: int, names: str | Sequence[str], parameter_sets: Iterable[Any], slow: int = EVERY, **options: Any
 ) -> pytest.MarkDecorator:
-    """Parameters of a test as `pytest.mark.parametrize` takes them: of the sets that are not marked as slow, each
-    `every`-th set, from the first on, is in the default run, and each `slow`-th of the other sets is a slow test."""
-    several = not isinstance(names, str) or "," in names
+    """The mark `pytest.mark.parametrize` with these parameter sets. Of the sets that are not marked as slow, every
+    `every`-th set, from the first on, is in the default run; of the other sets, every `slow`-th is a slow test."""
+    has_several_names = not isinstance(names, str) or "," in names
     result, sampled_indices = [], count()
     for parameters in parameter_sets:
         values = (
             parameters
             if isinstance(parameters, ParameterSet)
             else pytest.param(*parameters)
-            if several
+            if has_several_names
             else pytest.param(parameters)
         )
-        held_back = any(mark.name in ("slow", "campaign") for mark in values.marks)
-        marks = [] if held_back or next(sampled_indices) % every == 0 else [pytest.mark.slow(every=slow)]
+        is_marked = any(mark.name in ("slow", "campaign") for mark in values.marks)
+        marks = [] if is_marked or next(sampled_indices) % every == 0 else [pytest.mark.slow(every=slow)]
         result.append(pytest.param(*values.values, id=values.id, marks=[*values.marks, *marks]))
-    return pytest.mark.parametrize(names, result, **more)
+    return pytest.mark.parametrize(names, result, **options)
 
 
 def slow_except(long: Collection[Any], parameter_sets: Iterable[Any], slow: int = EVERY) -> list[Any]:
-    """Parameters of a test, of which the parameters in `long` take long and are slow tests."""
-    marks = pytest.mark.slow(every=slow)
+    """The parameter sets of a test; sets in `long` are slow tests."""
+    slow_mark = pytest.mark.slow(every=slow)
     return [
-        pytest.param(parameters, marks=marks if parameters in long else ()) for parameters in parameter_sets
+        pytest.param(parameters, marks=slow_mark if parameters in long else ())
+        for parameters in parameter_sets
     ]
 
 
 def latin_part(parameter_sets: Sequence[T], row: int, number: int) -> Iterator[T]:
-    """One of PARTS parts of the cases in each row of a table, shifted between rows, so that one part has cases of each
-    row and of each column."""
+    """One of PARTS parts of a row of a table, shifted between rows, so that each part has cases of each row and of each
+    column."""
     return (parameters for k, parameters in enumerate(parameter_sets) if (k - row - number) % PARTS == 0)
 
 
@@ -92,8 +94,8 @@ def rest_slow(
     now: Callable[..., bool],
     slow: Callable[..., bool] = lambda *one: True,
 ) -> list[Any]:
-    """Parameters of a test: sets for which `now` holds are in the default run, sets for which `slow` holds are slow
-    tests, other sets are campaigns."""
+    """The parameter sets of a test: sets for which `now` holds are in the default run, sets for which `slow` holds are
+    slow tests, other sets are campaigns."""
 
     def marks(one: tuple[Any, ...]) -> list[pytest.MarkDecorator]:
         if now(*one):

@@ -1,5 +1,5 @@
-"""Two CTAs that fetch for each other: programs that get such clusters, changes of them, and a simulation of the two
-blocks on integers."""
+"""2-CTA clusters whose CTAs fetch tiles for each other: programs that use them, mutations of these programs, and a
+simulation of the two blocks on integers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tegula.passes.runner import GpuCompilation
 from tegula.types import bool_
 
 ODD_ROWS = AccessClass(align=16, contiguous=True, dense=True, bulk=True)
-"""Arrays whose rows start anywhere: of these, 2-CTA clusters fetch tiles together."""
+"""Arrays whose rows have any alignment: 2-CTA clusters multicast tiles of such arrays."""
 
 
 def matmuls(rng: Random) -> tuple[str, int]:
@@ -45,23 +45,24 @@ def kernel(a: tg.array2d[tg.bfloat16], b: tg.array2d[tg.bfloat16], out: tg.array
 # Two blocks on integers -----------------------------------------------------------------------------------------------
 
 
-def deadlock(
+def cluster_fault(
     items: tuple[int, int],
     stages: int,
-    shared: Callable[[int, int], bool],
-    frees: bool = True,
-    most: int = 10_000,
+    assumes_shared: Callable[[int, int], bool],
+    releases_in_both: bool = True,
+    max_steps: int = 10_000,
 ) -> str:
-    """The fault of a cluster in which each CTA fetches and takes a number of items. `shared`: whether a block assumes
-    that both copy the same item; `frees`: whether a release arrives in both blocks. Bytes are counted in halves."""
+    """The fault of a cluster in which each CTA fetches and consumes a number of items, or "". `assumes_shared`: whether
+    a block assumes that both blocks copy the same item; `releases_in_both`: whether a release arrives in both blocks.
+    Bytes are counted in halves of an item."""
     fetched, consumed, actual = [0, 0], [0, 0], [[0] * max(items), [0] * max(items)]
-    for _ in range(most):
-        moved = False
+    for _ in range(max_steps):
+        progressed = False
         for b in (0, 1):
-            free = min(consumed) if frees else consumed[b]
+            free = min(consumed) if releases_in_both else consumed[b]
             if fetched[b] < items[b] and fetched[b] - free < stages:
                 k = fetched[b]
-                if shared(b, k):
+                if assumes_shared(b, k):
                     actual[b][k] += 1
                     if k >= items[1 - b]:
                         return f"item {k} of block {b} goes to a block that has ended"
@@ -70,12 +71,12 @@ def deadlock(
                     actual[1 - b][k] += 1
                 else:
                     actual[b][k] += 2
-                fetched[b], moved = k + 1, True
+                fetched[b], progressed = k + 1, True
             if consumed[b] < fetched[b] and actual[b][consumed[b]] == 2:
-                consumed[b], moved = consumed[b] + 1, True
+                consumed[b], progressed = consumed[b] + 1, True
             if any(n > 2 for n in actual[b]):
                 return f"more bytes than were announced in block {b}"
-        if not moved:
+        if not progressed:
             return (
                 ""
                 if consumed == list(items)
@@ -84,14 +85,14 @@ def deadlock(
     return ""
 
 
-def _ordered(stages: int, items: int) -> str:
-    """An order in which one block is as far ahead as possible."""
-    return deadlock((items, items), stages, lambda b, k: True, frees=False) or (
+def _run_ahead_fault(stages: int, items: int) -> str:
+    """The fault in an order in which one block is as far ahead as possible."""
+    return cluster_fault((items, items), stages, lambda b, k: True, releases_in_both=False) or (
         f"block 0 may be {stages} items ahead of what block 1 has released" if items > stages else ""
     )
 
 
-def _shared(kernel: Kernel) -> list[BulkLoad]:
+def _cluster_loads(kernel: Kernel) -> list[BulkLoad]:
     return [op for op in kernel.walk() if isinstance(op, BulkLoad) and op.attrs.get("cluster")]
 
 
@@ -103,46 +104,46 @@ def _insert(op: Op, new: Op) -> Value:
 
 
 def mutation(rng: Random, stages: int) -> tuple[LoweredMutation, str]:
-    """The changes, and the simulation of two blocks with each."""
+    """A random mutation, and the fault of a simulation of two blocks with this mutation."""
     kind = rng.randrange(4)
     tiles, steps = 2 * rng.randrange(3, 40) + 1, rng.randrange(1, 20)
-    draw = rng.random()
+    position = rng.random()
 
-    def odd_tile_count(kernel: Kernel, parts: GpuCompilation) -> bool:
-        """One block runs an iteration less where the number of tiles is odd."""
+    def odd_tile_count(kernel: Kernel, compilation: GpuCompilation) -> bool:
+        """One block runs one iteration less if the number of tiles is odd."""
         ends = [op for op in kernel.walk() if isinstance(op, ClusterEnd)]
         if not ends:
             return False
-        for end in ends if rng_all else [ends[int(draw * len(ends))]]:
+        for end in ends if mutate_all else [ends[int(position * len(ends))]]:
             for op in kernel.walk():
                 op.operands = [end.number if v is end.result else v for v in op.operands]
         return True
 
-    rng_all = rng.random() < 0.5
+    mutate_all = rng.random() < 0.5
 
-    def released_in_one_block(kernel: Kernel, parts: GpuCompilation) -> bool:
-        """A release arrives in its own block alone."""
+    def released_in_one_block(kernel: Kernel, compilation: GpuCompilation) -> bool:
+        """A release arrives only in its own block."""
         results = [op for op in kernel.walk() if op.NAME == "mbarrier.new" and op.attrs.get("cluster")]
         for op in results:
             op.attrs["cluster"] = False
         return bool(results)
 
-    def always_shared(kernel: Kernel, parts: GpuCompilation) -> bool:
-        """A copy is shared whether or not both blocks need it."""
-        result = _shared(kernel)
+    def always_shared(kernel: Kernel, compilation: GpuCompilation) -> bool:
+        """A copy is multicast whether or not both blocks need it."""
+        result = _cluster_loads(kernel)
         if result:
-            op = result[int(draw * len(result))]
+            op = result[int(position * len(result))]
             op.operands[-1] = _insert(op, S.Const([], [bool_], {"type": bool_, "value": True}))
         return bool(result)
 
-    def shared_in_one_block(kernel: Kernel, parts: GpuCompilation) -> bool:
-        """Only one of the blocks assumes that both need the copy."""
+    def shared_in_one_block(kernel: Kernel, compilation: GpuCompilation) -> bool:
+        """Only one of the blocks assumes that both blocks need the copy."""
         from tegula.ops.lane import BlockIndex
         from tegula.types import int32
 
-        result = _shared(kernel)
+        result = _cluster_loads(kernel)
         if result:
-            op = result[int(draw * len(result))]
+            op = result[int(position * len(result))]
             block = _insert(op, BlockIndex([], [int32]))
             zero = _insert(op, S.Const([], [int32], {"type": int32, "value": 0}))
             constant_one = _insert(op, S.Const([], [int32], {"type": int32, "value": 1}))
@@ -154,17 +155,21 @@ def mutation(rng: Random, stages: int) -> tuple[LoweredMutation, str]:
     items = (tiles + 1) // 2 * steps
     mutations = [
         (
-            "one block makes an iteration less",
+            "one block runs one iteration less",
             odd_tile_count,
-            deadlock((items, items - steps), stages, lambda b, k: True),
+            cluster_fault((items, items - steps), stages, lambda b, k: True),
         ),
-        ("stages are freed in one block", released_in_one_block, _ordered(stages, items)),
+        ("stages are released in one block", released_in_one_block, _run_ahead_fault(stages, items)),
         (
-            "other tiles are taken for the same",
+            "different tiles are assumed to be equal",
             always_shared,
-            "tile 1 of block 1 is not tile 0 of block 0, and is given to both",
+            "tile 1 of block 1 differs from tile 0 of block 0, but is copied to both",
         ),
-        ("one block shares", shared_in_one_block, deadlock((items, items), stages, lambda b, k: not b)),
+        (
+            "one block assumes that the copy is shared",
+            shared_in_one_block,
+            cluster_fault((items, items), stages, lambda b, k: not b),
+        ),
     ]
     name, mutate, fault = mutations[kind]
     return LoweredMutation(name, ("clusters", "O2", "O8"), mutate, {"m": -(-tiles // 3), "n": steps}), fault

@@ -1,6 +1,6 @@
-"""Compositions of roles with one to three faulty lines: rings of unequal depth in sequence and in parallel, rows
-that are changed in place and copied out, two roles that fill a ring, alternation at named barriers, loops with an early
-exit. Each program is generated from a seed; a replay decides whether a composition is wrong."""
+"""Compositions of roles with one to three faulty lines: rings of different depth in sequence and in parallel, rows that
+are modified in place and copied out, two roles that fill a ring, alternation at named barriers, and loops with an early
+exit. Each program is generated from a seed; a replay decides whether the program is wrong."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from support.attacks import judge
-from support.attacks.program import Args, defaults
+from support.attacks.program import LaunchArguments, defaults
 from tegula.ir import Kernel
 from tegula.passes.runner import GpuCompilation
 
 ARGS = "x: tg.array2d[float], out: tg.array2d[float], n: int, m: int, c: int, d: int, g: tg.array1d[int]"
 Lines = list[str]
 Composition = tuple[Lines, Lines]
-"""The lines of a kernel in front of its roles, and the lines of its roles."""
+"""The lines of a kernel before its roles, and the lines of the roles."""
 FAMILIES: dict[str, Callable[[FaultPicker], Composition]] = {}
 
 
 class FaultPicker:
-    """The lines of a program that may be faulty: `wrong` has the indices of the faulty lines."""
+    """Chooses between correct and faulty text. `faulty`: the indices of the choices that are faulty."""
 
-    def __init__(self, seed: str, wrong: frozenset[int] = frozenset()) -> None:
-        self.rng, self.chosen, self.wrong, self.count = Random(seed), Random(f"wrong {seed}"), wrong, 0
+    def __init__(self, seed: str, faulty: frozenset[int] = frozenset()) -> None:
+        self.rng, self.fault_rng, self.faulty, self.count = Random(seed), Random(f"wrong {seed}"), faulty, 0
 
-    def __call__(self, right: str, *others: str) -> str:
-        """The correct text of a line, or another text if the line is faulty."""
+    def __call__(self, correct: str, *others: str) -> str:
+        """The correct text, or one of the other texts if this choice is faulty."""
         self.count += 1
-        return self.chosen.choice(others) if self.count - 1 in self.wrong else right
+        return self.fault_rng.choice(others) if self.count - 1 in self.faulty else correct
 
     def first_faulty_item(self) -> int:
-        """A number of items from which a fault shows."""
+        """The index of the first item at which a fault occurs."""
         return self.rng.choice((3, 5, 7, 11, 13))
 
     def loop(self, form: str) -> Lines:
-        """The lines that begin an iteration for each item k."""
+        """The lines that open a loop over the items k."""
         t = self.first_faulty_item()
         if form == "range":
             stop = self(
@@ -53,11 +53,11 @@ class FaultPicker:
             )
             return [f"for k in range({self('n', 'n - 1', 'n + 1')}):", f"    if {test}:", "        break"]
         if form == "nested":
-            rows = self("m", "m - int(m > 2)", "m + c", "tg.min(m, 3)")
+            row_count = self("m", "m - int(m > 2)", "m + c", "tg.min(m, 3)")
             row = self("i + d", f"i + d + int(i == {t})", f"tg.min(i + d, {t})", "tg.abs(i + d - 2)")
             return [
                 "at = int(0)",
-                f"for i in range({rows}):",
+                f"for i in range({row_count}):",
                 f"    for j in range({row}):",
                 "        k = at",
                 "        at += 1",
@@ -71,34 +71,35 @@ class FaultPicker:
             "        at += 1",
         ]
 
-    def stage(self, k: str, S: int, other: int) -> str:
-        """The stage of item k in a ring of S stages; `other`: the depth of another ring."""
+    def stage(self, k: str, S: int, other_depth: int) -> str:
+        """The stage of item k in a ring of S stages; `other_depth`: the depth of another ring, used in a faulty
+        stage."""
         t = self.first_faulty_item()
         return self(
             f"({k}) % {S}",
-            f"({k}) % {other if other != S else S + 1}",
+            f"({k}) % {other_depth if other_depth != S else S + 1}",
             f"({k} + int({k} > {t})) % {S}",
             f"({k} + m // 3) % {S}",
             f"tg.min({k}, {t}) % {S}",
         )
 
-    def phase(self, k: str, S: int, other: int, first: int = 0) -> str:
+    def phase(self, k: str, S: int, other_depth: int, first: int = 0) -> str:
         """The phase of item k in a ring of S stages, plus `first`."""
-        t, more = self.first_faulty_item(), f" + {first}" if first else ""
+        t, offset = self.first_faulty_item(), f" + {first}" if first else ""
         return self(
-            f"({k}) // {S}{more}",
+            f"({k}) // {S}{offset}",
             f"({k}) // {S} + {1 - first}",
-            f"({k}) // {other if other != S else S + 1}{more}",
-            f"({k} + 1) // {S}{more}",
-            f"(({k}) // {S} & 1 ^ int({k} >= {t})){more}",
-            f"({k}) // {S} * (({k}) // {S} + 1) // 2{more}",
-            f"({k}) // {S} % 3{more}",
-            f"({k} + {S} * c) // {S}{more}",
+            f"({k}) // {other_depth if other_depth != S else S + 1}{offset}",
+            f"({k} + 1) // {S}{offset}",
+            f"(({k}) // {S} & 1 ^ int({k} >= {t})){offset}",
+            f"({k}) // {S} * (({k}) // {S} + 1) // 2{offset}",
+            f"({k}) // {S} % 3{offset}",
+            f"({k} + {S} * c) // {S}{offset}",
         )
 
-    def sometimes(self, line: str, *others: str) -> str:
-        """A line; or nothing, or the line in some iterations only, or others instead."""
-        t, inner = self.first_faulty_item(), "\n".join(shifted([line]))
+    def line(self, line: str, *others: str) -> str:
+        """A line; if it is faulty, the line is dropped, guarded, repeated or replaced."""
+        t, inner = self.first_faulty_item(), "\n".join(indented([line]))
         return self(
             line,
             "pass",
@@ -111,11 +112,11 @@ class FaultPicker:
             *others,
         )
 
-    def shuffled(self, lines: Lines) -> Lines:
-        """Lines; if they are faulty, two neighbours are exchanged."""
+    def sequence(self, lines: Lines) -> Lines:
+        """Lines in order; if the order is faulty, two adjacent lines are swapped."""
         self.count += 1
-        if self.count - 1 in self.wrong and len(lines) > 1:
-            k = self.chosen.randrange(len(lines) - 1)
+        if self.count - 1 in self.faulty and len(lines) > 1:
+            k = self.fault_rng.randrange(len(lines) - 1)
             lines[k], lines[k + 1] = lines[k + 1], lines[k]
         return lines
 
@@ -125,8 +126,8 @@ def family(make: Callable[[FaultPicker], Composition]) -> Callable[[FaultPicker]
     return make
 
 
-def shifted(lines: Lines, by: int = 4) -> Lines:
-    return [" " * by + part for line in lines for part in line.split("\n")]
+def indented(lines: Lines, width: int = 4) -> Lines:
+    return [" " * width + part for line in lines for part in line.split("\n")]
 
 
 def role(
@@ -141,104 +142,106 @@ def role(
     depth = len(loop[-1]) - len(loop[-1].lstrip()) + (4 if loop[-1].endswith(":") else 0)
     if loop[-1].endswith("break"):
         depth = 4
-    inner = ["if tg.elect():", *shifted(body)] if elected else body
-    return [f"with {head}:", *shifted([*before, *loop, *shifted(inner, depth), *after])]
+    inner = ["if tg.elect():", *indented(body)] if elected else body
+    return [f"with {head}:", *indented([*before, *loop, *indented(inner, depth), *after])]
 
 
-def wait(p: FaultPicker, bar: str, k: str, S: int, other: int, first: int = 0) -> str:
-    return p.sometimes(f"tg.mbarrier_wait({bar}, {p.stage(k, S, other)}, {p.phase(k, S, other, first)})")
+def wait(p: FaultPicker, bar: str, k: str, S: int, other_depth: int, first: int = 0) -> str:
+    return p.line(
+        f"tg.mbarrier_wait({bar}, {p.stage(k, S, other_depth)}, {p.phase(k, S, other_depth, first)})"
+    )
 
 
-def fetched(
+def fetch_role(
     p: FaultPicker,
     form: str,
     S: int,
-    peer_stage: int,
+    other_depth: int,
     ring: str = "ring",
     full: str = "full",
     empty: str = "empty",
 ) -> Lines:
-    """A role of which one thread fetches rows into a ring."""
+    """A role in which an elected thread copies rows into a ring."""
     size = p("128", "128 + 128 * int(k == 5)", "256", "64")
-    body = p.shuffled(
+    body = p.sequence(
         [
-            wait(p, empty, "k", S, peer_stage, 1),
-            p.sometimes(f"tg.mbarrier_expect_bytes({full}, {p.stage('k', S, peer_stage)}, {size})"),
-            p.sometimes(
-                f"tg.tile_load_async(x, {ring}[{p.stage('k', S, peer_stage)}], (k, 0), {full}, "
-                f"{p.stage('k', S, peer_stage)})"
+            wait(p, empty, "k", S, other_depth, 1),
+            p.line(f"tg.mbarrier_expect_bytes({full}, {p.stage('k', S, other_depth)}, {size})"),
+            p.line(
+                f"tg.tile_load_async(x, {ring}[{p.stage('k', S, other_depth)}], (k, 0), {full}, "
+                f"{p.stage('k', S, other_depth)})"
             ),
         ]
     )
     return role("tg.ws(0)", p.loop(form), body, elected=True)
 
 
-def copied_out(p: FaultPicker, ring: str, S: int, other: int, bar: str, late: int) -> tuple[Lines, Lines]:
-    """The lines that copy the row of an item out and release the stage of the item `late` before; and the lines after
-    the loop."""
-    arguments = f"tg.mbarrier_arrive({bar}, {p.stage(f'k - {late}' if late else 'k', S, other)})"
-    back = (
-        f"if k >= {p(str(late), str(late + 1), '0', str(max(0, late - 1)))}:\n    {arguments}"
-        if late
-        else arguments
+def copy_out_lines(
+    p: FaultPicker, ring: str, S: int, other_depth: int, bar: str, lag: int
+) -> tuple[Lines, Lines]:
+    """The lines that copy the row of an item out and release the stage of the item `lag` items earlier, and the lines
+    after the loop."""
+    arrive = f"tg.mbarrier_arrive({bar}, {p.stage(f'k - {lag}' if lag else 'k', S, other_depth)})"
+    release = (
+        f"if k >= {p(str(lag), str(lag + 1), '0', str(max(0, lag - 1)))}:\n    {arrive}" if lag else arrive
     )
     lines = [
-        p.sometimes(f"tg.tile_store_async(out, {ring}[{p.stage('k', S, other)}], (k, 0))"),
-        p.sometimes("tg.store_commit()"),
-        p.sometimes(
-            f"tg.store_wait(pending={p(str(late), str(late + 1), str(max(0, late - 1)))}, read={p('True', 'False')})"
+        p.line(f"tg.tile_store_async(out, {ring}[{p.stage('k', S, other_depth)}], (k, 0))"),
+        p.line("tg.store_commit()"),
+        p.line(
+            f"tg.store_wait(pending={p(str(lag), str(lag + 1), str(max(0, lag - 1)))}, read={p('True', 'False')})"
         ),
-        p.sometimes(back),
+        p.line(release),
     ]
-    return p.shuffled(lines), [p("tg.store_wait(read=True)", "pass", "tg.store_wait(pending=1, read=True)")]
+    return p.sequence(lines), [p("tg.store_wait(read=True)", "pass", "tg.store_wait(pending=1, read=True)")]
 
 
-def rows(name: str, S: int) -> str:
+def ring_tile(name: str, S: int) -> str:
     return f'{name} = tg.tile_empty(shape=({S}, 1, 32), dtype=float, storage="shared")'
 
 
-def count(p: FaultPicker, right: int) -> str:
-    return p(str(right), str(right + 1), str(right * 2), str(max(1, right - 1)))
+def arrival_count(p: FaultPicker, correct: int) -> str:
+    return p(str(correct), str(correct + 1), str(correct * 2), str(max(1, correct - 1)))
 
 
-def depths(p: FaultPicker) -> tuple[int, int, str]:
+def ring_depths(p: FaultPicker) -> tuple[int, int, str]:
     form = p.rng.choice(("range", "range", "ends early", "nested", "of some"))
     return p.rng.randrange(1, 5), p.rng.randrange(1, 5), form
 
 
 @family
 def two_rings_in_a_row(p: FaultPicker) -> Composition:
-    S, T, form = depths(p)
+    S, T, form = ring_depths(p)
     results = [
-        rows("ring", S),
-        rows("other", T),
-        f"full, empty = tg.mbarrier({count(p, 1)}, stages={S}), tg.mbarrier({count(p, 4)}, stages={S})",
-        f"ready, free = tg.mbarrier({count(p, 4)}, stages={T}), tg.mbarrier({count(p, 4)}, stages={T})",
+        ring_tile("ring", S),
+        ring_tile("other", T),
+        f"full, empty = tg.mbarrier({arrival_count(p, 1)}, stages={S}), tg.mbarrier({arrival_count(p, 4)}, stages={S})",
+        f"ready, free = tg.mbarrier({arrival_count(p, 4)}, stages={T}), tg.mbarrier({arrival_count(p, 4)}, stages={T})",
     ]
     out = p.rng.random() < 0.5
-    middle = p.shuffled(
+    middle = p.sequence(
         [
             wait(p, "full", "k", S, T),
             wait(p, "free", "k", T, S, 1),
-            p.sometimes(f"other[{p.stage('k', T, S)}] = ring[{p.stage('k', S, T)}] * 2.0"),
-            p.sometimes("tg.fence_async()"),
-            p.sometimes(f"tg.mbarrier_arrive(empty, {p.stage('k', S, T)})"),
-            p.sometimes(f"tg.mbarrier_arrive(ready, {p.stage('k', T, S)})"),
+            p.line(f"other[{p.stage('k', T, S)}] = ring[{p.stage('k', S, T)}] * 2.0"),
+            p.line("tg.fence_async()"),
+            p.line(f"tg.mbarrier_arrive(empty, {p.stage('k', S, T)})"),
+            p.line(f"tg.mbarrier_arrive(ready, {p.stage('k', T, S)})"),
         ]
     )
     after: Lines = []
     if out:
-        last, after = copied_out(p, "other", T, S, "free", p.rng.randrange(T))
+        last, after = copy_out_lines(p, "other", T, S, "free", p.rng.randrange(T))
     else:
-        last = p.shuffled(
+        last = p.sequence(
             [
-                p.sometimes(f"tg.tile_store(out, other[{p.stage('k', T, S)}], offset=(k, 0))"),
-                p.sometimes(f"tg.mbarrier_arrive(free, {p.stage('k', T, S)})"),
+                p.line(f"tg.tile_store(out, other[{p.stage('k', T, S)}], offset=(k, 0))"),
+                p.line(f"tg.mbarrier_arrive(free, {p.stage('k', T, S)})"),
             ]
         )
     sink = [wait(p, "ready", "k", T, S), *last]
     return results, [
-        *fetched(p, form, S, T),
+        *fetch_role(p, form, S, T),
         *role("tg.ws(1)", p.loop(form), middle),
         *role("tg.ws(2)", p.loop(form), sink, after=after),
     ]
@@ -246,25 +249,25 @@ def two_rings_in_a_row(p: FaultPicker) -> Composition:
 
 @family
 def changed_in_place(p: FaultPicker) -> Composition:
-    S, T, form = depths(p)
+    S, T, form = ring_depths(p)
     results = [
-        rows("ring", S),
-        f"full, empty = tg.mbarrier({count(p, 1)}, stages={S}), tg.mbarrier({count(p, 4)}, stages={S})",
-        f"ready = tg.mbarrier({count(p, 4)}, stages={S})",
+        ring_tile("ring", S),
+        f"full, empty = tg.mbarrier({arrival_count(p, 1)}, stages={S}), tg.mbarrier({arrival_count(p, 4)}, stages={S})",
+        f"ready = tg.mbarrier({arrival_count(p, 4)}, stages={S})",
     ]
     factor = p.rng.choice(("* 2.0", "+ 1.0"))
-    change = p.shuffled(
+    change = p.sequence(
         [
             wait(p, "full", "k", S, T),
-            p.sometimes(f"ring[{p.stage('k', S, T)}] = ring[{p.stage('k', S, T)}] {factor}"),
-            p.sometimes("tg.fence_async()"),
-            p.sometimes(f"tg.mbarrier_arrive(ready, {p.stage('k', S, T)})"),
+            p.line(f"ring[{p.stage('k', S, T)}] = ring[{p.stage('k', S, T)}] {factor}"),
+            p.line("tg.fence_async()"),
+            p.line(f"tg.mbarrier_arrive(ready, {p.stage('k', S, T)})"),
         ]
     )
-    last, after = copied_out(p, "ring", S, T, "empty", p.rng.randrange(S))
+    last, after = copy_out_lines(p, "ring", S, T, "empty", p.rng.randrange(S))
     sink = [wait(p, "ready", "k", S, T), *last]
     return results, [
-        *fetched(p, form, S, T),
+        *fetch_role(p, form, S, T),
         *role("tg.ws(1)", p.loop(form), change),
         *role("tg.ws(2)", p.loop(form), sink, after=after),
     ]
@@ -272,108 +275,108 @@ def changed_in_place(p: FaultPicker) -> Composition:
 
 @family
 def two_rings_side_by_side(p: FaultPicker) -> Composition:
-    S, T, form = depths(p)
+    S, T, form = ring_depths(p)
     results = [
-        rows("ring", S),
-        rows("other", T),
-        f"full, empty = tg.mbarrier({count(p, 1)}, stages={S}), tg.mbarrier({count(p, 4)}, stages={S})",
-        f"ready, free = tg.mbarrier({count(p, 4)}, stages={T}), tg.mbarrier({count(p, 4)}, stages={T})",
+        ring_tile("ring", S),
+        ring_tile("other", T),
+        f"full, empty = tg.mbarrier({arrival_count(p, 1)}, stages={S}), tg.mbarrier({arrival_count(p, 4)}, stages={S})",
+        f"ready, free = tg.mbarrier({arrival_count(p, 4)}, stages={T}), tg.mbarrier({arrival_count(p, 4)}, stages={T})",
     ]
-    second = p.shuffled(
+    second = p.sequence(
         [
             wait(p, "free", "k", T, S, 1),
-            p.sometimes(f"other[{p.stage('k', T, S)}] = tg.tile_load(x, shape=(1, 32), offset=(k, 0))"),
-            p.sometimes(f"tg.mbarrier_arrive(ready, {p.stage('k', T, S)})"),
+            p.line(f"other[{p.stage('k', T, S)}] = tg.tile_load(x, shape=(1, 32), offset=(k, 0))"),
+            p.line(f"tg.mbarrier_arrive(ready, {p.stage('k', T, S)})"),
         ]
     )
-    reads = p.shuffled(
+    read = p.sequence(
         [
             wait(p, "full", "k", S, T),
             wait(p, "ready", "k", T, S),
-            p.sometimes(
+            p.line(
                 f"tg.tile_store(out, ring[{p.stage('k', S, T)}] * other[{p.stage('k', T, S)}], offset=(k, 0))"
             ),
-            p.sometimes("tg.fence_async()"),
-            p.sometimes(f"tg.mbarrier_arrive(empty, {p.stage('k', S, T)})"),
-            p.sometimes(f"tg.mbarrier_arrive(free, {p.stage('k', T, S)})"),
+            p.line("tg.fence_async()"),
+            p.line(f"tg.mbarrier_arrive(empty, {p.stage('k', S, T)})"),
+            p.line(f"tg.mbarrier_arrive(free, {p.stage('k', T, S)})"),
         ]
     )
     return results, [
-        *fetched(p, form, S, T),
+        *fetch_role(p, form, S, T),
         *role("tg.ws(1)", p.loop(form), second),
-        *role("tg.ws(2)", p.loop(form), reads),
+        *role("tg.ws(2)", p.loop(form), read),
     ]
 
 
 @family
 def two_fill_one_ring(p: FaultPicker) -> Composition:
-    S, T, form = depths(p)
+    S, T, form = ring_depths(p)
     results = [
-        rows("ring", S),
-        rows("other", S),
-        f"full, empty = tg.mbarrier({count(p, 2)}, stages={S}), tg.mbarrier({count(p, 4)}, stages={S})",
+        ring_tile("ring", S),
+        ring_tile("other", S),
+        f"full, empty = tg.mbarrier({arrival_count(p, 2)}, stages={S}), tg.mbarrier({arrival_count(p, 4)}, stages={S})",
     ]
-    first, second = fetched(p, form, S, T), fetched(p, form, S, T, "other")
+    first, second = fetch_role(p, form, S, T), fetch_role(p, form, S, T, "other")
     second[0] = "with tg.ws(1):"
-    reads = p.shuffled(
+    read = p.sequence(
         [
             wait(p, "full", "k", S, T),
-            p.sometimes(
+            p.line(
                 f"tg.tile_store(out, ring[{p.stage('k', S, T)}] * other[{p.stage('k', S, T)}], offset=(k, 0))"
             ),
-            p.sometimes("tg.fence_async()"),
-            p.sometimes(f"tg.mbarrier_arrive(empty, {p.stage('k', S, T)})"),
+            p.line("tg.fence_async()"),
+            p.line(f"tg.mbarrier_arrive(empty, {p.stage('k', S, T)})"),
         ]
     )
-    return results, [*first, *second, *role("tg.ws(2)", p.loop(form), reads)]
+    return results, [*first, *second, *role("tg.ws(2)", p.loop(form), read)]
 
 
 @family
 def one_warp_gives_back(p: FaultPicker) -> Composition:
-    S, T, form = depths(p)
+    S, T, form = ring_depths(p)
     results = [
-        rows("ring", S),
-        f"full, empty = tg.mbarrier({count(p, 1)}, stages={S}), tg.mbarrier({count(p, 1)}, stages={S})",
+        ring_tile("ring", S),
+        f"full, empty = tg.mbarrier({arrival_count(p, 1)}, stages={S}), tg.mbarrier({arrival_count(p, 1)}, stages={S})",
         f"own = tg.named_barrier(warps={p('4', '8')})",
     ]
-    arguments = f"tg.mbarrier_arrive(empty, {p.stage('k', S, T)})"
-    reads = p.shuffled(
+    arrive = f"tg.mbarrier_arrive(empty, {p.stage('k', S, T)})"
+    read = p.sequence(
         [
             wait(p, "full", "k", S, T),
-            p.sometimes(f"tg.tile_store(out, ring[{p.stage('k', S, T)}], offset=(k, 0))"),
-            p.sometimes("tg.fence_async()"),
-            p.sometimes("tg.named_barrier_sync(own)", "tg.named_barrier_arrive(own)"),
-            f"if tg.elect():\n    {arguments}",
+            p.line(f"tg.tile_store(out, ring[{p.stage('k', S, T)}], offset=(k, 0))"),
+            p.line("tg.fence_async()"),
+            p.line("tg.named_barrier_sync(own)", "tg.named_barrier_arrive(own)"),
+            f"if tg.elect():\n    {arrive}",
         ]
     )
-    return results, [*fetched(p, form, S, T), *role("tg.ws(1)", p.loop(form), reads)]
+    return results, [*fetch_role(p, form, S, T), *role("tg.ws(1)", p.loop(form), read)]
 
 
 @family
 def turns_at_named_barriers(p: FaultPicker) -> Composition:
-    _, _, form = depths(p)
+    _, _, form = ring_depths(p)
     results = [
-        rows("tile", 1).replace("(1, 1, 32)", "(1, 32)"),
+        ring_tile("tile", 1).replace("(1, 1, 32)", "(1, 32)"),
         f"ready, free = tg.named_barrier(warps={p('8', '4', '12')}), tg.named_barrier(warps={p('8', '4')})",
     ]
-    first = p.shuffled(
+    first = p.sequence(
         [
-            p.sometimes(
+            p.line(
                 "tg.named_barrier_sync(free)", "tg.named_barrier_arrive(free)", "tg.named_barrier_sync(ready)"
             ),
-            p.sometimes("tile[:, :] = tg.tile_load(x, shape=(1, 32), offset=(k, 0)) * 3.0"),
-            p.sometimes(
+            p.line("tile[:, :] = tg.tile_load(x, shape=(1, 32), offset=(k, 0)) * 3.0"),
+            p.line(
                 "tg.named_barrier_arrive(ready)",
                 "tg.named_barrier_arrive(free)",
                 "tg.named_barrier_sync(ready)",
             ),
         ]
     )
-    second = p.shuffled(
+    second = p.sequence(
         [
-            p.sometimes("tg.named_barrier_sync(ready)", "tg.named_barrier_arrive(ready)"),
-            p.sometimes("tg.tile_store(out, tile, offset=(k, 0))"),
-            p.sometimes("tg.named_barrier_arrive(free)", "tg.named_barrier_sync(free)"),
+            p.line("tg.named_barrier_sync(ready)", "tg.named_barrier_arrive(ready)"),
+            p.line("tg.tile_store(out, tile, offset=(k, 0))"),
+            p.line("tg.named_barrier_arrive(free)", "tg.named_barrier_sync(free)"),
         ]
     )
     begin = [p("tg.named_barrier_arrive(free)", "pass", "tg.named_barrier_arrive(ready)")]
@@ -385,31 +388,31 @@ def turns_at_named_barriers(p: FaultPicker) -> Composition:
 
 
 def composition(seed: int, wrong: bool = True) -> tuple[str, str]:
-    """The text of a composition, and its name: the family, with the number of faulty lines."""
+    """The text of a composition, and its name: the family, with the number of faults."""
     rng = Random(f"composition {seed}")
     name = rng.choice([*FAMILIES])
     make, key = FAMILIES[name], f"{name} {seed}"
-    fault_places = FaultPicker(key)
-    make(fault_places)
-    some = rng.sample(range(fault_places.count), rng.choice((1, 1, 1, 2, 3))) if wrong else []
-    result, roles = make(FaultPicker(key, frozenset(some)))
+    counting_picker = FaultPicker(key)
+    make(counting_picker)
+    faulty = rng.sample(range(counting_picker.count), rng.choice((1, 1, 1, 2, 3))) if wrong else []
+    result, roles = make(FaultPicker(key, frozenset(faulty)))
     return "\n".join(
-        [f"def kernel({ARGS}):", *shifted([*result, *roles])]
-    ) + "\n", f"{name}, {len(some)} places"
+        [f"def kernel({ARGS}):", *indented([*result, *roles])]
+    ) + "\n", f"{name}, {len(faulty)} faults"
 
 
-def fault(text: str, kernel: Kernel, parts: GpuCompilation, count: int) -> str:
-    """The first fault in a number of orders of each launch, or ""."""
+def fault(text: str, kernel: Kernel, compilation: GpuCompilation, count: int) -> str:
+    """The first fault in the first `count` orders of each launch, or ""."""
     for args in launches():
-        failure = judge.replayed(kernel, parts, judge.replay_arguments(text, args), count)
+        failure = judge.replay_lowered(kernel, compilation, judge.replay_arguments(text, args), count)
         if failure:
             return f"n = {args['n']}, m = {args['m']}, c = {args['c']}, d = {args['d']}: {failure}"
     return ""
 
 
-def launches() -> list[Args]:
-    """Launches in which the faults of compositions show."""
-    out: list[Args] = []
+def launches() -> list[LaunchArguments]:
+    """Launches in which the faults of compositions occur."""
+    out: list[LaunchArguments] = []
     for n, m, c, d in ((0, 0, 0, 0), (1, 1, 0, 1), (4, 2, 1, 2), (9, 3, 0, 1), (15, 4, 1, 0), (16, 2, 0, 3)):
         args = {**defaults(60), "n": n, "m": m, "c": c, "d": d}
         for k, x in ((3, 3), (7, 5), (12, 6)):

@@ -1,5 +1,5 @@
-"""Attacks on any correct program: one or several edits of its text that imitate mistakes of programmers. An edited
-program may be correct, which a replay decides."""
+"""Attacks on any correct program: one or several edits of its text that imitate programming mistakes. An edited program
+may still be correct; a replay decides."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 Block: TypeAlias = list[ast.stmt]
 Edit: TypeAlias = Callable[[Random, ast.FunctionDef], bool]
 EDITS: dict[str, Edit] = {}
-"""The edits by name, which return False if a program has no line for the edit."""
+"""The edits by name. An edit returns False if the program has no line that it can change."""
 CONDITIONS = ("k == 3", "k > 7", "k % 3 == 1", "k % 2 == 0", "k == n - 1", "k == 0", "n > 5", "m > 2")
 SIGNALS = {"mbarrier_wait", "mbarrier_arrive", "mbarrier_expect_bytes", "tile_load_async"}
 
@@ -29,7 +29,7 @@ def roles(kernel: ast.FunctionDef) -> list[ast.With]:
 
 
 def blocks(s: ast.stmt) -> Iterator[Block]:
-    """The blocks of a statement and of the statements inside of it."""
+    """The blocks of a statement and of its nested statements."""
     for field in ("body", "orelse"):
         inner: Block = getattr(s, field, [])
         if inner:
@@ -38,8 +38,8 @@ def blocks(s: ast.stmt) -> Iterator[Block]:
                 yield from blocks(t)
 
 
-def acting(kernel: ast.FunctionDef) -> list[tuple[Block, int]]:
-    """The positions of the statements in roles with effects: calls, and stores to shared tiles."""
+def effect_positions(kernel: ast.FunctionDef) -> list[tuple[Block, int]]:
+    """The positions of the statements of roles that have effects: calls, and stores to shared tiles."""
     return [
         (block, k)
         for role in roles(kernel)
@@ -54,39 +54,39 @@ def calls(kernel: ast.FunctionDef, names: set[str]) -> list[ast.Call]:
     return [c for c in candidates if isinstance(c.func, ast.Attribute) and c.func.attr in names]
 
 
-def expression(text: str) -> Any:
+def parse_expression(text: str) -> Any:
     return ast.parse(text, mode="eval").body
 
 
-def guarded(rng: Random, body: Block) -> ast.stmt:
-    return ast.If(expression(rng.choice(CONDITIONS)), body, [])
+def guard(rng: Random, body: Block) -> ast.stmt:
+    return ast.If(parse_expression(rng.choice(CONDITIONS)), body, [])
 
 
-@edit("left out")
+@edit("statement dropped")
 def drop_statement(rng: Random, kernel: ast.FunctionDef) -> bool:
-    block, k = rng.choice(acting(kernel))
+    block, k = rng.choice(effect_positions(kernel))
     block[k] = ast.Pass()
     return True
 
 
-@edit("sometimes left out")
+@edit("statement guarded")
 def guard_statement(rng: Random, kernel: ast.FunctionDef) -> bool:
-    block, k = rng.choice(acting(kernel))
-    block[k] = guarded(rng, [block[k]])
+    block, k = rng.choice(effect_positions(kernel))
+    block[k] = guard(rng, [block[k]])
     return True
 
 
-@edit("done twice")
+@edit("statement repeated")
 def repeat_statement(rng: Random, kernel: ast.FunctionDef) -> bool:
-    block, k = rng.choice(acting(kernel))
-    again = block[k] if rng.random() < 0.5 else guarded(rng, [block[k]])
-    block.insert(rng.choice((k, k + 1, len(block))), again)
+    block, k = rng.choice(effect_positions(kernel))
+    repetition = block[k] if rng.random() < 0.5 else guard(rng, [block[k]])
+    block.insert(rng.choice((k, k + 1, len(block))), repetition)
     return True
 
 
 @edit("moved in its block")
 def move_statement(rng: Random, kernel: ast.FunctionDef) -> bool:
-    positions = [(block, k) for block, k in acting(kernel) if len(block) > 1]
+    positions = [(block, k) for block, k in effect_positions(kernel) if len(block) > 1]
     if not positions:
         return False
     block, k = rng.choice(positions)
@@ -97,7 +97,7 @@ def move_statement(rng: Random, kernel: ast.FunctionDef) -> bool:
 
 @edit("moved out of its block")
 def out_of_block(rng: Random, kernel: ast.FunctionDef) -> bool:
-    """A statement moves out of its loop or branch, before or after it."""
+    """Move a statement out of its loop or branch, before or after the loop or branch."""
     positions = [
         (outer, k, inner, j)
         for role in roles(kernel)
@@ -116,7 +116,7 @@ def out_of_block(rng: Random, kernel: ast.FunctionDef) -> bool:
     return True
 
 
-@edit("a number is another one")
+@edit("constant off by one")
 def off_by_one(rng: Random, kernel: ast.FunctionDef) -> bool:
     candidates = [
         n
@@ -135,16 +135,16 @@ def off_by_one(rng: Random, kernel: ast.FunctionDef) -> bool:
 
 @edit("another barrier")
 def other_barrier(rng: Random, kernel: ast.FunctionDef) -> bool:
-    return _renamed(rng, kernel, ("mbarrier", "named_barrier"))
+    return _rename_use(rng, kernel, ("mbarrier", "named_barrier"))
 
 
 @edit("another ring")
 def other_ring(rng: Random, kernel: ast.FunctionDef) -> bool:
-    return _renamed(rng, kernel, ("tile_empty",))
+    return _rename_use(rng, kernel, ("tile_empty",))
 
 
-def names_bound_to(kernel: ast.FunctionDef, maker: str) -> list[str]:
-    """The names that a kernel gives to the results of a function."""
+def names_bound_to(kernel: ast.FunctionDef, constructor: str) -> list[str]:
+    """The names that a kernel binds to results of a function."""
     out: list[str] = []
     for s in kernel.body:
         if isinstance(s, ast.Assign):
@@ -156,13 +156,13 @@ def names_bound_to(kernel: ast.FunctionDef, maker: str) -> list[str]:
                     if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute)
                     else ""
                 )
-                out += [target.id] if isinstance(target, ast.Name) and attr == maker else []
+                out += [target.id] if isinstance(target, ast.Name) and attr == constructor else []
     return out
 
 
-def _renamed(rng: Random, kernel: ast.FunctionDef, makers: tuple[str, ...]) -> bool:
-    for maker in rng.sample(makers, len(makers)):
-        names = names_bound_to(kernel, maker)
+def _rename_use(rng: Random, kernel: ast.FunctionDef, constructors: tuple[str, ...]) -> bool:
+    for constructor in rng.sample(constructors, len(constructors)):
+        names = names_bound_to(kernel, constructor)
         candidates = [
             n for role in roles(kernel) for n in ast.walk(role) if isinstance(n, ast.Name) and n.id in names
         ]
@@ -173,11 +173,11 @@ def _renamed(rng: Random, kernel: ast.FunctionDef, makers: tuple[str, ...]) -> b
     return False
 
 
-@edit("two barriers are exchanged")
-def exchanged(rng: Random, kernel: ast.FunctionDef) -> bool:
-    """Exchange two names in one role, at all uses."""
-    for maker in ("named_barrier", "mbarrier"):
-        names = names_bound_to(kernel, maker)
+@edit("two barriers swapped")
+def swap_barriers(rng: Random, kernel: ast.FunctionDef) -> bool:
+    """Swap two names at all uses in one role."""
+    for constructor in ("named_barrier", "mbarrier"):
+        names = names_bound_to(kernel, constructor)
         if len(names) > 1:
             a, b = rng.sample(names, 2)
             for n in ast.walk(rng.choice(roles(kernel))):
@@ -194,8 +194,8 @@ def other_stage(rng: Random, kernel: ast.FunctionDef) -> bool:
         return False
     c = rng.choice(candidates)
     index = 4 if isinstance(c.func, ast.Attribute) and c.func.attr == "tile_load_async" else 1
-    by = rng.choice((f"int({rng.choice(CONDITIONS)})", "1"))
-    c.args[index] = expression(f"({ast.unparse(c.args[index])} + {by}) % {rng.choice((2, 3))}")
+    increment = rng.choice((f"int({rng.choice(CONDITIONS)})", "1"))
+    c.args[index] = parse_expression(f"({ast.unparse(c.args[index])} + {increment}) % {rng.choice((2, 3))}")
     return True
 
 
@@ -205,7 +205,7 @@ def other_parity(rng: Random, kernel: ast.FunctionDef) -> bool:
     if not candidates:
         return False
     c = rng.choice(candidates)
-    c.args[2] = expression(
+    c.args[2] = parse_expression(
         f"({ast.unparse(c.args[2])}) ^ {rng.choice(('1', f'int({rng.choice(CONDITIONS)})'))}"
     )
     return True
@@ -226,11 +226,11 @@ def other_slot(rng: Random, kernel: ast.FunctionDef) -> bool:
     if not candidates:
         return False
     n = rng.choice(candidates)
-    n.slice = expression(f"({ast.unparse(n.slice)} + {rng.choice((1, 2))}) % {rng.choice((2, 3))}")
+    n.slice = parse_expression(f"({ast.unparse(n.slice)} + {rng.choice((1, 2))}) % {rng.choice((2, 3))}")
     return True
 
 
-@edit("a barrier counts otherwise")
+@edit("another arrival count")
 def other_count(rng: Random, kernel: ast.FunctionDef) -> bool:
     candidates = [c for s in kernel.body if isinstance(s, ast.Assign) for c in ast.walk(s)
              if isinstance(c, ast.Call) and isinstance(c.func, ast.Attribute) and "barrier" in c.func.attr]  # fmt: skip
@@ -246,9 +246,9 @@ def other_count(rng: Random, kernel: ast.FunctionDef) -> bool:
 
 
 @edit("one thread instead of all")
-def elected(rng: Random, kernel: ast.FunctionDef) -> bool:
-    block, k = rng.choice(acting(kernel))
-    block[k] = ast.If(expression("tg.elect()"), [block[k]], [])
+def elect_one_thread(rng: Random, kernel: ast.FunctionDef) -> bool:
+    block, k = rng.choice(effect_positions(kernel))
+    block[k] = ast.If(parse_expression("tg.elect()"), [block[k]], [])
     return True
 
 
@@ -279,7 +279,7 @@ def other_range(rng: Random, kernel: ast.FunctionDef) -> bool:
     (first, last) = (
         (["0", *map(ast.unparse, loop.iter.args)])[-2:] if isinstance(loop.iter, ast.Call) else ("0", "n")
     )
-    loop.iter = expression(
+    loop.iter = parse_expression(
         rng.choice(
             (
                 f"range({first}, {last} - 1)",
@@ -301,12 +301,12 @@ def insert_break_or_continue(rng: Random, kernel: ast.FunctionDef) -> bool:
     if not candidates:
         return False
     body = rng.choice(candidates).body
-    body.insert(rng.randrange(len(body) + 1), guarded(rng, [rng.choice((ast.Break(), ast.Continue()))]))
+    body.insert(rng.randrange(len(body) + 1), guard(rng, [rng.choice((ast.Break(), ast.Continue()))]))
     return True
 
 
-def edited(rng: Random, text: str, count: int) -> tuple[str, str]:
-    """A program after a number of edits, with their names."""
+def apply_edits(rng: Random, text: str, count: int) -> tuple[str, str]:
+    """The text of a program after a number of edits, and the names of the edits."""
     tree = ast.parse(text)
     (kernel,) = tree.body
     assert isinstance(kernel, ast.FunctionDef)

@@ -1,4 +1,4 @@
-"""Faults of a ring of stages that occur where a condition holds."""
+"""Faults of a ring of stages that occur if a condition holds."""
 
 from __future__ import annotations
 
@@ -6,22 +6,23 @@ import re
 from collections.abc import Callable
 from random import Random
 
-from support.attacks.program import Line, Program, Role, Staging, shifted
+from support.attacks.program import Line, Program, Role, Staging, indented
 from tegula.dataclass import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault. `rows`: the obligations and corpus entries it breaks; `mutate`: the change, which returns False if the
-    program has no line for the fault; `on_launch`: its condition is on the launch, not on an item; `harmless`: harmless
-    for the last or the first items, as many as there are stages; `weight`: its frequency, which is largest for faults
-    without a branch, because their text shows no special case."""
+    """A fault. `rows`: the obligations and corpus entries that the fault breaks; `mutate`: the change, which returns
+    False if the program has no line for the fault; `on_launch`: the condition depends on the launch, not on the item;
+    `harmless_for`: "first" or "last" if the fault has no effect for the first or last items, as many as the ring has
+    stages, or ""; `weight`: the frequency, largest for faults without a branch, because their text shows no special
+    case."""
 
     name: str
     rows: tuple[str, ...]
     mutate: Callable[[Random, Program, str], bool]
     on_launch: bool = False
-    harmless: str = ""
+    harmless_for: str = ""
     weight: int = 1
 
 
@@ -30,10 +31,10 @@ Mutation = Callable[[Random, Program, str], bool]
 
 
 def fault(
-    name: str, *rows: str, on_launch: bool = False, harmless: str = "", weight: int = 1
+    name: str, *rows: str, on_launch: bool = False, harmless_for: str = "", weight: int = 1
 ) -> Callable[[Mutation], Mutation]:
     def register(mutate: Mutation) -> Mutation:
-        FAULTS.append(Fault(name, rows, mutate, on_launch, harmless, weight))
+        FAULTS.append(Fault(name, rows, mutate, on_launch, harmless_for, weight))
         return mutate
 
     return register
@@ -49,15 +50,15 @@ def random_tagged_line(rng: Random, program: Program, *tags: str) -> tuple[Role,
 
 
 def guarded_by_not(text: str, condition: str) -> str:
-    return "\n".join([f"if not ({condition}):", *shifted([text])])
+    return "\n".join([f"if not ({condition}):", *indented([text])])
 
 
 def guarded_by(text: str, condition: str) -> str:
-    return "\n".join([f"if {condition}:", *shifted([text])])
+    return "\n".join([f"if {condition}:", *indented([text])])
 
 
 def drop_line(*tags: str) -> Mutation:
-    """A line is left out."""
+    """Skip a line if the condition holds."""
 
     def mutate(rng: Random, program: Program, condition: str) -> bool:
         position = random_tagged_line(rng, program, *tags)
@@ -71,6 +72,8 @@ def drop_line(*tags: str) -> Mutation:
 
 
 def repeat_line(*tags: str) -> Mutation:
+    """Repeat a line if the condition holds."""
+
     def mutate(rng: Random, program: Program, condition: str) -> bool:
         position = random_tagged_line(rng, program, *tags)
         if not position:
@@ -83,7 +86,7 @@ def repeat_line(*tags: str) -> Mutation:
 
 
 def move_before(tag: str, *over: str) -> Mutation:
-    """Move a line in front of others if the condition holds."""
+    """Move a line before the first line with one of the tags `over` if the condition holds."""
 
     def mutate(rng: Random, program: Program, condition: str) -> bool:
         positions = [
@@ -102,7 +105,7 @@ def move_before(tag: str, *over: str) -> Mutation:
 
 
 def move_after(tag: str, over: str) -> Mutation:
-    """Move a line after another one if the condition holds."""
+    """Move a line after the last line with the tag `over` if the condition holds."""
 
     def mutate(rng: Random, program: Program, condition: str) -> bool:
         positions = [
@@ -120,8 +123,8 @@ def move_after(tag: str, over: str) -> Mutation:
     return mutate
 
 
-def replace_part(pattern: str, by: str, *tags: str) -> Mutation:
-    """Replace part of a line if the condition holds; `by` is a template with the condition and the old part."""
+def replace_part(pattern: str, template: str, *tags: str) -> Mutation:
+    """Replace part of a line if the condition holds; `template` has fields for the condition and the old part."""
 
     def mutate(rng: Random, program: Program, condition: str) -> bool:
         match = [(r, k) for r, k in tagged_lines(program, *tags) if re.search(pattern, r.body[k].text)]
@@ -129,7 +132,7 @@ def replace_part(pattern: str, by: str, *tags: str) -> Mutation:
             return False
         role, k = rng.choice(match)
         line = role.body[k]
-        text = re.sub(pattern, lambda m: by.format(at=condition, old=m.group()), line.text, count=1)
+        text = re.sub(pattern, lambda m: template.format(at=condition, old=m.group()), line.text, count=1)
         role.body[k] = Line(line.tag, text)
         return True
 
@@ -139,18 +142,21 @@ def replace_part(pattern: str, by: str, *tags: str) -> Mutation:
 FULL, EMPTY = ("arrive full", "expect"), ("arrive",)
 
 
-@fault("a phase that is another one", "O1", "O4", "corpus 6", "expert mbarriers", weight=9)
+@fault("the opposite phase", "O1", "O4", "corpus 6", "expert mbarriers", weight=9)
 def flip_phase(rng: Random, program: Program, condition: str) -> bool:
-    return replace_part(r"\bphase\b", "({old} ^ int({at}))", "wait", "room")(rng, program, condition)
+    return replace_part(r"\bphase\b", "({old} ^ int({at}))", "wait", "wait empty")(rng, program, condition)
 
 
-@fault("a phase that stays", "O1", "O4", "corpus 6", "expert mbarriers", weight=9)
+@fault("a constant phase", "O1", "O4", "corpus 6", "expert mbarriers", weight=9)
 def constant_phase(rng: Random, program: Program, condition: str) -> bool:
-    return replace_part(r"\bphase\b", "({old} if not ({at}) else 0)", "wait", "room")(rng, program, condition)
+    return replace_part(r"\bphase\b", "({old} if not ({at}) else 0)", "wait", "wait empty")(
+        rng, program, condition
+    )
 
 
 def use_other_stage(*tags: str, last: bool = False) -> Mutation:
-    """Make a line use another stage; `last`: only at the last occurrence, where copies are counted."""
+    """Make a line use another stage if the condition holds; `last`: change only the last occurrence, the stage at which
+    copies are counted."""
 
     def mutate(rng: Random, program: Program, condition: str) -> bool:
         if (stages := program.stages) <= 1:
@@ -164,7 +170,7 @@ def use_other_stage(*tags: str, last: bool = False) -> Mutation:
 fault("an arrival at another stage", "O1", "O2", "O3", "corpus 14", "corpus 16", "late release", weight=9)(
     use_other_stage("arrive")
 )
-fault("filled under another number", "O1", "O2", "corpus 15", "corpus 14", weight=9)(
+fault("an arrival at another full barrier", "O1", "O2", "corpus 15", "corpus 14", weight=9)(
     use_other_stage("arrive full")
 )
 fault("announced at another stage", "O1", "O2", "corpus 9", "corpus 14", weight=9)(use_other_stage("expect"))
@@ -173,7 +179,7 @@ fault("a copy counted at another stage", "O2", "corpus 9", "corpus 1", weight=9)
     use_other_stage("load", last=True)
 )
 fault("a wait at another stage", "O1", "O3", "O4", "corpus 17", "corpus 5", weight=9)(
-    use_other_stage("wait", "room")
+    use_other_stage("wait", "wait empty")
 )
 fault("a read of another stage", "O1", "O5", "corpus 24", weight=9)(use_other_stage("read"))
 fault("written to another stage", "O1", "O5", "corpus 7", "corpus 15", weight=9)(
@@ -189,7 +195,7 @@ fault("a matmul of another stage", "O1", "O5", "O7", "corpus 8", "corpus 21", we
 
 @fault("stages in another order", "O1", "O4", "expert mbarriers", weight=9)
 def rotate_stages(rng: Random, program: Program, condition: str) -> bool:
-    """Move all lines of a role."""
+    """All lines of a role use the next stage if the condition holds."""
     if (stages := program.stages) <= 1:
         return False
     role = rng.choice(program.roles)
@@ -207,8 +213,10 @@ def rotate_stages(rng: Random, program: Program, condition: str) -> bool:
     return True
 
 
-fault("no arrival", "O2", "O3", "corpus 16", "corpus 14", harmless="last")(drop_line(*EMPTY, "arrive full"))
-fault("an arrival more", "O2", "O4", "corpus 1", "corpus 15", harmless="last")(
+fault("no arrival", "O2", "O3", "corpus 16", "corpus 14", harmless_for="last")(
+    drop_line(*EMPTY, "arrive full")
+)
+fault("one arrival too many", "O2", "O4", "corpus 1", "corpus 15", harmless_for="last")(
     repeat_line(*EMPTY, "arrive full")
 )
 fault("nothing announced", "O2", "corpus 9")(drop_line("expect"))
@@ -225,58 +233,71 @@ def announce_other_bytes(rng: Random, program: Program, condition: str) -> bool:
     size = int(re.search(r"(\d+)\)$", text).group(1))  # type: ignore[union-attr]
     replacement = text.replace(f"{size})", f"{rng.choice((size // 2, size + 16, 2 * size, size - 16))})")
     role.body[k] = Line(
-        "expect", "\n".join([f"if {condition}:", *shifted([replacement]), "else:", *shifted([text])])
+        "expect", "\n".join([f"if {condition}:", *indented([replacement]), "else:", *indented([text])])
     )
     return True
 
 
 fault("no copy", "O2", "corpus 9", "corpus 14")(drop_line("load"))
-fault("a copy more", "O2", "corpus 9", "corpus 5")(repeat_line("load"))
+fault("one copy too many", "O2", "corpus 9", "corpus 5")(repeat_line("load"))
 fault("no wait of the reader", "O3", "O5", "corpus 17", "corpus 7")(drop_line("wait"))
-fault("no wait of the writer", "O3", "O5", "corpus 7", "corpus 5", harmless="first")(drop_line("room"))
+fault("no wait of the writer", "O3", "O5", "corpus 7", "corpus 5", harmless_for="first")(
+    drop_line("wait empty")
+)
 fault("a wait after the read", "O3", "O5", "corpus 17")(move_after("wait", "read"))
-fault("a wait after the write", "O3", "O5", "corpus 7", "corpus 5", harmless="first")(
-    move_after("room", "write")
+fault("a wait after the write", "O3", "O5", "corpus 7", "corpus 5", harmless_for="first")(
+    move_after("wait empty", "write")
 )
-fault("a wait after the copy", "O5", "O3", "corpus 7", "corpus 5", harmless="first")(
-    move_after("room", "load")
+fault("a wait after the copy", "O5", "O3", "corpus 7", "corpus 5", harmless_for="first")(
+    move_after("wait empty", "load")
 )
-fault("released before it is read", "O5", "corpus 24", "corpus 8", "late release", harmless="last")(
+fault("released before it is read", "O5", "corpus 24", "corpus 8", "late release", harmless_for="last")(
     move_before("arrive", "read", "write", "out")
 )
-fault("announced before there is room", "O4", "corpus 5", harmless="first")(move_before("expect", "room"))
-fault("released before the matmul", "O5", "O7", "corpus 8", "late release", harmless="last")(
+fault("announced before the stage is free", "O4", "corpus 5", harmless_for="first")(
+    move_before("expect", "wait empty")
+)
+fault("released before the matmul", "O5", "O7", "corpus 8", "late release", harmless_for="last")(
     move_before("arrive", "matmul")
 )
-fault("released before the wait for the matmul", "O5", "O7", "corpus 8", "late release", harmless="last")(
+fault("released before the wait for the matmul", "O5", "O7", "corpus 8", "late release", harmless_for="last")(
     move_before("arrive", "matmul wait")
 )
-fault("no wait for the matmul", "O7", "O5", "corpus 8", "corpus 21", harmless="last")(
+fault("no wait for the matmul", "O7", "O5", "corpus 8", "corpus 21", harmless_for="last")(
     drop_line("matmul wait")
 )
 fault("filled before it is written", "O5", "corpus 15")(move_before("arrive full", "write"))
-fault("no fence", "O6", "corpus 11", harmless="last", weight=9)(drop_line("fence"))
-fault("a fence after the arrival", "O6", "corpus 11", harmless="last")(move_after("fence", "arrive"))
+fault("no fence", "O6", "corpus 11", harmless_for="last", weight=9)(drop_line("fence"))
+fault("a fence after the arrival", "O6", "corpus 11", harmless_for="last")(move_after("fence", "arrive"))
 fault("a fence after the announcement", "O6", "corpus 11", "corpus 21")(move_after("fence", "arrive full"))
 fault("a fence before the read", "O6", "corpus 11")(move_before("fence", "read", "write", "own write"))
 fault("no wait for the copy out", "O5", "O8", "corpus 12", "corpus 18", weight=9)(drop_line("out wait"))
-fault("released before the copy out", "O5", "corpus 12", "corpus 24", harmless="last")(
+fault("released before the copy out", "O5", "corpus 12", "corpus 24", harmless_for="last")(
     move_before("arrive", "out wait", "out")
 )
-fault("no group of the copy out", "O8", "O5", "corpus 12", "corpus 18", weight=9)(drop_line("commit"))
-fault("the warps do not synchronise", "O5", "corpus 17", "corpus 22", weight=9)(drop_line("together"))
-fault("an arrival before the warps synchronise", "O5", "corpus 22", harmless="last")(
-    move_before("arrive", "together")
+fault("no commit of the copy out", "O8", "O5", "corpus 12", "corpus 18", weight=9)(drop_line("commit"))
+fault("no synchronisation of the warps", "O5", "corpus 17", "corpus 22", weight=9)(drop_line("sync"))
+fault("an arrival before the warps synchronise", "O5", "corpus 22", harmless_for="last")(
+    move_before("arrive", "sync")
 )
-fault("read again after the release", "O5", "corpus 24", "corpus 12", "late release", harmless="last")(
+fault("read again after the release", "O5", "corpus 24", "corpus 12", "late release", harmless_for="last")(
     move_after("read", "arrive")
 )
-fault("written without waiting for the copy out", "O5", "corpus 12", "corpus 13", harmless="first")(
+fault("written without waiting for the copy out", "O5", "corpus 12", "corpus 13", harmless_for="first")(
     move_after("out wait", "own write")
 )
 
 
-@fault("one more in flight", "O7", "O5", "O8", "corpus 8", "corpus 12", "late release", harmless="last")
+@fault(
+    "one more operation in flight",
+    "O7",
+    "O5",
+    "O8",
+    "corpus 8",
+    "corpus 12",
+    "late release",
+    harmless_for="last",
+)
 def leave_one_more_in_flight(rng: Random, program: Program, condition: str) -> bool:
     positions = [
         (r, k) for r, k in tagged_lines(program, "matmul wait", "out wait") if "pending=" in r.body[k].text
@@ -287,20 +308,20 @@ def leave_one_more_in_flight(rng: Random, program: Program, condition: str) -> b
     line = role.body[k]
     replacement = re.sub(r"pending=(\d)", lambda m: f"pending={int(m.group(1)) + 1}", line.text)
     role.body[k] = Line(
-        line.tag, "\n".join([f"if {condition}:", *shifted([replacement]), "else:", *shifted([line.text])])
+        line.tag, "\n".join([f"if {condition}:", *indented([replacement]), "else:", *indented([line.text])])
     )
     return True
 
 
-@fault("left early", "O3", "O8", "corpus 14", "corpus 16", "corpus 4")
+@fault("a role leaves its loop early", "O3", "O8", "corpus 14", "corpus 16", "corpus 4")
 def leave_loop(rng: Random, program: Program, condition: str) -> bool:
-    """A role ends its loop."""
+    """A role leaves its loop if the condition holds."""
     role = rng.choice(program.roles)
     role.end.insert(0, guarded_by("break", condition))
     return True
 
 
-@fault("given back under another number", "O1", "O2", "corpus 7", "late release", weight=9)
+@fault("another stage is released", "O1", "O2", "corpus 7", "late release", weight=9)
 def release_too_early(rng: Random, program: Program, condition: str) -> bool:
     positions = [(r, k) for r, k in tagged_lines(program, "arrive") if "(k - " in r.body[k].text]
     if not positions:
@@ -313,7 +334,7 @@ def release_too_early(rng: Random, program: Program, condition: str) -> bool:
     return True
 
 
-@fault("the key is another one", "O5", "O2", "key change")
+@fault("another key condition", "O5", "O2", "key change")
 def other_key(rng: Random, program: Program, condition: str) -> bool:
     position = random_tagged_line(rng, program, "key")
     if not position:
@@ -327,8 +348,8 @@ def other_key(rng: Random, program: Program, condition: str) -> bool:
     return True
 
 
-@fault("the old key's stage is given back late", "O5", "O3", "key change")
-def late_key(rng: Random, program: Program, condition: str) -> bool:
+@fault("the stage of the previous key is not released", "O5", "O3", "key change")
+def keep_stage_of_key(rng: Random, program: Program, condition: str) -> bool:
     positions = [
         (r, k)
         for r, k in tagged_lines(program, "key")
@@ -342,9 +363,9 @@ def late_key(rng: Random, program: Program, condition: str) -> bool:
     return True
 
 
-@fault("given back before the last read of a key", "O5", "key change")
-def early_key(rng: Random, program: Program, condition: str) -> bool:
-    """The role that reads releases in the iteration before the key changes."""
+@fault("the stage of a key is released before its last read", "O5", "key change")
+def release_stage_of_key_early(rng: Random, program: Program, condition: str) -> bool:
+    """The reader releases the stage in the iteration before the key changes."""
     positions = [(r, k) for r, k in tagged_lines(program, "key") if "arrive" in r.body[k].text]
     if not positions:
         return False
@@ -359,9 +380,9 @@ def early_key(rng: Random, program: Program, condition: str) -> bool:
     return True
 
 
-@fault("other counts of a named barrier", "named barriers", "O2", "corpus 19")
+@fault("another number of arrivals at a named barrier", "named barriers", "O2", "corpus 19")
 def arrive_another_number_of_times(rng: Random, program: Program, condition: str) -> bool:
-    """A role arrives once more or once less."""
+    """A role arrives once more, or once less."""
     positions = [
         (r, k) for r in program.roles for k, line in enumerate(r.body) if "named_barrier" in line.text
     ]
@@ -377,7 +398,7 @@ def arrive_another_number_of_times(rng: Random, program: Program, condition: str
 
 
 @fault("arrives where it should wait", "named barriers", "O3", "O5", "corpus 19")
-def arrives_only(rng: Random, program: Program, condition: str) -> bool:
+def arrive_instead_of_wait(rng: Random, program: Program, condition: str) -> bool:
     positions = [
         (r, k) for r in program.roles for k, line in enumerate(r.body) if "named_barrier_sync" in line.text
     ]
@@ -387,13 +408,13 @@ def arrives_only(rng: Random, program: Program, condition: str) -> bool:
     line = role.body[k]
     replacement = line.text.replace("sync", "arrive")
     role.body[k] = Line(
-        line.tag, "\n".join([f"if {condition}:", *shifted([replacement]), "else:", *shifted([line.text])])
+        line.tag, "\n".join([f"if {condition}:", *indented([replacement]), "else:", *indented([line.text])])
     )
     return True
 
 
-@fault("no first arrival", "named barriers", "O3", "corpus 19", on_launch=True, weight=9)
-def no_token(rng: Random, program: Program, condition: str) -> bool:
+@fault("no initial arrival", "named barriers", "O3", "corpus 19", on_launch=True, weight=9)
+def skip_initial_arrival(rng: Random, program: Program, condition: str) -> bool:
     role = next((r for r in program.roles if r.before and "named_barrier_arrive" in r.before[-1]), None)
     if role is None:
         return False
@@ -401,9 +422,9 @@ def no_token(rng: Random, program: Program, condition: str) -> bool:
     return True
 
 
-@fault("an iteration less", "O3", "O8", "corpus 16", "corpus 4", on_launch=True)
+@fault("one iteration less", "O3", "O8", "corpus 16", "corpus 4", on_launch=True)
 def leave_before_loop(rng: Random, program: Program, condition: str) -> bool:
-    """A role leaves before its loop's body runs, if the condition holds."""
+    """A role leaves its loop at an item if the launch satisfies the condition."""
     role = rng.choice(program.roles)
     if role.elected:
         return False
@@ -426,9 +447,9 @@ def drop_final_wait(rng: Random, program: Program, condition: str) -> bool:
     return True
 
 
-@fault("a copy more after the loop", "O8", "corpus 18", "corpus 14", on_launch=True)
+@fault("an additional copy after the loop", "O8", "corpus 18", "corpus 14", on_launch=True)
 def copy_to_unawaited_stage(rng: Random, program: Program, condition: str) -> bool:
-    """An additional copy, to a stage that no role waits for."""
+    """An additional copy to a stage that no role waits for."""
     positions = [(r, k) for r, k in tagged_lines(program, "expect") if not r.elected]
     if not positions:
         return False
@@ -440,8 +461,8 @@ def copy_to_unawaited_stage(rng: Random, program: Program, condition: str) -> bo
     return True
 
 
-@fault("the sum is used in flight", "O7", "corpus 21", on_launch=True)
-def used_in_flight(rng: Random, program: Program, condition: str) -> bool:
+@fault("the accumulator is used while a matmul is in flight", "O7", "corpus 21", on_launch=True)
+def use_accumulator_in_flight(rng: Random, program: Program, condition: str) -> bool:
     candidates = [r for r in program.roles for line in r.after if "tile_matmul_wait" in line]
     if not candidates:
         return False
@@ -453,7 +474,7 @@ fault("a tile not fetched", "O3", "corpus 16", "corpus 4")(drop_line("fill"))
 fault("a tile fetched twice", "O3", "O8", "corpus 16", "corpus 18", "corpus 14")(repeat_line("fill"))
 
 
-@fault("further ahead", "O3", "corpus 5", "late release", on_launch=True, weight=9)
+@fault("filled further ahead", "O3", "corpus 5", "late release", on_launch=True, weight=9)
 def fill_further_ahead(rng: Random, program: Program, condition: str) -> bool:
     """Fill more items ahead than the ring has stages."""
     positions = [k for k, line in enumerate(program.preamble) if line.startswith("ahead = ")]
@@ -464,7 +485,7 @@ def fill_further_ahead(rng: Random, program: Program, condition: str) -> bool:
 
 
 def use_neighbouring_item(*tags: str) -> Mutation:
-    """A line refers to the previous or the next item."""
+    """A line uses the previous or the next item."""
 
     def mutate(rng: Random, program: Program, condition: str) -> bool:
         match = [
@@ -482,9 +503,9 @@ def use_neighbouring_item(*tags: str) -> Mutation:
 
 
 fault("a wait for another item", "O1", "O3", "O4", "corpus 5", "corpus 17", weight=9)(
-    use_neighbouring_item("wait", "room")
+    use_neighbouring_item("wait", "wait empty")
 )
-fault("another item is given back", "O2", "O5", "corpus 7", "late release", weight=9)(
+fault("another item is released", "O2", "O5", "corpus 7", "late release", weight=9)(
     use_neighbouring_item("arrive")
 )
 fault("another item is read", "O5", "O1", "corpus 24", weight=6)(
@@ -493,7 +514,7 @@ fault("another item is read", "O5", "O1", "corpus 24", weight=6)(
 
 
 @fault(
-    "more first items without a wait",
+    "too many first items without a wait",
     "O3",
     "O5",
     "corpus 5",
@@ -503,20 +524,22 @@ fault("another item is read", "O5", "O1", "corpus 24", weight=6)(
     weight=5,
 )
 def skip_first_waits(rng: Random, program: Program, condition: str) -> bool:
-    """Skip the wait of more first items than the ring has stages."""
-    position = random_tagged_line(rng, program, "room")
+    """Skip the wait of more initial items than the ring has stages."""
+    position = random_tagged_line(rng, program, "wait empty")
     if not position or (stages := program.stages) < 1:
         return False
     role, k = position
     text = role.body[k].text.rpartition("\n")[2].strip()
     by = f"{stages} + {rng.choice((1, 2, stages))} * int({condition})"
-    role.body[k] = Line("room", f"if k >= {by}:\n    {text}" if "+= other" not in text else role.body[k].text)
+    role.body[k] = Line(
+        "wait empty", f"if k >= {by}:\n    {text}" if "+= other" not in text else role.body[k].text
+    )
     return "+= other" not in text
 
 
-@fault("a carried stage or phase slips", "O1", "O4", "expert mbarriers", "corpus 6", weight=9)
+@fault("a carried stage or phase takes another step", "O1", "O4", "expert mbarriers", "corpus 6", weight=9)
 def change_carried_step(rng: Random, program: Program, condition: str) -> bool:
-    """A number that a loop carries takes another step."""
+    """A loop-carried stage or phase takes another step."""
     positions = [
         (r, k) for r in program.roles for k, line in enumerate(r.staging.end) if "+=" in line or "^=" in line
     ]
@@ -530,9 +553,11 @@ def change_carried_step(rng: Random, program: Program, condition: str) -> bool:
     return True
 
 
-@fault("a ring that starts elsewhere", "O1", "O4", "expert mbarriers", "corpus 6", on_launch=True, weight=9)
+@fault(
+    "a ring that starts at another item", "O1", "O4", "expert mbarriers", "corpus 6", on_launch=True, weight=9
+)
 def start_at_other_item(rng: Random, program: Program, condition: str) -> bool:
-    """All roles count their items from another number: stages wrap before phases change."""
+    """All roles start counting their items at another index: stages wrap before phases change."""
     stages = program.stages
     users = [r for r in program.roles if any(re.search(r"\bphase\b", line.text) for line in r.body)]
     if stages < 2 or not users or "k >=" in str(users) or len(users) < len(program.roles):

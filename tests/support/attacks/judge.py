@@ -1,4 +1,4 @@
-"""Judges a generated schedule: whether it compiles, the checker's verdict, and replays of its launches."""
+"""Judges a generated schedule: compiles it, asks the checker for a verdict, and replays launches."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 
 import tegula as tg
-from support.attacks.program import Args
+from support.attacks.program import LaunchArguments
 from tegula.check.guards import Leaf
 from tegula.check.limits import check_limits
 from tegula.check.proof import Stuck
@@ -34,84 +34,84 @@ from tegula.target import get_cuda_target
 from tegula.types import ArrayType
 
 ARRAY_ROWS = 4096
-"""The number of rows of the arrays of a replay; loads beyond the rows return 0, stores are dropped."""
+"""The number of rows of the arrays of a replay; loads out of bounds return 0, stores out of bounds are dropped."""
 
 
-PART = "###\n"
-"""The text after each definition of a function or struct in front of a kernel."""
+DEFINITION_END = "###\n"
+"""The text that ends each definition of a function or struct before a kernel."""
 
 
 def kernel_of(text: str) -> Any:
-    """The kernel of a text that may begin with definitions. The check of the kernel may raise CompileError."""
+    """The kernel of a text, which may begin with definitions of functions and structs. Raises CompileError if the
+    kernel is invalid."""
     names: dict[str, Any] = {"tg": tg, "struct": tg.struct}
-    *parts, last = text.split(PART)
-    for part in parts:
+    *definitions, kernel_text = text.split(DEFINITION_END)
+    for part in definitions:
         names["func"] = tg.func(source=part.partition("\n")[2])  # the text without its decorator
         exec(part, names)
-    exec(last, names)
-    return tg.kernel(source=last)(names["kernel"])
+    exec(kernel_text, names)
+    return tg.kernel(source=kernel_text)(names["kernel"])
 
 
 def status_and_reason(
-    outcome_of_check: Verdict, launch: Callable[[], Sequence[Any]] | None = None
+    check_verdict: Verdict, launch: Callable[[], Sequence[Any]] | None = None
 ) -> tuple[str, str]:
-    """The status, or "undecided" if the search cannot follow the roles, or "guarded" if the host refuses the faulty
-    launch; and the reason. `launch`: its arguments."""
-    if outcome_of_check.proved and outcome_of_check.guards and launch is not None:
+    """The status of a verdict and its reason. The status is "undecided" if the search cannot follow the roles, and
+    "guarded" if the host refuses the faulty launch. `launch`: returns the arguments of this launch."""
+    if check_verdict.proved and check_verdict.guards and launch is not None:
         arguments = launch()
         unmet = [
-            g.text
-            for g in outcome_of_check.guards
-            if not g.holds(lambda leaf: argument_value(arguments, leaf))
+            g.text for g in check_verdict.guards if not g.holds(lambda leaf: argument_value(arguments, leaf))
         ]
         if unmet:
             return "guarded", unmet[0]
-    if outcome_of_check.gap is not None and outcome_of_check.gap.failed:
-        return "crash", outcome_of_check.message
-    undecided = outcome_of_check.status == UNPROVED and outcome_of_check.locations
-    return "undecided" if undecided else outcome_of_check.status, outcome_of_check.message
+    if check_verdict.gap is not None and check_verdict.gap.failed:
+        return "crash", check_verdict.message
+    undecided = check_verdict.status == UNPROVED and check_verdict.locations
+    return "undecided" if undecided else check_verdict.status, check_verdict.message
 
 
 def argument_value(arguments: Sequence[Any], leaf: Leaf) -> int:
-    """An argument of a launch, or the length of one."""
+    """An integer argument of a launch, or an extent of an array argument."""
     k, dim = leaf
     return int(arguments[k]) if dim < 0 else arguments[k].shape[dim]
 
 
-def verdict(text: str, args: Args | None = None) -> tuple[str, str]:
-    """The verdict: the checker's status, "refused" if the kernel does not compile, "crash" for any other error; and the
-    reason."""
+def verdict(text: str, args: LaunchArguments | None = None) -> tuple[str, str]:
+    """The status of the checker's verdict, "refused" if the kernel does not compile, or "crash" for any other error;
+    and the reason."""
     try:
-        actual = kernel_of(text).check()
+        check_verdict = kernel_of(text).check()
     except tg.CompileError as e:
         return "refused", str(e).partition("\n")[0]
     except Exception as e:
         return "crash", f"{type(e).__name__}: {e}"
-    return status_and_reason(actual, (lambda: replay_arguments(text, args)) if args else None)
+    return status_and_reason(check_verdict, (lambda: replay_arguments(text, args)) if args else None)
 
 
-def lowered(kernel: Any, known: AccessClass | None = None) -> tuple[Kernel, GpuCompilation]:
-    """A kernel lowered for a GPU with bulk copies, for arrays with the given properties (packed by default)."""
+def lowered(kernel: Any, access_class: AccessClass | None = None) -> tuple[Kernel, GpuCompilation]:
+    """A kernel lowered for a GPU with bulk copies, for arrays of an access class, packed arrays by default."""
     types = argument_types(kernel, ())
-    access = tuple(known or PACKED if isinstance(t, ArrayType) else None for t in types)
+    access = tuple(access_class or PACKED if isinstance(t, ArrayType) else None for t in types)
 
     def launch(threads: int) -> LaunchClass:
         return LaunchClass(2, threads, (True, False), True, False)
 
-    first = kernel.trace(types, launch(128), access, library())
-    roles = next(op for op in first.body.ops if isinstance(op, Roles))
+    first_trace = kernel.trace(types, launch(128), access, library())
+    roles = next(op for op in first_trace.body.ops if isinstance(op, Roles))
     traced_kernel = trace(kernel, types, launch(block_threads(roles)), access)
     prepare(traced_kernel)
     return traced_kernel, for_gpu(traced_kernel, get_cuda_target("sm_90a"))
 
 
 def proof(
-    kernel: Kernel, parts: GpuCompilation, launch: Callable[[], Sequence[Any]] | None = None
+    kernel: Kernel, compilation: GpuCompilation, launch: Callable[[], Sequence[Any]] | None = None
 ) -> tuple[str, str]:
-    """ "proved", "guarded" or "unproved", and the reason, of a lowered kernel; no counterexample is searched for."""
+    """The result "proved", "guarded" or "unproved" for a lowered kernel, and the reason. No counterexample is
+    searched."""
     try:
-        check_limits(kernel, parts.shared.allocations, parts.threads)
-        text, guards = certified(kernel, parts)
+        check_limits(kernel, compilation.shared.allocations, compilation.threads)
+        text, guards = certified(kernel, compilation)
     except (Refuted, Stuck, Rejected) as e:
         return UNPROVED, str(e)
     except Exception as e:
@@ -119,27 +119,32 @@ def proof(
     return status_and_reason(Verdict(PROVED, certificate=text, guards=guards), launch)
 
 
-def proved(kernel: Kernel, parts: GpuCompilation) -> bool:
-    """Whether a lowered kernel is proved, perhaps with guards."""
-    return proof(kernel, parts)[0] == PROVED
+def proved(kernel: Kernel, compilation: GpuCompilation) -> bool:
+    """Whether a lowered kernel is proved, possibly with guards."""
+    return proof(kernel, compilation)[0] == PROVED
 
 
-def replay_arguments(text: str, args: Args) -> list[Any]:
-    """The arguments of a replay, in order."""
+def replay_arguments(text: str, args: LaunchArguments) -> list[Any]:
+    """The arguments of a replay, in the order of the parameters."""
     matmuls = "bfloat16" in text
-    plain = {"x": np.zeros((ARRAY_ROWS, 32), np.float32), "y": np.zeros((ARRAY_ROWS, 32), np.float32)}
-    plain["out"] = np.zeros((64, 64) if matmuls else (ARRAY_ROWS, 32), np.float32)
-    plain |= {name: np.zeros((ARRAY_ROWS, ARRAY_ROWS), ml_dtypes.bfloat16) for name in ("a", "b") if matmuls}
-    (kernel,) = ast.parse(text.rpartition(PART)[2]).body
+    arrays = {"x": np.zeros((ARRAY_ROWS, 32), np.float32), "y": np.zeros((ARRAY_ROWS, 32), np.float32)}
+    arrays["out"] = np.zeros((64, 64) if matmuls else (ARRAY_ROWS, 32), np.float32)
+    arrays |= {name: np.zeros((ARRAY_ROWS, ARRAY_ROWS), ml_dtypes.bfloat16) for name in ("a", "b") if matmuls}
+    (kernel,) = ast.parse(text.rpartition(DEFINITION_END)[2]).body
     assert isinstance(kernel, ast.FunctionDef)
-    return [plain[a.arg] if a.arg in plain else args[a.arg] for a in kernel.args.args]
+    return [arrays[a.arg] if a.arg in arrays else args[a.arg] for a in kernel.args.args]
 
 
-def replayed(kernel: Kernel, parts: GpuCompilation, args: Sequence[Any], count: int, block: int = 0) -> str:
-    """The fault in a number of orders of a block; "unknown" if the launch cannot be replayed."""
-    built_kernel = prepared(kernel, BlockDistribution(parts.layouts, parts.shared.allocations, parts.threads))
+def replay_lowered(
+    kernel: Kernel, compilation: GpuCompilation, args: Sequence[Any], count: int, block: int = 0
+) -> str:
+    """The fault in the first `count` orders of a block, "" if there is none, or "unknown" if the launch cannot be
+    replayed."""
+    prepared_kernel = prepared(
+        kernel, BlockDistribution(compilation.layouts, compilation.shared.allocations, compilation.threads)
+    )
     try:
-        launch = EngineLaunch(built_kernel, args, (block + 1, parts.threads), block)
+        launch = EngineLaunch(prepared_kernel, args, (block + 1, compilation.threads), block)
     except Wrong as e:
         return f"{e.kind}: {e.text}"
     except Unsupported as e:
@@ -156,6 +161,6 @@ def replayed(kernel: Kernel, parts: GpuCompilation, args: Sequence[Any], count: 
     return ""
 
 
-def replay(text: str, args: Args, count: int = 25) -> str:
-    kernel, parts = lowered(kernel_of(text))
-    return replayed(kernel, parts, replay_arguments(text, args), count)
+def replay(text: str, args: LaunchArguments, count: int = 25) -> str:
+    kernel, compilation = lowered(kernel_of(text))
+    return replay_lowered(kernel, compilation, replay_arguments(text, args), count)

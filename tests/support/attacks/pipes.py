@@ -1,11 +1,11 @@
-"""Roles that pipes connect."""
+"""Roles that are connected by pipes."""
 
 from __future__ import annotations
 
 from random import Random
 
 from support.attacks.program import ROW, Line, Program, Role
-from support.attacks.rings import MAKERS, fetcher, reader, ring
+from support.attacks.rings import RINGS, fetch_role_head, read_role_head, ring
 from support.attacks.walks import LoopPair
 
 
@@ -17,12 +17,12 @@ def _load(pipe: str, array: str = "x", row: str = "k") -> Line:
     return Line("fill", f"tg.tile_pipe_load({pipe}, {array}, offset=({row}, 0))")
 
 
-def _stored(pipe: str) -> Line:
-    return Line("take", f"tg.tile_store(out, tg.tile_pipe_pop({pipe}) * 2.0, offset=(k, 0))")
+def _store_popped(pipe: str) -> Line:
+    return Line("pop", f"tg.tile_store(out, tg.tile_pipe_pop({pipe}) * 2.0, offset=(k, 0))")
 
 
 def _fetch(rng: Random) -> str:
-    head, _ = fetcher(rng)
+    head, _ = fetch_role_head(rng)
     return head
 
 
@@ -30,22 +30,25 @@ def _fetch(rng: Random) -> str:
 def one_pipe(rng: Random, walk: LoopPair) -> Program:
     roles = [
         Role(_fetch(rng), walk.first, [_load("rows")]),
-        Role(reader(rng)[0], walk.second, [_stored("rows")]),
+        Role(read_role_head(rng)[0], walk.second, [_store_popped("rows")]),
     ]
     return Program([_pipe("rows", rng), *walk.preamble], roles, list(walk.asserts))
 
 
-@ring("a pipe that is pushed")
-def pushed(rng: Random, walk: LoopPair) -> Program:
+@ring("a pipe that is pushed_pipe")
+def pushed_pipe(rng: Random, walk: LoopPair) -> Program:
     body = [Line("fill", f"tg.tile_pipe_push(rows, tg.tile_load(x, shape=(1, {ROW}), offset=(k, 0)) * 2.0)")]
-    roles = [Role("tg.ws(0)", walk.first, body), Role(reader(rng)[0], walk.second, [_stored("rows")])]
+    roles = [
+        Role("tg.ws(0)", walk.first, body),
+        Role(read_role_head(rng)[0], walk.second, [_store_popped("rows")]),
+    ]
     return Program([_pipe("rows", rng), *walk.preamble], roles, list(walk.asserts))
 
 
 @ring("two pipes")
 def two_pipes(rng: Random, walk: LoopPair) -> Program:
-    """Two pipes with one role each, popped together."""
-    body = [Line("take", "one = tg.tile_pipe_pop(rows)"), Line("take", "two = tg.tile_pipe_pop(more)"),
+    """Two pipes with a producer each, popped by one role."""
+    body = [Line("pop", "one = tg.tile_pipe_pop(rows)"), Line("pop", "two = tg.tile_pipe_pop(more)"),
             Line("use", "tg.tile_store(out, one * two, offset=(k, 0))")]  # fmt: skip
     roles = [
         Role('tg.role("one", warps=1)', walk.first, [_load("rows")]),
@@ -58,13 +61,13 @@ def two_pipes(rng: Random, walk: LoopPair) -> Program:
 @ring("a chain of pipes")
 def chain(rng: Random, walk: LoopPair) -> Program:
     middle = [
-        Line("take", "row = tg.tile_pipe_pop(rows)"),
+        Line("pop", "row = tg.tile_pipe_pop(rows)"),
         Line("fill", "tg.tile_pipe_push(more, row * row)"),
     ]
     roles = [
         Role(_fetch(rng), walk.first, [_load("rows")]),
         Role("tg.ws(1)", rng.choice((walk.first, walk.second)), middle),
-        Role("tg.ws(2)", walk.second, [_stored("more")]),
+        Role("tg.ws(2)", walk.second, [_store_popped("more")]),
     ]
     return Program([_pipe("rows", rng), _pipe("more", rng), *walk.preamble], roles, list(walk.asserts))
 
@@ -73,8 +76,8 @@ def chain(rng: Random, walk: LoopPair) -> Program:
 def two_readers(rng: Random, walk: LoopPair) -> Program:
     roles = [
         Role(_fetch(rng), walk.first, [_load("rows")]),
-        Role("tg.ws(1)", rng.choice((walk.first, walk.second)), [_stored("rows")]),
-        Role("tg.ws(2)", walk.second, [_stored("rows")]),
+        Role("tg.ws(1)", rng.choice((walk.first, walk.second)), [_store_popped("rows")]),
+        Role("tg.ws(2)", walk.second, [_store_popped("rows")]),
     ]
     return Program([_pipe("rows", rng), *walk.preamble], roles, list(walk.asserts))
 
@@ -83,10 +86,10 @@ def two_readers(rng: Random, walk: LoopPair) -> Program:
 def feedback(rng: Random, walk: LoopPair) -> Program:
     first = [
         Line("fill", "tg.tile_pipe_push(rows, total)"),
-        Line("take", "total = tg.tile_pipe_pop(more) * 1.0"),
+        Line("pop", "total = tg.tile_pipe_pop(more) * 1.0"),
     ]
     second = [
-        Line("take", "row = tg.tile_pipe_pop(rows)"),
+        Line("pop", "row = tg.tile_pipe_pop(rows)"),
         Line("fill", "tg.tile_pipe_push(more, row + 1.0)"),
     ]
     first_role, two = Role("tg.ws(0)", walk.first, first), Role("tg.ws(1)", walk.second, second)
@@ -99,19 +102,20 @@ def feedback(rng: Random, walk: LoopPair) -> Program:
 
 @ring("one pipe ahead of another")
 def filled_ahead(rng: Random, walk: LoopPair) -> Program:
-    """A role fills one pipe some items ahead of the other, and the rest of the other after its loop."""
+    """A role fills one pipe some items ahead of the other pipe, and the remaining items of the other pipe after its
+    loop."""
     stages = rng.choice((2, 3, 4))
-    by = rng.randrange(1, stages + 1)
+    ahead = rng.randrange(1, stages + 1)
     first = Role('tg.role("fetch", warps=1)', walk.first, [
         Line("fill", "if k >= ahead:\n    tg.tile_pipe_load(more, y, offset=(k, 0))"), _load("rows")])  # fmt: skip
     first.body.reverse()
     first.before.append("count = int(0)")
     first.end.append("count += 1")
     first.after.append("for k in range(tg.min(ahead, count)):\n    tg.tile_pipe_load(more, y, offset=(k, 0))")
-    body = [Line("take", "one = tg.tile_pipe_pop(rows)"), Line("take", "two = tg.tile_pipe_pop(more)"),
+    body = [Line("pop", "one = tg.tile_pipe_pop(rows)"), Line("pop", "two = tg.tile_pipe_pop(more)"),
             Line("use", "tg.tile_store(out, one * two, offset=(k, 0))")]  # fmt: skip
     second = Role("tg.ws(1)", walk.second, body)
-    results = [_pipe("rows", rng, stages), _pipe("more", rng), f"ahead = {by - 1}", *walk.preamble]
+    results = [_pipe("rows", rng, stages), _pipe("more", rng), f"ahead = {ahead - 1}", *walk.preamble]
     return Program(results, [first, second], list(walk.asserts))
 
 
@@ -126,14 +130,14 @@ def matmuls(rng: Random, walk: LoopPair) -> Program:
         Line("fill", "tg.tile_pipe_load(more, b, offset=(k * 64, 0))"),
     ]
     body = [
-        Line("take", "one = tg.tile_pipe_pop(rows)"),
-        Line("take", "two = tg.tile_pipe_pop(more)"),
+        Line("pop", "one = tg.tile_pipe_pop(rows)"),
+        Line("pop", "two = tg.tile_pipe_pop(more)"),
         Line("use", "tg.tile_matmul(one, two, total)"),
     ]
     if [len(open) for open, _ in walk.second.loops] == [1] and rng.random() < 0.5:
         body[2:] = [
             Line("use", "tg.tile_matmul(one, two, total, wait=False)"),
-            Line("wait for it", "tg.tile_matmul_wait(pending=1)"),
+            Line("pipe matmul wait", "tg.tile_matmul_wait(pending=1)"),
         ]
     second = Role(rng.choice(("tg.ws(1)", "tg.ws(1, registers=240)")), walk.second, body)
     second.before.append("total = tg.tile_zeros(shape=(64, 64), dtype=tg.float32)")
@@ -143,4 +147,4 @@ def matmuls(rng: Random, walk: LoopPair) -> Program:
     )
 
 
-__all__ = ["MAKERS"]
+__all__ = ["RINGS"]

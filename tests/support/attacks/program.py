@@ -1,5 +1,5 @@
-"""Programs of schedules composed of parts: loops over items, stages and phases, lines with tags by which faults find
-them."""
+"""Programs of schedules, composed of loops over items, computations of stages and phases, and tagged lines that faults
+modify."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from tegula.dataclass import dataclass, field, replace
 
-Args = dict[str, Any]
+LaunchArguments = dict[str, Any]
 TYPES = {
     **dict.fromkeys(("x", "y"), "tg.array2d[float]"),
     **dict.fromkeys(("a", "b"), "tg.array2d[tg.bfloat16]"),
@@ -21,14 +21,14 @@ TYPES = {
     **dict.fromkeys(("flags", "offs", "keys", "g"), "tg.array1d[int]"),
     "w": "tg.array1d[float]",
 }
-"""The parameters that kernels may have, in their order."""
+"""The types of the parameters that kernels may have, in the order of the parameters."""
 ROW = 32
-"""Elements of a row."""
+"""The number of elements of a row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a loop's body. `tag`: its purpose."""
+    """A line of a role's loop body. `tag`: the kind of the line, by which faults select it."""
 
     tag: str
     text: str
@@ -36,8 +36,8 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class LoopForm:
-    """A way to iterate over items: `before`, and consecutive loops, each opened and closed by lines. In the loops `k`
-    is the number of the item."""
+    """A form of iteration over items: the lines `before`, and consecutive loops, each with the lines that open and
+    close it. Inside the loops `k` is the index of the item."""
 
     loops: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
     before: tuple[str, ...] = ()
@@ -53,8 +53,8 @@ def form(*open: str, close: Sequence[str] = (), before: Sequence[str] = ()) -> L
 
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """Code that computes the stage and phase of item `k`: lines before the loops, at the start of a body, at its
-    end."""
+    """Code that computes the stage and phase of item `k`: lines before the loops, and at the start and the end of the
+    loop body."""
 
     before: tuple[str, ...] = ()
     start: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ class Staging:
 
 @dataclass(slots=True)
 class Role:
-    """A role. `elected`: one thread runs the whole body."""
+    """A role. `elected`: an elected thread runs the loop body."""
 
     head: str
     form: LoopForm
@@ -75,25 +75,27 @@ class Role:
     after: list[str] = field(default_factory=list)
 
     def lines(self) -> list[str]:
-        around = self.elected and not self.form.carries and not (self.staging.end or self.before or self.end)
+        elect_all = (
+            self.elected and not self.form.carries and not (self.staging.end or self.before or self.end)
+        )
         out = [*self.form.before, *self.staging.before, *self.before]
         for open, close in self.form.loops:
             out += open
             opened = open[-1].endswith(":")
             depth = _depth(open[-1]) + (4 if opened else 0)
             inner = [line.text for line in self.body]
-            if self.elected and not around:
-                inner = ["if tg.elect():", *shifted(inner)]
+            if self.elected and not elect_all:
+                inner = ["if tg.elect():", *indented(inner)]
             inner = [*self.staging.start, *inner, *self.end, *self.staging.end]
-            out += shifted(inner, depth)
+            out += indented(inner, depth)
             out += close
         out += self.after
-        if around:
-            out = ["if tg.elect():", *shifted(out)]
-        return [f"with {self.head}:", *shifted(out or ["pass"])]
+        if elect_all:
+            out = ["if tg.elect():", *indented(out)]
+        return [f"with {self.head}:", *indented(out or ["pass"])]
 
-    def tagged(self, tag: str) -> int:
-        """The position of the line with a tag; -1 if there is none."""
+    def index_of_tag(self, tag: str) -> int:
+        """The index of the first line with a tag, or -1 if no line has the tag."""
         return next((k for k, line in enumerate(self.body) if line.tag == tag), -1)
 
     def copy(self) -> Role:
@@ -104,7 +106,7 @@ class Role:
 
 @dataclass(slots=True)
 class Program:
-    """A kernel. `preamble`: the lines before the roles."""
+    """A kernel. `preamble`: the lines before the roles; `asserts`: the asserts before the preamble."""
 
     preamble: list[str]
     roles: list[Role]
@@ -119,11 +121,11 @@ class Program:
         if re.search(r"\bi\b", "\n".join(self.preamble)):
             lines.insert(0, "i = tg.tid()")
         parameters = ", ".join(f"{name}: {t}" for name, t in TYPES.items() if name in used_names)
-        return "\n".join([f"def kernel({parameters}):", *shifted(lines)]) + "\n"
+        return "\n".join([f"def kernel({parameters}):", *indented(lines)]) + "\n"
 
     @property
     def stages(self) -> int:
-        """The number of stages of the first barriers or the first pipe; 0 if there are none."""
+        """The number of stages of the first barriers or the first pipe, or 0 if the program has neither."""
         match = re.search(r"stages=(\d+)", "\n".join(self.preamble))
         return int(match.group(1)) if match else 0
 
@@ -135,8 +137,8 @@ def _depth(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def shifted(lines: Sequence[str], by: int = 4) -> list[str]:
-    return [" " * by + part for line in lines for part in line.split("\n")]
+def indented(lines: Sequence[str], width: int = 4) -> list[str]:
+    return [" " * width + part for line in lines for part in line.split("\n")]
 
 
 # Stages and phases ----------------------------------------------------------------------------------------------------
@@ -171,12 +173,12 @@ def stagings(rng: Random, stages: int) -> Staging:
     return rng.choice(forms)
 
 
-def wrong_stagings(rng: Random, stages: int) -> tuple[Staging, int, Args]:
-    """A computation of stages and phases that is wrong from some item on, or for a large argument; with the items that
-    show the fault, and the arguments."""
+def wrong_stagings(rng: Random, stages: int) -> tuple[Staging, int, LaunchArguments]:
+    """A computation of stages and phases that is wrong from some item on, or for a large argument; with the number of
+    items from which the fault occurs, and the arguments."""
     S = stages
     top, big = rng.choice((17, 40, 64, 100, 130, 200)), rng.choice((2**31 // S + 5, 2**30 + 1, 2**31 - 7))
-    forms: list[tuple[Staging, int, Args]] = [
+    forms: list[tuple[Staging, int, LaunchArguments]] = [
         (Staging(start=(f"s, phase = k % {S}, tg.min(k, {top}) // {S} & 1",)), top, {}),
         (Staging(start=(f"s, phase = k % {S}, (k // {S} & 1) ^ int(k > {top})",)), top, {}),
         (Staging(start=(f"s, phase = k % {top} % {S}, k % {top} // {S} & 1",)), 2 * top, {}),
@@ -244,8 +246,8 @@ def wrong_stagings(rng: Random, stages: int) -> tuple[Staging, int, Args]:
 # Arguments ------------------------------------------------------------------------------------------------------------
 
 
-def defaults(items: int) -> Args:
-    """Arguments that kernels may have besides the arguments of their loops."""
+def defaults(items: int) -> LaunchArguments:
+    """Default arguments of all parameters, with arrays of at least `items` elements."""
     count = items + 70
     return {
         "x": None, "y": None, "a": None, "b": None, "out": None, "n": 1, "m": 1, "c": 0, "d": 1, "e": 0, "u": 0, "v": 0,
@@ -254,5 +256,5 @@ def defaults(items: int) -> Args:
     }  # fmt: skip
 
 
-Sized = Callable[[Random, int], Args]
-"""A function of the arguments of a launch with at least a number of items."""
+ArgumentBuilder = Callable[[Random, int], LaunchArguments]
+"""A function from a generator and a number of items to the arguments of a launch with at least this number of items."""

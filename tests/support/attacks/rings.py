@@ -1,4 +1,4 @@
-"""Rings of stages in shared memory: the roles that fill them, and the uses of their items."""
+"""Rings of stages in shared memory: the roles that fill the stages, and the roles that use the items."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from random import Random
 from support.attacks.program import ROW, Line, Program, Role, stagings
 from support.attacks.walks import LoopPair
 
-BYTES = ROW * 4
-PANEL = 64 * 64 * 2
-"""Bytes of a stage of an operand."""
-Maker = Callable[[Random, LoopPair], Program]
-MAKERS: dict[str, Maker] = {}
-"""The rings by name; the first role iterates over the first form of the walk, the last role over the second."""
+ROW_BYTES = ROW * 4
+PANEL_BYTES = 64 * 64 * 2
+"""The size of a stage of a matmul operand, in bytes."""
+RingBuilder = Callable[[Random, LoopPair], Program]
+RINGS: dict[str, RingBuilder] = {}
+"""The rings by name. The first role iterates over the first form of the pair, the last role over the second form."""
 
 
-def ring(name: str) -> Callable[[Maker], Maker]:
-    def register(maker: Maker) -> Maker:
-        MAKERS[name] = maker
-        return maker
+def ring(name: str) -> Callable[[RingBuilder], RingBuilder]:
+    def register(builder: RingBuilder) -> RingBuilder:
+        RINGS[name] = builder
+        return builder
 
     return register
 
@@ -41,24 +41,25 @@ def _bars(full: int, empty: int, stages: int, names: tuple[str, str] = ("full", 
 
 
 def wait_for_free_stage(rng: Random, stages: int, empty: str = "empty") -> Line:
-    """The producer's wait for a free stage."""
+    """The wait of the producer for a free stage."""
     forms = [f"tg.mbarrier_wait({empty}, s, phase ^ 1)", f"tg.mbarrier_wait({empty}, s, phase + 1)",
             f"if k >= {stages}:\n    tg.mbarrier_wait({empty}, s, phase ^ 1)"]  # fmt: skip
-    return Line("room", rng.choice(forms))
+    return Line("wait empty", rng.choice(forms))
 
 
-def fetcher(rng: Random) -> tuple[str, bool]:
-    """The head of a role that fetches, and whether one of its threads must be elected."""
+def fetch_role_head(rng: Random) -> tuple[str, bool]:
+    """The head of a role that copies items into a ring, and whether the role must elect a thread."""
     return rng.choice(
         [("tg.ws(0)", True), ("tg.ws(0, registers=24)", True), ('tg.role("fetch", warps=1)', False)]
     )
 
 
-def fetching(
+def fetch_role(
     rng: Random, walk: LoopPair, stages: int, rings: tuple[tuple[str, str, str], ...], size: int
 ) -> Role:
-    """`rings`: the names, arrays and offsets of the rings."""
-    head, elected = fetcher(rng)
+    """A role that copies items into rings. `rings`: the name, the array and the offset of each ring; `size`: the bytes
+    of a stage."""
+    head, elected = fetch_role_head(rng)
     body = [
         wait_for_free_stage(rng, stages),
         Line("expect", f"tg.mbarrier_expect_bytes(full, s, {size * len(rings)})"),
@@ -67,12 +68,12 @@ def fetching(
     return Role(head, walk.first, body, stagings(rng, stages), elected)
 
 
-def _second(head: str) -> str:
+def _second_group_head(head: str) -> str:
     return head.replace("(0", "(1")
 
 
-def reader(rng: Random) -> tuple[str, int]:
-    """The head of a role that reads, and its warps."""
+def read_role_head(rng: Random) -> tuple[str, int]:
+    """The head of a role that reads, and its number of warps."""
     return rng.choice(
         [
             ("tg.ws(1)", 4),
@@ -89,39 +90,39 @@ def _read(rng: Random) -> Line:
                                     "tg.tile_store(out, ring[s], offset=(k, 0))"]))  # fmt: skip
 
 
-def _total(role: Role) -> Role:
+def _add_accumulator(role: Role) -> Role:
     if any("total" in line.text for line in role.body):
         role.before.append(f"total = tg.tile_zeros(shape=(1, {ROW}))")
         role.after.append("tg.tile_store(out, total, offset=(0, 0))")
     return role
 
 
-def read_by_threads(rng: Random, walk: LoopPair, stages: int, head: str) -> Role:
+def read_role(rng: Random, walk: LoopPair, stages: int, head: str) -> Role:
     fenced = [_read(rng), Line("fence", "tg.fence_async()"), Line("arrive", "tg.mbarrier_arrive(empty, s)")]
     role = Role(
         head, walk.second, [Line("wait", "tg.mbarrier_wait(full, s, phase)"), *fenced], stagings(rng, stages)
     )
-    return _total(role)
+    return _add_accumulator(role)
 
 
 @ring("fetch and read")
 def fetch_and_read(rng: Random, walk: LoopPair) -> Program:
-    stages, (head, warps) = _stages(rng), reader(rng)
+    stages, (head, warps) = _stages(rng), read_role_head(rng)
     results = [_rows("ring", stages), _bars(1, warps, stages), *walk.preamble]
-    first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
-    return Program(results, [first, read_by_threads(rng, walk, stages, head)], list(walk.asserts))
+    first = fetch_role(rng, walk, stages, (("ring", "x", "(k, 0)"),), ROW_BYTES)
+    return Program(results, [first, read_role(rng, walk, stages, head)], list(walk.asserts))
 
 
 @ring("fetch and read, one arrives for all")
 def fetch_and_read_elected(rng: Random, walk: LoopPair) -> Program:
-    """The warps synchronise before one of them releases the stage."""
+    """The warps of the reader synchronise before an elected thread releases the stage."""
     stages = _stages(rng)
     results = [_rows("ring", stages), _bars(1, 1, stages), "own = tg.named_barrier(warps=4)", *walk.preamble]
-    first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
-    second = read_by_threads(rng, walk, stages, "tg.ws(1)")
+    first = fetch_role(rng, walk, stages, (("ring", "x", "(k, 0)"),), ROW_BYTES)
+    second = read_role(rng, walk, stages, "tg.ws(1)")
     index = second.tagged("arrive")
     second.body[index:] = [
-        Line("together", "tg.named_barrier_sync(own)"),
+        Line("sync", "tg.named_barrier_sync(own)"),
         Line("arrive", "if tg.elect():\n    tg.mbarrier_arrive(empty, s)"),
     ]
     return Program(results, [first, second], list(walk.asserts))
@@ -131,8 +132,8 @@ def fetch_and_read_elected(rng: Random, walk: LoopPair) -> Program:
 def two_readers(rng: Random, walk: LoopPair) -> Program:
     stages = _stages(rng)
     results = [_rows("ring", stages), _bars(1, 8, stages), *walk.preamble]
-    first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
-    readers = [read_by_threads(rng, walk, stages, f"tg.ws({k})") for k in (1, 2)]
+    first = fetch_role(rng, walk, stages, (("ring", "x", "(k, 0)"),), ROW_BYTES)
+    readers = [read_role(rng, walk, stages, f"tg.ws({k})") for k in (1, 2)]
     if rng.random() < 0.5:
         readers[0].form = walk.first
     return Program(results, [first, *readers], list(walk.asserts))
@@ -140,25 +141,25 @@ def two_readers(rng: Random, walk: LoopPair) -> Program:
 
 @ring("two fetchers")
 def two_fetchers(rng: Random, walk: LoopPair) -> Program:
-    """Each role announces its own bytes, at one pair of barriers."""
+    """Each role announces its own bytes at the same barriers."""
     stages = _stages(rng)
     results = [_rows("ring", stages), _rows("other", stages), _bars(2, 4, stages), *walk.preamble]
-    first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
-    second_fetch = fetching(rng, walk, stages, (("other", "y", "(k, 0)"),), BYTES)
+    first = fetch_role(rng, walk, stages, (("ring", "x", "(k, 0)"),), ROW_BYTES)
+    second_fetch = fetch_role(rng, walk, stages, (("other", "y", "(k, 0)"),), ROW_BYTES)
     first.head, second_fetch.head, first.elected, second_fetch.elected = (
         'tg.role("one", warps=1)',
         'tg.role("two", warps=1)',
         False,
         False,
     )
-    last = read_by_threads(rng, walk, stages, "tg.ws(1)")
+    last = read_role(rng, walk, stages, "tg.ws(1)")
     last.body.insert(1, Line("read", "tg.tile_store(out, other[s] + 1.0, offset=(k + 9, 0))"))
     return Program(results, [first, second_fetch, last], list(walk.asserts))
 
 
 @ring("write and read")
 def write_and_read(rng: Random, walk: LoopPair) -> Program:
-    stages, (head, warps) = _stages(rng), reader(rng)
+    stages, (head, warps) = _stages(rng), read_role_head(rng)
     results = [_rows("ring", stages), _bars(4, warps, stages), *walk.preamble]
     body = [
         wait_for_free_stage(rng, stages),
@@ -166,14 +167,14 @@ def write_and_read(rng: Random, walk: LoopPair) -> Program:
         Line("arrive full", "tg.mbarrier_arrive(full, s)"),
     ]
     first = Role("tg.ws(0)", walk.first, body, stagings(rng, stages))
-    second = read_by_threads(rng, walk, stages, head)
+    second = read_role(rng, walk, stages, head)
     del second.body[second.tagged("fence")]
     return Program(results, [first, second], list(walk.asserts))
 
 
 @ring("write and copy out")
 def write_and_copy_out(rng: Random, walk: LoopPair) -> Program:
-    """Threads write, and copies to an array read."""
+    """Threads write the items; asynchronous copies to an array read them."""
     stages = _stages(rng)
     results = [_rows("ring", stages), _bars(4, 1, stages), *walk.preamble]
     body = [
@@ -200,7 +201,7 @@ def write_and_copy_out(rng: Random, walk: LoopPair) -> Program:
 def fetch_and_copy_out(rng: Random, walk: LoopPair) -> Program:
     stages = _stages(rng)
     results = [_rows("ring", stages), _bars(1, 1, stages), *walk.preamble]
-    first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
+    first = fetch_role(rng, walk, stages, (("ring", "x", "(k, 0)"),), ROW_BYTES)
     body = [
         Line("wait", "tg.mbarrier_wait(full, s, phase)"),
         Line("out", "tg.tile_store_async(out, ring[s], (k, 0))"),
@@ -214,10 +215,10 @@ def fetch_and_copy_out(rng: Random, walk: LoopPair) -> Program:
 
 @ring("copies out that overlap")
 def overlapped_out(rng: Random, walk: LoopPair) -> Program:
-    """A stage is released when the copy after its own has been started."""
+    """A stage is released after the copy of the next item has been issued."""
     stages = rng.choice((2, 3, 4, 5))
     results = [_rows("ring", stages), _bars(1, 1, stages), *walk.preamble]
-    first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
+    first = fetch_role(rng, walk, stages, (("ring", "x", "(k, 0)"),), ROW_BYTES)
     body = [
         Line("wait", "tg.mbarrier_wait(full, s, phase)"),
         Line("out", "tg.tile_store_async(out, ring[s], (k, 0))"),
@@ -230,7 +231,7 @@ def overlapped_out(rng: Random, walk: LoopPair) -> Program:
     return Program(results, [first, second], list(walk.asserts))
 
 
-def _multiplied(
+def _matmul_role(
     rng: Random, walk: LoopPair, names: list[str], stages: int, head: str, b: str, free: str = "empty"
 ) -> Role:
     body = [
@@ -254,20 +255,20 @@ def fetch_and_multiply(rng: Random, walk: LoopPair) -> Program:
     stages = rng.choice((1, 2, 3, 4))
     results = [_panels("ring", stages), _panels("other", stages), _bars(1, 4, stages), *walk.preamble]
     rings = (("ring", "a", "(0, k * 64)"), ("other", "b", "(k * 64, 0)"))
-    first = fetching(rng, walk, stages, rings, PANEL)
+    first = fetch_role(rng, walk, stages, rings, PANEL_BYTES)
     return Program(
-        results, [first, _multiplied(rng, walk, results, stages, "tg.ws(1)", "other[s]")], list(walk.asserts)
+        results, [first, _matmul_role(rng, walk, results, stages, "tg.ws(1)", "other[s]")], list(walk.asserts)
     )
 
 
 @ring("matmuls that overlap")
 def overlapped_matmuls(rng: Random, walk: LoopPair) -> Program:
-    """A stage is released when the matmul after its own has been started."""
+    """A stage is released after the matmul of the next item has been issued."""
     stages = rng.choice((2, 3, 4))
     results = [_panels("ring", stages), _panels("other", stages), _bars(1, 4, stages), *walk.preamble]
     rings = (("ring", "a", "(0, k * 64)"), ("other", "b", "(k * 64, 0)"))
-    first = fetching(rng, walk, stages, rings, PANEL)
-    second = _multiplied(rng, walk, results, stages, "tg.ws(1)", "other[s]")
+    first = fetch_role(rng, walk, stages, rings, PANEL_BYTES)
+    second = _matmul_role(rng, walk, results, stages, "tg.ws(1)", "other[s]")
     second.body = [
         Line("wait", "tg.mbarrier_wait(full, s, phase)"),
         Line("matmul", "tg.tile_matmul(ring[s], other[s], total, wait=False)"),
@@ -292,18 +293,18 @@ def write_and_multiply(rng: Random, walk: LoopPair) -> Program:
     ]
     first = Role("tg.ws(0)", walk.first, body, stagings(rng, stages))
     return Program(
-        results, [first, _multiplied(rng, walk, results, stages, "tg.ws(1)", "other[s]")], list(walk.asserts)
+        results, [first, _matmul_role(rng, walk, results, stages, "tg.ws(1)", "other[s]")], list(walk.asserts)
     )
 
 
 @ring("late release")
 def late_release(rng: Random, walk: LoopPair) -> Program:
-    """Stages are released some items late; the last ones after the loop, or never."""
+    """Stages are released a number of items late; the last ones are not released."""
     lag = rng.choice((1, 1, 2, 3))
     stages = lag + rng.choice((1, 2, 3))
     results = [_rows("ring", stages), _bars(1, 4, stages), *walk.preamble]
-    first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
-    second = read_by_threads(rng, walk, stages, "tg.ws(1)")
+    first = fetch_role(rng, walk, stages, (("ring", "x", "(k, 0)"),), ROW_BYTES)
+    second = read_role(rng, walk, stages, "tg.ws(1)")
     index = second.tagged("arrive")
     second.body[index] = Line(
         "arrive", f"if k >= {lag}:\n    tg.mbarrier_arrive(empty, (k - {lag}) % {stages})"
@@ -313,19 +314,19 @@ def late_release(rng: Random, walk: LoopPair) -> Program:
 
 @ring("waited for twice")
 def waited_twice(rng: Random, walk: LoopPair) -> Program:
-    """A second wait for an item that is still held has no effect."""
+    """A second wait for an item whose stage is not yet released has no effect."""
     stages = rng.choice((1, 2, 3, 4))
     results = [_rows("ring", stages), _bars(1, 4, stages), *walk.preamble]
-    first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
-    second = read_by_threads(rng, walk, stages, "tg.ws(1)")
-    again = Line("again", "tg.mbarrier_wait(full, s, phase)")
-    second.body.insert(rng.choice((0, 1, 2)), again)
+    first = fetch_role(rng, walk, stages, (("ring", "x", "(k, 0)"),), ROW_BYTES)
+    second = read_role(rng, walk, stages, "tg.ws(1)")
+    second_wait = Line("second wait", "tg.mbarrier_wait(full, s, phase)")
+    second.body.insert(rng.choice((0, 1, 2)), second_wait)
     return Program(results, [first, second], list(walk.asserts))
 
 
 @ring("a chain")
 def chain(rng: Random, walk: LoopPair) -> Program:
-    """Rows are fetched, changed by a role in the middle, and stored."""
+    """Rows are fetched, modified by a role in the middle, and stored."""
     stages, more = _stages(rng), _stages(rng)
     results = [
         _rows("ring", stages),
@@ -334,10 +335,10 @@ def chain(rng: Random, walk: LoopPair) -> Program:
         _bars(4, 4, more, ("ready", "used")),
         *walk.preamble,
     ]
-    first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
+    first = fetch_role(rng, walk, stages, (("ring", "x", "(k, 0)"),), ROW_BYTES)
     body = [
         Line("wait", "tg.mbarrier_wait(full, s, phase)"),
-        Line("room", f"tg.mbarrier_wait(used, k % {more}, (k // {more} & 1) ^ 1)"),
+        Line("wait empty", f"tg.mbarrier_wait(used, k % {more}, (k // {more} & 1) ^ 1)"),
         Line("write", f"other[k % {more}] = ring[s] * 2.0"),
         Line("fence", "tg.fence_async()"),
         Line("arrive", "tg.mbarrier_arrive(empty, s)"),
@@ -356,66 +357,68 @@ def chain(rng: Random, walk: LoopPair) -> Program:
 
 @ring("feedback")
 def feedback(rng: Random, walk: LoopPair) -> Program:
-    """A role returns the result for an item to the sender, some items late."""
+    """A role returns the result of each item to the producer, which uses it a number of items later."""
     stages = rng.choice((1, 2, 3))
     results = [_rows("ring", stages), _rows("other", stages), "full, ready = "
             f"tg.mbarrier(4, stages={stages}), tg.mbarrier(4, stages={stages})", *walk.preamble]  # fmt: skip
     S = stages
     body = [
-        Line("room", f"if k >= {S}:\n    tg.mbarrier_wait(ready, s, phase ^ 1)\n    total += other[s]"),
+        Line("wait empty", f"if k >= {S}:\n    tg.mbarrier_wait(ready, s, phase ^ 1)\n    total += other[s]"),
         Line("write", f"ring[s] = total + tg.tile_load(x, shape=(1, {ROW}), offset=(k, 0))"),
         Line("arrive full", "tg.mbarrier_arrive(full, s)"),
     ]
     first = Role("tg.ws(0)", walk.first, body, stagings(rng, stages))
     first.before.append(f"total = tg.tile_zeros(shape=(1, {ROW}))")
-    again = [
+    return_lines = [
         Line("wait", "tg.mbarrier_wait(full, s, phase)"),
         Line("write", "other[s] = ring[s] * 2.0"),
         Line("arrive", "tg.mbarrier_arrive(ready, s)"),
     ]
     return Program(
-        results, [first, Role("tg.ws(1)", walk.second, again, stagings(rng, stages))], list(walk.asserts)
+        results,
+        [first, Role("tg.ws(1)", walk.second, return_lines, stagings(rng, stages))],
+        list(walk.asserts),
     )
 
 
 @ring("one tile")
 def one_tile(rng: Random, walk: LoopPair) -> Program:
-    """A tile without stages that threads fill and read."""
+    """A tile without stages that one role writes and another role reads."""
     results = [f'ring = tg.tile_empty(shape=(1, {ROW}), dtype=float, storage="shared")',
             "full, empty = tg.mbarrier(4), tg.mbarrier(4)", *walk.preamble]  # fmt: skip
     body = [
-        Line("room", "tg.mbarrier_wait(empty, 0, k + 1)"),
+        Line("wait empty", "tg.mbarrier_wait(empty, 0, k + 1)"),
         Line("write", f"ring[:, :] = tg.tile_load(x, shape=(1, {ROW}), offset=(k, 0)) * 3.0"),
         Line("arrive full", "tg.mbarrier_arrive(full)"),
     ]
-    again = [
+    second_lines = [
         Line("wait", "tg.mbarrier_wait(full, 0, k)"),
         Line("read", "tg.tile_store(out, ring, offset=(k, 0))"),
         Line("arrive", "tg.mbarrier_arrive(empty)"),
     ]
     return Program(
         results,
-        [Role("tg.ws(0)", walk.first, body), Role("tg.ws(1)", walk.second, again)],
+        [Role("tg.ws(0)", walk.first, body), Role("tg.ws(1)", walk.second, second_lines)],
         list(walk.asserts),
     )
 
 
 @ring("named barriers")
 def alternating_tile(rng: Random, walk: LoopPair) -> Program:
-    """A tile that two roles use alternately."""
+    """A tile that two roles use alternately, synchronised by named barriers."""
     results = [f'ring = tg.tile_empty(shape=(1, {ROW}), dtype=float, storage="shared")',
             "ready, free = tg.named_barrier(warps=8), tg.named_barrier(warps=8)", *walk.preamble]  # fmt: skip
     body = [
-        Line("room", "tg.named_barrier_sync(free)"),
+        Line("wait empty", "tg.named_barrier_sync(free)"),
         Line("write", f"ring[:, :] = tg.tile_load(x, shape=(1, {ROW}), offset=(k, 0)) * 3.0"),
         Line("arrive full", "tg.named_barrier_arrive(ready)"),
     ]
-    again = [
+    second_lines = [
         Line("wait", "tg.named_barrier_sync(ready)"),
         Line("read", "tg.tile_store(out, ring, offset=(k, 0))"),
         Line("arrive", "tg.named_barrier_arrive(free)"),
     ]
-    first, second = Role("tg.ws(0)", walk.first, body), Role("tg.ws(1)", walk.second, again)
+    first, second = Role("tg.ws(0)", walk.first, body), Role("tg.ws(1)", walk.second, second_lines)
     second.before.append("tg.named_barrier_arrive(free)")
     first.after.append("tg.named_barrier_sync(free)")
     return Program(results, [first, second], list(walk.asserts))
@@ -444,10 +447,10 @@ def ping_pong(rng: Random, walk: LoopPair) -> Program:
 
 @ring("staged out")
 def staged_out(rng: Random, walk: LoopPair) -> Program:
-    """A role fetches; another role computes, and copies out from its own stages."""
+    """A role fetches; another role computes, and copies results out from its own stages."""
     stages, own = _stages(rng), rng.choice((1, 2, 3))
     results = [_rows("ring", stages), _rows("staged", own), _bars(1, 4, stages), *walk.preamble]
-    first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
+    first = fetch_role(rng, walk, stages, (("ring", "x", "(k, 0)"),), ROW_BYTES)
     body = [
         Line("wait", "tg.mbarrier_wait(full, s, phase)"),
         Line("out wait", f"tg.store_wait(pending={own - 1}, read=True)"),
@@ -464,7 +467,7 @@ def staged_out(rng: Random, walk: LoopPair) -> Program:
 
 @ring("keys")
 def keys(rng: Random, walk: LoopPair) -> Program:
-    """A second ring, whose item is in use while the key of items is unchanged: its stage is released when the key
+    """A second ring whose item is used as long as the key of the items is unchanged; its stage is released when the key
     changes."""
     S, T = _stages(rng), rng.choice((1, 2, 3))
     results = [
@@ -474,19 +477,19 @@ def keys(rng: Random, walk: LoopPair) -> Program:
         _bars(1, 4, T, ("loaded", "unused")),
         *walk.preamble,
     ]
-    new, stage, phase = "k == 0 or keys[k] != keys[k - 1]", f"at % {T}", f"at // {T} & 1"
-    first = fetching(rng, walk, S, (("ring", "x", "(k, 0)"),), BYTES)
+    is_new_key, stage, phase = "k == 0 or keys[k] != keys[k - 1]", f"at % {T}", f"at // {T} & 1"
+    first = fetch_role(rng, walk, S, (("ring", "x", "(k, 0)"),), ROW_BYTES)
     first.head, first.elected = 'tg.role("fetch", warps=1)', False
     first.before.append("at = int(-1)")
     fetched = [
-        f"if {new}:",
+        f"if {is_new_key}:",
         "    at += 1",
         f"    tg.mbarrier_wait(unused, {stage}, ({phase}) ^ 1)",
-        f"    tg.mbarrier_expect_bytes(loaded, {stage}, {BYTES})",
+        f"    tg.mbarrier_expect_bytes(loaded, {stage}, {ROW_BYTES})",
         f"    tg.tile_load_async(y, other[{stage}], (keys[k], 0), loaded, {stage})",
     ]
     key_lines = [
-        f"if {new}:",
+        f"if {is_new_key}:",
         "    if k > 0:",
         "        tg.fence_async()",
         f"        tg.mbarrier_arrive(unused, {stage})",
@@ -508,10 +511,10 @@ def keys(rng: Random, walk: LoopPair) -> Program:
 
 @ring("mixed")
 def mixed(rng: Random, walk: LoopPair) -> Program:
-    """Some items are written by threads, the others copied."""
+    """Threads write some items; asynchronous copies fill the other items."""
     stages = _stages(rng)
     results = [_rows("ring", stages), _bars(1, 4, stages), *walk.preamble]
-    first = fetching(rng, walk, stages, (("ring", "x", "(k, 0)"),), BYTES)
+    first = fetch_role(rng, walk, stages, (("ring", "x", "(k, 0)"),), ROW_BYTES)
     first.head, first.elected = 'tg.role("fill", warps=1)', False
     written = rng.choice(("k % 3 == 2", "k % 5 == 0", "k > 7", "flags[k] > 1"))
     body = [Line("choice", f"written = {written}"), wait_for_free_stage(rng, stages)]
@@ -524,4 +527,4 @@ def mixed(rng: Random, walk: LoopPair) -> Program:
     for line in first.body[1:]:
         body.append(Line(line.tag, f"if not written:\n    {line.text}"))
     first.body = body
-    return Program(results, [first, read_by_threads(rng, walk, stages, "tg.ws(1)")], list(walk.asserts))
+    return Program(results, [first, read_role(rng, walk, stages, "tg.ws(1)")], list(walk.asserts))

@@ -1,5 +1,5 @@
-"""The rows that attacks are sorted by: classes of correct schedules, obligations of a proof, and known kinds of faults.
-Each attack is made for one row and may belong to others."""
+"""The rows by which attacks are classified: classes of correct schedules, obligations of a proof, and known kinds of
+faults. Each attack is generated for one row and may belong to others."""
 
 from __future__ import annotations
 
@@ -8,44 +8,44 @@ CLASSES = (
     "max against parts", "preconditions", "late release", "chained roles", "key change", "named barriers",
     "expert mbarriers", "clusters",
 )  # fmt: skip
-"""Classes of schedules: the agreement between their roles, and how it is established."""
+"""Classes of schedules, by the reason for which their roles agree."""
 
 OBLIGATIONS = {
     "O1": "stages and phases belong to the item",
-    "O2": "each phase gets its arrivals, and the bytes that were announced",
-    "O3": "each arrival that is waited for happens",
-    "O4": "nobody is two phases ahead of one who waits",
+    "O2": "each phase gets the expected arrivals and the announced bytes",
+    "O3": "each awaited phase completes",
+    "O4": "no role is two phases ahead of a waiting role",
     "O5": "stages are used between the waits and the arrivals of their items",
-    "O6": "what threads use is fenced before copies and tensor cores use it",
-    "O7": "sums and operands of matmuls rest until these are over",
-    "O8": "nothing is on its way when a role ends",
+    "O6": "accesses of threads are fenced before accesses of copies and tensor cores",
+    "O7": "accumulators and operands of matmuls are unchanged until the matmuls complete",
+    "O8": "no operation is in flight when a role ends",
 }
 
 CORPUS = {
-    "corpus 1": "two roles announce at a barrier that counts one",
-    "corpus 2": "warps without work are counted",
-    "corpus 3": "registers that a block does not have, or not in one warp group",
-    "corpus 4": "numbers of iterations: none, one, fewer than stages, no multiple",
-    "corpus 5": "more copies on their way than stages",
+    "corpus 1": "two roles announce bytes at a barrier that expects one arrival",
+    "corpus 2": "idle warps are counted",
+    "corpus 3": "more registers than a block has, or different numbers in one warp group",
+    "corpus 4": "trip counts: zero, one, fewer than stages, not a multiple of stages",
+    "corpus 5": "more copies in flight than stages",
     "corpus 6": "a phase that does not change",
-    "corpus 7": "filled again while it is still read",
-    "corpus 8": "released before the wait for the matmul, or one matmul too many in flight",
-    "corpus 9": "other bytes than are announced",
-    "corpus 10": "barriers that are used before all see them",
-    "corpus 11": "no fence, in both directions",
-    "corpus 12": "the source of a copy out is used before it has been read",
-    "corpus 13": "a buffer for results in the bytes of an operand",
-    "corpus 14": "a role ends while another one waits for it",
-    "corpus 15": "items that threads write, and copies fill, on one ring",
-    "corpus 16": "roles with other numbers of iterations",
-    "corpus 17": "some of those who use an item do not wait for it",
-    "corpus 18": "a role ends while its copies out read",
-    "corpus 19": "two roles that take turns, of which one has none left",
-    "corpus 20": "two buffers in the same bytes",
-    "corpus 21": "a sum that is read before its wait, a fence in the wrong place",
-    "corpus 22": "warp groups of one role that are counted, or synchronised, as if they were one",
-    "corpus 23": "what all threads of a role must do together, in a branch of some",
-    "corpus 24": "a role in the middle that releases what it still reads",
+    "corpus 7": "a stage is refilled while a role reads it",
+    "corpus 8": "a stage is released before the wait for the matmul, or one matmul too many is in flight",
+    "corpus 9": "copies have other sizes than the announced bytes",
+    "corpus 10": "barriers are used before their initialisation is visible",
+    "corpus 11": "missing fences, in both directions",
+    "corpus 12": "the source of a store is overwritten before the store has read it",
+    "corpus 13": "a buffer for results shares memory with an operand",
+    "corpus 14": "a role ends while another role waits for it",
+    "corpus 15": "threads and copies fill items of one ring",
+    "corpus 16": "roles with different trip counts",
+    "corpus 17": "some users of an item do not wait for it",
+    "corpus 18": "a role ends while its stores are in flight",
+    "corpus 19": "two roles that alternate, one of which ends first",
+    "corpus 20": "two buffers overlap",
+    "corpus 21": "an accumulator is read before its wait; a misplaced fence",
+    "corpus 22": "two warp groups of a role are counted or synchronised as one",
+    "corpus 23": "an operation of all threads of a role in a divergent branch",
+    "corpus 24": "a role in the middle releases a stage that it still reads",
 }
 
 ROWS = (*CLASSES, *OBLIGATIONS, *CORPUS)

@@ -1,4 +1,4 @@
-"""Correct programs of shapes that generated rings do not have; {S} is the number of stages."""
+"""Correct programs of shapes that generated rings do not cover; {S} is the number of stages."""
 
 from __future__ import annotations
 
@@ -487,12 +487,12 @@ def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int, m: int):
             tg.store_wait(read=True)
 """,
 }  # fmt: skip
-FROM_TWO = {
+MIN_TWO_STAGES = {
     "stored in place, copied out",
     "filled and read by one role, copied out",
     "two warp groups fill an operand of their own",
 }
-"""The shapes that are correct from two stages on."""
+"""The shapes that are correct only with at least two stages."""
 UNPROVED = {
     "stored in place, copied out",
     "a ring of three roles",
@@ -500,4 +500,4 @@ UNPROVED = {
     "fetched ahead by one role",
     "staged out in turn",
 }
-"""The shapes that have no proof."""
+"""The correct shapes that the checker does not prove."""

@@ -1,7 +1,8 @@
-"""The text of a kernel with roles translated to Python generators, one for each role, which yield the operations on
+"""Translates the text of a kernel with roles to Python generators, one for each role, which yield the operations on
 barriers, pipes and shared tiles. Integers wrap as in the language.
 
-Only the constructs of generated schedules are supported: scalars, loops, branches, one tile of each kind of work."""
+Only the constructs of generated schedules are supported: scalars, loops, branches, barriers, pipes, shared tiles and
+matmuls."""
 
 from __future__ import annotations
 
@@ -13,18 +14,20 @@ from typing import Any
 
 import numpy as np
 
-BY_ROLES = (
+ROLE_OPERATIONS = (
     "mbarrier_wait", "mbarrier_arrive", "mbarrier_expect_bytes", "tile_load_async", "tile_store_async", "store_commit",
     "store_wait", "fence_async", "named_barrier_sync", "named_barrier_arrive", "tile_pipe_load", "tile_pipe_push",
     "tile_pipe_pop", "tile_pipe_release", "tile_matmul", "tile_matmul_wait",
 )  # fmt: skip
-"""Functions that roles yield."""
-VIEWED = {"tile_load_async": (1,), "tile_store_async": (1,), "tile_matmul": (0, 1)}
-"""The arguments of asynchronous operations that are parts of shared tiles, which are not read immediately."""
+"""The functions whose calls roles yield to the simulation."""
+VIEW_ARGUMENTS = {"tile_load_async": (1,), "tile_store_async": (1,), "tile_matmul": (0, 1)}
+"""The positions of the arguments of asynchronous operations that are views of shared tiles: views are not read when the
+operation is issued."""
 
 
 class Refused(Exception):
-    """Raised if an assert of the kernel fails or it reads outside of an array: such a launch is no evidence."""
+    """Raised if an assert of the kernel fails or the kernel reads outside an array: the launch is not evidence of a
+    fault."""
 
 
 # Numbers --------------------------------------------------------------------------------------------------------------
@@ -37,7 +40,7 @@ class TypedInt(int):
     signed: bool
 
 
-def typed(bits: int, signed: bool, x: Any) -> Any:
+def wrap_integer(bits: int, signed: bool, x: Any) -> Any:
     if isinstance(x, float):
         x = 0 if x != x else int(x)
     wrapped = int(x) & ((1 << bits) - 1)
@@ -50,11 +53,11 @@ def typed(bits: int, signed: bool, x: Any) -> Any:
     return result
 
 
-def _divided(a: int, b: int) -> int:
+def _floor_divide(a: int, b: int) -> int:
     return a // b if b else 0
 
 
-def _truncated(a: int, b: int) -> int:
+def _truncating_divide(a: int, b: int) -> int:
     q = abs(a) // abs(b) if b else 0
     return q if (a < 0) == (b < 0) else -q
 
@@ -63,33 +66,34 @@ def _remainder(a: int, b: int) -> int:
     return a % b if b else 0
 
 
-def _left(a: int, b: int) -> int:
+def _shift_left(a: int, b: int) -> int:
     return a << b if 0 <= b < 64 else 0
 
 
-def _right(a: int, b: int) -> int:
+def _shift_right(a: int, b: int) -> int:
     return a >> b if 0 <= b < 64 else (-1 if a < 0 else 0)
 
 
 OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: _divided, ast.Mod: _remainder,
-    ast.BitAnd: operator.and_, ast.BitOr: operator.or_, ast.BitXor: operator.xor, ast.LShift: _left,
-    ast.RShift: _right, ast.Div: _truncated,
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
+    ast.FloorDiv: _floor_divide, ast.Mod: _remainder,
+    ast.BitAnd: operator.and_, ast.BitOr: operator.or_, ast.BitXor: operator.xor, ast.LShift: _shift_left,
+    ast.RShift: _shift_right, ast.Div: _truncating_divide,
 }  # fmt: skip
 NAMES = {kind.__name__: function for kind, function in OPERATORS.items()}
 
 
-def computed(name: str, a: Any, b: Any) -> Any:
-    """A binary operation of the language."""
+def binary_operation(name: str, a: Any, b: Any) -> Any:
+    """The result of a binary operation of the language."""
     if isinstance(a, Tile) or isinstance(b, Tile):
         return Tile()
     if isinstance(a, float) or isinstance(b, float):
         return float(np.float32(NAMES[name](np.float32(a), np.float32(b))))
-    like = a if isinstance(a, TypedInt) else b
+    typed_operand = a if isinstance(a, TypedInt) else b
     x = NAMES[name](int(a), int(b))
-    if isinstance(like, TypedInt):
-        return typed(like.bits, like.signed, x)
-    return x if -0x8000_0000 <= x <= 0x7FFF_FFFF else typed(32, True, x)
+    if isinstance(typed_operand, TypedInt):
+        return wrap_integer(typed_operand.bits, typed_operand.signed, x)
+    return x if -0x8000_0000 <= x <= 0x7FFF_FFFF else wrap_integer(32, True, x)
 
 
 def element(array: Any, index: Any) -> Any:
@@ -102,19 +106,19 @@ def element(array: Any, index: Any) -> Any:
     return array[index].item()
 
 
-# Values in kernels
-# -----------------------------------------------------------------------------------------------------
+# Values in kernels ---------------------------------------------------------------------------------------------------
 
 
 class Tile:
-    """A tile in registers. `value`: of all its elements, if it matters; `matmul`: the last matmul that adds to it."""
+    """A tile in registers. `value`: the value of all elements, if control flow depends on it; `matmul`: the number of
+    the last matmul that accumulates into the tile."""
 
     def __init__(self, value: Any = 0) -> None:
         self.value, self.matmul = value, 0
 
 
 class Ring:
-    """A shared tile, with stages or without. `units`: tensor cores read it directly."""
+    """A shared tile, with or without stages. `units`: whether tensor cores read the tile directly."""
 
     def __init__(self, shape: Sequence[int], dtype: Any) -> None:
         self.shape, self.units = tuple(shape), dtype.bits == 16
@@ -122,7 +126,7 @@ class Ring:
 
 
 class StageView:
-    """A stage of a ring, or the whole ring (-1)."""
+    """A view of one stage of a ring, or of the whole ring (stage -1)."""
 
     def __init__(self, ring: Ring, stage: Any) -> None:
         self.ring, self.stage = ring, stage if isinstance(stage, int) else -1
@@ -130,21 +134,21 @@ class StageView:
 
 
 class Barriers:
-    """Memory barriers that count `count` arrivals."""
+    """The mbarriers of a number of stages, each of which expects `count` arrivals."""
 
     def __init__(self, count: int, stages: int = 1) -> None:
         self.count, self.stages = count, stages
 
 
-class Named:
-    """A barrier that counts warps."""
+class NamedBarrier:
+    """A named barrier that counts warps."""
 
     def __init__(self, warps: int) -> None:
         self.warps = warps
 
 
 class Pipe:
-    """A pipe. `consumers`: the roles that pop it."""
+    """A pipe. `consumers`: the roles that pop items."""
 
     def __init__(self, shape: Sequence[int], dtype: Any = None, stages: int = 2) -> None:
         self.stages, self.consumers, self.fetched = stages, set[int](), False
@@ -155,10 +159,12 @@ class _Type:
         self.bits, self.signed, self.real = bits, signed, real
 
     def __call__(self, x: Any) -> Any:
-        return float(np.float32(x)) if self.real else typed(self.bits, self.signed, x)
+        return float(np.float32(x)) if self.real else wrap_integer(self.bits, self.signed, x)
 
 
-def _walk(grid: Sequence[int], block: int, blocks: int, raster: int = 8) -> Iterator[tuple[int, int]]:
+def _persistent_tiles(
+    grid: Sequence[int], block: int, blocks: int, raster: int = 8
+) -> Iterator[tuple[int, int]]:
     rows, columns = grid
     for t in range(block, rows * columns, blocks):
         height = min(raster, rows - t // (raster * columns) * raster)
@@ -167,7 +173,8 @@ def _walk(grid: Sequence[int], block: int, blocks: int, raster: int = 8) -> Iter
 
 
 class Language:
-    """The object that kernels call `tg`. `block`, `blocks`: the number of the block, and of all blocks."""
+    """The object that is bound to `tg` in kernels. `block`, `blocks`: the index of the block, and the number of
+    blocks."""
 
     bfloat16, float16, float32, int32 = (
         _Type(16, real=True),
@@ -188,8 +195,8 @@ class Language:
     def mbarrier(self, count: int, stages: int = 1) -> Barriers:
         return Barriers(count, stages)
 
-    def named_barrier(self, warps: int) -> Named:
-        return Named(warps)
+    def named_barrier(self, warps: int) -> NamedBarrier:
+        return NamedBarrier(warps)
 
     def tile_empty(self, shape: Sequence[int], dtype: Any = None, storage: str = "shared") -> Ring:
         return Ring(shape, dtype)
@@ -198,7 +205,7 @@ class Language:
         return Pipe(shape, dtype, stages)
 
     def persistent_tiles(self, grid: Sequence[int], raster: int = 8) -> Iterator[tuple[int, int]]:
-        return _walk(grid, self.block, self.blocks, raster)
+        return _persistent_tiles(grid, self.block, self.blocks, raster)
 
     def min(self, *operand: Any) -> Any:
         return min(operand)
@@ -207,10 +214,10 @@ class Language:
         return max(operand)
 
     def abs(self, x: int) -> int:
-        return typed(32, True, abs(x))
+        return wrap_integer(32, True, abs(x))
 
     def atomic_add(self, array: Any, index: int, by: int) -> int:
-        """An atomic addition, as if there were no other block."""
+        """An atomic addition in a launch of one block."""
         old = self.counts.get((id(array), index), 0)
         self.counts[id(array), index] = old + by
         return old
@@ -236,20 +243,20 @@ class Language:
 # Text -----------------------------------------------------------------------------------------------------------------
 
 
-class _Roles(ast.NodeTransformer):
-    """Rewrites scalars everywhere, and in roles also their operations and the shared tiles that they read."""
+class _RoleRewriter(ast.NodeTransformer):
+    """Rewrites scalar operations everywhere, and in roles also operations on barriers and reads of shared tiles."""
 
     def __init__(self, rings: set[str]) -> None:
         self.rings, self.role, self.elected = rings, -1, False
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         self.generic_visit(node)
-        return _call("_computed", ast.Constant(type(node.op).__name__), node.left, node.right)
+        return _call("_binary_operation", ast.Constant(type(node.op).__name__), node.left, node.right)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         self.generic_visit(node)
         if isinstance(node.op, ast.USub) and not isinstance(node.operand, ast.Constant):
-            return _call("_computed", ast.Constant("Sub"), ast.Constant(0), node.operand)
+            return _call("_binary_operation", ast.Constant("Sub"), ast.Constant(0), node.operand)
         return node
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
@@ -262,25 +269,25 @@ class _Roles(ast.NodeTransformer):
         if self.role >= 0 and isinstance(target, ast.Subscript):
             value = self.visit(node.value)
             if isinstance(target.value, ast.Name) and target.value.id in self.rings:
-                return ast.Expr(self._does("write", [self._view(target), value]))
-            return ast.Expr(self._does("put", [target.value, self.visit(target.slice), value]))
+                return ast.Expr(self._yield_operation("write", [self._view(target), value]))
+            return ast.Expr(self._yield_operation("put", [target.value, self.visit(target.slice), value]))
         self.generic_visit(node)
         return node
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         if isinstance(node.value, ast.Name) and node.value.id in self.rings:
-            return self._does("read", [self._view(node)])
+            return self._yield_operation("read", [self._view(node)])
         if isinstance(node.value, ast.Attribute):
             return self.generic_visit(node)
         return _call("_element", self.visit(node.value), self.visit(node.slice))
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
         if self.role >= 0 and node.id in self.rings and isinstance(node.ctx, ast.Load):
-            return self._does("read", [self._view(node)])
+            return self._yield_operation("read", [self._view(node)])
         return node
 
     def visit_Assert(self, node: ast.Assert) -> ast.AST:
-        return ast.Expr(_call("_asserted", self.visit(node.test)))
+        return ast.Expr(_call("_check_assert", self.visit(node.test)))
 
     def visit_If(self, node: ast.If) -> Any:
         if ast.unparse(node.test) == "tg.elect()":
@@ -292,15 +299,15 @@ class _Roles(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
-        if name not in BY_ROLES:
+        if name not in ROLE_OPERATIONS:
             return self.generic_visit(node)
-        viewed = VIEWED.get(name, ())
+        view_arguments = VIEW_ARGUMENTS.get(name, ())
         args = [
-            self._view(a) if k in viewed and self._shared(a) else self.visit(a)
+            self._view(a) if k in view_arguments and self._shared(a) else self.visit(a)
             for k, a in enumerate(node.args)
         ]
-        words = [(k.arg or "", self.visit(k.value)) for k in node.keywords if k.arg != "offset"]
-        return self._does(name, args, words)
+        keywords = [(k.arg or "", self.visit(k.value)) for k in node.keywords if k.arg != "offset"]
+        return self._yield_operation(name, args, keywords)
 
     def _shared(self, node: ast.expr) -> bool:
         base = node.value if isinstance(node, ast.Subscript) else node
@@ -314,8 +321,10 @@ class _Roles(ast.NodeTransformer):
         index = ast.Constant(None) if is_full_view else self.visit(node.slice)
         return _call("_view", ast.Name(node.value.id, ast.Load()), index)
 
-    def _does(self, name: str, args: list[Any], words: Sequence[tuple[str, Any]] = ()) -> ast.expr:
-        named = ast.Dict([ast.Constant(k) for k, _ in words], [v for _, v in words])
+    def _yield_operation(
+        self, name: str, args: list[Any], keywords: Sequence[tuple[str, Any]] = ()
+    ) -> ast.expr:
+        named = ast.Dict([ast.Constant(k) for k, _ in keywords], [v for _, v in keywords])
         return ast.Yield(
             ast.Tuple(
                 [ast.Constant(name), ast.Constant(self.elected), ast.Tuple(args, ast.Load()), named],
@@ -328,8 +337,8 @@ def _call(name: str, *args: ast.expr) -> ast.Call:
     return ast.Call(ast.Name(name, ast.Load()), list(args), [])
 
 
-def _asserted(holds: Any) -> None:
-    if not holds:
+def _check_assert(condition: Any) -> None:
+    if not condition:
         raise Refused("an assert fails")
 
 
@@ -342,8 +351,8 @@ def _warps(call: ast.expr) -> int:
 
 
 class Schedule:
-    """A kernel's roles. `parameters`: their names, in order; `warps`: of each role; `consumers`: the roles that pop
-    each pipe; `fetched`: the pipes that copies fill."""
+    """The roles of a kernel. `parameters`: the names of the parameters, in order; `warps`: the number of warps of each
+    role; `consumers`: the roles that pop each pipe; `fetched`: the pipes that asynchronous copies fill."""
 
     def __init__(self, text: str) -> None:
         kernel = ast.parse(text).body[0]
@@ -356,7 +365,7 @@ class Schedule:
         pipes = [name for s in before for name in _names_bound_to(s, "tile_pipe")]
         self.consumers = {p: [k for k, r in enumerate(roles) if _calls(r, "tile_pipe_pop", p)] for p in pipes}
         self.fetched = [p for p in pipes if any(_calls(r, "tile_pipe_load", p) for r in roles)]
-        rewrite = _Roles(rings)
+        rewrite = _RoleRewriter(rings)
         body: list[ast.stmt] = [rewrite.visit(s) for s in before]
         names: list[ast.expr] = []
         for k, role in enumerate(roles):
@@ -383,33 +392,33 @@ class Schedule:
         """The operations of each role in a launch with the arguments. Raises Refused."""
         language = Language(block, blocks)
         names: dict[str, Any] = {
-            "tg": language, "float": language.float32, "int": language.int32, "_computed": computed,
-            "_element": element, "_view": StageView, "_asserted": _asserted,
+            "tg": language, "float": language.float32, "int": language.int32, "_binary_operation": binary_operation,
+            "_element": element, "_view": StageView, "_check_assert": _check_assert,
         }  # fmt: skip
         exec(self._code, names)
-        own = {
+        arguments = {
             name: np.array(v) if isinstance(v := args[name], np.ndarray) else v for name in self.parameters
         }
-        functions, pipes = names[self.name](**own)
+        functions, pipes = names[self.name](**arguments)
         for name, pipe in pipes.items():
             pipe.consumers = self.consumers[name]
             pipe.fetched = name in self.fetched
         return [function() for function in functions]
 
 
-def _names_bound_to(statement: ast.stmt, maker: str) -> list[str]:
-    """The names that a statement binds to the results of `tg.maker`."""
+def _names_bound_to(statement: ast.stmt, constructor: str) -> list[str]:
+    """The names that a statement binds to results of a function of `tg`."""
     if not isinstance(statement, ast.Assign):
         return []
     target, value = statement.targets[0], statement.value
     is_unpacking = isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple)
     pairs = zip(target.elts, value.elts, strict=True) if is_unpacking else [(target, value)]  # type: ignore[attr-defined]
-    return [ast.unparse(t) for t, v in pairs if ast.unparse(v).startswith(f"tg.{maker}(")]
+    return [ast.unparse(t) for t, v in pairs if ast.unparse(v).startswith(f"tg.{constructor}(")]
 
 
-def _calls(role: ast.With, name: str, on: str) -> bool:
+def _calls(role: ast.With, name: str, pipe: str) -> bool:
     return any(
-        isinstance(n, ast.Call) and ast.unparse(n.func) == f"tg.{name}" and ast.unparse(n.args[0]) == on
+        isinstance(n, ast.Call) and ast.unparse(n.func) == f"tg.{name}" and ast.unparse(n.args[0]) == pipe
         for n in ast.walk(role)
     )
 

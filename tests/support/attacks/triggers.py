@@ -8,79 +8,81 @@ from random import Random
 
 import numpy as np
 
-from support.attacks.program import Args
+from support.attacks.program import LaunchArguments
 from support.attacks.walks import LoopPair
 from tegula.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """A condition that selects few iterations. `text`: the source of the condition; `items`: the least number of items
-    for which the condition can hold; `args`: the arguments of a launch in which the condition holds, with dictionaries
-    of special elements for arrays."""
+    """A condition that holds in few iterations. `text`: the source of the condition; `items`: the least number of items
+    for which the condition can hold; `args`: the arguments of a launch in which the condition holds; for arrays, a
+    dictionary of single elements."""
 
     text: str
     items: int
-    args: Args
+    args: LaunchArguments
 
 
 def free_parameters(walk: LoopPair) -> list[str]:
-    """The integer parameters that the iteration order of a schedule does not use."""
+    """The integer parameters that the loops of a schedule do not use."""
     text = " ".join([*walk.preamble, *walk.asserts, walk.count, str(walk.first), str(walk.second)])
     used = set(re.findall(r"\b[a-z]+\b", text))
     return [name for name in ("m", "c", "d", "e", "u", "v") if name not in used]
 
 
-Made = tuple[str, int, Args]
-Maker = Callable[[Random, Sequence[str], str], Made]
-OF_ITEMS: dict[Maker, int] = {}
-OF_LAUNCHES: dict[Maker, int] = {}
-"""The makers of triggers with their weights. A maker gets names of free parameters and the number of items."""
+TriggerParts = tuple[str, int, LaunchArguments]
+TriggerBuilder = Callable[[Random, Sequence[str], str], TriggerParts]
+ITEM_TRIGGERS: dict[TriggerBuilder, int] = {}
+LAUNCH_TRIGGERS: dict[TriggerBuilder, int] = {}
+"""The builders of triggers with their weights. A builder gets the names of free parameters and an expression for the
+number of items."""
 
 
-def condition_on_items(weight: int) -> Callable[[Maker], Maker]:
-    def register(maker: Maker) -> Maker:
-        OF_ITEMS[maker] = weight
-        return maker
-
-    return register
-
-
-def condition_on_launches(weight: int) -> Callable[[Maker], Maker]:
-    def register(maker: Maker) -> Maker:
-        OF_LAUNCHES[maker] = weight
-        return maker
+def condition_on_items(weight: int) -> Callable[[TriggerBuilder], TriggerBuilder]:
+    def register(builder: TriggerBuilder) -> TriggerBuilder:
+        ITEM_TRIGGERS[builder] = weight
+        return builder
 
     return register
 
 
-def _weighted_choice(rng: Random, makers: dict[Maker, int]) -> Maker:
-    return rng.choices(list(makers), list(makers.values()))[0]
+def condition_on_launches(weight: int) -> Callable[[TriggerBuilder], TriggerBuilder]:
+    def register(builder: TriggerBuilder) -> TriggerBuilder:
+        LAUNCH_TRIGGERS[builder] = weight
+        return builder
+
+    return register
+
+
+def _weighted_choice(rng: Random, builders: dict[TriggerBuilder, int]) -> TriggerBuilder:
+    return rng.choices(list(builders), list(builders.values()))[0]
 
 
 def trigger(rng: Random, walk: LoopPair, launches: bool = False) -> Trigger:
-    """A random trigger. `launches`: whether the condition is uniform over the launch instead of depending on the
-    item."""
+    """A random trigger. `launches`: whether the condition depends on the launch only, not on the item."""
     names = free_parameters(walk)
     rng.shuffle(names)
-    text, items, args = _weighted_choice(rng, OF_LAUNCHES if launches else OF_ITEMS)(rng, names, walk.count)
+    text, items, args = _weighted_choice(rng, LAUNCH_TRIGGERS if launches else ITEM_TRIGGERS)(
+        rng, names, walk.count
+    )
     if not launches and rng.random() < 0.2:
-        launch_text, _, more = _weighted_choice(rng, OF_LAUNCHES)(rng, names, "")
+        launch_text, _, more = _weighted_choice(rng, LAUNCH_TRIGGERS)(rng, names, "")
         if not set(more) & set(args):
             text, args = f"{text} and {launch_text}", {**args, **more}
     return Trigger(text, items, args)
 
 
-def _far(rng: Random) -> int:
+def _late_item(rng: Random) -> int:
     return rng.choice((5, 9, 13, 17, 17, 24, 33, 48, 64, 65, 100, 128, 150, 257, 1025))
 
 
-# Of items -------------------------------------------------------------------------------------------------------------
+# Conditions on items---------------------------------------------------------------------------------------------------
 
 
 @condition_on_items(1)
-def one_item(rng: Random, p: Sequence[str], count: str) -> Made:
-    t = _far(rng)
+def one_item(rng: Random, p: Sequence[str], count: str) -> TriggerParts:
+    t = _late_item(rng)
     return (
         rng.choice((f"k == {t}", f"k * 2 == {2 * t}", f"k > {t - 1} and k < {t + 1}", f"k - {t} == 0")),
         t,
@@ -89,7 +91,7 @@ def one_item(rng: Random, p: Sequence[str], count: str) -> Made:
 
 
 @condition_on_items(1)
-def from_the_end(rng: Random, p: Sequence[str], count: str) -> Made:
+def from_the_end(rng: Random, p: Sequence[str], count: str) -> TriggerParts:
     if not count:
         return one_item(rng, p, count)
     t = rng.choice((5, 8, 20, 40))
@@ -97,7 +99,7 @@ def from_the_end(rng: Random, p: Sequence[str], count: str) -> Made:
 
 
 @condition_on_items(1)
-def at_an_argument(rng: Random, p: Sequence[str], count: str) -> Made:
+def at_an_argument(rng: Random, p: Sequence[str], count: str) -> TriggerParts:
     t, by = rng.randrange(4, 30), rng.choice((0, 11, 40, -60))
     text, args = rng.choice(
         [
@@ -111,7 +113,7 @@ def at_an_argument(rng: Random, p: Sequence[str], count: str) -> Made:
 
 
 @condition_on_items(8)
-def elements(rng: Random, p: Sequence[str], count: str) -> Made:
+def related_elements(rng: Random, p: Sequence[str], count: str) -> TriggerParts:
     t = rng.randrange(4, 40)
     text, args = rng.choice(
         [
@@ -130,7 +132,7 @@ def elements(rng: Random, p: Sequence[str], count: str) -> Made:
 
 
 @condition_on_items(3)
-def plain_elements(rng: Random, p: Sequence[str], count: str) -> Made:
+def plain_elements(rng: Random, p: Sequence[str], count: str) -> TriggerParts:
     t, v = rng.randrange(4, 40), rng.choice((7, -1, 1 << 20, 12345))
     text, args = rng.choice(
         [
@@ -154,8 +156,8 @@ def plain_elements(rng: Random, p: Sequence[str], count: str) -> Made:
 
 
 @condition_on_items(18)
-def narrow(rng: Random, p: Sequence[str], count: str) -> Made:
-    """A condition on the bits that a conversion to a narrower type drops."""
+def narrow_conversions(rng: Random, p: Sequence[str], count: str) -> TriggerParts:
+    """A condition on bits that a conversion to a narrower type drops."""
     return rng.choice(
         [
             ("int(tg.int8(k)) < 0", 128, {}),
@@ -175,7 +177,7 @@ def narrow(rng: Random, p: Sequence[str], count: str) -> Made:
 
 
 @condition_on_items(1)
-def far_bits(rng: Random, p: Sequence[str], count: str) -> Made:
+def bit_patterns(rng: Random, p: Sequence[str], count: str) -> TriggerParts:
     return rng.choice(
         [
             ("k > 16 and k & k - 1 == 0", 32, {}),
@@ -198,7 +200,7 @@ def far_bits(rng: Random, p: Sequence[str], count: str) -> Made:
 
 
 @condition_on_items(24)
-def overflow(rng: Random, p: Sequence[str], count: str) -> Made:
+def item_overflow(rng: Random, p: Sequence[str], count: str) -> TriggerParts:
     big, t, (p, o) = rng.choice((1 << 28, 1 << 27, 150_000_000)), rng.randrange(5, 30), p[:2]
     return rng.choice(
         [
@@ -215,38 +217,38 @@ def overflow(rng: Random, p: Sequence[str], count: str) -> Made:
     )
 
 
-# Of launches ----------------------------------------------------------------------------------------------------------
+# Conditions on launches------------------------------------------------------------------------------------------------
 
 
 @condition_on_launches(1)
-def exact_value(rng: Random, p: Sequence[str], count: str) -> Made:
+def exact_value(rng: Random, p: Sequence[str], count: str) -> TriggerParts:
     v = rng.choice((-7, 23, 37, 101, 4711, 1 << 20, -(2**31)))
     return f"{p[0]} == {v}", 0, {p[0]: v}
 
 
 @condition_on_launches(1)
-def out_of_range(rng: Random, p: Sequence[str], count: str) -> Made:
+def out_of_range(rng: Random, p: Sequence[str], count: str) -> TriggerParts:
     v = rng.choice((60, 1000, 65536, 1 << 30))
     return rng.choice([(f"{p[0]} > {v}", 0, {p[0]: v + 7}), (f"{p[0]} < -{v}", 0, {p[0]: -v - 7})])
 
 
 @condition_on_launches(1)
-def a_bit(rng: Random, p: Sequence[str], count: str) -> Made:
+def argument_bit(rng: Random, p: Sequence[str], count: str) -> TriggerParts:
     b = rng.choice((6, 9, 13, 21, 30))
     return f"{p[0]} >> {b} & 1 == 1", 0, {p[0]: 1 << b}
 
 
 @condition_on_launches(1)
-def a_remainder(rng: Random, p: Sequence[str], count: str) -> Made:
+def argument_remainder(rng: Random, p: Sequence[str], count: str) -> TriggerParts:
     d = rng.choice((37, 61, 97, 256, 1000))
     r = rng.randrange(20, d)
     return f"{p[0]} % {d} == {r}", 0, {p[0]: r + d * rng.randrange(5)}
 
 
 @condition_on_launches(14)
-def a_number_of_items(rng: Random, p: Sequence[str], count: str) -> Made:
+def number_of_items(rng: Random, p: Sequence[str], count: str) -> TriggerParts:
     if not count:
-        return an_overflow(rng, p, count)
+        return argument_overflow(rng, p, count)
     d = rng.choice((11, 13, 17, 29, 37))
     r = rng.randrange(4, d)
     text = rng.choice(
@@ -256,7 +258,7 @@ def a_number_of_items(rng: Random, p: Sequence[str], count: str) -> Made:
 
 
 @condition_on_launches(16)
-def an_overflow(rng: Random, p: Sequence[str], count: str) -> Made:
+def argument_overflow(rng: Random, p: Sequence[str], count: str) -> TriggerParts:
     p, o = p[:2]
     return rng.choice(
         [
@@ -273,7 +275,7 @@ def an_overflow(rng: Random, p: Sequence[str], count: str) -> Made:
 
 
 @condition_on_launches(10)
-def any_of_two(rng: Random, p: Sequence[str], count: str) -> Made:
+def two_arguments(rng: Random, p: Sequence[str], count: str) -> TriggerParts:
     p, o = p[:2]
     return rng.choice(
         [
@@ -288,7 +290,7 @@ def any_of_two(rng: Random, p: Sequence[str], count: str) -> Made:
 
 
 @condition_on_launches(1)
-def an_element_of_all(rng: Random, p: Sequence[str], count: str) -> Made:
+def uniform_element(rng: Random, p: Sequence[str], count: str) -> TriggerParts:
     v = rng.choice((3, -9, 65535))
     return rng.choice(
         [(f"g[0] == {v}", 0, {"g": {0: v}}), ("w[1] > 2.0", 0, {"w": {1: 2.5}}), ("g[1] < g[2]", 0, {"g": {2: 1}}),
@@ -297,10 +299,10 @@ def an_element_of_all(rng: Random, p: Sequence[str], count: str) -> Made:
     )  # fmt: skip
 
 
-def filled(args: Args, more: Args) -> Args:
-    """The arguments after replacements; of arrays, single elements are replaced."""
+def with_replacements(args: LaunchArguments, replacements: LaunchArguments) -> LaunchArguments:
+    """The arguments with replacements; for arrays, single elements are replaced."""
     out = dict(args)
-    for name, value in more.items():
+    for name, value in replacements.items():
         if isinstance(value, dict):
             array = np.array(out[name])
             for k, v in value.items():

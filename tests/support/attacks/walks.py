@@ -1,5 +1,5 @@
-"""Iteration orders over the items of a schedule, in pairs of forms for two roles: pairs that always agree, and pairs
-that differ in some launches."""
+"""Forms of iteration over the items of a schedule, in pairs for two roles: pairs that always agree, and pairs that
+differ in some launches."""
 
 from __future__ import annotations
 
@@ -9,46 +9,47 @@ from typing import Any
 
 import numpy as np
 
-from support.attacks.program import Args, LoopForm, Sized, form
+from support.attacks.program import ArgumentBuilder, LaunchArguments, LoopForm, form
 from tegula.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class LoopPair:
-    """A pair of loops. `first`, `second`: the forms of two roles; `sized`: the arguments for a number of items;
-    `count`: the name of their number, if it has one; `preamble`: the lines before the roles; `asserts`; `special`: the
-    arguments for which the forms differ, none if they always agree; `guarded`: they differ only if a factor of a trip
-    count is negative or the trip count exceeds 32 bits, so that a guard may exclude it."""
+    """Two loops over the same items. `first`, `second`: the forms of two roles; `launch_args`: the arguments for a
+    number of items; `count`: the parameter that holds the number of items, or ""; `preamble`: the lines before the
+    roles; `faulty_args`: arguments of launches in which the forms differ, empty if they always agree; `guarded`: the
+    forms differ only if a factor of a trip count is negative or the trip count exceeds 32 bits, so that a guard may
+    exclude these launches."""
 
     row: str
     name: str
     first: LoopForm
     second: LoopForm
-    sized: Sized
+    launch_args: ArgumentBuilder
     count: str = ""
     preamble: tuple[str, ...] = ()
     asserts: tuple[str, ...] = ()
-    special: tuple[Args, ...] = ()
+    faulty_args: tuple[LaunchArguments, ...] = ()
     guarded: bool = False
 
 
-Maker = Callable[[Random, bool], LoopPair]
-MAKERS: list[Maker] = []
+WalkBuilder = Callable[[Random, bool], LoopPair]
+WALKS: list[WalkBuilder] = []
 
 
-def walk(maker: Maker) -> Maker:
-    MAKERS.append(maker)
-    return maker
+def walk(builder: WalkBuilder) -> WalkBuilder:
+    WALKS.append(builder)
+    return builder
 
 
 def _rows(rng: Random, items: int) -> tuple[int, int]:
-    """Two factors that give at least a number of items."""
+    """Two factors for a loop nest of at least `items` iterations."""
     m = rng.choice((1, 2, 3, 5, 7, 16))
     return -(-items // m) + rng.randrange(2), m
 
 
 def counted(*open: str, close: tuple[str, ...] = ()) -> LoopForm:
-    """Loops that count their items."""
+    """Loops that count their items in `k`."""
     depth = len(open[-1]) - len(open[-1].lstrip()) + 4
     return form(*open, close=(" " * depth + "k += 1", *close), before=("k = int(0)",))
 
@@ -67,15 +68,15 @@ def plain(rng: Random, bound: str = "n") -> LoopForm:
 
 @walk
 def one_loop(rng: Random, wrong: bool) -> LoopPair:
-    """A bound with two equal expressions."""
+    """One loop, whose bound may have two equivalent expressions."""
     a, b = form("for k in range(n):"), plain(rng)
 
-    def sized(rng: Random, items: int) -> Args:
+    def launch_args(rng: Random, items: int) -> LaunchArguments:
         return {"n": items + rng.randrange(4)}
 
     if not wrong:
-        return LoopPair("", "one loop", a, b, sized, "n")
-    pairs: list[tuple[str, str, list[Args]]] = [
+        return LoopPair("", "one loop", a, b, launch_args, "n")
+    pairs: list[tuple[str, str, list[LaunchArguments]]] = [
         ("n", "n + m - m // d * d", [{"m": 7 * 40 + 3, "d": 40}]),
         ("n + m // 100", "n + m // 100 + int(m % 1000 == 777)", [{"n": 9, "m": 1777}]),
         ("tg.min(n, m)", "n if n < m else m - int(n - m == 33)", [{"n": 50, "m": 17}]),
@@ -94,12 +95,12 @@ def one_loop(rng: Random, wrong: bool) -> LoopPair:
         ("n + tg.min(m, 40)", "n + (m if m < 41 else 41 - int(m != 41))", [{"n": 9, "m": 41}]),
         ("n", "tg.max(n, m - 90)", [{"n": 12, "m": 107}]),
     ]
-    first_walk, two, special = rng.choice(pairs)
+    first_walk, two, faulty_args = rng.choice(pairs)
     if rng.random() < 0.5:
         first_walk, two = two, first_walk
     return LoopPair(
-        "", "one loop", form(f"for k in range({first_walk}):"), plain(rng, f"({two})"), sized, "n",
-        special=tuple(special),
+        "", "one loop", form(f"for k in range({first_walk}):"), plain(rng, f"({two})"), launch_args, "n",
+        faulty_args=tuple(faulty_args),
     )  # fmt: skip
 
 
@@ -117,13 +118,13 @@ def window(rng: Random, wrong: bool) -> LoopPair:
         ]
     )
 
-    def sized(rng: Random, items: int) -> Args:
+    def launch_args(rng: Random, items: int) -> LaunchArguments:
         m = rng.randrange(1, 4)
         n = items // (m + 1) + m + 2
         return {"n": n, "m": m, "d": n}
 
     if wrong:
-        b, special = rng.choice(
+        b, faulty_args = rng.choice(
             [
                 (
                     counted(
@@ -154,44 +155,46 @@ def window(rng: Random, wrong: bool) -> LoopPair:
                 ),
             ]
         )
-        return LoopPair("sliding window", "window", a, b, sized, special=tuple(special))
-    return LoopPair("sliding window", "window", a, b, sized)
+        return LoopPair("sliding window", "window", a, b, launch_args, faulty_args=tuple(faulty_args))
+    return LoopPair("sliding window", "window", a, b, launch_args)
 
 
 @walk
 def split(rng: Random, wrong: bool) -> LoopPair:
-    """A block's part of a loop."""
-    per = "(n + d - 1) // d"
-    a = form(f"for q in range(c * ({per}), tg.min(n, c * ({per}) + {per})):", f"    k = q - c * ({per})")
+    """The chunk of a loop that one block of a split-K matmul computes."""
+    chunk = "(n + d - 1) // d"
+    a = form(
+        f"for q in range(c * ({chunk}), tg.min(n, c * ({chunk}) + {chunk})):", f"    k = q - c * ({chunk})"
+    )
     b = rng.choice(
         [
-            form(f"for k in range(tg.min({per}, n - c * ({per}))):"),
-            counted(f"for q in range(c * ({per}), tg.min(n, (c + 1) * ({per}))):"),
+            form(f"for k in range(tg.min({chunk}, n - c * ({chunk}))):"),
+            counted(f"for q in range(c * ({chunk}), tg.min(n, (c + 1) * ({chunk}))):"),
         ]
     )
 
-    def sized(rng: Random, items: int) -> Args:
+    def launch_args(rng: Random, items: int) -> LaunchArguments:
         d = rng.randrange(1, 5)
         return {"n": d * items + rng.randrange(d), "d": d, "c": rng.randrange(d)}
 
     if wrong:
-        b, special = rng.choice(
+        b, faulty_args = rng.choice(
             [
-                (form(f"for k in range({per}):"), [{"n": 10, "d": 3, "c": 2}]),
+                (form(f"for k in range({chunk}):"), [{"n": 10, "d": 3, "c": 2}]),
                 (form("for k in range(n // d + int(c < n % d)):"), [{"n": 21, "d": 4, "c": 3}]),
-                (form(f"for k in range(tg.min({per}, n - c * ({per})) - int(n % d == 5 and d == 7)):"),
+                (form(f"for k in range(tg.min({chunk}, n - c * ({chunk})) - int(n % d == 5 and d == 7)):"),
                  [{"n": 40, "d": 7, "c": 2}]),
-                (counted(f"for q in range(c * ({per}), tg.min(n - n % d // 6, (c + 1) * ({per}))):"),
+                (counted(f"for q in range(c * ({chunk}), tg.min(n - n % d // 6, (c + 1) * ({chunk}))):"),
                  [{"n": 7 * 8 + 6, "d": 7, "c": 6}, {"n": 6 * 8 + 6, "d": 7, "c": 6}]),
             ]
         )  # fmt: skip
-        return LoopPair("sliding window", "split-K", a, b, sized, special=tuple(special))
-    return LoopPair("sliding window", "split-K", a, b, sized)
+        return LoopPair("sliding window", "split-K", a, b, launch_args, faulty_args=tuple(faulty_args))
+    return LoopPair("sliding window", "split-K", a, b, launch_args)
 
 
 @walk
 def stream(rng: Random, wrong: bool) -> LoopPair:
-    """Stream-K: a run of items that starts and ends inside tiles of m."""
+    """Stream-K: a range of items that starts and ends inside tiles of m items."""
     result = ("first = c * e", "last = tg.min(first + e, n * m)")
     full_walk = form("for q in range(first, last):", "    k = q - first")
     stop = "tg.min(last, (t // m + 1) * m)"
@@ -202,13 +205,13 @@ def stream(rng: Random, wrong: bool) -> LoopPair:
             close=("    t = stop",), before=("t = first",),
         )  # fmt: skip
 
-    def sized(rng: Random, items: int) -> Args:
+    def launch_args(rng: Random, items: int) -> LaunchArguments:
         m = rng.choice((1, 2, 3, 5, 7))
         c = rng.randrange(3)
         return {"m": m, "n": (c + 1) * items // m + 3, "c": c, "e": items}
 
     if wrong:
-        b, special = rng.choice(
+        b, faulty_args = rng.choice(
             [
                 (
                     parts("tg.min(last + int(last - t == 1 and m == 7), (t // m + 1) * m)"),
@@ -223,13 +226,19 @@ def stream(rng: Random, wrong: bool) -> LoopPair:
         )
         if rng.random() < 0.4:
             a = form("for q in range(first, last + int(e > 60 and n % 3 == 1)):", "    k = q - first")
-            return LoopPair("sliding window", "stream-K", a, parts(stop), sized, preamble=result,
-                        special=({"n": 40, "m": 5, "c": 0, "e": 61}, {"n": 43, "m": 5, "c": 0, "e": 61}))  # fmt: skip
+            return LoopPair("sliding window", "stream-K", a, parts(stop), launch_args, preamble=result,
+                    faulty_args=({"n": 40, "m": 5, "c": 0, "e": 61}, {"n": 43, "m": 5, "c": 0, "e": 61}))  # fmt: skip
         return LoopPair(
-            "sliding window", "stream-K", full_walk, b, sized, preamble=result, special=tuple(special)
+            "sliding window",
+            "stream-K",
+            full_walk,
+            b,
+            launch_args,
+            preamble=result,
+            faulty_args=tuple(faulty_args),
         )
     b = rng.choice([parts(stop), full_walk, form("for k in range(last - first):")])
-    asserts = (  # tiles of no items have no end
+    asserts = (  # the loop does not end if tiles have no items
         "assert m > 0 and m < 1000000 and n >= 0 and n < 2000",
         "assert c >= 0 and c < 1000 and e >= 0 and e < 1000000",
     )
@@ -238,7 +247,7 @@ def stream(rng: Random, wrong: bool) -> LoopPair:
         "stream-K",
         full_walk,
         b,
-        sized,
+        launch_args,
         preamble=result,
         asserts=asserts if b.before else (),
     )
@@ -246,7 +255,7 @@ def stream(rng: Random, wrong: bool) -> LoopPair:
 
 @walk
 def steps(rng: Random, wrong: bool) -> LoopPair:
-    """A step from an argument."""
+    """A loop with a step that is an argument."""
     a = counted("for q in range(m, n, d):")
     if wrong:
         pairs = [
@@ -259,7 +268,7 @@ def steps(rng: Random, wrong: bool) -> LoopPair:
             ),
             ("(n - m + d - 1) // d", [{"n": 0, "m": 10, "d": -3}, {"n": -5, "m": 10, "d": -4}]),
         ]
-        count, special = rng.choice(pairs)
+        count, faulty_args = rng.choice(pairs)
         b = form(f"for k in range({count}):")
         return LoopPair(
             "sliding window",
@@ -267,7 +276,7 @@ def steps(rng: Random, wrong: bool) -> LoopPair:
             a,
             b,
             lambda rng, n: {"n": 3 * n + 2, "m": 2, "d": 3},
-            special=tuple(special),
+            faulty_args=tuple(faulty_args),
         )
     b = rng.choice([form("for k in range((n - m + d - 1) // d):"), counted("for q in range(m, n, d):")])
     return LoopPair(
@@ -278,8 +287,8 @@ def steps(rng: Random, wrong: bool) -> LoopPair:
 
 
 @walk
-def rows_of(rng: Random, wrong: bool) -> LoopPair:
-    """CSR: rows whose lengths are read from an array."""
+def csr_rows(rng: Random, wrong: bool) -> LoopPair:
+    """CSR: rows whose lengths are read from an array of offsets."""
     from_to = counted("for r in range(n):", "    for q in range(offs[r], offs[r + 1]):")
     difference = counted(
         "for r in range(n):", "    lo, hi = offs[r], offs[r + 1]", "    for q in range(hi - lo):"
@@ -292,7 +301,7 @@ def rows_of(rng: Random, wrong: bool) -> LoopPair:
         ]
     )
 
-    def sized(rng: Random, items: int) -> Args:
+    def launch_args(rng: Random, items: int) -> LaunchArguments:
         n = max(1, items // 2)
         lengths = [rng.randrange(5) for _ in range(n)]
         lengths[-1] += max(0, items - sum(lengths))
@@ -300,7 +309,7 @@ def rows_of(rng: Random, wrong: bool) -> LoopPair:
 
     if wrong:
         fall, a = {0: 0, 1: 4, 2: 2, 3: 5, 4: 9}, from_to
-        b, special = rng.choice(
+        b, faulty_args = rng.choice(
             [
                 (difference, [{"n": 1, "offs": {0: 2**31 - 1, 1: -(2**31)}}]),
                 (form("for q in range(offs[0], offs[n]):", "    k = q - offs[0]"), [{"n": 4, "offs": fall}]),
@@ -329,23 +338,23 @@ def rows_of(rng: Random, wrong: bool) -> LoopPair:
                 ),
             ]
         )  # fmt: skip
-        return LoopPair("sliding window", "CSR", a, b, sized, special=tuple(special))
-    return LoopPair("sliding window", "CSR", a, b, sized)
+        return LoopPair("sliding window", "CSR", a, b, launch_args, faulty_args=tuple(faulty_args))
+    return LoopPair("sliding window", "CSR", a, b, launch_args)
 
 
 @walk
 def persistent(rng: Random, wrong: bool) -> LoopPair:
-    """Persistent blocks, whose tiles have their own bounds."""
+    """Persistent blocks whose tiles have different numbers of items."""
     bound = rng.choice(("m + 1", "t % 3 + 1", "keys[t]", "tg.min(t + 1, m)"))
     a = counted("for t in range(c, n, d):", f"    for q in range({bound}):")
 
-    def sized(rng: Random, items: int) -> Args:
+    def launch_args(rng: Random, items: int) -> LaunchArguments:
         d = rng.randrange(1, 4)
         n = d * (items + 2)
         return {"c": rng.randrange(d), "n": n, "d": d, "m": 2, "keys": np.full(n + 4, 2, np.int32)}
 
     if wrong:
-        second_bound, special = rng.choice(
+        second_bound, faulty_args = rng.choice(
             [
                 (f"{bound} + int(t == 29)", {"c": 0, "n": 33, "d": 1}),
                 (f"{bound} - int(t + d > n - 1 and n % 7 == 4)", {"c": 0, "n": 32, "d": 3}),
@@ -353,13 +362,13 @@ def persistent(rng: Random, wrong: bool) -> LoopPair:
                 (f"{bound} - int(keys[t] == 13)", {"c": 0, "n": 12, "d": 1, "keys": {5: 13}}),
             ]
         )
-        special = {"m": 2, "keys": np.full(special["n"] + 4, 2, np.int32)} | special
-        if isinstance(special["keys"], dict):
-            full = np.full(special["n"] + 4, 2, np.int32)
+        faulty_args = {"m": 2, "keys": np.full(faulty_args["n"] + 4, 2, np.int32)} | faulty_args
+        if isinstance(faulty_args["keys"], dict):
+            full = np.full(faulty_args["n"] + 4, 2, np.int32)
             full[5] = 13
-            special["keys"] = full
+            faulty_args["keys"] = full
         b = counted("for t in range(c, n, d):", f"    for q in range({second_bound}):")
-        return LoopPair("sliding window", "persistent", a, b, sized, special=(special,))
+        return LoopPair("sliding window", "persistent", a, b, launch_args, faulty_args=(faulty_args,))
     b = rng.choice([a, counted("t = c", "while t < n:", f"    for q in range({bound}):")])
     if b is not a:
         b = form("while t < n:", f"    for q in range({bound}):", close=("        k += 1", "    t += d"),
@@ -367,7 +376,7 @@ def persistent(rng: Random, wrong: bool) -> LoopPair:
     asserts = (
         ("assert d > 0 and d < 1000", "assert n < 1000000 and c >= 0 and c < 1000") if b is not a else ()
     )
-    return LoopPair("sliding window", "persistent", a, b, sized, asserts=asserts)
+    return LoopPair("sliding window", "persistent", a, b, launch_args, asserts=asserts)
 
 
 CONDITIONS = (
@@ -400,18 +409,18 @@ UNEQUAL: tuple[tuple[str, str, dict[str, Any]], ...] = (
 
 @walk
 def equal_conditions(rng: Random, wrong: bool) -> LoopPair:
-    """Conditions on data, floats and remainders that both roles have."""
+    """Equivalent conditions of both roles on data, floats and remainders."""
     one = two = rng.choice(CONDITIONS)
-    special: Args = {}
+    faulty_args: LaunchArguments = {}
     if wrong:
-        one, two, special = rng.choice(UNEQUAL)
+        one, two, faulty_args = rng.choice(UNEQUAL)
         if rng.random() < 0.5:
             one, two = two, one
     bound = rng.choice(("n", "n", "tg.min(n, 90)"))
     a = form(f"for q in range({bound}):", f"    if {one}:", close=("        k += 1",), before=("k = int(0)",))
     b = form(f"for q in range({bound}):", f"    if {two}:", close=("        k += 1",), before=("k = int(0)",))
 
-    def sized(rng: Random, items: int) -> Args:
+    def launch_args(rng: Random, items: int) -> LaunchArguments:
         n = 4 * items + 4
         return {
             "n": n, "m": 3, "c": 1, "flags": np.array([rng.choice((0, 1, 3, 3)) for _ in range(n + 4)], np.int32),
@@ -419,37 +428,45 @@ def equal_conditions(rng: Random, wrong: bool) -> LoopPair:
         }  # fmt: skip
 
     return LoopPair(
-        "data-dependent", "conditions alike", a, b, sized, special=({"n": 40, **special},) if wrong else ()
+        "data-dependent",
+        "equivalent conditions",
+        a,
+        b,
+        launch_args,
+        faulty_args=({"n": 40, **faulty_args},) if wrong else (),
     )
 
 
 @walk
 def residues(rng: Random, wrong: bool) -> LoopPair:
-    """Every d-th iteration of one role, against a division of the other's bound."""
+    """Every d-th iteration in one role, and a bound divided by d in the other."""
     d = rng.choice((2, 3, 4, 5, 8, 16, 48))
     r = rng.randrange(d)
     a = counted("for q in range(n):", f"    if q % {d} == {r}:")
-    right = f"(n + {d - 1 - r}) // {d}"
+    correct_count = f"(n + {d - 1 - r}) // {d}"
 
-    def sized(rng: Random, items: int) -> Args:
+    def launch_args(rng: Random, items: int) -> LaunchArguments:
         return {"n": d * items + rng.randrange(d)}
 
     if wrong:
         options = [f"n // {d} + int(n % {d} > {r + 1})", f"(n + {d - r}) // {d}", f"n // {d}",
                    f"(n - {r}) // {d} + int(n > {r})",
-                   f"{right} - int(n % {d * 7} == {d * 7 - 1})", f"(n + {d - 1 - r}) // {d} + int(n == {29 * d})",
+                   f"{correct_count} - int(n % {d * 7} == {d * 7 - 1})",
+                   f"(n + {d - 1 - r}) // {d} + int(n == {29 * d})",
                    f"(n >> {max(1, d.bit_length() - 1)}) + int(n % {d} > {r})",
-                   f"{right} - n // {40 * d}"]  # fmt: skip
+                   f"{correct_count} - n // {40 * d}"]  # fmt: skip
         b = form(f"for k in range({rng.choice(options)}):")
-        special = tuple(
+        faulty_args = tuple(
             {"n": n} for n in (*range(0, 3 * d + 2), 7 * d - 1, 14 * d - 1, 29 * d, 40 * d, 40 * d + 1)
         )
-        return LoopPair("residue against division", "residues", a, b, sized, "n", special=special)
-    b = form(f"for k in range({right}):")
+        return LoopPair(
+            "residue against division", "residues", a, b, launch_args, "n", faulty_args=faulty_args
+        )
+    b = form(f"for k in range({correct_count}):")
     if r == 0 and rng.random() < 0.5:
         b = form(f"for q in range(0, n, {d}):", f"    k = q // {d}")
     asserts = ("assert n >= 0 and n < 1000000000",)
-    return LoopPair("residue against division", "residues", a, b, sized, "n", asserts=asserts)
+    return LoopPair("residue against division", "residues", a, b, launch_args, "n", asserts=asserts)
 
 
 @walk
@@ -463,84 +480,84 @@ def flattened(rng: Random, wrong: bool) -> LoopPair:
         ]
     )
 
-    def sized(rng: Random, items: int) -> Args:
+    def launch_args(rng: Random, items: int) -> LaunchArguments:
         n, m = _rows(rng, items)
         return {"n": n, "m": m}
 
     asserts = ("assert n >= 0 and n <= 30000", "assert m >= 0 and m <= 30000")
     if wrong:
         kind = rng.randrange(8)
-        special: list[Args] = []
+        faulty_args: list[LaunchArguments] = []
         guarded = False
         if kind == 0:
             asserts, guarded = (), True
-            special = [{"n": -2, "m": -3}, {"n": -7, "m": -1}, {"n": 65536, "m": 65536}]
+            faulty_args = [{"n": -2, "m": -3}, {"n": -7, "m": -1}, {"n": 65536, "m": 65536}]
         elif kind == 1:
             asserts = ("assert n > 0 and m > 0", "assert n * m < 1000000")
-            special = [{"n": 65536, "m": 65536}, {"n": 1 << 20, "m": 1 << 12}]
+            faulty_args = [{"n": 65536, "m": 65536}, {"n": 1 << 20, "m": 1 << 12}]
             guarded = True
         elif kind == 2:
             flat = form("for k in range(n * m - int(n == 13 and m == 5)):")
-            special = [{"n": 13, "m": 5}]
+            faulty_args = [{"n": 13, "m": 5}]
         elif kind == 3:
             nested = counted("for i in range(n):", "    for j in range(m - int(i == 19)):")
-            special = [{"n": 22, "m": 2}]
+            faulty_args = [{"n": 22, "m": 2}]
         elif kind == 4:
             nested = counted("for i in range(n):", "    for j in range(tg.min(m, 21)):")
-            special = [{"n": 2, "m": 22}]
+            faulty_args = [{"n": 2, "m": 22}]
         elif kind == 5:
             flat, nested = (
                 form("for k in range(n * (n - 1) // 2):"),
                 counted("for i in range(n):", "    for j in range(i + int(i == 11)):"),
             )
-            special = [{"n": 14}]
+            faulty_args = [{"n": 14}]
         elif kind == 6:
             flat = form("for k in range(n // d * d * m):")
             nested = counted(
                 "for i in range(n // d):", "    for j in range(d * m + int(n % d == 3 and d == 6)):"
             )
             asserts = (*asserts, "assert d > 0 and d < 100")
-            special = [{"n": 21, "m": 2, "d": 6}]
+            faulty_args = [{"n": 21, "m": 2, "d": 6}]
         else:
             flat = form("for k in range(n * m + g[n + m] // 100):")
-            special = [{"n": 6, "m": 5, "g": {11: 100}}]
-        return LoopPair("flattened against nested", "flattened", flat, nested, sized, asserts=asserts,
-                    special=tuple(special), guarded=guarded)  # fmt: skip
+            faulty_args = [{"n": 6, "m": 5, "g": {11: 100}}]
+        return LoopPair("flattened against nested", "flattened", flat, nested, launch_args, asserts=asserts,
+                    faulty_args=tuple(faulty_args), guarded=guarded)  # fmt: skip
     first = rng.choice((flat, flat, nested))
-    return LoopPair("flattened against nested", "flattened", first, nested, sized, asserts=asserts)
+    return LoopPair("flattened against nested", "flattened", first, nested, launch_args, asserts=asserts)
 
 
 @walk
 def two_part_maximum(rng: Random, wrong: bool) -> LoopPair:
-    """max(n, m) against n and then the rest of m."""
+    """A loop to max(n, m), and two consecutive loops to n and from n to m."""
     full_walk = form("for k in range(tg.max(n, m)):")
     parts = LoopForm(((("for k in range(n):",), ()), (("for k in range(n, m):",), ())))
     asserts = ("assert n >= 0 and m >= 0",)
 
-    def sized(rng: Random, items: int) -> Args:
+    def launch_args(rng: Random, items: int) -> LaunchArguments:
         n = items + rng.randrange(5)
         m = rng.randrange(items + 3)
         return {"n": n, "m": m} if rng.random() < 0.5 else {"n": m, "m": n}
 
-    special: list[Args] = []
+    faulty_args: list[LaunchArguments] = []
     if wrong:
         kind = rng.randrange(7)
         if kind == 0:
-            asserts, special = (), [{"n": -2, "m": 9}]
+            asserts, faulty_args = (), [{"n": -2, "m": 9}]
         elif kind == 1:
             parts = LoopForm(
                 ((("for k in range(n):",), ()), (("for k in range(n + int(m - n == 31), m):",), ()))
             )
-            special = [{"n": 4, "m": 35}]
+            faulty_args = [{"n": 4, "m": 35}]
         elif kind == 2:
-            full_walk, special = form("for k in range(tg.max(n, tg.min(m, 60))):"), [{"n": 3, "m": 64}]
+            full_walk, faulty_args = form("for k in range(tg.max(n, tg.min(m, 60))):"), [{"n": 3, "m": 64}]
         elif kind == 3:
-            full_walk, special = (
+            full_walk, faulty_args = (
                 form("for k in range(tg.max(n, m) if n != 2 * m + 19 else m):"),
                 [{"n": 21, "m": 1}],
             )
         elif kind == 4:
-            full_walk, special = (
+            full_walk, faulty_args = (
                 form("for k in range(n if n > m - c // 64 else m):"),
                 [{"n": 12, "m": 13, "c": 128}],
             )
@@ -551,9 +568,9 @@ def two_part_maximum(rng: Random, wrong: bool) -> LoopPair:
                     (("for k in range(tg.min(n, m), tg.max(n, m) - int(n > 5 * m + 3)):",), ()),
                 )
             )
-            special = [{"n": 30, "m": 2}]
+            faulty_args = [{"n": 30, "m": 2}]
         else:
-            full_walk, special = (
+            full_walk, faulty_args = (
                 form("for k in range((n + m + tg.abs(n - m)) // 2 + int(n ^ m == 96)):"),
                 [{"n": 96, "m": 0}, {"n": 97, "m": 1}],
             )
@@ -562,13 +579,21 @@ def two_part_maximum(rng: Random, wrong: bool) -> LoopPair:
             ((("for k in range(tg.min(n, m)):",), ()), (("for k in range(tg.min(n, m), tg.max(n, m)):",), ()))
         )
     first, second = (full_walk, parts) if rng.random() < 0.5 else (parts, full_walk)
-    return LoopPair("max against parts", "max", first, second, sized, asserts=asserts, special=tuple(special))
+    return LoopPair(
+        "max against parts",
+        "max",
+        first,
+        second,
+        launch_args,
+        asserts=asserts,
+        faulty_args=tuple(faulty_args),
+    )
 
 
 @walk
-def conditioned(rng: Random, wrong: bool) -> LoopPair:
-    """Loops that agree only where an assert holds."""
-    forms: list[tuple[str, LoopForm, LoopForm, Args, str, Args]] = [
+def equal_under_assert(rng: Random, wrong: bool) -> LoopPair:
+    """Loops that agree only if an assert holds."""
+    forms: list[tuple[str, LoopForm, LoopForm, LaunchArguments, str, LaunchArguments]] = [
         ("assert n % 2 == 0", form("for k in range(n):"),
          form("for q in range(n // 2):", "    for j in range(2):", "        k = 2 * q + j"), {"n": 2},
          "assert n % 2 == 0 or n > 60", {"n": 61}),
@@ -588,33 +613,43 @@ def conditioned(rng: Random, wrong: bool) -> LoopPair:
          form("for k in range(n + (m if m > 0 else 0)):"), {"n": 1, "m": 1},
          "assert m > -2 and m < 100", {"n": 20, "m": -1}),
     ]  # fmt: skip
-    right, a, b, per, weak, special = rng.choice(forms)
+    correct_assert, a, b, per_item, weaker_assert, faulty_args = rng.choice(forms)
 
-    def sized(rng: Random, items: int) -> Args:
-        return {name: (items * v + 3) // 2 * 2 if name in "nm" else v for name, v in per.items()}
+    def launch_args(rng: Random, items: int) -> LaunchArguments:
+        return {name: (items * v + 3) // 2 * 2 if name in "nm" else v for name, v in per_item.items()}
 
     if wrong:
-        asserts = rng.choice(((weak,), (weak,), () if weak.startswith(right) else (weak,)))
-        return LoopPair("preconditions", "assert", a, b, sized, asserts=asserts, special=(special,))
-    return LoopPair("preconditions", "assert", a, b, sized, asserts=(right,))
+        asserts = rng.choice(
+            (
+                (weaker_assert,),
+                (weaker_assert,),
+                () if weaker_assert.startswith(correct_assert) else (weaker_assert,),
+            )
+        )
+        return LoopPair(
+            "preconditions", "assert", a, b, launch_args, asserts=asserts, faulty_args=(faulty_args,)
+        )
+    return LoopPair("preconditions", "assert", a, b, launch_args, asserts=(correct_assert,))
 
 
 @walk
 def overwritten(rng: Random, wrong: bool) -> LoopPair:
-    """Both roles read an element that one of them changes, or an element that none changes."""
+    """Both roles read an element that one of them modifies, or an element that neither modifies."""
     changed = rng.choice(("flags[q]", "flags[n - 1]")) if wrong else "g[q]"
     value = rng.choice(("flags[q] - 1", "0", "flags[q] // 2"))
-    when = rng.choice(("", "", "    if q % 16 == 13:\n        ", "    if g[q] == 0:\n        "))
-    body = ["    flagged = flags[q] > 0", f"{when}    {changed} = {value}".lstrip("\n"), "    if flagged:"]
-    if when:
-        body[1:2] = [when.split("\n")[0], f"        {changed} = {value}"]
+    guard = rng.choice(("", "", "    if q % 16 == 13:\n        ", "    if g[q] == 0:\n        "))
+    body = ["    flagged = flags[q] > 0", f"{guard}    {changed} = {value}".lstrip("\n"), "    if flagged:"]
+    if guard:
+        body[1:2] = [guard.split("\n")[0], f"        {changed} = {value}"]
     a = form("for q in range(n):", "    if flags[q] > 0:", close=("        k += 1",), before=("k = int(0)",))
     b = form("for q in range(n):", *body, close=("        k += 1",), before=("k = int(0)",))
 
-    def sized(rng: Random, items: int) -> Args:
+    def launch_args(rng: Random, items: int) -> LaunchArguments:
         n = 2 * items + 4
         return {"n": n, "flags": np.array([rng.choice((0, 1, 1)) for _ in range(n + 4)], np.int32)}
 
     first, second = (a, b) if rng.random() < 0.5 else (b, a)
-    special = ({"n": 36, "flags": {k: 1 for k in range(36)}},) if wrong else ()
-    return LoopPair("data-dependent", "a condition that changes", first, second, sized, special=special)
+    faulty_args = ({"n": 36, "flags": {k: 1 for k in range(36)}},) if wrong else ()
+    return LoopPair(
+        "data-dependent", "a condition that changes", first, second, launch_args, faulty_args=faulty_args
+    )
