@@ -53,6 +53,7 @@ def test_tests_with_a_wrong_machine_code_marker_fail(tmp_path: Path) -> None:
         completed.stdout
     )
     assert (
-        "it runs machine code: mark it" in completed.stdout and "it runs no machine code" in completed.stdout
+        "the test runs machine code: mark the test" in completed.stdout
+        and "the test runs no machine code" in completed.stdout
     )
     assert "5 passed, 1 skipped" in completed.stdout

@@ -89,15 +89,13 @@ RULES: dict[str, Rule] = {
     "proxies are fenced": Order(Memory, "_after", (), False, "corpus missing_fence_before_bulk_store"),
     "what is read was written": Rule(Memory, "has_uninitialised", (), False, "gemm: copy to another stage"),
     "barriers lie apart": Rule(limits, "_check_disjoint", (), None, "two barriers in the same bytes"),
-    "nothing else is written there": Rule(
-        Memory, "barrier_in", (), None, "gemm: a barrier in a stage's bytes"
-    ),
+    "nothing else is written there": Rule(Memory, "barrier_in", (), None, "gemm: a barrier overlaps a stage"),
     "barriers are published": Rule(limits, "_check_initialised", (), None, "gemm: barriers not published"),
     "barriers count so far": Rule(limits, "_check_counts", (), None, "more bytes than a barrier counts"),
     "there are 16 named barriers": Rule(limits, "_check_named_barriers", (), None, "too many named barriers"),
-    "each warp has one role": Rule(limits, "_check_warps", (), None, "2: padding warps fall into a role"),
+    "each warp has one role": Rule(limits, "_check_warps", (), None, "2: idle warps join a role"),
     "budgets of registers": Rule(
-        limits, "_check_registers", (), None, "3: registers of part of a warp group"
+        limits, "_check_registers", (), None, "3: different budgets in one warp group"
     ),
     "arrivals are counted": Rule(Run, "_arrive", ("arrivals",), None, "gemm: two releases"),
     "copies are announced": Rule(Run, "copy_in", ("bytes",), True, "gemm: too few bytes"),
@@ -112,7 +110,7 @@ RULES: dict[str, Rule] = {
         Run, "_simulate", ("deadlock", "arrivals", "bytes"), None, "corpus unguarded_first_item"
     ),
     "nothing is on its way at the end": Rule(
-        machine, "check_end", (), None, "gemm: stores on their way at the end"
+        machine, "check_end", (), None, "gemm: stores in flight at the end"
     ),
     "matmuls are waited for": Rule(
         Program, "_track_in_flight", ("in-flight",), None, "gemm: result used in flight"
@@ -121,12 +119,12 @@ RULES: dict[str, Rule] = {
         Program, "_check_register_operands", (), None, LATE_WAIT_RULE
     ),
     "threads go the same way": Rule(Program, "diverges", (), False, "17: some threads of a role wait"),
-    "numbers of the kernel are tried": Rule(launches, "_decisions", (), (), "a phase that stays"),
-    "one number after the other": Rule(Candidates, "per_leaf_candidates", (), (), "a phase that stays"),
+    "numbers of the kernel are tried": Rule(launches, "_decisions", (), (), "a constant phase"),
+    "one number after the other": Rule(Candidates, "per_leaf_candidates", (), (), "a constant phase"),
     "large numbers are combined": Rule(
-        Candidates, "random_launches", (), (), "a fence where two numbers are large"
+        Candidates, "random_launches", (), (), "a fence unless two numbers are large"
     ),
-    "elements differ": Rule(Candidates, "_patterns", (), [EQUAL], "a fence where two elements are alike"),
+    "elements differ": Rule(Candidates, "_patterns", (), [EQUAL], "a fence if two elements are equal"),
 }
 
 HEAD = """def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):

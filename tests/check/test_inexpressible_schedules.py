@@ -7,14 +7,14 @@ from equivalent_rewrites import kernel
 from schedules import gemm, verdict
 
 from support.campaigns import sampled
-from support.mutated_memory import IN_MEMORY, branch_around
+from support.mutated_memory import MEMORY_MUTATIONS, branch_around
 from tegula import errors as E
 from tegula.check.schedule import check_schedule
 
 
-@sampled(2, "name", IN_MEMORY)
+@sampled(2, "name", MEMORY_MUTATIONS)
 def test_schedules_impossible_in_the_language_do_not_pass_in_lowered_form(name: str) -> None:
-    make, mutate, status, kind = IN_MEMORY[name]
+    make, mutate, status, kind = MEMORY_MUTATIONS[name]
     assert verdict(make()).passed
     actual = verdict(make(), mutate)
     assert (actual.status, actual.kind or actual.passed) == (status, kind or False), actual.message
@@ -41,7 +41,7 @@ REFUSED: dict[str, tuple[type[E.CompileError], str]] = {
     with tg.role("b", warps=1, registers=40):
         tg.tile_store(x, tg.tile_zeros(shape=(1, N)))""",
     ),
-    "3: more registers than there are": (
+    "3: more registers than an SM has": (
         E.RoleRegisters,
         """def wrong(x: tg.array2d[float]):
     with tg.ws(0, 1, 2, registers=240):
@@ -65,7 +65,7 @@ REFUSED: dict[str, tuple[type[E.CompileError], str]] = {
         if tg.group_lane() < 32:
             tg.mbarrier_wait(full, 0, 0)""",
     ),
-    "21: a sum is read before the wait": (
+    "21: an accumulator is read before the wait": (
         E.MatmulInFlight,
         """def wrong(a: tg.array2d[float]):
     with tg.ws(0):

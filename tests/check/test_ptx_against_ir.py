@@ -52,7 +52,10 @@ KERNEL_MAKERS: dict[str, Callable[[], Any]] = {
     "attention": lambda: lowered_matmul(attention.forward(tg.bfloat16, 128, False, False, False), 2),
     "causal attention": lambda: lowered_matmul(attention.forward(tg.bfloat16, 64, True, True, True), 4),
     **{f.__name__: lambda f=f: lowered_matmul(f()) for f in (gemm, two_producers, chain)},
-    **{k.name: lambda k=k: lowered_roles(k) for k in (hopper_roles.pushed, hopper_roles.chained_matmuls)},
+    **{
+        k.name: lambda k=k: lowered_roles(k)
+        for k in (hopper_roles.pushed_operand, hopper_roles.chained_matmuls)
+    },
     **{
         k.name: lambda k=k: lowered_roles(k)
         for k in (

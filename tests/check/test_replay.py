@@ -208,7 +208,7 @@ WRONG_SCHEDULES: dict[str, tuple[str, Mutation, set[str]]] = {
         move_before("mbarrier.arrive", "left.full", "fence.async"),
         {"fence", "race"},
     ),
-    "two pipes in the same bytes": ("two producers", on_top("right", "left"), {"race"}),
+    "two pipes overlap": ("two producers", on_top("right", "left"), {"race"}),
     "no release": ("two producers", drop("mbarrier.arrive", "right.empty"), {"deadlock"}),
 }
 

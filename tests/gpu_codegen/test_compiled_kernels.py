@@ -28,7 +28,7 @@ def test_kernels_for_hopper_have_the_expected_instructions_and_no_spills(name: s
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_100a"])
-@pytest.mark.parametrize("name", ["row_sum", "softmax", "matmul", "lanes", "scanned"])
+@pytest.mark.parametrize("name", ["row_sum", "softmax", "matmul", "lanes", "inclusive_scan"])
 def test_kernels_for_other_gpus_assemble_without_spills(name: str, arch: str) -> None:
     kernel, args, dims, threads, *_ = KERNELS[name]
     _, cubin = assembled(lowered(kernel, args, dims, threads, arch=arch), arch)

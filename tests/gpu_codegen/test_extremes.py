@@ -13,7 +13,7 @@ from simt import run_together
 
 import tegula as tg
 from support.campaigns import chunks
-from support.extremes import arguments, extreme_index, running_extremes, same_numbers
+from support.extremes import arguments, assert_same_numbers, extreme_index, running_extremes
 
 
 def expected(args: list[Any]) -> list[Any]:
@@ -37,7 +37,7 @@ def check(seed: int) -> None:
     code = lowered(kernel, args, (1,), threads)
     run_together(code, kernel, args, (1, threads), 1)
     for result, reference in zip(args[1:], references, strict=True):
-        same_numbers(result.numpy(), reference)
+        assert_same_numbers(result.numpy(), reference)
     text, _ = assembled(code)
     used = set(re.findall(r"\b(?:min|max)(?:\.\w+)*\.b?f\d+", text))
     wide = "f64" if args[0].dtype == tg.float64 else "f32"

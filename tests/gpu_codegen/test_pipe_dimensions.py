@@ -7,7 +7,7 @@ from gpu_code import assembled, distributed, lowered
 
 import tegula as tg
 from support.campaigns import sampled
-from support.pipe_shapes import SHAPES, copying
+from support.pipe_shapes import SHAPES, copy_through_pipes
 from tegula.backend import ptx
 from tegula.check.schedule import check_schedule
 from tegula.runtime.launch import block_size
@@ -16,7 +16,7 @@ from tegula.runtime.launch import block_size
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @sampled(3, "shape", SHAPES, ids=str)
 def test_a_tile_of_any_rank_is_one_bulk_copy(shape: tuple[int, ...], arch: str) -> None:
-    kernel, array_shape = copying(shape), (4 * shape[0], *shape[1:])
+    kernel, array_shape = copy_through_pipes(shape), (4 * shape[0], *shape[1:])
     args = [tg.zeros(array_shape), tg.zeros(array_shape), 4]
     threads = block_size(kernel, None, args)
     lowered_kernel, parts = distributed(kernel, args, (1,), threads, arch)

@@ -20,7 +20,7 @@ from support.hopper_roles import (
     arrays,
     chained_matmuls,
     matmul,
-    pushed,
+    pushed_operand,
     two_producers,
     two_readers,
 )
@@ -43,7 +43,7 @@ def texts() -> dict[str, tuple[GpuCode, str]]:
     for kernel, out in (
         (matmul, HALF),
         (two_producers, float),
-        (pushed, float),
+        (pushed_operand, float),
         (chained_matmuls, float),
         (two_readers, float),
     ):
@@ -70,7 +70,7 @@ def test_pipes_in_lockstep_share_a_pair_of_barriers(texts: Texts) -> None:
 def test_arrivals_count_the_participating_warps(texts: Texts) -> None:
     assert sorted(inits(texts["matmul"][1])) == [1] * STAGES + [8] * STAGES
     # One arrival with the bytes of a copy; four warps that push; four warps that release each pipe.
-    assert sorted(inits(texts["pushed"][1])) == [1] * STAGES + [4] * 3 * STAGES
+    assert sorted(inits(texts["pushed_operand"][1])) == [1] * STAGES + [4] * 3 * STAGES
 
 
 def test_bytes_that_will_arrive_are_announced_once_a_stage(texts: Texts) -> None:
@@ -110,7 +110,7 @@ def test_a_matmul_is_fenced_committed_and_waited_for(texts: Texts) -> None:
 
 
 def test_writes_for_tensor_cores_are_fenced_before_the_arrival(texts: Texts) -> None:
-    text = texts["pushed"][1]
+    text = texts["pushed_operand"][1]
     fence = text.index("fence.proxy.async.shared::cta")
     assert text.rindex("st.shared", 0, fence) < fence < text.index("mbarrier.arrive.shared::cta", fence)
 
@@ -168,7 +168,9 @@ def test_all_warps_synchronise_after_the_roles(texts: Texts) -> None:
 
 
 @pytest.mark.skipif(not ptx.candidates(), reason="there is no ptxas")
-@pytest.mark.parametrize("name", ["matmul", "two_producers", "pushed", "chained_matmuls", "two_readers"])
+@pytest.mark.parametrize(
+    "name", ["matmul", "two_producers", "pushed_operand", "chained_matmuls", "two_readers"]
+)
 def test_kernels_with_roles_assemble_without_warnings(texts: Texts, name: str) -> None:
     code, _ = texts[name]
     _, cubin = assembled(code)
@@ -185,8 +187,8 @@ def test_the_page_on_hopper_names_tests_that_exist() -> None:
     mutants = (TESTS / "support" / "mutated_schedules.py").read_text()
     for statement in (
         "one barrier for two announcements",
-        "staging in a stage's bytes",
-        "stores on their way at the end",
+        "staging overlaps a stage",
+        "stores in flight at the end",
     ):
         assert statement in page and f'"{statement}"' in mutants
     for program in set(re.findall(r"role_registers_\w+", page)):

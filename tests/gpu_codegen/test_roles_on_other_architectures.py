@@ -10,14 +10,22 @@ from gpu_code import assembled, distributed, lowered
 
 import tegula as tg
 from support.campaigns import rest_slow, sampled
-from support.hopper_roles import HALF, arrays, chained_matmuls, matmul, pushed, two_producers, two_readers
+from support.hopper_roles import (
+    HALF,
+    arrays,
+    chained_matmuls,
+    matmul,
+    pushed_operand,
+    two_producers,
+    two_readers,
+)
 from tegula.backend import ptx
 from tegula.check.schedule import check_schedule
 from tegula.runtime.launch import block_size
 
 ASSEMBLER = bool(ptx.candidates())
-KERNELS = {k.name: k for k in (matmul, two_producers, pushed, chained_matmuls, two_readers)}
-MUCH = {"chained_matmuls", "pushed"}
+KERNELS = {k.name: k for k in (matmul, two_producers, pushed_operand, chained_matmuls, two_readers)}
+MUCH = {"chained_matmuls", "pushed_operand"}
 """Kernels whose accumulators fit the registers with wgmma, but not with mma."""
 # Instructions of Hopper and later.
 NEW = ("cp.async.bulk", "elect.sync", "try_wait", "expect_tx", "fence.", "setmaxnreg", "stmatrix", "wgmma")

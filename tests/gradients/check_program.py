@@ -1,4 +1,4 @@
-"""A generated kernel's gradients against finite differences and against derivatives in forward mode."""
+"""Compares the gradients of a generated kernel with finite differences and with derivatives in forward mode."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from forward_mode import both_sides
+from forward_mode import dot_product_sides
 from forward_mode import forward as in_forward_mode
 from kinked_programs import KinkedProgram
-from smooth_programs import BLOCK, CELLS, SmoothProgram
+from smooth_programs import BLOCK, RESULT_SIZE, SmoothProgram
 
 import tegula as tg
 
 TRIP_COUNTS = (0, 1, 2, 17)
-STABLE, AGREED = 2e-4, 1e-3
-"""Tolerances: of differences with two step sizes, which are used only if they agree, and of the gradient."""
-OF_PROGRAMS = (
+STEP_TOLERANCE, GRADIENT_TOLERANCE = 2e-4, 1e-3
+"""Tolerances: of difference_checks with two step sizes, which are used only if they agree, and of the gradient."""
+PROGRAM_REFUSALS = (
     *("merged-shared-tiles", "unordered-access", "divergent-cooperative-op", "unbound-name"),
     "cooperative-after-return",
 )
-OF_GRADIENTS = ("no-gradient", "overwritten-array")
+GRADIENT_REFUSALS = ("no-gradient", "overwritten-array")
 """The errors by which the compiler may refuse a generated program or its gradient."""
-EXACT = 1e-9
-"""The gradient must agree this well with the derivative in forward mode, where values do that well."""
+FORWARD_TOLERANCE = 1e-9
+"""The relative tolerance of the gradient against the derivative in forward mode, and of the values of the two runs."""
 
 
 def build(program: SmoothProgram) -> Any:
@@ -40,48 +40,52 @@ def build(program: SmoothProgram) -> Any:
 # On the device --------------------------------------------------------------------------------------------------------
 
 A, Y = 1, 2
-"""Positions of the arrays among the arguments of a kernel."""
-SHAPES = {A: (8, 20), Y: (2, CELLS)}
+"""The positions of the arrays `a` and `y` among the arguments of a kernel."""
+SHAPES = {A: (8, 20), Y: (2, RESULT_SIZE)}
 
 
 @dataclass
 class Launches:
-    """Independent launches of a kernel and of its adjoint: their arrays are copied to and from the device together,
-    because on a GPU that processes share each wait is for all of them.
+    """Independent launches of a kernel and of its adjoint. Their arrays are copied to and from the device together: on
+    a GPU that several processes share, each wait is expensive.
 
-    `run` makes `values` of y after each launch, and `gradients` of a and y before it, given those after it."""
+    `run` sets `values`, the contents of y after each launch, and `gradients`, the gradients of a and y before each
+    launch, for given gradients after it."""
 
     kernel: Any
-    asked: list[tuple[int, np.ndarray]] = field(default_factory=list)
-    asked_back: list[tuple[int, np.ndarray, dict[int, np.ndarray]]] = field(default_factory=list)
+    forward_requests: list[tuple[int, np.ndarray]] = field(default_factory=list)
+    adjoint_requests: list[tuple[int, np.ndarray, dict[int, np.ndarray]]] = field(default_factory=list)
     values: list[np.ndarray] = field(default_factory=list)
     gradients: list[dict[int, np.ndarray]] = field(default_factory=list)
 
-    def ask(self, n: int, a: np.ndarray) -> int:
-        """The number of a launch."""
-        self.asked.append((n, a))
-        return len(self.asked) - 1
+    def request_launch(self, n: int, a: np.ndarray) -> int:
+        """Request a launch. Returns its index in `values`."""
+        self.forward_requests.append((n, a))
+        return len(self.forward_requests) - 1
 
-    def ask_back(self, n: int, a: np.ndarray, weights: dict[int, np.ndarray]) -> int:
-        """The number of an adjoint. `weights`: the gradients after the launch."""
-        self.asked_back.append((n, a, weights))
-        return len(self.asked_back) - 1
+    def request_adjoint(self, n: int, a: np.ndarray, weights: dict[int, np.ndarray]) -> int:
+        """Request an adjoint launch. Returns its index in `gradients`. `weights`: the gradients after the launch."""
+        self.adjoint_requests.append((n, a, weights))
+        return len(self.adjoint_requests) - 1
 
     def run(self) -> None:
-        if self.asked_back:
-            a, y = _stacked([a for _, a, _ in self.asked_back])
-            grads = {k: tg.array(np.stack([w[k] for *_, w in self.asked_back])) for k in (A, Y)}
-            for k, (n, *_) in enumerate(self.asked_back):
+        if self.adjoint_requests:
+            a, y = _stacked([a for _, a, _ in self.adjoint_requests])
+            grads = {k: tg.array(np.stack([w[k] for *_, w in self.adjoint_requests])) for k in (A, Y)}
+            for k, (n, *_) in enumerate(self.adjoint_requests):
                 adjoint_arguments = {"adj_inputs": [None, grads[A][k]], "adj_outputs": [grads[Y][k]]}
                 launch(self.kernel, n, a[k], y[k], **adjoint_arguments, adjoint=True)
-        if self.asked:
-            a, y = _stacked([a for _, a in self.asked])
-            for k, (n, _) in enumerate(self.asked):
+        if self.forward_requests:
+            a, y = _stacked([a for _, a in self.forward_requests])
+            for k, (n, _) in enumerate(self.forward_requests):
                 launch(self.kernel, n, a[k], y[k])
             self.values = list(y.numpy())
-        if self.asked_back:
-            back = {k: g.numpy() for k, g in grads.items()}
-            self.gradients = [{k: g[index] for k, g in back.items()} for index in range(len(self.asked_back))]
+        if self.adjoint_requests:
+            gradients_before = {k: g.numpy() for k, g in grads.items()}
+            self.gradients = [
+                {k: g[index] for k, g in gradients_before.items()}
+                for index in range(len(self.adjoint_requests))
+            ]
 
 
 def _stacked(inputs: list[np.ndarray]) -> tuple[tg.array, tg.array]:
@@ -98,76 +102,90 @@ def launch(kernel: Any, n: int, a: tg.array, y: tg.array, **options: Any) -> Non
 def check(
     program: SmoothProgram, directions: int = 2, forward: Collection[int] = TRIP_COUNTS
 ) -> dict[int, str]:
-    """The outcome of each trip count: "right", "wrong: ...", "unstable" if the kernel magnifies rounding, or the code
-    of a listed error that refused it. `forward`: the trip counts that also run in forward mode, the only ones of a
-    program with kinks."""
+    """The outcome for each trip count: "right", "wrong: ...", "unstable" if the kernel magnifies rounding errors, or
+    the code of a listed error that refused the program. `forward`: the trip counts that are also checked in forward
+    mode; a program with kinks is checked only with these."""
     kinked = isinstance(program, KinkedProgram)
     counts, runs = forward if kinked else TRIP_COUNTS, Launches(build(program))
-    differences: dict[int, list[Difference]] = {}
-    ahead: dict[int, InForwardMode] = {}
+    difference_checks: dict[int, list[FiniteDifferenceCheck]] = {}
+    forward_checks: dict[int, ForwardModeCheck] = {}
     for n in counts:
         rng = np.random.default_rng(n)
         a = rng.uniform(-1, 1, SHAPES[A])
-        differences[n] = [] if kinked else [Difference(runs, n, a, rng) for _ in range(directions)]
+        difference_checks[n] = (
+            [] if kinked else [FiniteDifferenceCheck(runs, n, a, rng) for _ in range(directions)]
+        )
         if n in forward:
-            ahead[n] = InForwardMode(runs, n, a)
+            forward_checks[n] = ForwardModeCheck(runs, n, a)
     try:
         runs.run()
     except tg.CompileError as error:
         codes = {e.CODE for e in getattr(error, "errors", [error])}
-        if not codes.issubset(OF_PROGRAMS + OF_GRADIENTS):
+        if not codes.issubset(PROGRAM_REFUSALS + GRADIENT_REFUSALS):
             raise
         return dict.fromkeys(counts, min(codes))
-    out: dict[int, str] = {}
+    outcomes: dict[int, str] = {}
     for n in counts:
-        verdicts = {difference.verdict() for difference in differences[n]} or {"unstable"}
-        exact = ahead[n].verdict() if n in ahead else "unstable"
-        wrong = [verdict for verdict in (exact, *verdicts) if verdict.startswith("wrong")]
-        out[n] = wrong[0] if wrong else "right" if exact == "right" or verdicts == {"right"} else "unstable"
-    return out
+        verdicts = {difference.verdict() for difference in difference_checks[n]} or {"unstable"}
+        forward_verdict = forward_checks[n].verdict() if n in forward_checks else "unstable"
+        wrong = [verdict for verdict in (forward_verdict, *verdicts) if verdict.startswith("wrong")]
+        outcomes[n] = (
+            wrong[0]
+            if wrong
+            else "right"
+            if forward_verdict == "right" or verdicts == {"right"}
+            else "unstable"
+        )
+    return outcomes
 
 
-class Difference:
-    """The gradient along a random direction against central differences of two step sizes."""
+class FiniteDifferenceCheck:
+    """Compares the gradient along a random direction with central differences of two step sizes."""
 
     def __init__(self, runs: Launches, n: int, a: np.ndarray, rng: np.random.Generator) -> None:
         self.runs = runs
-        self.along, self.weights = rng.standard_normal(SHAPES[A]), rng.standard_normal(SHAPES[Y])
+        self.direction, self.weights = rng.standard_normal(SHAPES[A]), rng.standard_normal(SHAPES[Y])
         self.steps = [
-            (eps, *(runs.ask(n, a + sign * eps * self.along) for sign in (1, -1))) for eps in (1e-5, 2e-6)
+            (eps, *(runs.request_launch(n, a + sign * eps * self.direction) for sign in (1, -1)))
+            for eps in (1e-5, 2e-6)
         ]
-        self.back = runs.ask_back(n, a, {A: np.zeros(SHAPES[A]), Y: self.weights})
+        self.adjoint_index = runs.request_adjoint(n, a, {A: np.zeros(SHAPES[A]), Y: self.weights})
 
     def verdict(self) -> str:
         values = self.runs.values
         terms = [self.weights * (values[up] - values[down]) / (2 * eps) for eps, up, down in self.steps]
         numbers, size = [float(t.sum()) for t in terms], float(np.abs(terms[0]).sum()) + 1e-3
-        if not abs(numbers[0] - numbers[1]) <= STABLE * size:
+        if not abs(numbers[0] - numbers[1]) <= STEP_TOLERANCE * size:
             return "unstable"
-        result = float((self.runs.gradients[self.back][A] * self.along).sum())
-        if not abs(result - numbers[1]) <= AGREED * size:
+        result = float((self.runs.gradients[self.adjoint_index][A] * self.direction).sum())
+        if not abs(result - numbers[1]) <= GRADIENT_TOLERANCE * size:
             return f"wrong: {result} for {numbers}, terms sum to {size}"
         return "right"
 
 
-class InForwardMode:
-    """The gradient along a random direction against the derivative in forward mode."""
+class ForwardModeCheck:
+    """Compares the gradient along a random direction with the derivative in forward mode."""
 
     def __init__(self, runs: Launches, n: int, a: np.ndarray) -> None:
         rng = np.random.default_rng(0)
         self.runs, self.n, self.a = runs, n, a
-        self.along = {k: rng.standard_normal(shape) for k, shape in SHAPES.items()}
+        self.directions = {k: rng.standard_normal(shape) for k, shape in SHAPES.items()}
         self.weights = {k: rng.standard_normal(shape) for k, shape in SHAPES.items()}
-        self.ahead, self.back = runs.ask(n, a), runs.ask_back(n, a, self.weights)
+        self.launch_index, self.adjoint_index = (
+            runs.request_launch(n, a),
+            runs.request_adjoint(n, a, self.weights),
+        )
 
     def verdict(self) -> str:
         """The outcome; "unstable" if values are not finite or differ from the values of the compiled kernel."""
         arrays = [tg.array(x, device="cpu") for x in (self.a, np.zeros(SHAPES[Y]))]
-        tangents = [None, self.along[A], self.along[Y]]
+        tangents = [None, self.directions[A], self.directions[Y]]
         values, jv = in_forward_mode(self.runs.kernel, [self.n, *arrays], tangents, (2, BLOCK), BLOCK)
-        after = {A: self.a, Y: self.runs.values[self.ahead]}
-        sides = both_sides(self.along, self.weights, values, jv, after, self.runs.gradients[self.back])
-        if sides.error <= EXACT:
+        after = {A: self.a, Y: self.runs.values[self.launch_index]}
+        sides = dot_product_sides(
+            self.directions, self.weights, values, jv, after, self.runs.gradients[self.adjoint_index]
+        )
+        if sides.error <= FORWARD_TOLERANCE:
             return "right"
-        unstable = sides.apart > EXACT or not np.isfinite(sides.forward)
+        unstable = sides.value_difference > FORWARD_TOLERANCE or not np.isfinite(sides.forward)
         return "unstable" if unstable else f"wrong: {sides}"

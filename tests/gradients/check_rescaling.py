@@ -1,4 +1,4 @@
-"""The gradients of kernels against central differences of the same text, run by NumPy in float64."""
+"""Compares the gradients of kernels with central differences of the same text, run by NumPy in float64."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 import tegula as tg
 
 SHAPE_A, SHAPE_Y = (6, 112), (6, 40)
-STABLE, AGREED = 1e-6, 1e-5
+STEP_TOLERANCE, GRADIENT_TOLERANCE = 1e-6, 1e-5
 DIRECTIONS = 3
-LARGE = 1e6
-"""Results above are not compared: differences of results with -1e30 are lost in rounding."""
+MAX_RESULT = 1e6
+"""Larger results are not compared: rounding hides differences next to starts like -1e30."""
 
 
-class Numpy:
-    """The functions of the language that programs call, on NumPy arrays. `thread`: what tid returns."""
+class NumpyLanguage:
+    """The functions of the language that programs call, on NumPy arrays. `thread`: the result of `tid`."""
 
     inf = np.inf
     exp, exp2, expm1 = np.exp, np.exp2, np.expm1
@@ -59,9 +59,9 @@ class Numpy:
         return np.min(x, axis=axis, keepdims=keepdims)
 
 
-def numpy_result(text: str, threads: int, n: int) -> Any:
-    """The function of a that returns y."""
-    shim = Numpy()
+def numpy_function(text: str, threads: int, n: int) -> Any:
+    """The function from a to y that a kernel computes, run by NumPy."""
+    shim = NumpyLanguage()
     text = text.replace("tg.array2d[D]", "object")
     space: dict[str, Any] = {"tg": shim, "D": np.float64}
     exec(text, space)
@@ -76,10 +76,10 @@ def numpy_result(text: str, threads: int, n: int) -> Any:
     return run
 
 
-def tegula_result(
+def tegula_gradient(
     text: str, threads: int, n: int, a: np.ndarray, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """y, and the gradient of a."""
+    """The result y, and the gradient of a."""
     space: dict[str, Any] = {"tg": tg, "D": tg.float64}
     exec(text, space)
     kernel = tg.kernel(source=text)(space["kernel"])
@@ -96,32 +96,35 @@ def tegula_result(
 
 
 def check(text: str, threads: int, n: int, seed: int = 0) -> str:
-    """ "right", "wrong: ...", "unstable", "not finite", or "refused: code"."""
-    run = numpy_result(text, threads, n)
+    """The outcome: "right", "wrong: ...", "unstable", "not finite", or "refused: code"."""
+    run = numpy_function(text, threads, n)
     rng = np.random.default_rng(seed)
     for _ in range(6):
         a, weights = rng.uniform(-1.2, 1.2, SHAPE_A), rng.standard_normal(SHAPE_Y)
-        along = rng.standard_normal((DIRECTIONS, *SHAPE_A))
+        directions = rng.standard_normal((DIRECTIONS, *SHAPE_A))
         expected = run(a)
-        if not np.abs(expected).max() < LARGE:
+        if not np.abs(expected).max() < MAX_RESULT:
             continue
         terms = np.array(
-            [[[weights * (run(a + e * d) - run(a - e * d)) / (2 * e)] for e in (1e-5, 2e-6)] for d in along]
+            [
+                [[weights * (run(a + e * d) - run(a - e * d)) / (2 * e)] for e in (1e-5, 2e-6)]
+                for d in directions
+            ]
         )
         slopes = terms.sum(axis=(2, 3, 4))
         size = np.abs(terms).sum(axis=(2, 3, 4)).max() + 1e-3
-        if np.abs(slopes[:, 0] - slopes[:, 1]).max() <= STABLE * size:
+        if np.abs(slopes[:, 0] - slopes[:, 1]).max() <= STEP_TOLERANCE * size:
             break
     else:
-        return "unstable" if np.abs(expected).max() < LARGE else "not finite"
+        return "unstable" if np.abs(expected).max() < MAX_RESULT else "not finite"
     try:
-        values, gradient = tegula_result(text, threads, n, a, weights)
+        values, gradient = tegula_gradient(text, threads, n, a, weights)
     except tg.CompileError as error:
         codes = {e.CODE for e in getattr(error, "errors", [error])}
         return f"refused: {min(codes)}: {str(error)[:300]}"
     if not np.allclose(values, expected, rtol=1e-9, atol=1e-9):
         return f"wrong value: {np.abs(values - expected).max()}"
-    result = np.einsum("dij,ij->d", along, gradient)
-    if not np.abs(result - slopes[:, 1]).max() <= AGREED * size:
+    result = np.einsum("dij,ij->d", directions, gradient)
+    if not np.abs(result - slopes[:, 1]).max() <= GRADIENT_TOLERANCE * size:
         return f"wrong: {result} for {slopes[:, 1]}, terms sum to {size}"
     return "right"

@@ -1,5 +1,5 @@
-"""Makes the modules of this folder and the modules that run kernels in the interpreter importable; adjoints are
-compiled without LLVM's optimisations, except for slow tests."""
+"""Makes the modules of this folder, and the modules that run kernels in the interpreter, importable. Adjoints are
+compiled without LLVM's optimisations, except in slow tests."""
 
 import sys
 from pathlib import Path
@@ -11,5 +11,5 @@ sys.path[:0] = [str(HERE), *(str(HERE.parent / name) for name in ("semantics", "
 
 
 @pytest.fixture(autouse=True)
-def compiled_soon(unoptimised: None) -> None:
-    """Compile without optimisations, see `unoptimised`."""
+def without_optimisations(unoptimised: None) -> None:
+    """Compile without optimisations, see the fixture `unoptimised`."""

@@ -1,7 +1,8 @@
-"""Numbers with their derivatives in forward mode, for code that is written for NumPy arrays.
+"""Dual numbers for code that is written for NumPy arrays: numbers with their derivatives in forward mode.
 
-Each float64 has its derivatives by the inputs; their `mass`, which is the same with all slopes positive; and `blur`:
-the possible error of an adjoint computation that rounds adjoints to a narrower type if `narrowed` holds."""
+Each float64 has three rows of tangents by the inputs: its derivatives; their `mass`, the sums of the magnitudes of all
+terms; and the `rounding error`, a bound for the error of an adjoint computation that rounds adjoints to a narrower type
+at each `with_rounded_adjoint`."""
 
 from __future__ import annotations
 
@@ -21,8 +22,7 @@ SLOPES: dict[Any, Callable[[np.ndarray], Any]] = {
     np.exp2: lambda x: np.exp2(x) * log(2.0),
     np.sqrt: lambda x: np.where(x == 0.0, 0.0, 0.5 / np.sqrt(np.where(x == 0.0, 1.0, x))),
 }
-"""Derivatives of functions of one number. At 0, `abs` and the square root, which is used for lengths, have the
-derivative 0."""
+"""Derivatives of functions of one number. The derivatives of `abs` and of the square root (of lengths) at 0 are 0."""
 PARTIALS: dict[Any, Callable[[np.ndarray, np.ndarray], tuple[Any, Any]]] = {
     np.add: lambda x, y: (1.0, 1.0),
     np.subtract: lambda x, y: (1.0, -1.0),
@@ -32,23 +32,24 @@ PARTIALS: dict[Any, Callable[[np.ndarray, np.ndarray], tuple[Any, Any]]] = {
 
 
 class DualNumbers:
-    """`value`: any shape. `parts`: that shape and (3, inputs): derivatives, their mass, and the blur."""
+    """An array of dual numbers. `value`: an array of any shape; `tangents`: an array of this shape with two more
+    dimensions (3, inputs): derivatives, mass and rounding error."""
 
-    def __init__(self, value: np.ndarray, parts: np.ndarray) -> None:
-        self.value, self.parts = value, parts
+    def __init__(self, value: np.ndarray, tangents: np.ndarray) -> None:
+        self.value, self.tangents = value, tangents
 
     @classmethod
     def inputs(cls, a: np.ndarray) -> DualNumbers:
         """Dual numbers for the elements of a 1-D array, each of which is an input."""
-        own = np.eye(len(a))
-        return cls(a, np.stack([own, own, 0.0 * own], axis=1))
+        unit_tangents = np.eye(len(a))
+        return cls(a, np.stack([unit_tangents, unit_tangents, 0.0 * unit_tangents], axis=1))
 
-    def narrowed(self, epsilon: float) -> DualNumbers:
-        """The same dual number. Its adjoint is rounded, by at most `epsilon` relative, on each path backwards through
-        it."""
-        parts = self.parts.copy()
-        parts[..., 2, :] += epsilon * parts[..., 1, :]
-        return DualNumbers(self.value, parts)
+    def with_rounded_adjoint(self, epsilon: float) -> DualNumbers:
+        """The same numbers, whose adjoints are rounded with a relative error of at most `epsilon` on each path
+        backwards."""
+        tangents = self.tangents.copy()
+        tangents[..., 2, :] += epsilon * tangents[..., 1, :]
+        return DualNumbers(self.value, tangents)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *xs: Any, **options: Any) -> Any:
         if method != "__call__" or options:
@@ -92,7 +93,7 @@ class DualNumbers:
     def __neg__(self) -> DualNumbers:
         return np.negative(self)
 
-    # Moving elements --------------------------------------------------------------------------------------------------
+    # Shapes-----------------------------------------------------------------------------------------------
 
     @property
     def ndim(self) -> int:
@@ -101,24 +102,24 @@ class DualNumbers:
     @property
     def T(self) -> DualNumbers:
         """The transpose of a matrix."""
-        return DualNumbers(self.value.T, self.parts.swapaxes(0, 1))
+        return DualNumbers(self.value.T, self.tangents.swapaxes(0, 1))
 
     def __getitem__(self, position: Any) -> DualNumbers:
-        return DualNumbers(np.asarray(self.value[position]), self.parts[position])
+        return DualNumbers(np.asarray(self.value[position]), self.tangents[position])
 
     def reshape(self, *shape: int) -> DualNumbers:
         result = self.value.reshape(*shape)
-        return DualNumbers(result, self.parts.reshape(*result.shape, *self.parts.shape[-2:]))
+        return DualNumbers(result, self.tangents.reshape(*result.shape, *self.tangents.shape[-2:]))
 
     def sum(self, axis: int | None = None) -> DualNumbers:
-        """Over all elements, or along an axis that is counted from 0."""
+        """The sum over all elements, or along an axis, which is not negative."""
         axes = tuple(range(self.ndim)) if axis is None else (axis,)
-        return DualNumbers(np.asarray(self.value.sum(axes)), self.parts.sum(axes))
+        return DualNumbers(np.asarray(self.value.sum(axes)), self.tangents.sum(axes))
 
 
 def _scaled(x: DualNumbers, slope: Any, ndim: int) -> np.ndarray:
     """The tangents of one operand, broadcast to a result with a given number of dimensions."""
     slope = np.asarray(slope, np.float64)[..., None, None]
-    parts = x.parts.reshape((1,) * (ndim - x.ndim) + x.parts.shape)
+    tangents = x.tangents.reshape((1,) * (ndim - x.ndim) + x.tangents.shape)
     signed = np.concatenate([slope, np.abs(slope), np.abs(slope)], axis=-2)
-    return parts * signed
+    return tangents * signed

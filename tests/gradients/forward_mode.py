@@ -1,13 +1,13 @@
-"""Derivatives in forward mode: the interpreter runs a kernel once with a tangent for each float.
+"""Derivatives in forward mode: the interpreter runs a kernel once, with a tangent for each float.
 
-A float is represented by a complex number: the real part is its value, the imaginary part its tangent. Ops that move,
-select or add floats apply to both parts, so the interpreter runs them unchanged. For other ops on floats and for
-library functions there are tables of derivatives below, taken from calculus and not from adjoints. An op in no table is
-an error.
+A float is represented by a complex number: the real part is the value, the imaginary part the tangent. Ops that move,
+select or add floats apply to both parts, so the interpreter runs them unchanged. The tables below have the derivatives
+of other ops on floats and of library functions, taken from calculus and not from adjoints. An op in no table is an
+error.
 
-A launch maps the state of all its arrays to another state, J is the derivative of this map, and an adjoint launch maps
-the gradients w after the launch to the gradients J^T w before the launch. So <w, J v> = <J^T w, v> for all v and w, up
-to rounding: `compare` measures both sides."""
+A launch maps the state of all its arrays to another state. J is the derivative of this map. An adjoint launch maps the
+gradients w after the launch to the gradients J^T w before the launch. So <w, J v> = <J^T w, v> for all v and w, up to
+rounding; `compare` computes both sides."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ from tegula.types import ArrayType, ElementType, TileType, is_element, scalar_of
 # Slopes ---------------------------------------------------------------------------------------------------------------
 
 Slopes = Callable[..., tuple[Any, ...]]
-"""The partial derivatives of a function of numbers, given all numbers."""
+"""A function from the operands to the partial derivatives by each operand."""
 
 
-def _of_extreme(x: np.ndarray, y: np.ndarray, first: np.ndarray) -> tuple[Any, ...]:
-    """The derivative of min or max: 1 for the extreme, half for each of two equal operands; numbers are preferred to
-    NaN."""
-    part = np.where(x == y, 0.5, (first | np.isnan(y)) * 1.0)
-    return part, 1.0 - part
+def _extreme_slopes(x: np.ndarray, y: np.ndarray, first: np.ndarray) -> tuple[Any, ...]:
+    """The partial derivatives of min or max: 1 for the extreme, and half for each of two equal operands. A number is
+    preferred to NaN."""
+    first_slope = np.where(x == y, 0.5, (first | np.isnan(y)) * 1.0)
+    return first_slope, 1.0 - first_slope
 
 
-def _of_copysign(x: np.ndarray, y: np.ndarray) -> tuple[Any, ...]:
+def _copysign_slopes(x: np.ndarray, y: np.ndarray) -> tuple[Any, ...]:
     return np.sign(x) * np.copysign(1.0, y), 0.0
 
 
@@ -64,39 +64,40 @@ OPS: dict[str, Slopes] = {
     "mul": lambda x, y: (y, x),
     "div": lambda x, y: (1.0 / y, -x / y / y),
     "fma": lambda x, y, z: (y, x, 1.0),
-    "min": lambda x, y: _of_extreme(x, y, x < y),
-    "max": lambda x, y: _of_extreme(x, y, x > y),
+    "min": lambda x, y: _extreme_slopes(x, y, x < y),
+    "max": lambda x, y: _extreme_slopes(x, y, x > y),
     "neg": lambda x: (-1.0,),
     "abs": lambda x: (np.sign(x),),
     "sqrt": lambda x: (0.5 / np.sqrt(x),),
     "fast.exp2": lambda x: (np.exp2(x) * log(2),),
-    "copysign": _of_copysign,
+    "copysign": _copysign_slopes,
     "floordiv": lambda x, y: (0.0, 0.0),
     **dict.fromkeys(("floor", "ceil", "trunc", "rint"), lambda x: (0.0,)),
 }
-"""Derivatives of ops on floats; at kinks as docs/gradients.md defines."""
+"""Derivatives of ops on floats; docs/gradients.md defines the derivatives at kinks."""
 
 
-def _of_pow(x: np.ndarray, y: np.ndarray) -> tuple[Any, ...]:
-    by_base = np.where(y == 0.0, 0.0, y * np.power(x, y - 1.0))
-    return by_base, np.where(x > 0.0, np.power(x, y) * np.log(np.where(x > 0.0, x, 1.0)), 0.0)
+def _pow_slopes(x: np.ndarray, y: np.ndarray) -> tuple[Any, ...]:
+    base_slope = np.where(y == 0.0, 0.0, y * np.power(x, y - 1.0))
+    return base_slope, np.where(x > 0.0, np.power(x, y) * np.log(np.where(x > 0.0, x, 1.0)), 0.0)
 
 
-def _of_hypot(x: np.ndarray, y: np.ndarray) -> tuple[Any, ...]:
+def _hypot_slopes(x: np.ndarray, y: np.ndarray) -> tuple[Any, ...]:
     size = np.hypot(x, y)
     size = np.where(size == 0.0, 1.0, size)
     return x / size, y / size
 
 
-def _of_erfinv(x: np.ndarray) -> tuple[Any, ...]:
-    """By the quantile q of the normal distribution, erf is x at q / sqrt(2)."""
+def _erfinv_slope(x: np.ndarray) -> tuple[Any, ...]:
+    """The derivative of erfinv, from the quantile q of the normal distribution: erf(q / sqrt(2)) is x."""
     q = np.vectorize(NormalDist().inv_cdf, otypes=[float])(0.5 + 0.5 * x)
     return (sqrt(pi) / 2.0 * np.exp(0.5 * q * q),)
 
 
-def _of_erfcinv(x: np.ndarray) -> tuple[Any, ...]:
-    """The derivative of erfinv at 1 - x, negated; finite at the ends of the domain, which lanes without data take."""
-    (slope,) = _of_erfinv(np.clip(1.0 - x, -1.0 + 1e-12, 1.0 - 1e-12))
+def _erfcinv_slope(x: np.ndarray) -> tuple[Any, ...]:
+    """The negated derivative of erfinv at 1 - x; finite at the ends of the domain, which are the arguments of lanes
+    without data."""
+    (slope,) = _erfinv_slope(np.clip(1.0 - x, -1.0 + 1e-12, 1.0 - 1e-12))
     return (-slope,)
 
 
@@ -121,15 +122,15 @@ FUNCTIONS: dict[str, Slopes] = {
     "atan": lambda x: (1.0 / (1.0 + x * x),),
     "erf": lambda x: (2.0 / sqrt(pi) * np.exp(-x * x),),
     "erfc": lambda x: (-2.0 / sqrt(pi) * np.exp(-x * x),),
-    "erfinv": _of_erfinv,
-    "erfcinv": _of_erfcinv,
-    "pow": _of_pow,
-    "hypot": _of_hypot,
+    "erfinv": _erfinv_slope,
+    "erfcinv": _erfcinv_slope,
+    "pow": _pow_slopes,
+    "hypot": _hypot_slopes,
     "length": lambda v: (v / np.sqrt((v * v).sum(-1, keepdims=True)),),
     "mod": lambda x, y: (1.0, -np.trunc(x / y)),
     "atan2": lambda y, x: (x / (x * x + y * y), -y / (x * x + y * y)),
 }
-"""Derivatives of library functions that declare one."""
+"""Derivatives of library functions that declare a derivative."""
 
 LINEAR = frozenset({
     *("select", "vec.make", "vec.splat", "vec.extract", "vec.insert", "vec.part"),
@@ -144,16 +145,16 @@ LINEAR = frozenset({
     *("yield", "if", "for", "while"),
     *("pipe.new", "pipe.load", "pipe.push", "pipe.pop", "pipe.release"),
 })  # fmt: skip
-"""Ops that apply to tangents as to values; for ops with regions, the ops in them are handled separately."""
+"""Ops that apply to tangents as to values; ops in regions are handled separately."""
 DISCRETE = frozenset({"cmp", "classify", "bitcast", "print", "print.tile", "assert", "structure.ahead"})
-"""Ops that look at values only, and whose results have no tangent."""
+"""Ops that read values only, and whose results have no tangent."""
 
 
 # The machine ----------------------------------------------------------------------------------------------------------
 
 
-def paired(value: np.ndarray, tangent: Any) -> np.ndarray:
-    """Floats and their tangents. (A matmul with 1j would make NaNs of infinities.)"""
+def with_tangent(value: np.ndarray, tangent: Any) -> np.ndarray:
+    """Floats with their tangents as complex numbers. (Multiplication by 1j would turn infinities into NaN.)"""
     out = np.empty(np.shape(value), np.complex128)
     out.real, out.imag = value, tangent
     return out
@@ -164,12 +165,12 @@ def scaled_tangent(slope: Any, tangent: np.ndarray) -> np.ndarray:
     return np.where(tangent == 0.0, 0.0, slope * tangent)
 
 
-def numbers_of(t: Any) -> ElementType:
-    """The type of a value's elements."""
+def element_type(t: Any) -> ElementType:
+    """The element type of a tile type, or the type itself."""
     return t if is_element(t) else t.dtype
 
 
-class Tangents(Machine):
+class TangentMachine(Machine):
     """Lanes whose floats have tangents."""
 
     def zeros(self, t: ElementType, *shape: int) -> np.ndarray:
@@ -177,38 +178,40 @@ class Tangents(Machine):
         return result.astype(np.complex128) if scalar_of(t).is_float else result
 
     def elements(self, count: int, present: Mask) -> Machine:
-        return Tangents(count, present, self.report, self.block)
+        return TangentMachine(count, present, self.report, self.block)
 
     def execute(self, op: Op, cls: type[Op], mask: Mask) -> Any:
-        out = self.with_tangents(op, cls, mask)
+        out = self.execute_op(op, cls, mask)
         if len(op.results) == 1:
-            return self.floats(op.results[0], out)
-        return tuple(self.floats(v, x) for v, x in zip(op.results, out or (), strict=True))
+            return self.as_dual(op.results[0], out)
+        return tuple(self.as_dual(v, x) for v, x in zip(op.results, out or (), strict=True))
 
-    def floats(self, value: Value, x: Any) -> Any:
-        """The result of an op without float operands, with zero tangents."""
+    def as_dual(self, value: Value, x: Any) -> Any:
+        """The result of an op with zero tangents, if the op returned values only."""
         t = value.type
         if isinstance(t, TileType) or is_element(t):
             return x.astype(np.complex128) if has_adjoint(t) and x.dtype != np.complex128 else x
         return x
 
-    def with_tangents(self, op: Op, cls: type[Op], mask: Mask) -> Any:
+    def execute_op(self, op: Op, cls: type[Op], mask: Mask) -> Any:
         if op.NAME in RULES:
             return RULES[op.NAME](self, op, mask)
         if op.NAME in LINEAR or not any(has_adjoint(v.type) for v in op.operands):
             return super().execute(op, cls, mask)
         if op.NAME in DISCRETE:
-            return self.by_values(op, cls, mask)
+            return self.execute_on_values(op, cls, mask)
         if op.NAME not in OPS:
             raise InternalError(f"{op.loc}: {op.NAME} has no tangent")
-        return self.by_slopes(self.by_values(op, cls, mask), OPS[op.NAME], [self.env[v] for v in op.operands])
+        return self.apply_slopes(
+            self.execute_on_values(op, cls, mask), OPS[op.NAME], [self.env[v] for v in op.operands]
+        )
 
-    def plain(self, value: Value) -> np.ndarray:
-        """The values alone, in their own type."""
+    def value_of(self, value: Value) -> np.ndarray:
+        """The value without its tangent, in its own type."""
         x = self.env[value]
-        return x.real.astype(to_numpy(scalar_of(numbers_of(value.type)))) if x.dtype == np.complex128 else x
+        return x.real.astype(to_numpy(scalar_of(element_type(value.type)))) if x.dtype == np.complex128 else x
 
-    def by_slopes(self, value: np.ndarray, slopes: Slopes, xs: Sequence[np.ndarray]) -> np.ndarray:
+    def apply_slopes(self, value: np.ndarray, slopes: Slopes, xs: Sequence[np.ndarray]) -> np.ndarray:
         if not any(x.imag.any() for x in xs):
             return value
         result = slopes(*(x.real for x in xs))
@@ -216,33 +219,33 @@ class Tangents(Machine):
             scaled_tangent(s, x.imag).reshape(*value.shape, -1).sum(-1)
             for s, x in zip(result, xs, strict=True)
         ]
-        return paired(value, sum(parts))
+        return with_tangent(value, sum(parts))
 
-    def by_values(self, op: Op, cls: type[Op], mask: Mask) -> Any:
-        """The result of the op for operands without tangents."""
+    def execute_on_values(self, op: Op, cls: type[Op], mask: Mask) -> Any:
+        """The result of an op for operands without tangents."""
         saved_values = {v: self.env[v] for v in op.operands}
-        self.env.update((v, self.plain(v)) for v in op.operands)
+        self.env.update((v, self.value_of(v)) for v in op.operands)
         out = super().execute(op, cls, mask)
         self.env.update(saved_values)
         return out
 
 
-class TangentRole(Tangents, RoleMachine):
-    """The lanes of one role, whose floats have tangents."""
+class TangentRole(TangentMachine, RoleMachine):
+    """The lanes of a role, whose floats have tangents."""
 
 
-def _cast(m: Tangents, op: Op, mask: Mask) -> Any:
-    """A conversion: rounding does not change tangents; integers have none."""
+def _cast(m: TangentMachine, op: Op, mask: Mask) -> Any:
+    """A conversion: rounding does not change tangents, and integers have no tangents."""
     (x,) = op.operands
     to = op.attrs["to"]
-    value = convert(m.plain(x), to_numpy(to))
-    return paired(value, m.env[x].imag) if to.is_float and has_adjoint(x.type) else value
+    value = convert(m.value_of(x), to_numpy(to))
+    return with_tangent(value, m.env[x].imag) if to.is_float and has_adjoint(x.type) else value
 
 
-def _matmul(m: Tangents, op: Op, mask: Mask) -> Any:
-    """alpha * a @ b + beta * c, by the rule for matmuls."""
+def _matmul(m: TangentMachine, op: Op, mask: Mask) -> Any:
+    """alpha * a @ b + beta * c, with the tangents of all operands."""
     tiles, factors = op.operands[:3], op.operands[3:]
-    value = TileMatmul.ref(op.attrs, *map(m.plain, tiles), *(m.plain(v)[0] for v in factors), rank=2)
+    value = TileMatmul.ref(op.attrs, *map(m.value_of, tiles), *(m.value_of(v)[0] for v in factors), rank=2)
     if not has_adjoint(op.operands[0].type):
         return value
     a, b, c, alpha, beta = (m.group(v) for v in op.operands)
@@ -252,66 +255,69 @@ def _matmul(m: Tangents, op: Op, mask: Mask) -> Any:
         (beta.imag, c.real),
         (beta.real, c.imag),
     ]
-    return paired(value, sum(factor * part for factor, part in terms))
+    return with_tangent(value, sum(factor * part for factor, part in terms))
 
 
-def _call(m: Tangents, op: Op, mask: Mask) -> Any:
-    """A function of the library by its derivatives, or a user's function by the derivative that the user declared."""
+def _call(m: TangentMachine, op: Op, mask: Mask) -> Any:
+    """A library function by its table of derivatives, or a user's function by its declared derivative."""
     body, rule = op.regions
-    args = [m.plain(v) for v in op.operands]
-    result = _alone(m, body, args, mask)
+    args = [m.value_of(v) for v in op.operands]
+    result = _call_on_values(m, body, args, mask)
     xs = [m.env[v] for v in op.operands if has_adjoint(v.type)]
     slopes = FUNCTIONS.get(op.attrs["name"])
     if slopes is not None:
-        return m.by_slopes(result[0], slopes, xs)
+        return m.apply_slopes(result[0], slopes, xs)
     floats = [k for k, v in enumerate(op.results) if has_adjoint(v.type)]
-    out = [paired(x, 0.0) if k in floats else x for k, x in enumerate(result)]
+    out = [with_tangent(x, 0.0) if k in floats else x for k, x in enumerate(result)]
     for k in floats:
         for indices in np.ndindex(result[k].shape[1:]):
             seeds = {i: np.zeros_like(result[i]) for i in floats}
             seeds[k][(slice(None), *indices)] = 1.0
-            grown = _alone(m, rule, [*args, *result, *seeds.values()], mask)
-            parts = [scaled_tangent(g, x.imag).reshape(m.lanes, -1) for g, x in zip(grown, xs, strict=True)]
+            gradients = _call_on_values(m, rule, [*args, *result, *seeds.values()], mask)
+            parts = [
+                scaled_tangent(gradient, x.imag).reshape(m.lanes, -1)
+                for gradient, x in zip(gradients, xs, strict=True)
+            ]
             out[k].imag[(slice(None), *indices)] = np.concatenate(parts, axis=1).sum(1)
     return out[0] if len(out) == 1 else tuple(out)
 
 
-def _alone(m: Machine, function: Region, args: Sequence[np.ndarray], mask: Mask) -> list[Any]:
-    """The result of a function of elements for values without tangents."""
+def _call_on_values(m: Machine, function: Region, args: Sequence[np.ndarray], mask: Mask) -> list[Any]:
+    """The results of a function of elements for values without tangents."""
     return Machine(m.lanes, m.present, m.report, m.block).region(function, args, mask)
 
 
-def _atomic(m: Tangents, op: Op, mask: Mask) -> Any:
-    """Sums are linear. Extremes are for floats without a gradient."""
+def _atomic(m: TangentMachine, op: Op, mask: Mask) -> Any:
+    """An atomic. Sums are linear; other atomics of floats with gradients are errors."""
     if has_adjoint(op.operands[0].type) and op.attrs["op"] not in ("add", "sub", "exch"):
         raise InternalError(f"{op.loc}: {op.NAME} {op.attrs['op']} has no tangent")
     return HANDLERS[type(op)](m, op, mask)
 
 
-def _segment(m: Tangents, op: Op, mask: Mask) -> Any:
-    """Sums are linear; equal extremes have the mean of their tangents."""
+def _segment(m: TangentMachine, op: Op, mask: Mask) -> Any:
+    """A reduction over segments. Sums are linear; equal extremes have the mean of their tangents."""
     assert isinstance(op, LaneReduce)
-    value = m.by_values(op, LaneReduce, mask)
+    value = m.execute_on_values(op, LaneReduce, mask)
     if not has_adjoint(op.value.type):
         return value
     rows, x = Segments(m, op), m.env[op.value]
-    chosen = np.ones_like(value, bool) if op.op == "add" else m.plain(op.value) == value
-    total = rows.own_or(np.where(chosen, x.imag, 0.0)).sum(1, keepdims=True)
-    count = 1 if op.op == "add" else rows.own_or(chosen * 1.0).sum(1, keepdims=True)
-    return paired(value, rows.lanes(np.repeat(total / count, op.width, axis=1)))
+    is_selected = np.ones_like(value, bool) if op.op == "add" else m.value_of(op.value) == value
+    total = rows.own_or(np.where(is_selected, x.imag, 0.0)).sum(1, keepdims=True)
+    count = 1 if op.op == "add" else rows.own_or(is_selected * 1.0).sum(1, keepdims=True)
+    return with_tangent(value, rows.lanes(np.repeat(total / count, op.width, axis=1)))
 
 
-def _cooperative(m: Tangents, op: Op, mask: Mask) -> Any:
-    """A program of a group, by the tangents of its ops; its declared adjoint is not used."""
+def _cooperative(m: TangentMachine, op: Op, mask: Mask) -> Any:
+    """A cooperative function, by the tangents of its ops; its declared adjoint is not used."""
     result = m.region(op.regions[0], [m.env[v] for v in op.operands], mask)
     return result[0] if len(result) == 1 else tuple(result)
 
 
-def _roles(m: Tangents, op: Op, mask: Mask) -> None:
+def _roles(m: TangentMachine, op: Op, mask: Mask) -> None:
     run_roles(m, op, mask, TangentRole)
 
 
-RULES: dict[str, Callable[[Tangents, Op, Mask], Any]] = {
+RULES: dict[str, Callable[[TangentMachine, Op, Mask], Any]] = {
     **{
         "cast": _cast,
         "tile.matmul": _matmul,
@@ -322,14 +328,14 @@ RULES: dict[str, Callable[[Tangents, Op, Mask], Any]] = {
     },
     **dict.fromkeys(("array.atomic", "array.scatter_atomic", "tile.atomic", "buf.update"), _atomic),
 }
-"""Ops that take more than a table entry."""
+"""Ops that need a rule of their own instead of a table entry."""
 
 
 # Launches -------------------------------------------------------------------------------------------------------------
 
 
-def differentiable(kernel: Any, args: Sequence[Any], dims: Sequence[int], block_dim: int) -> Kernel:
-    """The traced IR from which an adjoint is made: functions with a declared derivative are calls in it."""
+def trace_differentiable(kernel: Any, args: Sequence[Any], dims: Sequence[int], block_dim: int) -> Kernel:
+    """The traced IR from which an adjoint is built: functions with a declared derivative are calls."""
     packed = [pack(value) for pack, value in zip(kernel.packers, args, strict=True)]
     specialisations = [SPECIALISATIONS[number] for number, _ in packed]
     return _traced(
@@ -339,7 +345,7 @@ def differentiable(kernel: Any, args: Sequence[Any], dims: Sequence[int], block_
 
 @lru_cache(maxsize=16)
 def _traced(kernel: Any, expected: Specialisation) -> Kernel:
-    """The IR of a launch, traced once for all launches of a class; the machine does not change it."""
+    """The IR of a launch, traced once for all launches of a specialisation; the machine does not modify the IR."""
     return trace(
         kernel.definition, expected.types, expected.launch, expected.access, library(), differentiable=True
     )
@@ -348,17 +354,17 @@ def _traced(kernel: Any, expected: Specialisation) -> Kernel:
 def forward(
     kernel: Any, args: Sequence[Any], tangents: Sequence[Any], dims: Sequence[int], block_dim: int
 ) -> tuple[list[Any], list[Any]]:
-    """The arrays after a launch and their tangents, given the tangents before it (None: 0). The arguments are not
-    changed."""
-    traced = differentiable(kernel, args, dims, block_dim)
-    plain = [np.array(a.numpy()) if isinstance(a, tg.array) else a for a in args]
-    values = arguments(traced, plain, dims, block_dim)
+    """The arguments after a launch and their tangents, for given tangents before the launch (None: 0). The arguments
+    are not modified."""
+    traced = trace_differentiable(kernel, args, dims, block_dim)
+    host_values = [np.array(a.numpy()) if isinstance(a, tg.array) else a for a in args]
+    values = arguments(traced, host_values, dims, block_dim)
     for k, (p, x) in enumerate(zip(traced.params, values, strict=True)):
         if has_adjoint(p.type):
-            values[k] = paired(x.astype(np.float64), 0.0 if tangents[k] is None else tangents[k])
+            values[k] = with_tangent(x.astype(np.float64), 0.0 if tangents[k] is None else tangents[k])
     with warnings.catch_warnings():
         warnings.simplefilter("error", ComplexWarning)
-        run_blocks(traced, values, tuple(dims), Tangents, lambda line: None)
+        run_blocks(traced, values, tuple(dims), TangentMachine, lambda line: None)
     has_gradient = [has_adjoint(p.type) and isinstance(p.type, ArrayType) for p in traced.params]
     return [x.real if k else x for k, x in zip(has_gradient, values, strict=True)], [
         x.imag if k else None for k, x in zip(has_gradient, values, strict=True)
@@ -367,13 +373,13 @@ def forward(
 
 @dataclass
 class DotProductSides:
-    """<w, J v> and <J^T w, v>, the size of the terms of these sums, and the largest relative difference of the values
-    of the two runs."""
+    """<w, J v> and <J^T w, v>; the sum of the magnitudes of their terms; and the largest relative difference between
+    the values of the two runs."""
 
     forward: float
     reverse: float
     size: float
-    apart: float
+    value_difference: float
 
     @property
     def error(self) -> float:
@@ -386,41 +392,45 @@ class DotProductSides:
 def compare(
     kernel: Any, dims: Sequence[int], args: Sequence[Any], block_dim: int, seed: int = 0
 ) -> DotProductSides:
-    """Both sides along random v and w, for the arrays with gradients; the arguments are not changed."""
+    """Both sides for random v and w, for the arrays with gradients; the arguments are not modified."""
     rng = np.random.default_rng(seed)
-    own = [tg.clone(a) if isinstance(a, tg.array) else a for a in args]
+    copies = [tg.clone(a) if isinstance(a, tg.array) else a for a in args]
     active = {k: a.numpy().shape for k, a in enumerate(args) if isinstance(a, tg.array) and a.requires_grad}
     v = {k: rng.standard_normal(shape) for k, shape in active.items()}
     grads = {k: tg.array(rng.standard_normal(s), dtype=args[k].grad.dtype) for k, s in active.items()}
     w = {k: to_float64(g) for k, g in grads.items()}
-    values, jv = forward(kernel, own, [v.get(k) for k in range(len(args))], dims, block_dim)
+    values, jv = forward(kernel, copies, [v.get(k) for k in range(len(args))], dims, block_dim)
     adjoint = [grads.get(k) for k in range(len(args))]
-    tg.launch(kernel, dims, own, [], adjoint, [], adjoint=True, block_dim=block_dim, record_tape=False)
-    tg.launch(kernel, dims, own, [], block_dim=block_dim, record_tape=False)
-    after = {k: to_float64(own[k]) for k in active}
-    return both_sides(v, w, values, jv, after, {k: to_float64(g) for k, g in grads.items()})
+    tg.launch(kernel, dims, copies, [], adjoint, [], adjoint=True, block_dim=block_dim, record_tape=False)
+    tg.launch(kernel, dims, copies, [], block_dim=block_dim, record_tape=False)
+    after = {k: to_float64(copies[k]) for k in active}
+    return dot_product_sides(v, w, values, jv, after, {k: to_float64(g) for k, g in grads.items()})
 
 
-def both_sides(
+def dot_product_sides(
     v: Mapping[int, np.ndarray],
     w: Mapping[int, np.ndarray],
     values: Sequence[np.ndarray],
     jv: Sequence[np.ndarray],
     after: Mapping[int, np.ndarray],
-    back: Mapping[int, np.ndarray],
+    gradients_before: Mapping[int, np.ndarray],
 ) -> DotProductSides:
-    """Both sides from the results of forward mode, and from the arrays `after` the launch and the gradients `back`
-    before it, by the positions of the arguments."""
-    terms = [np.concatenate([(x[k] * y[k]).reshape(-1) for k in v]) for x, y in ((w, jv), (back, v))]
-    ahead, behind = (float(t.sum()) for t in terms)
+    """Both sides, from the results of forward mode, the arrays `after` the launch and the gradients before the launch,
+    by the positions of the arguments."""
+    terms = [
+        np.concatenate([(x[k] * y[k]).reshape(-1) for k in v]) for x, y in ((w, jv), (gradients_before, v))
+    ]
+    forward_sum, reverse_sum = (float(t.sum()) for t in terms)
     size = max(float(np.abs(t).sum()) for t in terms)
-    return DotProductSides(ahead, behind, size, max(_apart(after[k], values[k]) for k in v))
+    return DotProductSides(
+        forward_sum, reverse_sum, size, max(_relative_difference(after[k], values[k]) for k in v)
+    )
 
 
 def to_float64(a: tg.array) -> np.ndarray:
     return a.numpy().astype(np.float64)
 
 
-def _apart(x: np.ndarray, y: np.ndarray) -> float:
+def _relative_difference(x: np.ndarray, y: np.ndarray) -> float:
     different = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0.0, np.abs(x - y))
     return float(different.max(initial=0.0)) / max(float(np.nanmax(np.abs(x), initial=0.0)), 1e-300)

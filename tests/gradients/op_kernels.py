@@ -16,7 +16,8 @@ Shape = tuple[int, ...]
 
 @dataclass
 class Case:
-    """A kernel with inputs (name in `low` to `high`) and one output, for blocks of `block` threads."""
+    """A kernel with inputs, uniformly distributed from `low` to `high`, and one output, launched in blocks of `block`
+    threads."""
 
     kernel: Any
     inputs: Sequence[Shape]
@@ -30,7 +31,7 @@ class Case:
     def arguments(self, seed: int = 0) -> tuple[list[Any], Any]:
         rng = np.random.default_rng(seed)
         inputs = [
-            tg.array(rng.uniform(self.low, self.high, (*s, *_inner(t))), dtype=t, requires_grad=True)
+            tg.array(rng.uniform(self.low, self.high, (*s, *_element_shape(t))), dtype=t, requires_grad=True)
             for s, t in zip(self.inputs, self.dtypes, strict=True)
         ]
         return inputs, tg.zeros(
@@ -38,7 +39,7 @@ class Case:
         )
 
 
-def _inner(t: Any) -> Shape:
+def _element_shape(t: Any) -> Shape:
     return tuple(t().shape) if t is not D else ()
 
 
@@ -55,15 +56,17 @@ def case(
     high: float = 1.0,
     dtypes: Sequence[Any] = (),
 ) -> Callable[[Any], Any]:
-    """A kernel to check; `tiled`: one block for each element of `dims`."""
+    """Register a kernel as a case; `tiled`: the launch has one block for each element of `dims`."""
 
-    def keep(function: Any) -> Any:
-        launched = (*dims, block) if tiled else dims
-        kinds = list(dtypes) or [D] * len(inputs)
-        CASES[function.__name__] = Case(tg.kernel(function), inputs, out, launched, block, low, high, kinds)
+    def register(function: Any) -> Any:
+        launch_dims = (*dims, block) if tiled else dims
+        input_dtypes = list(dtypes) or [D] * len(inputs)
+        CASES[function.__name__] = Case(
+            tg.kernel(function), inputs, out, launch_dims, block, low, high, input_dtypes
+        )
         return function
 
-    return keep
+    return register
 
 
 @case((2, 8), (2, 8), out=(2, 8), dims=(2,), low=0.1)
@@ -84,7 +87,7 @@ def selections(a: tg.array[D], b: tg.array[D], c: tg.array[D], y: tg.array[D]):
 
 
 @tg.func
-def mixed(x: D, y: D, z: D):
+def branch_and_loop(x: D, y: D, z: D):
     t = x * y
     if x > y:
         t = tg.sin(t) * z
@@ -97,7 +100,7 @@ def mixed(x: D, y: D, z: D):
 def maps(a: tg.array[D], b: tg.array[D], y: tg.array[D]):
     p, q = tg.tile_load(a, shape=8), tg.tile_load(b, shape=8)
     s = tg.tile_sum(p)[0]
-    tg.tile_store(y, tg.tile_map(mixed, p, q, s) + tg.tile_map(mixed, D(0.5), p, p))
+    tg.tile_store(y, tg.tile_map(branch_and_loop, p, q, s) + tg.tile_map(branch_and_loop, D(0.5), p, p))
 
 
 @case((2, 8), out=(1,))
@@ -138,8 +141,8 @@ def scans(a: tg.array2d[D], y: tg.array2d[D]):
 
 
 @case((86,), out=(86,), block=43)
-def scans_by_two_warps(a: tg.array[D], y: tg.array[D]):
-    """The second has 11 threads."""
+def scans_of_two_warps(a: tg.array[D], y: tg.array[D]):
+    """The second warp has 11 threads."""
     t = tg.tile_load(a, shape=86)
     s = tg.tile_scan_inclusive(t * t) * 0.01 + tg.tile_scan_exclusive(t) * t
     tg.tile_store(y, s + tg.tile_scan_max_inclusive(t) * t + tg.tile_scan_min_inclusive(t))
@@ -200,7 +203,7 @@ def vectors(a: tg.array[D], y: tg.array[D]):
 @case((5,), (5,), out=(5,), dtypes=(tg.vec3d, tg.mat33d))
 def composites(a: tg.array[tg.vec3d], b: tg.array[tg.mat33d], y: tg.array[D]):
     v, m = tg.tile_load(a, shape=5), tg.tile_load(b, shape=5)
-    w = tg.tile_map(mapped, m, v)
+    w = tg.tile_map(scaled_transform, m, v)
     s = tg.tile_sum(w)[0]
     w[1] = w[0] * s[1]
     w[2, 1] = s[0] * v[3, 2]
@@ -211,7 +214,7 @@ def composites(a: tg.array[tg.vec3d], b: tg.array[tg.mat33d], y: tg.array[D]):
 
 
 @tg.func
-def mapped(m: tg.mat33d, v: tg.vec3d):
+def scaled_transform(m: tg.mat33d, v: tg.vec3d):
     return m * v + v * m[0, 1]
 
 
@@ -257,7 +260,7 @@ def indexed_tiles(a: tg.array2d[D], b: tg.array2d[D], y: tg.array2d[D]):
 
 
 @case((6, 6), (6,), out=(6, 6))
-def parts(a: tg.array2d[D], d: tg.array[D], y: tg.array2d[D]):
+def subtiles(a: tg.array2d[D], d: tg.array[D], y: tg.array2d[D]):
     t, e = tg.tile_load(a, shape=(6, 6)), tg.tile_load(d, shape=6)
     u = tg.tile_diag_add(t, e * e)
     v = tg.tile_pad(u[1:5, 1:5], 1, 0.5)
@@ -303,7 +306,7 @@ def tree(a: tg.array[D], y: tg.array[D]):
 
 
 @case((12,), out=(12,), dims=(12,), tiled=False)
-def control(a: tg.array[D], y: tg.array[D]):
+def control_flow(a: tg.array[D], y: tg.array[D]):
     i = tg.tid()
     if i == 11:
         return
@@ -362,7 +365,7 @@ def matmuls_in_flight(a: tg.array2d[D], b: tg.array2d[D], y: tg.array2d[D]):
 
 
 @case((7,), (7,), out=(7,), dims=(7,), block=4, tiled=False)
-def lanes_that_are_absent(a: tg.array[D], b: tg.array[D], y: tg.array[D]):
+def absent_lanes(a: tg.array[D], b: tg.array[D], y: tg.array[D]):
     i = tg.tid()
     t, u = tg.tile(a[i]), tg.tile(b[i] * a[i])
     s = tg.tile_load(a, shape=4) * t + u
@@ -392,7 +395,7 @@ def wide_segments(a: tg.array[D], y: tg.array[D]):
 
 
 @case((5, 9), (2, 4, 4), out=(5, 9), block=16)
-def grids_of_lanes(a: tg.array2d[D], b: tg.array3d[D], y: tg.array2d[D]):
+def local_tiles(a: tg.array2d[D], b: tg.array3d[D], y: tg.array2d[D]):
     v = tg.tile_local(tg.tile_load(a, shape=(5, 9)), (2, 8))
     w = tg.tile_local(tg.tile_load(b, shape=(2, 4, 4)), (2, 2, 4))
     tg.tile_store(y, tg.tile_from_local(tg.cw_mul(v, v) * tg.lane_sum(w[1, 0], 8), (2, 8), (5, 9)))
@@ -411,7 +414,7 @@ WEIGHTS = np.linspace(-1.0, 1.0, 100)
 
 
 @case((8,), (8, 4), out=(8,), dims=(8,), tiled=False)
-def parts_and_tables(a: tg.array[D], b: tg.array2d[D], y: tg.array[D]):
+def vector_slices_and_tables(a: tg.array[D], b: tg.array2d[D], y: tg.array[D]):
     j = tg.tid()
     s = tg.tile_load(b, shape=(8, 4), storage="shared")
     v = tg.vector(s[7 - j, :3])

@@ -1,5 +1,5 @@
-"""Random loops that rescale sums while a reference value (a running maximum, as a rule) changes: online softmax, its
-relatives, and loops that are almost online softmax."""
+"""Random loops that rescale sums when a reference value changes, usually a running maximum: online softmax, its
+variants, and loops that are almost online softmax."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import re
 from collections.abc import Sequence
 
 LOG2E = 1.4426950408889634
-KINDS = ("scalar", "row", "column", "whole", "each")
-"""The shapes of the reference value: of a thread, of each row, column or element of a tile, or of a whole tile."""
-SHAPES = {"row": (2, 1), "column": (1, 4), "whole": (1, 1), "each": (2, 4)}
+KINDS = ("scalar", "row", "column", "tile", "element")
+"""The reference value: a scalar of each thread, or one value for each row, column, tile or element."""
+SHAPES = {"row": (2, 1), "column": (1, 4), "tile": (1, 1), "element": (2, 4)}
 COUNTS = (2, 5, 1, 0)
 
 SCORES = (
@@ -113,7 +113,7 @@ EPILOGUES = (
         "tg.rsqrt(sq) * s",
     ),
 )
-WRONG_ENDS = (
+WRONG_EPILOGUES = (
     *(
         "{acc}",
         "s",
@@ -168,7 +168,7 @@ WRONG_ENDS = (
     ),
 )
 WRONG_MATMULS = ("s @ tg.tile_transpose(1.0 / s)", "tg.exp({ws} * m) @ tg.tile_transpose(s)") * 2
-INSIDE = (
+EXTRA_STATEMENTS = (
     *("", "", "", "", "", ""),
     *(
         "t = t + {z1}",
@@ -178,7 +178,7 @@ INSIDE = (
     ),
     "t = t * 0.5 + tg.log(s) + {ws} * m1",
 )
-WRONG_INSIDE = (
+WRONG_EXTRA_STATEMENTS = (
     *(
         "t = t + m",
         "t = t + s",
@@ -215,17 +215,19 @@ SCALAR_LOOPS = (
 
 
 class RescalingProgram:
-    """Writes one program: `text`, a kernel(n, a, y) for `threads` rows of a, or for one tile. `count`: n; `faults`: how
-    many of its parts are drawn from the wrong ones."""
+    """A random program: `text`, a kernel(n, a, y) for `threads` rows of a, or for one tile. `count`: the argument n;
+    `faults`: the number of parts that are drawn from the wrong alternatives."""
 
     def __init__(self, seed: int) -> None:
-        self.r = random.Random(seed)
-        self.kind = self.r.choice(KINDS + KINDS[1:] * 3)
+        self.rng = random.Random(seed)
+        self.kind = self.rng.choice(KINDS + KINDS[1:] * 3)
         self.scalar = self.kind == "scalar"
         self.threads = 3 if self.scalar else 1
-        self.faults = self.r.choice((0, 0, 1, 1, 1, 2))
-        self.wrong = set(self.r.sample(("exponential", "update", "end", "inside", "start"), self.faults))
-        self.count = self.r.choice(COUNTS[:2]) if self.r.random() < 0.8 else self.r.choice(COUNTS)
+        self.faults = self.rng.choice((0, 0, 1, 1, 1, 2))
+        self.faulty_parts = set(
+            self.rng.sample(("exponential", "update", "epilogue", "extra", "start"), self.faults)
+        )
+        self.count = self.rng.choice(COUNTS[:2]) if self.rng.random() < 0.8 else self.rng.choice(COUNTS)
         self.lines: list[str] = []
         self.depth = 1
         self.write()
@@ -234,12 +236,12 @@ class RescalingProgram:
     def __str__(self) -> str:
         return f"# n = {self.count}\n{self.text}"
 
-    def add(self, text: str) -> None:
+    def emit(self, text: str) -> None:
         for line in text.split("; "):
             self.lines.append("    " * self.depth + line)
 
-    def either(self, part: str, right: Sequence[str], wrong: Sequence[str]) -> str:
-        return self.r.choice(wrong if part in self.wrong else right)
+    def choose(self, part: str, correct: Sequence[str], wrong: Sequence[str]) -> str:
+        return self.rng.choice(wrong if part in self.faulty_parts else correct)
 
     # Parts -----------------------------------------------------------------------------------------------------------
 
@@ -250,7 +252,7 @@ class RescalingProgram:
             else f"tg.tile_load(a, shape=(2, 4), offset=(0, {index} + 4 * k))"
         )
 
-    def initial(self, index: int) -> str:
+    def load_initial(self, index: int) -> str:
         if self.scalar:
             return f"a[i, {60 + index}]"
         rows, columns = SHAPES[self.kind]
@@ -261,128 +263,138 @@ class RescalingProgram:
             return f"D({value})"
         return f"tg.tile_full({shape or SHAPES[self.kind]}, {value}, dtype=D)"
 
-    def reduced(self, op: str, x: str) -> str:
-        if self.kind in ("scalar", "each"):
+    def reduction(self, op: str, x: str) -> str:
+        if self.kind in ("scalar", "element"):
             return f"({x})"
         axis = 1 if self.kind == "row" else 0
-        once = f"tg.tile_{op}({x}, axis={axis}, keepdims=True)"
-        return f"tg.tile_{op}({once}, axis=1, keepdims=True)" if self.kind == "whole" else once
+        along_axis = f"tg.tile_{op}({x}, axis={axis}, keepdims=True)"
+        return f"tg.tile_{op}({along_axis}, axis=1, keepdims=True)" if self.kind == "tile" else along_axis
 
     def exponential(self, w: float, a: str, b: str, wrong: bool = False) -> str:
-        text = self.r.choice(WRONG_EXPONENTIALS if wrong else EXPONENTIALS)
+        text = self.rng.choice(WRONG_EXPONENTIALS if wrong else EXPONENTIALS)
         return "(" + text.format(w=w, l=w * LOG2E, i=1 / w, a=a, b=b) + ")"
 
-    def weighted(self, p: str) -> str:
-        """The sum of values with weights, over the axis of the reference value."""
+    def weighted_sum(self, p: str) -> str:
+        """The weighted sum of the values along the axis of the reference value."""
         if self.kind == "row":
             return f"{p} @ v"
         if self.kind == "column":
             return f"tg.tile_transpose(tg.tile_transpose({p}) @ v)"
-        return self.reduced("sum", f"{p} * z")
+        return self.reduction("sum", f"{p} * z")
 
-    def summed(self, name: str, p: str) -> str:
-        """The term that is added to a sum, of powers."""
+    def sum_term(self, name: str, p: str) -> str:
+        """The term that an iteration adds to a sum."""
         if name == "acc":
-            return self.weighted(p)
-        return self.reduced("sum", f"{p} * (z * z + 0.5)" if name == "one" else p)
+            return self.weighted_sum(p)
+        return self.reduction("sum", f"{p} * (z * z + 0.5)" if name == "one" else p)
 
     def write(self) -> None:
-        r, shape = self.r, None if self.scalar else SHAPES[self.kind]
-        self.add("i = tg.tid()")
-        start = r.choice(STARTS)
-        self.add(f"m = {self.initial(0) if start == 'active' else self.full(start)}")
-        wide = {"row": (2, 2), "column": (2, 4)}.get(self.kind, shape)
-        weights = {"s": r.choice((1.0, 1.0, 1.0, 2.0, 0.5)), "acc": 1.0, "sq": 2.0, "one": 1.0}
+        rng, shape = self.rng, None if self.scalar else SHAPES[self.kind]
+        self.emit("i = tg.tid()")
+        start = rng.choice(STARTS)
+        self.emit(f"m = {self.load_initial(0) if start == 'active' else self.full(start)}")
+        acc_shape = {"row": (2, 2), "column": (2, 4)}.get(self.kind, shape)
+        weights = {"s": rng.choice((1.0, 1.0, 1.0, 2.0, 0.5)), "acc": 1.0, "sq": 2.0, "one": 1.0}
         weights["acc"] = weights["one"] = weights["s"]
         weights["sq"] = 2 * weights["s"]
-        ends = [self.end(weights, "end" in self.wrong)]
-        ends += [self.end(weights, False) for _ in range(r.randint(0, 1))]
+        epilogues = [self.epilogue(weights, "epilogue" in self.faulty_parts)]
+        epilogues += [self.epilogue(weights, False) for _ in range(rng.randint(0, 1))]
         acc1 = "one" if self.kind in ("row", "column") else "acc"
-        inside = self.either("inside", INSIDE, WRONG_INSIDE).replace("{acc1}", acc1)
-        read = set(re.findall(r"\w+", " ".join([*ends, inside])))
-        weights = {name: w for name, w in weights.items() if name == "s" or name in read}
+        extra = self.choose("extra", EXTRA_STATEMENTS, WRONG_EXTRA_STATEMENTS).replace("{acc1}", acc1)
+        used_names = set(re.findall(r"\w+", " ".join([*epilogues, extra])))
+        weights = {name: w for name, w in weights.items() if name == "s" or name in used_names}
         for name in weights:
-            zero = self.full("0.0", wide if name == "acc" else shape)
-            starts = [self.full("1.0"), self.initial(1), f"tg.exp({self.initial(1)} - {self.initial(2)})"]
-            active = "start" in self.wrong and name != "acc" and r.random() < 0.6
-            self.add(f"{name} = {r.choice(starts) if active else zero}")
-        self.add(f"t = {self.full('0.0')}")
-        for late in sorted({"m1", "p0", "r0"} & read):
-            self.add(f"{late} = {self.full('0.25')}")
-        loop = r.choice(LOOPS + SCALAR_LOOPS * 2 if self.scalar else LOOPS)
-        fills = {"x": self.load(0), "z": self.load(24)}
+            zero = self.full("0.0", acc_shape if name == "acc" else shape)
+            starts = [
+                self.full("1.0"),
+                self.load_initial(1),
+                f"tg.exp({self.load_initial(1)} - {self.load_initial(2)})",
+            ]
+            active = "start" in self.faulty_parts and name != "acc" and rng.random() < 0.6
+            self.emit(f"{name} = {rng.choice(starts) if active else zero}")
+        self.emit(f"t = {self.full('0.0')}")
+        for placeholder in sorted({"m1", "p0", "r0"} & used_names):
+            self.emit(f"{placeholder} = {self.full('0.25')}")
+        loop = rng.choice(LOOPS + SCALAR_LOOPS * 2 if self.scalar else LOOPS)
+        loads = {"x": self.load(0), "z": self.load(24)}
         if loop.startswith("while"):
-            self.add("k = 0")
-        for line in loop.format(**fills).split("\n"):
-            self.add(line)
+            self.emit("k = 0")
+        for line in loop.format(**loads).split("\n"):
+            self.emit(line)
             self.depth += 1
-        self.body(weights, fills, inside, read)
+        self.body(weights, loads, extra, used_names)
         if loop.startswith("while"):
             self.depth -= loop.count("\n") + 1
             self.depth += 1
-            self.add("k += 1")
+            self.emit("k += 1")
             self.depth -= 1
         else:
             self.depth -= loop.count("\n") + 1
-        if r.random() < 0.15:
+        if rng.random() < 0.15:
             self.second_pass(weights)
-        if r.random() < 0.5 or "inside" in self.wrong:
-            ends.append("t")
-        for c, text in enumerate(ends):
+        if rng.random() < 0.5 or "extra" in self.faulty_parts:
+            epilogues.append("t")
+        for c, text in enumerate(epilogues):
             if self.scalar:
-                self.add(f"y[i, {c}] = {text}")
+                self.emit(f"y[i, {c}] = {text}")
             else:
-                self.add(f"tg.tile_store(y, {text}, offset=(0, {8 * c}))")
+                self.emit(f"tg.tile_store(y, {text}, offset=(0, {8 * c}))")
 
-    def body(self, weights: dict[str, float], fills: dict[str, str], inside: str, read: set[str]) -> None:
-        r = self.r
+    def body(
+        self, weights: dict[str, float], loads: dict[str, str], extra: str, used_names: set[str]
+    ) -> None:
+        rng = self.rng
         if self.scalar:
-            self.add("v = a[i, 12 + k]")
+            self.emit("v = a[i, 12 + k]")
         elif self.kind == "column":
-            self.add("v = tg.tile_load(a, shape=(2, 2), offset=(2, 2 * k))")
+            self.emit("v = tg.tile_load(a, shape=(2, 2), offset=(2, 2 * k))")
         else:
-            self.add("v = tg.tile_load(a, shape=(4, 2), offset=(2, 2 * k))")
-        self.add(f"z = {fills['z']}")
-        self.add(f"x = {r.choice(SCORES).format(**fills)}")
-        tops = {
-            "top": self.reduced("max", "x"),
-            "other": self.reduced("max", "z"),
-            "clamped": self.reduced("max", "tg.clamp(x, -0.5, 0.5)"),
+            self.emit("v = tg.tile_load(a, shape=(4, 2), offset=(2, 2 * k))")
+        self.emit(f"z = {loads['z']}")
+        self.emit(f"x = {rng.choice(SCORES).format(**loads)}")
+        reference_terms = {
+            "top": self.reduction("max", "x"),
+            "other": self.reduction("max", "z"),
+            "clamped": self.reduction("max", "tg.clamp(x, -0.5, 0.5)"),
         }
-        self.add(f"m1 = {r.choice(REFERENCES).format(**tops)}")
-        broken = r.choice(("p", "r", "both", "q")) if "exponential" in self.wrong else ""
-        chosen = r.choice(list(weights)) if "update" in self.wrong or broken else ""
-        ones = {"x1": self.reduced("max", "x"), "z1": self.reduced("sum", "z")}
+        self.emit(f"m1 = {rng.choice(REFERENCES).format(**reference_terms)}")
+        faulty_factor = rng.choice(("p", "r", "both", "q")) if "exponential" in self.faulty_parts else ""
+        faulty_name = rng.choice(list(weights)) if "update" in self.faulty_parts or faulty_factor else ""
+        loop_terms = {"x1": self.reduction("max", "x"), "z1": self.reduction("sum", "z")}
         for name, w in weights.items():
-            hit = name == chosen or r.random() < 0.2
-            condition = broken if hit else ""
-            wp = w * 0.5 if "update" in self.wrong and hit and r.random() < 0.2 else w
+            is_faulty = name == faulty_name or rng.random() < 0.2
+            condition = faulty_factor if is_faulty else ""
+            wp = w * 0.5 if "update" in self.faulty_parts and is_faulty and rng.random() < 0.2 else w
             p = self.exponential(wp, "x", "m1", condition in ("p", "both"))
             q = self.exponential(w, "x", "m", condition == "q")
             ratio = self.exponential(w, "m", "m1", condition in ("r", "both"))
-            self.add(f"p_{name} = {self.summed(name, p)}")
-            self.add(f"r_{name} = {ratio}")
-            wrong = "update" in self.wrong and hit and wp == w
-            text = r.choice(WRONG_UPDATES if wrong else UPDATES)
+            self.emit(f"p_{name} = {self.sum_term(name, p)}")
+            self.emit(f"r_{name} = {ratio}")
+            wrong = "update" in self.faulty_parts and is_faulty and wp == w
+            text = rng.choice(WRONG_UPDATES if wrong else UPDATES)
             if "{q}" in text:
-                self.add(f"q_{name} = {self.summed(name, q)}")
-            self.add(text.format(s=name, r=f"r_{name}", p=f"p_{name}", q=f"q_{name}", **ones))
-        for late in sorted({"p0", "r0"} & set(read)):
-            self.add(f"{late} = {late[0]}_s")
-        if inside:
-            self.add(inside.format(ws=weights["s"], **ones))
-        self.add("m = m1")
+                self.emit(f"q_{name} = {self.sum_term(name, q)}")
+            self.emit(text.format(s=name, r=f"r_{name}", p=f"p_{name}", q=f"q_{name}", **loop_terms))
+        for placeholder in sorted({"p0", "r0"} & set(used_names)):
+            self.emit(f"{placeholder} = {placeholder[0]}_s")
+        if extra:
+            self.emit(extra.format(ws=weights["s"], **loop_terms))
+        self.emit("m = m1")
 
     def second_pass(self, weights: dict[str, float]) -> None:
-        self.add("for k in range(n):")
+        self.emit("for k in range(n):")
         self.depth += 1
-        self.add(f"x = {self.load(0)}")
-        self.add(f"z = {self.load(24)}")
-        p = self.exponential(weights["s"], "x", "m", "end" in self.wrong and self.r.random() < 0.5)
-        self.add(f"t = t + {self.reduced('sum', f'{p} / s * z')}")
+        self.emit(f"x = {self.load(0)}")
+        self.emit(f"z = {self.load(24)}")
+        p = self.exponential(
+            weights["s"], "x", "m", "epilogue" in self.faulty_parts and self.rng.random() < 0.5
+        )
+        self.emit(f"t = t + {self.reduction('sum', f'{p} / s * z')}")
         self.depth -= 1
 
-    def end(self, weights: dict[str, float], wrong: bool) -> str:
+    def epilogue(self, weights: dict[str, float], wrong: bool) -> str:
         w = weights["s"]
-        ends = EPILOGUES if not wrong else WRONG_ENDS if self.scalar else (*WRONG_ENDS, *WRONG_MATMULS)
-        return self.r.choice(ends).format(acc="acc", one="one", ws=w, ls=w * LOG2E)
+        epilogues = (
+            EPILOGUES if not wrong else WRONG_EPILOGUES if self.scalar else (*WRONG_EPILOGUES, *WRONG_MATMULS)
+        )
+        return self.rng.choice(epilogues).format(acc="acc", one="one", ws=w, ls=w * LOG2E)

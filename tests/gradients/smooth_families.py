@@ -1,5 +1,5 @@
-"""Smooth programs with quaternions, transforms, small matrices, structs, variables that functions set, sorts, gathers,
-masks, arrays of threads, solutions, factors and transforms of matrices."""
+"""Smooth programs with quaternions, transforms, small matrices, structs, InOut parameters, sorts, gathers, masks,
+thread-local arrays, solvers, decompositions and Fourier transforms."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class Mass:
 
 
 FUNCTIONS = {
-    "advance": "def advance(x: tg.InOut[D], y: D):\n    x = tamed(x * 0.5 + y * y)\n    return x * y\n",
-    "moved": "def moved(s: Mass, by: D):\n    s.v.y += by * s.m\n    s.v.xz *= by\n"
-    "    s.m = tamed(s.m + by)\n    return s\n",
+    "advance": "def advance(x: tg.InOut[D], y: D):\n    x = squash(x * 0.5 + y * y)\n    return x * y\n",
+    "move_mass": "def move_mass(s: Mass, by: D):\n    s.v.y += by * s.m\n    s.v.xz *= by\n"
+    "    s.m = squash(s.m + by)\n    return s\n",
 }
 QUAT = "tg.normalize(tg.quatd({0}, {1}, {2}, D(1.5)))"
 VECTOR = "tg.vec3d({1}, {2}, {0})"
 MATRIX = "(tg.identity(3, dtype=D) * D(3.0) + tg.outer(tg.vec3d({0}, {1}, {2}), tg.vec3d({2}, D(0.4), {0})) * D(0.3))"
-NUMBERS = {
+SCALAR_FORMS = {
     "quaternion": (
         f"tg.quat_rotate({QUAT}, {VECTOR}).y",
         f"({QUAT} * tg.quat_inverse(tg.quatd({{1}}, {{0}}, D(0.3), {{2}}))).z",
@@ -52,7 +52,7 @@ NUMBERS = {
         "(lambda p, q: p * p * q)({0}, {2})",
         "(copied := {0} * {1}) * copied",
     ),
-    "choice": (
+    "select": (
         "tg.untile(tg.tile_where(tg.tile(j % 3) == 0, tg.tile({0}), tg.tile({1}) * 2.0))",
         "tg.untile(tg.tile_where(tg.tile(j % 2) == 0, tg.tile({0}), {3}))",
         "({0} if j % 3 == 1 else {1} * {2})",
@@ -78,7 +78,7 @@ NUMBERS = {
         "tg.tile_dot(tg.tile({0}), tg.tile({1}))[0] * {2}",
         "tg.tile_from_thread(2, {0}, 3)[j % 2] * {1}",
     ),
-    "number": ("tg.erfcinv(tamed({0}) * 0.5 + 1.0)", "tg.lerp({0}, {1}, 0.3)", "tg.erf({0}) * {2}"),
+    "number": ("tg.erfcinv(squash({0}) * 0.5 + 1.0)", "tg.lerp({0}, {1}, 0.3)", "tg.erf({0}) * {2}"),
 }
 
 OTHER_STATEMENTS = (
@@ -86,182 +86,184 @@ OTHER_STATEMENTS = (
         "in_out",
         "struct",
         "sort",
-        "factor",
+        "cholesky",
         "gather",
         "scatter",
-        "axes",
-        "array_of_a_thread",
-        "best",
-        "solution",
+        "axis_functions",
+        "thread_array",
+        "order_statistics",
+        "solvers",
     ),
-    *("transform_of_rows", "sum_of_matmuls", "parts"),
+    *("transform_of_rows", "sum_of_matmuls", "component_assignments"),
 )
 
 
 class SmoothFamilies(SmoothProgram):
-    """A random program, half of whose statements come from these families."""
+    """A random program, half of whose statements belong to the families of this file."""
 
     names: Mapping[str, object] = {"Mass": Mass}
 
     def __init__(self, seed: int) -> None:
-        self.used: set[str] = set()
+        self.families: set[str] = set()
         super().__init__(seed)
 
     def statement(self, depth: int) -> None:
-        if self.r.random() < 0.5:
+        if self.rng.random() < 0.5:
             super().statement(depth)
             return
-        chosen = self.r.choice((*NUMBERS, *NUMBERS, *OTHER_STATEMENTS))
-        self.used.add(chosen)
-        if chosen in NUMBERS:
-            self.named(self.r.choice(NUMBERS[chosen]).format(*self.three(), self.number(), BLOCK))
+        family = self.rng.choice((*SCALAR_FORMS, *SCALAR_FORMS, *OTHER_STATEMENTS))
+        self.families.add(family)
+        if family in SCALAR_FORMS:
+            self.new_varying(
+                self.rng.choice(SCALAR_FORMS[family]).format(*self.three_scalars(), self.number(), BLOCK)
+            )
         else:
-            getattr(self, chosen)()
+            getattr(self, family)()
 
-    def three(self) -> list[str]:
-        """Three numbers of each thread, bounded, with names."""
+    def three_scalars(self) -> list[str]:
+        """The names of three bounded scalars of each thread."""
         names: list[str] = []
         for _ in range(3):
-            names.append(self.fresh("x"))
-            self.add(f"{names[-1]} = tamed({self.scalar(True, 1)})")
+            names.append(self.fresh_name("x"))
+            self.emit(f"{names[-1]} = squash({self.scalar(True, 1)})")
         return names
 
-    def named(self, text: str) -> None:
-        name = self.fresh("s")
-        self.add(f"{name} = {text}")
+    def new_varying(self, text: str) -> None:
+        name = self.fresh_name("s")
+        self.emit(f"{name} = {text}")
         self.varying.append(name)
 
     def in_out(self) -> None:
         self.functions["advance"] = FUNCTIONS["advance"]
-        x, y, _ = self.three()
-        self.named(f"advance({x}, {y})")
-        self.named(f"{x} * 1.0")
+        x, y, _ = self.three_scalars()
+        self.new_varying(f"advance({x}, {y})")
+        self.new_varying(f"{x} * 1.0")
 
     def struct(self) -> None:
-        self.functions["moved"] = FUNCTIONS["moved"]
-        x, y, z = self.three()
-        name = self.fresh("b")
-        self.add(f"{name} = Mass(tg.vec3d({x}, {y}, {z}), {x} * {y})")
-        self.add(f"{name} = moved({name}, {z})")
-        self.named(f"tg.dot({name}.v, tg.vec3d({y}, D(0.5), {x})) + {name}.m")
+        self.functions["move_mass"] = FUNCTIONS["move_mass"]
+        x, y, z = self.three_scalars()
+        name = self.fresh_name("b")
+        self.emit(f"{name} = Mass(tg.vec3d({x}, {y}, {z}), {x} * {y})")
+        self.emit(f"{name} = move_mass({name}, {z})")
+        self.new_varying(f"tg.dot({name}.v, tg.vec3d({y}, D(0.5), {x})) + {name}.m")
 
     def sort(self) -> None:
-        keys, values, (x, *_) = self.fresh("k"), self.fresh("v"), self.three()
-        self.add(f"{keys}, {values} = tg.tile(float(j * 5 % {BLOCK})), tg.tile({x})")
-        self.add(f"tg.tile_sort({keys}, {values})")
-        self.named(f"tg.untile({values})")
+        keys, values, (x, *_) = self.fresh_name("k"), self.fresh_name("v"), self.three_scalars()
+        self.emit(f"{keys}, {values} = tg.tile(float(j * 5 % {BLOCK})), tg.tile({x})")
+        self.emit(f"tg.tile_sort({keys}, {values})")
+        self.new_varying(f"tg.untile({values})")
 
     def gather(self) -> None:
-        x, *_ = self.three()
-        self.named(f"tg.untile(tg.tile({x})[tg.tile(j * 3 % {BLOCK} // 2)])")
+        x, *_ = self.three_scalars()
+        self.new_varying(f"tg.untile(tg.tile({x})[tg.tile(j * 3 % {BLOCK} // 2)])")
 
     def scatter(self) -> None:
-        """Assignments and additions at indices, some of which are equal, and where a mask is true."""
-        t, (x, y, z) = self.fresh("t"), self.three()
-        self.add(f"{t} = tg.tile({x}) * 1.0")
-        self.add(f"{t}[tg.tile(j * 3 % {BLOCK} // 2)] = tg.tile({y})")
-        self.add(f"{t}[tg.tile(j * 5 % {BLOCK} // 3)] += tg.tile({z}) * tg.tile({x})")
-        self.add(f"{t}[tg.tile(j % 3) == 1] = tg.tile({y}) * tg.tile({z})")
-        self.named(f"tg.untile({t})")
+        """Assignments and additions at indices, some of which are equal, and assignments under a mask."""
+        t, (x, y, z) = self.fresh_name("t"), self.three_scalars()
+        self.emit(f"{t} = tg.tile({x}) * 1.0")
+        self.emit(f"{t}[tg.tile(j * 3 % {BLOCK} // 2)] = tg.tile({y})")
+        self.emit(f"{t}[tg.tile(j * 5 % {BLOCK} // 3)] += tg.tile({z}) * tg.tile({x})")
+        self.emit(f"{t}[tg.tile(j % 3) == 1] = tg.tile({y}) * tg.tile({z})")
+        self.new_varying(f"tg.untile({t})")
 
-    def axes(self) -> None:
-        """Running sums along a dimension, and matmuls of batches."""
-        x, y, _ = self.three()
-        self.named(f"tg.untile(tg.tile({x}).reshape(2, -1).cumsum(axis=1).reshape(-1)) * 0.3")
+    def axis_functions(self) -> None:
+        """Scans along a dimension, and batched matmuls."""
+        x, y, _ = self.three_scalars()
+        self.new_varying(f"tg.untile(tg.tile({x}).reshape(2, -1).cumsum(axis=1).reshape(-1)) * 0.3")
         batches = f"(tg.tile({x}).reshape(-1, 2, 2) @ tg.tile({y}).reshape(-1, 2, 2)).reshape(-1)"
-        self.named(f"tg.untile({batches}) * 0.3")
+        self.new_varying(f"tg.untile({batches}) * 0.3")
 
-    def factor(self) -> None:
-        a, f = self.fresh("t"), self.fresh("t")
-        self.add(f"{a} = tamed({self.tile((4, 4), 1)})")
+    def cholesky(self) -> None:
+        a, f = self.fresh_name("t"), self.fresh_name("t")
+        self.emit(f"{a} = squash({self.tile((4, 4), 1)})")
         diagonal = "tg.tile_full(4, D(3.0), dtype=D)"
-        self.add(f"{f} = tg.tile_cholesky(tg.tile_diag_add({a} @ tg.tile_transpose({a}) * 0.1, {diagonal}))")
+        self.emit(f"{f} = tg.tile_cholesky(tg.tile_diag_add({a} @ tg.tile_transpose({a}) * 0.1, {diagonal}))")
         self.tiles[f] = (4, 4)
-        if self.r.random() < 0.5:
-            s = self.fresh("t")
-            self.add(f"{s} = tg.tile_lower_solve({f}, tamed({self.tile((4,), 1)}))")
+        if self.rng.random() < 0.5:
+            s = self.fresh_name("t")
+            self.emit(f"{s} = tg.tile_lower_solve({f}, squash({self.tile((4,), 1)}))")
             self.tiles[s] = (4,)
 
-    def array_of_a_thread(self) -> None:
-        """An array of each thread, whose elements are overwritten and added to at indices of run time."""
-        array, (x, y, z) = self.fresh("l"), self.three()
-        self.add(f"{array} = tg.zeros(shape=3, dtype=D)")
-        self.add(f"{array}[0] = {x}")
-        self.add(f"{array}[j % 3] = {y} * {x}")
-        self.add(f"{array}[(j + 1) % 3] += {z}")
-        self.named(f"{array}[j % 2] * {array}[2] + {array}[0]")
+    def thread_array(self) -> None:
+        """A thread-local array whose elements are assigned and added to at indices known at run time."""
+        array, (x, y, z) = self.fresh_name("l"), self.three_scalars()
+        self.emit(f"{array} = tg.zeros(shape=3, dtype=D)")
+        self.emit(f"{array}[0] = {x}")
+        self.emit(f"{array}[j % 3] = {y} * {x}")
+        self.emit(f"{array}[(j + 1) % 3] += {z}")
+        self.new_varying(f"{array}[j % 2] * {array}[2] + {array}[0]")
 
-    def best(self) -> None:
+    def order_statistics(self) -> None:
         """The largest elements, the median, and a sort along a dimension."""
-        t, (x, y, _) = self.fresh("t"), self.three()
-        self.add(f"{t}, i{t} = tg.tile_topk(tg.tile({x} + D(j * 5 % {BLOCK}) * 3.0), 3)")
-        self.named(f"{t}[j % 3] * {y}")
-        self.named(f"tg.tile_median(tg.tile({y} + D(j * 3 % {BLOCK}) * 3.0))[0] * {x}")
-        self.add(f"k{t}, v{t} = tg.tile(j * 5 % {BLOCK}).reshape(2, -1), tg.tile({x}).reshape(2, -1)")
-        self.add(f"tg.tile_sort(k{t}, v{t}, axis=1, descending=True)")
-        self.named(f"tg.untile(v{t}.reshape(-1))")
+        t, (x, y, _) = self.fresh_name("t"), self.three_scalars()
+        self.emit(f"{t}, i{t} = tg.tile_topk(tg.tile({x} + D(j * 5 % {BLOCK}) * 3.0), 3)")
+        self.new_varying(f"{t}[j % 3] * {y}")
+        self.new_varying(f"tg.tile_median(tg.tile({y} + D(j * 3 % {BLOCK}) * 3.0))[0] * {x}")
+        self.emit(f"k{t}, v{t} = tg.tile(j * 5 % {BLOCK}).reshape(2, -1), tg.tile({x}).reshape(2, -1)")
+        self.emit(f"tg.tile_sort(k{t}, v{t}, axis=1, descending=True)")
+        self.new_varying(f"tg.untile(v{t}.reshape(-1))")
 
-    def solution(self) -> None:
-        """Solutions, inverses, determinants, orthogonal factors and eigenvalues."""
-        a, f = self.fresh("t"), self.fresh("t")
+    def solvers(self) -> None:
+        """Solutions, inverses, determinants, QR factors and eigenvalues."""
+        a, f = self.fresh_name("t"), self.fresh_name("t")
         index_text = "[j % 4, j // 4 % 4]"
-        self.add(f"{a} = tg.tile_diag_add(tamed({self.tile((4, 4), 1)}), tg.tile_full(4, D(3.0), dtype=D))")
-        kind = self.r.choice(("solve", "inverse", "lu", "determinant", "qr", "eigh", "upper"))
-        self.used.add(kind)
-        right = f"tamed({self.tile((4,), 1)})"
+        self.emit(f"{a} = tg.tile_diag_add(squash({self.tile((4, 4), 1)}), tg.tile_full(4, D(3.0), dtype=D))")
+        kind = self.rng.choice(("solve", "inverse", "lu", "determinant", "qr", "eigh", "upper"))
+        self.families.add(kind)
+        rhs = f"squash({self.tile((4,), 1)})"
         if kind == "solve":
-            self.named(f"tg.tile_solve({a}, {right})[j % 4]")
+            self.new_varying(f"tg.tile_solve({a}, {rhs})[j % 4]")
         elif kind == "inverse":
-            self.named(f"tg.tile_inverse({a}){index_text}")
+            self.new_varying(f"tg.tile_inverse({a}){index_text}")
         elif kind == "lu":
-            self.add(f"{f}, p{f} = tg.tile_lu({a})")
-            self.named(f"tg.tile_lu_solve({f}, p{f}, {right})[j % 4]")
+            self.emit(f"{f}, p{f} = tg.tile_lu({a})")
+            self.new_varying(f"tg.tile_lu_solve({f}, p{f}, {rhs})[j % 4]")
         elif kind == "determinant":
-            self.named(f"tg.tile_determinant({a})[0] * 0.01")
+            self.new_varying(f"tg.tile_determinant({a})[0] * 0.01")
         elif kind == "qr":
-            self.add(f"{f}, r{f} = tg.tile_qr({a})")
-            self.named(f"r{f}{index_text} * {f}[j % 4, 1] * 0.3")
+            self.emit(f"{f}, r{f} = tg.tile_qr({a})")
+            self.new_varying(f"r{f}{index_text} * {f}[j % 4, 1] * 0.3")
         elif kind == "eigh":
             diagonal = "tg.tile_arange(4, dtype=int).astype(D) * 2.0"
-            self.add(f"{a} = tg.tile_diag_add(({a} + tg.tile_transpose({a})) * 0.1, {diagonal})")
-            self.add(f"w{f}, {f} = tg.tile_eigh({a})")
-            self.named(f"w{f}[j % 4] * 0.3")
-            self.named(f"({f} * w{f}[None, :] @ tg.tile_transpose({f})){index_text} * 0.3")
+            self.emit(f"{a} = tg.tile_diag_add(({a} + tg.tile_transpose({a})) * 0.1, {diagonal})")
+            self.emit(f"w{f}, {f} = tg.tile_eigh({a})")
+            self.new_varying(f"w{f}[j % 4] * 0.3")
+            self.new_varying(f"({f} * w{f}[None, :] @ tg.tile_transpose({f})){index_text} * 0.3")
         else:
-            self.named(f"tg.tile_upper_solve({a}, {right})[j % 4]")
+            self.new_varying(f"tg.tile_upper_solve({a}, {rhs})[j % 4]")
 
     def transform_of_rows(self) -> None:
-        t, (x, y, z) = self.fresh("t"), self.three()
+        t, (x, y, z) = self.fresh_name("t"), self.three_scalars()
         pairs = f"tg.tile_map(lambda p, q: tg.vec2d(p, q), tg.tile({x}), tg.tile({y})).reshape(2, -1)"
-        kind = self.r.choice(("fft", "ifft", "rfft", "dct"))
-        self.used.add(kind)
+        kind = self.rng.choice(("fft", "ifft", "rfft", "dct"))
+        self.families.add(kind)
         if kind in ("fft", "ifft"):
-            self.add(f"{t} = {pairs}")
-            self.add(f"tg.tile_{kind}({t})")
-            self.named(f"{t}[j // 4 % 2, j % 4][j % 2] * 0.3 + {z}")
+            self.emit(f"{t} = {pairs}")
+            self.emit(f"tg.tile_{kind}({t})")
+            self.new_varying(f"{t}[j // 4 % 2, j % 4][j % 2] * 0.3 + {z}")
         elif kind == "rfft":
-            self.named(
+            self.new_varying(
                 f"tg.tile_irfft(tg.tile_rfft(tg.tile({x}).reshape(2, -1)), 4)[j // 4 % 2, j % 4] * 0.2"
             )
         else:
-            self.named(f"tg.tile_dct(tg.tile({x}).reshape(2, -1))[j // 4 % 2, j % 4] * 0.3")
+            self.new_varying(f"tg.tile_dct(tg.tile({x}).reshape(2, -1))[j // 4 % 2, j % 4] * 0.3")
 
     def sum_of_matmuls(self) -> None:
-        """A matmul with factors, added to a tile in a loop."""
-        t, (x, y, _) = self.fresh("t"), self.three()
-        self.add(f"{t} = tg.tile_full((2, 2), D(0.5), dtype=D)")
-        self.add(f"for k{t} in range(2):")
-        left, right = f"tg.tile({x}).reshape(2, -1)", f"tg.tile({y}).reshape(-1, 2)"
-        self.add(f"    tg.tile_matmul({left}, {right}, {t}, alpha={self.number()}, beta={self.number()})")
-        self.named(f"{t}[j % 2, j // 2 % 2] * 0.3")
+        """A matmul with alpha and beta that accumulates into a tile in a loop."""
+        t, (x, y, _) = self.fresh_name("t"), self.three_scalars()
+        self.emit(f"{t} = tg.tile_full((2, 2), D(0.5), dtype=D)")
+        self.emit(f"for k{t} in range(2):")
+        left, rhs = f"tg.tile({x}).reshape(2, -1)", f"tg.tile({y}).reshape(-1, 2)"
+        self.emit(f"    tg.tile_matmul({left}, {rhs}, {t}, alpha={self.number()}, beta={self.number()})")
+        self.new_varying(f"{t}[j % 2, j // 2 % 2] * 0.3")
 
-    def parts(self) -> None:
-        """Coordinates, rows and columns that are assigned to."""
-        v, (x, y, z) = self.fresh("v"), self.three()
-        self.add(f"{v} = tg.vec3d({x}, {y}, {z})")
-        self.add(f"m{v} = tg.outer({v}, {v})")
-        self.add(f"{v}.xz = {v}.yx * {y}")
-        self.add(f"{v}[1:] += m{v}[0, :2]")
-        self.add(f"m{v}[1] = {v}")
-        self.add(f"m{v}[:, 2] = {v} * {z}")
-        self.named(f"tg.dot(m{v} @ {v}, {v}) * 0.2")
+    def component_assignments(self) -> None:
+        """Assignments to components, slices, rows and columns of vectors and matrices."""
+        v, (x, y, z) = self.fresh_name("v"), self.three_scalars()
+        self.emit(f"{v} = tg.vec3d({x}, {y}, {z})")
+        self.emit(f"m{v} = tg.outer({v}, {v})")
+        self.emit(f"{v}.xz = {v}.yx * {y}")
+        self.emit(f"{v}[1:] += m{v}[0, :2]")
+        self.emit(f"m{v}[1] = {v}")
+        self.emit(f"m{v}[:, 2] = {v} * {z}")
+        self.new_varying(f"tg.dot(m{v} @ {v}, {v}) * 0.2")

@@ -1,7 +1,7 @@
-"""Generated programs on the host: launches of small kernels, methods of arrays and views in any order on a tape, then
-`backward` with any seeds. Each gradient is compared with derivatives in forward mode, which this file computes
+"""Generated host programs: launches of small kernels, methods of arrays and views in any order on a tape, then
+`backward` with any seeds. Each gradient is compared with derivatives in forward mode that this file computes
 independently: every element of memory has a row of float64 derivatives by every element at the start of the tape, and
-each kernel and method has a rule in NumPy. The branches taken are read from the kernels' outputs."""
+each kernel and method has a rule in NumPy. The branches that kernels take are read from their outputs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import tegula as tg
 SIZE = 16
 SHAPES = ((16,), (4, 4), (2, 8))
 COLUMNS = 16 * 10
-"""The number of derivatives of each element, by the elements of ten arrays."""
+"""The number of derivatives of each element: by the elements of ten arrays."""
 EPSILON = {"float64": 1e-13, "float32": 2e-7, "float16": 1e-3, "bfloat16": 8e-3}
 
 
@@ -72,15 +72,15 @@ def fill_twos(y):
 
 
 @tg.kernel
-def bend(x, y, went):
+def piecewise_linear(x, y, branch_taken):
     i = tg.tid()
     v = x[i] * 0.7 + 0.3
     if v > 1.0:
         y[i] = v * 2.0
-        went[i] = 1
+        branch_taken[i] = 1
     else:
         y[i] = v * -0.5
-        went[i] = 0
+        branch_taken[i] = 0
 
 
 @tg.kernel
@@ -89,45 +89,46 @@ def matmul(x, y, z):
     tg.tile_store(z, tg.tile_astype(t, z.dtype))
 
 
-# The twin ------------------------------------------------------------------------------------------------------------
+# Memory ------------------------------------------------------------------------------------------------------------
 
 
 class Memory:
-    """One allocation. `values`: the elements, `slopes`: their derivatives by the elements at the start of the tape,
-    `mass`: the same without signs, which bounds rounding errors; `read`: whether a gradient may flow from this
-    memory."""
+    """An allocation. `values`: the elements; `slopes`: their derivatives by the elements at the start of the tape;
+    `magnitudes`: the sums of the magnitudes of all terms of the slopes, which bound rounding errors; `is_read`: whether
+    a gradient may flow from an element."""
 
     def __init__(self, size: int, first: int) -> None:
         self.values = np.zeros(size)
         self.first = first
-        self.begin()
+        self.start_tape()
 
-    def begin(self, own: bool = True) -> None:
-        """Start a tape, or add new memory to one. `own`: whether there are derivatives by the elements of this
-        memory."""
+    def start_tape(self, has_own_derivatives: bool = True) -> None:
+        """Start a tape, or add new memory to a tape. `has_own_derivatives`: whether there are derivatives by the
+        elements of this memory."""
         size = len(self.values)
         self.slopes = np.zeros((size, COLUMNS))
-        self.read = np.zeros(size, bool)
-        if own:
+        self.is_read = np.zeros(size, bool)
+        if has_own_derivatives:
             self.slopes[np.arange(size), self.first + np.arange(size)] = 1.0
-        self.mass = np.abs(self.slopes)
+        self.magnitudes = np.abs(self.slopes)
 
 
 @dataclass(eq=False)
-class Name:
-    """An array of the program, and where its elements are."""
+class ProgramArray:
+    """An array of the program. `indices`: the indices of its elements in its memory; `root`: the array of which it is a
+    view."""
 
     array: Any
     memory: Memory
-    at: np.ndarray
-    root: Name | None = None
+    indices: np.ndarray
+    root: ProgramArray | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.at.shape
+        return self.indices.shape
 
     @property
-    def graded(self) -> bool:
+    def requires_gradient(self) -> bool:
         return bool(self.array.requires_grad)
 
     @property
@@ -135,85 +136,82 @@ class Name:
         return bool(self.array.is_detached)
 
     def slopes(self, kind: str = "slopes") -> np.ndarray:
-        result = getattr(self.memory, kind)[self.at]
+        result = getattr(self.memory, kind)[self.indices]
         return result * 0 if self.detached else result
 
     @property
     def values(self) -> np.ndarray:
-        return self.memory.values[self.at]
+        return self.memory.values[self.indices]
 
-    def look(self) -> None:
-        if self.graded:
-            self.memory.read[self.at] = True
+    def mark_read(self) -> None:
+        if self.requires_gradient:
+            self.memory.is_read[self.indices] = True
 
-    def put(self, slopes: Any, mass: Any) -> None:
-        """Set the derivatives of new elements, whose values are the current ones."""
-        self.memory.slopes[self.at] = slopes
-        self.memory.mass[self.at] = mass
-        self.see()
+    def set_derivatives(self, slopes: Any, magnitudes: Any) -> None:
+        """Set the derivatives of the elements, and read their values from the array."""
+        self.memory.slopes[self.indices] = slopes
+        self.memory.magnitudes[self.indices] = magnitudes
+        self.read_back()
 
-    def see(self) -> None:
-        self.memory.values[self.at] = self.array.numpy().astype(np.float64)
+    def read_back(self) -> None:
+        self.memory.values[self.indices] = self.array.numpy().astype(np.float64)
 
-    def apart(self, other: Name) -> bool:
-        return self.memory is not other.memory or not set(self.at.flat) & set(other.at.flat)
-
-
-def depends(name: Name) -> int:
-    """The number of derivatives of the elements."""
-    return int(np.count_nonzero(name.slopes())) - name.at.size
+    def is_disjoint(self, other: ProgramArray) -> bool:
+        return self.memory is not other.memory or not set(self.indices.flat) & set(other.indices.flat)
 
 
-def linear(target: Name, *terms: tuple[Any, Name], keep: bool = False) -> None:
-    """Set the target's derivatives to sums of factors times derivatives of names."""
+def dependency_count(name: ProgramArray) -> int:
+    """The number of nonzero derivatives of the elements, besides one for each element."""
+    return int(np.count_nonzero(name.slopes())) - name.indices.size
+
+
+def assign_linear(target: ProgramArray, *terms: tuple[Any, ProgramArray], keep: bool = False) -> None:
+    """Set the derivatives of the target to sums of factors times derivatives of terms, added to its own if `keep`."""
     matrices: list[np.ndarray] = []
-    for kind in ("slopes", "mass"):
-        parts = [(np.abs(f) if kind == "mass" else f) * np.ones(n.shape) for f, n in terms]
+    for kind in ("slopes", "magnitudes"):
+        parts = [(np.abs(f) if kind == "magnitudes" else f) * np.ones(n.shape) for f, n in terms]
         sums: Any = target.slopes(kind) if keep else np.zeros((*target.shape, COLUMNS))
         for f, (_, n) in zip(parts, terms, strict=True):
             sums = sums + f[..., None] * n.slopes(kind)
         matrices.append(sums)
     for _, n in terms:
-        n.look()
+        n.mark_read()
     if keep:
-        target.look()
-    target.put(*matrices)
+        target.mark_read()
+    target.set_derivatives(*matrices)
 
 
 # Programs ------------------------------------------------------------------------------------------------------------
 
 
-class ReverseModeRefused(Exception):
-    """Raised if the program was refused when it was run backwards."""
-
-
 @dataclass
 class TapeProgram:
-    """A program, generated from its seed while it runs. `nudge`: the distance by which its arrays are moved along a
-    random direction; then no array is declared constant. `lines`: the statements so far."""
+    """A program that is generated from its seed while it runs. `displacement`: the distance by which its arrays are
+    moved along a random direction, or None; with a displacement, no array is declared constant. `lines`: the statements
+    so far."""
 
     seed: int
     dtype: str
     steps: int = 8
-    nudge: float | None = None
+    displacement: float | None = None
     lines: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed * 4 + sorted(EPSILON).index(self.dtype))
-        self.names: list[Name] = []
-        self.used = 0
-        self.held: dict[int, np.ndarray] = {}
+        self.arrays: list[ProgramArray] = []
+        self.column_count = 0
+        self.stored_gradients: dict[int, np.ndarray] = {}
         self.epsilon = EPSILON[self.dtype]
 
     def __str__(self) -> str:
         return "\n".join(self.lines)
 
     def run(self) -> str:
-        """ "right", "refused: ...", or "wrong: ..."."""
-        self._arrays()
+        """The outcome: "right", "empty", "unstable", "refused: ..." or "wrong: ..."."""
+        self._create_arrays()
         for number in range(1 if self.rng.random() < 0.7 else 2):
-            for memory in {id(n.memory): n.memory for n in self.names}.values():
-                memory.begin()
+            for memory in {id(n.memory): n.memory for n in self.arrays}.values():
+                memory.start_tape()
             with tg.Tape() as tape:
                 for _ in range(self.rng.randint(2, self.steps)):
                     self._step()
@@ -225,65 +223,74 @@ class TapeProgram:
                 return f"{verdict} (tape {number})"
         return "right"
 
-    # Names and arrays ------------------------------------------------------------------------------------------------
+    # Arrays ------------------------------------------------------------------------------------------------
 
     def forward(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """The contents of all arrays at the end, and the derivatives along the direction."""
-        self._arrays()
+        """The contents of all arrays at the end, and their derivatives along the direction."""
+        self._create_arrays()
         for _ in range(self.steps):
             self._step()
-        along = np.random.default_rng(self.seed).standard_normal(COLUMNS)
-        memories = {id(n.memory): n.memory for n in self.names}.values()
-        return [(m.values, m.slopes @ along) for m in memories]
+        direction = np.random.default_rng(self.seed).standard_normal(COLUMNS)
+        memories = {id(n.memory): n.memory for n in self.arrays}.values()
+        return [(m.values, m.slopes @ direction) for m in memories]
 
     def _memory(self, size: int) -> Memory:
-        if self.used + size > COLUMNS:
-            raise NoNameFits
-        self.used += size
-        return Memory(size, self.used - size)
+        if self.column_count + size > COLUMNS:
+            raise NoArrayFits
+        self.column_count += size
+        return Memory(size, self.column_count - size)
 
-    def _arrays(self) -> None:
+    def _create_arrays(self) -> None:
         for _ in range(self.rng.randint(3, 5)):
             shape = self.rng.choice(SHAPES)
             data = np.array([self._number() for _ in range(SIZE)]).reshape(shape)
-            if self.nudge is not None:
-                along = np.random.default_rng(self.seed).standard_normal(COLUMNS)
-                data = data * 1.25 + self.nudge * along[self.used : self.used + SIZE].reshape(shape)
-            name = (
+            if self.displacement is not None:
+                direction = np.random.default_rng(self.seed).standard_normal(COLUMNS)
+                data = data * 1.25 + self.displacement * direction[
+                    self.column_count : self.column_count + SIZE
+                ].reshape(shape)
+            dtype = (
                 self.rng.choice(sorted(EPSILON))
-                if self.nudge is None and self.rng.random() < 0.15
+                if self.displacement is None and self.rng.random() < 0.15
                 else self.dtype
             )
-            self.epsilon = max(self.epsilon, EPSILON[name])
-            early = self.rng.random() < 0.3
-            graded = self.rng.random() < 0.7
-            name_of_array = Name(
-                tg.array(data, dtype=getattr(tg, name), requires_grad=graded and not early),
+            self.epsilon = max(self.epsilon, EPSILON[dtype])
+            enables_gradient_later = self.rng.random() < 0.3
+            requires_gradient = self.rng.random() < 0.7
+            new_array = ProgramArray(
+                tg.array(
+                    data,
+                    dtype=getattr(tg, dtype),
+                    requires_grad=requires_gradient and not enables_gradient_later,
+                ),
                 self._memory(SIZE),
                 np.arange(SIZE).reshape(shape),
             )
-            self._add(name_of_array, f"array({shape}, {name}, requires_grad={graded and not early})")
-            name_of_array.see()
-            if early and graded:
+            self._add(
+                new_array,
+                f"array({shape}, {dtype}, requires_grad={requires_gradient and not enables_gradient_later})",
+            )
+            new_array.read_back()
+            if enables_gradient_later and requires_gradient:
                 self._view()
-                name_of_array.array.requires_grad = True
-                self.lines.append(f"a{self.names.index(name_of_array)}.requires_grad = True")
+                new_array.array.requires_grad = True
+                self.lines.append(f"a{self.arrays.index(new_array)}.requires_grad = True")
         for _ in range(self.rng.randint(0, 3)):
             self._view()
 
     def _number(self) -> float:
-        """Some numbers are near the kink of `bend`."""
+        """A number, sometimes close to the kink of `piecewise_linear`."""
         if self.rng.random() < 0.3:
             return 1.0 + self.rng.choice([-1, 0, 1]) * EPSILON[self.dtype]
         return self.rng.choice([-2.0, -1.0, -0.5, 0.5, 1.0, 1.5, 2.0])
 
-    def _add(self, name: Name, text: str) -> Name:
-        self.names.append(name)
-        self.lines.append(f"a{len(self.names) - 1} = {text}")
+    def _add(self, name: ProgramArray, text: str) -> ProgramArray:
+        self.arrays.append(name)
+        self.lines.append(f"a{len(self.arrays) - 1} = {text}")
         return name
 
     def _view(self) -> None:
-        base = self.rng.choice(self.names)
+        base = self.rng.choice(self.arrays)
         views: list[tuple[str, Callable[[Any], Any]]] = [
             ("[1:]", lambda a: a[1:]),
             ("[::2]", lambda a: a[::2]),
@@ -301,53 +308,61 @@ class TapeProgram:
             viewed = view(base.array)
         except (ValueError, IndexError):
             return
-        k = self.names.index(base)
-        name = Name(viewed, base.memory, np.atleast_1d(view(base.at)), base.root or base)
+        k = self.arrays.index(base)
+        name = ProgramArray(viewed, base.memory, np.atleast_1d(view(base.indices)), base.root or base)
         self._add(name, f"a{k}{text}")
         if self.rng.random() < 0.1:
-            again = tg.array(viewed, copy=False)
-            self._add(Name(again, base.memory, name.at, name.root), "array(the last one, copy=False)")
+            alias = tg.array(viewed, copy=False)
+            self._add(
+                ProgramArray(alias, base.memory, name.indices, name.root), "array(the last one, copy=False)"
+            )
         elif self.rng.random() < 0.1:
             self._add(
-                Name(viewed.view(viewed.dtype), base.memory, name.at, name.root),
+                ProgramArray(viewed.view(viewed.dtype), base.memory, name.indices, name.root),
                 "the last one.view(its dtype)",
             )
-        elif self.rng.random() < 0.05 and self.nudge is None:
+        elif self.rng.random() < 0.05 and self.displacement is None:
             viewed.requires_grad = False
             self.lines.append("the last one.requires_grad = False")
 
     # Steps -----------------------------------------------------------------------------------------------------------
 
     def _step(self) -> None:
-        with suppress(NoNameFits):
-            self.rng.choice([self._launch, self._launch, self._method, self._method, self._new])()
+        with suppress(NoArrayFits):
+            self.rng.choice([self._launch, self._launch, self._method, self._method, self._new_array])()
 
-    def _pick(self, like: Sequence[Name] = (), accepts: Callable[[Name], bool] = lambda n: True) -> Name:
-        """A name with the same dtype and shape as others, usually disjoint from them."""
-        same = [n for n in self.names if accepts(n) and str(n.array.dtype) in EPSILON]
-        same = [
+    def _choose_array(
+        self, others: Sequence[ProgramArray] = (), accepts: Callable[[ProgramArray], bool] = lambda n: True
+    ) -> ProgramArray:
+        """An array with the dtype and shape of others, identical to or disjoint from each of them."""
+        candidates = [n for n in self.arrays if accepts(n) and str(n.array.dtype) in EPSILON]
+        candidates = [
             n
-            for n in same
-            if all(str(n.array.dtype) == str(o.array.dtype) and n.shape == o.shape for o in like)
+            for n in candidates
+            if all(str(n.array.dtype) == str(o.array.dtype) and n.shape == o.shape for o in others)
         ]
-        same = [n for n in same if all(n.apart(o) or np.array_equal(n.at, o.at) for o in like)]
-        if not same:
-            raise NoNameFits
-        if not like and self.rng.random() < 0.6:
-            return max(same, key=depends)
-        return self.rng.choice(same)
+        candidates = [
+            n
+            for n in candidates
+            if all(n.is_disjoint(o) or np.array_equal(n.indices, o.indices) for o in others)
+        ]
+        if not candidates:
+            raise NoArrayFits
+        if not others and self.rng.random() < 0.6:
+            return max(candidates, key=dependency_count)
+        return self.rng.choice(candidates)
 
-    def _said(self, text: str, *names: Name) -> None:
-        self.lines.append(f"{text}({', '.join(f'a{self.names.index(n)}' for n in names)})")
+    def _record(self, text: str, *names: ProgramArray) -> None:
+        self.lines.append(f"{text}({', '.join(f'a{self.arrays.index(n)}' for n in names)})")
 
     def _launch(self) -> None:
-        def flat(n: Name) -> bool:
+        def is_1d(n: ProgramArray) -> bool:
             return len(n.shape) == 1
 
-        def one(n: Name) -> bool:
+        def has_one_element(n: ProgramArray) -> bool:
             return n.shape == (1,)
 
-        def square(n: Name) -> bool:
+        def is_4x4(n: ProgramArray) -> bool:
             return n.shape == (4, 4)
 
         kind = self.rng.choice(
@@ -360,243 +375,264 @@ class TapeProgram:
                 "gather",
                 "total",
                 "twos",
-                "bend",
+                "piecewise_linear",
                 "matmul",
             ]
         )
         if kind == "scale":
-            x = self._pick(accepts=flat)
-            self._said(kind, x)
+            x = self._choose_array(accepts=is_1d)
+            self._record(kind, x)
             tg.launch(scale, x.shape, [x.array])
-            linear(x, (1.5, x))
+            assign_linear(x, (1.5, x))
         elif kind in ("affine", "affine_2d"):
-            x = self._pick(accepts=flat if kind == "affine" else lambda n: len(n.shape) == 2)
-            y = self._pick([x])
-            self._said(kind, x, y)
+            x = self._choose_array(accepts=is_1d if kind == "affine" else lambda n: len(n.shape) == 2)
+            y = self._choose_array([x])
+            self._record(kind, x, y)
             tg.launch(affine if kind == "affine" else affine_2d, x.shape, [x.array], [y.array])
-            linear(y, (0.5 if kind == "affine" else -1.0, x))
+            assign_linear(y, (0.5 if kind == "affine" else -1.0, x))
         elif kind == "accumulate":
-            x = self._pick(accepts=flat)
-            y = self._pick([x])
-            self._said(kind, x, y)
+            x = self._choose_array(accepts=is_1d)
+            y = self._choose_array([x])
+            self._record(kind, x, y)
             tg.launch(accumulate, x.shape, [x.array], [y.array])
-            linear(y, (1.0, y), (-1.0, x))
+            assign_linear(y, (1.0, y), (-1.0, x))
         elif kind == "multiply":
-            x = self._pick(accepts=flat)
-            y = self._pick([x])
-            z = self._pick([x, y])
-            if not (z.apart(x) and z.apart(y)) and self.rng.random() < 0.8:
-                raise NoNameFits
-            self._said(kind, x, y, z)
-            before = x.values, y.values
+            x = self._choose_array(accepts=is_1d)
+            y = self._choose_array([x])
+            z = self._choose_array([x, y])
+            if not (z.is_disjoint(x) and z.is_disjoint(y)) and self.rng.random() < 0.8:
+                raise NoArrayFits
+            self._record(kind, x, y, z)
+            values_before = x.values, y.values
             tg.launch(multiply, x.shape, [x.array, y.array], [z.array])
-            linear(z, (before[1], x), (before[0], y))
+            assign_linear(z, (values_before[1], x), (values_before[0], y))
         elif kind == "gather":
-            x, y = self._pick(accepts=flat), self._pick(accepts=flat)
-            if not x.apart(y) or str(x.array.dtype) != str(y.array.dtype) or not x.at.size:
-                raise NoNameFits
+            x, y = self._choose_array(accepts=is_1d), self._choose_array(accepts=is_1d)
+            if not x.is_disjoint(y) or str(x.array.dtype) != str(y.array.dtype) or not x.indices.size:
+                raise NoArrayFits
             indices = np.array([self.rng.randrange(x.shape[0]) for _ in range(y.shape[0])], np.int32)
-            self._said(f"gather {indices.tolist()}", x, y)
+            self._record(f"gather {indices.tolist()}", x, y)
             tg.launch(gather, y.shape, [x.array, tg.array(indices)], [y.array])
-            x.look()
-            y.put(x.slopes()[indices], x.slopes("mass")[indices])
+            x.mark_read()
+            y.set_derivatives(x.slopes()[indices], x.slopes("magnitudes")[indices])
         elif kind == "total":
-            x, y = self._pick(accepts=flat), self._pick(accepts=one)
-            if not x.apart(y) or str(x.array.dtype) != str(y.array.dtype):
-                raise NoNameFits
-            self._said(kind, x, y)
+            x, y = self._choose_array(accepts=is_1d), self._choose_array(accepts=has_one_element)
+            if not x.is_disjoint(y) or str(x.array.dtype) != str(y.array.dtype):
+                raise NoArrayFits
+            self._record(kind, x, y)
             tg.launch(total, x.shape, [x.array], [y.array])
-            x.look()
-            y.look()
-            y.put(*(y.slopes(field) + 0.25 * x.slopes(field).sum(0) for field in ("slopes", "mass")))
+            x.mark_read()
+            y.mark_read()
+            y.set_derivatives(
+                *(y.slopes(field) + 0.25 * x.slopes(field).sum(0) for field in ("slopes", "magnitudes"))
+            )
         elif kind == "twos":
-            y = self._pick(accepts=flat)
-            self._said(kind, y)
+            y = self._choose_array(accepts=is_1d)
+            self._record(kind, y)
             tg.launch(fill_twos, y.shape, outputs=[y.array])
-            linear(y)
-        elif kind == "bend":
-            x = self._pick(accepts=flat)
-            y = self._pick([x])
-            if not y.apart(x) and self.rng.random() < 0.8:
-                raise NoNameFits
-            went = tg.zeros(x.shape, dtype=int)
-            self._said(kind, x, y)
-            tg.launch(bend, x.shape, [x.array], [y.array, went])
-            linear(y, (0.7 * np.where(went.numpy() == 1, 2.0, -0.5), x))
+            assign_linear(y)
+        elif kind == "piecewise_linear":
+            x = self._choose_array(accepts=is_1d)
+            y = self._choose_array([x])
+            if not y.is_disjoint(x) and self.rng.random() < 0.8:
+                raise NoArrayFits
+            branch_taken = tg.zeros(x.shape, dtype=int)
+            self._record(kind, x, y)
+            tg.launch(piecewise_linear, x.shape, [x.array], [y.array, branch_taken])
+            assign_linear(y, (0.7 * np.where(branch_taken.numpy() == 1, 2.0, -0.5), x))
         else:
-            x = self._pick(accepts=square)
-            y = self._pick([x])
-            z = self._pick([x])
-            if not (z.apart(x) and z.apart(y)):
-                raise NoNameFits
-            self._said(kind, x, y, z)
+            x = self._choose_array(accepts=is_4x4)
+            y = self._choose_array([x])
+            z = self._choose_array([x])
+            if not (z.is_disjoint(x) and z.is_disjoint(y)):
+                raise NoArrayFits
+            self._record(kind, x, y, z)
             a, b = x.values, y.values
             tg.launch_tiled(matmul, 1, [x.array, y.array], [z.array], block_dim=32)
-            x.look()
-            y.look()
-            z.put(
+            x.mark_read()
+            y.mark_read()
+            z.set_derivatives(
                 np.einsum("ikn,kj->ijn", x.slopes(), b) + np.einsum("ik,kjn->ijn", a, y.slopes()),
-                np.einsum("ikn,kj->ijn", x.slopes("mass"), abs(b))
-                + np.einsum("ik,kjn->ijn", abs(a), y.slopes("mass")),
+                np.einsum("ikn,kj->ijn", x.slopes("magnitudes"), abs(b))
+                + np.einsum("ik,kjn->ijn", abs(a), y.slopes("magnitudes")),
             )
 
     def _method(self) -> None:
         kind = self.rng.choice(
             ["fill_", "zero_", "assign", "copy", "numpy", "list", "ints", "grad", "numbers"]
         )
-        x = self.rng.choice([n for n in self.names if str(n.array.dtype) in EPSILON])
+        x = self.rng.choice([n for n in self.arrays if str(n.array.dtype) in EPSILON])
         if kind in ("fill_", "zero_"):
-            self._said(kind, x)
+            self._record(kind, x)
             x.array.zero_() if kind == "zero_" else x.array.fill_(0.5)
-            linear(x)
+            assign_linear(x)
         elif kind in ("assign", "copy"):
-            same = [n for n in self.names if n.shape == x.shape]
-            y = self.rng.choice(same)
-            self._said(kind, x, y)
-            slopes, mass = y.slopes(), y.slopes("mass")
-            y.look()
+            candidates = [n for n in self.arrays if n.shape == x.shape]
+            y = self.rng.choice(candidates)
+            self._record(kind, x, y)
+            slopes, magnitudes = y.slopes(), y.slopes("magnitudes")
+            y.mark_read()
             x.array.assign(y.array) if kind == "assign" else tg.copy(x.array, y.array)
-            x.put(slopes, mass)
+            x.set_derivatives(slopes, magnitudes)
         elif kind in ("numpy", "list", "ints", "numbers"):
-            self._said(f"assign {kind}", x)
+            self._record(f"assign {kind}", x)
             data: Any = np.arange(np.prod(x.shape), dtype=np.float64).reshape(x.shape) / 8
             if kind == "list" and data.size:
                 data = data.tolist()
             elif kind == "ints":
                 data = tg.array((8 * data).astype(np.int32), requires_grad=self.rng.random() < 0.5)
             x.array.assign(data)
-            linear(x)
-        elif x.graded:
-            self._said("grad.fill_(0.5)", x)
+            assign_linear(x)
+        elif x.requires_gradient:
+            self._record("grad.fill_(0.5)", x)
             x.array.grad.fill_(0.5)
-            self._hold(x, 0.5)
+            self._store_gradient(x, 0.5)
 
-    def _hold(self, x: Name, value: Any) -> None:
-        adjoint = self.held.setdefault(id(x.memory), np.zeros(len(x.memory.values)))
-        adjoint[x.at] = value
+    def _store_gradient(self, x: ProgramArray, value: Any) -> None:
+        adjoint = self.stored_gradients.setdefault(id(x.memory), np.zeros(len(x.memory.values)))
+        adjoint[x.indices] = value
 
-    def _new(self) -> None:
-        """A copy, or a view, that is made on the tape."""
+    def _new_array(self) -> None:
+        """A copy, or a view, that is created on the tape."""
         if self.rng.random() < 0.4:
             self._view()
             return
-        x = self.rng.choice([n for n in self.names if str(n.array.dtype) in EPSILON])
+        x = self.rng.choice([n for n in self.arrays if str(n.array.dtype) in EPSILON])
         memory = self._memory(int(np.prod(x.shape)))
         indices = np.arange(len(memory.values)).reshape(x.shape)
         kind = self.rng.choice(
-            ["clone", "clone", "detached" if self.nudge is None else "clone", "array", "graded"]
+            [
+                "clone",
+                "clone",
+                "detached" if self.displacement is None else "clone",
+                "array",
+                "requires_gradient",
+            ]
         )
-        k = self.names.index(x)
+        k = self.arrays.index(x)
         text, make = {
             "clone": (f"clone(a{k})", lambda: tg.clone(x.array)),
             "detached": (f"clone(a{k}, requires_grad=False)", lambda: tg.clone(x.array, requires_grad=False)),
-            "graded": (f"clone(a{k}, requires_grad=True)", lambda: tg.clone(x.array, requires_grad=True)),
+            "requires_gradient": (
+                f"clone(a{k}, requires_grad=True)",
+                lambda: tg.clone(x.array, requires_grad=True),
+            ),
             "array": (f"array(a{k}, requires_grad=True)", lambda: tg.array(x.array, requires_grad=True)),
         }[kind]
-        added = self._add(Name(make(), memory, indices), text)
-        memory.begin(own=not x.graded and self.nudge is None)
-        x.look()
+        added = self._add(ProgramArray(make(), memory, indices), text)
+        memory.start_tape(has_own_derivatives=not x.requires_gradient and self.displacement is None)
+        x.mark_read()
         if kind != "detached":
             memory.slopes[indices] += x.slopes()
-            memory.mass[indices] += x.slopes("mass")
-        added.see()
+            memory.magnitudes[indices] += x.slopes("magnitudes")
+        added.read_back()
 
     # Backwards -------------------------------------------------------------------------------------------------------
 
-    def _graded(self) -> Iterator[Name]:
-        return (n for n in self.names if n.graded and n.root is None)
+    def _arrays_with_gradient(self) -> Iterator[ProgramArray]:
+        return (n for n in self.arrays if n.requires_gradient and n.root is None)
 
     def _backward(self, tape: Any) -> str:
-        way = self.rng.choice(["loss", "grads", "grads", "none"])
-        graded = [n for n in self.names if n.graded and str(n.array.dtype) in EPSILON]
-        graded = sorted(graded, key=depends, reverse=True)[:4]
-        if way == "loss":
-            single = [n for n in self.names if n.graded and n.shape == (1,) and str(n.array.dtype) in EPSILON]
-            graded = sorted(single, key=depends, reverse=True)[:1] or graded[:1]
-            way = "loss" if graded and graded[0].shape == (1,) else "grads"
-        if not graded:
+        mode = self.rng.choice(["loss", "grads", "grads", "none"])
+        requires_gradient = [n for n in self.arrays if n.requires_gradient and str(n.array.dtype) in EPSILON]
+        requires_gradient = sorted(requires_gradient, key=dependency_count, reverse=True)[:4]
+        if mode == "loss":
+            scalars = [
+                n
+                for n in self.arrays
+                if n.requires_gradient and n.shape == (1,) and str(n.array.dtype) in EPSILON
+            ]
+            requires_gradient = (
+                sorted(scalars, key=dependency_count, reverse=True)[:1] or requires_gradient[:1]
+            )
+            mode = "loss" if requires_gradient and requires_gradient[0].shape == (1,) else "grads"
+        if not requires_gradient:
             return "empty"
         seeds: dict[int, np.ndarray] = {}
-        targets: list[Name] = []
+        targets: list[ProgramArray] = []
         seed_arrays: dict[Any, Any] = {}
-        data_of: dict[int, np.ndarray] = {}
-        for n in self.rng.sample(graded, min(len(graded), 1 if way == "loss" else self.rng.randint(1, 3))):
-            data = np.array([self.rng.choice([-1.0, 0.5, 1.0, 2.0]) for _ in range(n.at.size)]).reshape(
+        seed_copies: dict[int, np.ndarray] = {}
+        for n in self.rng.sample(
+            requires_gradient, min(len(requires_gradient), 1 if mode == "loss" else self.rng.randint(1, 3))
+        ):
+            data = np.array([self.rng.choice([-1.0, 0.5, 1.0, 2.0]) for _ in range(n.indices.size)]).reshape(
                 n.shape
             )
-            if way == "loss":
+            if mode == "loss":
                 data = np.ones(n.shape)
-            if way == "none":
+            if mode == "none":
                 n.array.grad.assign(data)
-                self._hold(n, data)
+                self._store_gradient(n, data)
             else:
                 targets.append(n)
                 adjoint = seeds.setdefault(id(n.memory), np.zeros(len(n.memory.values)))
-                adjoint[n.at] += data
+                adjoint[n.indices] += data
                 seed_arrays[n.array] = data if self.rng.random() < 0.5 else tg.array(data)
-                data_of[id(seed_arrays[n.array])] = data.copy()
-        self.lines.append(f"backward({way}: {', '.join(f'a{self.names.index(n)}' for n in targets)})")
+                seed_copies[id(seed_arrays[n.array])] = data.copy()
+        self.lines.append(f"backward({mode}: {', '.join(f'a{self.arrays.index(n)}' for n in targets)})")
         written = list(self._written(tape))
-        if way == "loss":
+        if mode == "loss":
             tape.backward(targets[0].array)
-        elif way == "grads":
+        elif mode == "grads":
             tape.backward(grads=seed_arrays)
         else:
             tape.backward()
         for n in targets:
             seed_values = seed_arrays[n.array]
-            if not np.array_equal(np.asarray(seed_values, np.float64), data_of[id(seed_values)]):
-                return "wrong: what was passed to backward was changed"
-        start = self.held if way == "none" else seeds
-        return self._compared(way, start, targets if way != "none" else written)
+            if not np.array_equal(np.asarray(seed_values, np.float64), seed_copies[id(seed_values)]):
+                return "wrong: backward modified the gradients passed to it"
+        start = self.stored_gradients if mode == "none" else seeds
+        return self._compare_gradients(mode, start, targets if mode != "none" else written)
 
-    def _written(self, tape: Any) -> Iterator[Name]:
-        """The names that records of a tape write, with a gradient."""
+    def _written(self, tape: Any) -> Iterator[ProgramArray]:
+        """The arrays with a gradient that the records of a tape write."""
         arrays = {id(use.array) for record in tape.records for use in record.writes}
-        return (n for n in self.names if n.graded and id(n.array) in arrays)
+        return (n for n in self.arrays if n.requires_gradient and id(n.array) in arrays)
 
-    def _compared(self, way: str, start: dict[int, np.ndarray], stay: Sequence[Name]) -> str:
-        memories = {id(n.memory): n.memory for n in self.names}
-        sums, mass = np.zeros(COLUMNS), np.zeros(COLUMNS)
+    def _compare_gradients(
+        self, mode: str, start: dict[int, np.ndarray], retained: Sequence[ProgramArray]
+    ) -> str:
+        memories = {id(n.memory): n.memory for n in self.arrays}
+        sums, magnitudes = np.zeros(COLUMNS), np.zeros(COLUMNS)
         for key, seed in start.items():
             sums += seed @ memories[key].slopes
-            mass += np.abs(seed) @ memories[key].mass
-        if not np.isfinite(sums).all() or mass.max() > 1e3:
+            magnitudes += np.abs(seed) @ memories[key].magnitudes
+        if not np.isfinite(sums).all() or magnitudes.max() > 1e3:
             return "unstable"
         adjoints: dict[int, np.ndarray] = {}
-        for n in self._graded():
+        for n in self._arrays_with_gradient():
             m = n.memory
             expected = sums[m.first : m.first + len(m.values)].copy()
-            bound = mass[m.first : m.first + len(m.values)].copy()
-            if way != "none":
-                before = self.held.get(id(m), np.zeros(len(m.values)))
-                replaced = np.zeros(len(m.values), bool)
-                for target in stay:
+            bound = magnitudes[m.first : m.first + len(m.values)].copy()
+            if mode != "none":
+                stored = self.stored_gradients.get(id(m), np.zeros(len(m.values)))
+                is_retained = np.zeros(len(m.values), bool)
+                for target in retained:
                     if target.memory is m:
-                        replaced[target.at] = True
-                expected += np.where(replaced, 0.0, before)
-                bound += np.abs(before)
-            for target in stay:
-                if target.memory is m and not m.read[target.at].any():
+                        is_retained[target.indices] = True
+                expected += np.where(is_retained, 0.0, stored)
+                bound += np.abs(stored)
+            for target in retained:
+                if target.memory is m and not m.is_read[target.indices].any():
                     seed = start.get(id(m))
-                    expected[target.at] = 0.0 if seed is None else seed[target.at]
-                    bound[target.at] = np.abs(expected[target.at])
-            result = n.array.grad.numpy().astype(np.float64).reshape(-1)[np.argsort(n.at.reshape(-1))]
+                    expected[target.indices] = 0.0 if seed is None else seed[target.indices]
+                    bound[target.indices] = np.abs(expected[target.indices])
+            result = n.array.grad.numpy().astype(np.float64).reshape(-1)[np.argsort(n.indices.reshape(-1))]
             limit = 4 * (self.steps + 6) * self.epsilon * (bound + 1e-3)
             if not np.all(np.abs(result - expected) <= limit):
                 k = int(np.argmax(np.abs(result - expected) - limit))
-                return f"wrong: a{self.names.index(n)}.grad[{k}] is {result[k]}, not {expected[k]}"
+                return f"wrong: a{self.arrays.index(n)}.grad[{k}] is {result[k]}, not {expected[k]}"
             adjoints[id(m)] = result
-        self.held = adjoints
+        self.stored_gradients = adjoints
         return "right"
 
 
-class NoNameFits(Exception):
-    """Raised if no name fits a statement."""
+class NoArrayFits(Exception):
+    """Raised if no array fits a statement."""
 
 
 def outcome(seed: int, dtype: str) -> tuple[str, TapeProgram]:
-    """The outcome of a program, and the program. Any other error than a refusal is a failure."""
+    """The outcome of a program, and the program. An error other than a refusal is a failure."""
     program = TapeProgram(seed, dtype)
     try:
         return program.run(), program

@@ -20,7 +20,7 @@ from tegula.target import get_cuda_target
 SHAPES = [(5,), (2, 1, 3, 2)]
 
 
-def numbers(dtype: Any, shape: tuple[int, ...], seed: int) -> tg.array:
+def random_array(dtype: Any, shape: tuple[int, ...], seed: int) -> tg.array:
     array = tg.zeros(shape, dtype=dtype)
     array.assign(np.random.default_rng(seed).uniform(-1, 1, array.numpy().shape).astype(np.float32))
     return array
@@ -30,7 +30,7 @@ def numbers(dtype: Any, shape: tuple[int, ...], seed: int) -> tg.array:
 @pytest.mark.parametrize("dtype", [tg.bfloat16, tg.vec3f])
 def test_gradients_of_any_shape_are_added(dtype: Any) -> None:
     for shape in SHAPES:
-        x, y = numbers(dtype, shape, 1), numbers(dtype, shape, 2)
+        x, y = random_array(dtype, shape, 1), random_array(dtype, shape, 2)
         expected = y.numpy() + x.numpy()
         copied = tg.clone(y)
         tg.launch(ADDING[len(shape) - 1], shape, [x], [y])
@@ -40,7 +40,7 @@ def test_gradients_of_any_shape_are_added(dtype: Any) -> None:
 
 @pytest.mark.machine_code
 def test_gradients_are_added_to_views_in_place() -> None:
-    x, y = numbers(tg.float32, (3, 2), 1), tg.zeros((4, 3))
+    x, y = random_array(tg.float32, (3, 2), 1), tg.zeros((4, 3))
     expected = np.zeros((4, 3), np.float32)
     expected[::-2, 1:] += x.numpy()[:2]
     tg.launch(ADDING[1], (2, 2), [x[:2]], [y[::-2, 1:]])

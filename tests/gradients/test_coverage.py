@@ -1,7 +1,7 @@
 """Every op and each operand that can have a gradient is checked, or is known to have none.
 
-The registry determines the ops to check: a new op fails here until a kernel of `op_kernels.py` takes gradients through
-the op, or a list below gives the reason why the op has no gradient."""
+The registry determines the ops to check: a new op fails here until a kernel of `op_kernels.py` propagates gradients
+through the op, or a list below gives the reason why the op has no gradient."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from support.elementwise_gradients import (
     ELEMENTWISE,
     NO_OPERANDS,
     NUMBERS,
-    by_threads_1,
-    by_threads_2,
-    by_threads_3,
-    points_of,
+    binary_kernel,
+    differentiable_points,
+    ternary_kernel,
+    unary_kernel,
 )
-from support.ops_without_adjoint import LOWERED, WITHOUT
+from support.ops_without_adjoint import LOWERED_PREFIXES, OPS_WITHOUT_ADJOINT
 from tegula.ir import REGISTRY, Op
 from tegula.ops.base import Elementwise
 from tegula.ops.gradient import has_adjoint
@@ -31,16 +31,15 @@ from tegula.runtime.launch import plan
 from tegula.runtime.resolve import wanted_form
 from tegula.types import ArrayType, BufType
 
-Place = tuple[str, int]
-"""An op and the position of an operand; for ops with any number of operands, positions from VARIADIC_POSITION on
-count as one."""
+OperandPosition = tuple[str, int]
+"""An op and the position of an operand; positions from VARIADIC_POSITION on are one position, for variadic operands."""
 VARIADIC_POSITION = 3
 
 ZERO = {
     *(("floor", 0), ("ceil", 0), ("trunc", 0), ("rint", 0), ("floordiv", 0), ("floordiv", 1)),
     ("copysign", 1),
 }
-"""Operands by which the derivative is 0 wherever it exists."""
+"""Operands whose derivative is 0 wherever it exists."""
 CONSTANT = {("tile.arange", 0), ("tile.arange", 1)}
 """Operands that are constants in every kernel."""
 TESTED_BY_OTHER_FILES = {
@@ -57,35 +56,38 @@ REFUSED = {
     "bitcast": "test_refusals.py: bitcast",
     "stack.push": "test_refusals.py: stacks",
     "stack.pop": "test_refusals.py: stacks",
-    "buf.exchange": "adjoint kernels have it only",
+    "buf.exchange": "occurs only in adjoint kernels",
 }
 """Ops that declare that they have no derivative, and the tests that check this."""
-BY_HAND = "the operation is part of a hand-written schedule"
-"""The reason of barriers and copies of handwritten schedules, which tests/roles/test_handwritten_schedules.py tests."""
+HANDWRITTEN = "the operation is part of a hand-written schedule"
+"""The reason for ops of handwritten schedules, which tests/roles/test_handwritten_schedules.py tests."""
 
 
-def gradients_flow() -> Iterator[tuple[Op, list[Any]]]:
-    """The ops whose adjoints were built for the gradients of all cases, with their results."""
+def differentiated_operands() -> Iterator[tuple[Op, list[Any]]]:
+    """The ops whose adjoints were built for the gradients of all cases, with a flag for each operand that got a
+    gradient."""
     ops: list[tuple[Op, list[Any]]] = []
 
-    def recorded(adjoint: Any) -> Any:
+    def recording(adjoint: Any) -> Any:
         def run(self: Op, b: Any, *grads: Any) -> Any:
-            grows = list(adjoint(self, b, *grads))
-            flows = [
+            operand_gradients = list(adjoint(self, b, *grads))
+            has_gradient = [
                 b.needs_adjoint(v)
                 and (
-                    more is not None or isinstance(v.type, ArrayType | BufType) or self.NAME == "tile.extract"
+                    gradient is not None
+                    or isinstance(v.type, ArrayType | BufType)
+                    or self.NAME == "tile.extract"
                 )
-                for v, more in zip(self.operands, grows, strict=True)
+                for v, gradient in zip(self.operands, operand_gradients, strict=True)
             ]
-            ops.append((self, flows))
-            return grows
+            ops.append((self, has_gradient))
+            return operand_gradients
 
         return run
 
     with pytest.MonkeyPatch.context() as patch:
         for op in {op for op in REGISTRY.values() if "adjoint" in vars(op)}:
-            patch.setattr(op, "adjoint", recorded(op.adjoint))
+            patch.setattr(op, "adjoint", recording(op.adjoint))
         for case in CASES.values():
             inputs, output = case.arguments()
             args = [*inputs, output]
@@ -96,39 +98,46 @@ def gradients_flow() -> Iterator[tuple[Op, list[Any]]]:
     return iter(ops)
 
 
-def slot_of(op: Op, k: int) -> Place:
+def position_of(op: Op, k: int) -> OperandPosition:
     return op.NAME, min(k, VARIADIC_POSITION)
 
 
 @pytest.mark.slow
 def test_every_differentiable_operand_is_covered_by_a_case() -> None:
-    to_check: set[Place] = {
+    required: set[OperandPosition] = {
         (name, k)
         for name, op in REGISTRY.items()
         if issubclass(op, Elementwise) and "f" in op.KINDS and op.adjoint is not Op.adjoint
         for k in range(len(op.signature.operands))
     }
-    checked: set[Place] = set()
-    for op, flows in gradients_flow():
+    checked: set[OperandPosition] = set()
+    for op, has_gradient in differentiated_operands():
         for k, v in enumerate(op.operands):
             if has_adjoint(v.type) and k in range(len(op.operands))[: op.signature.first_index]:
-                to_check.add(slot_of(op, k))
-            if flows[k]:
-                checked.add(slot_of(op, k))
-    known = ZERO | CONSTANT | set(TESTED_BY_OTHER_FILES)
-    assert sorted(to_check - checked - known) == []
-    assert sorted(known & checked) == [], "remove them from the lists"
+                required.add(position_of(op, k))
+            if has_gradient[k]:
+                checked.add(position_of(op, k))
+    exempt = ZERO | CONSTANT | set(TESTED_BY_OTHER_FILES)
+    assert sorted(required - checked - exempt) == []
+    assert sorted(exempt & checked) == [], "remove these operands from the lists"
     adjoints = {name for name, op in REGISTRY.items() if op.adjoint is not Op.adjoint}
-    assert sorted(adjoints - {name for name, _ in checked | known} - NO_OPERANDS) == []
+    assert sorted(adjoints - {name for name, _ in checked | exempt} - NO_OPERANDS) == []
 
 
 def test_ops_without_a_derivative_are_refused() -> None:
     refused = {name for name, op in REGISTRY.items() if op.NONDIFFERENTIABLE}
-    by_hand = {name for name in refused if REGISTRY[name].NONDIFFERENTIABLE == BY_HAND}
-    assert refused - by_hand == set(REFUSED)
-    assert all(name.startswith(("mbarrier.", "named.", "bulk.", "fence.", "launch.")) for name in by_hand)
+    handwritten = {name for name in refused if REGISTRY[name].NONDIFFERENTIABLE == HANDWRITTEN}
+    assert refused - handwritten == set(REFUSED)
+    assert all(name.startswith(("mbarrier.", "named.", "bulk.", "fence.", "launch.")) for name in handwritten)
     ops_without_adjoint = {name for name, op in REGISTRY.items() if op.adjoint is Op.adjoint} - refused
-    assert sorted(name for name in ops_without_adjoint - WITHOUT if not name.startswith(LOWERED)) == []
+    assert (
+        sorted(
+            name
+            for name in ops_without_adjoint - OPS_WITHOUT_ADJOINT
+            if not name.startswith(LOWERED_PREFIXES)
+        )
+        == []
+    )
 
 
 @pytest.mark.machine_code
@@ -159,7 +168,8 @@ AT_KINKS: dict[str, dict[tuple[float, ...], tuple[float, ...]]] = {
 
 
 def expected_derivatives(op: type[Elementwise], name: str, point: tuple[float, ...]) -> tuple[float, ...]:
-    """The derivatives of the reference, by differences with two step sizes; at a kink the value in the page."""
+    """The derivatives of the reference: extrapolated from differences with two step sizes, or at a kink as
+    docs/gradients.md defines."""
     if (name, 0) in ZERO:
         return (0.0,) * len(point)
     if point in AT_KINKS.get(name, {}):
@@ -180,12 +190,12 @@ def expected_derivatives(op: type[Elementwise], name: str, point: tuple[float, .
 @pytest.mark.parametrize("name", ELEMENTWISE)
 def test_derivatives_at_negative_tied_and_zero_points(name: str, form: str) -> None:
     op, f = ELEMENTWISE[name], getattr(tg, name)
-    points = points_of(name)
+    points = differentiable_points(name)
     args = [tg.array(column, dtype=D, requires_grad=True) for column in zip(*points, strict=True)]
     y = tg.zeros(len(points), dtype=D, requires_grad=True)
     n = len(points)
     if form == "threads":
-        kernel = (by_threads_1, by_threads_2, by_threads_3)[len(op.signature.operands) - 1](f)
+        kernel = (unary_kernel, binary_kernel, ternary_kernel)[len(op.signature.operands) - 1](f)
         dims: Any = n
     else:
         kernel = (unary_tile_kernel, binary_tile_kernel, ternary_tile_kernel)[len(op.signature.operands) - 1](

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from check_program import OF_GRADIENTS, OF_PROGRAMS, check
+from check_program import GRADIENT_REFUSALS, PROGRAM_REFUSALS, check
 from smooth_families import NUMBERS, OTHER_STATEMENTS, SmoothFamilies
 
 from support.campaigns import chunks
@@ -19,7 +19,11 @@ def outcomes(seeds: range) -> tuple[Counter[str], set[str]]:
     for seed in seeds:
         program = SmoothFamilies(seed)
         verdicts = check(program, forward=())
-        wrong = [v for v in verdicts.values() if v not in ("right", "unstable", *OF_PROGRAMS, *OF_GRADIENTS)]
+        wrong = [
+            v
+            for v in verdicts.values()
+            if v not in ("right", "unstable", *PROGRAM_REFUSALS, *GRADIENT_REFUSALS)
+        ]
         assert not wrong, f"seed {seed}: {wrong}\n{program}"
         result.update(verdicts.values())
         used |= program.used

@@ -64,12 +64,12 @@ def test_adjoints_of_ops_agree_with_tangents(name: str) -> None:
 @pytest.mark.parametrize("name", elementwise.ELEMENTWISE)
 def test_adjoints_at_negative_tied_and_zero_points_agree_with_tangents(name: str) -> None:
     op = REGISTRY[name]
-    points = elementwise.points_of(name)
+    points = elementwise.differentiable_points(name)
     args = [tg.array(column, dtype=D, requires_grad=True) for column in zip(*points, strict=True)]
     by_threads = (
-        elementwise.by_threads_1,
-        elementwise.by_threads_2,
-        elementwise.by_threads_3,
+        elementwise.unary_kernel,
+        elementwise.binary_kernel,
+        elementwise.ternary_kernel,
     )
     kernel = by_threads[len(args) - 1](getattr(tg, name))
     check(kernel, (len(points),), [*args, tg.zeros(len(points), dtype=D, requires_grad=True)], 32)
@@ -80,7 +80,7 @@ def test_adjoints_at_negative_tied_and_zero_points_agree_with_tangents(name: str
 def test_adjoints_of_library_functions_agree_with_tangents(name: str) -> None:
     ranges = library_gradients.BINARY_RANGES.get(name) or (library_gradients.UNARY_RANGES[name],)
     args = library_gradients.inputs(*ranges)
-    kernel = (elementwise.by_threads_1, elementwise.by_threads_2)[len(args) - 1](getattr(tg, name))
+    kernel = (elementwise.unary_kernel, elementwise.binary_kernel)[len(args) - 1](getattr(tg, name))
     check(kernel, (16,), [*args, tg.zeros(16, dtype=D, requires_grad=True)], 32)
 
 
@@ -155,8 +155,18 @@ LOOPS: dict[str, tuple[Any, Any, Any, int]] = {
         lambda n: [random(8, 8), random(8, 4), n, random(8, 4)],
         32,
     ),
-    "counted_by_lanes": (loop_kernels.counted_by_lanes, (8,), lambda n: [random(2, 8), n, random(8)], 4),
-    "until_small": (loop_kernels.until_small, (2, 8), lambda n: [random(2, 4), min(n, 3), random(8)], 8),
+    "trip_counts_in_while": (
+        loop_kernels.trip_counts_in_while,
+        (8,),
+        lambda n: [random(2, 8), n, random(8)],
+        4,
+    ),
+    "loop_until_small": (
+        loop_kernels.loop_until_small,
+        (2, 8),
+        lambda n: [random(2, 4), min(n, 3), random(8)],
+        8,
+    ),
     "counted_apart": (loop_kernels.trip_counts_per_lane, (16,), lambda n: [random(2, 16), n, random(16)], 8),
     "alike": (
         loop_kernels.trip_counts_shared_by_some_lanes,
@@ -164,7 +174,7 @@ LOOPS: dict[str, tuple[Any, Any, Any, int]] = {
         lambda n: [random(2, 8), n, random(16)],
         8,
     ),
-    "changed_in_place": (loop_kernels.changed_in_place, (8,), lambda n: [random(2, 8), n, random(8)], 8),
+    "updates_in_place": (loop_kernels.updates_in_place, (8,), lambda n: [random(2, 8), n, random(8)], 8),
     "nested": (loop_kernels.nested, (1, 8), lambda n: [random(4, 8), n, random(4)], 8),
     **{
         kernel.name: (

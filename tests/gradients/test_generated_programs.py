@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 import pytest
-from check_program import OF_PROGRAMS, TRIP_COUNTS, check
+from check_program import PROGRAM_REFUSALS, TRIP_COUNTS, check
 from kinked_programs import KinkedProgram
 from smooth_programs import SmoothProgram
 
@@ -52,7 +52,7 @@ def test_gradients_of_generated_programs_are_correct_or_refused(
     monkeypatch.setattr(tg.config, "cache_kernels", False)
     actual = outcomes(range(DEFAULT_RUN_COUNT + shard, PROGRAMS, SHARDS))
     total = actual.total()
-    refused = total - sum(actual[v] for v in ("right", "unstable", *OF_PROGRAMS))
+    refused = total - sum(actual[v] for v in ("right", "unstable", *PROGRAM_REFUSALS))
     assert refused <= 0.02 * total, actual
     assert actual["right"] >= 0.8 * total, actual
 

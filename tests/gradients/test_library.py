@@ -10,7 +10,7 @@ import pytest
 import tegula as tg
 from support.campaigns import sampled
 from support.library_gradients import BINARY_RANGES, UNARY_RANGES, D, inputs
-from support.vector_functions import OF_VECTORS
+from support.vector_functions import VECTOR_FUNCTIONS
 from tegula.stdlib import FUNCTIONS
 
 
@@ -18,7 +18,7 @@ def test_cases_cover_all_library_functions() -> None:
     assert {name for name in FUNCTIONS if not name.startswith("_")} == {
         *UNARY_RANGES,
         *BINARY_RANGES,
-        *OF_VECTORS,
+        *VECTOR_FUNCTIONS,
     }
 
 

@@ -12,15 +12,15 @@ import pytest
 import tegula as tg
 from support.loop_kernels import (
     D,
-    changed_in_place,
-    counted_by_lanes,
+    loop_until_small,
     nested,
     pipelined,
     reassigned,
     recurrent,
+    trip_counts_in_while,
     trip_counts_per_lane,
     trip_counts_shared_by_some_lanes,
-    until_small,
+    updates_in_place,
 )
 from tegula.passes.gradient.iterations import CHECKPOINT_BYTES
 
@@ -62,8 +62,8 @@ def test_gradients_of_matmuls_of_reassigned_tiles_are_correct(kernel: Any, count
 @pytest.mark.parametrize("count", COUNTS)
 def test_gradients_of_nonlinear_carried_values_are_correct(count: int) -> None:
     check(recurrent, (1, 32), random(8, 8), random(8, 4), count, zeros(8, 4))
-    check(counted_by_lanes, 8, random(2, 8), count, zeros(8), block_dim=4)
-    check(until_small, (2, 8), random(2, 4, scale=0.5), min(count, 3), zeros(8), block_dim=8)
+    check(trip_counts_in_while, 8, random(2, 8), count, zeros(8), block_dim=4)
+    check(loop_until_small, (2, 8), random(2, 4, scale=0.5), min(count, 3), zeros(8), block_dim=8)
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 17, 65])
@@ -74,7 +74,7 @@ def test_gradients_of_loops_with_trip_counts_per_lane_are_correct(count: int) ->
 
 @pytest.mark.parametrize("count", [0, 1, 2, 17, 40])
 def test_gradients_of_mutation_and_nested_loops_are_correct(count: int) -> None:
-    check(changed_in_place, 8, random(2, 8), count, zeros(8), block_dim=8)
+    check(updates_in_place, 8, random(2, 8), count, zeros(8), block_dim=8)
     check(nested, (1, 8), random(4, 8), count, zeros(4), block_dim=8)
 
 

@@ -107,7 +107,7 @@ def test_float64_twins_of_all_programs_have_the_derivatives_of_their_values(step
 def test_a_rounded_adjoint_makes_all_its_paths_inexact() -> None:
     """Paths are inexact also if their contributions cancel."""
     x = DualNumbers.inputs(np.array([3.0, 5.0]))
-    narrowed = (x * 2.0).narrowed(0.5)
+    narrowed = (x * 2.0).with_rounded_adjoint(0.5)
     total = narrowed[0] - narrowed[0] + np.sin(narrowed[1]) * 0.0 + x[1]
     assert total.parts[0].tolist() == [0.0, 1.0]
     assert total.parts[2].tolist() == [0.5 * (2.0 + 2.0), 0.0]

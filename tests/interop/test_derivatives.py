@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tegula as tg
-from support.vector_functions import OF_VECTORS
+from support.vector_functions import VECTOR_FUNCTIONS
 from tegula.ir import REGISTRY, Op
 from tegula.jax import function
 from tegula.ops.base import Elementwise
@@ -65,7 +65,7 @@ def test_cases_cover_all_functions_of_numbers() -> None:
     functions = {
         name
         for name in FUNCTIONS.keys() - EXACT_DEFINITIONS
-        if not name.startswith("_") and name not in OF_VECTORS
+        if not name.startswith("_") and name not in VECTOR_FUNCTIONS
     }
     assert (ops - {"fast.exp2"}) | functions == set(NUMBERS)
 

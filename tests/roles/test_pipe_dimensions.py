@@ -7,7 +7,7 @@ import pytest
 from exact_data import agree, small_integers
 
 import tegula as tg
-from support.pipe_shapes import SHAPES, copying
+from support.pipe_shapes import SHAPES, copy_through_pipes
 
 pytestmark = pytest.mark.machine_code
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.machine_code
 def test_pipes_of_any_rank_copy_all_elements(shape: tuple[int, ...]) -> None:
     array_shape = (5 * shape[0] - 1, *shape[1:]) if shape[0] > 1 else (5, *shape[1:])
     x = small_integers(*array_shape)
-    _, y = agree(copying(shape), [x, tg.zeros(array_shape), 5], 1)
+    _, y = agree(copy_through_pipes(shape), [x, tg.zeros(array_shape), 5], 1)
     assert np.array_equal(y, 2 * x.numpy())
 
 

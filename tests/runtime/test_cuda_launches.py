@@ -16,7 +16,7 @@ import pytest
 from simulated_driver import SimulatedDriver
 
 import tegula as tg
-from support.cuda_launches import Tensor, add, arrays, checked, run_add, torch_with, total
+from support.cuda_launches import Tensor, add, arrays, checked, run_add, torch_stub, total
 from tegula.codegen.sites import RECORD_SLOTS
 from tegula.errors import InternalError
 from tegula.runtime.cuda.context import context
@@ -570,7 +570,7 @@ def test_launches_take_arguments_by_their_array_interface(driver: SimulatedDrive
 @pytest.fixture
 def torch(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """A stand-in for PyTorch, as far as the runtime uses it. `stream`: the handle of its current stream."""
-    result = torch_with(Tensor)
+    result = torch_stub(Tensor)
     monkeypatch.setitem(sys.modules, "torch", result)
     return result
 

@@ -12,7 +12,7 @@ import pytest
 from simulated_driver import SimulatedDriver
 
 import tegula as tg
-from support.cuda_launches import Tensor, add, arrays, run_add, torch_with
+from support.cuda_launches import Tensor, add, arrays, run_add, torch_stub
 from tegula.runtime.cuda.dropped import Libraries
 
 DEVICE = "cuda:0"
@@ -103,7 +103,7 @@ def a_stream(driver: SimulatedDriver) -> None:
 def test_modules_that_another_library_may_have_recorded_are_not_unloaded(
     driver: SimulatedDriver, monkeypatch: pytest.MonkeyPatch, used: Callable[[SimulatedDriver], None]
 ) -> None:
-    monkeypatch.setitem(sys.modules, "torch", torch_with(NewTensor))
+    monkeypatch.setitem(sys.modules, "torch", torch_stub(NewTensor))
     used(driver)
     for _ in range(4):
         launch_anew()

@@ -135,7 +135,7 @@ def test_native_launches_encode_tensor_maps_with_the_arguments(driver: Recording
     kernel, inputs = mapped(driver, 6)
     for arguments in inputs:
         check_mapped(driver, kernel, arguments)
-    assert driver.moved == 3 * (len(inputs) - 1)
+    assert driver.replaced_maps == 3 * (len(inputs) - 1)
     a, b, *rest = inputs[-1]
     strided = tg.zeros((64, 128), tg.bfloat16, "cuda:0")
     second_array = tg.zeros((65, 64), tg.bfloat16, "cuda:0")
@@ -147,7 +147,7 @@ def test_native_launches_encode_tensor_maps_with_the_arguments(driver: Recording
         second_array[1:].transpose(),
     ):
         assert is_native(kernel, 1, None, [x, b, *rest], (), launcher.TILED) is not True
-    driver.refused = INVALID_VALUE
+    driver.status = INVALID_VALUE
     launched = len(driver.recorded_launches)
     assert is_native(kernel, 1, None, [b, a, *rest], (), launcher.TILED) is False
     assert len(driver.recorded_launches) == launched

@@ -9,7 +9,7 @@ from agreement import agree
 
 import tegula as tg
 from support.campaigns import chunks
-from support.extremes import arguments, extreme_index, running_extremes, same_numbers
+from support.extremes import arguments, assert_same_numbers, extreme_index, running_extremes
 
 pytestmark = pytest.mark.machine_code
 
@@ -22,10 +22,10 @@ def check(seed: int) -> None:
     for k, smaller in enumerate((True, False)):
         best = extreme_index(line, smaller)
         assert indices[k] == best, (indices, line)
-        same_numbers((least, most)[k], running_extremes(line, smaller))
-        same_numbers(total[k], line[best])
-        same_numbers(rows[k], [r[extreme_index(r, smaller)] for r in x.tolist()])
-        same_numbers(columns[k], [c[extreme_index(c, smaller)] for c in x.T.tolist()])
+        assert_same_numbers((least, most)[k], running_extremes(line, smaller))
+        assert_same_numbers(total[k], line[best])
+        assert_same_numbers(rows[k], [r[extreme_index(r, smaller)] for r in x.tolist()])
+        assert_same_numbers(columns[k], [c[extreme_index(c, smaller)] for c in x.T.tolist()])
 
 
 @pytest.mark.parametrize("seed", [4])

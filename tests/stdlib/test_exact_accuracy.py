@@ -24,7 +24,7 @@ from measured_errors import (
 )
 
 from support.campaigns import chunks, sampled
-from support.vector_functions import OF_VECTORS
+from support.vector_functions import VECTOR_FUNCTIONS
 from tegula.stdlib import FUNCTIONS
 
 pytestmark = pytest.mark.cpu
@@ -76,7 +76,7 @@ def test_errors_next_to_every_multiple_of_a_quarter_are_within_their_bounds(name
 
 
 def test_the_accuracy_of_every_function_is_measured() -> None:
-    assert {name for name in FUNCTIONS if not name.startswith("_")} == CASES.keys() | EXACT | OF_VECTORS
+    assert {name for name in FUNCTIONS if not name.startswith("_")} == CASES.keys() | EXACT | VECTOR_FUNCTIONS
 
 
 def test_the_page_of_accuracy_has_every_function() -> None:

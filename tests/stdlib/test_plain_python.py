@@ -13,13 +13,15 @@ from measured_errors import KINDS, applied, arguments
 from numpy_primitives import install
 
 from support.campaigns import sampled
-from support.vector_functions import OF_VECTORS
+from support.vector_functions import VECTOR_FUNCTIONS
 from tegula.stdlib import FUNCTIONS
 
 pytestmark = pytest.mark.machine_code
 
 RANGES = ((-1.0, 1.0), (-20.0, 20.0), (0.0, 1e5), (-760.0, 760.0))
-LOOP_FREE = [name for name in FUNCTIONS if not name.startswith("_") and name not in ("mod", *OF_VECTORS)]
+LOOP_FREE = [
+    name for name in FUNCTIONS if not name.startswith("_") and name not in ("mod", *VECTOR_FUNCTIONS)
+]
 """All functions except one with a loop, whose condition does not work for arrays, and functions of vectors."""
 BRANCHING = ("sin", "cos", "tan")
 """Arguments of the path for large numbers, which processes one element after another."""

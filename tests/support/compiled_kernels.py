@@ -1,4 +1,4 @@
-"""Kernels that are compiled for a GPU."""
+"""Kernels whose code for GPUs is tested."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def softmax(x: tg.array2d[float], y: tg.array2d[float]):
 
 
 @tg.kernel
-def narrow_copy(x: tg.array1d[tg.bfloat16], y: tg.array1d[tg.bfloat16]):
+def bfloat16_copy(x: tg.array1d[tg.bfloat16], y: tg.array1d[tg.bfloat16]):
     i = tg.tid()
     tg.tile_store(y, tg.tile_load(x, 2048, offset=i * 2048), offset=i * 2048)
 
@@ -55,7 +55,7 @@ def lanes(x: tg.array1d[float], total: tg.array1d[float]):
 
 
 @tg.kernel
-def scanned(x: tg.array1d[float], y: tg.array1d[float]):
+def inclusive_scan(x: tg.array1d[float], y: tg.array1d[float]):
     tg.tile_store(y, tg.tile_scan_inclusive(tg.tile_load(x, shape=512)))
 
 
@@ -65,8 +65,8 @@ B16 = ml_dtypes.bfloat16
 KERNELS = {
     "row_sum": (row_sum, (ones(4, 1024), ones(4)), (4,), 64, 32, 1, ("ld.global.v4.b32", "shfl.sync.bfly")),
     "softmax": (softmax, (ones(4, 4096), ones(4, 4096)), (4,), 256, 64, 2, ("ld.global.v4", "st.global.v4")),
-    "narrow_copy": (
-        *(narrow_copy, (ones(4096, dtype=B16), ones(4096, dtype=B16)), (2,), 128, 64, 0),
+    "bfloat16_copy": (
+        *(bfloat16_copy, (ones(4096, dtype=B16), ones(4096, dtype=B16)), (2,), 128, 64, 0),
         ("ld.global.v4.b32", "st.global.v4.b32"),
     ),
     "matmul": (
@@ -74,5 +74,7 @@ KERNELS = {
         ("mma.sync", "ldmatrix", "cp.async.cg", 'pragma "nounroll"'),
     ),
     "lanes": (lanes, (ones(64), ones(1)), (1,), 64, 32, 1, ("atom.global.add.f32", 'pragma "nounroll"')),
-    "scanned": (scanned, (ones(512), ones(512)), (1,), 128, 40, None, ("shfl.sync.bfly",)),
+    "inclusive_scan": (inclusive_scan, (ones(512), ones(512)), (1,), 128, 40, None, ("shfl.sync.bfly",)),
 }
+"""The kernels by name: kernel, arguments, dims, threads of a block, largest number of registers, number of barriers
+(None: any), and PTX instructions that the code contains."""

@@ -23,7 +23,7 @@ def checked(a: tg.array1d[float]):
     assert a[i] > 0.0, "not positive"
 
 
-def floats(address: int, n: int) -> np.ndarray:
+def float_array_at(address: int, n: int) -> np.ndarray:
     return np.frombuffer((ctypes.c_float * n).from_address(address), np.float32)
 
 
@@ -31,7 +31,7 @@ def run_add(blocks: int, threads: int, data: bytes) -> None:
     (a, n, _), (b, *_), (c, *_) = (struct.unpack_from("<3q", data, 24 * k) for k in range(3))
     total, report = struct.unpack_from("<2q", data, 80)
     assert (total, report, blocks) == (n, 0, -(-n // threads))
-    floats(c, n)[:] = floats(a, n) + floats(b, n)
+    float_array_at(c, n)[:] = float_array_at(a, n) + float_array_at(b, n)
 
 
 def arrays(n: int = 1000, device: str = "cuda:0") -> list[tg.array]:
@@ -46,7 +46,7 @@ def total(a: tg.array1d[float], result: tg.array1d[float]):
 
 
 class Tensor:
-    """The part of PyTorch's tensors that the runtime uses."""
+    """The attributes of PyTorch's tensors that the runtime uses."""
 
     is_cuda = True
 
@@ -69,16 +69,16 @@ class Tensor:
         return 2, self.get_device()
 
     def __dlpack__(self) -> None:
-        raise AssertionError("slower than what a tensor says itself")
+        raise AssertionError("the attributes of a tensor are faster than DLPack")
 
 
-def torch_with(kind: type[Tensor]) -> SimpleNamespace:
-    """A stand-in for PyTorch with a type of tensors. `stream`: the handle of its current stream."""
-    result = SimpleNamespace(Tensor=kind, stream=0)
+def torch_stub(tensor_type: type[Tensor]) -> SimpleNamespace:
+    """A stub of PyTorch with a type of tensors. `stream`: the handle of the current stream."""
+    result = SimpleNamespace(Tensor=tensor_type, stream=0)
     result.cuda = SimpleNamespace(current_stream=lambda ordinal: SimpleNamespace(cuda_stream=result.stream))
-    result.autograd = SimpleNamespace(graph=SimpleNamespace(increment_version=_count))
+    result.autograd = SimpleNamespace(graph=SimpleNamespace(increment_version=_increment_version))
     return result
 
 
-def _count(tensor: Tensor) -> None:
+def _increment_version(tensor: Tensor) -> None:
     tensor._version += 1

@@ -12,7 +12,7 @@ from tegula.ir import REGISTRY, Op
 from tegula.ops.base import Elementwise
 
 NO_OPERANDS = {"structure.value", "structure.ahead", "const"}
-"""Ops to whose results gradients flow, and no further."""
+"""Ops that end the flow of gradients: their results have gradients, but they have no operands with gradients."""
 
 
 NUMBERS = (-2.5, -1.0, -0.5, 0.0, 0.5, 1.0, 2.5)
@@ -24,7 +24,7 @@ UNDEFINED: dict[str, Any] = {
     "floordiv": lambda x, y: y == 0.0,
     "copysign": lambda x, y: y == 0.0,
 }
-"""Points at which an op, or its derivative, has no finite value."""
+"""Predicates for points at which an op or its derivative has no finite value."""
 
 
 ELEMENTWISE = {
@@ -37,14 +37,14 @@ ELEMENTWISE = {
 }
 
 
-def points_of(name: str) -> list[tuple[float, ...]]:
+def differentiable_points(name: str) -> list[tuple[float, ...]]:
     """Points at which an op has a derivative."""
     undefined = UNDEFINED.get(name, lambda *_: False)
     arity = len(ELEMENTWISE[name].signature.operands)
     return [point for point in itertools.product(NUMBERS, repeat=arity) if not undefined(*point)]
 
 
-def by_threads_1(f: Any) -> Any:
+def unary_kernel(f: Any) -> Any:
     @tg.kernel
     def kernel(a: tg.array[D], y: tg.array[D]):
         i = tg.tid()
@@ -53,7 +53,7 @@ def by_threads_1(f: Any) -> Any:
     return kernel
 
 
-def by_threads_2(f: Any) -> Any:
+def binary_kernel(f: Any) -> Any:
     @tg.kernel
     def kernel(a: tg.array[D], b: tg.array[D], y: tg.array[D]):
         i = tg.tid()
@@ -62,7 +62,7 @@ def by_threads_2(f: Any) -> Any:
     return kernel
 
 
-def by_threads_3(f: Any) -> Any:
+def ternary_kernel(f: Any) -> Any:
     @tg.kernel
     def kernel(a: tg.array[D], b: tg.array[D], c: tg.array[D], y: tg.array[D]):
         i = tg.tid()

@@ -1,4 +1,4 @@
-"""Runs the compiled code of matmuls of warp groups."""
+"""Runs compiled matmuls of warp groups on the SIMT model."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ ASSEMBLER = bool(ptx.candidates())
 
 
 def run(kernel: Any, args: list[Any], blocks: int = 1) -> str:
-    """The PTX of a kernel that the model has run, and whose schedule is proved."""
+    """Run a kernel on the model, check that its schedule is proved, and return its PTX."""
     threads = block_size(kernel, None, args)
-    lowered_kernel, parts = distributed(kernel, args, (blocks,), threads)
-    verdict = check_schedule(lowered_kernel, parts)
+    lowered_kernel, compilation = distributed(kernel, args, (blocks,), threads)
+    verdict = check_schedule(lowered_kernel, compilation)
     assert verdict.passed, verdict.message
-    code = lower_kernel(lowered_kernel, parts, get_cuda_target())
-    for piece, offset in zip(code.shared.intervals, code.shared.offsets, strict=True):
-        assert offset % piece.align == 0, f"{piece.name} lies at {offset}"
+    code = lower_kernel(lowered_kernel, compilation, get_cuda_target())
+    for interval, offset in zip(code.shared.intervals, code.shared.offsets, strict=True):
+        assert offset % interval.align == 0, f"{interval.name} is misaligned: offset {offset}"
     run_together(code, kernel, args, (blocks, threads), blocks)
     text, lowered_kernel = assembled(code)
     assert not ASSEMBLER or lowered_kernel.spill_bytes == 0

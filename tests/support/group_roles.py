@@ -10,8 +10,8 @@ import tegula as tg
 def roles(
     shape: tuple[int, int, int], a: Any, b: Any, c: Any, transposed: tuple[bool, bool], groups: int
 ) -> Any:
-    """A sum over tiles that one role fetches and others multiply. Transposed operands have K along their columns, if
-    left, or along their rows, if right."""
+    """A kernel that sums matmuls of tiles, which one role fetches and other roles multiply. A transposed left operand
+    is stored as (k, m), a transposed right operand as (n, k)."""
     m, n, k = shape
     left, right = ((k, m) if transposed[0] else (m, k)), ((n, k) if transposed[1] else (k, n))
     left_transposed, right_transposed = transposed

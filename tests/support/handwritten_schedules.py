@@ -15,7 +15,7 @@ ROW = 32
 
 @tg.kernel
 def copies(x: tg.array2d[float], out: tg.array2d[float], n: int):
-    """A single thread fetches; the threads that read a stage execute a fence before they release it."""
+    """One thread fetches; the threads that read a stage execute a fence before they release the stage."""
     ring = tg.tile_empty(shape=(S, 1, ROW), dtype=float, storage="shared")
     full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
     with tg.ws(0):
@@ -76,7 +76,7 @@ def staged_out(x: tg.array2d[float], out: tg.array2d[float], n: int):
 
 @tg.kernel
 def alternating_roles(x: tg.array2d[float], out: tg.array2d[float], n: int):
-    """Two roles work one after the other; the first role begins."""
+    """Two roles alternate; the first role begins."""
     first, second = tg.named_barrier(warps=8), tg.named_barrier(warps=8)
     with tg.ws(0):
         for k in range(n):
@@ -94,7 +94,7 @@ def alternating_roles(x: tg.array2d[float], out: tg.array2d[float], n: int):
 
 @tg.kernel
 def one_buffer(x: tg.array2d[float], out: tg.array2d[float], n: int):
-    """A tile without stages, written by threads of one role and read by threads of another."""
+    """A tile without stages that threads of one role write and threads of another role read."""
     tile = tg.tile_empty(shape=(1, ROW), dtype=float, storage="shared")
     full, empty = tg.mbarrier(4), tg.mbarrier(4)
     with tg.ws(0):

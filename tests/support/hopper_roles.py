@@ -45,7 +45,7 @@ def two_producers(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[float]
 
 
 @tg.kernel
-def pushed(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[float], steps: int):
+def pushed_operand(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[float], steps: int):
     left = tg.tile_pipe(shape=(M, K), dtype=HALF, stages=STAGES)
     right = tg.tile_pipe(shape=(K, N), dtype=HALF, stages=STAGES)
     with tg.ws(0):

@@ -30,8 +30,8 @@ BINARY_RANGES = {
 }
 
 
-UNARY_RANGES |= {name: known.smooth[0] for name, known in EXACT_DEFINITIONS.items() if len(known.smooth) == 1}
-BINARY_RANGES |= {name: known.smooth for name, known in EXACT_DEFINITIONS.items() if len(known.smooth) == 2}
+UNARY_RANGES |= {name: exact.smooth[0] for name, exact in EXACT_DEFINITIONS.items() if len(exact.smooth) == 1}
+BINARY_RANGES |= {name: exact.smooth for name, exact in EXACT_DEFINITIONS.items() if len(exact.smooth) == 2}
 
 
 def inputs(*ranges: tuple[float, float]) -> list[Any]:

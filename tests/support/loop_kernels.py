@@ -46,7 +46,7 @@ def recurrent(w: tg.array2d[D], b: tg.array2d[D], n: int, c: tg.array2d[D]):
 
 
 @tg.kernel
-def counted_by_lanes(a: tg.array2d[D], n: int, c: tg.array[D]):
+def trip_counts_in_while(a: tg.array2d[D], n: int, c: tg.array[D]):
     i = tg.tid()
     x = a[0, i]
     k = 0
@@ -60,7 +60,7 @@ def counted_by_lanes(a: tg.array2d[D], n: int, c: tg.array[D]):
 
 
 @tg.kernel
-def until_small(a: tg.array2d[D], n: int, c: tg.array[D]):
+def loop_until_small(a: tg.array2d[D], n: int, c: tg.array[D]):
     i = tg.tid()
     t = tg.tile_load(a[i], shape=4)
     s = tg.tile_sum(t * t)[0] * D(n)
@@ -71,7 +71,7 @@ def until_small(a: tg.array2d[D], n: int, c: tg.array[D]):
 
 
 @tg.kernel
-def changed_in_place(a: tg.array2d[D], n: int, c: tg.array[D]):
+def updates_in_place(a: tg.array2d[D], n: int, c: tg.array[D]):
     j = tg.tid()
     t = tg.tile_load(a[0], shape=8, storage="shared")
     u = t[2:6]

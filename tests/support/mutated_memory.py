@@ -19,51 +19,51 @@ def roles_of(kernel: Kernel) -> Op:
 
 
 def registers(*budgets: int) -> Mutation:
-    """Register budgets that the language does not allow."""
+    """Register budgets that the language refuses."""
 
-    def mutate(kernel: Kernel, parts: GpuCompilation) -> None:
+    def mutate(kernel: Kernel, compilation: GpuCompilation) -> None:
         roles_of(kernel).attrs["registers"] = budgets
 
     return mutate
 
 
-def widened(kernel: Kernel, parts: GpuCompilation) -> None:
-    """The idle warps of the first role's warp group join the role."""
+def include_idle_warps(kernel: Kernel, compilation: GpuCompilation) -> None:
+    """The first role includes the idle warps of its warp group."""
     roles = roles_of(kernel)
     (first, _), *others = roles.attrs["warps"]
     roles.attrs["warps"] = ((first, 4), *others)
 
 
 def branch_around(name: str) -> Mutation:
-    """The first op of that name in the last role is in a branch that only some threads of a role take."""
+    """Move the first op with this name in the last role into a branch that only some threads take."""
 
-    def mutate(kernel: Kernel, parts: GpuCompilation) -> None:
+    def mutate(kernel: Kernel, compilation: GpuCompilation) -> None:
         op = next(op for op in roles_of(kernel).regions[-1].walk() if op.NAME == name)
         region = op.parent
         assert region is not None
-        inside, else_region = Region(), Region()
+        then_region, else_region = Region(), Region()
         flag = put_before(op, S.Const([], [bool_], {"type": bool_, "value": True}))
         position = region.ops.index(op)
-        branch = If([flag], [], None, [inside, else_region], op.loc)
+        branch = If([flag], [], None, [then_region, else_region], op.loc)
         branch.parent, region.ops[position] = region, branch
-        inside.append(op)
-        for r in (inside, else_region):
+        then_region.append(op)
+        for r in (then_region, else_region):
             r.append(Yield([], [], None, [], op.loc))
-        parts.uniformity.divergent.add(branch)
+        compilation.uniformity.divergent.add(branch)
 
     return mutate
 
 
-IN_MEMORY: dict[str, tuple[Any, Mutation, str, str]] = {
-    "2: padding warps fall into a role": (two_producers, widened, "refuted", "budget"),
-    "3: registers of part of a warp group": (two_producers, registers(24, 40, 240), "refuted", "budget"),
-    "3: more registers than there are": (gemm, registers(240, 240), "refuted", "budget"),
+MEMORY_MUTATIONS: dict[str, tuple[Any, Mutation, str, str]] = {
+    "2: idle warps join a role": (two_producers, include_idle_warps, "refuted", "budget"),
+    "3: different budgets in one warp group": (two_producers, registers(24, 40, 240), "refuted", "budget"),
+    "3: more registers than an SM has": (gemm, registers(240, 240), "refuted", "budget"),
     "3: a budget that is not a multiple of 8": (gemm, registers(24, 236), "refuted", "budget"),
-    "10: barriers that nobody has fenced": (gemm, drop("mbarrier.ready"), "refuted", "init"),
-    "13: staging in the bytes of an operand": (gemm, on_top("staging", "left"), "refuted", "race"),
+    "10: barriers whose initialisation is not fenced": (gemm, drop("mbarrier.ready"), "refuted", "init"),
+    "13: staging overlaps an operand": (gemm, on_top("staging", "left"), "refuted", "race"),
     "17: some threads of a role wait": (gemm, branch_around("mbarrier.wait"), "unproved", ""),
-    "20: buffers of two roles at one address": (two_producers, on_top("right", "left"), "refuted", "race"),
-    "21: a sum is read before the wait": (
+    "20: buffers of two roles overlap": (two_producers, on_top("right", "left"), "refuted", "race"),
+    "21: an accumulator is read before the wait": (
         gemm,
         change("group.mma_wait", occurrence=1, pending=1),
         "refuted",

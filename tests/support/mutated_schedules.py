@@ -1,4 +1,4 @@
-"""Mutations of correct schedules, and the fault of each."""
+"""Mutations of correct schedules, with the kind of fault that the checker reports for each."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ GEMM: dict[str, tuple[Mutation, str]] = {
     "producer's phase is flipped": (flip("mbarrier.wait", 2, EMPTY), "deadlock"),
     "too few arrivals counted": (count(EMPTY, -1), "arrivals"),
     "too many arrivals counted": (count(EMPTY, 1), "arrivals"),
-    "an arrival nobody makes": (count(FULL, 1), "arrivals"),
+    "an expected arrival that never happens": (count(FULL, 1), "arrivals"),
     "copy to another stage": (stage_of("bulk.load"), "unwritten"),
     "matmul of another stage": (stage_of("group.mma"), "unwritten"),
     "waits for one stage only": (constant("mbarrier.wait", FULL, 1), "phase"),
@@ -48,11 +48,11 @@ GEMM: dict[str, tuple[Mutation, str]] = {
     "one matmul too many in flight": (change("group.mma_wait", pending=1), "race"),
     "released before the wait": (move_to_end("group.mma_wait"), "race"),
     "result used in flight": (change("group.mma_wait", occurrence=1, pending=1), "in-flight"),
-    "stores on their way at the end": (drop("bulk.wait"), "unfinished"),
+    "stores in flight at the end": (drop("bulk.wait"), "unfinished"),
     "releases the wrong barrier": (retarget("mbarrier.arrive", EMPTY, FULL), "aliasing"),
-    "staging in a stage's bytes": (on_top("staging", "left"), "race"),
-    "two pipes in the same bytes": (on_top("right", "left"), "race"),
-    "a barrier in a stage's bytes": (on_top(FULL, "left"), "budget"),
+    "staging overlaps a stage": (on_top("staging", "left"), "race"),
+    "two pipes overlap": (on_top("right", "left"), "race"),
+    "a barrier overlaps a stage": (on_top(FULL, "left"), "budget"),
     "fewer tiles fetched": (shorter_loop(0, 0), "deadlock"),
     "fewer steps multiplied": (shorter_loop(1, 1), "aliasing"),
     "barriers not published": (drop("mbarrier.ready"), "init"),
@@ -66,7 +66,7 @@ TWO_PRODUCERS: dict[str, tuple[Mutation, str]] = {
     "fewer tiles multiplied": (shorter_loop(0, 2), "unfinished"),
     "too many bytes": (change("mbarrier.expect", occurrence=1, bytes=512), "bytes"),
     "one pipe is not released": (drop("mbarrier.arrive", "right.empty"), "deadlock"),
-    "two pipes in the same bytes": (on_top("right", "left"), "race"),
+    "two pipes overlap": (on_top("right", "left"), "race"),
     "one barrier for two announcements": (retarget("mbarrier.expect", "right.full", FULL), "arrivals"),
     "one barrier for two copies": (retarget("bulk.load", "right.full", FULL), "bytes"),
     "released before it is read": (move_before("mbarrier.arrive", EMPTY, "buf.read"), "race"),
@@ -87,7 +87,7 @@ CHAIN: dict[str, tuple[Mutation, str]] = {
     "push to another stage": (stage_of("buf.write"), "unwritten"),
     "released before it is read": (move_before("mbarrier.arrive", "raw.empty", "buf.read"), "race"),
     "fewer tiles multiplied": (shorter_loop(0, 2), "aliasing"),
-    "announced before there is room": (
+    "announced before the stage is free": (
         move_before("mbarrier.expect", "raw.full", "mbarrier.wait"),
         "arrivals",
     ),

@@ -1,8 +1,8 @@
-"""Ops that adjoints never contain."""
+"""Ops that are never differentiated."""
 
 from __future__ import annotations
 
-WITHOUT = {
+OPS_WITHOUT_ADJOINT = {
     *("and", "or", "xor", "not", "shl", "shr", "mod", "cmp", "classify"),
     *("never_above", "reciprocal", "tid", "array.shape"),
     *("yield", "if", "for", "while", "unreplayable"),
@@ -44,11 +44,11 @@ WITHOUT = {
         "lane.match",
     ),
 }
-"""Ops whose results have no gradient, and ops that the pass handles itself."""
+"""Ops whose results have no gradient, and ops that the gradient pass handles itself."""
 
 
-LOWERED = (
+LOWERED_PREFIXES = (
     *("group.", "pipe.", "roles", "mbarrier.", "bulk.", "fence.", "cluster."),
     *("tile.address", "tile.load_in_lanes", "tile.store_in_lanes", "tile.matmul_in_lanes"),
 )
-"""Ops that are created after differentiation, and ops of roles, which are refused as a whole."""
+"""Prefixes of ops that passes create after differentiation, and of ops of roles, which are differentiated together."""

@@ -67,7 +67,7 @@ COLUMNS = 256
 
 
 def two_producers(stages: int) -> Any:
-    """One block per pair of rows: two single warps fetch the operands, and a warp group multiplies them."""
+    """Two roles of one warp fetch the operands, and a role of two warp groups multiplies rows elementwise."""
 
     @tg.kernel
     def multiply(x: tg.array2d[float], y: tg.array2d[float], out: tg.array2d[float], rows: int):

@@ -32,22 +32,23 @@ def offset_4d(k: int):
 OFFSETS = (offset_1d, offset_2d, offset_3d, offset_4d)
 
 
-def copying(shape: tuple[int, ...]) -> Any:
-    """Adjacent tiles along the first dimension: loaded, pushed to a second pipe, and stored."""
-    index, rows = OFFSETS[len(shape) - 1], shape[0]
+def copy_through_pipes(shape: tuple[int, ...]) -> Any:
+    """A kernel that loads adjacent tiles along the first dimension, pushes them doubled to a second pipe, and stores
+    them."""
+    offset_of, rows = OFFSETS[len(shape) - 1], shape[0]
 
     @tg.kernel
     def copies(x, y, n: int):
-        raw = tg.tile_pipe(shape=shape, dtype=tg.float32, stages=3)
-        twice = tg.tile_pipe(shape=shape, dtype=tg.float32, stages=2)
+        loaded = tg.tile_pipe(shape=shape, dtype=tg.float32, stages=3)
+        doubled = tg.tile_pipe(shape=shape, dtype=tg.float32, stages=2)
         with tg.role("fetch", warps=1):
             for k in range(n):
-                tg.tile_pipe_load(raw, x, offset=index(k * rows))
+                tg.tile_pipe_load(loaded, x, offset=offset_of(k * rows))
         with tg.role("double", warps=2):
             for _k in range(n):
-                tg.tile_pipe_push(twice, tg.tile_pipe_pop(raw) * 2.0)
+                tg.tile_pipe_push(doubled, tg.tile_pipe_pop(loaded) * 2.0)
         with tg.role("store", warp_groups=1):
             for k in range(n):
-                tg.tile_store(y, tg.tile_pipe_pop(twice), offset=index(k * rows))
+                tg.tile_store(y, tg.tile_pipe_pop(doubled), offset=offset_of(k * rows))
 
     return copies

@@ -1,4 +1,4 @@
-"""Bodies of which a test needs only some statements: the others would be traced each time."""
+"""Functions reduced to the statements that a test needs: tracing the other statements takes time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 
 
 def needed_statements(text: str) -> str:
-    """The text of a function with its last statement, and the statements before it that define names which these
+    """The text of a function with only its last statement and the statements that define names which the remaining
     statements use."""
     (function,) = ast.parse(text).body
     assert isinstance(function, ast.FunctionDef)

@@ -42,21 +42,21 @@ class Program:
             f"        acc = tg.tile_full(shape=(1, {N}), value={float(role)})",
             "        for k in range(n):",
         ]
-        acts = [(k, "fill") for k, p in enumerate(self.pipes) if p[0] == role for _ in range(p[4])]
-        acts += [(k, "pop") for k, p in enumerate(self.pipes) if role in p[1] for _ in range(p[4])]
+        actions = [(k, "fill") for k, p in enumerate(self.pipes) if p[0] == role for _ in range(p[4])]
+        actions += [(k, "pop") for k, p in enumerate(self.pipes) if role in p[1] for _ in range(p[4])]
         if self.rng.random() < 0.5:  # pops first: such programs rarely deadlock
-            acts.sort(key=lambda act: act[1] == "fill")
+            actions.sort(key=lambda act: act[1] == "fill")
         else:
-            self.rng.shuffle(acts)
+            self.rng.shuffle(actions)
         tiles = ["acc"]
-        for number, (pipe, act) in enumerate(acts):
+        for number, (pipe, act) in enumerate(actions):
             self._act(pipe, act, f"v{number}", tiles)
         self.lines.append("            acc += 1.0")
         self.lines.append(f"        tg.tile_store(out, acc, offset=({self.roles} * i + {role}, 0))")
 
-    def _act(self, pipe: int, act: str, name: str, tiles: list[str]) -> None:
+    def _act(self, pipe: int, action: str, name: str, tiles: list[str]) -> None:
         indent = " " * 12
-        if act == "pop":
+        if action == "pop":
             self.lines.append(f"{indent}{name} = tg.tile_pipe_pop(p{pipe})")
             use = self.rng.randrange(4)
             if use == 0:

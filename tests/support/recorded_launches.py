@@ -1,4 +1,4 @@
-"""Launches with a driver that records its arguments."""
+"""Launches with a simulated driver that records arguments."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from tegula.runtime.cuda.driver import PROTOTYPES
 from tegula.runtime.cuda.launch import CONFIGURATION
 
 RecordedLaunch = tuple[bytes, int, bytes]
-"""The arguments of the driver: the configuration, the function, the bytes of the arguments."""
+"""A recorded launch: the bytes of the configuration, the handle of the function, and the bytes of the arguments."""
 
 
 class RecordingDriver(SimulatedDriver):
-    """C functions that replace the functions that machine code calls. `recorded`: the launches; `size`: the bytes of
-    arguments to record; `moved`: the number of maps whose address was replaced; `refused`: the error that the driver
-    returns."""
+    """C functions that replace the driver functions that machine code calls. `recorded_launches`: the launches; `size`:
+    the number of bytes of the arguments that are recorded; `replaced_maps`: the number of tensor maps whose address was
+    replaced; `status`: the status that the replacement returns."""
 
     def __init__(self, devices: int) -> None:
         super().__init__(devices)
         self.recorded_launches: list[RecordedLaunch] = []
-        self.size = self.moved = self.refused = 0
+        self.size = self.replaced_maps = self.status = 0
         simulated = self.cuLaunchKernelEx
 
         def launch(address: int, function: int, parameters: int, extra: None) -> int:
@@ -32,20 +32,20 @@ class RecordingDriver(SimulatedDriver):
             self.recorded_launches.append((configuration, function, ctypes.string_at(first, self.size)))
             return simulated(address, function, parameters, extra)
 
-        def current(out: int) -> int:
+        def current_context(out: int) -> int:
             ctypes.c_void_p.from_address(out).value = self.current
             return 0
 
         def replace(offset: int, address: int) -> int:
             if offset % 64:
                 return INVALID_VALUE
-            self.moved += 1
+            self.replaced_maps += 1
             self.TensorMapEncodeTiled(offset, 0, 0, address)
-            return self.refused
+            return self.status
 
         functions = {
             "cuLaunchKernelEx": launch,
-            "cuCtxGetCurrent": current,
+            "cuCtxGetCurrent": current_context,
             "cuTensorMapReplaceAddress": replace,
         }
         for name, function in functions.items():

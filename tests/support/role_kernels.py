@@ -43,7 +43,8 @@ def persistent(n: int, a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d
 
 @tg.kernel
 def pipeline_of_three_roles(x: tg.array2d[float], w: tg.array[float], y: tg.array2d[float]):
-    """The second role pushes results computed from the first role's tiles; the third reads ahead of a loop."""
+    """The second role pushes squares of the tiles that the first role loads; the third role pops a tile before its
+    loop."""
     i = tg.tid()
     raw = tg.tile_pipe(shape=8, dtype=float, stages=2)
     result = tg.tile_pipe(shape=8, dtype=float, stages=2)

@@ -1,4 +1,4 @@
-"""Kernels whose lanes exchange values in segments, with arguments."""
+"""Kernels whose lanes exchange values in segments, and their arguments."""
 
 from __future__ import annotations
 
@@ -53,11 +53,12 @@ def across_warps(a: tg.array[float], n: tg.array[int], o: tg.array2d[float], q: 
 
 ROWS = {within_warps: (9, 8), across_warps: (7, 2)}
 SHAPES = ((100, 48), (96, 96), (70, 32), (130, 128))
-"""Threads of a launch, and of a block: lanes are absent at the end of each block, nowhere, at the end of the last."""
+"""The numbers of threads of a launch and of a block: the last warp of each block, no warp, or the last block is
+partial."""
 
 
 def arguments(kernel: Any, threads: int) -> list[Any]:
-    """Small whole numbers, so that sums are the same in any order."""
+    """The arguments of a kernel: small integers, whose sums are exact in any order."""
     rng = np.random.default_rng(threads)
     a = tg.array(rng.integers(-8, 9, threads).astype(np.float32))
     n = tg.array(rng.integers(-100, 100, threads).astype(np.int32))

@@ -1,4 +1,4 @@
-"""The modules of `tools` as tests import them: with the tools that they import, and one copy of each in a process."""
+"""Imports the modules of `tools`, once in a process, with the tools that they import."""
 
 from __future__ import annotations
 

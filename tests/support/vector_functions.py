@@ -1,4 +1,4 @@
-"""The functions of the standard library that are not functions of numbers alone."""
+"""The functions of the standard library that accept vectors."""
 
 from __future__ import annotations
 
@@ -12,4 +12,4 @@ def _takes_vectors(name: str) -> bool:
     return any(isinstance(p.annotation, ElementPattern) for p in parameters)
 
 
-OF_VECTORS = {"length", *(name for name in FUNCTIONS if _takes_vectors(name))}
+VECTOR_FUNCTIONS = {"length", *(name for name in FUNCTIONS if _takes_vectors(name))}

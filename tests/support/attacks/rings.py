@@ -120,7 +120,7 @@ def fetch_and_read_elected(rng: Random, walk: LoopPair) -> Program:
     results = [_rows("ring", stages), _bars(1, 1, stages), "own = tg.named_barrier(warps=4)", *walk.preamble]
     first = fetch_role(rng, walk, stages, (("ring", "x", "(k, 0)"),), ROW_BYTES)
     second = read_role(rng, walk, stages, "tg.ws(1)")
-    index = second.tagged("arrive")
+    index = second.index_of_tag("arrive")
     second.body[index:] = [
         Line("sync", "tg.named_barrier_sync(own)"),
         Line("arrive", "if tg.elect():\n    tg.mbarrier_arrive(empty, s)"),
@@ -168,7 +168,7 @@ def write_and_read(rng: Random, walk: LoopPair) -> Program:
     ]
     first = Role("tg.ws(0)", walk.first, body, stagings(rng, stages))
     second = read_role(rng, walk, stages, head)
-    del second.body[second.tagged("fence")]
+    del second.body[second.index_of_tag("fence")]
     return Program(results, [first, second], list(walk.asserts))
 
 
@@ -305,7 +305,7 @@ def late_release(rng: Random, walk: LoopPair) -> Program:
     results = [_rows("ring", stages), _bars(1, 4, stages), *walk.preamble]
     first = fetch_role(rng, walk, stages, (("ring", "x", "(k, 0)"),), ROW_BYTES)
     second = read_role(rng, walk, stages, "tg.ws(1)")
-    index = second.tagged("arrive")
+    index = second.index_of_tag("arrive")
     second.body[index] = Line(
         "arrive", f"if k >= {lag}:\n    tg.mbarrier_arrive(empty, (k - {lag}) % {stages})"
     )
