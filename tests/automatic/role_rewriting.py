@@ -75,6 +75,6 @@ def assert_equal_results(actual: Sequence[Any], expected: Sequence[Any], exact: 
         if not isinstance(a, np.ndarray):
             continue
         if exact:
-            agreement.same_bits(a, b)
+            agreement.assert_same_bits(a, b)
         else:
             np.testing.assert_allclose(a.astype(np.float64), b.astype(np.float64), rtol=0.02, atol=0.02)

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from agreement import interpret, same_bits
+from agreement import assert_same_bits, interpret
 from family_programs import BLOCKS, RESULTS, FamilyProgram
 
 import tegula as tg
@@ -38,7 +38,7 @@ def outcome(program: FamilyProgram, devices: tuple[str, ...] = ()) -> str:
             return f"failed: on {device} {difference}"
         for name, computed, interpreted in zip(RESULTS, actual, interpreted_arrays, strict=True):
             if name != "rounded" and computed.dtype.names is None:
-                same_bits(computed + 0, interpreted + 0, f"{device} {name}")
+                assert_same_bits(computed + 0, interpreted + 0, f"{device} {name}")
     return "ran"
 
 

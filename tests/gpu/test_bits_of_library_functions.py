@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from agreement import same_bits
+from agreement import assert_same_bits
 from measured_errors import (
     BOUNDED_ARGUMENTS,
     CASES,
@@ -31,7 +31,7 @@ def compare(name: str, *drawn: list[np.ndarray], written: str = "") -> None:
             expected = applied(name, arguments, written)
         with tg.ScopedDevice("cuda:0"):
             result = applied(name, arguments, written)
-        same_bits(result, expected, name)
+        assert_same_bits(result, expected, name)
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])

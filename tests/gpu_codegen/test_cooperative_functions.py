@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from agreement import same_bits, traced
+from agreement import assert_same_bits, traced
 from gpu_code import assembled, lowered
 from lowering import lowered as distributed
 from lowering import run_lowered, tiled
@@ -74,7 +74,7 @@ def check_alike(name: str, sample: Sample, actual: np.ndarray, expected: np.ndar
     if name in WITH_SUMS:
         testing.check_close(actual, expected.astype(np.float64), sample.tolerance)
     else:
-        same_bits(actual, expected, name)
+        assert_same_bits(actual, expected, name)
 
 
 def pairs(x: np.ndarray) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from agreement import agree, same_bits
+from agreement import agree, assert_same_bits
 from gpu_code import assembled
 from lowering import Launch, agrees
 from simt import run_together
@@ -32,6 +32,6 @@ def test_transforms_of_points_stay_in_registers() -> None:
     code = lower_kernel(lowered, spread, get_cuda_target("sm_90a"))
     actual = [tg.clone(argument) for argument in launch.args]
     run_together(code, transform_points, actual, launch.dims, 1)
-    same_bits(actual[2].numpy(), expected[2])
+    assert_same_bits(actual[2].numpy(), expected[2])
     text, cubin = assembled(code)
     assert cubin.spill_bytes == 0 and ".local" not in text

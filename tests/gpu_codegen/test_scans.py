@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from agreement import agree, same_bits
+from agreement import agree, assert_same_bits
 from gpu_code import assembled, lowered
 from lowering import Launch, agrees
 from simt import run_together
@@ -55,7 +55,7 @@ def check(launch: Launch) -> None:
     blocks = -(-int(np.prod(launch.dims)) // launch.block_dim)
     run_together(lower_kernel(kernel, parts, get_cuda_target()), launch.kernel, actual, launch.dims, blocks)
     for a, b in zip(actual, expected, strict=True):
-        same_bits(a.numpy(), b)
+        assert_same_bits(a.numpy(), b)
 
 
 @pytest.mark.machine_code

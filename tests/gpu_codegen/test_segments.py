@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from agreement import agree, interpret, same_bits
+from agreement import agree, assert_same_bits, interpret
 from gpu_code import assembled
 from lowering import Launch, agrees, lowered, tiled
 from simt import run_together
@@ -30,7 +30,7 @@ def check(launch: Launch) -> str:
     actual = [tg.clone(a) for a in args]
     run_together(code, launch.kernel, actual, launch.dims, -(-threads // block))
     for a, b in zip(actual, expected, strict=True):
-        same_bits(a.numpy(), b)
+        assert_same_bits(a.numpy(), b)
     return assembled(code)[0]
 
 

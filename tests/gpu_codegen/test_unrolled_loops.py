@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from agreement import agree, same_bits, traced
+from agreement import agree, assert_same_bits, traced
 from gpu_code import assembled
 from lowering import Launch, agrees, lowered
 from simt import run_together
@@ -77,7 +77,7 @@ def test_unrolled_loops_agree_on_all_targets(kernel: Any, threads: int) -> None:
     code = lower_kernel(*agrees(launch), get_cuda_target())
     actual = [tg.clone(a) for a in launch.args]
     run_together(code, kernel, actual, launch.dims, threads // 32)
-    same_bits(actual[1].numpy(), expected)
+    assert_same_bits(actual[1].numpy(), expected)
     if kernel is network:
         np.testing.assert_array_equal(expected.reshape(2, 32), np.sort(x.reshape(2, 32), axis=1))
     if kernel is summed:

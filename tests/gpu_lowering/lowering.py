@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from agreement import same_bits, traced
+from agreement import assert_same_bits, traced
 
 import tegula as tg
 from tegula import interp
@@ -74,7 +74,7 @@ def agrees(launch: Launch) -> tuple[Kernel, GpuCompilation]:
     assert printed == lines
     for name, a, b in zip(kernel.param_names, actual, expected, strict=True):
         if isinstance(a, np.ndarray):
-            same_bits(a, b, name)
+            assert_same_bits(a, b, name)
     return kernel, parts
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from forward_mode import dot_product_sides
 from forward_mode import forward as in_forward_mode
+from forward_mode import identity_sides
 from kinked_programs import KinkedProgram
 from smooth_programs import BLOCK, RESULT_SIZE, SmoothProgram
 
@@ -182,7 +182,7 @@ class ForwardModeCheck:
         tangents = [None, self.directions[A], self.directions[Y]]
         values, jv = in_forward_mode(self.runs.kernel, [self.n, *arrays], tangents, (2, BLOCK), BLOCK)
         after = {A: self.a, Y: self.runs.values[self.launch_index]}
-        sides = dot_product_sides(
+        sides = identity_sides(
             self.directions, self.weights, values, jv, after, self.runs.gradients[self.adjoint_index]
         )
         if sides.error <= FORWARD_TOLERANCE:

@@ -404,10 +404,10 @@ def compare(
     tg.launch(kernel, dims, copies, [], adjoint, [], adjoint=True, block_dim=block_dim, record_tape=False)
     tg.launch(kernel, dims, copies, [], block_dim=block_dim, record_tape=False)
     after = {k: to_float64(copies[k]) for k in active}
-    return dot_product_sides(v, w, values, jv, after, {k: to_float64(g) for k, g in grads.items()})
+    return identity_sides(v, w, values, jv, after, {k: to_float64(g) for k, g in grads.items()})
 
 
-def dot_product_sides(
+def identity_sides(
     v: Mapping[int, np.ndarray],
     w: Mapping[int, np.ndarray],
     values: Sequence[np.ndarray],

@@ -37,8 +37,8 @@ def power(x: Any, y: Any) -> tuple[Any, Any]:
     return y * x ** (y - 1), x**y * mpmath.log(x)
 
 
-SLOPES = {"x / z": quotient, "tg.atan2(x, z)": angle}
-OF_ONE = {
+BINARY_DERIVATIVES = {"x / z": quotient, "tg.atan2(x, z)": angle}
+UNARY_DERIVATIVES = {
     "tg.erf(x)": lambda x: 2 / mpmath.sqrt(mpmath.pi) * mpmath.exp(-(x**2)),
     "tg.atan(x)": lambda x: 1 / (1 + x**2),
     "tg.log2(x)": lambda x: 1 / (x * mpmath.log(2)),
@@ -52,12 +52,12 @@ def limits(dtype: str) -> Any:
 
 
 def rounded_to(values: Any, dtype: str) -> np.ndarray:
-    """Numbers rounded to the type."""
+    """The numbers, rounded to the type."""
     return np.asarray(values, np.float64).astype(limits(dtype).dtype)
 
 
 def gradients(expression: str, dtype: str, *values: np.ndarray) -> list[np.ndarray]:
-    """The gradients of a kernel for numbers of a type, by a tape."""
+    """The gradients of an expression for numbers of a type."""
     is_unary = len(values) == 1
     source = f"""
 def kernel(a: tg.array[D], {"" if is_unary else "c: tg.array[D], "}y: tg.array[D]):
@@ -66,14 +66,14 @@ def kernel(a: tg.array[D], {"" if is_unary else "c: tg.array[D], "}y: tg.array[D
     {"pass" if is_unary else "z = c[i]"}
     y[i] = {expression}
 """
-    return taped(source, dtype, (), values, np.ones_like(values[0]))
+    return gradients_by_tape(source, dtype, (), values, np.ones_like(values[0]))
 
 
-def taped(
+def gradients_by_tape(
     source: str, dtype: str, dims: tuple[int, ...], values: Sequence[np.ndarray], seed: np.ndarray
 ) -> list[np.ndarray]:
-    """The gradients of a kernel's arguments for a gradient of its result; with one thread per number, or with
-    blocks."""
+    """The gradients of a kernel's arguments for a gradient `seed` of its result. The launch has a thread for each
+    number, or the blocks `dims`."""
     scalar = getattr(tg, dtype)
     names: dict[str, Any] = {"tg": tg, "D": scalar, "divided": divided}
     exec(source, names)
@@ -89,51 +89,51 @@ def taped(
     return [a.grad.numpy() for a in inputs]
 
 
-def compare(computed: np.ndarray, expected: list[Any], dtype: str, part: float = 0.25) -> None:
-    """Compare derivatives that are normal numbers, within a few units in the last place."""
-    ends, checked = limits(dtype), 0
+def compare(computed: np.ndarray, expected: list[Any], dtype: str, min_fraction: float = 0.25) -> None:
+    """Compare derivatives whose exact values are normal numbers, with a tolerance of 16 units in the last place."""
+    limit, checked_count = limits(dtype), 0
     for actual, exact in zip(computed, expected, strict=True):
-        if float(ends.tiny) < abs(exact) < float(ends.max):
+        if float(limit.tiny) < abs(exact) < float(limit.max):
             error = abs(mpmath.mpf(float(actual)) - exact)
             assert error <= 16 * abs(exact) * mpmath.mpf(2) ** -BITS[dtype], (actual, exact)
-            checked += 1
-    assert checked > part * len(expected)
+            checked_count += 1
+    assert checked_count > min_fraction * len(expected)
 
 
-def exact_slopes(slope: Callable[..., Any], *values: np.ndarray) -> list[Any]:
+def exact_derivatives(slope: Callable[..., Any], *values: np.ndarray) -> list[Any]:
     return [slope(*(mpmath.mpf(float(v)) for v in point)) for point in zip(*values, strict=True)]
 
 
 @pytest.mark.parametrize("dtype", BITS)
-@pytest.mark.parametrize("expression", SLOPES)
+@pytest.mark.parametrize("expression", BINARY_DERIVATIVES)
 def test_derivatives_of_binary_functions_near_the_limits_of_the_type_are_exact(
     expression: str, dtype: str
 ) -> None:
     x, z = (rounded_to(v.ravel(), dtype) for v in np.meshgrid(RANGE_LIMITS[dtype], RANGE_LIMITS[dtype]))
-    exact = exact_slopes(SLOPES[expression], x, z)
+    exact = exact_derivatives(BINARY_DERIVATIVES[expression], x, z)
     for k, slope in enumerate(gradients(expression, dtype, x, z)):
         compare(slope, [e[k] for e in exact], dtype)
 
 
 @pytest.mark.parametrize("dtype", BITS)
-@sampled(4, "expression", OF_ONE)
+@sampled(4, "expression", UNARY_DERIVATIVES)
 def test_derivatives_of_unary_functions_near_the_limits_of_the_type_are_exact(
     expression: str, dtype: str
 ) -> None:
     large = (1.5, 5.0, 9.0, 20.0, 26.0) if dtype == "float64" else (1.5, 3.0, 5.0, 7.5, 9.0)
     x = rounded_to([*large, *RANGE_LIMITS[dtype]], dtype)
     (actual,) = gradients(expression, dtype, x)
-    compare(actual, exact_slopes(OF_ONE[expression], x), dtype)
+    compare(actual, exact_derivatives(UNARY_DERIVATIVES[expression], x), dtype)
 
 
 @pytest.mark.parametrize("dtype", BITS)
 def test_derivatives_of_powers_near_the_limits_of_the_type_are_exact(dtype: str) -> None:
-    """The power itself is in range, or too small."""
+    """The power itself is in range, or underflows."""
     bases = [*RANGE_LIMITS[dtype], *(v * 0.73 for v in RANGE_LIMITS[dtype]), 0.5, 0.515, 4.0]
     x, y = (rounded_to(v.ravel(), dtype) for v in np.meshgrid(bases, EXPONENTS))
-    powers = np.array(exact_slopes(lambda x, y: abs(x) ** y < float(limits(dtype).max), x, y))
+    powers = np.array(exact_derivatives(lambda x, y: abs(x) ** y < float(limits(dtype).max), x, y))
     x, y = x[powers], y[powers]
-    exact = exact_slopes(power, x, y)
+    exact = exact_derivatives(power, x, y)
     for k, slope in enumerate(gradients("tg.pow(x, z)", dtype, x, y)):
         compare(slope, [e[k] for e in exact], dtype)
 
@@ -160,7 +160,7 @@ def divided(x, z):
     "form", ["a number", *(pytest.param(f, marks=pytest.mark.slow) for f in [*BROADCAST][1:])]
 )
 def test_derivatives_of_a_common_divisor_near_the_limits_of_the_type_are_exact(form: str, dtype: str) -> None:
-    """The quotient is a normal number. All elements but two have an adjoint of 0 and add nothing to the sum."""
+    """The quotient is a normal number. All elements but two have an adjoint of 0, which must not affect the sum."""
     z, x, g = (rounded_to(v.ravel(), dtype) for v in np.meshgrid(*(RANGE_LIMITS[dtype],) * 3))
     quotients = np.array(
         [x / z for x, z in zip(map(mpmath.mpf, x.tolist()), map(mpmath.mpf, z.tolist()), strict=True)]
@@ -176,7 +176,7 @@ def kernel(a: tg.array2d[D], b: tg.array2d[D], y: tg.array2d[D]):
     x = tg.tile_load(a[i], shape=8)
     {BROADCAST[form]}
 """
-    by_x, by_z = taped(source, dtype, (len(z),), (a, z[:, None]), seed)
-    exact = exact_slopes(lambda x, z, g: (g / z, -2 * g * x / z**2), x, z, g)
-    compare(by_x[:, 3], [e[0] for e in exact], dtype)
-    compare(by_z[:, 0], [e[1] for e in exact], dtype)
+    gradients_of_x, gradients_of_z = gradients_by_tape(source, dtype, (len(z),), (a, z[:, None]), seed)
+    exact = exact_derivatives(lambda x, z, g: (g / z, -2 * g * x / z**2), x, z, g)
+    compare(gradients_of_x[:, 3], [e[0] for e in exact], dtype)
+    compare(gradients_of_z[:, 0], [e[1] for e in exact], dtype)

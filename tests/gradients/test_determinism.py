@@ -26,46 +26,46 @@ def deterministic() -> Iterator[None]:
 
 
 @tg.kernel
-def picked(x: tg.array[float], indices: tg.array[int], y: tg.array[float]):
+def gather_per_thread(x: tg.array[float], indices: tg.array[int], y: tg.array[float]):
     i = tg.tid()
     y[i] = x[indices[i]] * x[0]
 
 
 @tg.kernel
-def placed(x: tg.array[float], indices: tg.array[int], y: tg.array2d[float]):
+def load_at_index(x: tg.array[float], indices: tg.array[int], y: tg.array2d[float]):
     i = tg.tid()
     t = tg.tile_load(x, shape=4, offset=indices[i])
     tg.tile_store(y[i], t * t)
 
 
 @tg.kernel
-def weighted(x: tg.array2d[float], w: tg.array[float], y: tg.array2d[float]):
+def weighted_rows(x: tg.array2d[float], w: tg.array[float], y: tg.array2d[float]):
     i = tg.tid()
     tg.tile_store(y[i], tg.tile_load(x[i], shape=64) * tg.tile_load(w, shape=64))
 
 
 def gradient_bytes() -> bytes:
-    """The gradients of the three kernels, for data whose sums depend on the order."""
+    """The gradients of the three kernels, for data whose sums depend on the order of additions."""
     rng = np.random.default_rng(0)
-    many, few = 4_000_000, 60_000
+    thread_count, block_count = 4_000_000, 60_000
     x = tg.array(rng.standard_normal(16), dtype=float, requires_grad=True)
-    indices = tg.array(rng.integers(0, 8, many), dtype=int)
-    outs = [tg.zeros(s, requires_grad=True) for s in (many, (few, 4))]
+    indices = tg.array(rng.integers(0, 8, thread_count), dtype=int)
+    results = [tg.zeros(s, requires_grad=True) for s in (thread_count, (block_count, 4))]
     with tg.Tape() as tape:
-        tg.launch(picked, many, inputs=[x, indices], outputs=[outs[0]], block_dim=64)
-        tg.launch_tiled(placed, few, inputs=[x, indices], outputs=[outs[1]], block_dim=32)
-    tape.backward(grads={y: rng.standard_normal(y.shape) for y in outs})
-    return x.grad.numpy().tobytes() + weighted_bytes()
+        tg.launch(gather_per_thread, thread_count, inputs=[x, indices], outputs=[results[0]], block_dim=64)
+        tg.launch_tiled(load_at_index, block_count, inputs=[x, indices], outputs=[results[1]], block_dim=32)
+    tape.backward(grads={y: rng.standard_normal(y.shape) for y in results})
+    return x.grad.numpy().tobytes() + weighted_gradient_bytes()
 
 
-def weighted_bytes() -> bytes:
-    """The bytes of the gradients of a kernel to whose weights all blocks add."""
+def weighted_gradient_bytes() -> bytes:
+    """The gradients of a kernel whose weights get a sum over all blocks."""
     rng = np.random.default_rng(1)
     rows = tg.array(rng.standard_normal((3000, 64)), dtype=float, requires_grad=True)
     w = tg.array(rng.standard_normal(64), dtype=float, requires_grad=True)
     y = tg.zeros((3000, 64), requires_grad=True)
     with tg.Tape() as tape:
-        tg.launch_tiled(weighted, 3000, inputs=[rows, w], outputs=[y], block_dim=32)
+        tg.launch_tiled(weighted_rows, 3000, inputs=[rows, w], outputs=[y], block_dim=32)
     tape.backward(grads={y: rng.standard_normal(y.shape)})
     return rows.grad.numpy().tobytes() + w.grad.numpy().tobytes()
 
@@ -74,14 +74,14 @@ def weighted_bytes() -> bytes:
 @pytest.mark.machine_code
 @pytest.mark.cpu
 def test_gradients_do_not_depend_on_threads() -> None:
-    run = (
+    script = (
         "import test_determinism as t, sys; t.tg.config.deterministic = True; "
         "sys.stdout.buffer.write(t.gradient_bytes())"
     )
     path = os.pathsep.join(p for p in sys.path if p)
     outputs = {
         subprocess.run(
-            [sys.executable, "-c", run],
+            [sys.executable, "-c", script],
             env={**os.environ, "TEGULA_NUM_THREADS": threads, "PYTHONPATH": path},
             check=True,
             capture_output=True,
@@ -93,19 +93,19 @@ def test_gradients_do_not_depend_on_threads() -> None:
 
 @pytest.mark.machine_code
 def test_gradient_sums_of_all_blocks_have_the_same_bits_in_every_run() -> None:
-    assert len({weighted_bytes() for _ in range(3)}) == 1
+    assert len({weighted_gradient_bytes() for _ in range(3)}) == 1
 
 
 @pytest.mark.machine_code
 def test_deterministic_mode_refuses_unordered_additions_of_threads(on_device: str) -> None:
-    """On CPUs one thread sums, one block after another."""
+    """On CPUs one thread computes the sum, block after block."""
     x, indices, y = (
         tg.ones(16, requires_grad=True),
         tg.zeros(8, dtype=int),
         tg.zeros((8, 4), requires_grad=True),
     )
     with tg.Tape() as tape:
-        tg.launch_tiled(placed, 8, inputs=[x, indices], outputs=[y], block_dim=32)
+        tg.launch_tiled(load_at_index, 8, inputs=[x, indices], outputs=[y], block_dim=32)
     if on_device == "cpu":
         tape.backward(grads={y: tg.ones((8, 4))})
         assert x.grad.numpy().tolist() == [16.0] * 4 + [0.0] * 12
@@ -114,7 +114,7 @@ def test_deterministic_mode_refuses_unordered_additions_of_threads(on_device: st
             tape.backward(grads={y: tg.ones((8, 4))})
 
 
-def steps_of(kernel: Any, args: list[Any], dims: tuple[int, ...], block: int) -> Any:
+def adjoint_steps(kernel: Any, args: list[Any], dims: tuple[int, ...], block: int) -> Any:
     positions = tuple(k for k, a in enumerate(args) if a.requires_grad)
     adjoint = adjoint_of(kernel, positions)
     all_args = (*args, *(args[k].grad for k in positions))
@@ -124,15 +124,18 @@ def steps_of(kernel: Any, args: list[Any], dims: tuple[int, ...], block: int) ->
 
 def test_deterministic_mode_refuses_orders_that_gpus_do_not_keep() -> None:
     x, indices = tg.zeros(16, requires_grad=True), tg.zeros(8, dtype=int)
-    for kernel, y, dims in ((picked, tg.zeros(8), (8,)), (placed, tg.zeros((8, 4)), (8, 32))):
+    for kernel, y, dims in (
+        (gather_per_thread, tg.zeros(8), (8,)),
+        (load_at_index, tg.zeros((8, 4)), (8, 32)),
+    ):
         y.requires_grad = True
         with pytest.raises(tg.CompileError, match="in an unspecified order"):
-            check_order(steps_of(kernel, [x, indices, y], dims, dims[-1]))
+            check_order(adjoint_steps(kernel, [x, indices, y], dims, dims[-1]))
 
 
 def test_owners_and_chunks_keep_their_order_on_gpus() -> None:
     args = [tg.zeros(s, requires_grad=True) for s in ((8, 64), 64, (8, 64))]
-    check_order(steps_of(weighted, args, (8, 32), 32))
+    check_order(adjoint_steps(weighted_rows, args, (8, 32), 32))
 
 
 def test_large_gradient_sums_are_split_into_chunks() -> None:
@@ -142,11 +145,11 @@ def test_large_gradient_sums_are_split_into_chunks() -> None:
         tg.tile_store(y[i], tg.tile_load(x[i], shape=1024) * tg.tile_load(w, shape=1024))
 
     args = [tg.zeros(s, requires_grad=True) for s in ((8, 1024), 1024, (8, 1024))]
-    check_order(steps_of(large, args, (8, 8), 8))
+    check_order(adjoint_steps(large, args, (8, 8), 8))
 
 
-def test_chunks_are_as_many_as_a_device_holds_at_once() -> None:
-    """The number of chunks is small for lanes with many elements, whose sums take registers; on CPUs it is the same for
+def test_the_number_of_chunks_is_the_number_of_resident_blocks() -> None:
+    """Lanes with many elements need many registers, so fewer chunks are resident; on CPUs the number is the same for
     all kernels."""
 
     @tg.kernel
@@ -154,27 +157,27 @@ def test_chunks_are_as_many_as_a_device_holds_at_once() -> None:
         i = tg.tid()
         tg.tile_store(y[i], tg.tile_load(x[i], shape=2048) * tg.tile_load(w, shape=2048))
 
-    for kernel, width, block, chunks in ((weighted, 64, 32, 8), (large, 2048, 64, 5)):
+    for kernel, width, block, chunks in ((weighted_rows, 64, 32, 8), (large, 2048, 64, 5)):
         args = [tg.zeros(s, requires_grad=True) for s in ((8, width), width, (8, width))]
-        (shares,) = steps_of(kernel, args, (8, block), block)[0].grid
+        (chunk_count,) = adjoint_steps(kernel, args, (8, block), block)[0].grid
         rows, multiprocessors = 100_000, 100
-        on_gpu = ForwardLaunch((rows, block), {}, BUSY * multiprocessors, True).number(shares)
-        assert 0.9 * chunks * multiprocessors < on_gpu <= chunks * multiprocessors
-        assert ForwardLaunch((rows, block), {}, 32).number(shares) == 32
+        gpu_chunks = ForwardLaunch((rows, block), {}, BUSY * multiprocessors, True).number(chunk_count)
+        assert 0.9 * chunks * multiprocessors < gpu_chunks <= chunks * multiprocessors
+        assert ForwardLaunch((rows, block), {}, 32).number(chunk_count) == 32
 
 
 @pytest.mark.parametrize("is_gpu", [False, True])
 @pytest.mark.parametrize("rows", [1, 31, 33, 500])
 def test_chunks_of_gradient_sums_contain_each_block_once(rows: int, is_gpu: bool) -> None:
     args = [tg.zeros(s, requires_grad=True) for s in ((rows, 64), 64, (rows, 64))]
-    step = steps_of(weighted, args, (rows, 32), 32)[0]
+    step = adjoint_steps(weighted_rows, args, (rows, 32), 32)[0]
     launch = ForwardLaunch((rows, 32), {}, 32, is_gpu)
-    (shares,) = launch.numbers(step.grid)
-    length, total, lead, stride = launch.numbers(step.counts)
-    dealt = [
-        share * lead + k * stride
-        for share in range(shares)
-        for k in range(min(length, (total - share * lead + stride - 1) // stride))
+    (chunk_count,) = launch.numbers(step.grid)
+    length, total, first_stride, stride = launch.numbers(step.counts)
+    covered_rows = [
+        chunk * first_stride + k * stride
+        for chunk in range(chunk_count)
+        for k in range(min(length, (total - chunk * first_stride + stride - 1) // stride))
     ]
-    assert sorted(dealt) == list(range(rows))
-    assert stride == (shares if is_gpu else 1), "neighbours run at the same time on GPUs"
+    assert sorted(covered_rows) == list(range(rows))
+    assert stride == (chunk_count if is_gpu else 1), "on GPUs adjacent chunks run at the same time"

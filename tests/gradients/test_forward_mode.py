@@ -1,4 +1,4 @@
-"""Adjoints against derivatives in forward mode, to the last digits: <w, J v> = <J^T w, v>."""
+"""Adjoints against derivatives in forward mode, up to rounding: <w, J v> = <J^T w, v>."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from op_kernels import CASES, D
 
 import tegula as tg
 from support import elementwise_gradients as elementwise
-from support import library_gradients, loop_kernels
-from support import role_kernels as with_roles
+from support import library_gradients, loop_kernels, role_kernels
 from support.campaigns import sampled
 from tegula.errors import InternalError
 from tegula.ir import REGISTRY, Op
@@ -21,16 +20,17 @@ from tegula.kernels.shapes import Tile
 from tegula.ops.scalar import Sqrt
 from tegula.runtime.library import library
 
-SEVERAL_RESULTS = ("_eig3", "_floor", "_svd2", "_svd3", "closest_point_edge_edge")
-"""Functions whose rules tests/stdlib/test_small_matrices.py and test_noise.py compare with differences."""
-EXACT, SINGLE = 1e-14, 1e-7
-"""The tolerance of both sides, relative to the size of their terms: float64 and float32."""
+COMPOSITE_FUNCTIONS = ("_eig3", "_floor", "_svd2", "_svd3", "closest_point_edge_edge")
+"""Functions with several results; tests/stdlib/test_small_matrices.py and test_noise.py compare their derivatives with
+differences."""
+FLOAT64_TOLERANCE, FLOAT32_TOLERANCE = 1e-14, 1e-7
+"""The tolerances of the identity in float64 and float32, relative to the sum of the magnitudes of its terms."""
 
 
-def check(kernel: Any, dims: Any, args: Any, block_dim: int, within: float = EXACT) -> None:
+def check(kernel: Any, dims: Any, args: Any, block_dim: int, tolerance: float = FLOAT64_TOLERANCE) -> None:
     sides = compare(kernel, dims, args, block_dim)
-    assert sides.error <= within, str(sides)
-    assert sides.apart <= 1e3 * within, "the compiled kernel computes something else"
+    assert sides.error <= tolerance, str(sides)
+    assert sides.value_difference <= 1e3 * tolerance, "the values differ from the compiled kernel's"
 
 
 def random(*shape: int, dtype: Any = D, low: float = -1.0, high: float = 1.0) -> Any:
@@ -43,18 +43,19 @@ def random(*shape: int, dtype: Any = D, low: float = -1.0, high: float = 1.0) ->
 
 def test_every_op_has_a_tangent() -> None:
     """All ops and library functions have a tangent rule; an op without a rule is an error, not a tangent of 0."""
-    known = {*OPS, *LINEAR, *DISCRETE, *RULES}
-    assert sorted(known - set(REGISTRY)) == []
+    with_tangents = {*OPS, *LINEAR, *DISCRETE, *RULES}
+    assert sorted(with_tangents - set(REGISTRY)) == []
     adjoints = {name for name, op in REGISTRY.items() if op.adjoint is not Op.adjoint}
-    assert sorted(adjoints - known - elementwise.NO_OPERANDS) == []
+    assert sorted(adjoints - with_tangents - elementwise.NO_OPERANDS) == []
     derivatives = {name[1:-8] for name in library() if name.startswith("_") and name.endswith("_adjoint")}
-    assert sorted(derivatives ^ set(FUNCTIONS)) == sorted(SEVERAL_RESULTS)
+    assert sorted(derivatives ^ set(FUNCTIONS)) == sorted(COMPOSITE_FUNCTIONS)
 
 
 @pytest.mark.machine_code
 @sampled(3, "name", CASES)
 def test_adjoints_of_ops_agree_with_tangents(name: str) -> None:
-    """support/elementwise_gradients.py: gradients flow through every operand of every op in these kernels."""
+    """In these kernels gradients flow through every operand of every op; support/elementwise_gradients.py lists
+    exceptions."""
     case = CASES[name]
     inputs, output = case.arguments()
     check(case.kernel, case.dims, [*inputs, output], case.block)
@@ -66,12 +67,12 @@ def test_adjoints_at_negative_tied_and_zero_points_agree_with_tangents(name: str
     op = REGISTRY[name]
     points = elementwise.differentiable_points(name)
     args = [tg.array(column, dtype=D, requires_grad=True) for column in zip(*points, strict=True)]
-    by_threads = (
+    kernels_by_arity = (
         elementwise.unary_kernel,
         elementwise.binary_kernel,
         elementwise.ternary_kernel,
     )
-    kernel = by_threads[len(args) - 1](getattr(tg, name))
+    kernel = kernels_by_arity[len(args) - 1](getattr(tg, name))
     check(kernel, (len(points),), [*args, tg.zeros(len(points), dtype=D, requires_grad=True)], 32)
 
 
@@ -91,28 +92,28 @@ def test_adjoints_of_fast_functions_agree_with_tangents() -> None:
         i = tg.tid()
         y[i] = tg.fast.exp2(x[i])
 
-    check(kernel, (16,), [random(16, dtype=float), random(16, dtype=float)], 32, SINGLE * 10)
+    check(kernel, (16,), [random(16, dtype=float), random(16, dtype=float)], 32, FLOAT32_TOLERANCE * 10)
 
 
 @pytest.mark.machine_code
 def test_adjoints_of_casts_agree_with_tangents() -> None:
-    """Values are rounded on the way, and gradients to the type of each value; tangents are not."""
+    """Casts round values, and gradients to the type of each value; tangents are not rounded."""
 
     @tg.kernel
     def kernel(x: tg.array[D], z: tg.array[float], y: tg.array[D]):
         i = tg.tid()
         y[i] = D(float(x[i])) * D(z[i]) + tg.floor(x[i]) * x[i] + D(int(7.0))
 
-    check(kernel, (16,), [random(16), random(16, dtype=float), random(16)], 32, SINGLE)
+    check(kernel, (16,), [random(16), random(16, dtype=float), random(16)], 32, FLOAT32_TOLERANCE)
 
 
 @tg.func
-def doubled(x: D, v: tg.vec3d):
+def scale_and_add(x: D, v: tg.vec3d):
     return x * v, x + v[0]
 
 
-@tg.func_grad(doubled)
-def tripled(x: D, v: tg.vec3d, g: tg.vec3d, h: D):
+@tg.func_grad(scale_and_add)
+def scale_and_add_gradient(x: D, v: tg.vec3d, g: tg.vec3d, h: D):
     tg.adjoint[x] += 3.0 * tg.dot(g, v) * x + 2.0 * h
     tg.adjoint[v] += 3.0 * x * g + tg.vec3d(h, 0.0, h)
 
@@ -124,7 +125,7 @@ def test_adjoints_of_functions_with_custom_gradients_agree_with_tangents() -> No
     @tg.kernel
     def kernel(x: tg.array[D], y: tg.array[D]):
         i = tg.tid()
-        a, b = doubled(x[i] * x[i], tg.vec3d(x[i], x[1], x[2]))
+        a, b = scale_and_add(x[i] * x[i], tg.vec3d(x[i], x[1], x[2]))
         y[i] = tg.dot(a, a) * b
 
     check(kernel, (8,), [random(8), random(8)], 8)
@@ -167,8 +168,13 @@ LOOPS: dict[str, tuple[Any, Any, Any, int]] = {
         lambda n: [random(2, 4), min(n, 3), random(8)],
         8,
     ),
-    "counted_apart": (loop_kernels.trip_counts_per_lane, (16,), lambda n: [random(2, 16), n, random(16)], 8),
-    "alike": (
+    "trip_counts_per_lane": (
+        loop_kernels.trip_counts_per_lane,
+        (16,),
+        lambda n: [random(2, 16), n, random(16)],
+        8,
+    ),
+    "trip_counts_shared_by_some_lanes": (
         loop_kernels.trip_counts_shared_by_some_lanes,
         (2, 8),
         lambda n: [random(2, 8), n, random(16)],
@@ -215,7 +221,8 @@ def layernorm(a: tg.array2d[D], weight: tg.array[D], bias: tg.array[D], b: tg.ar
 
 @tg.kernel
 def attention(q: tg.array2d[D], k: tg.array2d[D], v: tg.array2d[D], out: tg.array2d[D], causal: bool):
-    """Tiles of eight queries and keys; the greatest score and the sum of a row follow the keys."""
+    """A block computes eight queries, with tiles of eight keys; the maximum and the sum of each row are updated for
+    each tile."""
     i = tg.tid()
     x = tg.tile_load(q, shape=(8, 4), offset=(i * 8, 0))
     top = tg.tile_full(shape=(8, 1), value=-1e30, dtype=D)
@@ -227,13 +234,13 @@ def attention(q: tg.array2d[D], k: tg.array2d[D], v: tg.array2d[D], out: tg.arra
         if causal:
             columns = tg.tile_reshape(tg.tile_arange(8, dtype=int), shape=(1, 8)) + n * 8
             s = tg.where(columns <= rows, s * 0.5, -tg.inf)
-        higher = tg.max(top, tg.tile_max(s, axis=1, keepdims=True))
-        p = tg.exp(s - tg.tile_broadcast(higher, shape=(8, 8)))
-        shrink = tg.exp(top - higher)
-        total = total * shrink + tg.tile_sum(p, axis=1, keepdims=True)
-        acc = acc * tg.tile_broadcast(shrink, shape=(8, 4))
+        new_top = tg.max(top, tg.tile_max(s, axis=1, keepdims=True))
+        p = tg.exp(s - tg.tile_broadcast(new_top, shape=(8, 8)))
+        rescaling = tg.exp(top - new_top)
+        total = total * rescaling + tg.tile_sum(p, axis=1, keepdims=True)
+        acc = acc * tg.tile_broadcast(rescaling, shape=(8, 4))
         tg.tile_matmul(p, tg.tile_load(v, shape=(8, 4), offset=(n * 8, 0)), acc)
-        top = higher
+        top = new_top
     tg.tile_store(out, acc / tg.tile_broadcast(total, shape=(8, 4)), offset=(i * 8, 0))
 
 
@@ -256,18 +263,18 @@ def test_adjoints_of_the_library_matmul_agree_with_tangents(
     transposed: bool, swapped: bool, activation: str
 ) -> None:
     """The library matmul has roles and persistent blocks."""
-    finish = gemm.Epilogue(tg.float32, True, False, True, activation, True)
-    kernel = gemm.matmul_kernel(tg.float32, Tile(64, 64, 32, 2, 1, swapped=swapped), transposed, finish)
+    epilogue = gemm.Epilogue(tg.float32, True, False, True, activation, True)
+    kernel = gemm.matmul_kernel(tg.float32, Tile(64, 64, 32, 2, 1, swapped=swapped), transposed, epilogue)
     a, b, bias, c = (
         random(*s, dtype=float) for s in ((70, 40), (66, 40) if transposed else (40, 66), (66,), (70, 66))
     )
-    check(kernel, (2, 256), [a, b, bias, 0.5, 0.25, c], 256, SINGLE)
+    check(kernel, (2, 256), [a, b, bias, 0.5, 0.25, c], 256, FLOAT32_TOLERANCE)
 
 
 @pytest.mark.machine_code
 def test_adjoints_of_roles_agree_with_tangents() -> None:
     a, b, c = random(32, 16, dtype=float), random(16, 48, dtype=float), random(32, 48, dtype=float)
-    check(with_roles.matmul, (2, 3, 256), [2, a, b, c], 256, SINGLE)
-    check(with_roles.persistent, (4, 256), [2, a, b, c], 256, SINGLE)
+    check(role_kernels.matmul, (2, 3, 256), [2, a, b, c], 256, FLOAT32_TOLERANCE)
+    check(role_kernels.persistent, (4, 256), [2, a, b, c], 256, FLOAT32_TOLERANCE)
     x, w, y = random(5, 24, dtype=float), random(8, dtype=float), random(5, 24, dtype=float)
-    check(with_roles.pipeline_of_three_roles, (5, 128), [x, w, y], 128, SINGLE)
+    check(role_kernels.pipeline_of_three_roles, (5, 128), [x, w, y], 128, FLOAT32_TOLERANCE)

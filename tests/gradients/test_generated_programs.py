@@ -1,7 +1,8 @@
-"""Generated programs: gradients agree with finite differences, and with derivatives in forward mode for one trip count
-of every second program, or are refused for a listed reason. Programs with kinks are compared with forward mode only.
+"""Generated programs: gradients agree with finite differences, and for one trip count of every second program with
+derivatives in forward mode, or are refused for a listed reason. Programs with kinks are compared in forward mode only.
 
-TEGULA_GRADIENTS sets the number of programs (30, three of them in the default run, three among the slow tests)."""
+TEGULA_GRADIENTS sets the number of programs: 30 by default, of which three are in the default run and three among the
+slow tests."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ DEFAULT_RUN_COUNT, SHARDS = 3, 9
 
 
 def outcomes(seeds: Iterable[int]) -> Counter[str]:
-    """The outcomes of the trip counts of programs, none of which is wrong."""
+    """The outcomes of programs over their trip counts; asserts that none is wrong."""
     result: Counter[str] = Counter()
     for seed in seeds:
         program = SmoothProgram(seed)

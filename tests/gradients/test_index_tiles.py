@@ -25,11 +25,25 @@ def columns(x: tg.array2d[D], indices, y: tg.array2d[D]):
     tg.tile_store(y, t[:, tg.tile_load(indices, shape=8)])
 
 
-def ends(dtype: type) -> list[int]:
-    """Indices at the ends of the type, of the tile and of int32, which are inside where their low bits alone count."""
+def extreme_indices(dtype: type) -> list[int]:
+    """Indices at the limits of the type, of the tile and of int32; the low bits of some out-of-bounds indices are in
+    bounds."""
     low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
-    near = [0, ROWS - 1, ROWS, -1, -ROWS, -ROWS - 1, 2**31, 2**32, 2**32 + 1, 2**32 - 1, -(2**32), 2**40 + 2]
-    return [n for n in (*near, low, low + 1, high, high - 1) if low <= n <= high]
+    edge_indices = [
+        0,
+        ROWS - 1,
+        ROWS,
+        -1,
+        -ROWS,
+        -ROWS - 1,
+        2**31,
+        2**32,
+        2**32 + 1,
+        2**32 - 1,
+        -(2**32),
+        2**40 + 2,
+    ]
+    return [n for n in (*edge_indices, low, low + 1, high, high - 1) if low <= n <= high]
 
 
 DEFAULT_RUN_CASES = ((rows, np.int64), (columns, np.int8))
@@ -44,9 +58,9 @@ DEFAULT_RUN_CASES = ((rows, np.int64), (columns, np.int8))
     ],
 )
 def test_gradients_of_gathers_reach_gathered_elements_only(kernel: tg.Kernel, dtype: type) -> None:
-    all_of_them = ends(dtype)
-    for first in range(0, len(all_of_them), 8):
-        indices = np.resize(all_of_them[first : first + 8], 8).astype(dtype)
+    all_indices = extreme_indices(dtype)
+    for first in range(0, len(all_indices), 8):
+        indices = np.resize(all_indices[first : first + 8], 8).astype(dtype)
         shape, result = ((4, 3), (8, 3)) if kernel is rows else ((3, 4), (3, 8))
         x = tg.ones(shape, dtype=D, requires_grad=True)
         y = tg.zeros(result, dtype=D, requires_grad=True)

@@ -1,4 +1,4 @@
-"""Jacobians by the adjoint and by differences, and the checks that compare them."""
+"""Jacobians by adjoints and by finite differences, and the checks that compare both."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ def scaled(p: tg.array[D], o: tg.array[D]):
 
 
 @tg.func
-def wrong(x: D):
+def square_with_wrong_gradient(x: D):
     return x * x
 
 
-@tg.func_grad(wrong)
-def adj_wrong(x: D, adj_ret: D):
+@tg.func_grad(square_with_wrong_gradient)
+def wrong_gradient(x: D, adj_ret: D):
     tg.adjoint[x] += x * adj_ret
 
 
 @tg.kernel
-def wrongly(p: tg.array[D], o: tg.array[D]):
+def wrong_squares(p: tg.array[D], o: tg.array[D]):
     i = tg.tid()
-    o[i] = wrong(p[i])
+    o[i] = square_with_wrong_gradient(p[i])
 
 
 def variable(*values: float) -> tg.array:
@@ -52,7 +52,7 @@ def variable(*values: float) -> tg.array:
 
 
 def arguments() -> tuple[list[object], list[tg.array], dict[tuple[int, int], np.ndarray]]:
-    """Arguments of `vectors`, and its Jacobians by calculus."""
+    """Arguments of `vectors`, and its Jacobians from calculus."""
     x, s, a = np.random.default_rng(0).standard_normal((2, 3)), 2.0, 1.5
     y, z = tg.zeros(2, dtype=D, requires_grad=True), tg.zeros(2, dtype=tg.vec2d, requires_grad=True)
     y_x, z_x, z_a = np.zeros((2, 2, 3)), np.zeros((2, 2, 2, 3)), np.zeros((2, 2))
@@ -81,28 +81,31 @@ def test_jacobians_of_requested_pairs_and_components_are_returned() -> None:
     assert set(tg.autograd.jacobian(vectors, 2, inputs, outputs, [("a", "z"), (0, 0)])) == {(2, 1), (0, 0)}
     with pytest.raises(RuntimeError, match="no argument 'b'"):
         tg.autograd.jacobian(vectors, 2, inputs, outputs, [("b", "z")])
-    some = tg.autograd.jacobian(vectors, 2, inputs, outputs, [("x", "z")], max_outputs_per_var=3)[
+    jacobian = tg.autograd.jacobian(vectors, 2, inputs, outputs, [("x", "z")], max_outputs_per_var=3)[
         0, 1
     ].numpy()
-    assert np.isnan(some[3]).all() and not np.isnan(some[:3]).any()
-    some = tg.autograd.jacobian_fd(vectors, 2, inputs, outputs, [("x", "z")], max_inputs_per_var=4)[
+    assert np.isnan(jacobian[3]).all() and not np.isnan(jacobian[:3]).any()
+    jacobian = tg.autograd.jacobian_fd(vectors, 2, inputs, outputs, [("x", "z")], max_inputs_per_var=4)[
         0, 1
     ].numpy()
-    assert np.isnan(some.reshape(4, 6)[:, 4:]).all() and not np.isnan(some.reshape(4, 6)[:, :4]).any()
+    assert np.isnan(jacobian.reshape(4, 6)[:, 4:]).all() and not np.isnan(jacobian.reshape(4, 6)[:, :4]).any()
 
 
 def test_jacobians_of_a_function_that_overwrites_its_input_are_correct() -> None:
     p = variable(0.5, -1.0)
 
-    def twice(p: tg.array) -> tg.array:
+    def scale_in_place(p: tg.array) -> tg.array:
         out = tg.zeros(2, dtype=D, requires_grad=True)
         tg.launch(scaled, 2, [p], [out])
         return out
 
-    for jacobians in (tg.autograd.jacobian(twice, inputs=[p]), tg.autograd.jacobian_fd(twice, inputs=[p])):
+    for jacobians in (
+        tg.autograd.jacobian(scale_in_place, inputs=[p]),
+        tg.autograd.jacobian_fd(scale_in_place, inputs=[p]),
+    ):
         np.testing.assert_allclose(jacobians[0, 0].numpy(), 2 * np.eye(2), atol=1e-9)
         assert p.numpy().tolist() == [0.5, -1.0]
-    tg.autograd.jacobian(twice, inputs=[p], restore_inputs=False)
+    tg.autograd.jacobian(scale_in_place, inputs=[p], restore_inputs=False)
     assert p.numpy().tolist() == [0.0, 0.0]
 
 
@@ -111,10 +114,10 @@ def test_jacobian_checks_find_a_wrong_adjoint(capsys: pytest.CaptureFixture[str]
     with pytest.raises(
         ValueError, match=r"derivative of 'o' by 'p' at \(1, 1\) is 2 by the adjoint, 4"
     ) as error:
-        tg.autograd.gradcheck(wrongly, 2, [p], [o])
+        tg.autograd.gradcheck(wrong_squares, 2, [p], [o])
     assert isinstance(error.value, AssertionError)
     assert "FAILED" in capsys.readouterr().out
-    assert not tg.autograd.gradcheck(wrongly, 2, [p], [o], raise_exception=False, show_summary=False)
+    assert not tg.autograd.gradcheck(wrong_squares, 2, [p], [o], raise_exception=False, show_summary=False)
     assert tg.autograd.gradcheck(sines, 2, [p, variable(3.0)], [o], show_summary=False)
     assert capsys.readouterr().out == ""
 
@@ -127,10 +130,10 @@ def test_jacobian_checks_cover_launches_on_a_tape() -> None:
     )
     with tg.Tape() as tape:
         tg.launch(sines, 2, [p, q], [o])
-        tg.launch(wrongly, 2, [o], [w])
+        tg.launch(wrong_squares, 2, [o], [w])
     options = {"raise_exception": False, "show_summary": False}
     assert not tg.autograd.gradcheck_tape(tape, **options)
-    assert tg.autograd.gradcheck_tape(tape, blacklist_kernels=["wrongly"], **options)
+    assert tg.autograd.gradcheck_tape(tape, blacklist_kernels=["wrong_squares"], **options)
     assert tg.autograd.gradcheck_tape(tape, whitelist_kernels=["sines"], **options)
     assert not tg.autograd.gradcheck_tape(tape, skip_to_launch_index=1, **options)
     assert tg.autograd.gradcheck_tape(tape, reverse_launches=True, skip_to_launch_index=1, **options)

@@ -1,4 +1,4 @@
-"""Gradients of loops: correct at every trip count, and no value is stored or recomputed without need."""
+"""Gradients of loops are correct for every trip count, and adjoints store and recompute no value unnecessarily."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def zeros(*shape: int) -> Any:
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 17])
 @pytest.mark.parametrize("kernel", [reassigned, pipelined])
 def test_gradients_of_matmuls_of_reassigned_tiles_are_correct(kernel: Any, count: int) -> None:
-    """Small integers, so that every order of summing gives the same numbers: the gradients are exact."""
+    """The data are small integers, so sums are exact in any order, and so are the gradients."""
     rng = np.random.default_rng(count)
     a, b, g = (rng.integers(-3, 4, s).astype(np.float64) for s in ((16, 8 * count), (8 * count, 8), (16, 8)))
     x, y = (tg.array(v, dtype=D, requires_grad=True) for v in (a, b))
@@ -173,7 +173,7 @@ def test_gradients_of_overlapping_windows_use_atomics(overlap: int) -> None:
 
 
 @tg.kernel
-def summed_from_zero(x: tg.array2d[D], y: tg.array1d[D], n: int):
+def sum_from_zero(x: tg.array2d[D], y: tg.array1d[D], n: int):
     i = tg.tid()
     total = D(0.0)
     for k in range(n):
@@ -182,7 +182,7 @@ def summed_from_zero(x: tg.array2d[D], y: tg.array1d[D], n: int):
 
 
 @tg.kernel
-def replaced_once(x: tg.array2d[D], y: tg.array1d[D], n: int):
+def overwritten_initial_value(x: tg.array2d[D], y: tg.array1d[D], n: int):
     i = tg.tid()
     total = D(3.0)
     for _ in range(1):
@@ -191,10 +191,10 @@ def replaced_once(x: tg.array2d[D], y: tg.array1d[D], n: int):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kernel", [summed_from_zero, replaced_once])
+@pytest.mark.parametrize("kernel", [sum_from_zero, overwritten_initial_value])
 @pytest.mark.parametrize("n", [1, 5])
 def test_gradients_of_carried_scalars_that_start_as_constants_are_correct(kernel: Any, n: int) -> None:
-    """A constant takes no gradient."""
+    """Constants have no gradient."""
     tg.gradcheck(kernel, 6, [random(6, n)], [zeros(6), n], block_dim=32, directions=4)
 
 

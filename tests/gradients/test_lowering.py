@@ -1,5 +1,5 @@
 """Adjoint kernels have the same results in the interpreter, on the CPU, and lowered to the threads of a GPU block in
-the interpreter, without races; and they assemble for a GPU without spills."""
+the interpreter, without races. For GPUs they assemble without spills."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def test_adjoints_in_the_interpreter_and_in_threads_agree_with_the_cpu(name: str
     interpreted = copies(launch.args)
     kernel = traced(launch.kernel, launch.args, launch.dims, launch.block_dim)
     interp.run(kernel, interpreted, launch.dims, launch.block_dim, print)
-    in_threads, _ = run_lowered(*lowered(launch), launch)
+    lowered_results, _ = run_lowered(*lowered(launch), launch)
     tg.launch(launch.kernel, launch.dims, inputs=launch.args, block_dim=launch.block_dim, record_tape=False)
-    for a, b, native in zip(interpreted, in_threads, launch.args, strict=True):
+    for a, b, native in zip(interpreted, lowered_results, launch.args, strict=True):
         np.testing.assert_allclose(a, native.numpy(), rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(b, native.numpy(), rtol=1e-9, atol=1e-9)
 

@@ -1,4 +1,4 @@
-"""Owners of several tiles on CPUs: the same bits as owners of one tile, for any number of cores."""
+"""Owner blocks of several tiles on CPUs compute the same bits as owner blocks of one tile, for any number of cores."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = 32
 
 
 def matmul_kernel(left: bool, right: bool) -> Any:
-    """A new kernel of a matmul whose left and right operands may be transposed in memory."""
+    """A new matmul kernel whose left and right operands may be transposed in memory."""
 
     @tg.kernel
     def matmul(iterations: int, a: tg.array2d[Any], b: tg.array2d[Any], c: tg.array2d[Any]):
@@ -86,21 +86,21 @@ def test_merged_owners_have_the_bits_of_owners_of_one_tile(
     dtype: Any,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """If an operand of a gradient's matmul is transposed in memory, blocks own several tiles."""
+    """Blocks own several tiles if an operand of the gradient's matmul is transposed in memory."""
     rng, (m, k, n) = np.random.default_rng(1), size
     a, b, g = (rng.standard_normal(s).astype(dtype) for s in ((m, k), (k, n), (m, n)))
-    few, names = gradients_and_kernel_names(transposed, [a, b], g, 1, monkeypatch)
+    single_core, names = gradients_and_kernel_names(transposed, [a, b], g, 1, monkeypatch)
     assert names == wide
-    many, names = gradients_and_kernel_names(transposed, [a, b], g, 100, monkeypatch)
+    hundred_cores, names = gradients_and_kernel_names(transposed, [a, b], g, 100, monkeypatch)
     assert names == [name.removesuffix("_wide") for name in wide]
     expected = [g.astype(np.float64) @ b.T + 1.0, a.T.astype(np.float64) @ g + 1.0]
-    for x, y, z in zip(few, many, expected, strict=True):
+    for x, y, z in zip(single_core, hundred_cores, expected, strict=True):
         np.testing.assert_array_equal(x, y)
         np.testing.assert_allclose(x, z, rtol=1e-4, atol=1e-4)
 
 
 def test_chunks_are_used_for_any_number_of_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Chunks change the order of sums, so they are used for any number of cores."""
+    """Chunks change the order of sums, so their use must not depend on the number of cores."""
     data = [np.ones((96, 96), np.float32) for _ in range(2)]
     for cores in (1, 100):
         _, names = gradients_and_kernel_names((False, False), data, data[0], cores, monkeypatch)

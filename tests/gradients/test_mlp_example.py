@@ -1,4 +1,4 @@
-"""examples/mlp.py has the losses of the same network in NumPy with handwritten gradients in float64."""
+"""The losses of examples/mlp.py match the same network in NumPy, with handwritten gradients in float64."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def reference(mlp: ModuleType, steps: int) -> Iterator[float]:
     points, labels = mlp.spirals(rng)
     x = points.astype(np.float64)
     params = [p.astype(np.float64) for p in mlp.parameters(rng)]
-    means, sizes = ([np.zeros_like(p) for p in params] for _ in range(2))
+    first_moments, second_moments = ([np.zeros_like(p) for p in params] for _ in range(2))
     n = len(x)
     for step in range(1, steps + 1):
         w1, b1, w2, b2 = params
@@ -38,12 +38,20 @@ def reference(mlp: ModuleType, steps: int) -> Iterator[float]:
         p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
         yield float(-np.log(p[np.arange(n), labels]).mean())
         d = (p - np.eye(mlp.CLASSES)[labels]) / n
-        back = d @ w2.T * (1.0 - h * h)
-        grads = [x.T @ back, back.sum(0, keepdims=True), h.T @ d, d.sum(0, keepdims=True)]
+        hidden_gradient = d @ w2.T * (1.0 - h * h)
+        grads = [
+            x.T @ hidden_gradient,
+            hidden_gradient.sum(0, keepdims=True),
+            h.T @ d,
+            d.sum(0, keepdims=True),
+        ]
         for k, g in enumerate(grads):
-            means[k] = mlp.DECAY_1 * means[k] + (1 - mlp.DECAY_1) * g
-            sizes[k] = mlp.DECAY_2 * sizes[k] + (1 - mlp.DECAY_2) * g * g
-            mean, size = means[k] / (1 - mlp.DECAY_1**step), sizes[k] / (1 - mlp.DECAY_2**step)
+            first_moments[k] = mlp.DECAY_1 * first_moments[k] + (1 - mlp.DECAY_1) * g
+            second_moments[k] = mlp.DECAY_2 * second_moments[k] + (1 - mlp.DECAY_2) * g * g
+            mean, size = (
+                first_moments[k] / (1 - mlp.DECAY_1**step),
+                second_moments[k] / (1 - mlp.DECAY_2**step),
+            )
             params[k] = params[k] - mlp.RATE * mean / (np.sqrt(size) + mlp.EPSILON)
 
 

@@ -1,5 +1,5 @@
-"""16-bit gradients that are sums of thousands of terms, from iterations, lanes and blocks, are rounded once. A sum that
-is rounded at each addition stops growing at 256 or 2048 ones."""
+"""16-bit gradients that are sums of thousands of terms, of iterations, lanes and blocks, are rounded once. A sum of
+ones that is rounded after each addition stops growing at 256 or 2048."""
 
 from functools import cache
 from typing import Any
@@ -13,13 +13,14 @@ from tegula import kernels
 pytestmark = pytest.mark.machine_code
 
 ROWS, COLUMNS = 4096, 8
-PAIRS = {tg.bfloat16: tg.types.vector(2, tg.bfloat16), tg.float16: tg.types.vector(2, tg.float16)}
+VECTOR_TYPES = {tg.bfloat16: tg.types.vector(2, tg.bfloat16), tg.float16: tg.types.vector(2, tg.float16)}
 
 
 @cache
 def forms(dt: Any) -> dict[str, tuple[tg.Kernel, tuple[int, ...], int]]:
-    """Kernels for y = x + w of rows, with their grids and threads per block; `w` has more elements than are used."""
-    vec = PAIRS[dt]
+    """Kernels that compute y = x + w for each row, with their grids and threads per block; `w` has more elements than a
+    row."""
+    vec = VECTOR_TYPES[dt]
 
     @tg.kernel
     def lanes(x: tg.array2d[dt], w: tg.array1d[dt], v: tg.array1d[dt], y: tg.array2d[dt]):
@@ -43,14 +44,14 @@ def forms(dt: Any) -> dict[str, tuple[tg.Kernel, tuple[int, ...], int]]:
             tg.tile_store(y[i], tg.tile_load(x[i], shape=8) + tg.tile_load(w, shape=8))
 
     @tg.kernel
-    def changed_by_lanes(x: tg.array2d[dt], w: tg.array1d[dt], v: tg.array1d[dt], y: tg.array2d[dt]):
+    def updates_of_lanes(x: tg.array2d[dt], w: tg.array1d[dt], v: tg.array1d[dt], y: tg.array2d[dt]):
         i, j = tg.tid()
         y[i, j] = x[i, j] + w[j]
         if i == 0:
             w[8 + j] = w[8 + j] + w[8 + j]
 
     @tg.kernel
-    def changed_by_tiles(x: tg.array2d[dt], w: tg.array1d[dt], v: tg.array1d[dt], y: tg.array2d[dt]):
+    def updates_of_tiles(x: tg.array2d[dt], w: tg.array1d[dt], v: tg.array1d[dt], y: tg.array2d[dt]):
         i, _ = tg.tid()
         t = tg.tile_load(w, shape=8)
         tg.tile_store(y[i], tg.tile_load(x[i], shape=8) + t)
@@ -59,7 +60,7 @@ def forms(dt: Any) -> dict[str, tuple[tg.Kernel, tuple[int, ...], int]]:
             tg.tile_store(w, old + old, offset=8)
 
     @tg.kernel
-    def two_names(x: tg.array2d[dt], w: tg.array1d[dt], v: tg.array1d[dt], y: tg.array2d[dt]):
+    def two_parameters(x: tg.array2d[dt], w: tg.array1d[dt], v: tg.array1d[dt], y: tg.array2d[dt]):
         i, j = tg.tid()
         if i % 2 == 0:
             y[i, j] = x[i, j] + w[j]
@@ -67,14 +68,14 @@ def forms(dt: Any) -> dict[str, tuple[tg.Kernel, tuple[int, ...], int]]:
             y[i, j] = x[i, j] + v[j]
 
     @tg.kernel
-    def tiles_of_two_names(x: tg.array2d[dt], w: tg.array1d[dt], v: tg.array1d[dt], y: tg.array2d[dt]):
+    def tiles_of_two_parameters(x: tg.array2d[dt], w: tg.array1d[dt], v: tg.array1d[dt], y: tg.array2d[dt]):
         i, _ = tg.tid()
         t = tg.tile_load(x[i], shape=8)
         half = (tg.tile_load(w, shape=8) + tg.tile_load(v, shape=8)) * tg.cast(0.5, dt)
         tg.tile_store(y[i], t + half)
 
     @tg.kernel
-    def pairs(x: tg.array2d[dt], w: tg.array1d[vec], v: tg.array1d[vec], y: tg.array2d[dt]):
+    def vectors(x: tg.array2d[dt], w: tg.array1d[vec], v: tg.array1d[vec], y: tg.array2d[dt]):
         i, j = tg.tid()
         y[i, j] = x[i, j] + w[j // 2][j % 2]
 
@@ -84,15 +85,15 @@ def forms(dt: Any) -> dict[str, tuple[tg.Kernel, tuple[int, ...], int]]:
         "tiles": (tiles, blocks, 32),
         "iterations of lanes": (iterations_of_lanes, (COLUMNS,), 8),
         "iterations of tiles": (iterations_of_tiles, (1, 32), 32),
-        "changed by lanes": (changed_by_lanes, grid, 256),
-        "changed by tiles": (changed_by_tiles, blocks, 32),
-        "two names": (two_names, grid, 256),
-        "tiles of two names": (tiles_of_two_names, blocks, 32),
-        "pairs": (pairs, grid, 256),
+        "updates of lanes": (updates_of_lanes, grid, 256),
+        "updates of tiles": (updates_of_tiles, blocks, 32),
+        "two parameters": (two_parameters, grid, 256),
+        "tiles of two parameters": (tiles_of_two_parameters, blocks, 32),
+        "vectors": (vectors, grid, 256),
     }
 
 
-DEFAULT_RUN_CASES = ("iterations of lanes", "two names", "pairs")
+DEFAULT_RUN_CASES = ("iterations of lanes", "two parameters", "vectors")
 NAMES = [
     name if name in DEFAULT_RUN_CASES else pytest.param(name, marks=pytest.mark.slow)
     for name in forms(tg.bfloat16)
@@ -105,34 +106,38 @@ def test_gradient_sums_of_narrow_floats_are_rounded_once(dt: Any, name: str) -> 
     kernel, grid, threads = forms(dt)[name]
     x = tg.zeros((ROWS, COLUMNS), dtype=dt, requires_grad=True)
     y = tg.zeros((ROWS, COLUMNS), dtype=dt, requires_grad=True)
-    paired = name == "pairs"
-    w = tg.zeros(8 if paired else 16, dtype=PAIRS[dt] if paired else dt, requires_grad=True)
+    uses_vectors = name == "vectors"
+    w = tg.zeros(
+        8 if uses_vectors else 16, dtype=VECTOR_TYPES[dt] if uses_vectors else dt, requires_grad=True
+    )
     w.grad.fill_(3.0)
     with tg.Tape() as tape:
         tg.launch(
             kernel,
             grid,
-            [x, w, w if "names" in name else tg.zeros_like(w, requires_grad=False)],
+            [x, w, w if "parameters" in name else tg.zeros_like(w, requires_grad=False)],
             [y],
             block_dim=threads,
         )
     seed = np.random.default_rng(0).integers(1, 9, (ROWS, COLUMNS)) / 16
-    changed = {w: tg.full(16, 3.0, dtype=dt)} if "changed" in name else {}
-    tape.backward(grads={y: seed, **changed})
+    extra_seeds = {w: tg.full(16, 3.0, dtype=dt)} if "updates" in name else {}
+    tape.backward(grads={y: seed, **extra_seeds})
     actual = w.grad.numpy().astype(np.float64).reshape(-1)
     expected = seed.sum(0) + 3.0
-    roundings = 3 if "names" in name else 2  # a sum for each name, and a sum of the previous gradient
+    roundings = (
+        3 if "parameters" in name else 2
+    )  # a sum for each parameter, and the addition to the previous gradient
     np.testing.assert_allclose(
         actual[:8], expected, rtol=roundings * {"bfloat16": 2**-9, "float16": 2**-12}[str(dt)] * 2
     )
-    assert actual[8:].tolist() == ([6.0] * 8 if "changed" in name else [3.0] * 8)
+    assert actual[8:].tolist() == ([6.0] * 8 if "updates" in name else [3.0] * 8)
     assert np.array_equal(x.grad.numpy().astype(np.float64), seed)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("activation", ["silu", None])
 def test_gradients_of_weights_are_sums_over_all_blocks(activation: str | None) -> None:
-    """A matmul with an activation; the sums of blocks were once rounded before they were added."""
+    """The sums of blocks are not rounded before they are added, also for a matmul with an activation."""
     a = tg.ones((4096, 16), dtype=tg.bfloat16, requires_grad=True)
     b = tg.full((16, 16), 1 / 16, dtype=tg.bfloat16, requires_grad=True)
     with tg.Tape() as tape:
@@ -150,8 +155,8 @@ def test_gradients_of_weights_are_sums_over_all_blocks(activation: str | None) -
 
 
 @cache
-def changing(dt: Any) -> dict[str, tuple[tg.Kernel, tuple[int, ...], int]]:
-    """Kernels that read rows of w, and change places of v, which may be some of w's."""
+def updating_kernels(dt: Any) -> dict[str, tuple[tg.Kernel, tuple[int, ...], int]]:
+    """Kernels that read the first elements of w, and update elements of v, which may alias w."""
 
     @tg.kernel
     def lanes(x: tg.array2d[dt], w: tg.array1d[dt], v: tg.array1d[dt], y: tg.array2d[dt]):
@@ -177,9 +182,9 @@ def changing(dt: Any) -> dict[str, tuple[tg.Kernel, tuple[int, ...], int]]:
     ("first", "step"), [(0, 1), (4, 1), (39, -1)], ids=["one array", "ahead", "backwards"]
 )
 def test_sums_of_arrays_that_share_elements_are_rounded_once(name: str, first: int, step: int) -> None:
-    """v is w, or starts some elements later, or ends with them. The gradient of a changed array is read and written."""
+    """v is w, starts some elements later, or is reversed. The gradient of an updated array is read and written."""
     dt = tg.bfloat16
-    kernel, grid, threads = changing(dt)[name]
+    kernel, grid, threads = updating_kernels(dt)[name]
     x, y = (tg.zeros((ROWS, COLUMNS), dtype=dt, requires_grad=True) for _ in range(2))
     total = tg.zeros(40, dtype=dt, requires_grad=True)
     total.grad.fill_(3.0)
@@ -188,9 +193,9 @@ def test_sums_of_arrays_that_share_elements_are_rounded_once(name: str, first: i
     expected = np.zeros(40)
     expected[:8] += seed.sum(0)
     expected[first + step] += seed.sum()
-    changed = [first + step * (8 + j) for j in range(8)]
-    expected[[p for p in range(40) if p not in changed]] += 3.0
-    expected[changed] += 6.0
+    updated_indices = [first + step * (8 + j) for j in range(8)]
+    expected[[p for p in range(40) if p not in updated_indices]] += 3.0
+    expected[updated_indices] += 6.0
     with tg.Tape() as tape:
         tg.launch(kernel, grid, [x, w, v], [y], block_dim=threads)
     tape.backward(grads={y: seed, total: tg.full(40, 3.0, dtype=dt)})

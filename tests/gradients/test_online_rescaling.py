@@ -1,4 +1,5 @@
-"""Loops that rescale sums while a maximum grows: their adjoints store no values if no result depends on the maximum."""
+"""Loops that rescale sums while a maximum grows: their adjoints store no values if no result depends on the maximum,
+the gauge of the loop."""
 
 from __future__ import annotations
 
@@ -24,12 +25,12 @@ ROWS, COLUMNS, WIDTH = 4, 8, 4
 
 
 @tg.func
-def natural(x: Any):
+def natural_power(x: Any):
     return tg.exp(x)
 
 
 @tg.func
-def binary(x: Any):
+def binary_power(x: Any):
     return tg.exp2(x)
 
 
@@ -39,7 +40,7 @@ def maximum(top: Any, s: Any):
 
 
 @tg.func
-def lazy(top: Any, s: Any):
+def lazy_maximum(top: Any, s: Any):
     high = tg.tile_max(s, axis=1, keepdims=True)
     return tg.where(high > top + 2.0, high, top)
 
@@ -50,23 +51,23 @@ def mean(top: Any, s: Any):
 
 
 @tg.func
-def difference(top: Any, higher: Any):
-    return top - higher
+def difference(top: Any, new_top: Any):
+    return top - new_top
 
 
 @tg.func
-def clamped(top: Any, higher: Any):
-    return tg.max(top - higher, -1.0)
+def clamped_difference(top: Any, new_top: Any):
+    return tg.max(top - new_top, -1.0)
 
 
 @tg.func
-def decayed(top: Any, higher: Any):
-    return top - higher - 0.5
+def decayed_difference(top: Any, new_top: Any):
+    return top - new_top - 0.5
 
 
 @tg.func
-def halved(top: Any, higher: Any):
-    return (top - higher) * 0.5
+def halved_difference(top: Any, new_top: Any):
+    return (top - new_top) * 0.5
 
 
 @tg.func
@@ -80,32 +81,32 @@ def logarithm(acc: Any, total: Any, top: Any):
 
 
 @tg.func
-def with_a_sink(acc: Any, total: Any, top: Any):
+def quotient_with_sink(acc: Any, total: Any, top: Any):
     return quotient(acc, total + tg.exp(0.3 - top), top)
 
 
 @tg.func
-def unscaled(acc: Any, total: Any, top: Any):
+def unscaled_sum(acc: Any, total: Any, top: Any):
     return acc
 
 
 @tg.func
-def with_the_gauge(acc: Any, total: Any, top: Any):
+def quotient_plus_gauge(acc: Any, total: Any, top: Any):
     return quotient(acc, total, top) + tg.tile_broadcast(top, shape=(ROWS, WIDTH))
 
 
 @tg.func
-def gauge_plus_a_sum(acc: Any, total: Any, top: Any):
+def sum_plus_gauge(acc: Any, total: Any, top: Any):
     return acc + tg.tile_broadcast(top, shape=(ROWS, WIDTH))
 
 
 @tg.func
-def quotients_by_other_rows(acc: Any, total: Any, top: Any):
+def quotients_of_other_rows(acc: Any, total: Any, top: Any):
     return total @ tg.tile_transpose(1.0 / total)
 
 
 @tg.func
-def gauge_in_large_units(acc: Any, total: Any, top: Any):
+def gauge_in_other_units(acc: Any, total: Any, top: Any):
     return (tg.tile_broadcast(top, shape=(ROWS, WIDTH)) * 1e-8 + 0.0 * quotient(acc, total, top)) * 1e8
 
 
@@ -115,28 +116,29 @@ def exp(x: D):
 
 
 @tg.func_grad(exp)
-def gradient_of_exp(x: D, g: D):
+def exp_gradient(x: D, g: D):
     tg.adjoint[x] += g * (tg.exp(x) + 0.2)
 
 
 @tg.func
-def named_like_a_power(x: Any):
+def function_named_exp(x: Any):
     return tg.tile_map(exp, x)
 
 
 @tg.func
-def hardly_decayed(top: Any, higher: Any):
-    return top - higher - 1e-7
+def slightly_decayed_difference(top: Any, new_top: Any):
+    return top - new_top - 1e-7
 
 
 def loop(
     gauge: Any = maximum,
-    power: Any = natural,
-    change: Any = difference,
-    end: Any = quotient,
+    exponential: Any = natural_power,
+    rescaled_difference: Any = difference,
+    epilogue: Any = quotient,
     start: float = 0.0,
 ):
-    """Weighted means of the rows of `V`, with powers of `S` as weights, by a loop over tiles of columns of `S`."""
+    """Weighted means of the rows of `V`, with exponentials of `S` as weights, by a loop over tiles of columns of
+    `S`."""
 
     @tg.kernel
     def kernel(S: tg.array2d[D], V: tg.array2d[D], out: tg.array2d[D]):
@@ -146,15 +148,15 @@ def loop(
         acc = tg.tile_zeros(shape=(ROWS, WIDTH), dtype=D)
         for n in range(S.shape[1] // COLUMNS):
             s = tg.tile_load(S, shape=(ROWS, COLUMNS), offset=(i * ROWS, n * COLUMNS))
-            higher = gauge(top, s)
-            p = power(s - tg.tile_broadcast(higher, shape=(ROWS, COLUMNS)))
-            down = power(change(top, higher))
-            total = total * down + tg.tile_sum(p, axis=1, keepdims=True)
-            acc = acc * tg.tile_broadcast(down, shape=(ROWS, WIDTH))
+            new_top = gauge(top, s)
+            p = exponential(s - tg.tile_broadcast(new_top, shape=(ROWS, COLUMNS)))
+            rescaling = exponential(rescaled_difference(top, new_top))
+            total = total * rescaling + tg.tile_sum(p, axis=1, keepdims=True)
+            acc = acc * tg.tile_broadcast(rescaling, shape=(ROWS, WIDTH))
             v = tg.tile_load(V, shape=(COLUMNS, WIDTH), offset=(n * COLUMNS, 0))
             tg.tile_matmul(p, v, acc)
-            top = higher
-        tg.tile_store(out, end(acc, total, top), offset=(i * ROWS, 0))
+            top = new_top
+        tg.tile_store(out, epilogue(acc, total, top), offset=(i * ROWS, 0))
 
     return kernel
 
@@ -166,44 +168,58 @@ def difference_of_two(S: tg.array2d[D], V: tg.array2d[D], out: tg.array2d[D]):
     x, y = tg.tile_zeros(shape=(ROWS, 1), dtype=D), tg.tile_zeros(shape=(ROWS, 1), dtype=D)
     for n in range(S.shape[1] // COLUMNS):
         s = tg.tile_load(S, shape=(ROWS, COLUMNS), offset=(0, n * COLUMNS))
-        above, below = maximum(a, s), maximum(b, -s)
-        x = x * tg.exp(a - above) + tg.tile_sum(
-            tg.exp(s - tg.tile_broadcast(above, shape=(ROWS, COLUMNS))), axis=1, keepdims=True
+        new_a, new_b = maximum(a, s), maximum(b, -s)
+        x = x * tg.exp(a - new_a) + tg.tile_sum(
+            tg.exp(s - tg.tile_broadcast(new_a, shape=(ROWS, COLUMNS))), axis=1, keepdims=True
         )
-        y = y * tg.exp(b - below) + tg.tile_sum(
-            tg.exp(-s - tg.tile_broadcast(below, shape=(ROWS, COLUMNS))), axis=1, keepdims=True
+        y = y * tg.exp(b - new_b) + tg.tile_sum(
+            tg.exp(-s - tg.tile_broadcast(new_b, shape=(ROWS, COLUMNS))), axis=1, keepdims=True
         )
-        a, b = above, below
+        a, b = new_a, new_b
     tg.tile_store(out, tg.tile_broadcast(a + tg.log(x) - b - tg.log(y), shape=(ROWS, WIDTH)))
 
 
 ACCEPTED = {
     "maximum": loop(),
-    "powers of 2": loop(power=binary),
-    "lazy": loop(gauge=lazy),
+    "powers of 2": loop(exponential=binary_power),
+    "lazy maximum": loop(gauge=lazy_maximum),
     "mean": loop(gauge=mean),
-    "logarithm of the sum": loop(end=logarithm),
-    "sink": loop(end=with_a_sink),
+    "logarithm of the sum": loop(epilogue=logarithm),
+    "sink": loop(epilogue=quotient_with_sink),
 }
 REFUSED = {
-    "clamped": loop(change=clamped),
-    "decayed": loop(change=decayed),
-    "wrong power": loop(change=halved),
-    "unscaled": loop(end=unscaled),
-    "gauge among the results": loop(end=with_the_gauge),
-    "another base": loop(power=binary, end=logarithm),
+    "clamped difference": loop(rescaled_difference=clamped_difference),
+    "decayed difference": loop(rescaled_difference=decayed_difference),
+    "wrong power": loop(rescaled_difference=halved_difference),
+    "unscaled sum": loop(epilogue=unscaled_sum),
+    "gauge among the results": loop(epilogue=quotient_plus_gauge),
+    "another base": loop(exponential=binary_power, epilogue=logarithm),
     "initial sum": loop(start=1.0),
-    "gauge plus a sum": loop(end=gauge_plus_a_sum),
-    "quotients by other rows": loop(end=quotients_by_other_rows),
-    "gauge in large units": loop(end=gauge_in_large_units),
-    "function named like a power": loop(power=named_like_a_power),
-    "hardly decayed": loop(change=hardly_decayed),
+    "gauge plus a sum": loop(epilogue=sum_plus_gauge),
+    "quotients by other rows": loop(epilogue=quotients_of_other_rows),
+    "gauge in large units": loop(epilogue=gauge_in_other_units),
+    "function named like a power": loop(exponential=function_named_exp),
+    "slightly decayed difference": loop(rescaled_difference=slightly_decayed_difference),
 }
-SLOW_LOOPS = ("powers of 2", "lazy", "mean", "sink", "decayed", "wrong power", "unscaled", "initial sum")
-SLOW_LOOPS += ("gauge plus a sum", "quotients by other rows", "gauge in large units", "hardly decayed")
+SLOW_LOOPS = (
+    "powers of 2",
+    "lazy maximum",
+    "mean",
+    "sink",
+    "decayed difference",
+    "wrong power",
+    "unscaled sum",
+    "initial sum",
+)
+SLOW_LOOPS += (
+    "gauge plus a sum",
+    "quotients by other rows",
+    "gauge in large units",
+    "slightly decayed difference",
+)
 SLOW_LOOPS += ("function named like a power",)
 DIFFERENTIATED = (
-    *("maximum", "logarithm of the sum", "clamped", "gauge among the results", "two gauges"),
+    *("maximum", "logarithm of the sum", "clamped difference", "gauge among the results", "two gauges"),
     *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW_LOOPS),
 )
 
@@ -216,19 +232,19 @@ def arrays(tiles: int = 3) -> list[Any]:
 
 
 def forward(source: Any) -> Kernel:
-    """The forward kernel before it is differentiated."""
+    """The forward kernel before differentiation."""
     args = tuple(arrays())
     specialisations = [SPECIALISATIONS[pack(a)[0]] for pack, a in zip(source.packers, args, strict=True)]
     specialised = specialisation(specialisations, plan((1, 32), 32).launch, overlaps(args))
-    own = specialised.types, specialised.launch, specialised.access
-    kernel = trace(source.definition, *own, library(), differentiable=True)
+    launch_types = specialised.types, specialised.launch, specialised.access
+    kernel = trace(source.definition, *launch_types, library(), differentiable=True)
     fix_rounding(kernel)
     inline_selected(kernel.body, lambda call: not call.has_rule)
     return kernel
 
 
 @pytest.mark.parametrize("name", [*ACCEPTED, *REFUSED])
-def test_loops_whose_results_do_not_depend_on_the_gauge(name: str) -> None:
+def test_exactly_the_loops_without_a_dependency_on_the_gauge_are_rescaled(name: str) -> None:
     kernel = forward({**ACCEPTED, **REFUSED}[name])
     result = regauge(kernel)
     sums = [loop for loop in kernel.walk() if isinstance(loop, LoopLike)][1:]
@@ -237,7 +253,7 @@ def test_loops_whose_results_do_not_depend_on_the_gauge(name: str) -> None:
     assert len(result.constants) == (1 if name in ACCEPTED else 0)
 
 
-def test_two_gauges() -> None:
+def test_loops_with_two_gauges_are_rescaled() -> None:
     kernel = forward(difference_of_two)
     result = regauge(kernel)
     *_, last = [loop for loop in kernel.walk() if isinstance(loop, LoopLike)]
@@ -246,7 +262,7 @@ def test_two_gauges() -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("name", DIFFERENTIATED)
-def test_gradients(name: str) -> None:
+def test_gradients_of_loops_that_rescale_sums_are_correct(name: str) -> None:
     *inputs, out = arrays()
     kernel = difference_of_two if name == "two gauges" else {**ACCEPTED, **REFUSED}[name]
     tg.gradcheck(kernel, (1, 32), inputs, [out], block_dim=32, directions=3)
@@ -254,17 +270,17 @@ def test_gradients(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.machine_code
-def test_gradients_with_scores_in_large_units() -> None:
+def test_gradients_of_scores_in_large_units_are_correct() -> None:
     @tg.kernel
     def kernel(S: tg.array2d[D], out: tg.array2d[D]):
         top = tg.tile_full(shape=(ROWS, 1), value=-1e30, dtype=D)
         total = tg.tile_full(shape=(ROWS, 1), value=0.0, dtype=D)
         for n in range(S.shape[1] // COLUMNS):
             s = tg.tile_load(S, shape=(ROWS, COLUMNS), offset=(0, n * COLUMNS)) * 3e6
-            higher = maximum(top, s)
-            p = tg.exp(3e-7 * s - 3e-7 * higher)
-            total = total * tg.exp(3e-7 * (top - higher)) + tg.tile_sum(p, axis=1, keepdims=True)
-            top = higher
+            new_top = maximum(top, s)
+            p = tg.exp(3e-7 * s - 3e-7 * new_top)
+            total = total * tg.exp(3e-7 * (top - new_top)) + tg.tile_sum(p, axis=1, keepdims=True)
+            top = new_top
         tg.tile_store(out, 3e-7 * top + tg.log(total), offset=(0, 0))
 
     s, _, out = arrays()

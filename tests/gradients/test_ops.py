@@ -14,7 +14,7 @@ from support.campaigns import slow_except
 pytestmark = pytest.mark.machine_code
 
 
-@pytest.mark.parametrize("name", slow_except({"powers", "scans_by_two_warps"}, CASES, slow=1))
+@pytest.mark.parametrize("name", slow_except({"powers", "scans_of_two_warps"}, CASES, slow=1))
 def test_gradients_of_every_op_agree_with_differences(name: str) -> None:
     case = CASES[name]
     inputs, output = case.arguments()
@@ -39,7 +39,7 @@ def test_equal_extremes_share_the_gradient() -> None:
     assert gradient_of(extremes, x, [1.0]).tolist() == [0.5, 1.0, 0.0, 0.0]
 
 
-def test_derivatives_at_kinks_and_jumps() -> None:
+def test_derivatives_at_kinks_and_jumps_follow_the_rules() -> None:
     @tg.kernel
     def kinks(x: tg.array[D], y: tg.array[D]):
         t = tg.tile_load(x, shape=3)
@@ -50,7 +50,7 @@ def test_derivatives_at_kinks_and_jumps() -> None:
 
 
 @pytest.mark.parametrize("dtype", [tg.float16, tg.bfloat16, tg.float32, tg.float8_e4m3])
-def test_gradients_of_narrow_floats(dtype: Any) -> None:
+def test_gradients_of_matmuls_of_narrow_floats_are_exact(dtype: Any) -> None:
     @tg.kernel
     def matmul(a, b, y):
         p, q = tg.tile_load(a, shape=(16, 16)), tg.tile_load(b, shape=(16, 16))
@@ -74,7 +74,7 @@ def test_gradients_of_narrow_floats(dtype: Any) -> None:
 
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_adjoints_are_linear(name: str) -> None:
-    """The adjoint is a linear map: the adjoint of 2 g - h is twice the adjoint of g minus the adjoint of h."""
+    """The adjoint is a linear map: the adjoint for 2 g - h is twice the adjoint for g minus the adjoint for h."""
     case = CASES[name]
     inputs, output = case.arguments()
     rng = np.random.default_rng(1)

@@ -1,4 +1,4 @@
-"""Errors of optimisers and tapes for arguments that are not lists of arrays, and the names of public modules."""
+"""Errors of optimisers and tapes for arguments that are not lists of arrays, and the public names of modules."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import tegula as tg
 from tegula.api import MODULES
 
 
-@pytest.mark.parametrize("make", [tg.optim.Adam, tg.optim.SGD])
+@pytest.mark.parametrize("optimiser", [tg.optim.Adam, tg.optim.SGD])
 @pytest.mark.parametrize(
     ("params", "message"),
     [
@@ -24,13 +24,13 @@ from tegula.api import MODULES
     ],
 )
 def test_optimisers_refuse_parameters_that_are_not_lists_of_float_arrays(
-    make: Any, params: Any, message: str
+    optimiser: Any, params: Any, message: str
 ) -> None:
     with pytest.raises(tg.LaunchError, match=message):
-        make(params)
+        optimiser(params)
 
 
-@pytest.mark.parametrize("make", [tg.optim.Adam, tg.optim.SGD])
+@pytest.mark.parametrize("optimiser", [tg.optim.Adam, tg.optim.SGD])
 @pytest.mark.parametrize(
     ("grads", "message"),
     [
@@ -38,17 +38,17 @@ def test_optimisers_refuse_parameters_that_are_not_lists_of_float_arrays(
         (tg.zeros(3), "the gradients of an optimiser must be a list of arrays, got one array"),
         (
             [None],
-            r"the gradient of parameter 0 is an array, got none\nhelp: make the parameter with requires_grad",
+            r"the gradient of parameter 0 is an array, got none\nhelp: optimiser the parameter with requires_grad",
         ),
         ([1.0], "got a value of type float as it"),
         ([], "0 gradients are given for 1 parameters"),
     ],
 )
 def test_optimisers_refuse_gradients_that_are_not_lists_of_arrays(
-    make: Any, grads: Any, message: str
+    optimiser: Any, grads: Any, message: str
 ) -> None:
     with pytest.raises(tg.LaunchError, match=message):
-        make([tg.zeros(3)]).step(grads)
+        optimiser([tg.zeros(3)]).step(grads)
 
 
 def test_backward_refuses_a_loss_that_is_not_an_array() -> None:

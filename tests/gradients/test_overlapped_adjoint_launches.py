@@ -1,4 +1,4 @@
-"""Independent launches of an adjoint form a series, and may overlap."""
+"""Independent launches of an adjoint form a series and may overlap."""
 
 from __future__ import annotations
 
@@ -46,37 +46,37 @@ def two_matmuls(
     tg.tile_store(z, second, offset=(i * T, j * T))
 
 
-def steps_of(kernel: Any, args: list[Any], grads: list[Any]) -> list[AdjointStep]:
+def adjoint_steps(kernel: Any, args: list[Any], grads: list[Any]) -> list[AdjointStep]:
     adjoint = adjoint_of(kernel, tuple(range(len(args))))
     specialised = wanted_form(adjoint, plan((2, 2, 32), 32), (*args, *grads))
     return [part.step for part in adjoint.steps_for(specialised)]
 
 
-def squares(count: int) -> list[Any]:
+def square_arrays(count: int) -> list[Any]:
     return [tg.zeros((2 * T, 2 * T)) for _ in range(count)]
 
 
 def test_owners_of_different_arrays_are_a_series() -> None:
-    """The launch that clears the gradient is not part of the series, which reads the gradient."""
-    steps = steps_of(matmul, squares(3), squares(3))
+    """The launch that clears the gradient is not part of the series: the series reads the gradient."""
+    steps = adjoint_steps(matmul, square_arrays(3), square_arrays(3))
     assert in_series(steps) == [FIRST, LATER, ALONE]
     assert in_series(steps[2:]) == [ALONE]
     assert in_series([*steps, *steps]) == [FIRST, LATER, ALONE, FIRST, LATER, ALONE]
 
 
 def test_launches_that_add_to_one_array_are_not_a_series() -> None:
-    """The gradient of `a` has two owners, in two launches; the launches for `b` and `c` belong to the second one's
-    series."""
-    steps = steps_of(two_matmuls, squares(5), squares(5))
+    """The gradient of `a` has two owner kernels. The launches for `b` and `c` belong to the series of the second
+    one."""
+    steps = adjoint_steps(two_matmuls, square_arrays(5), square_arrays(5))
     names = [step.kernel.name.removeprefix("two_matmuls_adjoint_of_adj_") for step in steps]
     assert names[:2] == ["a", "a"]
     assert in_series(steps) == [ALONE, FIRST, LATER, LATER, ALONE]
 
 
 def test_launches_that_sum_chunks_wait_for_the_chunks() -> None:
-    first, last = steps_of(matmul, squares(3), squares(3))[0].shared
+    first, last = adjoint_steps(matmul, square_arrays(3), square_arrays(3))[0].shared
     assert in_series([first, last]) == [ALONE, ALONE]
-    assert in_series([first, first]) == [ALONE, ALONE], "both write the same rows"
+    assert in_series([first, first]) == [ALONE, ALONE], "both launches write the same rows"
 
 
 @tg.kernel
@@ -86,7 +86,7 @@ def scaled(x: tg.array2d[float], w: tg.array1d[float], y: tg.array2d[float]):
 
 
 def test_blocks_of_chunks_let_the_next_launch_start_after_their_loop() -> None:
-    """Otherwise blocks of the next launch would crowd the multiprocessors where the first blocks end."""
+    """An earlier start would place blocks of the next launch on the multiprocessors that become free first."""
     arrays = [tg.zeros((64, T)), tg.zeros(T), tg.zeros((64, T))]
     adjoint = adjoint_of(scaled, (0, 1, 2))
     specialised = wanted_form(adjoint, plan((64, 32), 32), (*arrays, *map(tg.zeros_like, arrays)))
@@ -95,11 +95,11 @@ def test_blocks_of_chunks_let_the_next_launch_start_after_their_loop() -> None:
 
 
 def test_launches_with_overlapping_arrays_are_in_no_series() -> None:
-    args, (da, _, dc) = squares(3), squares(3)
-    assert set(in_series(steps_of(matmul, args, [da, da, dc]))) == {ALONE}
+    args, (da, _, dc) = square_arrays(3), square_arrays(3)
+    assert set(in_series(adjoint_steps(matmul, args, [da, da, dc]))) == {ALONE}
 
 
-# Launches that only overwrite arrays that were read ------------------------------------------------------------------
+# Launches that overwrite arrays after their last read -----------------------------------------------------------------
 
 M, N, K = 128, 256, 64
 
@@ -115,14 +115,14 @@ def wide_matmul(a: tg.array2d[tg.bfloat16], b: tg.array2d[tg.bfloat16], c: tg.ar
     tg.tile_store(c, tg.tile_astype(total, tg.bfloat16), offset=(i * M, j * N))
 
 
-def wide_steps() -> list[AdjointStep]:
+def wide_adjoint_steps() -> list[AdjointStep]:
     args = [tg.zeros((N, N), dtype=tg.bfloat16) for _ in range(6)]
-    steps = steps_of(wide_matmul, args[:3], args[3:])
+    steps = adjoint_steps(wide_matmul, args[:3], args[3:])
     return [step if step.wide is None else step.wide.step for step in steps]
 
 
 def test_the_clearing_of_a_gradient_starts_after_its_last_read() -> None:
-    a, b, clear = wide_steps()
+    a, b, clear = wide_adjoint_steps()
     assert in_series([a, b, clear]) == [FIRST, LaunchOverlap(waits_at_end=True, lets=READ), LATER]
     assert in_series([b, clear]) == [LaunchOverlap(lets=READ), LATER]
     assert in_series([a, b, clear, clear]) == [
@@ -134,7 +134,7 @@ def test_the_clearing_of_a_gradient_starts_after_its_last_read() -> None:
 
 
 def test_the_launch_after_a_series_waits_for_all_its_launches() -> None:
-    """The launch lets the next launch start immediately, while owners may still be running."""
-    a, b, clear = wide_steps()
+    """The clearing launch lets the next launch start immediately, while owner blocks may still be running."""
+    a, b, clear = wide_adjoint_steps()
     assert in_series([a, clear, b]) == [LaunchOverlap(lets=READ), LATER, ALONE]
-    assert in_series([clear, a, b]) == [ALONE, FIRST, LATER], "an owner reads what was cleared before"
+    assert in_series([clear, a, b]) == [ALONE, FIRST, LATER], "an owner reads the cleared gradient"

@@ -1,5 +1,5 @@
-"""Storage migrations, tapes over many launches, aliased arrays, and all ways of overwriting values that a gradient
-needs."""
+"""Gradients of tiles that change their storage, of tapes with many launches, and of aliased arrays; every way to
+overwrite a value that a gradient needs is refused."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ def integers(seed: int, *shape: int) -> np.ndarray:
     return np.random.default_rng(seed).integers(-2, 3, shape).astype(np.float32)
 
 
-def migrating(first: str, next: str) -> Any:
-    """The pipelined matmul of the guide; tiles loaded in the loop have their own storage."""
+def matmul_with_storages(first_storage: str, next_storage: str) -> Any:
+    """The pipelined matmul of the guide; tiles loaded in the loop have a storage of their own."""
 
     @tg.kernel
     def matmul_pipelined(A: tg.array2d(dtype=float), B: tg.array2d(dtype=float), C: tg.array2d(dtype=float)):
         i, j = tg.tid()
         acc = tg.tile_zeros(shape=(8, 4), dtype=tg.float32)
-        a = tg.tile_load(A, shape=(8, 8), offset=(i * 8, 0), storage=first)
-        b = tg.tile_load(B, shape=(8, 4), offset=(0, j * 4), storage=first)
+        a = tg.tile_load(A, shape=(8, 8), offset=(i * 8, 0), storage=first_storage)
+        b = tg.tile_load(B, shape=(8, 4), offset=(0, j * 4), storage=first_storage)
         count = int(A.shape[1] / 8)
         for k in range(1, count):
-            a_next = tg.tile_load(A, shape=(8, 8), offset=(i * 8, k * 8), storage=next)
-            b_next = tg.tile_load(B, shape=(8, 4), offset=(k * 8, j * 4), storage=next)
+            a_next = tg.tile_load(A, shape=(8, 8), offset=(i * 8, k * 8), storage=next_storage)
+            b_next = tg.tile_load(B, shape=(8, 4), offset=(k * 8, j * 4), storage=next_storage)
             tg.tile_matmul(a, b, acc)
             a = a_next
             b = b_next
@@ -43,10 +43,10 @@ def migrating(first: str, next: str) -> Any:
     return matmul_pipelined
 
 
-@pytest.mark.parametrize("first", ["register", "shared"])
-@pytest.mark.parametrize("next", ["register", "shared"])
-def test_tiles_that_change_their_storage_have_exact_gradients(first: str, next: str) -> None:
-    kernel = migrating(first, next)
+@pytest.mark.parametrize("first_storage", ["register", "shared"])
+@pytest.mark.parametrize("next_storage", ["register", "shared"])
+def test_tiles_that_change_their_storage_have_exact_gradients(first_storage: str, next_storage: str) -> None:
+    kernel = matmul_with_storages(first_storage, next_storage)
     for iterations in (1, 2, 3, 18):
         a, b = integers(0, 16, 8 * iterations), integers(1, 8 * iterations, 8)
         A, B = (tg.array(x, requires_grad=True) for x in (a, b))
@@ -120,7 +120,7 @@ def products(a: tg.array[D], b: tg.array[D], y: tg.array[D]):
 
 
 @tg.kernel
-def add_up(x: tg.array[D], loss: tg.array[D]):
+def add_to_loss(x: tg.array[D], loss: tg.array[D]):
     i = tg.tid()
     tg.atomic_add(loss, 0, x[i])
 
@@ -135,15 +135,15 @@ def test_gradients_over_two_hundred_launches_are_correct() -> None:
     with tg.Tape() as tape:
         for a, b in pairwise(states):
             tg.launch(logistic, 3, [a, r], [b])
-        tg.launch(add_up, 3, [states[-1]], [loss])
+        tg.launch(add_to_loss, 3, [states[-1]], [loss])
     tape.backward(loss)
-    x, by_x, by_r = states[0].numpy().copy(), np.ones(3), np.zeros(3)
+    x, gradient_x, gradient_r = states[0].numpy().copy(), np.ones(3), np.zeros(3)
     for _ in range(200):
         slope = 2.9 * (1 - 2 * x)
-        by_r = slope * by_r + x * (1 - x)
-        by_x, x = slope * by_x, 2.9 * x * (1 - x)
-    np.testing.assert_allclose(states[0].grad.numpy(), by_x, rtol=1e-9, atol=1e-300)
-    np.testing.assert_allclose(r.grad.numpy(), [by_r.sum()], rtol=1e-9)
+        gradient_r = slope * gradient_r + x * (1 - x)
+        gradient_x, x = slope * gradient_x, 2.9 * x * (1 - x)
+    np.testing.assert_allclose(states[0].grad.numpy(), gradient_x, rtol=1e-9, atol=1e-300)
+    np.testing.assert_allclose(r.grad.numpy(), [gradient_r.sum()], rtol=1e-9)
 
 
 def test_in_place_changes_without_needed_values_are_accepted() -> None:
@@ -152,7 +152,7 @@ def test_in_place_changes_without_needed_values_are_accepted() -> None:
         tg.launch(products, 2, [x, x], [y])
         tg.launch(scale, 2, [y, 3.0])
         tg.launch(scale, 2, [y, -2.0])
-        tg.launch(add_up, 2, [y], [loss])
+        tg.launch(add_to_loss, 2, [y], [loss])
     tape.backward(loss)
     np.testing.assert_allclose(x.grad.numpy(), -18.0 * x.numpy() ** 2)
 
@@ -167,10 +167,18 @@ def test_gradients_of_one_array_for_several_arguments_are_correct() -> None:
     expected[1:3] += 2 * a * b * [1.0, 10.0]
     expected[2:4] += a * a * [1.0, 10.0]
     np.testing.assert_allclose(x.grad.numpy(), expected)
-    same = tg.zeros(2, dtype=D)
+    common_gradient = tg.zeros(2, dtype=D)
     ones = tg.ones(2, dtype=D)
-    tg.launch(products, 2, [x[:2], x[:2]], [y], adj_inputs=[same, same], adj_outputs=[ones], adjoint=True)
-    np.testing.assert_allclose(same.numpy(), 3 * x.numpy()[:2] ** 2)
+    tg.launch(
+        products,
+        2,
+        [x[:2], x[:2]],
+        [y],
+        adj_inputs=[common_gradient, common_gradient],
+        adj_outputs=[ones],
+        adjoint=True,
+    )
+    np.testing.assert_allclose(common_gradient.numpy(), 3 * x.numpy()[:2] ** 2)
 
 
 def test_launches_without_backward_are_accepted_if_no_gradient_reaches_them() -> None:
@@ -193,14 +201,14 @@ def test_launches_without_backward_are_accepted_if_no_gradient_reaches_them() ->
 
 
 class SharedMemoryArray:
-    """An object that describes the memory of an array as other libraries do."""
+    """An object that exposes the memory of an array by the protocols of other libraries."""
 
     def __init__(self, x: tg.array) -> None:
         name = "__array_interface__" if str(x.device) == "cpu" else "__cuda_array_interface__"
         setattr(self, name, getattr(x, name))
 
 
-CHANGES: dict[str, Any] = {
+OVERWRITES: dict[str, Any] = {
     "fill_": lambda x: x.fill_(5.0),
     "zero_": lambda x: x.zero_(),
     "assign": lambda x: x.assign(np.ones(2)),
@@ -218,25 +226,26 @@ CHANGES: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("inside", [True, False])
-@pytest.mark.parametrize("change", CHANGES)
-def test_every_way_to_overwrite_a_needed_value_is_refused(change: str, inside: bool) -> None:
+@pytest.mark.parametrize("while_recording", [True, False])
+@pytest.mark.parametrize("overwrite", OVERWRITES)
+def test_every_way_to_overwrite_a_needed_value_is_refused(overwrite: str, while_recording: bool) -> None:
     x, y = variable(1.0, 2.0), tg.zeros(2, dtype=D, requires_grad=True)
     with tg.Tape() as tape:
         tg.launch(products, 2, [x, x], [y])
-        if inside:
-            CHANGES[change](x)
-    if not inside:
-        CHANGES[change](x)
-    others = "shares memory|no gradients of gradients"
+        if while_recording:
+            OVERWRITES[overwrite](x)
+    if not while_recording:
+        OVERWRITES[overwrite](x)
+    other_messages = "shares memory|no gradients of gradients"
     with pytest.raises(
-        tg.LaunchError, match=f"'a' as it was at the launch, but a later operation has overwritten|{others}"
+        tg.LaunchError,
+        match=f"'a' as it was at the launch, but a later operation has overwritten|{other_messages}",
     ):
         tape.backward(grads={y: np.ones(2)})
 
 
 def test_adjoints_that_overwrite_values_of_another_launch_are_refused() -> None:
-    """A gradient that is an input of a launch is a value too."""
+    """A gradient that is an input of a launch is also a value that must not be overwritten."""
     x, y, z = (
         variable(1.0, 2.0),
         tg.zeros(2, dtype=D, requires_grad=True),

@@ -1,6 +1,6 @@
-"""Gradient tiles that a grid owns are summed by their owner, in a loop, and written once.
+"""Gradient tiles that a grid of blocks owns are summed by their owner block, in a loop, and written once.
 
-The data are small integers, so that every order of summing gives the same numbers: the gradients are exact."""
+The data are small integers, so sums are exact in any order, and so are the gradients."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ T = 8
 
 @pytest.fixture(params=["enough", "few"], autouse=True)
 def owners(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """The number of owner blocks: as many as the device runs, or so few that their work is split."""
-    busy = 1 if request.param == "enough" else 64
+    """Run a test with as many owner blocks as the device holds, and with so few that their work is split into
+    chunks."""
+    resident_blocks = 1 if request.param == "enough" else 64
     key = adjoint_module.AdjointProgram.key
-    monkeypatch.setattr(adjoint_module, "busy_blocks", lambda device: busy)
-    monkeypatch.setattr(adjoint_module.AdjointProgram, "key", lambda *a: (busy, *key(*a)))
+    monkeypatch.setattr(adjoint_module, "busy_blocks", lambda device: resident_blocks)
+    monkeypatch.setattr(adjoint_module.AdjointProgram, "key", lambda *a: (resident_blocks, *key(*a)))
     return request.param == "enough"
 
 
@@ -35,14 +36,14 @@ def integers(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng((seed, *shape)).integers(-3, 4, shape).astype(np.float64)
 
 
-def leaf(data: np.ndarray, dtype: Any = tg.float32) -> Any:
+def gradient_array(data: np.ndarray, dtype: Any = tg.float32) -> Any:
     return tg.array(data, dtype=dtype, requires_grad=True)
 
 
-def backwards(
+def launched_adjoints(
     kernel: Any, grid: Any, inputs: list[Any], output: Any, g: np.ndarray, threads: int = 32
 ) -> list[Any]:
-    """The kernels that were launched for the gradients of the inputs."""
+    """Run a kernel on a tape and its adjoint. Returns the kernels that were launched for the gradients."""
     with tg.Tape() as tape:
         tg.launch_tiled(kernel, dim=grid, inputs=inputs, outputs=[output], block_dim=threads)
     tape.backward(grads={output: g})
@@ -50,7 +51,7 @@ def backwards(
     return list(adjoint.launched)
 
 
-def assert_gathered(steps: list[Any], count: int) -> None:
+def assert_owned(steps: list[Any], count: int) -> None:
     assert len({step.name.removesuffix("_in_chunks") for step in steps}) == count + 1
     assert not any("atomic" in step.ir() for step in steps)
 
@@ -71,20 +72,19 @@ def matmul(a, b, c):
 def test_gradients_of_matmuls_are_gathered_by_owners(sizes: tuple[int, int, int]) -> None:
     m, n, k = sizes
     a, b, g = integers(m, k), integers(k, n), integers(m, n)
-    x, y, c = leaf(a), leaf(b), tg.zeros((m, n), requires_grad=True)
-    steps = backwards(matmul, (-(-m // T), -(-n // T)), [x, y], c, g)
+    x, y, c = gradient_array(a), gradient_array(b), tg.zeros((m, n), requires_grad=True)
+    steps = launched_adjoints(matmul, (-(-m // T), -(-n // T)), [x, y], c, g)
     np.testing.assert_array_equal(x.grad.numpy(), g @ b.T)
     np.testing.assert_array_equal(y.grad.numpy(), a.T @ g)
     assert not c.grad.numpy().any() if n == 0 else True
     if n:
-        assert_gathered(steps, 2)
+        assert_owned(steps, 2)
 
 
-@pytest.mark.machine_code
 @pytest.mark.machine_code
 @pytest.mark.parametrize("bounds", [(4, -1, -1), (4, -1, -2), (1, 5, 1), (0, 5, 2), (3, 3, -1), (2, 4, -1)])
 def test_gradients_of_loops_with_any_start_and_step_are_gathered(bounds: tuple[int, int, int]) -> None:
-    """An argument of the launch determines the start of the loop, which is the same in all blocks."""
+    """An argument of the launch is the start of the loop, so it is the same in all blocks."""
     start, stop, step = bounds
 
     @tg.kernel
@@ -98,36 +98,38 @@ def test_gradients_of_loops_with_any_start_and_step_are_gathered(bounds: tuple[i
         tg.tile_store(c, total, offset=(i * T, j * T))
 
     a, b, g = integers(20, 36), integers(36, 13, seed=1), integers(20, 13, seed=2)
-    x, y, c = leaf(a), leaf(b), tg.zeros((20, 13), requires_grad=True)
-    steps = backwards(between, (3, 2), [x, y, start, stop], c, g)
+    x, y, c = gradient_array(a), gradient_array(b), tg.zeros((20, 13), requires_grad=True)
+    steps = launched_adjoints(between, (3, 2), [x, y, start, stop], c, g)
     summed = np.isin(np.arange(36) // T, range(*bounds))
     np.testing.assert_array_equal(x.grad.numpy(), g @ b.T * summed)
     np.testing.assert_array_equal(y.grad.numpy(), (a * summed).T @ g)
     if len(range(*bounds)):
-        assert_gathered(steps, 2)
+        assert_owned(steps, 2)
 
 
 @pytest.mark.machine_code
 def test_owners_of_gradient_tiles_add_to_existing_elements() -> None:
     a, b, g = integers(16, 8), integers(8, 24), integers(16, 24)
-    x, y, c = leaf(a), leaf(b), tg.zeros((16, 24), requires_grad=True)
+    x, y, c = gradient_array(a), gradient_array(b), tg.zeros((16, 24), requires_grad=True)
     x.grad.fill_(5.0)
-    backwards(matmul, (2, 3), [x, y], c, g)
+    launched_adjoints(matmul, (2, 3), [x, y], c, g)
     np.testing.assert_array_equal(x.grad.numpy(), g @ b.T + 5.0)
 
 
 @pytest.mark.machine_code
 def test_owners_of_gradient_tiles_are_one_loop_over_loads_and_a_matmul(owners: bool) -> None:
-    """The form that automatic schedules need: no condition, one matmul, bounds that are arguments."""
+    """Automatic schedules need this form: no condition, one matmul, and bounds that are arguments."""
     a, b, g = integers(16, 8), integers(8, 24), integers(16, 24)
-    steps = backwards(matmul, (2, 3), [leaf(a), leaf(b)], tg.zeros((16, 24), requires_grad=True), g)
+    steps = launched_adjoints(
+        matmul, (2, 3), [gradient_array(a), gradient_array(b)], tg.zeros((16, 24), requires_grad=True), g
+    )
     for step in (s for s in steps if "tile.matmul" in s.ir()):
         text = step.ir()
         assert text.count("tile.matmul") == text.count(" = for ") == 1
         assert text.count("tile.load") == 2 + owners
         assert not any(name in text for name in ("if ", "select", "cmp", "atomic"))
         assert 'param "blocks_' in text
-    assert "tile.load" not in steps[-1].ir(), "what is left clears the gradient of c"
+    assert "tile.load" not in steps[-1].ir(), "the remaining launch clears the gradient of c"
 
 
 @pytest.mark.machine_code
@@ -136,8 +138,12 @@ def test_gradients_of_narrow_matmuls_are_summed_in_float32(dtype: Any) -> None:
     m, n, k = 16, 256, 16
     a, b, g = integers(m, k), np.ones((k, n)), np.ones((m, n))
     b[:, ::2] = 3.0
-    x, y, c = leaf(a, dtype), leaf(b, dtype), tg.zeros((m, n), dtype=dtype, requires_grad=True)
-    steps = backwards(matmul, (m // T, n // T), [x, y], c, g)
+    x, y, c = (
+        gradient_array(a, dtype),
+        gradient_array(b, dtype),
+        tg.zeros((m, n), dtype=dtype, requires_grad=True),
+    )
+    steps = launched_adjoints(matmul, (m // T, n // T), [x, y], c, g)
     np.testing.assert_array_equal(x.grad.numpy().astype(float), g @ b.T)
     np.testing.assert_array_equal(y.grad.numpy().astype(float), a.T @ g)
     for step in (s for s in steps if "tile.matmul" in s.ir()):
@@ -145,7 +151,7 @@ def test_gradients_of_narrow_matmuls_are_summed_in_float32(dtype: Any) -> None:
         assert ": tile<float32" in operands[0]
         shared = step.name.endswith("_in_chunks")
         assert step.ir().count("cast") == (0 if shared else 2), (
-            "what is there is widened, and the sum rounded once"
+            "the previous gradient is widened, and the sum is rounded once"
         )
 
 
@@ -163,16 +169,16 @@ def batched(a, b, c):
 @pytest.mark.machine_code
 def test_gradients_of_batched_matmuls_are_gathered() -> None:
     a, b, g = integers(3, 16, 24), integers(3, 8, 24), integers(3, 16, 8)
-    x, y, c = leaf(a), leaf(b), tg.zeros((3, 16, 8), requires_grad=True)
-    steps = backwards(batched, (3, 2, 1), [x, y], c, g)
+    x, y, c = gradient_array(a), gradient_array(b), tg.zeros((3, 16, 8), requires_grad=True)
+    steps = launched_adjoints(batched, (3, 2, 1), [x, y], c, g)
     np.testing.assert_array_equal(x.grad.numpy(), g @ b)
     np.testing.assert_array_equal(y.grad.numpy(), g.swapaxes(1, 2) @ a)
-    assert_gathered(steps, 2)
+    assert_owned(steps, 2)
 
 
 @tg.kernel
 def shared_weights(a, b, c):
-    """b has no batch: its owners loop over the batch and over the rows."""
+    """b has no batch dimension: its owners loop over the batch and over the rows."""
     n, i, j = tg.tid()
     total = tg.tile_zeros(shape=(T, T), dtype=tg.float32)
     for k in tg.pipelined(a.shape[2] // T, stages=2):
@@ -185,11 +191,11 @@ def shared_weights(a, b, c):
 @pytest.mark.machine_code
 def test_owners_of_gradient_tiles_loop_over_all_other_blocks() -> None:
     a, b, g = integers(3, 16, 24), integers(24, 8), integers(3, 16, 8)
-    x, y, c = leaf(a), leaf(b), tg.zeros((3, 16, 8), requires_grad=True)
-    steps = backwards(shared_weights, (3, 2, 1), [x, y], c, g)
+    x, y, c = gradient_array(a), gradient_array(b), tg.zeros((3, 16, 8), requires_grad=True)
+    steps = launched_adjoints(shared_weights, (3, 2, 1), [x, y], c, g)
     np.testing.assert_array_equal(x.grad.numpy(), 2.0 * g @ b.T)
     np.testing.assert_array_equal(y.grad.numpy(), 2.0 * np.einsum("nik,nij->kj", a, g))
-    assert_gathered(steps, 2)
+    assert_owned(steps, 2)
 
 
 @tg.kernel
@@ -204,15 +210,15 @@ def weighted_rows(a, v, y):
 @pytest.mark.machine_code
 def test_gradients_of_a_vector_read_by_every_row_are_gathered() -> None:
     a, v, g = integers(6, 32), integers(32), integers(6)
-    x, w, y = leaf(a), leaf(v), tg.zeros(6, requires_grad=True)
-    steps = backwards(weighted_rows, 6, [x, w], y, g)
+    x, w, y = gradient_array(a), gradient_array(v), tg.zeros(6, requires_grad=True)
+    steps = launched_adjoints(weighted_rows, 6, [x, w], y, g)
     np.testing.assert_array_equal(x.grad.numpy(), np.outer(g, v))
     np.testing.assert_array_equal(w.grad.numpy(), g @ a)
-    assert_gathered(steps, 1)
+    assert_owned(steps, 1)
 
 
 def zeros(shape: Sequence[int], dtype: Any, *_: Any) -> tg.array:
-    """Memory for sums."""
+    """An allocation for sums."""
     return tg.zeros(shape, dtype)
 
 
@@ -221,16 +227,20 @@ def test_owners_of_gradient_tiles_agree_with_the_interpreter() -> None:
     a, b, g = integers(16, 24), integers(24, 8), integers(16, 8)
     args = [tg.array(v, dtype=tg.float32) for v in (a, b, np.zeros((16, 8)), 0 * a, 0 * b, g)]
     matmul.unload()
-    backwards(matmul, (2, 1), [leaf(a), leaf(b)], tg.zeros((16, 8), requires_grad=True), g)
+    launched_adjoints(
+        matmul, (2, 1), [gradient_array(a), gradient_array(b)], tg.zeros((16, 8), requires_grad=True), g
+    )
     adjoint = list(matmul.adjoints.values())[-1]
     ((steps,),) = adjoint.steps.values()
     actual, rows, sums = copies(args), {}, {}
     for launch_step in plan_launches(steps, (2, 1, 32), args, CPU):
         part, dims, extra = launch_step.part, launch_step.dims, launch_step.extra(args, sums, zeros)
         arguments = (*args, *extra)
-        own = [*actual, *(x for x in extra if isinstance(x, int))]
-        own += [rows.setdefault(id(x), x.numpy().copy()) for x in extra if isinstance(x, tg.array)]
-        interp.run(traced(part, arguments, dims, 32), own, dims, 32, print)
+        interpreter_arguments = [*actual, *(x for x in extra if isinstance(x, int))]
+        interpreter_arguments += [
+            rows.setdefault(id(x), x.numpy().copy()) for x in extra if isinstance(x, tg.array)
+        ]
+        interp.run(traced(part, arguments, dims, 32), interpreter_arguments, dims, 32, print)
     np.testing.assert_array_equal(actual[3], g @ b.T)
     np.testing.assert_array_equal(actual[4], a.T @ g)
     assert not actual[5].any()
@@ -250,17 +260,17 @@ def scaled_rows(x, w, b, y):
 @pytest.mark.parametrize("rows", [1, 5, 64, 201])
 def test_gradients_of_weights_of_rows_are_gathered(rows: int) -> None:
     x, w, b, g = integers(rows, 24), integers(24, seed=1), integers(24, seed=2), integers(rows, 24, seed=3)
-    args = [leaf(v) for v in (x, w, b)]
+    args = [gradient_array(v) for v in (x, w, b)]
     args[1].grad.fill_(1.0)
-    steps = backwards(scaled_rows, rows, args, tg.zeros((rows, 24), requires_grad=True), g)
+    steps = launched_adjoints(scaled_rows, rows, args, tg.zeros((rows, 24), requires_grad=True), g)
     np.testing.assert_array_equal(args[0].grad.numpy(), 2.0 * x * w * g)
     np.testing.assert_array_equal(args[1].grad.numpy(), (x * x * g).sum(0) + 1.0)
     np.testing.assert_array_equal(args[2].grad.numpy(), g.sum(0))
-    assert_gathered(steps, 1)  # one launch for both
+    assert_owned(steps, 1)  # one launch for both weights
 
 
 @tg.kernel
-def twice_scaled(x, w, y):
+def weights_loaded_twice(x, w, y):
     i = tg.tid()
     row = tg.tile_load(x[i], shape=16)
     left, right = tg.tile_load(w, shape=16), tg.tile_load(w, shape=16, offset=4)
@@ -271,18 +281,18 @@ def twice_scaled(x, w, y):
 def test_gradients_of_weights_loaded_twice_are_gathered() -> None:
     """The sums of both loads are added to one array, one after the other."""
     x, w, g = integers(201, 16), integers(24, seed=1), integers(201, 16, seed=2)
-    args = [leaf(v) for v in (x, w)]
-    steps = backwards(twice_scaled, 201, args, tg.zeros((201, 16), requires_grad=True), g)
+    args = [gradient_array(v) for v in (x, w)]
+    steps = launched_adjoints(weights_loaded_twice, 201, args, tg.zeros((201, 16), requires_grad=True), g)
     expected = np.zeros_like(w)
     expected[:16] += (x * g).sum(0)
     expected[4:20] += g.sum(0)
     np.testing.assert_array_equal(args[1].grad.numpy(), expected)
-    assert_gathered(steps, 1)
+    assert_owned(steps, 1)
 
 
 @tg.kernel
 def scaled_grid(x, w, s, y):
-    """w has its place in both dimensions of the grid, s (two elements) in none."""
+    """w is indexed by no dimension of the grid, and neither is s, of which two elements are loaded."""
     i, j, k = tg.tid()
     t = tg.tile_load(x[i, j], shape=(2, 4), offset=(k * 2, 0))
     scale = tg.tile_load(s, shape=2, offset=1)
@@ -292,15 +302,15 @@ def scaled_grid(x, w, s, y):
 @pytest.mark.machine_code
 def test_gradients_of_weights_over_a_3d_grid_are_gathered() -> None:
     x, w, s, g = integers(3, 5, 14, 4), integers(3, 6), integers(3), integers(3, 5, 14, 4, seed=1)
-    args = [leaf(v) for v in (x, w, s)]
-    steps = backwards(scaled_grid, (3, 5, 7), args, tg.zeros(x.shape, requires_grad=True), g)
-    pairs, part = (x * g).reshape(3, 5, 7, 2, 4), w[1:3, 2:6]
+    args = [gradient_array(v) for v in (x, w, s)]
+    steps = launched_adjoints(scaled_grid, (3, 5, 7), args, tg.zeros(x.shape, requires_grad=True), g)
+    terms, weight_tile = (x * g).reshape(3, 5, 7, 2, 4), w[1:3, 2:6]
     expected = np.zeros_like(w)
-    expected[1:3, 2:6] = pairs.sum((0, 1, 2)) * s[2]
-    np.testing.assert_array_equal(args[0].grad.numpy(), np.tile(part, (7, 1)) * s[2] * g)
+    expected[1:3, 2:6] = terms.sum((0, 1, 2)) * s[2]
+    np.testing.assert_array_equal(args[0].grad.numpy(), np.tile(weight_tile, (7, 1)) * s[2] * g)
     np.testing.assert_array_equal(args[1].grad.numpy(), expected)
-    np.testing.assert_array_equal(args[2].grad.numpy(), [0, 0, (pairs * part).sum()])
-    assert_gathered(steps, 2)
+    np.testing.assert_array_equal(args[2].grad.numpy(), [0, 0, (terms * weight_tile).sum()])
+    assert_owned(steps, 2)
 
 
 @tg.kernel
@@ -319,22 +329,22 @@ def layer_norm(x, w, b, y):
 def test_gradients_of_short_weights_are_rounded_once(dtype: Any) -> None:
     rng = np.random.default_rng(0)
     rows, step = 3000, {"bfloat16": 2.0**-8, "float16": 2.0**-11, "float32": 2.0**-17}[str(dtype)]
-    x, w, b = (leaf(rng.standard_normal(s), dtype) for s in ((rows, 64), 64, 64))
+    x, w, b = (gradient_array(rng.standard_normal(s), dtype) for s in ((rows, 64), 64, 64))
     y = tg.zeros((rows, 64), dtype=dtype, requires_grad=True)
     g = tg.array(rng.uniform(0.5, 1.5, (rows, 64)), dtype=dtype)
-    backwards(layer_norm, rows, [x, w, b], y, g)
-    wide, gw = (a.numpy().astype(np.float64) for a in (x, g))
-    d = wide - wide.mean(1, keepdims=True)
+    launched_adjoints(layer_norm, rows, [x, w, b], y, g)
+    in_float64, gradient_in_float64 = (a.numpy().astype(np.float64) for a in (x, g))
+    d = in_float64 - in_float64.mean(1, keepdims=True)
     z = d / np.sqrt((d * d).mean(1, keepdims=True) + 1e-5)
-    for grad, terms in ((w.grad, gw * z), (b.grad, gw)):
+    for grad, terms in ((w.grad, gradient_in_float64 * z), (b.grad, gradient_in_float64)):
         expected, size = terms.sum(0), np.abs(terms).sum(0)
-        off = np.abs(grad.numpy().astype(np.float64) - expected)
-        assert (off <= step * np.abs(expected) + 1e-6 * size).all()
+        difference = np.abs(grad.numpy().astype(np.float64) - expected)
+        assert (difference <= step * np.abs(expected) + 1e-6 * size).all()
 
 
 @tg.kernel
-def picked_rows(x, indices: tg.array[int], y):
-    """An embedding, whose rows are selected by data."""
+def embedding(x, indices: tg.array[int], y):
+    """Rows are selected by data, as in an embedding."""
     i = tg.tid()
     tg.tile_store(
         y[i], tg.tile_load(x[indices[i]], shape=8) * tg.tile_load(x, shape=(1, 8), offset=(indices[i], 2))[0]
@@ -342,7 +352,7 @@ def picked_rows(x, indices: tg.array[int], y):
 
 
 @tg.kernel
-def picked_elements(x, indices: tg.array[int], y):
+def gathered_elements(x, indices: tg.array[int], y):
     i = tg.tid()
     y[i] = x[indices[i], 1] * x[indices[i], 2]
 
@@ -353,13 +363,13 @@ def test_atomic_additions_are_rounded_once(dtype: Any) -> None:
     rng = np.random.default_rng(0)
     n = 2000
     indices = rng.integers(0, 3, n)
-    x, index = leaf(rng.integers(-2, 3, (3, 10)), dtype), tg.array(indices, dtype=int)
+    x, index = gradient_array(rng.integers(-2, 3, (3, 10)), dtype), tg.array(indices, dtype=int)
     y, z = (tg.zeros(s, dtype=dtype, requires_grad=True) for s in ((n, 8), n))
     g, h = rng.integers(0, 2, (n, 8)), rng.integers(0, 2, n)
     x.grad.fill_(1.0)
     with tg.Tape() as tape:
-        tg.launch_tiled(picked_rows, n, inputs=[x, index], outputs=[y], block_dim=8)
-        tg.launch(picked_elements, n, inputs=[x, index], outputs=[z], block_dim=32)
+        tg.launch_tiled(embedding, n, inputs=[x, index], outputs=[y], block_dim=8)
+        tg.launch(gathered_elements, n, inputs=[x, index], outputs=[z], block_dim=32)
     tape.backward(grads={y: g, z: h})
     value, expected = x.numpy().astype(np.float64), np.ones((3, 10))
     for k, j in enumerate(indices):
@@ -377,7 +387,7 @@ def test_atomic_additions_are_rounded_once(dtype: Any) -> None:
 
 @tg.kernel
 def triangular(a, b, c):
-    """The iterations depend on the block, so no grid determines the blocks that add to a tile."""
+    """The trip count depends on the block, so no grid determines the blocks that add to a tile."""
     i, j = tg.tid()
     total = tg.tile_zeros(shape=(T, T), dtype=tg.float32)
     for k in range(i + 1):
@@ -390,15 +400,15 @@ def triangular(a, b, c):
 @pytest.mark.machine_code
 def test_gradients_of_loops_that_depend_on_the_block_are_correct() -> None:
     a, b, g = (integers(24, 24, seed=k) for k in range(3))
-    x, y, c = leaf(a), leaf(b), tg.zeros((24, 24), requires_grad=True)
-    backwards(triangular, (3, 3), [x, y], c, g)
+    x, y, c = gradient_array(a), gradient_array(b), tg.zeros((24, 24), requires_grad=True)
+    launched_adjoints(triangular, (3, 3), [x, y], c, g)
     lower = np.tril(np.ones((3, 3))).repeat(T, 0).repeat(T, 1)
     np.testing.assert_array_equal(x.grad.numpy(), lower * (g @ b.T))
     np.testing.assert_array_equal(y.grad.numpy(), (lower * a).T @ g)
 
 
 @tg.kernel
-def overlapping(a, b, c):
+def overlapping_windows(a, b, c):
     i, j = tg.tid()
     total = tg.tile_zeros(shape=(T, T), dtype=tg.float32)
     for k in range(3):
@@ -411,19 +421,19 @@ def overlapping(a, b, c):
 @pytest.mark.machine_code
 def test_gradients_of_overlapping_windows_are_correct() -> None:
     a, b, g = integers(16, 16), integers(24, 16), integers(16, 16)
-    x, y, c = leaf(a), leaf(b), tg.zeros((16, 16), requires_grad=True)
-    backwards(overlapping, (2, 2), [x, y], c, g)
-    wide = np.concatenate([a[:, k * 4 : k * 4 + T] for k in range(3)], 1)
-    dwide, expected = g @ b.T, np.zeros_like(a)
+    x, y, c = gradient_array(a), gradient_array(b), tg.zeros((16, 16), requires_grad=True)
+    launched_adjoints(overlapping_windows, (2, 2), [x, y], c, g)
+    windows = np.concatenate([a[:, k * 4 : k * 4 + T] for k in range(3)], 1)
+    windows_gradient, expected = g @ b.T, np.zeros_like(a)
     for k in range(3):
-        expected[:, k * 4 : k * 4 + T] += dwide[:, k * T : (k + 1) * T]
+        expected[:, k * 4 : k * 4 + T] += windows_gradient[:, k * T : (k + 1) * T]
     np.testing.assert_array_equal(x.grad.numpy(), expected)
-    np.testing.assert_array_equal(y.grad.numpy(), wide.T @ g)
+    np.testing.assert_array_equal(y.grad.numpy(), windows.T @ g)
 
 
 @tg.kernel
-def chained(a, b, c):
-    """A kernel in which each iteration depends on the previous ones."""
+def dependent_iterations(a, b, c):
+    """Each iteration depends on the previous iteration."""
     i, j = tg.tid()
     total = tg.tile_zeros(shape=(T, T), dtype=tg.float32)
     for k in range(a.shape[1] // T):
@@ -436,14 +446,14 @@ def chained(a, b, c):
 @pytest.mark.machine_code
 def test_gradients_of_dependent_iterations_are_correct() -> None:
     a, b, g = integers(8, 24), integers(24, 8), integers(8, 8)
-    x, y, c = leaf(a), leaf(b), tg.zeros((8, 8), requires_grad=True)
-    backwards(chained, (1, 1), [x, y], c, g)
-    parts, rows, total, before = np.split(a, 3, 1), np.split(b, 3, 0), np.zeros((8, 8)), []
+    x, y, c = gradient_array(a), gradient_array(b), tg.zeros((8, 8), requires_grad=True)
+    launched_adjoints(dependent_iterations, (1, 1), [x, y], c, g)
+    parts, rows, total, totals_before = np.split(a, 3, 1), np.split(b, 3, 0), np.zeros((8, 8)), []
     for p, r in zip(parts, rows, strict=True):
-        before.append(total)
+        totals_before.append(total)
         total = total * p + r
     grads: list[Any] = []
-    for p, t in zip(parts[::-1], before[::-1], strict=True):
+    for p, t in zip(parts[::-1], totals_before[::-1], strict=True):
         grads.append((g * t, g))
         g = g * p
     np.testing.assert_array_equal(x.grad.numpy(), np.concatenate([ga for ga, _ in grads[::-1]], 1))
@@ -452,15 +462,15 @@ def test_gradients_of_dependent_iterations_are_correct() -> None:
 
 @pytest.mark.machine_code
 def test_gradients_of_arrays_that_share_memory_are_correct() -> None:
-    """x is both operands: no block owns a tile of its gradient alone."""
+    """x is both operands, so no block is the only owner of a tile of its gradient."""
     a, g = integers(16, 16), integers(16, 16)
-    x, c = leaf(a), tg.zeros((16, 16), requires_grad=True)
-    backwards(matmul, (2, 2), [x, x], c, g)
+    x, c = gradient_array(a), tg.zeros((16, 16), requires_grad=True)
+    launched_adjoints(matmul, (2, 2), [x, x], c, g)
     np.testing.assert_array_equal(x.grad.numpy(), g @ a.T + a.T @ g)
 
 
 @tg.kernel
-def twice(a, b, c):
+def overwritten_store(a, b, c):
     """The first store of each tile is overwritten, and has no gradient."""
     i, j = tg.tid()
     total = tg.tile_zeros(shape=(T, T), dtype=tg.float32)
@@ -475,8 +485,8 @@ def twice(a, b, c):
 @pytest.mark.machine_code
 def test_a_gradient_cleared_before_use_is_correct() -> None:
     a, b, g = integers(16, 24), integers(24, 8), integers(16, 8)
-    x, y, c = leaf(a), leaf(b), tg.zeros((16, 8), requires_grad=True)
-    backwards(twice, (2, 1), [x, y], c, g)
+    x, y, c = gradient_array(a), gradient_array(b), tg.zeros((16, 8), requires_grad=True)
+    launched_adjoints(overwritten_store, (2, 1), [x, y], c, g)
     np.testing.assert_array_equal(x.grad.numpy(), g @ b.T)
     np.testing.assert_array_equal(y.grad.numpy(), a.T @ g)
 
@@ -485,7 +495,7 @@ SCALE = 2.0
 
 
 @tg.kernel
-def scaled(a, b, c):
+def scaled_matmul(a, b, c):
     i, j = tg.tid()
     total = tg.tile_zeros(shape=(T, T), dtype=tg.float32)
     for k in range(a.shape[1] // T):
@@ -499,8 +509,8 @@ def scaled(a, b, c):
 def test_owners_follow_changes_of_captured_names() -> None:
     global SCALE
     a, b, g = integers(8, 8), integers(8, 8), integers(8, 8)
-    x, y = leaf(a), leaf(b)
+    x, y = gradient_array(a), gradient_array(b)
     for SCALE in (2.0, 3.0, 2.0):
         x.grad.zero_()
-        backwards(scaled, (1, 1), [x, y], tg.zeros((8, 8), requires_grad=True), g)
+        launched_adjoints(scaled_matmul, (1, 1), [x, y], tg.zeros((8, 8), requires_grad=True), g)
         np.testing.assert_array_equal(x.grad.numpy(), SCALE * g @ b.T)

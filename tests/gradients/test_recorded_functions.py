@@ -1,4 +1,4 @@
-"""Functions that a tape calls, the graph of the recorded launches, and timing."""
+"""Functions that a tape calls, the graph of the tape_with_function launches, and timing."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def squares(x: tg.array[float], y: tg.array[float]):
     y[i] = x[i] * x[i]
 
 
-def recorded() -> tuple[tg.Tape, tg.array, tg.array, tg.array]:
-    """A tape with z = 5 x² whose second half is computed by NumPy."""
+def tape_with_function() -> tuple[tg.Tape, tg.array, tg.array, tg.array]:
+    """A tape that computes z = 5 x²; NumPy computes the factor 5 and its gradient."""
     x = tg.array([1.0, 2.0, 3.0], requires_grad=True)
     y, z = tg.zeros_like(x), tg.zeros_like(x)
 
@@ -37,7 +37,7 @@ def recorded() -> tuple[tg.Tape, tg.array, tg.array, tg.array]:
 
 @pytest.mark.machine_code
 def test_a_function_is_called_between_adjoints() -> None:
-    tape, x, y, z = recorded()
+    tape, x, y, z = tape_with_function()
     tape.backward(grads={z: np.ones(3, np.float32)})
     assert x.grad is not None and x.grad.numpy().tolist() == [10.0, 20.0, 30.0]
     assert set(tape.gradients) == {x, y, z}
@@ -69,7 +69,7 @@ def test_backward_takes_a_loss_together_with_gradients() -> None:
 
 @pytest.mark.machine_code
 def test_visualize_writes_the_graph_of_a_tape(tmp_path: Path) -> None:
-    tape, x, _, z = recorded()
+    tape, x, _, z = tape_with_function()
     text = tape.visualize(str(tmp_path / "tape.dot"), array_labels={z: 'five "y"'}, graph_direction="TB")
     assert (tmp_path / "tape.dot").read_text() == text
     assert text.splitlines() == [

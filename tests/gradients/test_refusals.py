@@ -1,5 +1,5 @@
-"""The closed list of docs/gradients.md: each row is refused with an error that names the op and points at its line, and
-the same op is allowed if no gradient flows through it."""
+"""The closed list in docs/gradients.md: each row is refused with an error that names the op and its line, and the same
+op is accepted if no gradient flows through it."""
 
 from __future__ import annotations
 
@@ -40,22 +40,22 @@ ROWS: dict[str, str] = {
     "uneven_loop": "Elements of a tile that changes",
     "changing_condition": "A `while` whose condition",
 }
-"""The rows of the page by the refused op."""
+"""The row of the page for each refused kernel."""
 TESTED_BY_OTHER_FILES = {
     "Kernels with roles": "tests/errors/programs/no_gradient_roles.py",
-    "Gradients of gradients": "tests/interop: only other libraries can ask for them",
+    "Gradients of gradients": "tests/interop: only other libraries request them",
 }
 REFUSED: dict[str, tuple[Any, str, str, tuple[Any, ...]]] = {}
 
 
 def refused(
-    name: str, op: str, source_text: str, *more: Any
+    name: str, op: str, source_text: str, *array_types: Any
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A kernel(a, y, *more) whose gradient is refused because of `op`, at the text `source_text`. `more`: the types of
-    further arrays with one element."""
+    """Register a kernel(a, y, *arrays) whose gradient is refused because of `op`, at the text `source_text`.
+    `array_types`: the dtypes of further arrays with one element."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        REFUSED[name] = (tg.kernel(function), op, source_text, more)
+        REFUSED[name] = (tg.kernel(function), op, source_text, array_types)
         return function
 
     return register
@@ -88,13 +88,13 @@ def bits(a: tg.array[D], y: tg.array[D]):
 
 
 @refused("result_of_atomic", "atomic_add", "tg.atomic_add(y, 0, a[i])")
-def before(a: tg.array[D], y: tg.array[D]):
+def result_of_atomic(a: tg.array[D], y: tg.array[D]):
     i = tg.tid()
     y[i] = tg.atomic_add(y, 0, a[i])
 
 
 @refused("result_of_tile_atomic", "tile_atomic_add", "tg.tile_atomic_add(y, tg.tile_load(a, shape=N))")
-def tiles_before(a: tg.array[D], y: tg.array[D], z: tg.array[D]):
+def result_of_tile_atomic(a: tg.array[D], y: tg.array[D], z: tg.array[D]):
     t = tg.tile_atomic_add(y, tg.tile_load(a, shape=N))
     tg.tile_store(y, t * 2.0)
 
@@ -113,14 +113,14 @@ def overwritten(a: tg.array[D], y: tg.array[D]):
 
 
 @refused("atomic_min_of_a_constant", "atomic_min", "tg.atomic_min(y, i, 5.0)")
-def limited(a: tg.array[D], y: tg.array[D]):
+def atomic_minimum_with_constant(a: tg.array[D], y: tg.array[D]):
     i = tg.tid()
     y[i] = a[i] * 2.0
     tg.atomic_min(y, i, 5.0)
 
 
 @refused("tile_atomic_max_of_a_constant", "tile_atomic_max", "tg.tile_atomic_max(y, tg.tile_zeros(N, D))")
-def limited_tiles(a: tg.array[D], y: tg.array[D]):
+def tile_atomic_maximum_with_constant(a: tg.array[D], y: tg.array[D]):
     tg.tile_store(y, tg.tile_load(a, shape=N) * 2.0)
     tg.tile_atomic_max(y, tg.tile_zeros(N, D))
 
@@ -174,13 +174,13 @@ def replaced(a: tg.array[D], y: tg.array[D]):
 
 
 @tg.func
-def times(x: D, y: D):
+def multiply(x: D, y: D):
     return x * y
 
 
-@refused("reduce", "tile_reduce", "tg.tile_reduce(times, tg.tile_load(a, shape=N))")
+@refused("reduce", "tile_reduce", "tg.tile_reduce(multiply, tg.tile_load(a, shape=N))")
 def matmul(a: tg.array[D], y: tg.array[D]):
-    tg.tile_store(y, tg.tile_reduce(times, tg.tile_load(a, shape=N)))
+    tg.tile_store(y, tg.tile_reduce(multiply, tg.tile_load(a, shape=N)))
 
 
 @refused("overwritten", "'y'", "y[i]")
@@ -198,7 +198,7 @@ def contended(a: tg.array[D], y: tg.array[D]):
 
 
 @refused("uneven_loop", "reading an element", "t[i]")
-def uneven(a: tg.array[D], y: tg.array[D]):
+def uneven_loop(a: tg.array[D], y: tg.array[D]):
     i = tg.tid()
     t = tg.tile_load(a, shape=N, storage="shared")
     x = a[i]
@@ -214,7 +214,7 @@ def next_number(counter: tg.array[int]):
 
 
 @refused("changing_condition", "atomic_add", "tg.atomic_add(counter, 0, 1)", tg.int32)
-def counted(a: tg.array[D], y: tg.array[D], counter: tg.array[int]):
+def changing_condition(a: tg.array[D], y: tg.array[D], counter: tg.array[int]):
     i = tg.tid()
     x = a[i]
     while next_number(counter) < 4:
@@ -239,19 +239,19 @@ def test_a_constant_that_is_also_a_loop_start_is_not_a_fill_value_with_a_gradien
 
 
 def run(name: str, **options: Any) -> None:
-    kernel, _, _, more = REFUSED[name]
+    kernel, _, _, array_types = REFUSED[name]
     a = tg.ones(N, dtype=D, requires_grad=options.get("adjoint", False))
     y = tg.zeros(N, dtype=D, requires_grad=options.get("adjoint", False))
-    extra = [y] if name == "result_of_tile_atomic" else [tg.zeros(1, dtype=t) for t in more]
+    extra = [y] if name == "result_of_tile_atomic" else [tg.zeros(1, dtype=t) for t in array_types]
     tg.launch(kernel, N, [a], [y, *extra], block_dim=N, **options)
 
 
 @pytest.mark.parametrize("name", ROWS)
 def test_kernels_without_a_gradient_are_refused_at_their_line(name: str) -> None:
     _, op, source_text, _ = REFUSED[name]
-    with pytest.raises(tg.CompileError) as caught:
+    with pytest.raises(tg.CompileError) as raised:
         run(name, adjoint=True)
-    error = caught.value
+    error = raised.value
     assert error.CODE == ("overwritten-array" if name == "overwritten" else "no-gradient"), error
     assert op in error.message
     assert error.loc is not None
@@ -269,7 +269,7 @@ def test_the_page_on_gradients_lists_the_refused_ops() -> None:
     text = PAGE.read_text()
     table = text[text.index("## What is refused") :]
     rows = [row.strip() for row in re.findall(r"^\| (.*?) \|", table, re.M)][1:]
-    known = {*ROWS.values(), *TESTED_BY_OTHER_FILES}
-    assert [row for row in rows if not any(row.startswith(start) for start in known)] == []
-    assert [start for start in known if not any(row.startswith(start) for row in rows)] == []
+    listed_rows = {*ROWS.values(), *TESTED_BY_OTHER_FILES}
+    assert [row for row in rows if not any(row.startswith(start) for start in listed_rows)] == []
+    assert [start for start in listed_rows if not any(row.startswith(start) for row in rows)] == []
     assert set(REFUSED) == set(ROWS)

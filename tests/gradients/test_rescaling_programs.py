@@ -1,4 +1,4 @@
-"""Gradients of generated loops that rescale sums while a maximum grows, and of loops that almost do, agree with finite
+"""Gradients of generated loops that rescale sums while a maximum grows, and of similar loops, agree with finite
 differences of the same text run by NumPy, or are refused."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.machine_code
 
 
 def outcomes(seeds: range) -> Counter[str]:
-    """How the gradients of programs end, none of which is wrong."""
+    """The outcomes of the gradients of programs; asserts that none is wrong."""
     result = Counter[str]()
     for seed in seeds:
         program = RescalingProgram(seed)

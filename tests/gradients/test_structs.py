@@ -24,7 +24,7 @@ class Point:
 @tg.struct
 class Node:
     point: Point
-    turn: tg.mat22d
+    rotation: tg.mat22d
 
 
 @tg.struct
@@ -34,22 +34,22 @@ class Model:
 
 
 @tg.func
-def stepped(n: Node, rate: tg.float64) -> Node:
+def advance(n: Node, rate: tg.float64) -> Node:
     node = Node()
     node.point.x = n.point.x * n.point.y[1] * rate
     node.point.y = n.point.y * n.point.x
     node.point.tag = n.point.tag + 1
-    node.turn = n.turn * n.turn
+    node.rotation = n.rotation * n.rotation
     return node
 
 
 @tg.func
 def size(n: Node) -> tg.float64:
-    return n.point.x * n.turn[0, 1] + tg.dot(n.point.y, n.point.y) + n.turn[1, 0] * n.turn[1, 1]
+    return n.point.x * n.rotation[0, 1] + tg.dot(n.point.y, n.point.y) + n.rotation[1, 0] * n.rotation[1, 1]
 
 
 @tg.func
-def both(a: Node, b: Node) -> Node:
+def combine(a: Node, b: Node) -> Node:
     selected = a
     selected.point.x = a.point.x * b.point.x
     selected.point.y = a.point.y + b.point.y
@@ -61,26 +61,26 @@ def step_per_thread(model: Model, a: tg.array[Node], b: tg.array[Node], out: tg.
     i = tg.tid()
     n = a[i]
     for k in range(n.point.tag):
-        n = stepped(n, model.rates[k])
+        n = advance(n, model.rates[k])
         if k == 1:
             n.point.y[2] = n.point.x * model.scale
     b[i] = n
-    b[i].turn[0, 1] = a[i].point.y[0] * n.point.x
-    tg.atomic_add(out, 0, size(n) + b[i].turn[0, 1])
+    b[i].rotation[0, 1] = a[i].point.y[0] * n.point.x
+    tg.atomic_add(out, 0, size(n) + b[i].rotation[0, 1])
 
 
 @tg.kernel
 def step_per_tile(model: Model, a: tg.array[Node], b: tg.array[Node], out: tg.array[tg.float64]):
     i, j = tg.tid()
     t = tg.tile_load(a, shape=4)
-    u = tg.tile_map(stepped, t, model.rates[1])
+    u = tg.tile_map(advance, t, model.rates[1])
     u += t
     u[2] = t[0]
     tg.tile_store(b, u)
     total = tg.tile_sum(tg.tile_map(size, u - tg.tile_broadcast(t[1:2], shape=(4,))))
-    picked = tg.tile_extract(t, 3)
-    summed = tg.tile_map(size, tg.tile_reduce(both, t))
-    tg.tile_store(out, total * model.scale + summed + picked.point.x * picked.point.y[1])
+    extracted = tg.tile_extract(t, 3)
+    summed = tg.tile_map(size, tg.tile_reduce(combine, t))
+    tg.tile_store(out, total * model.scale + summed + extracted.point.x * extracted.point.y[1])
 
 
 def nodes() -> np.ndarray:
@@ -89,19 +89,19 @@ def nodes() -> np.ndarray:
     data["point"]["x"] = random.uniform(0.5, 1.5, 4)
     data["point"]["y"] = random.uniform(0.5, 1.5, (4, 3))
     data["point"]["tag"] = [0, 1, 2, 3]
-    data["turn"] = random.uniform(0.5, 1.5, (4, 2, 2))
+    data["rotation"] = random.uniform(0.5, 1.5, (4, 2, 2))
     return data
 
 
-def floats(data: np.ndarray) -> Iterator[np.ndarray]:
-    """The fields of floats, as views."""
-    yield from (data["point"]["x"], data["point"]["y"], data["turn"])
+def float_fields(data: np.ndarray) -> Iterator[np.ndarray]:
+    """The float fields, as views."""
+    yield from (data["point"]["x"], data["point"]["y"], data["rotation"])
 
 
 def run(
     kernel: Any, data: np.ndarray, rates: np.ndarray, weights: np.ndarray | None
 ) -> tuple[float, Any, Any]:
-    """The loss, and with weights of b's fields the arrays that have gradients."""
+    """The loss, and the arrays that have gradients. `weights`: gradients of the fields of b, or None."""
     a, b = tg.array(data, dtype=Node, requires_grad=True), tg.zeros(4, dtype=Node, requires_grad=True)
     out = tg.zeros(1, dtype=tg.float64, requires_grad=True)
     model = Model()
@@ -112,7 +112,9 @@ def run(
     if weights is None:
         return float(out.numpy()[0]), a, model.rates
     tape.backward(grads={out: np.ones(1), b: weights})
-    weighted_sum = sum(float((x * w).sum()) for x, w in zip(floats(b.numpy()), floats(weights), strict=True))
+    weighted_sum = sum(
+        float((x * w).sum()) for x, w in zip(float_fields(b.numpy()), float_fields(weights), strict=True)
+    )
     return float(out.numpy()[0]) + weighted_sum, a, model.rates
 
 
@@ -120,17 +122,17 @@ def run(
 def test_every_field_of_a_struct_has_its_derivative(kernel: Any) -> None:
     weights, rates = nodes(), np.array([0.7, 1.3, 0.9])
     _, a, arguments = run(kernel, nodes(), rates, weights)
-    actual = [*floats(a.grad.numpy()), arguments.grad.numpy()]
+    actual = [*float_fields(a.grad.numpy()), arguments.grad.numpy()]
     assert (a.grad.numpy()["point"]["tag"] == 0).all()
     step = 1e-6
     for k, grad in enumerate(actual):
         for indices in np.ndindex(*grad.shape):
-            ends: list[float] = []
+            losses: list[float] = []
             for sign in (step, -step):
-                data, moved = nodes(), rates.copy()
-                [*floats(data), moved][k][indices] += sign
-                ends.append(run(kernel, data, moved, weights)[0])
-            assert grad[indices] == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-6, abs=1e-7), (
+                data, changed_rates = nodes(), rates.copy()
+                [*float_fields(data), changed_rates][k][indices] += sign
+                losses.append(run(kernel, data, changed_rates, weights)[0])
+            assert grad[indices] == pytest.approx((losses[0] - losses[1]) / (2 * step), rel=1e-6, abs=1e-7), (
                 k,
                 indices,
             )
@@ -176,12 +178,14 @@ def test_adjoint_launches_take_gradients_of_structs() -> None:
         i = tg.tid()
         b[i].x = a[i].x * tg.float64(2.0)
 
-    a, b, into, source = (tg.zeros(2, dtype=Point) for _ in range(4))
+    a, b, input_gradient, source = (tg.zeros(2, dtype=Point) for _ in range(4))
     arguments = np.zeros(2, Point.numpy_dtype())
     arguments["x"] = [3, 4]
     source.assign(tg.array(arguments, dtype=Point))
-    tg.launch(doubled, 2, inputs=[a], outputs=[b], adjoint=True, adj_inputs=[into], adj_outputs=[source])
-    assert into.numpy()["x"].tolist() == [6, 8]
+    tg.launch(
+        doubled, 2, inputs=[a], outputs=[b], adjoint=True, adj_inputs=[input_gradient], adj_outputs=[source]
+    )
+    assert input_gradient.numpy()["x"].tolist() == [6, 8]
 
 
 def test_an_overwritten_field_that_a_seed_needs_is_found() -> None:

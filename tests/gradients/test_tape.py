@@ -1,4 +1,4 @@
-"""Tapes, adjoint launches, and functions with gradients of their own."""
+"""Tapes, adjoint launches, and functions with custom gradients."""
 
 from __future__ import annotations
 
@@ -53,23 +53,23 @@ def test_backward_differentiates_through_launches() -> None:
     np.testing.assert_allclose(x.grad.numpy(), derivative(x))
     assert loss.grad.numpy().tolist() == [1.0]
     assert set(tape.gradients) == {x, y, loss}
-    assert np.all(y.grad.numpy() == 0.0), "a store takes and clears the gradient of what it wrote"
+    assert np.all(y.grad.numpy() == 0.0), "a store reads and clears the gradient of the stored elements"
 
 
 @tg.kernel
-def moved_average(x: tg.array[D], share: D, y: tg.array[D]):
+def decaying_sum(x: tg.array[D], decay: D, y: tg.array[D]):
     i = tg.tid()
     old = tg.tile_load(y, shape=4, offset=i * 4)
-    tg.tile_store(y, tg.tile_load(x, shape=4, offset=i * 4) + old * share, offset=i * 4)
+    tg.tile_store(y, tg.tile_load(x, shape=4, offset=i * 4) + old * decay, offset=i * 4)
 
 
 @pytest.mark.machine_code
 def test_gradients_of_in_place_scaling_are_correct() -> None:
-    """The gradient of a matmul with a number needs the number alone, not the elements that are overwritten."""
+    """The gradient of a multiplication by a number needs only the number, not the overwritten elements."""
     x, y, loss = arrays()
     y.assign(np.arange(8.0))
     with tg.Tape() as tape:
-        tg.launch_tiled(moved_average, 2, [x, 0.25], [y], block_dim=32)
+        tg.launch_tiled(decaying_sum, 2, [x, 0.25], [y], block_dim=32)
         tg.launch(squares, 8, inputs=[y], outputs=[loss])
     tape.backward(loss)
     after = 2.0 * (x.numpy() + 0.25 * np.arange(8.0))
@@ -139,18 +139,18 @@ def test_launches_without_record_tape_are_not_recorded() -> None:
 
 
 @pytest.mark.machine_code
-@pytest.mark.parametrize("change", ["fill_", "zero_", "assign", "launch", "view"])
-def test_overwritten_arrays_with_needed_values_are_refused(change: str) -> None:
+@pytest.mark.parametrize("overwrite", ["fill_", "zero_", "assign", "launch", "view"])
+def test_overwritten_arrays_with_needed_values_are_refused(overwrite: str) -> None:
     x, y, loss = arrays()
     with tg.Tape() as tape:
         tg.launch(sines, 8, inputs=[x], outputs=[y])
         tg.launch(squares, 8, inputs=[y], outputs=[loss])
-    if change == "launch":
+    if overwrite == "launch":
         tg.launch(constants, 8, outputs=[y])
-    elif change == "view":
+    elif overwrite == "view":
         y[2:3].fill_(1.0)
     else:
-        getattr(y, change)(*{"fill_": (1.0,), "assign": (np.ones(8),)}.get(change, ()))
+        getattr(y, overwrite)(*{"fill_": (1.0,), "assign": (np.ones(8),)}.get(overwrite, ()))
     with pytest.raises(tg.LaunchError, match="a later operation has overwritten"):
         tape.backward(loss)
 
@@ -182,9 +182,9 @@ def test_a_second_active_tape_is_refused() -> None:
         pass
 
 
-def run_in_another_thread(act: Callable[[], object]) -> None:
+def run_in_another_thread(action: Callable[[], object]) -> None:
     with ThreadPoolExecutor(1) as pool:
-        pool.submit(act).result()
+        pool.submit(action).result()
 
 
 @pytest.mark.machine_code
@@ -231,26 +231,26 @@ def test_an_array_overwritten_by_another_thread_is_refused() -> None:
 
 @pytest.mark.machine_code
 def test_a_living_tape_is_notified_once_of_writes_to_an_array(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Launches that no tape records take as long as without tapes, whichever arrays they write."""
+    """Launches outside tapes are as fast as without tapes, whichever arrays they write."""
     x, y, loss = arrays()
-    others = arrays()[:2]
+    other_arrays = arrays()[:2]
     with tg.Tape() as tape:
         tg.launch(sines, 8, inputs=[x], outputs=[y])
         observed: list[tg.array] = []
         monkeypatch.setattr(tape, "written", observed.append)
         for _ in range(3):
-            tg.launch(sines, 8, inputs=[others[0]], outputs=[others[1]], record_tape=False)
-    assert len(observed) == 1 and observed[0] is others[1]
+            tg.launch(sines, 8, inputs=[other_arrays[0]], outputs=[other_arrays[1]], record_tape=False)
+    assert len(observed) == 1 and observed[0] is other_arrays[1]
     for _ in range(3):
-        tg.launch(sines, 8, inputs=[others[0]], outputs=[others[1]])
-        tg.launch(squares, 8, inputs=[others[1]], outputs=[loss])
+        tg.launch(sines, 8, inputs=[other_arrays[0]], outputs=[other_arrays[1]])
+        tg.launch(squares, 8, inputs=[other_arrays[1]], outputs=[loss])
         run_in_another_thread(lambda: tg.launch(constants, 8, outputs=[y]))
     assert len(observed) == 3
 
 
 @pytest.mark.machine_code
 def test_writes_after_a_later_record_are_refused() -> None:
-    """An array is written, which the tape notes, then read by another record, and written again."""
+    """An array is written outside the tape, then read by a record, and written again."""
     x, y, loss = arrays()
     tape = tg.Tape()
     with tape:
@@ -275,11 +275,11 @@ def test_writes_are_not_observed_after_the_last_tape() -> None:
 
 
 @tg.func
-def clipped(x: D, low: D):
+def clip_with_gradient(x: D, low: D):
     return tg.max(x, low)
 
 
-@tg.func_grad(clipped)
+@tg.func_grad(clip_with_gradient)
 def straight_through(x: D, low: D, g: D):
     tg.adjoint[x] += g
     if x < low:
@@ -288,12 +288,12 @@ def straight_through(x: D, low: D, g: D):
 
 
 @tg.func
-def next_place(counter: tg.array[int], i: int):
+def next_index(counter: tg.array[int], i: int):
     return tg.atomic_add(counter, i, 1)
 
 
-@tg.func_replay(next_place)
-def same_place(counter: tg.array[int], i: int):
+@tg.func_replay(next_index)
+def replayed_index(counter: tg.array[int], i: int):
     return i
 
 
@@ -302,7 +302,7 @@ def test_functions_with_a_custom_gradient_use_the_gradient() -> None:
     @tg.kernel
     def clip(x: tg.array[D], low: tg.array[D], y: tg.array[D]):
         t = tg.tile_load(x, shape=4)
-        tg.tile_store(y, tg.tile_map(clipped, t, low[0]) * 2.0)
+        tg.tile_store(y, tg.tile_map(clip_with_gradient, t, low[0]) * 2.0)
 
     x = tg.array([-1.0, 0.5, -2.0, 3.0], dtype=D, requires_grad=True)
     low, y = tg.zeros(1, dtype=D, requires_grad=True), tg.zeros(4, dtype=D, requires_grad=True)
@@ -318,7 +318,7 @@ def test_functions_with_side_effects_run_once_in_adjoints() -> None:
     @tg.kernel
     def take(x: tg.array[D], counter: tg.array[int], y: tg.array[D]):
         i = tg.tid()
-        y[i] = x[next_place(counter, i)] * x[i]
+        y[i] = x[next_index(counter, i)] * x[i]
 
     x, y, _ = arrays()
     counter = tg.array(np.arange(8), dtype=int)
@@ -330,7 +330,7 @@ def test_gradcheck_finds_wrong_gradients() -> None:
     @tg.kernel
     def clip(x: tg.array[D], y: tg.array[D]):
         i = tg.tid()
-        y[i] = clipped(x[i] * x[i], 10.0)
+        y[i] = clip_with_gradient(x[i] * x[i], 10.0)
 
     x, y, _ = arrays()
     assert not tg.gradcheck(clip, 8, [x], [y], raise_exception=False)
@@ -369,8 +369,9 @@ def test_gradients_that_would_be_lost_are_refused() -> None:
         tape.backward(loss)
 
 
-def comparisons_of_flow(launches: int, monkeypatch: pytest.MonkeyPatch) -> int:
-    """How often the check that no gradient is lost compares the memory of two arrays, for launches in a row."""
+def count_flow_comparisons(launches: int, monkeypatch: pytest.MonkeyPatch) -> int:
+    """The number of comparisons of the memory of two arrays by the check that no gradient is lost, for a chain of
+    launches."""
     x = tg.ones(8, dtype=D, requires_grad=True)
     with tg.Tape() as tape:
         for _ in range(launches):
@@ -380,12 +381,12 @@ def comparisons_of_flow(launches: int, monkeypatch: pytest.MonkeyPatch) -> int:
     count = 0
     overlaps = ElementRange.overlaps
 
-    def counted(self: ElementRange, other: ElementRange) -> bool:
+    def counting_overlaps(self: ElementRange, other: ElementRange) -> bool:
         nonlocal count
         count += 1
         return overlaps(self, other)
 
-    monkeypatch.setattr(ElementRange, "overlaps", counted)
+    monkeypatch.setattr(ElementRange, "overlaps", counting_overlaps)
     check_flow(tape.records, [x])
     monkeypatch.undo()
     return count
@@ -393,12 +394,12 @@ def comparisons_of_flow(launches: int, monkeypatch: pytest.MonkeyPatch) -> int:
 
 @pytest.mark.machine_code
 def test_the_check_of_a_long_tape_is_not_quadratic(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert comparisons_of_flow(60, monkeypatch) <= 2 * comparisons_of_flow(30, monkeypatch) + 4
+    assert count_flow_comparisons(60, monkeypatch) <= 2 * count_flow_comparisons(30, monkeypatch) + 4
 
 
 @pytest.mark.machine_code
 def test_writes_by_earlier_adjoints_are_observed() -> None:
-    """The second lookup of an adjoint compares arguments alone."""
+    """The second lookup of an adjoint compares only arguments."""
 
     @tg.kernel
     def squares(x: tg.array[float], y: tg.array[float]):
@@ -416,7 +417,7 @@ def test_writes_by_earlier_adjoints_are_observed() -> None:
 
 
 @tg.kernel
-def mirrored(x: tg.array2d[D], y: tg.array2d[D]):
+def overwritten_by_own_square(x: tg.array2d[D], y: tg.array2d[D]):
     t = tg.tile_load(x, shape=(4, 4))
     s = t
     t[0:2] = (s[:, ::-1] * s[:, ::-1])[1:3]
@@ -425,11 +426,11 @@ def mirrored(x: tg.array2d[D], y: tg.array2d[D]):
 
 @pytest.mark.machine_code
 def test_gradients_of_tiles_overwritten_by_their_own_function_are_correct() -> None:
-    """The derivative of the square needs the old tile."""
+    """The derivative of the square needs the tile before the assignment."""
     values = np.random.default_rng(0).uniform(-1, 1, (4, 4))
     x, y = tg.array(values, dtype=D, requires_grad=True), tg.zeros((4, 4), dtype=D, requires_grad=True)
     with tg.Tape() as tape:
-        tg.launch_tiled(mirrored, 1, [x], [y], block_dim=32)
+        tg.launch_tiled(overwritten_by_own_square, 1, [x], [y], block_dim=32)
     seed = np.arange(16.0).reshape(4, 4)
     tape.backward(grads={y: seed})
     expected = np.concatenate([np.zeros((2, 4)), seed[2:]])
@@ -437,7 +438,7 @@ def test_gradients_of_tiles_overwritten_by_their_own_function_are_correct() -> N
     np.testing.assert_allclose(x.grad.numpy(), expected, rtol=1e-12)
 
 
-POWERS = """
+POWER_SCRIPT = """
 import tegula as tg
 
 @tg.kernel
@@ -458,7 +459,7 @@ tape.backward(loss=out)
 @pytest.mark.machine_code
 def test_a_tape_is_freed_with_the_names_of_its_module() -> None:
     """A live tape observes the launches of the process."""
-    names = tg.exec(POWERS)
+    names = tg.exec(POWER_SCRIPT)
     tape = weakref.ref(names["tape"])
     assert tape() in recording.watching
     del names

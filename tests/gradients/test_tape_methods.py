@@ -1,4 +1,4 @@
-"""Methods of arrays on tapes, seeds of all kinds, gradients of integers and of views."""
+"""Methods of arrays on tapes, seeds of all kinds, and gradients of integers and of views."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def double(x: tg.array[D], y: tg.array[D]):
 
 
 @tg.kernel
-def add_up(x: tg.array[D], loss: tg.array[D]):
+def add_to_loss(x: tg.array[D], loss: tg.array[D]):
     tg.atomic_add(loss, 0, x[tg.tid()])
 
 
@@ -47,27 +47,27 @@ def grad_of(x: tg.array) -> list[float]:
 
 
 def check(seeds: range, dtype: str) -> None:
-    ends: list[str] = []
+    outcomes: list[str] = []
     for seed in seeds:
-        end, program = outcome(seed, dtype)
-        assert not end.startswith("wrong"), f"seed {seed}, {dtype}: {end}\n{program}"
-        ends.append(end)
-    assert sum(end == "right" for end in ends) >= 0.6 * len(ends), ends
+        verdict, program = outcome(seed, dtype)
+        assert not verdict.startswith("wrong"), f"seed {seed}, {dtype}: {verdict}\n{program}"
+        outcomes.append(verdict)
+    assert sum(verdict == "right" for verdict in outcomes) >= 0.6 * len(outcomes), outcomes
 
 
 @pytest.mark.machine_code
-def test_gradients_of_generated_tapes() -> None:
+def test_gradients_of_generated_tapes_are_correct() -> None:
     check(range(12), "float64")
     check(range(20, 22), "bfloat16")
 
 
 @pytest.mark.machine_code
 def test_reference_derivatives_of_generated_tapes_match_differences() -> None:
-    """The derivatives equal central differences of the same program in float64."""
+    """The reference derivatives equal central differences of the same program in float64."""
     step = 1e-6
     for seed in range(8):
-        up, down = (TapeProgram(seed, "float64", nudge=sign * step).forward() for sign in (1, -1))
-        slopes = TapeProgram(seed, "float64", nudge=0.0).forward()
+        up, down = (TapeProgram(seed, "float64", displacement=sign * step).forward() for sign in (1, -1))
+        slopes = TapeProgram(seed, "float64", displacement=0.0).forward()
         for high, low, (_, slope) in zip(up, down, slopes, strict=True):
             np.testing.assert_allclose((high[0] - low[0]) / (2 * step), slope, rtol=1e-6, atol=1e-6)
 
@@ -75,71 +75,71 @@ def test_reference_derivatives_of_generated_tapes_match_differences() -> None:
 @pytest.mark.machine_code
 @pytest.mark.parametrize("chunk", chunks(range(5)))
 @pytest.mark.parametrize("dtype", EPSILON)
-def test_gradients_of_many_generated_tapes(dtype: str, chunk: int) -> None:
+def test_gradients_of_many_generated_tapes_are_correct(dtype: str, chunk: int) -> None:
     check(range(1000 + 125 * chunk, 1125 + 125 * chunk), dtype)
 
 
-# Methods between launches --------------------------------------------------------------------------------------------
+# Methods intermediates launches ---------------------------------------------------------------------------------------
 
 
-def assigned(x: tg.array, y: tg.array) -> None:
+def assign(x: tg.array, y: tg.array) -> None:
     y.assign(x)
 
 
-def copied(x: tg.array, y: tg.array) -> None:
+def copy_array(x: tg.array, y: tg.array) -> None:
     tg.copy(y, x)
 
 
-def copied_by_parts(x: tg.array, y: tg.array) -> None:
+def copy_parts(x: tg.array, y: tg.array) -> None:
     y[2:].assign(x[2:])
     tg.copy(y[1::-1], x[1::-1])
 
 
-def copied_over_itself(x: tg.array, y: tg.array) -> None:
+def copy_over_itself(x: tg.array, y: tg.array) -> None:
     y.assign(x)
     y[::-1].assign(y)
     y.assign(y[::-1])
 
 
-def copied_as_columns(x: tg.array, y: tg.array) -> None:
+def copy_columns(x: tg.array, y: tg.array) -> None:
     y.reshape((2, 2)).transpose().assign(x.reshape((2, 2)).transpose())
 
 
-def copied_by_another_dtype(x: tg.array, y: tg.array) -> None:
+def copy_through_float32(x: tg.array, y: tg.array) -> None:
     y.assign(tg.array(x, dtype=tg.float32, requires_grad=True))
 
 
-def copied_as_vectors(x: tg.array, y: tg.array) -> None:
+def copy_as_vectors(x: tg.array, y: tg.array) -> None:
     pairs = tg.array(x.reshape((2, 2)), dtype=tg.vec2d, requires_grad=True)
     y.reshape((2, 2)).assign(tg.clone(pairs))
 
 
-def cloned(x: tg.array, y: tg.array) -> None:
+def copy_of_clone(x: tg.array, y: tg.array) -> None:
     y.assign(tg.clone(x))
 
 
-WAYS = [
-    assigned,
-    copied,
-    copied_by_parts,
-    copied_over_itself,
-    copied_as_columns,
-    copied_by_another_dtype,
-    copied_as_vectors,
-    cloned,
+COPIES = [
+    assign,
+    copy_array,
+    copy_parts,
+    copy_over_itself,
+    copy_columns,
+    copy_through_float32,
+    copy_as_vectors,
+    copy_of_clone,
 ]
 
 
 @pytest.mark.machine_code
-@pytest.mark.parametrize("way", WAYS)
-def test_array_copies_are_differentiated(way: Callable[[tg.array, tg.array], None]) -> None:
+@pytest.mark.parametrize("copy_function", COPIES)
+def test_array_copies_are_differentiated(copy_function: Callable[[tg.array, tg.array], None]) -> None:
     x, y, loss = variable(1, 2, 3, 4), variable(0, 0, 0, 0), variable(0)
     with tg.Tape() as tape:
         tg.launch(scale, 4, [x])
-        way(x, y)
+        copy_function(x, y)
         x.zero_()
-        tg.launch(add_up, 4, [y], [loss])
-        tg.launch(add_up, 4, [x], [loss])
+        tg.launch(add_to_loss, 4, [y], [loss])
+        tg.launch(add_to_loss, 4, [x], [loss])
     tape.backward(loss)
     assert loss.numpy().tolist() == [30.0]
     assert grad_of(x) == [3.0] * 4 and grad_of(y) == [0.0] * 4
@@ -147,7 +147,7 @@ def test_array_copies_are_differentiated(way: Callable[[tg.array, tg.array], Non
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("value", ["fill_", "zero_", "numpy", "list", "integers", "array without a gradient"])
-def test_assigned_constants_cut_gradients(value: str) -> None:
+def test_assigned_constants_end_the_flow_of_gradients(value: str) -> None:
     x, loss = variable(1, 2, 3, 4), variable(0)
     data: dict[str, Any] = {
         "numpy": np.ones(2),
@@ -161,7 +161,7 @@ def test_assigned_constants_cut_gradients(value: str) -> None:
             part.assign(data[value])
         else:
             getattr(part, value)(*[1.0] * (value == "fill_"))
-        tg.launch(add_up, 4, [x], [loss])
+        tg.launch(add_to_loss, 4, [x], [loss])
     tape.backward(loss)
     assert grad_of(x) == [1.0, 0.0, 0.0, 1.0]
 
@@ -175,13 +175,13 @@ def test_a_gradient_beyond_the_range_of_the_type_is_infinite() -> None:
 
 
 @pytest.mark.machine_code
-def test_new_arrays_on_a_tape_have_their_gradient() -> None:
+def test_arrays_created_on_a_tape_have_gradients() -> None:
     loss = variable(0)
     with tg.Tape() as tape:
         x = tg.ones(4, dtype=D, requires_grad=True)
         y = tg.array(tg.ones(4, dtype=D), requires_grad=True)
-        tg.launch(add_up, 4, [x], [loss])
-        tg.launch(add_up, 4, [y], [loss])
+        tg.launch(add_to_loss, 4, [x], [loss])
+        tg.launch(add_to_loss, 4, [y], [loss])
     tape.backward(loss)
     assert grad_of(x) == grad_of(y) == [1.0] * 4
 
@@ -194,7 +194,7 @@ def test_detached_copies_and_views_are_constant() -> None:
         view = x[:]
         view.requires_grad = False
         for a in (x, detached, view):
-            tg.launch(add_up, 2, [a], [loss])
+            tg.launch(add_to_loss, 2, [a], [loss])
     tape.backward(loss)
     assert grad_of(x) == [1.0, 1.0]
 
@@ -203,7 +203,7 @@ def test_detached_copies_and_views_are_constant() -> None:
 def test_each_tape_records_its_own_calls_only() -> None:
     x, y, loss = variable(1, 2), variable(0, 0), variable(0)
     with tg.Tape() as outer:
-        tg.launch(add_up, 2, [x], [loss])
+        tg.launch(add_to_loss, 2, [x], [loss])
         with pytest.raises(tg.LaunchError, match="recording already"), tg.Tape():
             pass
     with tg.Tape() as inner_tape:
@@ -211,37 +211,37 @@ def test_each_tape_records_its_own_calls_only() -> None:
         outer.backward(loss)
         y.grad.zero_()
     assert len(outer.records) == 1 and len(inner_tape.records) == 3, (
-        "the launch, what backward did, and zero_"
+        "the launch, the records of backward, and zero_"
     )
     assert grad_of(x) == [1.0, 1.0]
     inner_tape.backward(grads={x: [1.0, 1.0]})
     assert grad_of(y) == [2.0, 2.0]
 
 
-def bits(x: tg.array) -> tg.array:
+def integer_view(x: tg.array) -> tg.array:
     return x.view(tg.int64)
 
 
-def shared(x: tg.array) -> tg.array:
+def numpy_alias(x: tg.array) -> tg.array:
     return tg.array(x.numpy(), copy=False)
 
 
-def other_gradient(x: tg.array) -> tg.array:
+def alias_with_gradient(x: tg.array) -> tg.array:
     return tg.array(x.numpy(), copy=False, requires_grad=True)
 
 
 @pytest.mark.machine_code
 @pytest.mark.cpu
-@pytest.mark.parametrize("way", [bits, shared, other_gradient])
-@pytest.mark.parametrize("written", [False, True])
+@pytest.mark.parametrize("make_alias", [integer_view, numpy_alias, alias_with_gradient])
+@pytest.mark.parametrize("is_written", [False, True])
 def test_other_names_of_memory_with_a_gradient_are_refused(
-    way: Callable[[tg.array], tg.array], written: bool
+    make_alias: Callable[[tg.array], tg.array], is_written: bool
 ) -> None:
     x, loss = variable(1, 2), variable(0)
     with tg.Tape() as tape:
         tg.launch(scale, 2, [x])
-        alias_of_x = way(x)
-        if written:
+        alias_of_x = make_alias(x)
+        if is_written:
             alias_of_x.zero_()
         elif alias_of_x.dtype == D:
             tg.launch(double, 2, [alias_of_x], [loss])
@@ -255,12 +255,12 @@ def test_other_names_of_memory_with_a_gradient_are_refused(
 @pytest.mark.parametrize("steps", [1, 2])
 def test_lost_gradients_after_other_arrays_are_refused(steps: int) -> None:
     x, loss = variable(1, 2), variable(0)
-    between = [tg.zeros(2, dtype=D) for _ in range(steps)]
+    intermediates = [tg.zeros(2, dtype=D) for _ in range(steps)]
     with tg.Tape() as tape:
-        tg.launch(double, 2, [x], [between[0]])
-        for a, b in pairwise(between):
+        tg.launch(double, 2, [x], [intermediates[0]])
+        for a, b in pairwise(intermediates):
             b.assign(a)
-        tg.launch(add_up, 2, [between[-1]], [loss])
+        tg.launch(add_to_loss, 2, [intermediates[-1]], [loss])
     with pytest.raises(tg.LaunchError, match="an array without a gradient"):
         tape.backward(loss)
 
@@ -270,7 +270,7 @@ def test_gradients_of_gradients_are_refused() -> None:
     x, y, loss = variable(1, 2), variable(0, 0), variable(0)
     with tg.Tape() as tape:
         tg.launch(double, 2, [x], [y], adj_outputs=[tg.ones(2, dtype=D)], adjoint=True)
-        tg.launch(add_up, 2, [x.grad], [loss])
+        tg.launch(add_to_loss, 2, [x.grad], [loss])
     with pytest.raises(
         tg.LaunchError, match="the gradient of kernel double as a gradient, an array without a gradient"
     ):
@@ -279,7 +279,7 @@ def test_gradients_of_gradients_are_refused() -> None:
         tg.launch(double, 2, [x], [y])
     with tg.Tape() as tape:
         inner.backward(grads={y: [1.0, 1.0]})
-        tg.launch(add_up, 2, [x.grad], [loss])
+        tg.launch(add_to_loss, 2, [x.grad], [loss])
     with pytest.raises(tg.LaunchError, match="an array without a gradient"):
         tape.backward(loss)
     with tg.Tape() as tape:
@@ -325,13 +325,13 @@ def test_a_seed_that_is_read_sums_both_gradients() -> None:
     x, y, loss = variable(1, 2), variable(0, 0), variable(0)
     with tg.Tape() as tape:
         tg.launch(double, 2, [x], [y])
-        tg.launch(add_up, 2, [y], [loss])
+        tg.launch(add_to_loss, 2, [y], [loss])
     tape.backward(grads={y: [1.0, 10.0], loss: [100.0]})
     assert grad_of(x) == [202.0, 220.0] and grad_of(loss) == [100.0]
 
 
 @pytest.mark.machine_code
-def test_seeds_of_overlapping_arrays_add_up() -> None:
+def test_seeds_of_overlapping_arrays_are_summed() -> None:
     x, y = variable(1, 2, 3), variable(0, 0, 0)
     y.grad.fill_(7.0)
     with tg.Tape() as tape:
@@ -348,7 +348,7 @@ def test_seeds_of_an_earlier_tape_are_not_added_again() -> None:
     first.backward(grads={y: [5.0, 5.0]})
     with tg.Tape() as second:
         tg.launch(double, 2, [x], [y])
-        tg.launch(add_up, 2, [y], [loss])
+        tg.launch(add_to_loss, 2, [y], [loss])
     second.backward(loss)
     assert grad_of(x) == [12.0, 12.0]
 
@@ -360,7 +360,7 @@ def test_gradients_are_summed_over_tapes_if_arrays_change_in_place() -> None:
         loss = variable(0)
         with tg.Tape() as tape:
             tg.launch(scale, 2, [x])
-            tg.launch(add_up, 2, [x], [loss])
+            tg.launch(add_to_loss, 2, [x], [loss])
         tape.backward(loss)
     assert grad_of(x) == [6.0, 6.0]
 
@@ -439,7 +439,7 @@ def test_views_created_before_requires_grad_have_the_gradient() -> None:
     loss = variable(0)
     x.grad.zero_()
     with tg.Tape() as tape:
-        tg.launch(add_up, 2, [views[0]], [loss])
+        tg.launch(add_to_loss, 2, [views[0]], [loss])
     tape.backward(loss)
     assert grad_of(x) == [0.0, 1.0, 1.0, 0.0]
     x.grad = tg.ones(4, dtype=D)
@@ -448,13 +448,13 @@ def test_views_created_before_requires_grad_have_the_gradient() -> None:
     assert views[0].grad is None
 
 
-def test_copied_views_keep_their_part_of_the_gradient() -> None:
+def test_copied_views_have_their_part_of_the_gradient() -> None:
     x = variable(1, 2, 3)
     x.grad.assign([4.0, 5.0, 6.0])
-    result = copy.deepcopy(x[1:])
+    copied_array = copy.deepcopy(x[1:])
     assert (
-        result.requires_grad
-        and grad_of(result) == [5.0, 6.0]
+        copied_array.requires_grad
+        and grad_of(copied_array) == [5.0, 6.0]
         and pickle.loads(pickle.dumps(x[1:])).requires_grad
     )
     copied_view = x[:]

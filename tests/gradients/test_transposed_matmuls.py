@@ -1,4 +1,4 @@
-"""Gradients of transposed operands: the transpose of a matmul's result becomes a transpose of an operand."""
+"""Gradients of transposed operands: the transpose of a matmul's result is replaced by a transpose of an operand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ N = 32
 def scores(
     q: tg.array2d[tg.bfloat16], k: tg.array2d[tg.bfloat16], row: tg.array1d[int], out: tg.array1d[float]
 ):
-    """Sums of squares of q @ k.T, with keys from a row that an array holds, so that no block owns their gradients."""
+    """Sums of squares of q @ k.T. The rows of k are selected by an array, so no block owns their gradients."""
     i = tg.tid()
     x = tg.tile_load(q, shape=(N, N), offset=(i * N, 0))
     y = tg.tile_load(k, shape=(N, N), offset=(row[i], 0))
@@ -45,6 +45,6 @@ def test_no_float32_result_of_a_matmul_is_transposed() -> None:
     for actual, expected in ((left, expected_q), (right, expected_k)):
         error = np.abs(actual.grad.numpy().astype(np.float64) - expected).max()
         assert error <= 2**-7 * np.abs(expected).max()
-    parts = list(scores.adjoints.values())[-1].launched
-    transposes_left = [op for part in parts for op in part.step.kernel.walk() if transposes(op)]
-    assert {dtype_of(op.tile.type) for op in transposes_left} == {tg.bfloat16}
+    steps = list(scores.adjoints.values())[-1].launched
+    remaining_transposes = [op for step in steps for op in step.step.kernel.walk() if transposes(op)]
+    assert {dtype_of(op.tile.type) for op in remaining_transposes} == {tg.bfloat16}

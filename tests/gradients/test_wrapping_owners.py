@@ -1,4 +1,4 @@
-"""Gradients whose owners are distinguished by offsets are refused where offsets wrap, before any launch."""
+"""Gradients whose owners are distinguished by offsets are refused before any launch if the offsets wrap around."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ def every_third(x: tg.array1d[float], y: tg.array1d[float]):
 
 
 def test_blocks_whose_offsets_wrap_own_no_gradient_tile() -> None:
-    """Block 2**16 starts at 0 again, as thread 2**31 / 3 does below 0: these and other blocks would own the same
-    gradients."""
+    """Block 2**16 starts at offset 0, and thread 2**31 / 3 at a negative offset: several blocks would own the same
+    gradient tile."""
     x, y = tg.zeros(8, requires_grad=True), tg.zeros(8, requires_grad=True)
-    for kernel, launch, most in (
+    for kernel, launch, max_index in (
         (doubled, tg.launch_tiled, 2**15),
         (every_third, tg.launch, 715_827_883),
     ):
         with pytest.raises(
-            tg.LaunchError, match=f"dimension 0 .* the offsets beyond number {most} wrap around int32"
+            tg.LaunchError, match=f"dimension 0 .* the offsets beyond number {max_index} wrap around int32"
         ):
-            launch(kernel, dim=most + 1, inputs=[x], outputs=[y], adjoint=True, block_dim=64)
+            launch(kernel, dim=max_index + 1, inputs=[x], outputs=[y], adjoint=True, block_dim=64)
 
 
 def test_a_matmul_whose_owners_would_wrap_is_refused() -> None:
-    """The blocks of an owner are the iterations of the forward loop."""
+    """The owner blocks correspond to the iterations of the forward loop."""
 
     @tg.kernel
     def total(x: tg.array1d[float], y: tg.array1d[float], n: int):

@@ -1,4 +1,4 @@
-"""An adjoint of 0 stays 0 even if a derivative is infinite or NaN, so that no NaN reaches other gradients."""
+"""An adjoint of 0 stays 0 even if a derivative is infinite or NaN, so that no NaN propagates to other gradients."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ SINGULARITIES = {
     "tg.normalize(tg.vector({0}, {0}))[0]": 0.0,
     "tg.fast.exp2({})": 500.0,
 }
-"""Expressions, and the points where their derivative, or a factor of it, is infinite or NaN."""
+"""Expressions, and points at which their derivative, or a factor of the derivative, is infinite or NaN."""
 
 MASKS = {
-    "a choice": "y[j] = tg.where(m != 0.0, {f}, 3.0 * x[j])",
+    "a select": "y[j] = tg.where(m != 0.0, {f}, 3.0 * x[j])",
     "an expression": "y[j] = {f} if m != 0.0 else 3.0 * x[j]",
     "a branch": "f = {f}\nif m != 0.0:\n    y[j] = f\nelse:\n    y[j] = 3.0 * x[j]",
     "a loop": "f = {f}\ns = 3.0 * x[j] * (1.0 - m)\nfor k in range(int(m)):\n    s += f\ny[j] = s",
@@ -62,7 +62,7 @@ MASKS = {
     "overwritten": "f = {f}\ny[j] = f\nif m == 0.0:\n    y[j] = 3.0 * x[j]",
     "a mapped function": "y[j] = tg.untile(tg.tile_map(choose, tg.tile({f}), tg.tile(m), tg.tile(x[j])))",
 }
-"""Kernels that select f where m is 1, and 3 x where m is 0."""
+"""Kernels that compute f if m is 1, and 3 x if m is 0."""
 
 
 @tg.func
@@ -71,10 +71,10 @@ def choose(f, m, x):
 
 
 def gradient(text: str, x: Any, m: Any, g: Any, dtype: Any) -> np.ndarray:
-    """The gradient of sum(g y) by x, of a kernel(x, m, y) with eight threads."""
+    """The gradient of sum(g * y) by x, for a kernel(x, masks, y) with eight threads."""
     body = text.replace("\n", "\n    ")
     source = (
-        f"def kernel(x: tg.array[D], given: tg.array[D], y: tg.array[D]):\n    i, j = tg.tid()\n    {body}\n"
+        f"def kernel(x: tg.array[D], masks: tg.array[D], y: tg.array[D]):\n    i, j = tg.tid()\n    {body}\n"
     )
     space: dict[str, Any] = {"tg": tg, "D": dtype, "choose": choose}
     exec(source, space)
@@ -90,29 +90,30 @@ def gradient(text: str, x: Any, m: Any, g: Any, dtype: Any) -> np.ndarray:
 
 
 def check(expression: str, mask: str, dtype: Any) -> None:
-    """The first four threads compute 3 x where f has no derivative; the others compute f at an ordinary point."""
-    singular, usual = (
+    """The first four threads compute 3 x at a point where f has no derivative; the others compute f at a regular
+    point."""
+    singular, regular = (
         SINGULARITIES[expression],
         0.5 if "asin" in expression or "erfinv" in expression else 1.5,
     )
     if "acos" in expression:
-        usual = -0.5
+        regular = -0.5
     f = expression.format("u", "u", "u")
-    x, m = np.array([singular] * 4 + [usual] * 4), np.array([0.0] * 4 + [1.0] * 4)
-    text = f"m = given[j]\nu = x[j]\n{MASKS[mask].format(f=f)}"
+    x, m = np.array([singular] * 4 + [regular] * 4), np.array([0.0] * 4 + [1.0] * 4)
+    text = f"m = masks[j]\nu = x[j]\n{MASKS[mask].format(f=f)}"
     if mask in ("a loop", "a while") and not math.isfinite(singular):
         return
     result = gradient(text, x, m, np.ones(8), dtype)
-    alone = gradient(f"u = x[j]\ny[j] = {f}", x, m, [0.0] * 4 + [1.0] * 4, dtype)
-    assert np.isfinite(alone[4:]).all()
-    assert result.tolist() == [3.0] * 4 + alone[4:].tolist(), text
+    unmasked = gradient(f"u = x[j]\ny[j] = {f}", x, m, [0.0] * 4 + [1.0] * 4, dtype)
+    assert np.isfinite(unmasked[4:]).all()
+    assert result.tolist() == [3.0] * 4 + unmasked[4:].tolist(), text
     if math.isfinite(singular):
-        assert alone[:4].tolist() == [0.0] * 4, "a gradient of 0 stays 0"
+        assert unmasked[:4].tolist() == [0.0] * 4, "a gradient of 0 stays 0"
 
 
 @pytest.mark.parametrize(
     ("expression", "mask"),
-    [("tg.sqrt({})", "an expression"), ("{} * {}", "a choice")],
+    [("tg.sqrt({})", "an expression"), ("{} * {}", "a select")],
 )
 def test_operands_that_are_not_selected_do_not_poison_gradients(expression: str, mask: str) -> None:
     check(expression, mask, tg.float32)
@@ -124,13 +125,13 @@ def test_operands_that_are_not_selected_do_not_poison_gradients(expression: str,
 def test_masked_singularities_do_not_poison_gradients(
     mask: str, dtype: Any, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every expression, every mask, and a part of their pairs; a campaign runs all."""
+    """Every expression, every mask, and a part of their combinations; a campaign runs all combinations."""
     monkeypatch.setattr(tg.config, "cache_kernels", False)
     for expression in latin_part([*SINGULARITIES], [*MASKS].index(mask), number):
         check(expression, mask, dtype)
 
 
-OUTSIDE = {
+PARTIAL_TILES = {
     "s / t": ([2.0], [2.0, 4.0, 8.0], 0.5 + 0.25 + 0.125),
     "s * tg.log(t)": ([2.0], [1.0, math.e, 1.0], 1.0),
     "tg.pow(t, -1.0) * s": ([2.0], [2.0, 4.0, 8.0], 0.5 + 0.25 + 0.125),
@@ -138,54 +139,56 @@ OUTSIDE = {
     "(s + t) / t": ([2.0], [2.0, 4.0, 8.0], 0.5 + 0.25 + 0.125),
     "s / t * t": ([2.0], [2.0, 4.0, 8.0], 3.0),
 }
-"""Functions of a number and a tile of eight elements, of which three exist, and the derivatives of the sum by the
-number."""
+"""Functions of a number s and a tile t of eight elements, of which three are in bounds: s, the elements, and the
+derivative of the sum by s."""
 
 
 @pytest.mark.parametrize(
-    "expression", ["s / t", *(pytest.param(e, marks=pytest.mark.slow) for e in OUTSIDE if e != "s / t")]
+    "expression", ["s / t", *(pytest.param(e, marks=pytest.mark.slow) for e in PARTIAL_TILES if e != "s / t")]
 )
-def test_elements_outside_of_arrays_have_no_effect_on_gradients(expression: str) -> None:
-    x, w, slope = OUTSIDE[expression]
-    text = f"s = x[0]\nt = tg.tile_load(given, shape=8)\ntg.tile_store(y, {expression})"
+def test_out_of_bounds_elements_have_no_effect_on_gradients(expression: str) -> None:
+    x, w, slope = PARTIAL_TILES[expression]
+    text = f"s = x[0]\nt = tg.tile_load(masks, shape=8)\ntg.tile_store(y, {expression})"
     assert gradient(text, x, w, [1.0] * 3, tg.float64).tolist() == pytest.approx([slope], rel=1e-12)
 
 
 @pytest.mark.slow
 def test_derivatives_at_0_follow_the_documented_rules() -> None:
     """Derivatives at 0 follow the rules of docs/gradients.md."""
-    v, n = "v = tg.vector(x[0], x[1], x[2])", [1.0]
-    assert gradient(f"{v}\ny[0] = tg.length(v)", [0.0] * 3, [0.0], n, tg.float32).tolist() == [0.0] * 3
-    assert gradient(f"{v}\ny[0] = tg.normalize(v)[1]", [0.0] * 3, [0.0], n, tg.float32).tolist() == [0.0] * 3
+    v, one = "v = tg.vector(x[0], x[1], x[2])", [1.0]
+    assert gradient(f"{v}\ny[0] = tg.length(v)", [0.0] * 3, [0.0], one, tg.float32).tolist() == [0.0] * 3
+    assert (
+        gradient(f"{v}\ny[0] = tg.normalize(v)[1]", [0.0] * 3, [0.0], one, tg.float32).tolist() == [0.0] * 3
+    )
     for form, slope in {"tg.sqrt(x[0])": np.inf, "tg.pow(x[0], 0.5)": np.inf, "tg.pow(x[0], 1.0)": 1.0,
                         "tg.pow(x[0], 2.0)": 0.0, "tg.pow(x[0], 0.0)": 0.0, "tg.hypot(x[0], x[0])": 0.0,
                         "tg.atan2(x[0], x[0])": 0.0, "tg.cbrt(x[0])": np.inf}.items():  # fmt: skip
-        assert gradient(f"y[0] = {form}", [0.0], [0.0], n, tg.float32).tolist() == [slope], form
+        assert gradient(f"y[0] = {form}", [0.0], [0.0], one, tg.float32).tolist() == [slope], form
 
 
 @tg.kernel
-def sums_of_rows(x: tg.array2d[float], y: tg.array2d[float]):
+def softmax_of_rows(x: tg.array2d[float], y: tg.array2d[float]):
     t = tg.tile_load(x, shape=(4, 8))
     e = tg.exp(t - tg.tile_max(t, axis=1, keepdims=True))
     tg.tile_store(y, e * (1.0 / tg.tile_sum(e, axis=1, keepdims=True)))
 
 
 @tg.kernel
-def sums_of_columns(x: tg.array2d[float], y: tg.array2d[float]):
+def softmax_over_columns(x: tg.array2d[float], y: tg.array2d[float]):
     t = tg.tile_load(x, shape=(4, 8))
     e = tg.exp(t - tg.tile_max(t, axis=1, keepdims=True))
     tg.tile_store(y, e * (1.0 / tg.tile_sum(e, axis=0, keepdims=True)))
 
 
 @tg.kernel
-def below_another(x: tg.array2d[float], y: tg.array2d[float]):
+def softmax_with_bounded_maximum(x: tg.array2d[float], y: tg.array2d[float]):
     t = tg.tile_load(x, shape=(4, 8))
     e = tg.exp(t - tg.max(tg.tile_max(t, axis=1, keepdims=True), 200.0))
     tg.tile_store(y, e * (1.0 / tg.tile_sum(e, axis=1, keepdims=True)))
 
 
 def gradient_of_rows(kernel: Any, x: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, str]:
-    """The gradient of the kernel of rows, by its adjoint kernel."""
+    """The gradient of x, and the IR of the adjoint kernel."""
     a, y = (tg.array(v, dtype=float, requires_grad=True) for v in (x, np.zeros_like(x)))
     with tg.Tape() as tape:
         tg.launch_tiled(kernel, 1, inputs=[a], outputs=[y], block_dim=32)
@@ -195,20 +198,20 @@ def gradient_of_rows(kernel: Any, x: np.ndarray, g: np.ndarray) -> tuple[np.ndar
 
 
 def test_zero_adjoints_are_guarded_where_a_factor_may_be_infinite() -> None:
-    """Sums of powers are at least 1 along the rows whose maximum is subtracted, and there alone."""
+    """A sum of exponentials is at least 1 only if it is along the rows whose maximum is subtracted."""
     x = np.random.default_rng(0).standard_normal((4, 8))
     g = np.ones((4, 8))
-    assert not guarded(gradient_of_rows(sums_of_rows, x, g)[1])
+    assert not has_zero_guard(gradient_of_rows(softmax_of_rows, x, g)[1])
     x[:, 2] = -300.0
     g[:, 2] = 0.0
-    gradients, text = gradient_of_rows(sums_of_columns, x, g)
-    assert guarded(text) and np.isfinite(gradients).all()
+    gradients, text = gradient_of_rows(softmax_over_columns, x, g)
+    assert has_zero_guard(text) and np.isfinite(gradients).all()
     x[1], g[1] = -100.0, 0.0
-    gradients, text = gradient_of_rows(below_another, x, g)
-    assert guarded(text) and not gradients[1].any()
+    gradients, text = gradient_of_rows(softmax_with_bounded_maximum, x, g)
+    assert has_zero_guard(text) and not gradients[1].any()
 
 
-def guarded(text: str) -> bool:
-    """Whether a kernel compares with 0."""
+def has_zero_guard(text: str) -> bool:
+    """Whether a kernel compares a value with 0."""
     zeros = re.findall(r"(%\S+): float32 = const \[type = float32, value = 0.0\]", text)
     return any(re.search(rf'cmp \S+ {zero} \[pred = "eq"\]', text) for zero in zeros)

@@ -31,5 +31,5 @@ def agree(kernel: Any, args: Sequence[Any], dim: int | Sequence[int]) -> list[np
     plain = [a.numpy() if isinstance(a, tg.array) else a for a in prepared]
     interp.run(traced_kernel, plain, (*dims, threads), threads)
     for expected, actual in zip(arrays, (a for a in plain if isinstance(a, np.ndarray)), strict=True):
-        agreement.same_bits(actual, expected, "prepared")
+        agreement.assert_same_bits(actual, expected, "prepared")
     return arrays

@@ -1,4 +1,4 @@
-"""Running a kernel twice, in the interpreter and on a device, and comparing every byte of every argument."""
+"""Runs a kernel in the interpreter and on a device, and compares every byte of every argument."""
 
 from __future__ import annotations
 
@@ -28,49 +28,55 @@ def traced(kernel: Any, args: Sequence[Any], dims: Sequence[int], block_dim: int
 def interpret(
     kernel: Any, args: Sequence[Any], dims: Sequence[int], block_dim: int, debug: bool = False
 ) -> list[str]:
-    """Run a launch in the interpreter; arrays, which are on the CPU, change in place. Returns the printed lines."""
-    assert all(str(a.device) == "cpu" for a in args if isinstance(a, tg.array)), "it would change copies"
+    """Run a launch in the interpreter. Arrays must be on the CPU and change in place. Returns the printed lines."""
+    assert all(str(a.device) == "cpu" for a in args if isinstance(a, tg.array)), (
+        "arrays on a GPU would be copied to the host"
+    )
     printed: list[str] = []
     kernel, args = flattened(kernel, tuple(args))
-    plain = [a.numpy() if isinstance(a, tg.array) else a for a in args]
-    interp.run(traced(kernel, args, dims, block_dim), plain, tuple(dims), block_dim, printed.append, debug)
+    host_values = [a.numpy() if isinstance(a, tg.array) else a for a in args]
+    interp.run(
+        traced(kernel, args, dims, block_dim), host_values, tuple(dims), block_dim, printed.append, debug
+    )
     return printed
 
 
 def agree(
     kernel: Any, args: Sequence[Any], dim: int | Sequence[int], block_dim: int, tiled: bool = False
 ) -> list[np.ndarray]:
-    """Launch on the current device and in the interpreter, on copies of the arrays. Returns the arrays, which must be
-    equal.
+    """Launch a kernel on the current device and in the interpreter, on copies of the arrays, and assert that the arrays
+    are equal. Returns the arrays.
 
-    Arguments are `tg.array`s (packed) and numbers."""
+    Arguments are packed arrays and numbers."""
     dims = (dim,) if isinstance(dim, int) else tuple(dim)
     dims = (*dims, block_dim) if tiled else dims
     reference = [tg.clone(a, device="cpu") if isinstance(a, tg.array) else a for a in args]
-    native = [tg.clone(a) if isinstance(a, tg.array) else a for a in args]
+    device_arguments = [tg.clone(a) if isinstance(a, tg.array) else a for a in args]
     interpret(kernel, reference, dims, block_dim)
-    tg.launch(kernel, dims, inputs=native, block_dim=block_dim)
+    tg.launch(kernel, dims, inputs=device_arguments, block_dim=block_dim)
     names = (p.name for p in kernel.definition.parameters)
-    for name, expected, actual in zip(names, reference, native, strict=True):
+    for name, expected, actual in zip(names, reference, device_arguments, strict=True):
         if isinstance(expected, tg.array):
-            same_bits(actual.numpy(), expected.numpy(), name)
-    return [a.numpy() for a in native if isinstance(a, tg.array)]
+            assert_same_bits(actual.numpy(), expected.numpy(), name)
+    return [a.numpy() for a in device_arguments if isinstance(a, tg.array)]
 
 
-def same_bits(actual: np.ndarray, expected: np.ndarray, name: str = "") -> None:
-    """Equal bit for bit, except that any NaN equals any NaN; AssertionError that shows both."""
+def assert_same_bits(actual: np.ndarray, expected: np.ndarray, name: str = "") -> None:
+    """Assert that arrays are equal bit for bit, except that any NaN equals any NaN."""
     assert actual.shape == expected.shape and actual.dtype == expected.dtype
     for field in actual.dtype.names or ():
-        same_bits(actual[field], expected[field], f"{name}.{field}")
+        assert_same_bits(actual[field], expected[field], f"{name}.{field}")
     if actual.dtype.names is not None:
         return
-    raw = np.dtype(f"u{actual.dtype.itemsize}")
-    equal = np.ascontiguousarray(actual).view(raw) == np.ascontiguousarray(expected).view(raw)
+    integer_dtype = np.dtype(f"u{actual.dtype.itemsize}")
+    equal = np.ascontiguousarray(actual).view(integer_dtype) == np.ascontiguousarray(expected).view(
+        integer_dtype
+    )
     if actual.dtype.kind not in "biu":
         equal |= np.isnan(actual.astype(np.float64)) & np.isnan(expected.astype(np.float64))
     assert equal.all(), f"{name}: device\n{actual}\ninterpreter\n{expected}"
 
 
 def codes(error: tg.CompileError) -> set[str]:
-    """The codes of one error or of several."""
+    """The codes of an error, or of the errors of a group."""
     return {e.CODE for e in getattr(error, "errors", [error])}

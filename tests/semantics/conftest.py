@@ -9,5 +9,5 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture(autouse=True)
-def compiled_soon(unoptimised: None) -> None:
-    """Compile without optimisations, see `unoptimised`; `run.py test --v3` compiles as users do."""
+def without_optimisations(unoptimised: None) -> None:
+    """Compile without optimisations, see the fixture `unoptimised`; `run.py test --v3` compiles with optimisations."""

@@ -1,5 +1,5 @@
-"""Programs that redefine functions, alias them, keep them and make them in factories, between launches of kernels that
-call them. `run` returns their results with Tegula, `expected` the results with Python's functions."""
+"""Programs that redefine functions, bind them to other names, store them and create them in factories, between launches
+of kernels that call them. `run` returns their results with Tegula, `expected` the results with Python's functions."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ LEVELS = 4
 SLOTS = 6
 
 
-class Writer:
-    """Writes one program as cells of a notebook. A function of level i is named g<i> and calls functions of lower
-    levels only, so that there is no recursion, whatever the names are bound to later."""
+class NotebookWriter:
+    """Writes a program as cells of a notebook. A function of level i is named g<i> and calls only functions of lower
+    levels, so there is no recursion, whatever the names are bound to later."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         self.cells: list[str] = []
 
     def program(self) -> list[str]:
-        start = ["fs = []", "kept = {}", "pair = ()"]
+        first_cell = ["fs = []", "table = {}", "pair = ()"]
         for level in range(LEVELS):
-            start += self.plain(level)
-        start += ["kept['k'] = g1", "pair = (g0, g1)", "fs.append(g2)", *self.holder(), *self.kernel()]
-        self.cells.append("\n".join([*start, "launch(k)"]))
+            first_cell += self.function(level)
+        first_cell += ["table['k'] = g1", "pair = (g0, g1)", "fs.append(g2)", *self.holder(), *self.kernel()]
+        self.cells.append("\n".join([*first_cell, "launch(k)"]))
         for _ in range(self.random.randint(2, 4)):
             lines: list[str] = []
             for _ in range(self.random.randint(1, 4)):
@@ -45,16 +45,16 @@ class Writer:
     def statements(self) -> list[Any]:
         return [
             *(
-                self.plain,
+                self.function,
                 self.alias,
                 self.factory,
-                self.in_a_loop,
-                self.with_default,
-                self.nested,
-                self.twice,
+                self.functions_of_loop,
+                self.function_with_default,
+                self.nested_function,
+                self.redefinition,
             ),
-            *(lambda level: [f"kept['k'] = g{level}"],),
-            *(lambda level: [f"pair = (g{level}, g{self.below(level)})"],),
+            *(lambda level: [f"table['k'] = g{level}"],),
+            *(lambda level: [f"pair = (g{level}, g{self.lower_level(level)})"],),
             *(lambda level: [f"fs[0] = g{level}"],),
             *(lambda level: self.holder(),),
             *(lambda level: [f"Holder.h = staticmethod(g{level})"],),
@@ -63,7 +63,7 @@ class Writer:
     def level(self) -> int:
         return self.random.randrange(LEVELS)
 
-    def below(self, level: int) -> int:
+    def lower_level(self, level: int) -> int:
         return self.random.randint(0, level)
 
     def number(self) -> str:
@@ -74,32 +74,39 @@ class Writer:
             return f"g{self.random.randrange(level)}(x) + {self.number()}"
         return f"x * {self.random.randint(1, 3)}.0 + {self.number()}"
 
-    def plain(self, level: int) -> list[str]:
+    def function(self, level: int) -> list[str]:
         return ["@tg.func", f"def g{level}(x: float):", f"    return {self.expression(level)}"]
 
-    def twice(self, level: int) -> list[str]:
-        return [*self.plain(level), f"saved = g{level}", f"pair = (saved, g{level})", *self.plain(level)]
+    def redefinition(self, level: int) -> list[str]:
+        return [
+            *self.function(level),
+            f"saved = g{level}",
+            f"pair = (saved, g{level})",
+            *self.function(level),
+        ]
 
     def alias(self, level: int) -> list[str]:
         return [
-            f"g{level} = g{self.below(level)}",
-            *(self.plain(level) if self.random.random() < 0.3 else []),
+            f"g{level} = g{self.lower_level(level)}",
+            *(self.function(level) if self.random.random() < 0.3 else []),
         ]
 
     def factory(self, level: int) -> list[str]:
-        body = [f"    {line}" for line in self.plain(level)]
+        body = [f"    {line}" for line in self.function(level)]
         body[-1] += " + s"
-        again = [f"    {line}" for line in self.plain(level)] if self.random.random() < 0.3 else []
+        second_definition = (
+            [f"    {line}" for line in self.function(level)] if self.random.random() < 0.3 else []
+        )
         lines = [f"g{level} = make({self.number()})", f"pair = (make({self.number()}), g{level})"]
-        return ["def make(s):", *body, *again, f"    return g{level}", *lines]
+        return ["def make(s):", *body, *second_definition, f"    return g{level}", *lines]
 
-    def in_a_loop(self, level: int) -> list[str]:
-        body = [f"    {line}" for line in self.plain(level)]
+    def functions_of_loop(self, level: int) -> list[str]:
+        body = [f"    {line}" for line in self.function(level)]
         body[1] = f"    def g{level}(x: float, s=c):"
         body[-1] += " * s"
         return ["fs = []", "for c in (1.0, 2.0):", *body, f"    fs.append(g{level})"]
 
-    def with_default(self, level: int) -> list[str]:
+    def function_with_default(self, level: int) -> list[str]:
         return (
             [
                 "@tg.func",
@@ -107,10 +114,10 @@ class Writer:
                 f"    return f(x) + {self.number()}",
             ]
             if level
-            else self.plain(level)
+            else self.function(level)
         )
 
-    def nested(self, level: int) -> list[str]:
+    def nested_function(self, level: int) -> list[str]:
         inner = [f"    def inner(x):\n        return {self.expression(level)}" for _ in range(2)]
         return ["@tg.func", f"def g{level}(x: float):", *inner, "    return inner(x)"]
 
@@ -118,14 +125,14 @@ class Writer:
         return ["class Holder:", f"    h = staticmethod(g{self.level()})"]
 
     def kernel(self) -> list[str]:
-        ways = [f"g{level}" for level in range(LEVELS)]
-        ways += ["pair[0]", "pair[1]", "fs[0]", "fs[-1]", "Holder.h", "tg.static(kept['k'])"]
-        lines = [f"    out[{k}] = {self.random.choice(ways)}({k}.0)" for k in range(SLOTS)]
+        callees = [f"g{level}" for level in range(LEVELS)]
+        callees += ["pair[0]", "pair[1]", "fs[0]", "fs[-1]", "Holder.h", "tg.static(table['k'])"]
+        lines = [f"    out[{k}] = {self.random.choice(callees)}({k}.0)" for k in range(SLOTS)]
         return ["@tg.kernel", "def k(out: tg.array1d[float]):", *lines]
 
 
 def run(cells: list[str], seed: int) -> list[list[float]]:
-    """The results of each launch, and of each call in Python."""
+    """The results of each launch, and of each call from Python."""
     results: list[list[float]] = []
     names: dict[str, Any] = {"tg": tg}
 
@@ -134,11 +141,11 @@ def run(cells: list[str], seed: int) -> list[list[float]]:
         tg.launch(kernel, 1, outputs=[out], block_dim=1)
         results.append(out.numpy().tolist())
 
-    return _executed(cells, seed, results, {**names, "launch": launch})
+    return _run_cells(cells, seed, results, {**names, "launch": launch})
 
 
 def expected(cells: list[str], seed: int) -> list[list[float]]:
-    """The results with Python's functions."""
+    """The results of Python's functions."""
     results: list[list[float]] = []
 
     def launch(kernel: Any) -> None:
@@ -146,11 +153,13 @@ def expected(cells: list[str], seed: int) -> list[list[float]]:
         kernel(out)
         results.append(out.tolist())
 
-    plain = SimpleNamespace(func=lambda f: f, kernel=lambda f: f, static=lambda x: x, array1d={float: None})
-    return _executed(cells, seed, results, {"tg": plain, "launch": launch})
+    python_functions = SimpleNamespace(
+        func=lambda f: f, kernel=lambda f: f, static=lambda x: x, array1d={float: None}
+    )
+    return _run_cells(cells, seed, results, {"tg": python_functions, "launch": launch})
 
 
-def _executed(
+def _run_cells(
     cells: list[str], seed: int, results: list[list[float]], names: dict[str, Any]
 ) -> list[list[float]]:
     def host() -> None:
@@ -159,13 +168,13 @@ def _executed(
 
     names["host"] = host
     for text in cells:
-        # A cell that is run again keeps its name.
-        cell([text], f"<cell {seed} {cells.index(text)}>", names)
+        # A cell that runs a second time has the same name.
+        run_cell([text], f"<cell {seed} {cells.index(text)}>", names)
     return results
 
 
-def cell(lines: list[str], name: str, names: dict[str, Any]) -> dict[str, Any]:
-    """Run text as notebooks run cells: its file name names no file."""
+def run_cell(lines: list[str], name: str, names: dict[str, Any]) -> dict[str, Any]:
+    """Run text like a notebook runs a cell: its file name does not name a file."""
     text = "\n".join(lines) + "\n"
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
     exec(compile(text, name, "exec"), names)
@@ -174,4 +183,4 @@ def cell(lines: list[str], name: str, names: dict[str, Any]) -> dict[str, Any]:
 
 def programs(seeds: range) -> Iterator[tuple[int, list[str]]]:
     for seed in seeds:
-        yield seed, Writer(seed).program()
+        yield seed, NotebookWriter(seed).program()

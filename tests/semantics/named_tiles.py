@@ -1,8 +1,9 @@
 """Programs about names of tiles, and their results in Python on NumPy arrays.
 
-A program is one text for both. In Python its `tg` is `TileFunctions`: tiles and views are NumPy arrays. `bind`,
-`passed` and `given`, which the kernel omits, define the values of names, arguments and results: a register tile that
-has a name is copied for a second name and when a function returns it; in other cases the object itself is used."""
+The text of a program is the same for both. In Python, `tg` is `TileFunctions`: tiles and views are NumPy arrays.
+`bind`, `as_argument` and `as_result`, which the kernel omits, define the values of names, arguments and results: a
+register tile that has a name is copied for a second name and when a function returns it; in other cases the object
+itself is used."""
 
 from __future__ import annotations
 
@@ -15,14 +16,14 @@ from typing import Any
 import numpy as np
 
 SHAPES = {"a": (6,), "b": (6,), "c": (6,), "v": (3,), "w": (3,), "m": (2, 3), "u": (3, 2)}
-"""The names of tiles by shape."""
+"""The shapes of tiles by name."""
 
 
 # The meaning ---------------------------------------------------------------------------------------------------------
 
 
 class Tile:
-    """A tile in Python: an array or a view of one, whether it was declared shared, and whether it has a name."""
+    """A tile in Python: an array or a view of an array, whether it was declared shared, and whether it has a name."""
 
     def __init__(self, array: np.ndarray, shared: bool = False) -> None:
         self.array, self.shared, self.named = array, shared, False
@@ -53,17 +54,17 @@ def bind(x: Any) -> Any:
     return x
 
 
-def passed(x: Any) -> Any:
+def as_argument(x: Any) -> Any:
     """The value of a parameter for the argument x."""
     for part in x if isinstance(x, tuple) else (x,):
         part.named = True
     return x
 
 
-def given(x: Any) -> Any:
-    """The value of a call whose function returns x."""
+def as_result(x: Any) -> Any:
+    """The value of a call of a function that returns x."""
     if isinstance(x, tuple):
-        return tuple(map(given, x))
+        return tuple(map(as_result, x))
     return x.copy() if x.named and not x.shared else x
 
 
@@ -93,18 +94,23 @@ class TileFunctions:
         row[: t.array.size] = t.array.ravel()
 
 
-def run_plain(texts: Sequence[str], o: np.ndarray, n: int) -> None:
-    """Run a program by Python itself; o changes."""
-    space: dict[str, Any] = {"tg": TileFunctions, "bind": bind, "passed": passed, "given": given}
+def run_in_python(texts: Sequence[str], o: np.ndarray, n: int) -> None:
+    """Run a program in Python; o is modified."""
+    space: dict[str, Any] = {
+        "tg": TileFunctions,
+        "bind": bind,
+        "as_argument": as_argument,
+        "as_result": as_result,
+    }
     for text in texts:
         exec(text, space)
     space["kernel"](o, n)
 
 
 def kernel_text(text: str) -> str:
-    """The program without the parts that only Python needs."""
-    text = re.sub(r" *(q\w+) = bind\(\1\)\n", "", text)  # a loop's target is a name like others
-    return re.sub(r"\b(?:bind|passed|given)\(", "(", text)
+    """The text of the program without the calls that only Python needs."""
+    text = re.sub(r" *(q\w+) = bind\(\1\)\n", "", text)  # a loop's target is a name candidates others
+    return re.sub(r"\b(?:bind|as_argument|as_result)\(", "(", text)
 
 
 # Programs ------------------------------------------------------------------------------------------------------------
@@ -112,7 +118,8 @@ def kernel_text(text: str) -> str:
 
 @dataclass
 class Program:
-    """Functions, in the order of their definition, and the kernel; all take names of `SHAPES`."""
+    """The texts of functions in the order of their definition, and of the kernel. The names of their tiles are keys of
+    `SHAPES`."""
 
     functions: dict[str, str]
     kernel: str
@@ -131,9 +138,9 @@ class Function:
 
 @dataclass
 class FunctionWriter:
-    """Writes the statements of one function. `names`: the tiles that are bound; `pairs`: the names of tuples, with
-    their tiles; `result`: the shape of the returned tile; `shared`: the probability that a new tile is declared
-    shared."""
+    """Writes the statements of a function. `names`: the tiles that are bound; `pairs`: the names of tuples, with the
+    tiles that determine their shapes; `result`: the shape of the returned tile; `shared`: the probability that a new
+    tile is declared shared; `remaining`: the number of statements that may follow."""
 
     rng: random.Random
     names: list[str]
@@ -146,14 +153,14 @@ class FunctionWriter:
     loops: int = 0
     counters: int = 0
     pairs: dict[str, tuple[str, str]] = field(default_factory=dict)
-    left: int = 0
+    remaining: int = 0
 
-    def add(self, line: str) -> None:
+    def emit(self, line: str) -> None:
         self.lines.append("    " * self.depth + line)
 
     def number(self) -> str:
-        known = ["n", *(f"k{i}" for i in range(self.loops))]
-        return f"({self.rng.choice(known)} + {self.rng.randrange(5)})"
+        counters = ["n", *(f"k{i}" for i in range(self.loops))]
+        return f"({self.rng.choice(counters)} + {self.rng.randrange(5)})"
 
     def condition(self) -> str:
         d = self.rng.choice([2, 2, 3])
@@ -161,16 +168,16 @@ class FunctionWriter:
 
     # Expressions: text of a tile of a shape --------------------------------------------------------------------------
 
-    def fresh(self, shape: tuple[int, ...]) -> str:
-        like = [x for x in self.names if SHAPES[x] == shape]
-        if like and self.rng.random() < 0.3:
-            return f"{self.rng.choice(like)} + {self.rng.randrange(1, 9)}"
+    def new_tile(self, shape: tuple[int, ...]) -> str:
+        candidates = [x for x in self.names if SHAPES[x] == shape]
+        if candidates and self.rng.random() < 0.3:
+            return f"{self.rng.choice(candidates)} + {self.rng.randrange(1, 9)}"
         storage = "shared" if self.rng.random() < self.shared else "register"
         size = shape if len(shape) > 1 else shape[0]
         return f'tg.tile_full({size}, {self.rng.randrange(50)} + n, int, storage="{storage}")'
 
     def views(self, shape: tuple[int, ...]) -> list[str]:
-        """Views that have the shape, of named tiles."""
+        """Expressions for views of named tiles with a shape."""
         k = f"{self.number()} % 2"
         views_by_shape: dict[tuple[int, ...], dict[tuple[int, ...], list[str]]] = {
             (3,): {
@@ -197,77 +204,75 @@ class FunctionWriter:
         }
         return [t.format(x) for x in self.names for t in views_by_shape[shape].get(SHAPES[x], [])]
 
-    def tile(self, shape: tuple[int, ...], deep: int = 0) -> str:
-        same = [x for x in self.names if SHAPES[x] == shape]
+    def tile(self, shape: tuple[int, ...], nesting: int = 0) -> str:
+        candidates = [x for x in self.names if SHAPES[x] == shape]
         kind = self.rng.random()
         views = [v for v in self.views(shape) if "reshape" not in v or self.rng.random() < 0.5]
         if kind < 0.4 and views:
             return self.rng.choice(views)
-        if kind < 0.6 and same:
-            return self.rng.choice(same)
-        if kind < 0.72 and deep < 2:
-            return f"({self.tile(shape, deep + 1)} if {self.condition()} else {self.tile(shape, deep + 1)})"
-        makers = [f for f in self.functions if f.result == shape]
-        if kind < 0.8 and makers and deep < 2:
-            return self.call(self.rng.choice(makers), deep + 1)
-        pairs = [
-            f"{p}[{i}]" for p, second in self.pairs.items() for i in (0, 1) if SHAPES[second[i]] == shape
-        ]
+        if kind < 0.6 and candidates:
+            return self.rng.choice(candidates)
+        if kind < 0.72 and nesting < 2:
+            return f"({self.tile(shape, nesting + 1)} if {self.condition()} else {self.tile(shape, nesting + 1)})"
+        producers = [f for f in self.functions if f.result == shape]
+        if kind < 0.8 and producers and nesting < 2:
+            return self.call(self.rng.choice(producers), nesting + 1)
+        pairs = [f"{p}[{i}]" for p, tiles in self.pairs.items() for i in (0, 1) if SHAPES[tiles[i]] == shape]
         if kind < 0.85 and pairs:
             return self.rng.choice(pairs)
-        return self.fresh(shape)
+        return self.new_tile(shape)
 
-    def call(self, f: Function, deep: int = 0) -> str:
-        args = [f"passed({self.tile(SHAPES[p], deep + 1)})" for p in f.parameters]
+    def call(self, f: Function, nesting: int = 0) -> str:
+        args = [f"as_argument({self.tile(SHAPES[p], nesting + 1)})" for p in f.parameters]
         text = f"{f.name}({', '.join([*args, 'n'])})"
-        return f"given({text})" if f.result is not None else text
+        return f"as_result({text})" if f.result is not None else text
 
     # Statements ------------------------------------------------------------------------------------------------------
 
     def block(self, count: int) -> None:
         self.depth += 1
-        self.change()
+        self.modify_tile()
         for _ in range(self.rng.randrange(count)):
             self.statement()
         self.depth -= 1
 
     def statement(self) -> None:
-        self.left -= 1
-        if self.left < 0:
-            self.change()
+        self.remaining -= 1
+        if self.remaining < 0:
+            self.modify_tile()
             return
         kinds: list[tuple[float, Callable[[], None]]] = [
-            (5, self.bind),
-            (6, self.change),
+            (5, self.bind_name),
+            (6, self.modify_tile),
             (1, self.swap),
-            (0.7, self.pair),
-            (0.5, self.each),
-            (1.5 if self.functions else 0, self.called),
+            (0.7, self.bind_tuple),
+            (0.5, self.loop_over_tuple),
+            (1.5 if self.functions else 0, self.call_statement),
         ]
         if self.depth < 5:
-            kinds += [(3, self.branch), (1.2, self.counted), (0.7, self.repeated)]
+            kinds += [(3, self.branch), (1.2, self.counted_loop), (0.7, self.while_loop)]
         if self.depth > 1 and (self.loops or self.counters):
-            kinds.append((0.6, self.leave))
+            kinds.append((0.6, self.leave_loop))
         if self.depth > 1 and not self.is_kernel:
-            kinds.append((0.6, self.returned))
+            kinds.append((0.6, self.early_return))
         weights, actions = zip(*kinds, strict=True)
         self.rng.choices(actions, weights)[0]()
 
-    def bind(self) -> None:
+    def bind_name(self) -> None:
         name = self.rng.choice(self.names)
-        self.add(f"{name} = bind({self.tile(SHAPES[name])})")
+        self.emit(f"{name} = bind({self.tile(SHAPES[name])})")
 
-    def change(self) -> None:
+    def modify_tile(self) -> None:
         name = self.rng.choice(self.names)
         index = ", ".join(str(self.rng.randrange(n)) for n in SHAPES[name])
-        like = [x for x in self.names if SHAPES[x] == SHAPES[name]]
-        self.add(
+        candidates = [x for x in self.names if SHAPES[x] == SHAPES[name]]
+        self.emit(
             self.rng.choice(
                 [
                     f"{name} += {self.rng.randrange(1, 99)}",
                     f"{name} += {self.rng.randrange(1, 99)}",
                     f"{name}[{index}] = {self.rng.randrange(99)} + n",
-                    f"{name} += {self.rng.choice(like)} + 1",
+                    f"{name} += {self.rng.choice(candidates)} + 1",
                     f"{name}[0:1] = {self.rng.randrange(99)}",
                 ]
             )
@@ -277,71 +282,71 @@ class FunctionWriter:
         x = self.rng.choice(self.names)
         y = self.rng.choice([z for z in self.names if SHAPES[z] == SHAPES[x]])
         if x != y:
-            self.add(f"{x}, {y} = bind(({self.tile(SHAPES[x])}, {x}))")
+            self.emit(f"{x}, {y} = bind(({self.tile(SHAPES[x])}, {x}))")
 
-    def pair(self) -> None:
+    def bind_tuple(self) -> None:
         x, y = self.rng.choices(self.names, k=2)
         name = f"p{len(self.pairs)}"
         if self.depth == 1 and self.rng.random() < 0.5:
-            self.add(f"{name} = bind(({self.tile(SHAPES[x])}, {y}))")
+            self.emit(f"{name} = bind(({self.tile(SHAPES[x])}, {y}))")
             self.pairs[name] = (x, y)
         elif self.pairs:
-            known, (x, y) = self.rng.choice(list(self.pairs.items()))
-            self.add(
+            tuple_name, (x, y) = self.rng.choice(list(self.pairs.items()))
+            self.emit(
                 self.rng.choice(
                     [
-                        f"{known} = bind(({x}, {self.tile(SHAPES[y])}))",
-                        f"{x}, {y} = bind({known})" if x != y else f"{x} = bind({known}[0])",
-                        f"{known} = bind(({x}, {y}) if {self.condition()} else {known})",
+                        f"{tuple_name} = bind(({x}, {self.tile(SHAPES[y])}))",
+                        f"{x}, {y} = bind({tuple_name})" if x != y else f"{x} = bind({tuple_name}[0])",
+                        f"{tuple_name} = bind(({x}, {y}) if {self.condition()} else {tuple_name})",
                     ]
                 )
             )
 
-    def each(self) -> None:
+    def loop_over_tuple(self) -> None:
         x, y = self.rng.choices(self.names, k=2)
         if SHAPES[x] == SHAPES[y]:
             q = "q" + "x".join(map(str, SHAPES[x]))
-            self.add(f"for {q} in ({x}, {y}):")
-            self.add(f"    {q} = bind({q})")
-            self.add(f"    {q} += {self.rng.randrange(9)}")
-            self.add(f"    {x} = bind({q})")
+            self.emit(f"for {q} in ({x}, {y}):")
+            self.emit(f"    {q} = bind({q})")
+            self.emit(f"    {q} += {self.rng.randrange(9)}")
+            self.emit(f"    {x} = bind({q})")
 
-    def called(self) -> None:
+    def call_statement(self) -> None:
         f = self.rng.choice(self.functions)
         if f.result is None:
-            self.add(self.call(f))
+            self.emit(self.call(f))
             return
         name = self.rng.choice([x for x in self.names if SHAPES[x] == f.result] or [""])
         if name:
-            self.add(f"{name} = bind({self.call(f)})")
+            self.emit(f"{name} = bind({self.call(f)})")
 
     def branch(self) -> None:
-        self.add(f"if {self.condition()}:")
+        self.emit(f"if {self.condition()}:")
         self.block(3)
         if self.rng.random() < 0.5:
-            self.add("else:")
+            self.emit("else:")
             self.block(3)
 
-    def counted(self) -> None:
+    def counted_loop(self) -> None:
         bound = self.rng.choice(["3", "n", f"{self.number()} % 4"])
-        self.add(f"for k{self.loops} in range({bound}):")
+        self.emit(f"for k{self.loops} in range({bound}):")
         self.loops += 1
         self.block(4)
         self.loops -= 1
 
-    def repeated(self) -> None:
+    def while_loop(self) -> None:
         name = f"z{self.counters}"
         self.counters += 1
-        self.add(f"{name} = {self.number()} % 4")
-        self.add(f"while {name} > 0:")
-        self.add(f"    {name} -= 1")
+        self.emit(f"{name} = {self.number()} % 4")
+        self.emit(f"while {name} > 0:")
+        self.emit(f"    {name} -= 1")
         self.block(4)
 
-    def leave(self) -> None:
-        inside = [line.strip() for line in self.lines if line.startswith("    " * (self.depth - 1))]
-        if any(line.startswith(("for k", "while")) for line in inside) and self.in_loop():
-            self.add(f"if {self.condition()}:")
-            self.add("    " + self.rng.choice(["break", "continue"]))
+    def leave_loop(self) -> None:
+        enclosing_lines = [line.strip() for line in self.lines if line.startswith("    " * (self.depth - 1))]
+        if any(line.startswith(("for k", "while")) for line in enclosing_lines) and self.in_loop():
+            self.emit(f"if {self.condition()}:")
+            self.emit("    " + self.rng.choice(["break", "continue"]))
 
     def in_loop(self) -> bool:
         """Whether the next line is inside a loop."""
@@ -354,38 +359,38 @@ class FunctionWriter:
                     return True
         return False
 
-    def returned(self) -> None:
-        self.add(f"if {self.condition()}:")
-        self.add("    return" + ("" if self.result is None else f" {self.tile(self.result)}"))
+    def early_return(self) -> None:
+        self.emit(f"if {self.condition()}:")
+        self.emit("    return" + ("" if self.result is None else f" {self.tile(self.result)}"))
 
 
 def generate(seed: int, shared: float = 0.0) -> Program:
-    """A program; `shared`: how many of its new tiles are declared shared."""
+    """A program; `shared`: the probability that a new tile is declared shared."""
     rng = random.Random(seed)
     functions: dict[str, str] = {}
-    known: list[Function] = []
+    defined: list[Function] = []
     for k in range(rng.randrange(3)):
         parameters = rng.sample(list(SHAPES), rng.randrange(1, 4))
         result = SHAPES[rng.choice(parameters)] if rng.random() < 0.6 else None
-        writer = FunctionWriter(rng, [*parameters], [*known], result, False, shared, left=8)
-        writer.change()
+        writer = FunctionWriter(rng, [*parameters], [*defined], result, False, shared, remaining=8)
+        writer.modify_tile()
         for _ in range(rng.randrange(1, 6)):
             writer.statement()
         if result is not None:
-            writer.add(f"return {writer.tile(result)}")
+            writer.emit(f"return {writer.tile(result)}")
         name = f"f{k}"
         head = f"def {name}({', '.join(parameters)}, n: int):\n"
         functions[name] = head + "\n".join(writer.lines) + "\n"
-        known.append(Function(name, parameters, result))
+        defined.append(Function(name, parameters, result))
     names = rng.sample(list(SHAPES), rng.randrange(2, 6))
-    writer = FunctionWriter(rng, names, known, None, True, shared, left=14)
+    writer = FunctionWriter(rng, names, defined, None, True, shared, remaining=14)
     writer.names = []
     for name in names:
-        writer.add(f"{name} = bind({writer.fresh(SHAPES[name])})")
+        writer.emit(f"{name} = bind({writer.new_tile(SHAPES[name])})")
         writer.names.append(name)
     for _ in range(rng.randrange(4, 11)):
         writer.statement()
     for row, name in enumerate(names):
         flat = name if len(SHAPES[name]) == 1 else f"tg.tile_reshape({name} + 0, 6)"
-        writer.add(f"tg.tile_store(o[{row}], {flat})")
+        writer.emit(f"tg.tile_store(o[{row}], {flat})")
     return Program(functions, "def kernel(o: tg.array2d[int], n: int):\n" + "\n".join(writer.lines) + "\n")

@@ -1,4 +1,4 @@
-"""Kernels with structs, and arrays of structs to launch them with."""
+"""Kernels with structs, and arrays of structs for their launches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Body:
 class Pair:
     first: Body
     weight: tg.float64
-    turn: tg.mat22
+    rotation: tg.mat22
     count: int
 
 
@@ -35,7 +35,7 @@ class World:
 
 
 def bodies(count: int = N, seed: int = 0, **options: Any) -> tg.array:
-    """Bodies whose fields are small whole numbers, so that sums of them are exact."""
+    """Bodies whose fields are small integers, so that sums are exact."""
     random = np.random.default_rng(seed)
     data = np.zeros(count, Body.numpy_dtype())
     data["mass"] = random.integers(-9, 9, count)
@@ -45,26 +45,26 @@ def bodies(count: int = N, seed: int = 0, **options: Any) -> tg.array:
 
 
 def pairs(count: int = N, seed: int = 0, **options: Any) -> tg.array:
-    """Pairs whose fields are small whole numbers."""
+    """Pairs whose fields are small integers."""
     random = np.random.default_rng(seed)
     data = np.zeros(count, Pair.numpy_dtype())
     data["first"] = bodies(count, seed).numpy()
     data["weight"] = random.integers(-9, 9, count)
-    data["turn"] = random.integers(-9, 9, (count, 2, 2))
+    data["rotation"] = random.integers(-9, 9, (count, 2, 2))
     data["count"] = random.integers(0, 4, count)
     return tg.array(data, dtype=Pair, **options)
 
 
 def world() -> Any:
-    """A world of N heights."""
+    """A world with N heights."""
     instance = World()
     instance.step, instance.wind, instance.heights = 0.5, (1, 2, 3), tg.array(np.arange(N, dtype=np.float32))
-    instance.pair.weight, instance.pair.turn, instance.pair.first.mass = 3, [[1, 2], [3, 4]], 8
+    instance.pair.weight, instance.pair.rotation, instance.pair.first.mass = 3, [[1, 2], [3, 4]], 8
     return instance
 
 
 @tg.func
-def moved(b: Body, by: tg.vec3) -> Body:
+def move(b: Body, by: tg.vec3) -> Body:
     b.position += by
     b.position[1] = 7.0
     return b
@@ -78,17 +78,21 @@ def larger_mass(a: Body, b: Body):
 
 
 @tg.func
-def swapped(p: Pair) -> Pair:
+def swap_fields(p: Pair) -> Pair:
     result = Pair()
     result.first.mass = p.first.position[0]
     result.first.position = tg.vec3(p.first.mass, 1.0, p.first.position[2])
     result.first.kind = p.first.kind
-    result.weight, result.turn, result.count = p.weight * tg.float64(2.0), tg.transpose(p.turn), p.count + 1
+    result.weight, result.rotation, result.count = (
+        p.weight * tg.float64(2.0),
+        tg.transpose(p.rotation),
+        p.count + 1,
+    )
     return result
 
 
 @tg.func
-def merged(a: Body, b: Body) -> Body:
+def merge(a: Body, b: Body) -> Body:
     return Body(mass=a.mass + b.mass, position=tg.max(a.position, b.position), kind=tg.min(a.kind, b.kind))
 
 
@@ -104,12 +108,12 @@ def fields(world: World, a: tg.array[Pair], out: tg.array[Pair]):
     copied = local
     local.count = a[i].count
     out[i] = local
-    out[i].first = moved(copied.first, a[i].first.position)
-    out[i].turn[0, 1] = 4.0
+    out[i].first = move(copied.first, a[i].first.position)
+    out[i].rotation[0, 1] = 4.0
 
 
 @tg.kernel
-def control(a: tg.array[Pair], out: tg.array[Pair]):
+def control_flow(a: tg.array[Pair], out: tg.array[Pair]):
     i = tg.tid()
     p = a[i]
     best = Body(0.0, tg.vec3(), tg.int8(1))
@@ -122,7 +126,7 @@ def control(a: tg.array[Pair], out: tg.array[Pair]):
     n = 0
     while n < p.count:
         p.first.position = best.position if n % 2 == 0 else p.first.position
-        p.turn[1, 0] += 1.0
+        p.rotation[1, 0] += 1.0
         n += 1
     if p.weight > tg.float64(0.0):
         p.first = best
@@ -133,23 +137,23 @@ def control(a: tg.array[Pair], out: tg.array[Pair]):
 def tiles(a: tg.array[Pair], out: tg.array[Pair], flat: tg.array2d[Pair], sums: tg.array[Body]):
     i = tg.tid()
     t = tg.tile_load(a, shape=8, offset=i * 8, storage="shared")
-    u = tg.tile_map(swapped, t)
+    u = tg.tile_map(swap_fields, t)
     u += t
     u[3] = t[1]
     u[2] -= t[2]
     tg.tile_store(out, u, offset=i * 8)
     tg.tile_store(flat, tg.tile_transpose(tg.tile_reshape(u, shape=(2, 4))), offset=(i * 4, 0))
     b = tg.tile_load(a, shape=8, offset=i * 8)
-    first = tg.tile_map(first_of, b)
+    first = tg.tile_map(first_body, b)
     total = tg.tile_sum(first)
-    most = tg.tile_reduce(merged, first)
+    merged_body = tg.tile_reduce(merge, first)
     tg.tile_store(sums, total, offset=3 * i)
-    tg.tile_store(sums, most, offset=3 * i + 1)
+    tg.tile_store(sums, merged_body, offset=3 * i + 1)
     tg.tile_atomic_add(sums, tg.tile_view(first, offset=(5,), shape=(1,)), offset=3 * i + 2)
 
 
 @tg.func
-def first_of(p: Pair) -> Body:
+def first_body(p: Pair) -> Body:
     return p.first
 
 
@@ -157,8 +161,8 @@ def first_of(p: Pair) -> Body:
 def threads(a: tg.array[Body], out: tg.array[Body], counts: tg.array[int]):
     i, lane = tg.tid()
     value = a[i * 8 + lane]
-    tile_of_values = tg.tile_from_thread(shape=4, value=value, thread_idx=3)
-    tg.tile_store(out, tile_of_values, offset=i * 32)
+    broadcast = tg.tile_from_thread(shape=4, value=value, thread_idx=3)
+    tg.tile_store(out, broadcast, offset=i * 32)
     result = tg.tile_zeros(8, dtype=Body, storage="shared")
     result[lane] = larger_mass(value, a[0])
     tg.tile_scatter_add(result, 0, value, lane % 2 == 0)
@@ -181,7 +185,7 @@ def loops(a: tg.array[Body], out: tg.array[Body]):
     t = tg.tile_load(a, shape=8, offset=i * 8)
     for k in range(3):
         if k != 1:
-            t = tg.tile_map(moved, t, tg.vec3(1.0, 2.0, 3.0))
+            t = tg.tile_map(move, t, tg.vec3(1.0, 2.0, 3.0))
         else:
             t[k] = Body(mass=1.0, position=tg.vec3(4.0), kind=tg.int8(3))
         t += t

@@ -1,4 +1,4 @@
-"""Arrays on the host: indexing, arithmetic, conversions; NumPy is the oracle, tapes differentiate."""
+"""Arithmetic, indexing and conversions of arrays on the host match NumPy, and are differentiated by tapes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ IN_PLACE = [operator.iadd, operator.isub, operator.imul, operator.itruediv, oper
 SHAPES = [((5,), (5,)), ((2, 3), (3,)), ((2, 1, 3), (4, 1)), ((1,), (2, 2)), ((2, 1, 2, 1), (3, 1, 4))]
 
 
-def numbers(shape: tuple[int, ...], dtype: DType, seed: int = 0) -> np.ndarray:
+def random_array(shape: tuple[int, ...], dtype: DType, seed: int = 0) -> np.ndarray:
     result = np.random.default_rng(seed).uniform(0.5, 4.0, shape)
     return result.astype(to_numpy(dtype))
 
@@ -34,7 +34,7 @@ def numbers(shape: tuple[int, ...], dtype: DType, seed: int = 0) -> np.ndarray:
 @pytest.mark.parametrize("f", BINARY)
 def test_operators_of_two_arrays_match_numpy(f: Callable[[Any, Any], Any]) -> None:
     for shapes in SHAPES[:3] if f is operator.add else SHAPES[1:2]:
-        a, b = numbers(shapes[0], tg.float64), numbers(shapes[1], tg.float64, 1)
+        a, b = random_array(shapes[0], tg.float64), random_array(shapes[1], tg.float64, 1)
         array = f(tg.array(a), tg.array(b))
         assert array.dtype == tg.float64
         np.testing.assert_allclose(array.numpy(), f(a, b), rtol=1e-14)
@@ -44,7 +44,7 @@ def test_operators_of_two_arrays_match_numpy(f: Callable[[Any, Any], Any]) -> No
 @pytest.mark.machine_code
 @pytest.mark.parametrize("f", BINARY)
 def test_operators_of_an_array_and_a_number_match_numpy(f: Callable[[Any, Any], Any]) -> None:
-    a = numbers((2, 3), tg.float32)
+    a = random_array((2, 3), tg.float32)
     for number in (2, 1.5):
         np.testing.assert_allclose(f(tg.array(a), number).numpy(), f(a, np.float32(number)), rtol=1e-6)
         np.testing.assert_allclose(f(number, tg.array(a)).numpy(), f(np.float32(number), a), rtol=1e-6)
@@ -65,7 +65,7 @@ def test_operators_of_integer_arrays_agree_with_kernels() -> None:
 @pytest.mark.machine_code
 @pytest.mark.parametrize("f", IN_PLACE)
 def test_in_place_operators_match_numpy(f: Callable[[Any, Any], Any]) -> None:
-    a, b = numbers((3, 4), tg.float64), numbers((4,), tg.float64, 1)
+    a, b = random_array((3, 4), tg.float64), random_array((4,), tg.float64, 1)
     array = tg.array(a)
     assert f(array, tg.array(b)) is array
     np.testing.assert_allclose(array.numpy(), f(a.copy(), b), rtol=1e-14)
@@ -92,7 +92,7 @@ def test_unary_operators_of_arrays_match_numpy() -> None:
 @pytest.mark.machine_code
 @pytest.mark.parametrize("dtype", [tg.float32, tg.float64, tg.float16, tg.int32], ids=str)
 def test_matmul_operator_matches_numpy(dtype: DType) -> None:
-    a, b = numbers((33, 40), tg.float64) * 2, numbers((40, 5), tg.float64, 1)
+    a, b = random_array((33, 40), tg.float64) * 2, random_array((40, 5), tg.float64, 1)
     a, b = a.astype(to_numpy(dtype)), b.astype(to_numpy(dtype))
     expected = a.astype(np.float64) @ b.astype(np.float64)
     left_array, right_array = tg.array(a), tg.array(b)
@@ -109,10 +109,10 @@ def test_matmul_operator_matches_numpy(dtype: DType) -> None:
 def test_operators_of_arrays_of_vectors_and_matrices_match_numpy() -> None:
     v = np.arange(6, dtype=np.float32).reshape(2, 3)
     m = np.arange(18, dtype=np.float32).reshape(2, 3, 3)
-    points, turns = tg.array(v, dtype=tg.vec3), tg.array(m, dtype=tg.mat33)
+    points, matrices = tg.array(v, dtype=tg.vec3), tg.array(m, dtype=tg.mat33)
     np.testing.assert_array_equal((points * 2 + tg.vec3(1.0, 2.0, 3.0)).numpy(), v * 2 + [1, 2, 3])
     np.testing.assert_array_equal((tg.array([1.0, 2.0]) * points).numpy(), v * [[1], [2]])
-    np.testing.assert_allclose((turns @ points).numpy(), np.einsum("nij,nj->ni", m, v))
+    np.testing.assert_allclose((matrices @ points).numpy(), np.einsum("nij,nj->ni", m, v))
     assert points.sum().list() == [[3.0, 5.0, 7.0]] and points.sum().dtype == tg.vec3
     np.testing.assert_array_equal(points[1].item(), [3, 4, 5])
 
@@ -120,9 +120,9 @@ def test_operators_of_arrays_of_vectors_and_matrices_match_numpy() -> None:
 @pytest.mark.machine_code
 def test_operators_refuse_operands_that_do_not_fit() -> None:
     a, i = tg.zeros(3), tg.array([1, 2, 3])
-    for wrong in (lambda: a + i, lambda: i + np.zeros(3), lambda: a * tg.zeros(2), lambda: i * 2.5):
+    for operation in (lambda: a + i, lambda: i + np.zeros(3), lambda: a * tg.zeros(2), lambda: i * 2.5):
         with pytest.raises((tg.LaunchError, ValueError), match=r"astype|broadcast"):
-            wrong()
+            operation()
     for operand in ("x", None, {}, object()):
         with pytest.raises(TypeError):
             _ = a + operand
@@ -138,9 +138,9 @@ def test_one_element_arrays_convert_to_numbers() -> None:
     assert float(a[0, 0]) == 1.5 and int(a[1, 1]) == 4 and a[0, 1].item() == 2.0 and complex(a[0, 0]) == 1.5
     assert a[0, 0] and not a[1, 0]
     assert type(a[0, 0].item()) is float and a.tolist() == [[1.5, 2.0], [0.0, 4.0]]
-    for wrong in (a.item, lambda: float(a), lambda: bool(a)):
+    for conversion in (a.item, lambda: float(a), lambda: bool(a)):
         with pytest.raises(ValueError):
-            wrong()
+            conversion()
 
 
 @pytest.mark.machine_code

@@ -1,4 +1,4 @@
-"""The section "Arrays" of the semantics: overlap, access classes, debug mode; one test per line."""
+"""The section "Arrays" of the semantics: overlaps, access classes and debug mode, with a test for each line."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ pytestmark = pytest.mark.machine_code
 
 
 @tg.kernel
-def shift(x: tg.array[int], y: tg.array[int]):
+def copy_plus_one(x: tg.array[int], y: tg.array[int]):
     i = tg.tid()
     t = tg.tile_load(x, shape=8, offset=i * 8)
     tg.tile_store(y, t + 1, offset=i * 8)
 
 
 @tg.kernel
-def shift_in_a_loop(x: tg.array[int], y: tg.array[int]):
+def copy_plus_one_in_loop(x: tg.array[int], y: tg.array[int]):
     for k in range(4):
         t = tg.tile_load(x, shape=4, offset=k * 4)
         tg.tile_store(y, t + 1, offset=k * 4)
 
 
 @tg.kernel
-def shift_lanes(x: tg.array[int], y: tg.array[int]):
+def copy_plus_one_by_lane(x: tg.array[int], y: tg.array[int]):
     i, j = tg.tid()
     for k in range(16):
         if j == 0:
@@ -40,43 +40,43 @@ OVERLAPS = [(0, 1), (1, 0), (0, 3), (2, 1), (0, 0)]
 
 
 @pytest.mark.parametrize(("source", "target"), OVERLAPS)
-@pytest.mark.parametrize("kernel", [shift_in_a_loop, shift_lanes], ids=lambda k: k.name)
+@pytest.mark.parametrize("kernel", [copy_plus_one_in_loop, copy_plus_one_by_lane], ids=lambda k: k.name)
 def test_overlapping_arguments_keep_statement_order(kernel: object, source: int, target: int) -> None:
     def views(base: tg.array) -> list[tg.array]:
         return [base[source : source + 16], base[target : target + 16]]
 
-    native = tg.array(np.arange(20, dtype=np.int32))
-    reference = tg.clone(native, device="cpu")
-    tg.launch_tiled(kernel, dim=1, inputs=views(native), block_dim=4)
+    device_array = tg.array(np.arange(20, dtype=np.int32))
+    reference = tg.clone(device_array, device="cpu")
+    tg.launch_tiled(kernel, dim=1, inputs=views(device_array), block_dim=4)
     interpret(kernel, views(reference), (1, 4), 4)
-    np.testing.assert_array_equal(native.numpy(), reference.numpy())
+    np.testing.assert_array_equal(device_array.numpy(), reference.numpy())
 
 
 def test_shifted_views_of_one_array_keep_statement_order() -> None:
     x = tg.array(np.arange(9, dtype=np.int32))
-    tg.launch_tiled(shift, dim=1, inputs=[x[:-1]], outputs=[x[1:]], block_dim=4)
+    tg.launch_tiled(copy_plus_one, dim=1, inputs=[x[:-1]], outputs=[x[1:]], block_dim=4)
     assert x.list() == [0, *range(1, 9)]
     y = tg.array(np.arange(9, dtype=np.int32))
-    tg.launch_tiled(shift, dim=1, inputs=[y[1:]], outputs=[y[:-1]], block_dim=4)
+    tg.launch_tiled(copy_plus_one, dim=1, inputs=[y[1:]], outputs=[y[:-1]], block_dim=4)
     assert y.list() == [*range(2, 10), 8]
 
 
-def test_one_kernel_for_disjoint_and_overlapping_arguments() -> None:
+def test_one_kernel_is_correct_for_disjoint_and_overlapping_arguments() -> None:
     for _ in range(2):
         x, y = tg.array(np.arange(16, dtype=np.int32)), tg.zeros(16, dtype=int)
-        tg.launch_tiled(shift_in_a_loop, dim=1, inputs=[x, y], block_dim=4)
+        tg.launch_tiled(copy_plus_one_in_loop, dim=1, inputs=[x, y], block_dim=4)
         assert y.list() == list(range(1, 17))
-        tg.launch_tiled(shift_in_a_loop, dim=1, inputs=[x[:-4], x[4:]], block_dim=4)
+        tg.launch_tiled(copy_plus_one_in_loop, dim=1, inputs=[x[:-4], x[4:]], block_dim=4)
         assert x.list()[:8] == [0, 1, 2, 3, 1, 2, 3, 4]
 
 
 @tg.kernel
 def load_after_store(x: tg.array[int], o: tg.array[int]):
-    before = tg.tile_load(x, shape=4)
-    tg.tile_store(x, before * 10)
-    after = tg.tile_load(x, shape=4)
-    tg.tile_store(o, before)
-    tg.tile_store(o, after, offset=4)
+    loaded = tg.tile_load(x, shape=4)
+    tg.tile_store(x, loaded * 10)
+    reloaded = tg.tile_load(x, shape=4)
+    tg.tile_store(o, loaded)
+    tg.tile_store(o, reloaded, offset=4)
 
 
 def test_a_load_after_a_store_of_one_array_reads_the_stored_value() -> None:
@@ -107,7 +107,7 @@ LAYOUTS: dict[str, Callable[[Any], Any]] = {
     "one column": lambda base: base.reshape((40, 40))[:, 5:6],
     "empty": lambda base: base.reshape((40, 40))[:0],
 }
-"""Views of 1600 elements, of a Tegula array and of a NumPy array."""
+"""Functions from an array of 1600 elements to a view, for Tegula arrays and NumPy arrays."""
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -121,13 +121,13 @@ def test_every_access_class_reads_and_writes_the_same(layout: str) -> None:
     np.testing.assert_array_equal(out.numpy()[:rows], x)
     memory = tg.full(2000, -1.0)
     tg.launch_tiled(copy_2d, dim=grid, inputs=[tg.array(x), view(memory[4:1604])], block_dim=32)
-    written = memory.numpy()
-    np.testing.assert_array_equal(view(written[4:1604]), x)
-    assert (written == -1).sum() == written.size - x.size
+    memory_after = memory.numpy()
+    np.testing.assert_array_equal(view(memory_after[4:1604]), x)
+    assert (memory_after == -1).sum() == memory_after.size - x.size
 
 
 class RepeatedRow:
-    """An object that describes a row of an array, repeated, as other libraries do."""
+    """An object that exposes a row of an array, repeated, by the protocols of other libraries."""
 
     def __init__(self, row: tg.array, count: int) -> None:
         name = "__array_interface__" if str(row.device) == "cpu" else "__cuda_array_interface__"
@@ -156,7 +156,7 @@ def test_views_by_uniform_indices_match_numpy() -> None:
 
 
 @tg.kernel
-def edges(x: tg.array2d[float], y: tg.array2d[float]):
+def load_past_edges(x: tg.array2d[float], y: tg.array2d[float]):
     t = tg.tile_load(x, shape=(4, 4), offset=(-1, 3), fill=7.0)
     tg.tile_store(y[0:4], t)
     u = tg.tile_load(x, shape=(4, 4), offset=(3, -2))
@@ -166,14 +166,14 @@ def edges(x: tg.array2d[float], y: tg.array2d[float]):
 
 def test_out_of_bounds_elements_read_the_fill_and_are_dropped() -> None:
     x = np.arange(1, 26, dtype=np.float32).reshape(5, 5)
-    _, y = agree(edges, [tg.array(x), tg.zeros((8, 8))], 1, 4, tiled=True)
-    outer = np.full((4, 4), 7, np.float32)
-    outer[1:, :2] = x[:3, 3:]
+    _, y = agree(load_past_edges, [tg.array(x), tg.zeros((8, 8))], 1, 4, tiled=True)
+    upper = np.full((4, 4), 7, np.float32)
+    upper[1:, :2] = x[:3, 3:]
     lower = np.zeros((4, 4), np.float32)
     lower[:2, 2:] = x[3:, :2]
-    np.testing.assert_array_equal(y[:4, :4], outer)
+    np.testing.assert_array_equal(y[:4, :4], upper)
     np.testing.assert_array_equal(y[4:, :4], lower)
-    np.testing.assert_array_equal(y[:2, 6:], outer[2:, :2])
+    np.testing.assert_array_equal(y[:2, 6:], upper[2:, :2])
 
 
 # Debug mode ----------------------------------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ def debug() -> Iterator[None]:
 
 
 @tg.kernel
-def past_the_end(first: tg.array[int], second: tg.array[int]):
+def store_past_the_end(first: tg.array[int], second: tg.array[int]):
     i = tg.tid()
     first[i] = 1
     second[i + 2] = i
@@ -197,32 +197,32 @@ def past_the_end(first: tg.array[int], second: tg.array[int]):
 @pytest.mark.usefixtures("debug")
 def test_an_access_out_of_bounds_is_reported_and_dropped() -> None:
     first, second = tg.zeros(4, dtype=int), tg.zeros(4, dtype=int)
-    with pytest.raises(tg.OutOfBounds) as caught:
-        tg.launch(past_the_end, 4, inputs=[first, second], block_dim=4)
+    with pytest.raises(tg.OutOfBounds) as raised:
+        tg.launch(store_past_the_end, 4, inputs=[first, second], block_dim=4)
         tg.synchronize()
-    text = str(caught.value)
-    line = past_the_end.definition.location.line + 4
-    assert f"test_arrays.py:{line}:" in text and "kernel past_the_end" in text
+    text = str(raised.value)
+    line = store_past_the_end.definition.location.line + 4
+    assert f"test_arrays.py:{line}:" in text and "kernel store_past_the_end" in text
     assert "'second'" in text and "(4,)" in text and "thread 2" in text
     assert second.list() == [0, 0, 0, 1] and first.list() == [2] * 4
-    tg.launch(past_the_end, 2, inputs=[first, second], block_dim=2)
+    tg.launch(store_past_the_end, 2, inputs=[first, second], block_dim=2)
 
 
 @tg.kernel
-def checked(x: tg.array[int], o: tg.array[int]):
+def assert_small(x: tg.array[int], o: tg.array[int]):
     i = tg.tid()
     assert x[i] < 3, "too large"
     o[i] = x[i]
 
 
-def test_failed_assert_names_line_and_lane() -> None:
+def test_a_failed_assert_reports_its_line_and_thread() -> None:
     o = tg.zeros(5, dtype=int)
-    with pytest.raises(tg.KernelAssertion) as caught:
-        tg.launch(checked, 5, inputs=[tg.array(np.arange(5, dtype=np.int32)), o], block_dim=4)
+    with pytest.raises(tg.KernelAssertion) as raised:
+        tg.launch(assert_small, 5, inputs=[tg.array(np.arange(5, dtype=np.int32)), o], block_dim=4)
         tg.synchronize()
-    text = str(caught.value)
-    assert "too large" in text and "kernel checked" in text and "thread 3" in text
-    assert f"test_arrays.py:{checked.definition.location.line + 3}:" in text
+    text = str(raised.value)
+    assert "too large" in text and "kernel assert_small" in text and "thread 3" in text
+    assert f"test_arrays.py:{assert_small.definition.location.line + 3}:" in text
 
 
 @tg.kernel
@@ -234,10 +234,10 @@ def divide(x: tg.array[int], o: tg.array[int]):
 @pytest.mark.usefixtures("debug")
 def test_division_by_zero_is_an_error_in_debug_mode() -> None:
     o = tg.zeros(3, dtype=int)
-    with pytest.raises(tg.TegulaError) as caught:
+    with pytest.raises(tg.TegulaError) as raised:
         tg.launch(divide, 3, inputs=[tg.array(np.array([1, 0, 2], np.int32)), o], block_dim=4)
         tg.synchronize()
-    assert "10 // x[i]" in str(caught.value)
+    assert "10 // x[i]" in str(raised.value)
 
 
 def test_division_by_zero_is_zero_otherwise() -> None:
@@ -274,10 +274,10 @@ def test_atomics_of_arrays_match_numpy() -> None:
 def cas_loop(a: tg.array[int]):
     observed = a[0]
     while True:
-        was = tg.atomic_cas(a, 0, observed, observed + 2)
-        if was == observed:
+        previous = tg.atomic_cas(a, 0, observed, observed + 2)
+        if previous == observed:
             break
-        observed = was
+        observed = previous
 
 
 def test_compare_and_swap_loops_count_every_thread() -> None:

@@ -12,8 +12,8 @@ import tegula as tg
 from tegula.errors import TypeMismatch
 
 KINDS = ("add", "sub", "min", "max", "and", "or", "xor", "exch")
-AFTER = {"add": 67, "sub": -57, "min": 2, "max": 5, "and": 0, "or": 7, "xor": 7, "exch": 2}
-"""The result of an atomic operation with 2 on 5, for `add` and `sub` by 31 threads."""
+RESULTS = {"add": 67, "sub": -57, "min": 2, "max": 5, "and": 0, "or": 7, "xor": 7, "exch": 2}
+"""The result of each atomic with the operand 2 on the element 5, by 31 threads."""
 
 
 def kernel(text: str, parameters: str, **names: Any) -> Any:
@@ -34,11 +34,11 @@ def test_atomics_of_every_kind_and_rank_match_numpy(rank: int) -> None:
         "tg.atomic_cas(c, i, 5, 7)",
         "d[i] += d[i] // 1000 + 1",
     ]
-    named = [*(f"a{n}" for n in range(len(KINDS))), "c", "d"]
-    built_kernel = kernel("\n".join(lines), ", ".join(f"{n}: tg.array{rank}d[int]" for n in named))
-    args = [tg.full((1,) * rank, 5, dtype=int) for _ in named]
-    totals = [int(x.ravel()[0]) for x in agree(built_kernel, args, 31, 31)]
-    expected = [AFTER[kind] for kind in KINDS]
+    array_names = [*(f"a{n}" for n in range(len(KINDS))), "c", "d"]
+    atomic_kernel = kernel("\n".join(lines), ", ".join(f"{n}: tg.array{rank}d[int]" for n in array_names))
+    args = [tg.full((1,) * rank, 5, dtype=int) for _ in array_names]
+    totals = [int(x.ravel()[0]) for x in agree(atomic_kernel, args, 31, 31)]
+    expected = [RESULTS[kind] for kind in KINDS]
     expected[KINDS.index("xor")] = 5 ^ 2
     assert totals == [*expected, 9, 36]
 
@@ -60,20 +60,20 @@ def test_atomics_of_vectors_and_matrices_match_numpy(dtype: str) -> None:
             "w = tg.atomic_cas(a, 5, a[6], v)",
         ]
     )
-    built_kernel = kernel(text, f"a: tg.array[tg.{dtype}], b: tg.array[tg.{dtype}]")
-    before = np.zeros((7, *shape[1:]))
-    before[6].flat[0] = 3.0  # the first component differs from the compared value
-    a, _ = agree(built_kernel, [tg.array(before, dtype=t), tg.array(number, dtype=t)], 1, 1)
+    atomic_kernel = kernel(text, f"a: tg.array[tg.{dtype}], b: tg.array[tg.{dtype}]")
+    initial = np.zeros((7, *shape[1:]))
+    initial[6].flat[0] = 3.0  # the first component differs from the compared value
+    a, _ = agree(atomic_kernel, [tg.array(initial, dtype=t), tg.array(number, dtype=t)], 1, 1)
     n = number[0]
-    swapped = n.copy()
-    swapped.flat[0] = 0
-    np.testing.assert_array_equal(a[:6], [n, -n, 0 * n, n, n, swapped])
+    not_exchanged = n.copy()
+    not_exchanged.flat[0] = 0
+    np.testing.assert_array_equal(a[:6], [n, -n, 0 * n, n, n, not_exchanged])
 
 
 @tg.struct
 class Part:
     count: int
-    place: tg.vec3
+    position: tg.vec3
     bits: tg.vec2i
 
 
@@ -85,8 +85,8 @@ def components(v: tg.array[tg.vec3], m: tg.array2d[tg.mat22], p: tg.array[Part],
     m[0, 0][1, 0] += 1.0
     m[0, 0][0] += tg.vec2(1.0, 2.0)
     p[0].count += 1
-    p[0].place.z += 1.0
-    p[0].place[0] -= 1.0
+    p[0].position.z += 1.0
+    p[0].position[0] -= 1.0
     p[0].bits.x |= 4
     p[0].bits.y &= 6
     t = tg.tile_zeros(2, dtype=tg.vec2, storage="shared")
@@ -102,22 +102,22 @@ def test_components_are_changed_atomically() -> None:
     v, m, p = agree(components, args, 1000, 50)
     assert v[:2].tolist() == [[0, 1000, 2000], [-1000, 0, -3000]] and 1 <= v[2, 0] <= 50
     assert m.ravel().tolist() == [1000, 2000, 1000, 0]
-    assert p["count"][0] == 1000 and p["place"][0].tolist() == [-1000, 0, 1000]
+    assert p["count"][0] == 1000 and p["position"][0].tolist() == [-1000, 0, 1000]
     assert p["bits"][0].tolist() == [7, 2]
 
 
 @pytest.mark.machine_code
 def test_atomic_adds_to_a_component_keep_other_components() -> None:
     @tg.kernel
-    def one(v: tg.array[tg.vec3]):
+    def add_to_component(v: tg.array[tg.vec3]):
         v[0].y += 1.0
 
-    (v,) = agree(one, [tg.array([[-0.0, 1.0, np.nan]], dtype=tg.vec3)], 1, 1)
+    (v,) = agree(add_to_component, [tg.array([[-0.0, 1.0, np.nan]], dtype=tg.vec3)], 1, 1)
     assert np.signbit(v[0, 0]) and v[0, 1] == 2.0 and np.isnan(v[0, 2])
 
 
 @tg.kernel
-def gathered(x: tg.array[float], v: tg.array[tg.vec3], k: int):
+def component_sums(x: tg.array[float], v: tg.array[tg.vec3], k: int):
     i = tg.tid()
     v[i % 2][k] += x[i] * x[i]
     v[0].xy -= tg.vec2(x[i], 2.0 * x[i])
@@ -127,10 +127,10 @@ def gathered(x: tg.array[float], v: tg.array[tg.vec3], k: int):
 def test_gradients_of_atomics_of_components_are_correct() -> None:
     x = tg.array(np.linspace(-1, 1, 6), dtype=float, requires_grad=True)
     out = tg.zeros(2, dtype=tg.vec3, requires_grad=True)
-    tg.gradcheck(gathered, 6, [x], [out, 2], block_dim=6)
+    tg.gradcheck(component_sums, 6, [x], [out, 2], block_dim=6)
 
 
 def test_an_atomic_without_all_indices_is_refused() -> None:
-    built_kernel = kernel("tg.atomic_add(a, (0, 1, 2), 1)", "a: tg.array2d[int]")
+    atomic_kernel = kernel("tg.atomic_add(a, (0, 1, 2), 1)", "a: tg.array2d[int]")
     with pytest.raises(TypeMismatch, match="atomic_add takes 2 indices and a value"):
-        tg.launch(built_kernel, 1, inputs=[tg.zeros((1, 1), dtype=int)])
+        tg.launch(atomic_kernel, 1, inputs=[tg.zeros((1, 1), dtype=int)])

@@ -1,4 +1,4 @@
-"""Captured names: a launch uses their values at the time of the launch."""
+"""A launch uses the values that captured names have at the time of the launch."""
 
 from __future__ import annotations
 
@@ -38,28 +38,28 @@ def capture_through_function(out: tg.array[float]):
 
 
 @tg.kernel
-def from_table(out: tg.array[float]):
+def capture_table(out: tg.array[float]):
     v = TABLE
     out[0] = v[0]
 
 
 @tg.kernel
-def from_list(out: tg.array[float]):
+def capture_list(out: tg.array[float]):
     out[0] = LIST[0]
 
 
 @tg.kernel
-def from_module(out: tg.array[float]):
+def capture_module(out: tg.array[float]):
     out[0] = settings.LEVEL
 
 
 @tg.kernel
-def from_class(out: tg.array[float]):
+def capture_class(out: tg.array[float]):
     out[0] = Options.LEVEL
 
 
 @tg.kernel
-def from_static(out: tg.array[float]):
+def capture_static(out: tg.array[float]):
     out[0] = tg.static(OFFSET * 1.0)
 
 
@@ -69,7 +69,7 @@ def first_element(kernel):
     return out.list()[0]
 
 
-@pytest.mark.parametrize("kernel", [capture_directly, capture_through_function, from_static])
+@pytest.mark.parametrize("kernel", [capture_directly, capture_through_function, capture_static])
 def test_the_next_launch_uses_a_rebound_global(kernel, monkeypatch):
     assert [first_element(kernel), first_element(kernel)] == [1.0, 1.0]
     monkeypatch.setitem(globals(), "OFFSET", 2.5)
@@ -82,24 +82,24 @@ def test_the_next_launch_uses_a_redefined_function(monkeypatch):
     assert first_element(capture_through_function) == 1.0
 
     @tg.func
-    def other(x: float):
+    def replacement(x: float):
         return x - 7.0
 
-    monkeypatch.setitem(globals(), "helper", other)
+    monkeypatch.setitem(globals(), "helper", replacement)
     assert first_element(capture_through_function) == -7.0
 
 
 def test_the_next_launch_uses_a_changed_container():
-    assert (first_element(from_table), first_element(from_list)) == (1.0, 1.0)
+    assert (first_element(capture_table), first_element(capture_list)) == (1.0, 1.0)
     TABLE[0] = LIST[0] = 3.0
     try:
-        assert (first_element(from_table), first_element(from_list)) == (3.0, 3.0)
+        assert (first_element(capture_table), first_element(capture_list)) == (3.0, 3.0)
     finally:
         TABLE[0] = LIST[0] = 1.0
-    assert (first_element(from_table), first_element(from_list)) == (1.0, 1.0)
+    assert (first_element(capture_table), first_element(capture_list)) == (1.0, 1.0)
 
 
-@pytest.mark.parametrize(("kernel", "owner"), [(from_module, settings), (from_class, Options)])
+@pytest.mark.parametrize(("kernel", "owner"), [(capture_module, settings), (capture_class, Options)])
 def test_the_next_launch_uses_a_changed_attribute(kernel, owner, monkeypatch):
     assert first_element(kernel) == 1.0
     monkeypatch.setattr(owner, "LEVEL", -4.0)
@@ -123,28 +123,28 @@ def test_the_next_launch_uses_a_changed_variable_of_the_enclosing_function():
 
 def test_the_next_launch_uses_a_name_that_hides_a_builtin(monkeypatch):
     @tg.kernel
-    def rounded(out: tg.array[float]):
+    def absolute(out: tg.array[float]):
         out[0] = abs(-1.0)
 
     @tg.func
-    def other(x: float):
+    def replacement(x: float):
         return x * 5.0
 
-    assert first_element(rounded) == 1.0
-    monkeypatch.setitem(globals(), "abs", other)
-    assert first_element(rounded) == -5.0
+    assert first_element(absolute) == 1.0
+    monkeypatch.setitem(globals(), "abs", replacement)
+    assert first_element(absolute) == -5.0
 
 
 def test_a_changed_type_of_a_captured_number_is_compiled_again(monkeypatch):
     @tg.kernel
-    def more(out: tg.array[float]):
+    def add_one(out: tg.array[float]):
         out[0] = OFFSET + 1.0
 
     monkeypatch.setitem(globals(), "OFFSET", 1.0)
-    assert first_element(more) == 2.0
+    assert first_element(add_one) == 2.0
     monkeypatch.setitem(globals(), "OFFSET", 1)
     with pytest.raises(tg.CompileError, match="mixes"):
-        first_element(more)
+        first_element(add_one)
 
 
 def test_a_captured_name_rebound_to_an_unusable_object_is_refused(monkeypatch):

@@ -1,4 +1,4 @@
-"""The device fixture: arrays and launches of tests in folders for all devices are on the device of the variant."""
+"""The device fixture: in folders for all devices, arrays and launches of a test are on the device of its variant."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TESTS = Path(__file__).parent.parent
 
 
 @tg.kernel
-def doubled(x: tg.array1d[float], y: tg.array1d[float]):
+def double(x: tg.array1d[float], y: tg.array1d[float]):
     i = tg.tid()
     y[i] = 2.0 * x[i]
 
@@ -30,12 +30,12 @@ def test_arrays_are_on_the_device_of_the_variant(on_device: str) -> None:
 @pytest.mark.machine_code
 def test_launches_are_on_the_device_of_the_variant(on_device: str) -> None:
     x, y = tg.array(np.arange(100, dtype=np.float32)), tg.zeros(100)
-    tg.launch(doubled, 100, inputs=[x], outputs=[y])
+    tg.launch(double, 100, inputs=[x], outputs=[y])
     assert str(y.device) == on_device
     assert (y.numpy() == 2.0 * np.arange(100)).all()
 
 
-# The same two variants with the simulated driver, where the choice of a device has no effect.
+# Both variants of a test run with the simulated driver; device scopes are effective or ignored.
 
 RUN_WITH_SIMULATED_DRIVER = """
 import sys, pytest
@@ -57,11 +57,11 @@ sys.exit(pytest.main(arguments, [SimulatedDriverPlugin()]))
 """
 
 
-@pytest.mark.parametrize(("choice", "on_gpu"), [("made", "PASSED"), ("ignored", "FAILED")])
-def test_device_variants_of_tests_fail_on_another_device(choice: str, on_gpu: str) -> None:
-    """With a GPU each test has a GPU variant, which fails if its arrays are on another device."""
+@pytest.mark.parametrize(("device_scope", "on_gpu"), [("effective", "PASSED"), ("ignored", "FAILED")])
+def test_device_variants_of_tests_fail_on_another_device(device_scope: str, on_gpu: str) -> None:
+    """On a machine with a GPU each test has a GPU variant, which fails if its arrays are on another device."""
     completed = subprocess.run(
-        [sys.executable, "-c", RUN_WITH_SIMULATED_DRIVER, str(TESTS), choice],
+        [sys.executable, "-c", RUN_WITH_SIMULATED_DRIVER, str(TESTS), device_scope],
         capture_output=True,
         text=True,
         cwd=TESTS.parent,

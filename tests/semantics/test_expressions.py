@@ -1,4 +1,4 @@
-"""Expressions that bind names, functions without a name, and arrays of one thread, against NumPy."""
+"""Named expressions, lambdas and thread-local arrays match NumPy."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tegula.errors import CompileError
 
 
 @tg.func
-def doubled(f, x):
+def apply_twice(f, x):
     return f(x) + f(x, by=0.5)
 
 
 @tg.kernel
-def bound_in_expressions(a: tg.array[float], out: tg.array2d[float]):
+def named_expressions(a: tg.array[float], out: tg.array2d[float]):
     i = tg.tid()
     if (x := a[i]) > 0.0:
         out[i, 0] = x
@@ -32,13 +32,13 @@ def bound_in_expressions(a: tg.array[float], out: tg.array2d[float]):
     out[i, 1] = total
     out[i, 2] = float(k)
     out[i, 3] = (z := x + 1.0) * z
-    out[i, 4] = doubled(lambda value, by=2.0: (scaled := value * by) + scaled, x)
+    out[i, 4] = apply_twice(lambda value, by=2.0: (scaled := value * by) + scaled, x)
 
 
 @pytest.mark.machine_code
 def test_expressions_that_bind_names_match_numpy() -> None:
     a = np.array([0.5, -0.25, -2.0, 3.0], np.float32)
-    _, out = agree(bound_in_expressions, [tg.array(a), tg.zeros((4, 5))], 4, 32)
+    _, out = agree(named_expressions, [tg.array(a), tg.zeros((4, 5))], 4, 32)
     for x, row in zip(a.astype(np.float64), out, strict=True):
         total, k = 0.0, 0
         while (k := k + 1) < 5 and total < 3.0:
@@ -64,19 +64,19 @@ def test_invalid_expressions_are_refused(text: str) -> None:
     source = f"def kernel(a: tg.array[float]):\n    {text}\n"
     names = dict[str, Any](tg=tg)
     exec(source, names)
-    with pytest.raises(CompileError) as caught:
+    with pytest.raises(CompileError) as raised:
         tg.launch_tiled(tg.kernel(source=source)(names["kernel"]), 1, inputs=[tg.zeros(4)], block_dim=32)
-    assert REFUSED[text] in str(caught.value)
+    assert REFUSED[text] in str(raised.value)
 
 
 @tg.func
-def counted(values: tg.InOut[tg.types.vector(5, int)], k: int):
+def count_in_bin(values: tg.InOut[tg.types.vector(5, int)], k: int):
     values[k % 5] += k
     return values[0]
 
 
 @tg.kernel
-def own_arrays(a: tg.array2d[float], out: tg.array2d[float], n: int):
+def thread_arrays(a: tg.array2d[float], out: tg.array2d[float], n: int):
     i = tg.tid()
     line = tg.zeros(8, dtype=float)
     square = tg.zeros(shape=(2, 3), dtype=float)
@@ -87,7 +87,7 @@ def own_arrays(a: tg.array2d[float], out: tg.array2d[float], n: int):
         line[(k * 3) % 8] = a[i, k] * a[i, k]
         square[k % 2, k % 3] += a[i, k]
         points[k % 4] += tg.vec3(a[i, k], float(k), 1.0)
-        first = counted(bins, k)
+        first = count_in_bin(bins, k)
     values = line
     for k in range(n):
         line[k] = line[n - 1 - k] * a[i, k]
@@ -99,9 +99,9 @@ def own_arrays(a: tg.array2d[float], out: tg.array2d[float], n: int):
 
 
 @pytest.mark.machine_code
-def test_arrays_of_one_thread_match_numpy() -> None:
+def test_arrays_of_a_thread_match_numpy() -> None:
     a = np.random.default_rng(2).integers(-3, 4, (3, 8)).astype(np.float32)
-    _, out = agree(own_arrays, [tg.array(a), tg.zeros((3, 4)), 8], 3, 32)
+    _, out = agree(thread_arrays, [tg.array(a), tg.zeros((3, 4)), 8], 3, 32)
     for x, row in zip(a.astype(np.float64), out, strict=True):
         line, square, points, bins = np.zeros(8), np.zeros((2, 3)), np.zeros((4, 3)), np.zeros(5)
         for k in range(8):
@@ -122,17 +122,17 @@ def test_arrays_of_one_thread_match_numpy() -> None:
 
 
 @pytest.mark.machine_code
-def test_gradients_through_arrays_of_one_thread_are_correct() -> None:
+def test_gradients_through_arrays_of_a_thread_are_correct() -> None:
     a = np.random.default_rng(5).standard_normal((1, 8))
     out = tg.zeros((1, 4), requires_grad=True)
     inputs = tg.array(a, dtype=float, requires_grad=True)
     with tg.Tape() as tape:
-        tg.launch(own_arrays, 1, inputs=[inputs, out, 8])
+        tg.launch(thread_arrays, 1, inputs=[inputs, out, 8])
     seed = tg.zeros((1, 4))
     seed[:1, :1].fill_(1.0)
     tape.backward(grads={out: seed})
 
-    def meaning(x: np.ndarray) -> float:
+    def reference(x: np.ndarray) -> float:
         line = np.zeros(8)
         for k in range(8):
             line[k * 3 % 8] = x[k] ** 2
@@ -141,7 +141,7 @@ def test_gradients_through_arrays_of_one_thread_are_correct() -> None:
         return line @ np.arange(8)
 
     steps = 1e-6 * np.eye(8)
-    expected = [(meaning(a[0] + d) - meaning(a[0] - d)) / 2e-6 for d in steps]
+    expected = [(reference(a[0] + d) - reference(a[0] - d)) / 2e-6 for d in steps]
     assert inputs.grad is not None
     np.testing.assert_allclose(inputs.grad.numpy()[0], expected, rtol=1e-4, atol=1e-4)
 
@@ -153,25 +153,25 @@ def fill(a: tg.array[float], x: float):
 
 
 @tg.func
-def raise_last(a):
+def increment_last(a):
     a[a.shape[0] - 1] += 1.0
 
 
 @tg.func
-def raise_some(a, count: int):
+def increment_repeatedly(a, count: int):
     for _ in range(count):
-        raise_last(a)
+        increment_last(a)
 
 
 @tg.func
-def numbered(a: tg.array2d[int]):
+def fill_with_indices(a: tg.array2d[int]):
     for i in range(a.shape[0]):
         for j in range(a.shape[1]):
             a[i][j] = i * a.shape[1] + j
 
 
 @tg.func
-def next_of(a):
+def increment_first(a):
     a[0] = a[0] + 1.0
     return a[0]
 
@@ -184,17 +184,17 @@ def new_array(n: tg.constexpr, x: float):
 
 
 @tg.kernel
-def changed_arrays(x: tg.array[float], out: tg.array2d[float], count: int):
+def modify_thread_arrays(x: tg.array[float], out: tg.array2d[float], count: int):
     i = tg.tid()
     line, square, copied = tg.zeros(4, dtype=float), tg.zeros((2, 3), dtype=int), tg.vec4(0.0)
     if x[i] > 0.0:
         fill(line, x[i])
     values = line
     for _ in range(count):
-        raise_some(a=line, count=2)
-        raise_last(copied)
-    numbered(square)
-    while next_of(line) < 3.0:
+        increment_repeatedly(a=line, count=2)
+        increment_last(copied)
+    fill_with_indices(square)
+    while increment_first(line) < 3.0:
         out[i, 3] += 1.0
     out[i, 0] = line[3]
     out[i, 1] = values[3] + copied[3]
@@ -202,33 +202,34 @@ def changed_arrays(x: tg.array[float], out: tg.array2d[float], count: int):
 
 
 @pytest.mark.machine_code
-def test_functions_change_arrays_of_one_thread() -> None:
-    """The array of the caller changes, in loops and branches too; a copy and a vector, which is a value, do not."""
+def test_functions_change_arrays_of_a_thread() -> None:
+    """Functions modify the array of the caller, also in loops and branches; they do not modify a copy, or a vector,
+    which is a value."""
     x = np.array([0.5, -1.5, 2.0], np.float32)
-    _, out = agree(changed_arrays, [tg.array(x), tg.zeros((3, 4)), 3], 3, 32)
+    _, out = agree(modify_thread_arrays, [tg.array(x), tg.zeros((3, 4)), 3], 3, 32)
     filled = np.where(x > 0, 3 * x, 0)
     np.testing.assert_array_equal(out, np.stack([filled + 6, filled, 5 + 2 * x, np.full(3, 2)], axis=1))
 
 
 @pytest.mark.machine_code
-def test_gradients_of_functions_that_change_arrays_of_one_thread_are_correct() -> None:
+def test_gradients_of_functions_that_change_arrays_of_a_thread_are_correct() -> None:
     x = tg.array([0.5, -1.5, 2.0], requires_grad=True)
     out = tg.zeros((3, 4), requires_grad=True)
     with tg.Tape() as tape:
-        tg.launch(changed_arrays, 3, inputs=[x, out, 3])
+        tg.launch(modify_thread_arrays, 3, inputs=[x, out, 3])
     tape.backward(grads={out: tg.ones_like(out)})
     assert x.grad is not None
     assert x.grad.numpy().tolist() == [8.0, 2.0, 8.0]
 
 
 @tg.kernel
-def normal(out: tg.array2d[float], seed: int):
+def normal_tile(out: tg.array2d[float], seed: int):
     tg.tile_store(out, tg.tile_randn((40, 50), tg.rand_init(seed)))
 
 
 @pytest.mark.machine_code
 def test_random_normal_tiles_have_mean_and_variance() -> None:
-    (out,) = agree(normal, [tg.zeros((40, 50)), 42], 1, 64, tiled=True)
+    (out,) = agree(normal_tile, [tg.zeros((40, 50)), 42], 1, 64, tiled=True)
     states = (tg.rand_init(42) + np.arange(2000)) & 0xFFFFFFFF
     expected = [tg.randn(tg.rand_init(int(s) - 2**32 * (s >= 2**31))) for s in states[:5]]
     np.testing.assert_array_equal(out.ravel()[:5], np.array(expected, np.float32))
@@ -236,7 +237,7 @@ def test_random_normal_tiles_have_mean_and_variance() -> None:
 
 
 @tg.kernel
-def only_elements(a: tg.array2d[float], out: tg.array[float]):
+def one_element_tiles(a: tg.array2d[float], out: tg.array[float]):
     t = tg.tile_load(a, (2, 4))
     total = t.sum()
     out[0] = total
@@ -255,11 +256,11 @@ def only_elements(a: tg.array2d[float], out: tg.array[float]):
 @pytest.mark.machine_code
 def test_a_tile_of_one_element_is_a_number() -> None:
     a = np.array([[0, 1, 2, 3], [0, 2, 0, 1]], np.float32)
-    _, out = agree(only_elements, [tg.array(a), tg.zeros(4)], 1, 32, tiled=True)
+    _, out = agree(one_element_tiles, [tg.array(a), tg.zeros(4)], 1, 32, tiled=True)
     np.testing.assert_array_equal(out, [9, 19, 2, 19])
     array, input_array = tg.array(a, requires_grad=True), tg.zeros(4, requires_grad=True)
     with tg.Tape() as tape:
-        tg.launch_tiled(only_elements, 1, inputs=[array, input_array], block_dim=32)
+        tg.launch_tiled(one_element_tiles, 1, inputs=[array, input_array], block_dim=32)
     tape.backward(grads={input_array: tg.array([0.0, 1.0, 0.0, 1.0])})
     assert array.grad is not None
     np.testing.assert_array_equal(array.grad.numpy(), 2 * a + 2)

@@ -1,5 +1,5 @@
-"""Extremes of NaNs, infinities and zeros of both signs: `min` and `max`, reductions, scans, argmin and argmax agree.
-The oracle counts in plain Python."""
+"""`min`, `max`, reductions, scans, argmin and argmax agree on NaN, infinities and zeros of both signs. The reference is
+plain Python."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ pytestmark = pytest.mark.machine_code
 
 def check(seed: int) -> None:
     kernel, args, threads = arguments(seed)
-    x, indices, least, most, total, rows, columns = agree(kernel, args, 1, threads, tiled=True)
+    x, indices, running_min, running_max, total, rows, columns = agree(kernel, args, 1, threads, tiled=True)
     x = x.astype(np.float64)
     line = x.reshape(-1).tolist()
     for k, smaller in enumerate((True, False)):
         best = extreme_index(line, smaller)
         assert indices[k] == best, (indices, line)
-        assert_same_numbers((least, most)[k], running_extremes(line, smaller))
+        assert_same_numbers((running_min, running_max)[k], running_extremes(line, smaller))
         assert_same_numbers(total[k], line[best])
         assert_same_numbers(rows[k], [r[extreme_index(r, smaller)] for r in x.tolist()])
         assert_same_numbers(columns[k], [c[extreme_index(c, smaller)] for c in x.T.tolist()])
@@ -40,13 +40,15 @@ def test_all_extremes_order_nan_and_zeros_alike_in_many_programs(chunk: int) -> 
 
 
 @tg.kernel
-def extremes_per_thread(x: tg.array1d[tg.vec3], indices: tg.array2d[tg.int32], least: tg.array3d[tg.float32]):
+def extremes_per_thread(
+    x: tg.array1d[tg.vec3], indices: tg.array2d[tg.int32], running_min: tg.array3d[tg.float32]
+):
     i = tg.tid()
     t = tg.tile(x[i])
     block = tg.uniform(i // 64)
     tg.tile_store(indices[block], tg.tile_argmin(t), offset=0)
     tg.tile_store(indices[block], tg.tile_argmax(t), offset=1)
-    tg.tile_store(least[block], tg.tile_scan_min_inclusive(t))
+    tg.tile_store(running_min[block], tg.tile_scan_min_inclusive(t))
 
 
 @pytest.mark.parametrize("n", [100])

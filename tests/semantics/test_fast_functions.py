@@ -1,4 +1,4 @@
-"""Functions that are approximations: their error bounds and special values, on every device."""
+"""The error bounds and special values of fast functions, on every device."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_exp2_is_within_its_bound(kernel: tg.Kernel) -> None:
 
 
 @pytest.mark.machine_code
-def test_exp2_of_special_values() -> None:
+def test_exp2_of_special_values_is_correct() -> None:
     x = np.array([np.nan, -np.inf, np.inf, 0.0, -0.0, 128.0, 1000.0, -1000.0, 127.0, -126.0], np.float32)
     expected = [np.nan, 0.0, np.inf, 1.0, 1.0, np.inf, np.inf, 0.0, 2.0**127, 2.0**-126]
     np.testing.assert_allclose(run(powers, x), expected, rtol=2.0**-20)
@@ -58,8 +58,8 @@ def test_fast_exp2_of_large_negative_numbers_is_small() -> None:
 
 def test_fast_functions_refuse_float64() -> None:
     @tg.kernel
-    def wide(x: tg.array[tg.float64]):
+    def float64_power(x: tg.array[tg.float64]):
         x[0] = tg.fast.exp2(x[0])
 
     with pytest.raises(tg.CompileError, match="fast functions take float32 and narrower, got float64"):
-        tg.launch(wide, 1, [tg.zeros(1, dtype=tg.float64)])
+        tg.launch(float64_power, 1, [tg.zeros(1, dtype=tg.float64)])

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from agreement import same_bits
+from agreement import assert_same_bits
 
 import tegula as tg
 from support.campaigns import chunks
@@ -109,7 +109,7 @@ def sampled_cases(dtype: Any, count: int, seed: int, known: str) -> list[Case]:
 
 def check(dtype: Any, known: str, count: int, seed: int) -> None:
     cases = sampled_cases(dtype, count, seed, known)
-    same_bits(values(cases, dtype, known), values(cases, dtype, "arguments"))
+    assert_same_bits(values(cases, dtype, known), values(cases, dtype, "arguments"))
 
 
 @pytest.mark.machine_code

@@ -84,4 +84,4 @@ def test_second_names_of_possibly_shared_tiles_are_correct_or_refused(
     for both."""
     text = TWICE.strip("\n").format(view=view, loop=loop, again=again, change=change)
     allowed = {""} if change == "n += 1" else {"", "merged-shared-tiles"}
-    assert compare(Program({}, text), native=False) in allowed
+    assert compare(Program({}, text), on_device=False) in allowed

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from agreement import agree, same_bits
+from agreement import agree, assert_same_bits
 
 import tegula as tg
 
@@ -64,7 +64,7 @@ def test_gradients_of_scans_of_narrow_floats_are_correct(dtype: Any, output_inde
         expected[0], expected[n // 4] = n // 4, n - n // 4
     else:
         expected = later - output_index
-    same_bits(x.grad.numpy(), expected.astype(kind))
+    assert_same_bits(x.grad.numpy(), expected.astype(kind))
 
 
 def test_gradients_of_running_minima_after_nan_are_correct() -> None:
@@ -95,7 +95,7 @@ def check_range(dtype: Any, start: float, step: float, n: int) -> None:
     stop = start + step * (n - 0.5)
     (result,) = agree(counting(dtype, start, stop, step, n), [tg.zeros(n, dtype=dtype)], 1, 64, tiled=True)
     expected = (start + step * np.arange(n, dtype=np.float64)).astype(kind_of(dtype))
-    same_bits(result, expected)
+    assert_same_bits(result, expected)
 
 
 RANGES = [

@@ -75,13 +75,13 @@ def _overloads(random):
 def test_the_overload_that_fits_best_is_called_in_kernels_and_in_python(seed):
     random = Random(seed)
     definitions, lines = _overloads(random)
-    names = F.cell([*lines], f"<overloads {seed}>", {"tg": tg})
+    names = F.run_cell([*lines], f"<overloads {seed}>", {"tg": tg})
     calls = [[random.choice([*TYPES]) for _ in range(random.randint(1, 2))] for _ in range(8)]
     good = [c for c in calls if _selected_definition(definitions, c) is not None]
     texts = [f"f({', '.join(TYPES[t] for t in arguments)})" for arguments in good]
     body = [f"    out[{n}] = {text}" for n, text in enumerate(texts)]
     kernel = ["@tg.kernel", "def k(out: tg.array1d[int]):", *body, "    return"]
-    names = F.cell(kernel, f"<kernel {seed}>", names)
+    names = F.run_cell(kernel, f"<kernel {seed}>", names)
     out = tg.zeros(9, dtype=int)
     tg.launch(names["k"], 1, outputs=[out], block_dim=1)
     expected = [_selected_definition(definitions, arguments) for arguments in good]
@@ -94,7 +94,7 @@ def test_the_overload_that_fits_best_is_called_in_kernels_and_in_python(seed):
 
 
 def test_the_next_launch_uses_a_redefined_gradient():
-    names = F.cell(
+    names = F.run_cell(
         [
             *("@tg.func", "def f(x: float):", "    return x * x"),
             *("@tg.kernel", "def k(a: tg.array1d[float], out: tg.array1d[float]):", "    out[0] = f(a[0])"),
@@ -106,7 +106,7 @@ def test_the_next_launch_uses_a_redefined_gradient():
     for slope in (None, 5.0, 7.0):
         if slope is not None:
             rule = ["@tg.func_grad(f)", "def rule(x: float, s: float):", f"    tg.adjoint[x] += {slope} * s"]
-            F.cell(rule, f"<rule {slope}>", names)
+            F.run_cell(rule, f"<rule {slope}>", names)
         a, out = tg.array([3.0], dtype=float, requires_grad=True), tg.zeros(1, requires_grad=True)
         with tg.Tape() as tape:
             tg.launch(names["k"], 1, inputs=[a], outputs=[out], block_dim=1)

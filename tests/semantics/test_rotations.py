@@ -7,7 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 from agreement import agree, interpret, traced
-from rotations import ARGUMENTS, QUATERNIONS, SPATIAL, TRANSFORMS, drawn, expected, kernel, named, times
+from rotations import (
+    ARGUMENTS,
+    QUATERNIONS,
+    SPATIAL,
+    TRANSFORMS,
+    expected,
+    kernel,
+    named,
+    quat_multiply,
+    random_arguments,
+)
 
 import tegula as tg
 from tegula.ir.text import parse_type
@@ -28,7 +38,7 @@ def arrays(samples: dict[str, np.ndarray], suffix: str, **options: Any) -> list[
     [pytest.param(name, marks=pytest.mark.slow if name == "quaternions" else ()) for name in FAMILIES],
 )
 def test_functions_of_rotations_match_float64(family: str) -> None:
-    table, samples = FAMILIES[family], drawn(12)
+    table, samples = FAMILIES[family], random_arguments(12)
     built_kernel, count = kernel(table)
     args = [*arrays(samples, "d"), tg.zeros((12, count), dtype=tg.float64)]
     cpu_copies = [tg.clone(a, device="cpu") for a in args]
@@ -41,7 +51,7 @@ def test_functions_of_rotations_match_float64(family: str) -> None:
 def check_gradients(table: dict[str, Any]) -> None:
     built_kernel, count = kernel(table)
     out = tg.zeros((5, count), dtype=tg.float64, requires_grad=True)
-    tg.gradcheck(built_kernel, 5, arrays(drawn(5, 1), "d", requires_grad=True), [out], block_dim=5)
+    tg.gradcheck(built_kernel, 5, arrays(random_arguments(5, 1), "d", requires_grad=True), [out], block_dim=5)
 
 
 @pytest.mark.machine_code
@@ -67,7 +77,7 @@ def test_gradients_of_slerp_between_near_rotations_are_correct() -> None:
         i = tg.tid()
         o[i] = tg.quat_slerp(a[i], b[i], t[i])
 
-    a = drawn(3)["a"]
+    a = random_arguments(3)["a"]
     near = a + np.array([[0.0] * 4, [1e-6, 0, 2e-6, 0], [1e-3, 0, 0, 2e-3]])
     arguments = [tg.array(x, dtype=tg.quatd, requires_grad=True) for x in (a, near)]
     t = tg.array([0.25, 0.5, 0.75], dtype=tg.float64, requires_grad=True)
@@ -80,7 +90,7 @@ def test_gradients_of_slerp_between_near_rotations_are_correct() -> None:
 def test_rotations_of_narrow_floats_are_computed_in_float32(suffix: str, tolerance: float) -> None:
     table = {text: f for text, f in {**QUATERNIONS, **SPATIAL}.items() if text in SHORT}
     built_kernel, count = kernel(table, suffix)
-    samples = {name: x.astype(np.float32) for name, x in drawn(12).items()}
+    samples = {name: x.astype(np.float32) for name, x in random_arguments(12).items()}
     samples = {name: x.astype(np.float16) if suffix == "h" else x for name, x in samples.items()}
     out = tg.zeros((12, count), dtype=tg.float16 if suffix == "h" else tg.float32)
     tg.launch(built_kernel, 12, inputs=[*arrays(samples, suffix), out], block_dim=4)
@@ -119,7 +129,9 @@ def test_rotations_are_elements_of_arrays_and_tiles_and_arguments() -> None:
         tg.array(a, dtype=tg.quat), q, x, tg.zeros(17, dtype=tg.quat), tg.ones(5, dtype=tg.transform)
     ]  # fmt: skip
     _, o, s = agree(elements, args, 1, 2, tiled=True)
-    assert o[:8].tolist() == [(times(component, np.array(q)) + np.eye(4)[0]).tolist() for component in a]
+    assert o[:8].tolist() == [
+        (quat_multiply(component, np.array(q)) + np.eye(4)[0]).tolist() for component in a
+    ]
     assert o[8:16].tolist() == (a * [-1, -1, -1, 1]).tolist() and o[16].tolist() == a.sum(0).tolist()
     assert s.tolist() == [
         [3, 5, 7, 1, 1, 1, 3], [3, 4, 6, 0, 0, 0, 1], [0] * 7, [0] * 6 + [2], [5, 9, 13, 1, 1, 1, 3]

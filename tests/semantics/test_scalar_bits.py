@@ -9,7 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from agreement import agree, same_bits
+from agreement import agree, assert_same_bits
 
 import tegula as tg
 
@@ -190,7 +190,7 @@ def test_each_operation_is_rounded_once(name: str) -> None:
     for actual, expected in zip(
         evaluate(name, ("x + y", "x - y", "x * y", "x / y", "tg.sqrt(x)"), name), wants, strict=True
     ):
-        same_bits(actual, expected)
+        assert_same_bits(actual, expected)
 
 
 @pytest.mark.parametrize("name", FLOATS)
@@ -211,7 +211,7 @@ def test_conversion_to_bfloat16_keeps_subnormals() -> None:
     exec(text, space)
     kernel = tg.kernel(source=text)(space["kernel"])
     _, actual = agree(kernel, [tg.array(values), tg.zeros(4, dtype=tg.bfloat16)], 4, 4)
-    same_bits(actual, values.astype(ml_dtypes.bfloat16))
+    assert_same_bits(actual, values.astype(ml_dtypes.bfloat16))
     assert (actual.astype(np.float32) != 0).all()
 
 
@@ -301,7 +301,7 @@ def test_16_bit_floats_are_not_contracted(name: str) -> None:
     wide = values.astype(np.float32)
     product = (wide * wide).astype(values.dtype).astype(np.float32)
     for row in out:
-        same_bits(row, (product - wide[0]).astype(values.dtype))
+        assert_same_bits(row, (product - wide[0]).astype(values.dtype))
 
 
 @tg.kernel

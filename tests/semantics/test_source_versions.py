@@ -167,7 +167,7 @@ def test_cells_of_one_name_are_distinguished():
     results = []
     for sign in "+-*":
         cell = TWO_KERNELS.format(f"n {sign} 3.0").split("\n")
-        results.append(F.cell(cell, "<cell of one name>", {})["make"]())
+        results.append(F.run_cell(cell, "<cell of one name>", {})["make"]())
     assert [_launched(k, 5.0) for k in results] == [8.0, 2.0, 15.0]
 
 
@@ -196,7 +196,9 @@ def test_kernels_in_classes_and_under_other_names_compile():
 def test_annotations_are_evaluated_at_the_decoration():
     cell = ["from __future__ import annotations", "made = []", "for T in (float, int):", "    @tg.kernel"]
     cell += ["    def k(out: tg.array1d[T]):", "        out[0] = out[0] + out[0]", "    made.append(k)"]
-    for kernel, dtype in zip(F.cell(cell, "<annotations>", {"tg": tg})["made"], (float, int), strict=True):
+    for kernel, dtype in zip(
+        F.run_cell(cell, "<annotations>", {"tg": tg})["made"], (float, int), strict=True
+    ):
         out = tg.full(1, 3, dtype=dtype)
         tg.launch(kernel, 1, inputs=[out])
         assert out.numpy().tolist() == [6]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from agreement import agree, same_bits
-from struct_programs import Body, N, Pair, bodies, control, fields, loops, pairs, threads, tiles, world
+from agreement import agree, assert_same_bits
+from struct_programs import Body, N, Pair, bodies, control_flow, fields, loops, pairs, threads, tiles, world
 
 import tegula as tg
 
@@ -26,7 +26,7 @@ def test_fields_of_structs_are_read_and_changed() -> None:
 
 
 def test_structs_are_carried_through_loops_and_branches() -> None:
-    _, out = agree(control, [pairs(), tg.zeros(N, dtype=Pair)], N, 8)
+    _, out = agree(control_flow, [pairs(), tg.zeros(N, dtype=Pair)], N, 8)
     a = pairs().numpy()
     for i, p in enumerate(a):
         mass, position = 0.0, np.zeros(3)
@@ -66,7 +66,7 @@ def test_tiles_of_structs_are_moved_mapped_added_and_combined() -> None:
             for name in path:
                 view, source_view = view[name], source_view[name]
             view[k + 2] -= 4 * source_view[k + 2]  # each of the 4 threads does it
-    same_bits(out, expected)
+    assert_same_bits(out, expected)
     assert (flat.reshape(blocks, 4, 2) == expected.reshape(blocks, 2, 4).transpose(0, 2, 1)).all()
     first = a["first"].reshape(blocks, 8)
     assert (sums["mass"][::3] == first["mass"].sum(1)).all() and (

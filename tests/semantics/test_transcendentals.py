@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from agreement import agree, same_bits
+from agreement import agree, assert_same_bits
 
 import tegula as tg
 from support.campaigns import sampled
@@ -74,7 +74,7 @@ def evaluate(function: str, name: str) -> tuple[np.ndarray, np.ndarray]:
         x = np.concatenate([x, SPECIAL, np.zeros(32)])[:2048].astype(dtype)
     arguments = [tg.array(x), tg.zeros((2, 2048), dtype=getattr(tg, name))]
     _, out = agree(kernel_of(function, name), arguments, 8, 256, tiled=True)
-    same_bits(out[0], out[1], "tile against lanes")
+    assert_same_bits(out[0], out[1], "tile against lanes")
     return x, out[0]
 
 
