@@ -97,7 +97,7 @@ def test_adjoints_of_fast_functions_agree_with_tangents() -> None:
 
 @pytest.mark.machine_code
 def test_adjoints_of_casts_agree_with_tangents() -> None:
-    """Casts round values, and gradients to the type of each value; tangents are not rounded."""
+    """Values are rounded, and so are gradients to the type of each value; tangents are not rounded."""
 
     @tg.kernel
     def kernel(x: tg.array[D], z: tg.array[float], y: tg.array[D]):

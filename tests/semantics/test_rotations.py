@@ -14,9 +14,9 @@ from rotations import (
     TRANSFORMS,
     expected,
     kernel,
-    named,
     quat_multiply,
     random_arguments,
+    type_prefix,
 )
 
 import tegula as tg
@@ -27,7 +27,7 @@ FAMILIES = {"quaternions": QUATERNIONS, "transforms": TRANSFORMS, "spatial vecto
 
 def arrays(samples: dict[str, np.ndarray], suffix: str, **options: Any) -> list[Any]:
     return [
-        tg.array(samples[name], dtype=getattr(tg, named(t) + suffix), **options)
+        tg.array(samples[name], dtype=getattr(tg, type_prefix(t) + suffix), **options)
         for name, t in ARGUMENTS.items()
     ]
 

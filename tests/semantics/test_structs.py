@@ -22,7 +22,7 @@ def test_fields_of_structs_are_read_and_changed() -> None:
     assert (out["first"]["mass"] == 8 + 0.5 * np.arange(N)).all()
     assert (out["first"]["position"][:, 2] == 2 + a["first"]["position"][:, 2]).all()
     assert (out["first"]["position"][:, 1] == 7).all() and (out["count"] == a["count"]).all()
-    assert (out["turn"] == [[1, 4], [3, 4]]).all() and (out["weight"] == 3).all()
+    assert (out["rotation"] == [[1, 4], [3, 4]]).all() and (out["weight"] == 3).all()
 
 
 def test_structs_are_carried_through_loops_and_branches() -> None:
@@ -38,7 +38,7 @@ def test_structs_are_carried_through_loops_and_branches() -> None:
         assert out["first"]["mass"][i] == (mass if p["weight"] > 0 else p["first"]["mass"])
         best = p["count"] > 0 or p["weight"] > 0
         assert (out["first"]["position"][i] == (position if best else p["first"]["position"])).all()
-        assert out["turn"][i, 1, 0] == p["turn"][1, 0] + p["count"]
+        assert out["rotation"][i, 1, 0] == p["rotation"][1, 0] + p["count"]
 
 
 def test_tiles_of_structs_are_moved_mapped_added_and_combined() -> None:
@@ -57,11 +57,11 @@ def test_tiles_of_structs_are_moved_mapped_added_and_combined() -> None:
         [a["first"]["mass"], np.ones(N), a["first"]["position"][:, 2]], 1
     )
     expected["weight"] *= 3
-    expected["turn"] += a["turn"].transpose(0, 2, 1)
+    expected["rotation"] += a["rotation"].transpose(0, 2, 1)
     expected["count"] += a["count"] + 1
     for k in range(0, N, 8):
         expected[k + 3] = a[k + 1]
-        for path in (("first", "mass"), ("first", "position"), ("weight",), ("turn",), ("count",)):
+        for path in (("first", "mass"), ("first", "position"), ("weight",), ("rotation",), ("count",)):
             view, source_view = expected, a
             for name in path:
                 view, source_view = view[name], source_view[name]
