@@ -1,4 +1,4 @@
-"""Arrays seen through index arrays, in kernels and on the host."""
+"""Arrays indexed by arrays of indices, in kernels and on the host."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import tegula as tg
 
 
 def random_indices(shape: tuple[int, ...], seed: int = 0) -> tuple[np.ndarray, list[Any]]:
-    """Numbers, and indices for each dimension, None for the second."""
+    """Random data, and an array of random indices for each dimension; None for the second dimension."""
     rng = np.random.default_rng(seed)
     data = rng.standard_normal(shape).astype(np.float32)
     return data, [
@@ -58,19 +58,19 @@ def test_elements_of_indexed_arrays_match_numpy(kernel: Any) -> None:
     shape = (4, 3, 5, 2)[: int(kernel.name[-1])]
     data, indices = random_indices(shape)
     a = tg.array(data)
-    through = tg.indexedarray(a, indices)
+    view = tg.indexedarray(a, indices)
     expected = indexed_elements(data, indices)
-    assert through.shape == expected.shape and through.ndim == len(shape) and through.size == expected.size
-    np.testing.assert_array_equal(through.numpy(), expected)
-    np.testing.assert_array_equal(through.contiguous().numpy(), expected)
+    assert view.shape == expected.shape and view.ndim == len(shape) and view.size == expected.size
+    np.testing.assert_array_equal(view.numpy(), expected)
+    np.testing.assert_array_equal(view.contiguous().numpy(), expected)
     out = tg.zeros(expected.shape)
-    tg.launch(kernel, expected.shape, [through], [out])
+    tg.launch(kernel, expected.shape, [view], [out])
     np.testing.assert_array_equal(out.numpy(), expected * expected.shape[0])
-    assert (through.numpy() == 7).all() and (a.numpy() == 7).sum() == expected.size
+    assert (view.numpy() == 7).all() and (a.numpy() == 7).sum() == expected.size
 
 
 @tg.func
-def doubled(a: tg.array1d[float], i: int):
+def double_element(a: tg.array1d[float], i: int):
     return a[i] * 2.0
 
 
@@ -78,12 +78,12 @@ def doubled(a: tg.array1d[float], i: int):
 def sums(a: tg.indexedarray1d[float], b: tg.array1d[float], previous: tg.array1d[float]):
     i = tg.tid()
     previous[i] = tg.atomic_add(a, i, b[i])
-    a[i] += doubled(a[1:], 0) * 0.0
+    a[i] += double_element(a[1:], 0) * 0.0
     tg.atomic_max(a, i, 3.0)
 
 
 @pytest.mark.machine_code
-def test_indexed_arrays_take_atomics_and_functions() -> None:
+def test_atomics_and_functions_accept_indexed_arrays() -> None:
     a = tg.array([1.0, 2.0, 3.0, 4.0])
     previous = tg.zeros(3)
     tg.launch(sums, 3, [tg.indexedarray(a, [[3, 1, 0]]), tg.array([10.0, 20.0, 1.0])], [previous])
@@ -116,19 +116,19 @@ def test_tiles_of_indexed_arrays_are_loaded(block_dim: int) -> None:
 
 
 @tg.kernel
-def written(x: tg.array1d[float], a: tg.indexedarray1d[float]):
+def store_tripled(x: tg.array1d[float], a: tg.indexedarray1d[float]):
     tg.tile_store(a, tg.tile_load(x, shape=5) * 3.0, offset=-1)
 
 
 @tg.kernel
-def added(x: tg.array1d[float], a: tg.indexedarray1d[float]):
+def add_tile(x: tg.array1d[float], a: tg.indexedarray1d[float]):
     tg.tile_atomic_add(a, tg.tile_load(x, shape=5), offset=-1)
 
 
 @tg.kernel
-def extremes(x: tg.array1d[float], a: tg.indexedarray1d[float], before: tg.array1d[float]):
+def atomic_extremes(x: tg.array1d[float], a: tg.indexedarray1d[float], previous: tg.array1d[float]):
     t = tg.tile_load(x, shape=5)
-    tg.tile_store(before, tg.tile_atomic_max(a, t, offset=-1))
+    tg.tile_store(previous, tg.tile_atomic_max(a, t, offset=-1))
     tg.tile_atomic_min(a, t * 0.0 + 4.0, offset=-1)
 
 
@@ -136,23 +136,27 @@ def extremes(x: tg.array1d[float], a: tg.indexedarray1d[float], before: tg.array
 @pytest.mark.parametrize("block_dim", [2, 32])
 def test_tiles_of_indexed_arrays_are_stored_and_added(block_dim: int) -> None:
     values = np.array([1.0, 2.0, 3.0, 4.0, 5.0], np.float32)
-    for kernel, expected in ((written, [9.0, 1.0, 12.0, 6.0]), (added, [4.0, 1.0, 5.0, 3.0])):
+    for kernel, expected in ((store_tripled, [9.0, 1.0, 12.0, 6.0]), (add_tile, [4.0, 1.0, 5.0, 3.0])):
         x = tg.array(values, requires_grad=True)
         a = tg.ones(4, requires_grad=True)
-        through = tg.indexedarray(a, [[3, 0, 2]])
+        view = tg.indexedarray(a, [[3, 0, 2]])
         with tg.Tape() as tape:
-            tg.launch_tiled(kernel, 1, [x], [through], block_dim=block_dim)
+            tg.launch_tiled(kernel, 1, [x], [view], block_dim=block_dim)
         assert a.list() == expected
         seed = tg.array([10.0, 20.0, 30.0, 40.0])
         tape.backward(grads={a: seed})
-        scale = 3.0 if kernel is written else 1.0
+        scale = 3.0 if kernel is store_tripled else 1.0
         assert x.grad is not None
         assert x.grad.list() == [0.0, 40.0 * scale, 10.0 * scale, 30.0 * scale, 0.0]
-    a, before = tg.array([3.5, 2.0, 1.0, 0.0]), tg.zeros(5)
+    a, previous = tg.array([3.5, 2.0, 1.0, 0.0]), tg.zeros(5)
     tg.launch_tiled(
-        extremes, 1, [tg.array(values), tg.indexedarray(a, [[3, 0, 2]])], [before], block_dim=block_dim
+        atomic_extremes,
+        1,
+        [tg.array(values), tg.indexedarray(a, [[3, 0, 2]])],
+        [previous],
+        block_dim=block_dim,
     )
-    assert before.list() == [0.0, 0.0, 3.5, 1.0, 0.0] and a.list() == [3.5, 2.0, 4.0, 2.0]
+    assert previous.list() == [0.0, 0.0, 3.5, 1.0, 0.0] and a.list() == [3.5, 2.0, 4.0, 2.0]
 
 
 @tg.kernel
@@ -168,9 +172,9 @@ def load_per_thread(x: tg.array1d[float], a: tg.indexedarray1d[float]):
 @pytest.mark.machine_code
 def test_indexed_arrays_in_partial_blocks_match_numpy() -> None:
     a = tg.ones(8)
-    through = tg.indexedarray(a, [[7, 6, 5, 4, 3, 2, 1, 0]])
-    tg.launch(load_per_thread, 6, [tg.array(np.arange(6, dtype=np.float32))], [through], block_dim=4)
-    assert through.list() == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 1.0, 1.0]
+    view = tg.indexedarray(a, [[7, 6, 5, 4, 3, 2, 1, 0]])
+    tg.launch(load_per_thread, 6, [tg.array(np.arange(6, dtype=np.float32))], [view], block_dim=4)
+    assert view.list() == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 1.0, 1.0]
 
 
 def test_annotations_of_indexed_arrays_are_equal() -> None:
@@ -186,15 +190,15 @@ def test_annotations_of_indexed_arrays_are_equal() -> None:
 @pytest.mark.machine_code
 def test_indexed_arrays_work_on_the_host() -> None:
     a = tg.array(np.arange(6, dtype=np.float32).reshape(2, 3), requires_grad=True)
-    through = a[:, tg.array([2, 0])]
-    assert type(through) is tg.indexedarray and through.list() == [[2.0, 0.0], [5.0, 3.0]]
-    assert tg.map(lambda x: x * 10.0, through).list() == [[20.0, 0.0], [50.0, 30.0]]
+    view = a[:, tg.array([2, 0])]
+    assert type(view) is tg.indexedarray and view.list() == [[2.0, 0.0], [5.0, 3.0]]
+    assert tg.map(lambda x: x * 10.0, view).list() == [[20.0, 0.0], [50.0, 30.0]]
     with tg.Tape() as tape:
-        loss = (through.contiguous() * 2.0).sum()
+        loss = (view.contiguous() * 2.0).sum()
     tape.backward(loss)
     assert a.grad is not None and a.grad.list() == [[2.0, 0.0, 2.0]] * 2
-    assert through.grad is not None and through.grad.list() == [[2.0, 2.0]] * 2
-    assert through.fill_(9.0) is through and a.list() == [[9.0, 1.0, 9.0], [9.0, 4.0, 9.0]]
+    assert view.grad is not None and view.grad.list() == [[2.0, 2.0]] * 2
+    assert view.fill_(9.0) is view and a.list() == [[9.0, 1.0, 9.0], [9.0, 4.0, 9.0]]
 
 
 @pytest.mark.machine_code
@@ -205,7 +209,7 @@ def test_a_plain_array_is_accepted_for_an_indexed_array() -> None:
 
 
 @pytest.mark.machine_code
-def test_adjoint_launches_take_indexed_arrays() -> None:
+def test_adjoint_launches_accept_indexed_arrays() -> None:
     x = tg.array([1.0, 2.0, 3.0], requires_grad=True)
     grad = tg.array([1.0, 1.0])
     tg.launch(
@@ -241,17 +245,17 @@ def test_invalid_indexed_arrays_are_refused(
 
 
 def test_annotations_of_parameters_are_checked() -> None:
-    through = tg.indexedarray(tg.zeros(3), [[0]])
+    view = tg.indexedarray(tg.zeros(3), [[0]])
     with pytest.raises(tg.LaunchError, match="argument 'x' is an indexed array"):
-        tg.launch_tiled(added, 1, [through], [through], block_dim=4)
+        tg.launch_tiled(add_tile, 1, [view], [view], block_dim=4)
     with pytest.raises(tg.LaunchError, match="indexed array1d"):
-        tg.launch_tiled(added, 1, [tg.zeros(5)], [1.0], block_dim=4)
+        tg.launch_tiled(add_tile, 1, [tg.zeros(5)], [1.0], block_dim=4)
     with pytest.raises(tg.LaunchError, match="expected"):
-        tg.launch(elements_2, (1, 1), [through], [tg.zeros((1, 1))])
+        tg.launch(elements_2, (1, 1), [view], [tg.zeros((1, 1))])
 
 
 @tg.kernel
-def outside(a: tg.indexedarray1d[float]):
+def store_out_of_bounds(a: tg.indexedarray1d[float]):
     a[tg.tid() + 2] = 1.0
 
 
@@ -260,18 +264,18 @@ def outside(a: tg.indexedarray1d[float]):
 def test_debug_mode_reports_indices_out_of_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tg.config, "mode", "debug")
     with pytest.raises(tg.OutOfBounds):
-        tg.launch(outside, 1, [tg.indexedarray(tg.zeros(3), [[0, 1]])])
+        tg.launch(store_out_of_bounds, 1, [tg.indexedarray(tg.zeros(3), [[0, 1]])])
 
 
 @pytest.mark.machine_code
 def test_operators_of_indexed_arrays_match_numpy() -> None:
     a = tg.array([1.0, 2.0, 3.0])
-    through = tg.indexedarray(a, [[2, 0]])
-    assert (2.0 * through + through).list() == [9.0, 3.0] and (-through).list() == [-3.0, -1.0]
-    assert (np.ones(2, np.float32) - through).list() == [-2.0, 0.0] and (through @ through).list() == [10.0]
-    through += tg.array([10.0, 20.0])
-    assert type(through) is tg.indexedarray and a.list() == [21.0, 2.0, 13.0]
-    through -= a[:2]
+    view = tg.indexedarray(a, [[2, 0]])
+    assert (2.0 * view + view).list() == [9.0, 3.0] and (-view).list() == [-3.0, -1.0]
+    assert (np.ones(2, np.float32) - view).list() == [-2.0, 0.0] and (view @ view).list() == [10.0]
+    view += tg.array([10.0, 20.0])
+    assert type(view) is tg.indexedarray and a.list() == [21.0, 2.0, 13.0]
+    view -= a[:2]
     assert a.list() == [19.0, 2.0, -8.0]
 
 
@@ -287,21 +291,21 @@ def test_integers_and_slices_with_index_arrays_match_numpy() -> None:
 
 
 @tg.kernel
-def generic(a, out):
+def unannotated(a, out):
     i = tg.tid()
     out[i] = a[i] + a[i]
 
 
 @pytest.mark.machine_code
-def test_parameters_without_annotation_take_indexed_arrays() -> None:
+def test_parameters_without_annotation_accept_indexed_arrays() -> None:
     for dtype in (tg.float64, tg.int32):
         x, out = tg.array([1, 2, 3], dtype=dtype), tg.zeros(2, dtype=dtype)
-        through = tg.indexedarray(x, [[2, 0]])
-        for a, expected in ((through, [6, 2]), (x, [2, 4]), (through, [6, 2])):
-            tg.launch(generic, 2, [a], [out])
+        view = tg.indexedarray(x, [[2, 0]])
+        for a, expected in ((view, [6, 2]), (x, [2, 4]), (view, [6, 2])):
+            tg.launch(unannotated, 2, [a], [out])
             assert out.list() == expected
     x, out = tg.array([1.0, 2.0], requires_grad=True), tg.zeros(1, requires_grad=True)
     with tg.Tape() as tape:
-        tg.launch(generic, 1, [tg.indexedarray(x, [[1]])], [out])
+        tg.launch(unannotated, 1, [tg.indexedarray(x, [[1]])], [out])
     tape.backward(out)
     assert x.grad is not None and x.grad.list() == [0.0, 2.0]

@@ -1,5 +1,5 @@
-"""Proved bounds of integers hold when integers wrap: compared with Python's integers, in the interpreter and on the
-device."""
+"""Proved bounds of integers hold when integers wrap. The interpreter and the device are compared with Python's
+integers."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_bounds_of_every_op_hold_for_all_operands_within_bounds(op: Any, dtype: 
 
 
 @tg.kernel
-def far_from_zero(o: tg.array[int]):
+def wrapping_index(o: tg.array[int]):
     i = tg.tid()
     t = tg.tile_arange(8, dtype=int, storage="shared")
     h = i * 1000003
@@ -78,14 +78,14 @@ def far_from_zero(o: tg.array[int]):
 
 @pytest.mark.machine_code
 def test_a_product_of_thread_indices_may_be_negative() -> None:
-    (o,) = agree(far_from_zero, [tg.zeros(8192, dtype=int)], 4096, 64)
+    (o,) = agree(wrapping_index, [tg.zeros(8192, dtype=int)], 4096, 64)
     h = np.arange(4096, dtype=np.int32) * np.int32(1000003)
     assert o[:4096].tolist() == np.maximum(h, 0).tolist()
     assert o[4096:].tolist() == (h % 8).tolist()
 
 
 @tg.kernel
-def from_unsigned(o: tg.array[int], u: tg.uint32):
+def indices_from_unsigned(o: tg.array[int], u: tg.uint32):
     i, t = tg.tid()
     short = tg.tile_arange(8, dtype=int, storage="shared")
     long = tg.tile_arange(200, dtype=int, storage="shared")
@@ -98,13 +98,13 @@ def from_unsigned(o: tg.array[int], u: tg.uint32):
 
 
 @pytest.mark.machine_code
-def test_indices_that_casts_from_unsigned_make_negative() -> None:
-    (o,) = agree(from_unsigned, [tg.zeros(4, dtype=int), 2**32 - 3], 1, 4, tiled=True)
+def test_negative_indices_cast_from_unsigned_are_correct() -> None:
+    (o,) = agree(indices_from_unsigned, [tg.zeros(4, dtype=int), 2**32 - 3], 1, 4, tiled=True)
     assert o.tolist() == [5, 5, 197, 197]
 
 
 @tg.kernel
-def doubled(o: tg.array[int], n: int):
+def growing_carried_value(o: tg.array[int], n: int):
     i, t = tg.tid()
     s = tg.tile_arange(8, dtype=int, storage="shared")
     s[0] += 0
@@ -116,7 +116,7 @@ def doubled(o: tg.array[int], n: int):
 
 @pytest.mark.machine_code
 def test_a_carried_value_that_grows_may_be_negative() -> None:
-    (o,) = agree(doubled, [tg.zeros(4, dtype=int), 25], 1, 4, tiled=True)
+    (o,) = agree(growing_carried_value, [tg.zeros(4, dtype=int), 25], 1, 4, tiled=True)
     k = 1
     for r in range(25):
         k = k * 3 + r
@@ -127,4 +127,4 @@ def test_a_carried_value_that_grows_may_be_negative() -> None:
 
 def test_a_launch_whose_thread_indices_would_wrap_is_refused() -> None:
     with pytest.raises(tg.LaunchError, match=r"at most 2\*\*31 threads in each dimension"):
-        tg.launch(far_from_zero, 2**31 + 1, inputs=[tg.zeros(8192, dtype=int)])
+        tg.launch(wrapping_index, 2**31 + 1, inputs=[tg.zeros(8192, dtype=int)])

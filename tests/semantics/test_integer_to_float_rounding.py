@@ -1,4 +1,4 @@
-"""Integers are converted to narrow floats with one rounding, in the compiled kernel and in the interpreter."""
+"""Conversions of integers to narrow floats round once, in the compiled kernel and in the interpreter."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tegula.ops.convert import convert
 pytestmark = pytest.mark.machine_code
 
 
-def nearest(value: int) -> float:
-    """The nearest bfloat16 number, which has 8 significant bits; a tie gives the even number."""
+def nearest_bfloat16(value: int) -> float:
+    """The nearest bfloat16 number, with 8 significant bits; ties are rounded to even."""
     size = abs(value)
     shift = max(size.bit_length() - 8, 0)
     digits, rest = divmod(size, 1 << shift)
@@ -24,11 +24,13 @@ def nearest(value: int) -> float:
     return float((-1 if value < 0 else 1) * digits * (1 << shift))
 
 
-def edges(t: Any) -> np.ndarray:
+def rounding_corner_values(t: Any) -> np.ndarray:
     """Integers next to midpoints of two bfloat16 numbers, and other integers."""
     limits = np.iinfo(str(t))
-    drawn = np.random.default_rng(0).integers(limits.min, limits.max, 100, dtype=str(t), endpoint=True)
-    corner_values = [0, limits.min, limits.max, *map(int, drawn)]
+    random_values = np.random.default_rng(0).integers(
+        limits.min, limits.max, 100, dtype=str(t), endpoint=True
+    )
+    corner_values = [0, limits.min, limits.max, *map(int, random_values)]
     for shift in range(limits.bits - 9):
         halves = [(2 * digits + 1) << shift for digits in (0x80, 0x81, 0xFF)]
         corner_values += [
@@ -51,12 +53,12 @@ def test_integers_become_bfloat16_in_one_rounding(t: Any) -> None:
         row = tg.tile_load(x, shape=32, offset=i * 32)
         tg.tile_store(tile, tg.tile_astype(row, tg.bfloat16), offset=i * 32)
 
-    values = np.resize(edges(t), -(-len(edges(t)) // 32) * 32)
-    expected = [nearest(int(v)) for v in values]
+    values = np.resize(rounding_corner_values(t), -(-len(rounding_corner_values(t)) // 32) * 32)
+    expected = [nearest_bfloat16(int(v)) for v in values]
     scalar_results, tile = (tg.zeros(len(values), dtype=tg.bfloat16) for _ in range(2))
     tg.launch_tiled(
         kernel, dim=len(values) // 32, inputs=[tg.array(values)], outputs=[scalar_results, tile], block_dim=32
     )
-    meaning = convert(values, np.dtype(ml_dtypes.bfloat16))
-    for converted in (scalar_results.numpy(), tile.numpy(), meaning):
+    reference = convert(values, np.dtype(ml_dtypes.bfloat16))
+    for converted in (scalar_results.numpy(), tile.numpy(), reference):
         assert converted.astype(float).tolist() == expected

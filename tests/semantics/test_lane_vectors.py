@@ -1,4 +1,4 @@
-"""Lanes that run as vectors give the interpreter's results bit for bit: on each target, at widths with and without a
+"""Vectorised lanes compute the interpreter's results bit for bit: for each target, for block sizes with and without a
 remainder, and with absent lanes. GPUs run the kernels whose lanes write different elements."""
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ RNG = np.random.default_rng(3)
 
 @pytest.fixture(params=TARGETS, autouse=True)
 def target(request: pytest.FixtureRequest) -> Iterator[None]:
-    before = tg.config.cpu_target
+    previous = tg.config.cpu_target
     tg.config.cpu_target = request.param
     yield
-    tg.config.cpu_target = before
+    tg.config.cpu_target = previous
 
 
 def floats(*shape: int, dtype: Any = np.float32) -> tg.array:
@@ -100,7 +100,7 @@ def test_divergent_loops_run_until_no_lane_is_active(size: tuple[int, int]) -> N
 
 
 @tg.kernel
-def stepped(x: tg.array[int], y: tg.array[int]):
+def dynamic_step(x: tg.array[int], y: tg.array[int]):
     i = tg.tid()
     total = 0
     for k in range(-10, 10, x[i]):
@@ -110,7 +110,7 @@ def stepped(x: tg.array[int], y: tg.array[int]):
 
 @pytest.mark.parametrize("size", SIZES)
 def test_steps_may_differ_between_lanes(size: tuple[int, int]) -> None:
-    agree(stepped, [integers(1, 6, size[0]), integers(0, 1, size[0])], *size)
+    agree(dynamic_step, [integers(1, 6, size[0]), integers(0, 1, size[0])], *size)
 
 
 @tg.kernel
@@ -131,7 +131,7 @@ def test_lanes_that_returned_have_no_effects(size: tuple[int, int]) -> None:
 
 
 @tg.kernel
-def permuted(index: tg.array[int], x: tg.array[Any], y: tg.array[Any], z: tg.array[Any]):
+def permute(index: tg.array[int], x: tg.array[Any], y: tg.array[Any], z: tg.array[Any]):
     i = tg.tid()
     y[index[i]] = x[i]
     if index[i] > 3:
@@ -143,16 +143,16 @@ def permuted(index: tg.array[int], x: tg.array[Any], y: tg.array[Any], z: tg.arr
 )
 @pytest.mark.parametrize("size", SIZES[1:])
 @pytest.mark.cpu
-def test_gathers_and_scatters_keep_the_last_lane(dtype: str, size: tuple[int, int]) -> None:
+def test_scatters_to_one_element_store_the_last_lane(dtype: str, size: tuple[int, int]) -> None:
     n, t = size[0], getattr(tg, dtype)
     x = tg.array(RNG.integers(0, 2 if dtype == "bool" else 100, n).astype(np.float32), dtype=t)
-    agree(permuted, [integers(0, size[1], n), x, tg.zeros(n, dtype=t), tg.zeros(n, dtype=t)], n, n)
+    agree(permute, [integers(0, size[1], n), x, tg.zeros(n, dtype=t), tg.zeros(n, dtype=t)], n, n)
 
 
-def test_gathers_and_scatters_where_each_lane_has_its_own_element() -> None:
+def test_gathers_and_scatters_of_permutations_match_the_interpreter() -> None:
     n = 75
     index = tg.array(RNG.permutation(n).astype(np.int32))
-    agree(permuted, [index, floats(n), floats(n), floats(n)], n, n)
+    agree(permute, [index, floats(n), floats(n), floats(n)], n, n)
 
 
 @tg.kernel
@@ -179,17 +179,17 @@ def test_neighbours_end_at_borders(kernel: Any, size: tuple[int, int]) -> None:
 
 
 @tg.kernel
-def guarded(x: tg.array[float], y: tg.array[float], far: int, unreached: int):
+def guarded_offset(x: tg.array[float], y: tg.array[float], offset: int, unreached: int):
     i = tg.tid()
-    if i + far < x.shape[0] and i + far > 0:
-        y[i] = x[i + far]
+    if i + offset < x.shape[0] and i + offset > 0:
+        y[i] = x[i + offset]
     if i > unreached:
         y[i] = x[unreached] + y[unreached]
 
 
-@pytest.mark.parametrize("far", [5, -5, 2**31 - 12, -(2**31) + 3])
-def test_inactive_lanes_access_no_element(far: int) -> None:
-    agree(guarded, [floats(64), floats(64), far, 1 << 30], 64, 32)
+@pytest.mark.parametrize("offset", [5, -5, 2**31 - 12, -(2**31) + 3])
+def test_inactive_lanes_access_no_element(offset: int) -> None:
+    agree(guarded_offset, [floats(64), floats(64), offset, 1 << 30], 64, 32)
 
 
 @tg.kernel
@@ -202,7 +202,7 @@ def plane(x: tg.array2d[float], y: tg.array2d[float], z: tg.array[int]):
 
 @tg.kernel
 def matmul(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float], v: tg.array[tg.vec3]):
-    """A matmul with one element per lane; `v`: read in whole rows of lanes."""
+    """A matmul with one element per lane; whole rows of `v` are loaded per lane."""
     i, j = tg.tid()
     if i % 3 != 1:
         total = 0.0
@@ -260,7 +260,7 @@ def matrix_vectors(p: tg.array2d[float], q: tg.array[float]):
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_lanes_may_have_views_of_their_own(size: tuple[int, int]) -> None:
+def test_views_that_differ_between_lanes_match_the_interpreter(size: tuple[int, int]) -> None:
     agree(matrix_vectors, [floats(size[0], 5), floats(size[0])], *size)
 
 
@@ -278,13 +278,13 @@ def atomics(x: tg.array[int], slots: tg.array[int], old: tg.array[int], y: tg.ar
 
 
 @pytest.mark.cpu
-def test_atomics_take_lanes_in_order() -> None:
+def test_atomics_execute_lanes_in_order() -> None:
     for n in (16, 32, 75):
         agree(atomics, [integers(0, 100, n), integers(0, 1, 8), integers(0, 1, n), floats(1)], n, n)
 
 
 @tg.kernel
-def shared(x: tg.array[float], y: tg.array[float]):
+def shared_tiles(x: tg.array[float], y: tg.array[float]):
     i, j = tg.tid()
     t = tg.tile_zeros(32, dtype=float, storage="shared")
     counts = tg.tile_zeros(4, dtype=int, storage="shared")
@@ -299,7 +299,7 @@ def shared(x: tg.array[float], y: tg.array[float]):
 
 
 def test_elements_of_tiles_match_the_interpreter() -> None:
-    agree(shared, [floats(64), floats(64)], 2, 32, tiled=True)
+    agree(shared_tiles, [floats(64), floats(64)], 2, 32, tiled=True)
 
 
 @tg.kernel
@@ -317,14 +317,14 @@ def vector_between_reductions(x: tg.array[float], y: tg.array[float], z: tg.arra
 
 
 @pytest.mark.parametrize("size", [(64, 16), (32, 32), (40, 32)])
-def test_values_live_on_between_lane_loops(size: tuple[int, int]) -> None:
+def test_values_stay_live_between_lane_loops(size: tuple[int, int]) -> None:
     n = size[0]
     x = tg.array(RNG.integers(-8, 8, n).astype(np.float32))
     agree(vector_between_reductions, [x, floats(n), tg.zeros(n, dtype=tg.vec3)], *size)
 
 
 @tg.kernel
-def narrow(a: tg.array[Any], b: tg.array[Any], y: tg.array[Any]):
+def integer_divisions(a: tg.array[Any], b: tg.array[Any], y: tg.array[Any]):
     i = tg.tid()
     u = a[i]
     v = b[i]
@@ -341,7 +341,7 @@ def test_vectorised_integers_divide_and_shift_like_the_interpreter(dtype: str) -
     a = RNG.integers(info.min, info.max, 75, dtype=dtype, endpoint=True)
     b = RNG.integers(max(info.min, -4), 5, 75).astype(dtype)
     a[:3], b[:3] = info.min, (-1 if info.min else 1, 0, 1)
-    agree(narrow, [tg.array(a), tg.array(b), tg.zeros(75, dtype=getattr(tg, dtype))], 75, 25)
+    agree(integer_divisions, [tg.array(a), tg.array(b), tg.zeros(75, dtype=getattr(tg, dtype))], 75, 25)
 
 
 @tg.kernel
@@ -350,20 +350,20 @@ def iterations(x: tg.array[float], y: tg.array[float], n: int):
     t = tg.tile_zeros(32, dtype=float, storage="shared")
     hits = tg.tile_zeros(2, dtype=int, storage="shared")
     t[j] = x[i * 32 + j]
-    own = 0.0
+    accumulator = 0.0
     for k in range(n):
         t[(j + k) % 32] = t[j] + 1.0
-        own = own * 0.5 + t[31 - j]
+        accumulator = accumulator * 0.5 + t[31 - j]
     for k in range(n):
         hits[0] = hits[0] + 1
-        own += float(k)
+        accumulator += float(k)
     if n > 2:
-        if own > 3.0:
-            own -= 1.0
+        if accumulator > 3.0:
+            accumulator -= 1.0
         hits[1] += 1
-    while own < 8.0 and n < 5:
-        own += 1.0
-    y[i * 32 + j] = own + t[j] + float(hits[0] + hits[1])
+    while accumulator < 8.0 and n < 5:
+        accumulator += 1.0
+    y[i * 32 + j] = accumulator + t[j] + float(hits[0] + hits[1])
 
 
 @pytest.mark.parametrize("n", [0, 3, 6])

@@ -1,4 +1,4 @@
-"""Arrays of more than 2**31 bytes and elements: elements, tiles, operators and copies far from the first byte."""
+"""Arrays of more than 2**31 bytes and elements: elements, tiles, operators and copies beyond 2 GiB."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ pytestmark = [pytest.mark.machine_code, pytest.mark.slow(why="it writes 2.2 GiB 
 
 
 @tg.kernel
-def lanes(a: tg.array2d[tg.int8]):
+def store_last_column(a: tg.array2d[tg.int8]):
     i = tg.tid()
     a[i, a.shape[1] - 1] = tg.int8(i % 100)
 
 
 @tg.kernel
-def tiles(a: tg.array2d[tg.int8]):
+def tiles_at_row_ends(a: tg.array2d[tg.int8]):
     i = tg.tid()
     t = tg.tile_load(a, shape=(2, 64), offset=(i * 2, a.shape[1] - 64))
     tg.tile_store(a, t + tg.int8(1), offset=(i * 2, 0))
@@ -38,8 +38,8 @@ def wide_offsets(a: tg.array1d[tg.int8], first: tg.int64, out: tg.array1d[tg.int
 def test_elements_beyond_2_gib_are_accessed_correctly() -> None:
     a = tg.zeros((ROWS, COLUMNS), dtype=tg.int8)
     assert a.nbytes > 2**31
-    tg.launch(lanes, ROWS, [a])
-    tg.launch_tiled(tiles, ROWS // 2, [a], block_dim=32)
+    tg.launch(store_last_column, ROWS, [a])
+    tg.launch_tiled(tiles_at_row_ends, ROWS // 2, [a], block_dim=32)
     expected = np.arange(ROWS) % 100
     np.testing.assert_array_equal(a[:, -1].numpy(), expected)
     np.testing.assert_array_equal(a[:, 62:64].numpy(), np.stack([np.ones_like(expected), expected + 1], 1))

@@ -10,7 +10,7 @@ import tegula as tg
 
 
 @tg.kernel
-def classes(out: tg.array[int]):
+def store_in_later_blocks(out: tg.array[int]):
     i, j = tg.tid()
     if i > 0:
         t = tg.tile_full(4, i)
@@ -19,27 +19,27 @@ def classes(out: tg.array[int]):
 
 @pytest.mark.machine_code
 def test_launch_class_determines_uniform_values() -> None:
-    (out,) = agree(classes, [tg.zeros(12, dtype=int)], (3,), 8, tiled=True)
+    (out,) = agree(store_in_later_blocks, [tg.zeros(12, dtype=int)], (3,), 8, tiled=True)
     assert out.tolist() == [0] * 4 + [1] * 4 + [2] * 4
-    with pytest.raises(tg.CompileError) as caught:
-        tg.launch(classes, (12, 3), inputs=[tg.zeros(48, dtype=int)], block_dim=8)
-    assert codes(caught.value) == {"divergent-cooperative-op"}
+    with pytest.raises(tg.CompileError) as raised:
+        tg.launch(store_in_later_blocks, (12, 3), inputs=[tg.zeros(48, dtype=int)], block_dim=8)
+    assert codes(raised.value) == {"divergent-cooperative-op"}
 
 
 def test_divergence_error_names_the_class() -> None:
-    with pytest.raises(tg.CompileError) as caught:
-        tg.launch(classes, (12, 3), inputs=[tg.zeros(48, dtype=int)], block_dim=8)
-    assert "block_dim 8" in str(caught.value) or "block_dim=8" in str(caught.value)
+    with pytest.raises(tg.CompileError) as raised:
+        tg.launch(store_in_later_blocks, (12, 3), inputs=[tg.zeros(48, dtype=int)], block_dim=8)
+    assert "block_dim 8" in str(raised.value) or "block_dim=8" in str(raised.value)
 
 
 @pytest.mark.machine_code
 def test_trailing_dimensions_that_divide_make_a_component_uniform() -> None:
-    (out,) = agree(classes, [tg.zeros(12, dtype=int)], (3, 16), 8)
+    (out,) = agree(store_in_later_blocks, [tg.zeros(12, dtype=int)], (3, 16), 8)
     assert out.tolist() == [0] * 4 + [1] * 4 + [2] * 4
 
 
 @tg.kernel
-def escape(out: tg.array[int]):
+def uniform_branch(out: tg.array[int]):
     i = tg.tid()
     if tg.uniform(i) >= 8:
         tg.tile_store(out, tg.tile_full(4, 7), offset=tg.uniform(i))
@@ -47,7 +47,7 @@ def escape(out: tg.array[int]):
 
 @pytest.mark.machine_code
 def test_uniform_values_are_the_values_of_lane_zero() -> None:
-    (out,) = agree(escape, [tg.zeros(16, dtype=int)], 16, 4)
+    (out,) = agree(uniform_branch, [tg.zeros(16, dtype=int)], 16, 4)
     assert out.tolist() == [0] * 8 + [7] * 8
 
 
@@ -144,7 +144,7 @@ def rotate(a: tg.array[int], o: tg.array[int]):
 
 
 @pytest.mark.machine_code
-def test_order_inside_a_block_back_edges_included() -> None:
+def test_accesses_of_a_block_are_ordered_across_iterations() -> None:
     x = np.arange(256, dtype=np.float32)
     _, sums = agree(tree, [tg.array(x), tg.zeros(4)], 4, 64, tiled=True)
     np.testing.assert_array_equal(sums, x.reshape(4, 64).sum(1))
@@ -179,10 +179,10 @@ def unordered(o: tg.array[int], n: int):
 
 
 def test_accesses_without_a_uniform_point_in_between_are_refused_at_both_lines() -> None:
-    with pytest.raises(tg.CompileError) as caught:
+    with pytest.raises(tg.CompileError) as raised:
         tg.launch_tiled(unordered, dim=1, inputs=[tg.zeros(16, dtype=int), 3], block_dim=16)
-    text = str(caught.value)
-    assert caught.value.CODE == "unordered-access"
+    text = str(raised.value)
+    assert raised.value.CODE == "unordered-access"
     assert "t[j] = j" in text and "o[j] = t[(j + 1) % 16]" in text
 
 
@@ -196,13 +196,13 @@ def same_lane(o: tg.array[int], n: int):
 
 
 @pytest.mark.machine_code
-def test_provably_the_same_lane_needs_no_order() -> None:
+def test_accesses_by_provably_the_same_lane_need_no_order() -> None:
     (o,) = agree(same_lane, [tg.zeros(16, dtype=int), 3], 1, 16, tiled=True)
     assert o.tolist() == [1, 2, 3] + [0] * 13
 
 
 @tg.kernel
-def same_lane_later(o: tg.array[int], n: int):
+def index_before_sync(o: tg.array[int], n: int):
     i, j = tg.tid()
     t = tg.tile_zeros(20, dtype=int, storage="shared")
     k = j + 4
@@ -214,13 +214,13 @@ def same_lane_later(o: tg.array[int], n: int):
 
 
 @pytest.mark.machine_code
-def test_an_index_from_before_a_uniform_point_still_varies_between_lanes() -> None:
-    (o,) = agree(same_lane_later, [tg.zeros(16, dtype=int), 3], 1, 16, tiled=True)
+def test_an_index_computed_before_a_uniform_point_stays_lane_varying() -> None:
+    (o,) = agree(index_before_sync, [tg.zeros(16, dtype=int), 3], 1, 16, tiled=True)
     assert o.tolist() == [184, 185, 186, *range(7, 20)]
 
 
 @tg.kernel
-def halved_later(o: tg.array[int], n: int):
+def shared_index(o: tg.array[int], n: int):
     i, j = tg.tid()
     t = tg.tile_zeros(16, dtype=int, storage="shared")
     k = j // 2
@@ -231,20 +231,20 @@ def halved_later(o: tg.array[int], n: int):
         o[j] = t[k]
 
 
-def test_an_index_from_before_a_uniform_point_that_two_lanes_share_is_refused() -> None:
-    with pytest.raises(tg.CompileError) as caught:
-        tg.launch_tiled(halved_later, dim=1, inputs=[tg.zeros(16, dtype=int), 3], block_dim=16)
-    assert caught.value.CODE == "unordered-access"
+def test_an_index_of_two_lanes_computed_before_a_uniform_point_is_refused() -> None:
+    with pytest.raises(tg.CompileError) as raised:
+        tg.launch_tiled(shared_index, dim=1, inputs=[tg.zeros(16, dtype=int), 3], block_dim=16)
+    assert raised.value.CODE == "unordered-access"
 
 
 @tg.kernel
-def partial(sums: tg.array[int], highest: tg.array[int], all: tg.array[int], arg: tg.array[int]):
+def partial(sums: tg.array[int], lowest: tg.array[int], elements: tg.array[int], arg: tg.array[int]):
     i = tg.tid()
     t = tg.tile(10 - i)
     b = tg.uniform(i) // 4
     tg.tile_store(sums, tg.tile_sum(t), offset=b)
-    tg.tile_store(highest, tg.tile_min(t), offset=b)
-    tg.tile_store(all, t, offset=b * 4)
+    tg.tile_store(lowest, tg.tile_min(t), offset=b)
+    tg.tile_store(elements, t, offset=b * 4)
     tg.tile_store(arg, tg.tile_argmin(t), offset=b)
 
 
@@ -256,9 +256,9 @@ def test_partial_blocks_have_no_elements_for_absent_lanes() -> None:
         tg.full(12, -1, dtype=int),
         tg.zeros(3, dtype=int),
     ]
-    sums, lowest, total, arg = agree(partial, arrays, 10, 4)
+    sums, lowest, elements, arg = agree(partial, arrays, 10, 4)
     assert sums.tolist() == [34, 18, 3] and lowest.tolist() == [7, 3, 1] and arg.tolist() == [3, 3, 1]
-    assert total.tolist() == [*range(10, 0, -1), -1, -1]
+    assert elements.tolist() == [*range(10, 0, -1), -1, -1]
 
 
 @tg.kernel
@@ -290,7 +290,7 @@ def test_scans_skip_absent_lanes() -> None:
 
 
 @tg.kernel
-def surplus(counts: tg.array[int]):
+def count_lanes(counts: tg.array[int]):
     i = tg.tid()
     tg.atomic_add(counts, 0, 1)
     counts[1] = 1
@@ -299,7 +299,7 @@ def surplus(counts: tg.array[int]):
 @pytest.mark.machine_code
 @pytest.mark.parametrize(("n", "block_dim"), [(10, 4), (1, 256), (33, 32), (0, 8)])
 def test_lanes_beyond_the_launch_have_no_effects(n: int, block_dim: int) -> None:
-    (counts,) = agree(surplus, [tg.zeros(2, dtype=int)], n, block_dim)
+    (counts,) = agree(count_lanes, [tg.zeros(2, dtype=int)], n, block_dim)
     assert counts.tolist() == [n, min(n, 1)]
 
 
@@ -364,10 +364,10 @@ DIVERGENT = (lane_return, nested_return, lane_break, lane_continue, lane_while, 
 
 @pytest.mark.parametrize("kernel", DIVERGENT, ids=lambda k: k.name)
 def test_divergent_exit_before_a_cooperative_op_is_refused(kernel: object) -> None:
-    with pytest.raises(tg.CompileError) as caught:
+    with pytest.raises(tg.CompileError) as raised:
         tg.launch_tiled(kernel, dim=1, inputs=[tg.zeros(4, dtype=int)], block_dim=8)
-    assert codes(caught.value) <= {"cooperative-after-return", "divergent-cooperative-op"}
-    assert "tg.tile_store" in str(caught.value)
+    assert codes(raised.value) <= {"cooperative-after-return", "divergent-cooperative-op"}
+    assert "tg.tile_store" in str(raised.value)
 
 
 @tg.kernel
@@ -398,7 +398,7 @@ def test_grid_stride_and_max_blocks_are_accepted() -> None:
 
 
 @tg.kernel
-def independent(x: tg.array2d[float], o: tg.array[float]):
+def block_size_independent(x: tg.array2d[float], o: tg.array[float]):
     i = tg.tid()
     t = tg.tile_load(x[i], shape=40)
     u = tg.tile_map(tg.abs, t) * 2.0 - t
@@ -408,7 +408,9 @@ def independent(x: tg.array2d[float], o: tg.array[float]):
 @pytest.mark.machine_code
 def test_results_do_not_depend_on_the_block_size() -> None:
     x = tg.array(np.random.default_rng(1).integers(-9, 9, (5, 40)).astype(np.float32))
-    results = [agree(independent, [x, tg.zeros(5)], 5, n, tiled=True)[1] for n in (1, 7, 32, 64, 1024)]
+    results = [
+        agree(block_size_independent, [x, tg.zeros(5)], 5, n, tiled=True)[1] for n in (1, 7, 32, 64, 1024)
+    ]
     for result in results[1:]:
         np.testing.assert_array_equal(results[0], result)
 
@@ -420,7 +422,7 @@ def four_dimensions(o: tg.array4d[int]):
 
 
 @tg.kernel
-def one_of_four(o: tg.array[int]):
+def first_index(o: tg.array[int]):
     a = tg.tid()
     tg.atomic_add(o, a, 1)
 
@@ -429,5 +431,5 @@ def one_of_four(o: tg.array[int]):
 def test_tid_unpacks_leading_dimensions() -> None:
     (o,) = agree(four_dimensions, [tg.zeros((2, 3, 4, 5), dtype=int)], (2, 3, 4, 5), 7)
     assert o[1, 2, 3, 4] == 1234 and o[0, 1, 0, 3] == 103
-    (counts,) = agree(one_of_four, [tg.zeros(2, dtype=int)], (2, 3, 4, 5), 7)
+    (counts,) = agree(first_index, [tg.zeros(2, dtype=int)], (2, 3, 4, 5), 7)
     assert counts.tolist() == [60, 60]

@@ -16,7 +16,7 @@ from support.campaigns import chunks
 
 FLOATS = (math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0, -1.0, 0.5, 0.1, 2.5, -7.25, 1e30, -8.0, 1e-40)
 INTEGERS = (0, 1, -1, 2, -2, 3, 7, -7, 30, 64, -(2**31), 2**31 - 1)
-BOTH = (
+COMMON_EXPRESSIONS = (
     *(
         "a + b",
         "a - b",
@@ -37,11 +37,11 @@ BOTH = (
         "tg.where(a == b, b, a)",
     ),
 )
-OF_FLOATS = (
+FLOAT_EXPRESSIONS = (
     *("tg.copysign(a, b)", "tg.fma(a, b, a)", "tg.round(a)", "tg.floor(a)", "tg.ceil(a)", "tg.trunc(a)"),
     *("round(a)", "tg.sqrt(a)", "tg.sign(a)"),
 )
-OF_INTEGERS = (
+INTEGER_EXPRESSIONS = (
     "a & b",
     "a | b",
     "a ^ b",
@@ -56,21 +56,24 @@ DIVISIONS = ("a / b", "a // b", "a % b", "tg.mod(a, b)", "tg.floordiv(a, b)")
 Case = tuple[str, Any, Any]
 
 
-def written(x: Any) -> str:
-    """A number as a literal in a kernel; numbers without a literal are captured."""
+def literal_text(x: Any) -> str:
+    """A number as a literal in a kernel; numbers without a literal are captured by name."""
     if isinstance(x, float) and not math.isfinite(x):
         return "nan" if math.isnan(x) else "inf" if x > 0 else "(-inf)"
     return f"({x!r})"
 
 
-def values(cases: list[Case], dtype: Any, known: str) -> np.ndarray:
-    """Expressions of two numbers each, which are "literals", "names" of constants of the type, or "arguments"."""
+def values(cases: list[Case], dtype: Any, operand_form: str) -> np.ndarray:
+    """The results of expressions, each with two numbers. `operand_form`: "literals", "names" of constants of the type,
+    or "arguments"."""
     lines = ["def compute(x: tg.array1d[T], y: tg.array1d[T]):"]
     for k, (expression, a, b) in enumerate(cases):
-        if known == "literals":
-            expression = re.sub(r"\b[ab]\b", lambda m, a=a, b=b: written(a if m[0] == "a" else b), expression)
-        elif known == "names":
-            lines += [f"    a = T({written(a)})", f"    b = T({written(b)})"]
+        if operand_form == "literals":
+            expression = re.sub(
+                r"\b[ab]\b", lambda m, a=a, b=b: literal_text(a if m[0] == "a" else b), expression
+            )
+        elif operand_form == "names":
+            lines += [f"    a = T({literal_text(a)})", f"    b = T({literal_text(b)})"]
         else:
             lines += [f"    a = x[{2 * k}]", f"    b = x[{2 * k + 1}]"]
         lines.append(f"    y[{k}] = {expression}")
@@ -83,23 +86,26 @@ def values(cases: list[Case], dtype: Any, known: str) -> np.ndarray:
     return out.numpy()
 
 
-def sampled_cases(dtype: Any, count: int, seed: int, known: str) -> list[Case]:
-    """Cases with the same meaning at compile time and run time: no overflow and no division by 0."""
+def sampled_cases(dtype: Any, count: int, seed: int, operand_form: str) -> list[Case]:
+    """Cases with equal results at compile time and run time: no overflow and no division by 0."""
     numbers = FLOATS if dtype.is_float else INTEGERS
-    every = (*BOTH, *(OF_FLOATS if dtype is tg.float32 else () if dtype.is_float else OF_INTEGERS))
-    combinations = [(e, a, b) for e, a, b in product(every, numbers, numbers)]
+    expressions = (
+        *COMMON_EXPRESSIONS,
+        *(FLOAT_EXPRESSIONS if dtype is tg.float32 else () if dtype.is_float else INTEGER_EXPRESSIONS),
+    )
+    combinations = [(e, a, b) for e, a, b in product(expressions, numbers, numbers)]
     if not dtype.is_float:
         combinations = [(e, a, b) for e, a, b in combinations if b or e not in DIVISIONS]
-        if known == "literals":
+        if operand_form == "literals":
             combinations = [
                 (e, a, b)
                 for e, a, b in combinations
                 if ("<<" not in e or b < 32) and ("**" not in e or abs(a) < 99)
             ]
-    elif dtype is tg.float32 and known == "literals":
+    elif dtype is tg.float32 and operand_form == "literals":
         # Literals are added in float64.
         combinations = [
-            (e, a, b) for e, a, b in combinations if e in (*OF_FLOATS, "tg.min(a, b)", "max(a, b)")
+            (e, a, b) for e, a, b in combinations if e in (*FLOAT_EXPRESSIONS, "tg.min(a, b)", "max(a, b)")
         ]
     rng = np.random.default_rng(seed)
     return [
@@ -107,23 +113,23 @@ def sampled_cases(dtype: Any, count: int, seed: int, known: str) -> list[Case]:
     ]
 
 
-def check(dtype: Any, known: str, count: int, seed: int) -> None:
-    cases = sampled_cases(dtype, count, seed, known)
-    assert_same_bits(values(cases, dtype, known), values(cases, dtype, "arguments"))
+def check(dtype: Any, operand_form: str, count: int, seed: int) -> None:
+    cases = sampled_cases(dtype, count, seed, operand_form)
+    assert_same_bits(values(cases, dtype, operand_form), values(cases, dtype, "arguments"))
 
 
 @pytest.mark.machine_code
-@pytest.mark.parametrize(("dtype", "known"), [(tg.float64, "literals"), (tg.int64, "names")], ids=str)
-def test_constants_are_computed_like_arguments(dtype: Any, known: str) -> None:
-    check(dtype, known, 20, 1)
+@pytest.mark.parametrize(("dtype", "operand_form"), [(tg.float64, "literals"), (tg.int64, "names")], ids=str)
+def test_constants_are_computed_like_arguments(dtype: Any, operand_form: str) -> None:
+    check(dtype, operand_form, 20, 1)
 
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("seed", chunks(range(12)))
-@pytest.mark.parametrize("known", ["literals", "names"])
+@pytest.mark.parametrize("operand_form", ["literals", "names"])
 @pytest.mark.parametrize("dtype", [tg.float32, tg.float64, tg.int64], ids=str)
-def test_many_constants_are_computed_like_arguments(dtype: Any, known: str, seed: int) -> None:
-    check(dtype, known, 150, 2 + seed)
+def test_many_constants_are_computed_like_arguments(dtype: Any, operand_form: str, seed: int) -> None:
+    check(dtype, operand_form, 150, 2 + seed)
 
 
 @pytest.mark.machine_code

@@ -1,4 +1,4 @@
-"""`tg.map`: functions of elements over arrays."""
+"""`tg.map` applies functions of elements to arrays."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def scaled_square(v, s):
     return tg.dot(v, v) * s
 
 
-def shifted(a: tg.array, by: float) -> tg.array:
-    return tg.map(lambda x: x + by, a)
+def add_offset(a: tg.array, offset: float) -> tg.array:
+    return tg.map(lambda x: x + offset, a)
 
 
 def cast(a: tg.array, t: Any) -> tg.array:
@@ -34,7 +34,7 @@ def no_result(x):
 
 
 @pytest.mark.machine_code
-def test_map_takes_functions_of_every_kind() -> None:
+def test_map_accepts_functions_of_every_kind() -> None:
     a, b = np.array([1.0, 4.0, 9.0], np.float32), np.array([[1.0], [2.0]], np.float32)
     x, y = tg.array(a), tg.array(b)
     np.testing.assert_allclose(tg.map(tg.sqrt, x).numpy(), [1, 2, 3])
@@ -72,13 +72,13 @@ def test_map_follows_captured_variables() -> None:
     factor = 3.0
     assert tg.map(scaled, a).list() == [3.0, 6.0]
     factor = tg.constant(2.0)
-    assert shifted(a, 1.0).list() == [2.0, 3.0] and shifted(a, 2.0).list() == [3.0, 4.0]
+    assert add_offset(a, 1.0).list() == [2.0, 3.0] and add_offset(a, 2.0).list() == [3.0, 4.0]
     for t in (tg.int32, tg.float64):
         assert cast(a, t).dtype == t
 
 
 @pytest.mark.machine_code
-def test_map_writes_results_to_given_arrays() -> None:
+def test_map_writes_results_to_out_arrays() -> None:
     a, out = tg.array([1.0, 4.0]), tg.zeros(2)
     assert tg.map(tg.sqrt, a, out=out) is out and out.list() == [1.0, 2.0]
     assert tg.map(tg.clamp, a, 2.0, 3.0, out=a) is a and a.list() == [2.0, 3.0]

@@ -1,6 +1,5 @@
-"""Matmuls of every type on small integers, for which every order of sums and every precision gives the same results.
-
-"precision" determines the rounding of float32, which leaves these numbers unchanged."""
+"""Matmuls of every type on small integers, so that the results depend neither on the order of sums nor on the
+precision. "precision" determines the rounding of float32, which leaves these numbers unchanged."""
 
 from __future__ import annotations
 
@@ -36,14 +35,14 @@ def plain_matmul(x: tg.array2d[Any], y: tg.array2d[Any], z: tg.array2d[Any]):
 
 
 @tg.kernel
-def rounded(x: tg.array2d[Any], y: tg.array2d[Any], z: tg.array2d[Any]):
+def tf32_matmul(x: tg.array2d[Any], y: tg.array2d[Any], z: tg.array2d[Any]):
     total = tg.tile_load(z, shape=(M, N))
     tg.tile_matmul(tg.tile_load(x, shape=(M, K)), tg.tile_load(y, shape=(K, N)), total, precision="tf32")
     tg.tile_store(z, total)
 
 
 @tg.kernel
-def transposed(x: tg.array2d[Any], y: tg.array2d[Any], z: tg.array2d[Any]):
+def transposed_matmul(x: tg.array2d[Any], y: tg.array2d[Any], z: tg.array2d[Any]):
     a = tg.tile_load(x, shape=(K, M), storage="shared")
     b = tg.tile_load(y, shape=(N, K))
     total = tg.tile_load(z, shape=(M, N))
@@ -73,7 +72,7 @@ KINDS = [
 @pytest.mark.parametrize(("a", "b", "c"), KINDS, ids=str)
 def test_matmuls_of_every_type_are_exact(a: Any, b: Any, c: Any) -> None:
     x, y, z = numbers(M, K, dtype=a), numbers(K, N, dtype=b, seed=1), numbers(M, N, dtype=c, seed=2)
-    *_, actual = agree(rounded if a == b == tg.float32 else plain_matmul, [x, y, z], 1, 64, tiled=True)
+    *_, actual = agree(tf32_matmul if a == b == tg.float32 else plain_matmul, [x, y, z], 1, 64, tiled=True)
     expected = to_float64(z) + to_float64(x) @ to_float64(y)
     if not c.is_float:
         expected = expected.astype(np.int64)
@@ -83,7 +82,7 @@ def test_matmuls_of_every_type_are_exact(a: Any, b: Any, c: Any) -> None:
 @pytest.mark.parametrize(("a", "b", "c"), KINDS[::2], ids=str)
 def test_matmuls_of_transposed_operands_are_exact(a: Any, b: Any, c: Any) -> None:
     x, y, z = numbers(K, M, dtype=a), numbers(N, K, dtype=b, seed=1), numbers(M, N, dtype=c, seed=2)
-    *_, actual = agree(transposed, [x, y, z], 1, 96, tiled=True)
+    *_, actual = agree(transposed_matmul, [x, y, z], 1, 96, tiled=True)
     expected = to_float64(z) + to_float64(x).T @ to_float64(y).T
     np.testing.assert_array_equal(
         to_float64(actual), expected if c.bits > 8 else to_float64(expected.astype(actual.dtype))
@@ -92,29 +91,31 @@ def test_matmuls_of_transposed_operands_are_exact(a: Any, b: Any, c: Any) -> Non
 
 @pytest.mark.parametrize("dtype", [tg.float16, tg.bfloat16])
 def test_narrow_results_of_matmuls_are_rounded_once(dtype: Any) -> None:
-    """The sum 2048 + 32 * 1 would stay 2048 if each step were rounded to float16, and 256 + 32 at bfloat16."""
+    """If each step rounded, 2048 + 32 * 1 would stay 2048 in float16, and 256 + 32 would stay 256 in bfloat16."""
 
     @tg.kernel
-    def add_up(x: tg.array2d[Any], y: tg.array2d[Any], z: tg.array2d[Any]):
+    def accumulate_ones(x: tg.array2d[Any], y: tg.array2d[Any], z: tg.array2d[Any]):
         total = tg.tile_load(z, shape=(16, 16))
         tg.tile_matmul(tg.tile_load(x, shape=(16, 32)), tg.tile_load(y, shape=(32, 16)), total)
         tg.tile_store(z, total)
 
     large = 2048.0 if dtype is tg.float16 else 256.0
     x, y = tg.ones((16, 32), dtype=dtype), tg.ones((32, 16), dtype=dtype)
-    *_, z = agree(add_up, [x, y, tg.full((16, 16), large, dtype=dtype)], 1, 32, tiled=True)
+    *_, z = agree(accumulate_ones, [x, y, tg.full((16, 16), large, dtype=dtype)], 1, 32, tiled=True)
     assert (to_float64(z) == large + 32.0).all()
 
 
-@pytest.mark.parametrize(("narrow", "between"), [(tg.bfloat16, tg.float32), (tg.int8, tg.int16)], ids=str)
-def test_matmuls_of_widened_operands_equal_narrow_matmuls(narrow: Any, between: Any) -> None:
+@pytest.mark.parametrize(
+    ("narrow", "intermediate"), [(tg.bfloat16, tg.float32), (tg.int8, tg.int16)], ids=str
+)
+def test_matmuls_of_widened_operands_equal_narrow_matmuls(narrow: Any, intermediate: Any) -> None:
     """Matmuls of widened tiles equal matmuls of the narrow tiles, also if the wide tiles have other uses."""
     result = tg.float32 if narrow.is_float else tg.int32
 
     @tg.kernel
     def widen(x: tg.array2d[Any], y: tg.array2d[Any], z: tg.array2d[Any]):
-        a = tg.tile_astype(tg.tile_load(x, shape=(16, 32)), between)
-        b = tg.tile_astype(tg.tile_load(y, shape=(16, 32)), between)
+        a = tg.tile_astype(tg.tile_load(x, shape=(16, 32)), intermediate)
+        b = tg.tile_astype(tg.tile_load(y, shape=(16, 32)), intermediate)
         total = tg.tile_load(z, shape=(16, 16))
         tg.tile_matmul(a, tg.tile_transpose(b), total)
         tg.tile_store(z, total + tg.tile_astype(a[:, 8:24], result))
@@ -127,7 +128,7 @@ def test_matmuls_of_widened_operands_equal_narrow_matmuls(narrow: Any, between: 
 
 
 def test_signs_removed_by_a_conversion_are_not_restored() -> None:
-    """int8 made uint16 on the way is not the same as int8."""
+    """An int8 converted by way of uint16 differs from the int8."""
 
     @tg.kernel
     def convert(x: tg.array2d[tg.int8], z: tg.array2d[tg.int32]):
@@ -144,7 +145,7 @@ def test_signs_removed_by_a_conversion_are_not_restored() -> None:
 
 
 def test_tf32_has_its_stated_precision() -> None:
-    """Each operand has a relative error of at most 2**-11, or none on the device of the tests."""
+    """Each operand has a relative error of at most 2**-11, or is exact on the device of the tests."""
 
     @tg.kernel
     def multiply(x: tg.array2d[float], y: tg.array2d[float], z: tg.array2d[float]):

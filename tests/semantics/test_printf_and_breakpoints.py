@@ -1,4 +1,4 @@
-"""printf, long prints, and breakpoints."""
+"""printf, prints of many values, and breakpoints."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tegula.errors import NotConstant, OutOfRange, TypeMismatch
 
 
 @tg.kernel
-def formatted(x: tg.array[float]):
+def print_formatted(x: tg.array[float]):
     i = tg.tid()
     tg.printf("%d: %6.2f|%-5s|%04x %lld %e%%\n", i, x[i], "ab", 255, tg.int64(1) << tg.int64(40), x[i])
 
@@ -30,8 +30,8 @@ EXPECTED_LINES = [
 @pytest.mark.machine_code
 def test_printf_formats_numbers_as_c(capfd: pytest.CaptureFixture[str]) -> None:
     x = tg.array([-1.5, 2.25])
-    assert interpret(formatted, [tg.clone(x, device="cpu")], (2,), 2) == EXPECTED_LINES
-    tg.launch(formatted, 2, inputs=[x], block_dim=2)
+    assert interpret(print_formatted, [tg.clone(x, device="cpu")], (2,), 2) == EXPECTED_LINES
+    tg.launch(print_formatted, 2, inputs=[x], block_dim=2)
     tg.synchronize()
     assert sorted(capfd.readouterr().out.splitlines()) == EXPECTED_LINES
 
@@ -54,19 +54,19 @@ def test_invalid_formats_are_refused(call: str, error: type[Exception], words: s
 
 
 @tg.kernel
-def long(m: tg.array[tg.mat44], n: tg.array2d[int]):
+def print_many_values(m: tg.array[tg.mat44], n: tg.array2d[int]):
     i = tg.tid()
     v = tg.vector(n[i, 0], n[i, 1], n[i, 2], n[i, 3], n[i, 4], n[i, 5], n[i, 6], n[i, 7], n[i, 8], n[i, 9])
     print(i, m[i], v, m[i] * 2.0, sep="; ")
 
 
 @pytest.mark.machine_code
-def test_print_takes_many_values(capfd: pytest.CaptureFixture[str]) -> None:
+def test_print_accepts_many_values(capfd: pytest.CaptureFixture[str]) -> None:
     m, n = np.arange(48.0).reshape(3, 4, 4), np.arange(30).reshape(3, 10)
     args = [tg.array(m, dtype=tg.mat44), tg.array(n, dtype=int)]
     expected = [f"{i}; {m[i].tolist()}; {n[i].tolist()}; {(2 * m[i]).tolist()}" for i in range(3)]
-    assert interpret(long, [tg.clone(a, device="cpu") for a in args], (3,), 2) == expected
-    tg.launch(long, 3, inputs=args, block_dim=2)
+    assert interpret(print_many_values, [tg.clone(a, device="cpu") for a in args], (3,), 2) == expected
+    tg.launch(print_many_values, 3, inputs=args, block_dim=2)
     tg.synchronize()
     assert sorted(capfd.readouterr().out.splitlines()) == expected
 
@@ -76,13 +76,13 @@ import tegula as tg
 
 
 @tg.kernel
-def stopped(a: tg.array[int]):
+def break_if_one(a: tg.array[int]):
     if a[0] == 1:
         tg.breakpoint()
 
 
 for n in (0, 1):
-    tg.launch(stopped, 1, inputs=[tg.array([n], dtype=int)])
+    tg.launch(break_if_one, 1, inputs=[tg.array([n], dtype=int)])
     print("went on", n, flush=True)
 """
 

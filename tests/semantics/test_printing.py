@@ -17,14 +17,14 @@ from tegula.source import UNKNOWN
 
 
 @tg.kernel
-def spaced(n: int):
+def with_separators(n: int):
     print("n", n, sep="=", end=";\n")
     print(1, 2.5, sep="")
     print()
 
 
 @tg.kernel
-def joined(n: int):
+def with_ends(n: int):
     print("n is", end=" ")
     print(n)
     print("more", end="")
@@ -45,7 +45,7 @@ def print_twice(n: int):
 
 @tg.kernel
 def print_from_warps(n: int):
-    """Threads of several warps, which do not synchronise between iterations, print parts of each tile."""
+    """Threads of several warps print parts of each tile, without synchronisation between iterations."""
     i, j = tg.tid()
     for k in range(16 * n):
         print(k, tg.tile_arange(0, 80, dtype=int) + k)
@@ -59,8 +59,8 @@ def shapes(a: tg.array2d[float]):
 @pytest.mark.parametrize(
     ("kernel", "lines"),
     [
-        (spaced, ["n=2;", "12.5", ""]),
-        (joined, ["n is 2", "more"]),
+        (with_separators, ["n=2;", "12.5", ""]),
+        (with_ends, ["n is 2", "more"]),
         (tiles, ["tile [0, 1, 2] 2 end"]),
         (print_twice, ["0 [0, 0]", "1 [1, 1]"]),
     ],
@@ -86,8 +86,8 @@ def test_print_shows_parts_of_tiles_of_each_iteration(capsys: pytest.CaptureFixt
 
 
 @pytest.mark.machine_code
-def test_print_takes_separators_and_ends(capsys: pytest.CaptureFixture[str]) -> None:
-    tg.launch(spaced, dim=1, inputs=[2], block_dim=1)
+def test_print_accepts_separators_and_ends(capsys: pytest.CaptureFixture[str]) -> None:
+    tg.launch(with_separators, dim=1, inputs=[2], block_dim=1)
     tg.synchronize()
     assert capsys.readouterr().out == "n=2;\n12.5\n\n"
 
@@ -112,7 +112,9 @@ def vectors(n: int):
 
 
 @pytest.mark.machine_code
-@pytest.mark.parametrize("kernel", [spaced, joined, tiles, print_twice, print_from_warps, vectors])
+@pytest.mark.parametrize(
+    "kernel", [with_separators, with_ends, tiles, print_twice, print_from_warps, vectors]
+)
 def test_devices_print_as_the_interpreter(kernel: Any, capsys: pytest.CaptureFixture[str]) -> None:
     dims = (1, {tiles: 4, print_from_warps: 128}.get(kernel, 1))
     lines = interpret(kernel, [2], dims, dims[1])

@@ -1,5 +1,5 @@
-"""Functions whose names are rebound: a captured object stays the same, a captured name refers to its object at the time
-of the launch."""
+"""Functions whose names are rebound. A captured object stays the same; a captured name refers to the object bound at
+the launch."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ TYPES = {
 
 
 def _selected_definition(definitions, arguments):
-    """The number of the definition that a call selects: the last definition with the fewest unannotated parameters."""
+    """The index of the definition that a call selects: the last definition with the fewest unannotated parameters."""
     last = {tuple(types): k for k, (types, _) in enumerate(definitions)}
     fits = [
         (sum(t is None for t in types[: len(arguments)]), -k)
@@ -56,7 +56,8 @@ def _selected_definition(definitions, arguments):
 
 
 def _overloads(random):
-    """Definitions as their types, None for any, and how many of their parameters have no default; and their text."""
+    """Definitions, each as the types of the parameters (None: any type) and the number of parameters without a default;
+    and the source text of each definition."""
     definitions, lines = [], []
     for k in range(random.randint(2, 6)):
         types = [random.choice([*TYPES, None]) for _ in range(random.randint(1, 2))]
@@ -72,23 +73,23 @@ def _overloads(random):
 
 @pytest.mark.cpu
 @pytest.mark.parametrize("seed", range(6))
-def test_the_overload_that_fits_best_is_called_in_kernels_and_in_python(seed):
+def test_the_most_specific_overload_is_called_in_kernels_and_in_python(seed):
     random = Random(seed)
     definitions, lines = _overloads(random)
     names = F.run_cell([*lines], f"<overloads {seed}>", {"tg": tg})
     calls = [[random.choice([*TYPES]) for _ in range(random.randint(1, 2))] for _ in range(8)]
-    good = [c for c in calls if _selected_definition(definitions, c) is not None]
-    texts = [f"f({', '.join(TYPES[t] for t in arguments)})" for arguments in good]
+    accepted_calls = [c for c in calls if _selected_definition(definitions, c) is not None]
+    texts = [f"f({', '.join(TYPES[t] for t in arguments)})" for arguments in accepted_calls]
     body = [f"    out[{n}] = {text}" for n, text in enumerate(texts)]
     kernel = ["@tg.kernel", "def k(out: tg.array1d[int]):", *body, "    return"]
     names = F.run_cell(kernel, f"<kernel {seed}>", names)
     out = tg.zeros(9, dtype=int)
     tg.launch(names["k"], 1, outputs=[out], block_dim=1)
-    expected = [_selected_definition(definitions, arguments) for arguments in good]
-    assert out.numpy().tolist()[: len(good)] == expected, "\n".join([*lines, *texts])
+    expected = [_selected_definition(definitions, arguments) for arguments in accepted_calls]
+    assert out.numpy().tolist()[: len(accepted_calls)] == expected, "\n".join([*lines, *texts])
     assert [eval(text, names) for text in texts] == expected, "\n".join([*lines, *texts])
     for arguments in calls:
-        if arguments not in good and len(names["f"].definitions) > 1:
+        if arguments not in accepted_calls and len(names["f"].definitions) > 1:
             with pytest.raises(tg.CompileError, match="no overload accepts"):
                 names["f"](*(eval(TYPES[t], names) for t in arguments))
 

@@ -39,19 +39,21 @@ def arrays(samples: dict[str, np.ndarray], suffix: str, **options: Any) -> list[
 )
 def test_functions_of_rotations_match_float64(family: str) -> None:
     table, samples = FAMILIES[family], random_arguments(12)
-    built_kernel, count = kernel(table)
+    rotation_kernel, count = kernel(table)
     args = [*arrays(samples, "d"), tg.zeros((12, count), dtype=tg.float64)]
     cpu_copies = [tg.clone(a, device="cpu") for a in args]
-    tg.launch(built_kernel, 12, inputs=args, block_dim=4)
-    interpret(built_kernel, cpu_copies, (12,), 4)
+    tg.launch(rotation_kernel, 12, inputs=args, block_dim=4)
+    interpret(rotation_kernel, cpu_copies, (12,), 4)
     for run in (args, cpu_copies):
         np.testing.assert_allclose(run[-1].numpy(), expected(table, samples), rtol=1e-12, atol=1e-12)
 
 
 def check_gradients(table: dict[str, Any]) -> None:
-    built_kernel, count = kernel(table)
+    rotation_kernel, count = kernel(table)
     out = tg.zeros((5, count), dtype=tg.float64, requires_grad=True)
-    tg.gradcheck(built_kernel, 5, arrays(random_arguments(5, 1), "d", requires_grad=True), [out], block_dim=5)
+    tg.gradcheck(
+        rotation_kernel, 5, arrays(random_arguments(5, 1), "d", requires_grad=True), [out], block_dim=5
+    )
 
 
 @pytest.mark.machine_code
@@ -70,35 +72,43 @@ def test_gradients_of_rotations_are_correct(part: int) -> None:
 @pytest.mark.machine_code
 @pytest.mark.slow
 def test_gradients_of_slerp_between_near_rotations_are_correct() -> None:
-    """The gradient of a rotation between two equal or nearly equal rotations."""
+    """The gradient of interpolation between two equal or nearly equal rotations."""
 
     @tg.kernel
-    def between(a: tg.array[tg.quatd], b: tg.array[tg.quatd], t: tg.array[tg.float64], o: tg.array[tg.quatd]):
+    def interpolate(
+        a: tg.array[tg.quatd], b: tg.array[tg.quatd], t: tg.array[tg.float64], o: tg.array[tg.quatd]
+    ):
         i = tg.tid()
         o[i] = tg.quat_slerp(a[i], b[i], t[i])
 
     a = random_arguments(3)["a"]
-    near = a + np.array([[0.0] * 4, [1e-6, 0, 2e-6, 0], [1e-3, 0, 0, 2e-3]])
-    arguments = [tg.array(x, dtype=tg.quatd, requires_grad=True) for x in (a, near)]
+    nearby = a + np.array([[0.0] * 4, [1e-6, 0, 2e-6, 0], [1e-3, 0, 0, 2e-3]])
+    arguments = [tg.array(x, dtype=tg.quatd, requires_grad=True) for x in (a, nearby)]
     t = tg.array([0.25, 0.5, 0.75], dtype=tg.float64, requires_grad=True)
     o = tg.zeros(3, dtype=tg.quatd, requires_grad=True)
-    tg.gradcheck(between, 3, [*arguments, t], [o], block_dim=1, eps=1e-7, rtol=1e-5)
+    tg.gradcheck(interpolate, 3, [*arguments, t], [o], block_dim=1, eps=1e-7, rtol=1e-5)
 
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize(("suffix", "tolerance"), [("f", 2e-6), ("h", 2e-3)])
 def test_rotations_of_narrow_floats_are_computed_in_float32(suffix: str, tolerance: float) -> None:
-    table = {text: f for text, f in {**QUATERNIONS, **SPATIAL}.items() if text in SHORT}
-    built_kernel, count = kernel(table, suffix)
+    table = {text: f for text, f in {**QUATERNIONS, **SPATIAL}.items() if text in NARROW_EXPRESSIONS}
+    rotation_kernel, count = kernel(table, suffix)
     samples = {name: x.astype(np.float32) for name, x in random_arguments(12).items()}
     samples = {name: x.astype(np.float16) if suffix == "h" else x for name, x in samples.items()}
     out = tg.zeros((12, count), dtype=tg.float16 if suffix == "h" else tg.float32)
-    tg.launch(built_kernel, 12, inputs=[*arrays(samples, suffix), out], block_dim=4)
-    wide = {name: x.astype(np.float64) for name, x in samples.items()}
-    np.testing.assert_allclose(out.numpy().astype(np.float64), expected(table, wide), atol=tolerance)
+    tg.launch(rotation_kernel, 12, inputs=[*arrays(samples, suffix), out], block_dim=4)
+    in_float64 = {name: x.astype(np.float64) for name, x in samples.items()}
+    np.testing.assert_allclose(out.numpy().astype(np.float64), expected(table, in_float64), atol=tolerance)
 
 
-SHORT = ("a * b", "tg.quat_inverse(a)", "tg.skew(u)", "tg.spatial_cross(f, g)", "tg.velocity_at_point(f, u)")
+NARROW_EXPRESSIONS = (
+    "a * b",
+    "tg.quat_inverse(a)",
+    "tg.skew(u)",
+    "tg.spatial_cross(f, g)",
+    "tg.velocity_at_point(f, u)",
+)
 
 
 @tg.kernel
@@ -169,8 +179,8 @@ def test_invalid_rotations_are_refused(expression: str, message: str) -> None:
     source = "def kernel(q: tg.quat, v: tg.vec3, t: tg.transform, m: tg.mat44, d: tg.quatd):\n"
     space: dict[str, Any] = {"tg": tg}
     exec(f"{source}    r = {expression}\n", space)
-    wrong = tg.kernel(source=f"{source}    r = {expression}\n")(space["kernel"])
+    refused_kernel = tg.kernel(source=f"{source}    r = {expression}\n")(space["kernel"])
     args = [tg.quat(), tg.vec3(), tg.transform(), tg.mat44(), tg.quatd()]
-    with pytest.raises(tg.CompileError) as caught:
-        traced(wrong, args, (1,), 1)
-    assert message in str(caught.value)
+    with pytest.raises(tg.CompileError) as raised:
+        traced(refused_kernel, args, (1,), 1)
+    assert message in str(raised.value)

@@ -68,7 +68,7 @@ def corners(name: str) -> np.ndarray:
     return np.array(sorted(v for v in values if info.min <= v <= info.max), dtype)
 
 
-def pairs(name: str) -> tuple[np.ndarray, np.ndarray]:
+def operand_pairs(name: str) -> tuple[np.ndarray, np.ndarray]:
     values = corners(name)
     return np.repeat(values, len(values)), np.tile(values, len(values))
 
@@ -76,7 +76,7 @@ def pairs(name: str) -> tuple[np.ndarray, np.ndarray]:
 def evaluate(name: str, expressions: tuple[str, ...], result: str, tile: bool = False) -> list[np.ndarray]:
     """The results of each expression for all pairs of corners, which must be equal in the interpreter and on the
     CPU."""
-    x, y = pairs(name)
+    x, y = operand_pairs(name)
     lines = ["    i = tg.tid()", "    x = a[i]", "    y = b[i]"]
     lines += [f"    o[{k}, i] = {e}" for k, e in enumerate(expressions)]
     if tile:
@@ -103,7 +103,7 @@ def test_arithmetic_is_bit_equal(name: str, tile: bool) -> None:
 
 @pytest.mark.parametrize("name", (*SIGNED, *UNSIGNED))
 def test_integers_wrap(name: str) -> None:
-    x, y = pairs(name)
+    x, y = operand_pairs(name)
     plus, minus, times = evaluate(name, ("x + y", "x - y", "x * y"), name)
     with np.errstate(all="ignore"):
         for actual, expected in ((plus, x + y), (minus, x - y), (times, x * y)):
@@ -112,8 +112,8 @@ def test_integers_wrap(name: str) -> None:
 
 @pytest.mark.parametrize("name", (*SIGNED, *UNSIGNED))
 def test_integer_division_truncates_floors_and_divides_by_zero_as_stated(name: str) -> None:
-    """`/` truncates, `//` floors, `%` truncates, division by zero gives 0."""
-    x, y = pairs(name)
+    """`/` truncates, `//` floors, `%` truncates, and division by zero gives 0."""
+    x, y = operand_pairs(name)
     quotient, floor, rest = evaluate(name, ("x / y", "x // y", "x % y"), name)
     dtype = numpy_type(name)
     for k, (a, b) in enumerate(zip(x.tolist(), y.tolist(), strict=True)):
@@ -126,7 +126,7 @@ def test_integer_division_truncates_floors_and_divides_by_zero_as_stated(name: s
 
 @pytest.mark.parametrize("name", (*SIGNED, *UNSIGNED))
 def test_shifts_by_the_width_or_more_match_the_semantics(name: str) -> None:
-    x, y = pairs(name)
+    x, y = operand_pairs(name)
     left, right = evaluate(name, ("x << y", "x >> y"), name)
     width = numpy_type(name).itemsize * 8
     for k, (a, b) in enumerate(zip(x.tolist(), y.tolist(), strict=True)):
@@ -138,7 +138,7 @@ def test_shifts_by_the_width_or_more_match_the_semantics(name: str) -> None:
 
 @pytest.mark.parametrize("name", (*SIGNED, *UNSIGNED))
 def test_bits_are_counted_and_reversed(name: str) -> None:
-    x, _ = pairs(name)
+    x, _ = operand_pairs(name)
     (count,) = evaluate(name, ("tg.bit_count(x)",), "int32")
     zeros, reverse, low = evaluate(name, ("tg.clz(x)", "tg.brev(x)", "tg.ctz(x)"), name)
     width = numpy_type(name).itemsize * 8
@@ -152,7 +152,7 @@ def test_bits_are_counted_and_reversed(name: str) -> None:
 @pytest.mark.parametrize("target", (*SIGNED, *UNSIGNED))
 @pytest.mark.parametrize("name", FLOATS)
 def test_float_to_integer_truncates_and_saturates(name: str, target: str) -> None:
-    x, _ = pairs(name)
+    x, _ = operand_pairs(name)
     (actual,) = evaluate(name, (f"tg.{target}(x)",), target)
     info = np.iinfo(target)
     for a, b in zip(x.astype(np.float64).tolist(), actual.tolist(), strict=True):
@@ -168,7 +168,7 @@ def test_conversions_are_bit_equal(target: str) -> None:
 
 @pytest.mark.parametrize("name", FLOATS)
 def test_min_and_max_of_nan_and_zeros_match_the_semantics(name: str) -> None:
-    x, y = pairs(name)
+    x, y = operand_pairs(name)
     low, high = evaluate(name, ("tg.min(x, y)", "tg.max(x, y)"), name)
     a, b, low, high = (v.astype(np.float64) for v in (x, y, low, high))
     np.testing.assert_array_equal(low, np.fmin(a, b))
@@ -181,14 +181,16 @@ def test_min_and_max_of_nan_and_zeros_match_the_semantics(name: str) -> None:
 @pytest.mark.parametrize("name", FLOATS)
 def test_each_operation_is_rounded_once(name: str) -> None:
     """float16 and bfloat16: the float32 operation, rounded; float32 and float64: IEEE."""
-    x, y = pairs(name)
-    wide = np.float64 if name == "float64" else np.float32
-    a, b = x.astype(wide), y.astype(wide)
+    x, y = operand_pairs(name)
+    wide_dtype = np.float64 if name == "float64" else np.float32
+    a, b = x.astype(wide_dtype), y.astype(wide_dtype)
     with np.errstate(all="ignore"):
-        wants = [a + b, a - b, a * b, a / b, np.sqrt(a)]
-        wants = [w.astype(x.dtype) for w in wants]
+        expected_results = [a + b, a - b, a * b, a / b, np.sqrt(a)]
+        expected_results = [w.astype(x.dtype) for w in expected_results]
     for actual, expected in zip(
-        evaluate(name, ("x + y", "x - y", "x * y", "x / y", "tg.sqrt(x)"), name), wants, strict=True
+        evaluate(name, ("x + y", "x - y", "x * y", "x / y", "tg.sqrt(x)"), name),
+        expected_results,
+        strict=True,
     ):
         assert_same_bits(actual, expected)
 
@@ -198,7 +200,7 @@ def test_subnormals_are_not_flushed(name: str) -> None:
     info = ml_dtypes.finfo(numpy_type(name))
     tiny = corners(name)[[20, 21]]
     assert (tiny.astype(np.float64) != 0).all()
-    x, _ = pairs(name)
+    x, _ = operand_pairs(name)
     (doubled,) = evaluate(name, ("x + x",), name)
     indices = np.flatnonzero(x == tiny[0])[0]
     assert float(doubled[indices]) == 2 * float(info.smallest_subnormal)
@@ -215,8 +217,9 @@ def test_conversion_to_bfloat16_keeps_subnormals() -> None:
     assert (actual.astype(np.float32) != 0).all()
 
 
-def contracted(name: str) -> Any:
-    """Products from which the first value is subtracted: by lanes, and mapped over a tile."""
+def multiply_subtract_kernel(name: str) -> Any:
+    """A kernel that subtracts the first value from a multiplication, in lane code and in a function mapped over a
+    tile."""
     function = f"def f(x: tg.{name}, y: tg.{name}):\n    return x * x - y\n"
     text = (
         f"def kernel(a: tg.array[tg.{name}], o: tg.array2d[tg.{name}]):\n"
@@ -233,11 +236,11 @@ def contracted(name: str) -> Any:
 
 
 @pytest.mark.parametrize("name", ["float32", "float64"])
-def test_contraction_is_our_own_pass(name: str) -> None:
-    """A product in a sum is contracted to one fma, in lane code, mapped functions and tiles."""
+def test_multiplications_in_sums_are_contracted(name: str) -> None:
+    """A multiplication with a subtraction becomes one fma, in lane code, mapped functions and tiles."""
     values = np.array([1.1, 2.3, 0.7, 3.3]).astype(name)
     out = tg.zeros((3, 4), dtype=getattr(tg, name))
-    kernel = contracted(name)
+    kernel = multiply_subtract_kernel(name)
     tg.launch(kernel, 4, inputs=[tg.array(values), out], block_dim=4)
     assert "fma" not in kernel.ir() and any("fma" in text for text in kernel.stages().values())
     exact = [float(Fraction(float(v)) ** 2 - Fraction(float(values[0]))) for v in values]
@@ -259,24 +262,26 @@ def differences(a, o):
 def test_differences_of_rounded_products_are_bit_equal(name: str) -> None:
     values = np.random.default_rng(3).standard_normal((4, 64)).astype(numpy_type(name))
     values[2:, ::2] = values[:2, ::2]
-    wide = np.float64 if name == "float64" else np.float32
-    a, b, c, d = values.astype(wide)
+    wide_dtype = np.float64 if name == "float64" else np.float32
+    a, b, c, d = values.astype(wide_dtype)
 
     def rounded(x: np.ndarray) -> np.ndarray:
-        return x.astype(values.dtype).astype(wide)
+        return x.astype(values.dtype).astype(wide_dtype)
 
     dtype = getattr(tg, name)
     arguments = [tg.array(values, dtype=dtype), tg.zeros((3, 64), dtype=dtype)]
     actual = agree(differences, arguments, 64, 64)[1]
     expected = rounded(rounded(a * b) - rounded(c * d))
     for k in range(2):
-        np.testing.assert_array_equal(actual[k].astype(wide), expected)
+        np.testing.assert_array_equal(actual[k].astype(wide_dtype), expected)
         assert not actual[k][::2].any()
-    np.testing.assert_array_equal(actual[2].astype(wide), rounded(rounded(a * b) - rounded(b * wide(2.5))))
+    np.testing.assert_array_equal(
+        actual[2].astype(wide_dtype), rounded(rounded(a * b) - rounded(b * wide_dtype(2.5)))
+    )
 
 
 @tg.kernel
-def scaled_by_a_literal(a: tg.array[float], o: tg.array2d[float]):
+def literal_factor(a: tg.array[float], o: tg.array2d[float]):
     i = tg.tid()
     o[0, i] = a[i] * 2.7 - a[0]
     t = tg.tile_load(a, shape=4)
@@ -287,7 +292,7 @@ def scaled_by_a_literal(a: tg.array[float], o: tg.array2d[float]):
 def test_a_tile_of_products_by_a_literal_is_fused_like_numbers() -> None:
     values = np.array([1.1, 2.3, 0.7, 3.3]).astype(np.float32)
     out = tg.zeros((3, 4))
-    tg.launch(scaled_by_a_literal, 4, inputs=[tg.array(values), out], block_dim=4)
+    tg.launch(literal_factor, 4, inputs=[tg.array(values), out], block_dim=4)
     factor = Fraction(float(np.float32(2.7)))
     exact = [float(Fraction(float(v)) * factor - Fraction(float(values[0]))) for v in values]
     for row in out.numpy():
@@ -297,7 +302,9 @@ def test_a_tile_of_products_by_a_literal_is_fused_like_numbers() -> None:
 @pytest.mark.parametrize("name", ["float16", "bfloat16"])
 def test_16_bit_floats_are_not_contracted(name: str) -> None:
     values = np.array([1.1, 2.3, 0.7, 3.3]).astype(numpy_type(name))
-    _, out = agree(contracted(name), [tg.array(values), tg.zeros((3, 4), dtype=getattr(tg, name))], 4, 4)
+    _, out = agree(
+        multiply_subtract_kernel(name), [tg.array(values), tg.zeros((3, 4), dtype=getattr(tg, name))], 4, 4
+    )
     wide = values.astype(np.float32)
     product = (wide * wide).astype(values.dtype).astype(np.float32)
     for row in out:
@@ -323,7 +330,7 @@ def test_sums_and_products_of_exact_data_have_the_same_bits(block_dim: int) -> N
     np.testing.assert_array_equal(p, x @ x.T)
 
 
-def test_sums_are_fixed_per_compiled_kernel() -> None:
+def test_sums_are_deterministic_per_compiled_kernel() -> None:
     x = tg.array(np.random.default_rng(3).random((16, 16), dtype=np.float32))
     runs = []
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""With a factor 0 the scaled term of a matmul is 0, even for NaN and infinity, for constants and computed factors."""
+"""A factor 0 makes the scaled term of a matmul 0, even for NaN and infinity, for constant and computed factors."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ TYPES = (tg.float32, tg.float64, tg.bfloat16, tg.float16)
 
 
 @cache
-def scaling(dtype: Any, alpha: float | None = None, beta: float | None = None) -> Any:
-    """A matmul scaled by constants, or by arguments where they are None."""
+def scaled_matmul_kernel(dtype: Any, alpha: float | None = None, beta: float | None = None) -> Any:
+    """A matmul scaled by `alpha`, with an addend scaled by `beta`; None is a factor given as an argument."""
 
     @tg.kernel
     def scale(
@@ -59,8 +59,8 @@ def with_non_finite(x: np.ndarray, seed: int) -> np.ndarray:
     )
 
 
-def check(dtype: Any, alpha: float, beta: float, known: tuple[bool, bool]) -> None:
-    """`known`: which factors are constants of the kernel."""
+def check(dtype: Any, alpha: float, beta: float, constant_factors: tuple[bool, bool]) -> None:
+    """`constant_factors`: whether alpha and beta are constants of the kernel."""
     a, b, c = numbers(dtype, M, K), numbers(dtype, K, N, seed=1), numbers(dtype, M, N, seed=2)
     expected = alpha * (a.astype(np.float64) @ b.astype(np.float64)) if alpha else np.zeros((M, N))
     with_addend = expected + (beta * c.astype(np.float64) if beta else 0)
@@ -68,17 +68,21 @@ def check(dtype: Any, alpha: float, beta: float, known: tuple[bool, bool]) -> No
         a, b = with_non_finite(a, 3), with_non_finite(b, 4)
     if not beta:
         c = with_non_finite(c, 5)
-    kernel = scaling(dtype, alpha if known[0] else None, beta if known[1] else None)
+    kernel = scaled_matmul_kernel(
+        dtype, alpha if constant_factors[0] else None, beta if constant_factors[1] else None
+    )
     factors = tg.array(np.array([alpha, beta]).astype(a.dtype))
     args = [tg.array(a), tg.array(b), tg.array(c), tg.array(np.full_like(c, 7)), factors]
-    *_, total, alone, _ = agree(kernel, args, 1, 64, tiled=True)
-    np.testing.assert_array_equal(alone, expected.astype(c.dtype))
+    *_, total, without_addend, _ = agree(kernel, args, 1, 64, tiled=True)
+    np.testing.assert_array_equal(without_addend, expected.astype(c.dtype))
     np.testing.assert_array_equal(total, with_addend.astype(c.dtype))
 
 
 CASES = [
-    (dtype, alpha, beta, known)
-    for (alpha, beta), known in product(product(FACTORS, FACTORS), product((True, False), repeat=2))
+    (dtype, alpha, beta, constant_factors)
+    for (alpha, beta), constant_factors in product(
+        product(FACTORS, FACTORS), product((True, False), repeat=2)
+    )
     for dtype in TYPES
     if not (alpha and beta)
 ]
@@ -96,7 +100,7 @@ def test_zero_factors_of_every_type_drop_their_term(case: Any) -> None:
 
 
 @tg.kernel
-def never_read(x: tg.array2d[tg.float32], y: tg.array2d[tg.float32], z: tg.array2d[tg.float32]):
+def zero_factors(x: tg.array2d[tg.float32], y: tg.array2d[tg.float32], z: tg.array2d[tg.float32]):
     out = tg.tile_load(z, shape=(M, N))
     tg.tile_matmul(tg.tile_load(x, shape=(M, K)), tg.tile_load(y, shape=(K, N)), out, alpha=0.0, beta=0.0)
     tg.tile_store(z, out)
@@ -104,8 +108,8 @@ def never_read(x: tg.array2d[tg.float32], y: tg.array2d[tg.float32], z: tg.array
 
 def test_matmuls_with_constant_zero_factors_load_no_operand() -> None:
     args = [tg.zeros(s, dtype=tg.float32) for s in ((M, K), (K, N), (M, N))]
-    tg.launch_tiled(never_read, [1], args, block_dim=64)
-    text = never_read.ir("prove_bounds")
+    tg.launch_tiled(zero_factors, [1], args, block_dim=64)
+    text = zero_factors.ir("prove_bounds")
     assert "tile.store" in text and "tile.load" not in text and "matmul" not in text
 
 
@@ -129,7 +133,7 @@ def test_scaled_matmuls_of_integers_are_exact(factors: tuple[int, int]) -> None:
 
 
 @tg.kernel
-def graded(
+def differentiable_matmul(
     x: tg.array2d[tg.float32],
     y: tg.array2d[tg.float32],
     z: tg.array2d[tg.float32],
@@ -144,7 +148,7 @@ def graded(
 
 @pytest.mark.parametrize("factors", [(0.0, 0.0), (0.0, 3.0), (3.0, 0.0)], ids=str)
 def test_gradients_of_terms_with_a_zero_factor_are_zero(factors: tuple[float, float]) -> None:
-    """If the zero scales the matmul, and if it scales the addend."""
+    """The zero scales the matmul or the addend."""
     shapes = ((M, K), (K, N), (M, N))
     a, b, c = (numbers(tg.float32, *s, seed=k) for k, s in enumerate(shapes))
     alpha, beta = factors
@@ -159,7 +163,9 @@ def test_gradients_of_terms_with_a_zero_factor_are_zero(factors: tuple[float, fl
     x, y, z = (tg.array(v, requires_grad=True) for v in (a, b, c))
     w = tg.zeros((M, N), dtype=tg.float32, requires_grad=True)
     with tg.Tape() as tape:
-        tg.launch_tiled(graded, [1], [x, y, z, tg.array(np.array(factors, np.float32)), w], block_dim=64)
+        tg.launch_tiled(
+            differentiable_matmul, [1], [x, y, z, tg.array(np.array(factors, np.float32)), w], block_dim=64
+        )
     tape.backward(grads={w: tg.array(seed)})
     for actual, reference in zip((x.grad, y.grad, z.grad), expected, strict=True):
         np.testing.assert_array_equal(actual.numpy(), reference)
@@ -173,9 +179,12 @@ def scaled_only(z: tg.array2d[tg.float32], factors: tg.array1d[tg.float32], w: t
 
 
 @pytest.mark.parametrize("factors", [(0.0, 0.0), (2.0, 3.0)], ids=str)
-@pytest.mark.parametrize("scales_whole", [True, False])
-def test_gradients_of_matmul_factors_are_correct(factors: tuple[float, float], scales_whole: bool) -> None:
-    """Sums of the scaled terms, also at 0; elements whose adjoint is 0 add nothing."""
+@pytest.mark.parametrize("with_matmul_factor", [True, False])
+def test_gradients_of_matmul_factors_are_correct(
+    factors: tuple[float, float], with_matmul_factor: bool
+) -> None:
+    """The gradient of a factor is the sum of the scaled term, also for a factor 0. Elements whose adjoint is 0
+    contribute nothing."""
     a, b, c = (numbers(tg.float32, *s, seed=k) for k, s in enumerate(((M, K), (K, N), (M, N))))
     seed = numbers(tg.float32, M, N, seed=7)
     seed[2] = seed[:, 3] = 0.0
@@ -185,12 +194,14 @@ def test_gradients_of_matmul_factors_are_correct(factors: tuple[float, float], s
     x, y, z, f = (tg.array(v, requires_grad=True) for v in (a, b, c, np.array(factors, np.float32)))
     w = tg.zeros((M, N), dtype=tg.float32, requires_grad=True)
     with tg.Tape() as tape:
-        if scales_whole:
-            tg.launch_tiled(graded, [1], [x, y, z, f, w], block_dim=64)
+        if with_matmul_factor:
+            tg.launch_tiled(differentiable_matmul, [1], [x, y, z, f, w], block_dim=64)
         else:
             tg.launch_tiled(scaled_only, [1], [z, f, w], block_dim=64)
     tape.backward(grads={w: tg.array(seed)})
-    np.testing.assert_allclose(f.grad.numpy()[not scales_whole :], expected[not scales_whole :], rtol=1e-5)
-    by_c = z.grad.numpy()
-    assert (by_c[seed == 0.0] == 0.0).all()
-    np.testing.assert_array_equal(by_c[seed != 0.0], factors[1] * seed[seed != 0.0])
+    np.testing.assert_allclose(
+        f.grad.numpy()[not with_matmul_factor :], expected[not with_matmul_factor :], rtol=1e-5
+    )
+    gradient_c = z.grad.numpy()
+    assert (gradient_c[seed == 0.0] == 0.0).all()
+    np.testing.assert_array_equal(gradient_c[seed != 0.0], factors[1] * seed[seed != 0.0])

@@ -1,5 +1,4 @@
-"""Running sums and extremes of any length, in blocks of any size and with absent threads; the number of present
-threads."""
+"""Scans of any length, in blocks of any size and with absent threads; the number of present threads."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ SIZE_PARAMETERS = [
 
 
 @cache
-def running(n: int) -> Any:
+def scan_kernel(n: int) -> Any:
     @tg.kernel
     def run(x: tg.array1d[Any], y: tg.array2d[Any]):
         t = tg.tile_load(x, shape=n)
@@ -47,15 +46,15 @@ def running(n: int) -> Any:
 
 
 @pytest.mark.parametrize(("n", "block_dim"), SIZE_PARAMETERS)
-def test_running_combinations_of_any_length_and_block_match_numpy(n: int, block_dim: int) -> None:
+def test_scans_of_any_length_and_block_match_numpy(n: int, block_dim: int) -> None:
     x = np.random.default_rng(n).integers(-99, 99, n).astype(np.float32)
-    _, (inclusive, before, most, least) = agree(
-        running(n), [tg.array(x), tg.zeros((4, n))], 1, block_dim, tiled=True
+    _, (inclusive, exclusive, maxima, minima) = agree(
+        scan_kernel(n), [tg.array(x), tg.zeros((4, n))], 1, block_dim, tiled=True
     )
     np.testing.assert_array_equal(inclusive, np.cumsum(x))
-    np.testing.assert_array_equal(before, np.cumsum(x) - x)
-    np.testing.assert_array_equal(most, np.maximum.accumulate(x))
-    np.testing.assert_array_equal(least, np.minimum.accumulate(x))
+    np.testing.assert_array_equal(exclusive, np.cumsum(x) - x)
+    np.testing.assert_array_equal(maxima, np.maximum.accumulate(x))
+    np.testing.assert_array_equal(minima, np.minimum.accumulate(x))
 
 
 @tg.kernel
@@ -70,13 +69,13 @@ def scan_vectors(
 
 
 @sampled(2, "block_dim", [1, 64])
-def test_running_combinations_of_vectors_match_numpy(block_dim: int) -> None:
-    """A thread's components do not fit its registers."""
+def test_scans_of_vectors_match_numpy(block_dim: int) -> None:
+    """The components of a thread do not fit into the thread's registers."""
     rng = np.random.default_rng(0)
     x, m = (rng.integers(-9, 9, (70, *s)).astype(np.float32) for s in ((3,), (2, 2)))
     arguments = [tg.array(x, dtype=tg.vec3), tg.array(m, dtype=tg.mat22)]
-    outs = [tg.zeros((2, 70), dtype=tg.vec3), tg.zeros((2, 70), dtype=tg.mat22)]
-    *_, y, z = agree(scan_vectors, [*arguments, *outs], 1, block_dim, tiled=True)
+    results = [tg.zeros((2, 70), dtype=tg.vec3), tg.zeros((2, 70), dtype=tg.mat22)]
+    *_, y, z = agree(scan_vectors, [*arguments, *results], 1, block_dim, tiled=True)
     np.testing.assert_array_equal(y, [np.cumsum(x, 0), np.minimum.accumulate(x)])
     np.testing.assert_array_equal(z, [np.cumsum(m, 0) - m, np.maximum.accumulate(m)])
 
@@ -97,11 +96,11 @@ def with_absent_threads(
     counts[block, 4] = tg.group_present()
 
 
-def test_running_combinations_skip_absent_threads() -> None:
+def test_scans_skip_absent_threads() -> None:
     """The last of two blocks has 11 of 40 threads, which must still compute a whole tile from memory."""
     a = np.random.default_rng(1).integers(-99, 99, 51).astype(np.int32)
-    outs = [tg.zeros(s, dtype=int) for s in ((8, 80), (2, 50), (2, 5))]
-    _, rows, totals, counts = agree(with_absent_threads, [tg.array(a), *outs], 51, 40)
+    results = [tg.zeros(s, dtype=int) for s in ((8, 80), (2, 50), (2, 5))]
+    _, rows, totals, counts = agree(with_absent_threads, [tg.array(a), *results], 51, 40)
     for block, present in enumerate((a[:40], a[40:])):
         line = np.concatenate([present, -present])
         actual = rows[4 * block : 4 * block + 4].reshape(4, 2, 40)[:, :, : len(present)].reshape(4, -1)
@@ -113,7 +112,7 @@ def test_running_combinations_skip_absent_threads() -> None:
 
 
 def gradient_of_minima(x: np.ndarray, g: np.ndarray) -> np.ndarray:
-    """Each adjoint goes to the element that set the extreme."""
+    """Each adjoint is accumulated into the element that set the extreme."""
     gradient, best, index = np.zeros(len(x)), np.nan, -1
     for k, value in enumerate(x):
         if not np.isnan(value) and (np.isnan(best) or value < best):
@@ -124,12 +123,12 @@ def gradient_of_minima(x: np.ndarray, g: np.ndarray) -> np.ndarray:
 
 
 @cache
-def minima(n: int) -> Any:
+def minima_kernel(n: int) -> Any:
     @tg.kernel
-    def least(x: tg.array1d[float], y: tg.array1d[float]):
+    def minima(x: tg.array1d[float], y: tg.array1d[float]):
         tg.tile_store(y, tg.tile_scan_min_inclusive(tg.tile_load(x, shape=n)))
 
-    return least
+    return minima
 
 
 @pytest.mark.parametrize(("n", "block_dim"), SIZE_PARAMETERS)
@@ -140,7 +139,7 @@ def test_gradients_of_running_minima_are_correct(n: int, block_dim: int) -> None
     g = rng.integers(-3, 3, n).astype(np.float32)
     source, out = tg.array(x, requires_grad=True), tg.zeros(n, requires_grad=True)
     with tg.Tape() as tape:
-        tg.launch_tiled(minima(n), [1], [source], [out], block_dim=block_dim)
+        tg.launch_tiled(minima_kernel(n), [1], [source], [out], block_dim=block_dim)
     tape.backward(grads={out: tg.array(g)})
     np.testing.assert_array_equal(source.grad.numpy(), gradient_of_minima(x, g))
 
@@ -167,13 +166,13 @@ def test_gradients_of_running_minima_with_absent_threads_are_correct() -> None:
 
 @tg.kernel
 def rows_of_threads(x: tg.array2d[float], y: tg.array2d[float]):
-    own = tg.tile_local(tg.tile_load(x, shape=(25, 4)), (33, 1))
+    row = tg.tile_local(tg.tile_load(x, shape=(25, 4)), (33, 1))
     for k in tg.unrolled(1, 4):
-        own[0, k] = own[0, k - 1] + own[0, k]
-    tg.tile_store(y, tg.tile_from_local(own, (33, 1), (25, 4)))
+        row[0, k] = row[0, k - 1] + row[0, k]
+    tg.tile_store(y, tg.tile_from_local(row, (33, 1), (25, 4)))
 
 
-def test_running_combinations_take_a_row_per_thread() -> None:
+def test_scans_of_a_row_per_thread_match_numpy() -> None:
     x = np.arange(100, dtype=np.float32).reshape(25, 4)
     _, y = agree(rows_of_threads, [tg.array(x), tg.zeros((25, 4))], 1, 33, tiled=True)
     np.testing.assert_array_equal(y, np.cumsum(x, 1))

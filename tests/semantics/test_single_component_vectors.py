@@ -6,17 +6,17 @@ from agreement import agree
 
 import tegula as tg
 
-ONE = {"vector": "tg.vector(x[i])", "matrix": "tg.matrix(x[i], shape=(1, 1), dtype=float)"}
+SINGLE_COMPONENT = {"vector": "tg.vector(x[i])", "matrix": "tg.matrix(x[i], shape=(1, 1), dtype=float)"}
 
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("preserve", [False, True])
-@pytest.mark.parametrize("kind", ONE)
+@pytest.mark.parametrize("kind", SINGLE_COMPONENT)
 def test_tiles_of_vectors_with_one_component_are_correct(kind: str, preserve: bool) -> None:
     text = (
         "def kernel(x: tg.array1d[float], y: tg.array1d[float]):\n"
         "    i = tg.tid()\n"
-        f"    t = tg.tile({ONE[kind]}, preserve_type={preserve})\n"
+        f"    t = tg.tile({SINGLE_COMPONENT[kind]}, preserve_type={preserve})\n"
         "    v = tg.untile(t + t)\n"
         f"    y[i] = v[{'0, 0' if kind == 'matrix' else '0'}]\n"
     )
@@ -38,7 +38,7 @@ def test_slices_with_a_step_of_0_are_refused(line: str) -> None:
 
 
 @pytest.mark.machine_code
-def test_matrices_and_vectors_are_made_of_parts() -> None:
+def test_matrices_and_vectors_are_built_of_parts() -> None:
     """Rows in the order of the parts; the entries of a matrix row by row."""
 
     @tg.kernel
@@ -64,7 +64,7 @@ def test_matrices_and_vectors_are_made_of_parts() -> None:
 
 
 @pytest.mark.machine_code
-def test_the_gradient_of_parts_is_that_of_their_components() -> None:
+def test_gradients_of_parts_reach_their_components() -> None:
     @tg.kernel
     def combine(x: tg.array2d[float], y: tg.array1d[float]):
         i = tg.tid()

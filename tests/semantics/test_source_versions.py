@@ -20,8 +20,8 @@ from support.campaigns import chunks
 pytestmark = pytest.mark.cpu
 
 
-def _text(random: Random) -> str:
-    """A module of kernels k0 to k3, in any order and layout, and of a factory."""
+def _module_text(random: Random) -> str:
+    """The text of a module of kernels k0 to k3, in random order and layout, and of a factory of kernels."""
     parts = []
     for k in random.sample(range(4), 4):
         a, b = random.randint(1, 9), random.randint(1, 9)
@@ -32,7 +32,7 @@ def _text(random: Random) -> str:
         if random.random() < 0.4:
             body.insert(0, '    """Text\nat the left."""')
         if random.random() < 0.4:
-            body.insert(0, "# a comment at the left")
+            body.insert(0, "# a comment without indentation")
         if random.random() < 0.4:
             body += [
                 "    if n > 3.0:",
@@ -44,15 +44,15 @@ def _text(random: Random) -> str:
         parts += ["\n".join(function), "\n".join(kernel)]
     inner = [
         "    @tg.kernel",
-        "    def made(out: tg.array1d[float], n: float):",
+        "    def kernel(out: tg.array1d[float], n: float):",
         f"        out[0] = n * s + {b}.0",
     ]
-    parts.append("\n".join(["def make(s):", *inner, "    return made"]))
+    parts.append("\n".join(["def make(s):", *inner, "    return kernel"]))
     lines = [""] * random.randint(0, 3) + ["# note"] * random.randint(0, 2)
     return "\n".join(["import tegula as tg", *lines, f"LEVEL = {a}", *parts]) + "\n"
 
 
-def _loaded(path, name="edited") -> ModuleType:
+def _load(path, name="edited") -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     module.__loader__.get_code = lambda _: compile(path.read_text(), str(path), "exec")  # no stale pyc
@@ -60,20 +60,20 @@ def _loaded(path, name="edited") -> ModuleType:
     return module
 
 
-def _plain(text: str, path) -> dict:
-    plain = SimpleNamespace(func=lambda f: f, kernel=lambda f: f, array1d={float: None})
-    names = {"tg": plain}
+def _python_names(text: str, path) -> dict:
+    tegula_stub = SimpleNamespace(func=lambda f: f, kernel=lambda f: f, array1d={float: None})
+    names = {"tg": tegula_stub}
     exec(compile(text.replace("import tegula as tg", ""), "<oracle>", "exec"), names)
     return names
 
 
-def _launched(kernel, n: float) -> float:
+def _launch(kernel, n: float) -> float:
     out = tg.zeros(1)
     tg.launch(kernel, 1, inputs=[out, n], block_dim=1)
     return float(out.numpy()[0])
 
 
-def _called(function, n: float) -> float:
+def _call(function, n: float) -> float:
     out = np.zeros(1, np.float32)
     function(out, n)
     return float(out[0])
@@ -82,34 +82,36 @@ def _called(function, n: float) -> float:
 @pytest.mark.machine_code
 @pytest.mark.parametrize("seed", range(2))
 def test_kernels_are_compiled_from_the_text_at_decoration(seed, tmp_path):
-    _edited(seed, tmp_path)
+    _check_edited_module(seed, tmp_path)
 
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("start", chunks(range(100, 500, 10)))
-def test_kernels_are_compiled_from_the_text_at_each_decoration(start, tmp_path):
+def test_kernels_are_compiled_from_the_text_at_many_decorations(start, tmp_path):
     for seed in range(start, start + 10):
-        _edited(seed, tmp_path)
+        _check_edited_module(seed, tmp_path)
 
 
-def _edited(seed: int, folder) -> None:
+def _check_edited_module(seed: int, folder) -> None:
     random = Random(seed)
     path = folder / f"edited{seed}.py"
-    known = []
+    modules = []
     for _ in range(3):
-        text = _text(random)
+        text = _module_text(random)
         path.write_text(text)
-        known.append((_loaded(path), text))
+        modules.append((_load(path), text))
     for _ in range(random.randint(0, 2)):
-        path.write_text(_text(random))
+        path.write_text(_module_text(random))
     if random.random() < 0.3:
         path.unlink()
-    for module, text in random.sample(known, 3):
-        plain = _plain(text, path)
+    for module, text in random.sample(modules, 3):
+        python_names = _python_names(text, path)
         for k in range(4):
-            expected = _called(plain[f"k{k}"], 5.0)
-            assert _launched(getattr(module, f"k{k}"), 5.0) == expected, f"seed {seed} k{k}:\n{text}"
-        assert _launched(module.make(3.0), 5.0) == _called(plain["make"](3.0), 5.0), f"seed {seed}:\n{text}"
+            expected = _call(python_names[f"k{k}"], 5.0)
+            assert _launch(getattr(module, f"k{k}"), 5.0) == expected, f"seed {seed} k{k}:\n{text}"
+        assert _launch(module.make(3.0), 5.0) == _call(python_names["make"](3.0), 5.0), (
+            f"seed {seed}:\n{text}"
+        )
 
 
 TWO_KERNELS = """import tegula as tg
@@ -125,12 +127,12 @@ def make():
 def test_a_factory_whose_file_was_edited_before_the_call_is_refused(tmp_path):
     path = tmp_path / "factory.py"
     path.write_text(TWO_KERNELS.format("n + 1.0"))
-    module = _loaded(path)
+    module = _load(path)
     path.write_text(TWO_KERNELS.format("n + 2.0"))
     with pytest.raises(tg.CompileError, match="does not match its compiled code"):
-        _launched(module.make(), 1.0)
+        _launch(module.make(), 1.0)
     path.write_text("# moved\n\n\n" + TWO_KERNELS.format("n + 1.0"))
-    assert _launched(module.make(), 1.0) == 2.0
+    assert _launch(module.make(), 1.0) == 2.0
 
 
 def test_code_with_the_name_of_a_file_is_not_read_from_the_file(tmp_path):
@@ -139,26 +141,26 @@ def test_code_with_the_name_of_a_file_is_not_read_from_the_file(tmp_path):
     names: dict = {}
     exec(compile(TWO_KERNELS.format("n - 1.0"), str(path), "exec"), names)
     with pytest.raises(tg.CompileError, match="does not match its compiled code"):
-        _launched(names["make"](), 1.0)
+        _launch(names["make"](), 1.0)
 
 
 @pytest.mark.machine_code
-def test_a_given_source_text_of_another_function_is_refused():
+def test_the_source_text_of_another_function_is_refused():
     text = "def k(out: tg.array1d[float], n: float):\n    out[0] = n + 1.0\n"
     names: dict = {"tg": tg}
     exec(text, names)
-    assert _launched(tg.kernel(source=text)(names["k"]), 1.0) == 2.0
+    assert _launch(tg.kernel(source=text)(names["k"]), 1.0) == 2.0
     with pytest.raises(tg.CompileError, match="does not match its compiled code"):
-        _launched(tg.kernel(source=text.replace("1.0", "2.0"))(names["k"]), 1.0)
+        _launch(tg.kernel(source=text.replace("1.0", "2.0"))(names["k"]), 1.0)
 
 
 def test_errors_show_the_text_that_was_compiled(tmp_path):
     path = tmp_path / "wrong.py"
     path.write_text(TWO_KERNELS.format("n + missing"))
-    kernel = _loaded(path).make()
+    kernel = _load(path).make()
     path.write_text("# something else\n" * 9)
     with pytest.raises(tg.CompileError) as error:
-        _launched(kernel, 1.0)
+        _launch(kernel, 1.0)
     assert "out[0] = n + missing" in str(error.value)
 
 
@@ -168,7 +170,7 @@ def test_cells_of_one_name_are_distinguished():
     for sign in "+-*":
         cell = TWO_KERNELS.format(f"n {sign} 3.0").split("\n")
         results.append(F.run_cell(cell, "<cell of one name>", {})["make"]())
-    assert [_launched(k, 5.0) for k in results] == [8.0, 2.0, 15.0]
+    assert [_launch(k, 5.0) for k in results] == [8.0, 2.0, 15.0]
 
 
 class Owner:
@@ -176,28 +178,28 @@ class Owner:
 
     @staticmethod
     @tg.kernel
-    def in_a_class(out: tg.array1d[float], n: float):
+    def kernel_in_class(out: tg.array1d[float], n: float):
         out[0] = n * 2.0
 
 
 @pytest.mark.machine_code
-def test_kernels_in_classes_and_under_other_names_compile():
-    assert _launched(Owner.in_a_class, 2.0) == 4.0
+def test_kernels_in_classes_and_with_several_names_compile():
+    assert _launch(Owner.kernel_in_class, 2.0) == 4.0
 
     def renamed(out: tg.array1d[float], n: float):
         assert n > 0.0, "written anew by pytest"
         out[0] = n * 3.0
 
     renamed.__name__ = "another"
-    assert _launched(tg.kernel(renamed), 2.0) == 6.0
+    assert _launch(tg.kernel(renamed), 2.0) == 6.0
 
 
 @pytest.mark.machine_code
 def test_annotations_are_evaluated_at_the_decoration():
-    cell = ["from __future__ import annotations", "made = []", "for T in (float, int):", "    @tg.kernel"]
-    cell += ["    def k(out: tg.array1d[T]):", "        out[0] = out[0] + out[0]", "    made.append(k)"]
+    cell = ["from __future__ import annotations", "kernels = []", "for T in (float, int):", "    @tg.kernel"]
+    cell += ["    def k(out: tg.array1d[T]):", "        out[0] = out[0] + out[0]", "    kernels.append(k)"]
     for kernel, dtype in zip(
-        F.run_cell(cell, "<annotations>", {"tg": tg})["made"], (float, int), strict=True
+        F.run_cell(cell, "<annotations>", {"tg": tg})["kernels"], (float, int), strict=True
     ):
         out = tg.full(1, 3, dtype=dtype)
         tg.launch(kernel, 1, inputs=[out])

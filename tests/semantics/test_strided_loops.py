@@ -1,4 +1,5 @@
-"""Loops from the lane by the number of lanes to a rounded length: the loops may contain cooperative ops."""
+"""Loops whose stride is the number of lanes and whose bound is a rounded length, so that the loops may contain
+cooperative ops."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ def test_strided_loops_with_cooperative_ops_match_numpy(length: int) -> None:
 
 
 def test_strided_loops_by_another_lane_count_are_refused() -> None:
-    """Only multiples of powers of two stay multiples where a length wraps."""
+    """A wrapped length stays a multiple of the lane count only if the lane count is a power of two."""
     with pytest.raises(tg.CompileError, match="this range differs between threads of a block"):
         tg.launch_tiled(
             largest_and_norm, dim=[1], inputs=[tg.ones(5)], outputs=[tg.zeros(1), tg.zeros(1)], block_dim=96

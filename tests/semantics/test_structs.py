@@ -14,10 +14,12 @@ pytestmark = pytest.mark.machine_code
 
 def test_fields_of_structs_are_read_and_changed() -> None:
     a, out = agree(fields, [world(), pairs(), tg.zeros(N, dtype=Pair)], N, 8)
-    before = pairs().numpy()
-    assert (a["count"] == before["count"] + 3).all() and (a["first"]["mass"] == before["first"]["mass"]).all()
+    initial = pairs().numpy()
+    assert (a["count"] == initial["count"] + 3).all() and (
+        a["first"]["mass"] == initial["first"]["mass"]
+    ).all()
     assert (
-        a["first"]["position"][:, :2] == np.stack([np.full(N, 5), before["first"]["position"][:, 1] + 2], 1)
+        a["first"]["position"][:, :2] == np.stack([np.full(N, 5), initial["first"]["position"][:, 1] + 2], 1)
     ).all()
     assert (out["first"]["mass"] == 8 + 0.5 * np.arange(N)).all()
     assert (out["first"]["position"][:, 2] == 2 + a["first"]["position"][:, 2]).all()
@@ -104,16 +106,16 @@ def test_tiles_of_structs_are_carried_through_loops() -> None:
 @pytest.mark.parametrize("step", [1, -1, 3])
 def test_leaves_of_structs_in_one_array_share_no_bytes(step: int) -> None:
     @tg.kernel
-    def exchanged(a: tg.array[Body], b: tg.array[Body]):
+    def exchange_fields(a: tg.array[Body], b: tg.array[Body]):
         i = tg.tid()
         s = a[i]
         b[i] = Body(s.position[0], tg.vec3(s.mass), s.kind)
 
     all_bodies = bodies(2 * N)
     part = all_bodies[::step][:8]
-    before = part.numpy().copy()
-    tg.launch(exchanged, dim=8, inputs=[part, part])
-    assert (part.numpy()["mass"] == before["position"][:, 0]).all()
-    assert (part.numpy()["position"] == before["mass"][:, None]).all()
-    aliases = [access.aliases for access in exchanged.shown.latest.access]
+    initial = part.numpy().copy()
+    tg.launch(exchange_fields, dim=8, inputs=[part, part])
+    assert (part.numpy()["mass"] == initial["position"][:, 0]).all()
+    assert (part.numpy()["position"] == initial["mass"][:, None]).all()
+    aliases = [access.aliases for access in exchange_fields.shown.latest.access]
     assert aliases == [(3,), (4,), (5,), (0,), (1,), (2,)]

@@ -12,7 +12,7 @@ import tegula as tg
 
 pytestmark = pytest.mark.machine_code
 
-READ = {
+READS = {
     "rows": "t[k]",
     "columns": "t[:, k]",
     "pairs": "t[k, k % 3]",
@@ -32,7 +32,7 @@ READ = {
     "an array at an index": "a[n, k % 3]",
     "an array by a table": "a[square, 1:2]",
 }
-WRITTEN = {
+WRITES = {
     "rows": "t[k] = s[k] * 2.0",
     "columns": "t[:, k % 3] = s[:, k]",
     "pairs": "t[k, k % 3] = 7.0",
@@ -44,10 +44,10 @@ WRITTEN = {
     "repeatedly added": "t[k * 0, k % 2] += 1.0",
     "subtracted": "t[:, k % 3] -= s[:, k]",
     "multiplied": "t[k] *= 2.0",
-    "where a mask is": "t[t > 0.0] = -1.0",
-    "chosen": "t[t > 0.0] = s",
+    "under a mask": "t[t > 0.0] = -1.0",
+    "selected": "t[t > 0.0] = s",
     "rows of a mask": "t[t[:, 0] > 0.0] = 3.0",
-    "added where a mask is": "t[t > s] += 1.0",
+    "added under a mask": "t[t > s] += 1.0",
     "an array by rows": "b[k, 0:3] = s[k, 0:3]",
     "an array by whole rows": "b[k] = s[k]",
     "an array by rows without bounds": "b[k, :] = s[k]",
@@ -62,7 +62,7 @@ TEXT = """def kernel(a: tg.array2d[float], b: tg.array2d[float], at: tg.array1d[
     t, s = tg.tile_load(a, shape=(6, 4)), tg.tile_load(b, shape=(6, 4))
     k, square = tg.tile_load(at, shape=4), tg.tile_load(table, shape=(2, 2))
     {line}
-    tg.tile_store(y, {made})
+    tg.tile_store(y, {value})
 """
 ROWS = {0: [1, 0, 3, 2], 1: [3, 3, 0, 1]}
 
@@ -78,17 +78,17 @@ def arguments(seed: int) -> dict[str, Any]:
     }
 
 
-def launched(
+def run_assignment(
     line: str, value: str, inputs: dict[str, Any], shape: tuple[int, ...], block: int
 ) -> list[np.ndarray]:
-    text, names = TEXT.format(line=line, made=value, rank=len(shape)), dict[str, Any](tg=tg)
+    text, names = TEXT.format(line=line, value=value, rank=len(shape)), dict[str, Any](tg=tg)
     exec(text, names)
     args = [tg.array(x) for x in inputs.values()]
     return agree(tg.kernel(source=text)(names["kernel"]), [*args, tg.zeros(shape), 1], 1, block, tiled=True)
 
 
-def assert_evaluated_in_order(line: str, names: dict[str, Any]) -> None:
-    """Run an assignment in NumPy, where every addition to an element counts."""
+def assign_in_numpy(line: str, names: dict[str, Any]) -> None:
+    """Run an assignment in NumPy. `+=` adds every value to an element, also for repeated indices."""
     for op, ufunc in (("+=", np.add), ("-=", np.subtract)):
         if op in line and "> " not in line.split(op)[0]:
             target, value = line.split(op)
@@ -96,49 +96,49 @@ def assert_evaluated_in_order(line: str, names: dict[str, Any]) -> None:
             position, x = eval(f"np.index_exp[{index}]", names), eval(value, names)
             ufunc.at(names[name], position, x)
             return
-    if line == WRITTEN["chosen"]:
+    if line == WRITES["selected"]:
         line = "t[t > 0.0] = s[t > 0.0]"
     exec(line, names)
 
 
-@pytest.mark.parametrize("name", READ)
+@pytest.mark.parametrize("name", READS)
 def test_reads_by_subscripts_match_numpy(name: str) -> None:
     inputs = arguments(0)
     names = {**inputs, "t": inputs["a"], "s": inputs["b"], "n": 1, "np": np}
-    expected = eval(READ[name], names)
-    built_kernel = launched("u = " + READ[name], "u", inputs, expected.shape, 32)[-1]
-    np.testing.assert_array_equal(built_kernel, expected)
+    expected = eval(READS[name], names)
+    actual = run_assignment("u = " + READS[name], "u", inputs, expected.shape, 32)[-1]
+    np.testing.assert_array_equal(actual, expected)
 
 
-@pytest.mark.parametrize("name", WRITTEN)
+@pytest.mark.parametrize("name", WRITES)
 @pytest.mark.parametrize("seed", ROWS)
 def test_writes_by_subscripts_match_numpy(name: str, seed: int) -> None:
     inputs = arguments(seed)
     names = {**{k: v.copy() for k, v in inputs.items()}, "n": 1, "np": np}
     names |= {"t": names["a"].copy(), "s": names["b"].copy()}
     repeats = len(set(ROWS[seed])) < 4
-    if repeats and WRITTEN[name].startswith("b[k") and "+=" not in WRITTEN[name]:
+    if repeats and WRITES[name].startswith("b[k") and "+=" not in WRITES[name]:
         inputs["k"] = names["k"] = np.array(
             [1, 0, 3, 2], np.int32
         )  # the order of several writes is not specified
-    assert_evaluated_in_order(WRITTEN[name], names)
-    _, b, _, _, t = launched(WRITTEN[name], "t", inputs, (6, 4), 7 if seed else 32)
+    assign_in_numpy(WRITES[name], names)
+    _, b, _, _, t = run_assignment(WRITES[name], "t", inputs, (6, 4), 7 if seed else 32)
     np.testing.assert_array_equal(t, names["t"])
     np.testing.assert_array_equal(b, names["b"])
 
 
 def test_subscripts_out_of_bounds_count_from_the_end_of_tiles() -> None:
-    """Negative indices count from the end of a tile, but are outside of an array."""
+    """Negative indices count from the end of a tile, but are out of bounds in an array."""
     inputs = arguments(0)
     inputs["k"] = np.array([-1, 6, -7, 5], np.int32)
     a = inputs["a"]
-    (*_, built_kernel) = launched("u = t[k]", "u", inputs, (4, 4), 32)
-    np.testing.assert_array_equal(built_kernel, [a[5], a[0] * 0, a[0] * 0, a[5]])
-    (*_, built_kernel) = launched("u = a[k, 0:4]", "u", inputs, (4, 4), 32)
-    np.testing.assert_array_equal(built_kernel, [a[0] * 0, a[0] * 0, a[0] * 0, a[5]])
-    (*_, built_kernel) = launched("t[k] = 99.0", "t", inputs, (6, 4), 32)
-    np.testing.assert_array_equal(built_kernel, [*a[:5], [99.0] * 4])
-    _, b, *_ = launched("b[k, 0:4] += 1.0", "t", inputs, (6, 4), 32)
+    (*_, actual) = run_assignment("u = t[k]", "u", inputs, (4, 4), 32)
+    np.testing.assert_array_equal(actual, [a[5], a[0] * 0, a[0] * 0, a[5]])
+    (*_, actual) = run_assignment("u = a[k, 0:4]", "u", inputs, (4, 4), 32)
+    np.testing.assert_array_equal(actual, [a[0] * 0, a[0] * 0, a[0] * 0, a[5]])
+    (*_, actual) = run_assignment("t[k] = 99.0", "t", inputs, (6, 4), 32)
+    np.testing.assert_array_equal(actual, [*a[:5], [99.0] * 4])
+    _, b, *_ = run_assignment("b[k, 0:4] += 1.0", "t", inputs, (6, 4), 32)
     np.testing.assert_array_equal(b - inputs["b"], [[0.0] * 4] * 5 + [[1.0] * 4])
 
 

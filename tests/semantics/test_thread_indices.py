@@ -1,4 +1,4 @@
-"""The thread index is the same at every place of a kernel: in branches, loops, functions, roles, after returns."""
+"""The thread index is the same everywhere in a kernel: in branches, loops, functions, roles and after returns."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ROW = 24
 
 
 class Index(int):
-    """The result of `tg.tid()` in Python: the first component, or as many components as are unpacked."""
+    """The result of `tg.tid()` in Python: the first component, or one component for each unpacked name."""
 
     parts: tuple[int, ...]
 
@@ -39,13 +39,13 @@ class Index(int):
 
 
 def functions(positions: Sequence[Sequence[str]], names: int) -> list[str]:
-    """A function for each position, which counts in its own row of o."""
+    """A function for each path of constructs; each function increments elements of one row of o."""
     indices = "i" if names == 1 else "i, j"
     index = "i" if names == 1 else "i * 8 + j"
     out: list[str] = []
-    for row, around in enumerate(positions):
+    for row, construct_path in enumerate(positions):
         lines, indent = [f"def f{row}(o: tg.array2d[int], row: int, n: int):"], "    "
-        for k, kind in enumerate(around):
+        for k, kind in enumerate(construct_path):
             lines += [indent + line.format(k=k) for line in CONSTRUCTS[kind]]
             indent += "    "
         lines += [f"{indent}{indices} = tg.tid()", f"{indent}o[row, {index}] += 1 + tg.tid()"]
@@ -54,7 +54,7 @@ def functions(positions: Sequence[Sequence[str]], names: int) -> list[str]:
 
 
 def compare(positions: Sequence[Sequence[str]], dims: tuple[int, ...], block_dim: int, n: int) -> None:
-    """The kernel that calls all functions has, thread by thread, the results of the same text in Python."""
+    """The kernel that calls all functions matches the same text in Python, thread by thread."""
     texts = functions(positions, len(dims))
     calls = "\n".join(f"    f{k}(o, {k}, n)" for k in range(len(positions)))
     kernel = f"def kernel(o: tg.array2d[int], n: int):\n{calls}\n"
@@ -67,17 +67,17 @@ def compare(positions: Sequence[Sequence[str]], dims: tuple[int, ...], block_dim
     (actual,) = agree(tg.kernel(source=kernel)(space["kernel"]), [o, n], dims, block_dim)
 
     thread_index = Index()
-    plain: dict[str, Any] = {"tg": SimpleNamespace(tid=lambda: thread_index, array2d={int: None})}
-    exec("".join(texts) + kernel, plain)
+    python_names: dict[str, Any] = {"tg": SimpleNamespace(tid=lambda: thread_index, array2d={int: None})}
+    exec("".join(texts) + kernel, python_names)
     expected = np.zeros((len(positions), ROW), np.int32)
     for index in itertools.product(*map(range, dims)):
         thread_index = Index(index[0])
         thread_index.parts = index
-        plain["kernel"](expected, n)
+        python_names["kernel"](expected, n)
     np.testing.assert_array_equal(actual, expected)
 
 
-PAIRS = list(itertools.product(CONSTRUCTS, repeat=2))
+CONSTRUCT_PAIRS = list(itertools.product(CONSTRUCTS, repeat=2))
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_thread_indices_are_evaluated_in_each_expression(
 def test_thread_indices_are_evaluated_in_nested_expressions(
     first: str, dims: tuple[int, ...], block_dim: int
 ) -> None:
-    compare([pair for pair in PAIRS if pair[0] == first], dims, block_dim, 2)
+    compare([pair for pair in CONSTRUCT_PAIRS if pair[0] == first], dims, block_dim, 2)
 
 
 @tg.kernel
@@ -117,17 +117,17 @@ def indices_in_roles(o: tg.array2d[int], n: int):
 
 def test_thread_indices_are_evaluated_in_roles() -> None:
     expected = 2 * np.arange(256) * np.where(np.arange(256) < 128, 1, 2)
-    for run in (interpreted, launched):
+    for run in (run_in_interpreter, run_on_device):
         assert run().tolist() == [expected.tolist()] * 2
 
 
-def interpreted() -> np.ndarray:
+def run_in_interpreter() -> np.ndarray:
     o = tg.zeros((2, 256), dtype=int, device="cpu")
     interpret(indices_in_roles, [o, 2], (2, 256), 256)
     return o.numpy()
 
 
-def launched() -> np.ndarray:
+def run_on_device() -> np.ndarray:
     o = tg.zeros((2, 256), dtype=int)
     tg.launch(indices_in_roles, (2, 256), inputs=[o, 2], block_dim=256)
     return o.numpy()

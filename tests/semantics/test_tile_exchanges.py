@@ -10,13 +10,15 @@ import tegula as tg
 
 
 @tg.kernel
-def exchanged(a: tg.array2d[float], v: tg.array[tg.vec2i], old: tg.array2d[float], was: tg.array[tg.vec2i]):
+def exchange(
+    a: tg.array2d[float], v: tg.array[tg.vec2i], old: tg.array2d[float], previous: tg.array[tg.vec2i]
+):
     t = tg.tile_full((2, 4), 9.0) + tg.tile_arange(4)
     tg.tile_store(old, tg.tile_atomic_exch(a, t, offset=(1, 2)))
     part = tg.tile_atomic_exch(a, t, mask=t > 10.0)
     tg.tile_store(old, part, offset=(2, 0))
-    free = tg.tile_full(4, tg.vec2i(-1, 5))
-    tg.tile_store(was, tg.tile_atomic_cas(v, free, tg.tile_full(4, tg.vec2i(7, 8))))
+    unused = tg.tile_full(4, tg.vec2i(-1, 5))
+    tg.tile_store(previous, tg.tile_atomic_cas(v, unused, tg.tile_full(4, tg.vec2i(7, 8))))
     row = tg.tile_atomic_cas(a[0], 3.0, tg.tile_load(a[1], 4))
     tg.tile_store(old[4], row)
 
@@ -28,7 +30,7 @@ def test_tile_exchanges_match_numpy() -> None:
         np.array([[-1, 5], [-1, 0], [3, 5], [-1, 5]], np.int32),
     )
     arguments = [tg.array(a), tg.array(v, dtype=tg.vec2i), tg.zeros((5, 4)), tg.zeros(4, dtype=tg.vec2i)]
-    result, swapped, old, was = agree(exchanged, arguments, 1, 32, tiled=True)
+    result, updated, old, previous = agree(exchange, arguments, 1, 32, tiled=True)
     expected = np.zeros((5, 4), np.float32)
     t = np.tile(np.arange(9, 13, dtype=np.float32), (2, 1))
     expected[:2, :2] = a[1:, 2:]
@@ -38,8 +40,8 @@ def test_tile_exchanges_match_numpy() -> None:
     expected[4], a[0] = a[0], np.where(a[0] == 3, a[1], a[0])
     np.testing.assert_array_equal(old, expected)
     np.testing.assert_array_equal(result, a)
-    np.testing.assert_array_equal(was, v)
-    np.testing.assert_array_equal(swapped, np.where(v == [-1, 5], [7, 8], v))
+    np.testing.assert_array_equal(previous, v)
+    np.testing.assert_array_equal(updated, np.where(v == [-1, 5], [7, 8], v))
 
 
 @pytest.mark.machine_code

@@ -58,12 +58,12 @@ FORMS = {
 
 @pytest.mark.parametrize("name", FORMS)
 def test_methods_of_tiles_match_numpy(name: str) -> None:
-    written, meaning = FORMS[name]
+    expression, reference = FORMS[name]
     t = np.random.default_rng(3).integers(-9, 9, (2, 3, 4)).astype(np.float32)
-    expected = np.asarray(meaning(t), np.float32)
+    expected = np.asarray(reference(t), np.float32)
     text = f"""def kernel(a: tg.array3d[float], y: tg.array{expected.ndim}d[float]):
     t = tg.tile_load(a, shape=(2, 3, 4))
-    tg.tile_store(y, {written})
+    tg.tile_store(y, {expression})
 """
     names = dict[str, Any](tg=tg)
     exec(text, names)
@@ -73,7 +73,7 @@ def test_methods_of_tiles_match_numpy(name: str) -> None:
 
 
 @tg.kernel
-def bits(a: tg.array1d[tg.vec2i], b: tg.array1d[tg.vec2i], y: tg.array2d[tg.vec2i]):
+def bit_operators(a: tg.array1d[tg.vec2i], b: tg.array1d[tg.vec2i], y: tg.array2d[tg.vec2i]):
     t, s = tg.tile_load(a, shape=8), tg.tile_load(b, shape=8)
     tg.tile_store(y[0], t & s)
     tg.tile_store(y[1], t | s)
@@ -88,18 +88,18 @@ def bits(a: tg.array1d[tg.vec2i], b: tg.array1d[tg.vec2i], y: tg.array2d[tg.vec2
 def test_bit_operators_of_vector_tiles_match_numpy() -> None:
     a, b = (np.random.default_rng(k).integers(-99, 99, (8, 2), np.int32) for k in (1, 2))
     args = [tg.array(a, dtype=tg.vec2i), tg.array(b, dtype=tg.vec2i), tg.zeros((7, 8), dtype=tg.vec2i)]
-    *_, result = agree(bits, args, 1, 32, tiled=True)
+    *_, result = agree(bit_operators, args, 1, 32, tiled=True)
     expected = [a & b, a | b, a ^ b, a << (b & 3), a >> (b & 3), ~a, a & b]
     np.testing.assert_array_equal(result, expected)
 
 
 @tg.kernel
-def inner(a: tg.array1d[tg.mat22], y: tg.array1d[float]):
+def dot_with_double(a: tg.array1d[tg.mat22], y: tg.array1d[float]):
     t = tg.tile_load(a, shape=5)
     tg.tile_store(y, tg.tile_dot(t, t + t))
 
 
 def test_dot_of_matrix_tiles_matches_numpy() -> None:
     a = np.random.default_rng(1).integers(-9, 9, (5, 2, 2)).astype(np.float32)
-    _, actual = agree(inner, [tg.array(a, dtype=tg.mat22), tg.zeros(1)], 1, 32, tiled=True)
+    _, actual = agree(dot_with_double, [tg.array(a, dtype=tg.mat22), tg.zeros(1)], 1, 32, tiled=True)
     np.testing.assert_array_equal(actual, [2 * (a * a).sum()])
