@@ -25,7 +25,7 @@ from tegula.runtime.resolve import overlaps, specialisation
 from tegula.target import get_cuda_target, get_target
 
 
-def distributed(
+def run_gpu_passes(
     kernel: Any, args: Sequence[Any], dims: tuple[int, ...], block_dim: int, arch: str = "sm_90a"
 ) -> tuple[Kernel, GpuCompilation]:
     """The kernel of a launch after all passes."""
@@ -39,7 +39,7 @@ def distributed(
     return traced_kernel, for_gpu(traced_kernel, get_cuda_target(arch))
 
 
-def lowered(
+def lower_to_llvm(
     kernel: Any,
     args: Sequence[Any],
     dims: tuple[int, ...],
@@ -47,10 +47,12 @@ def lowered(
     lines: bool = False,
     arch: str = "sm_90a",
 ) -> GpuCode:
-    return lower_kernel(*distributed(kernel, args, dims, block_dim, arch), get_cuda_target(arch), lines=lines)
+    return lower_kernel(
+        *run_gpu_passes(kernel, args, dims, block_dim, arch), get_cuda_target(arch), lines=lines
+    )
 
 
-def assembled(code: GpuCode, arch: str = "sm_90a") -> tuple[str, ptx.Cubin]:
+def assemble(code: GpuCode, arch: str = "sm_90a") -> tuple[str, ptx.Cubin]:
     """The PTX and the machine code of a launch."""
     text = compile_ptx(code.text, arch)
     cubin = ptx.compile_for_occupancy(text, arch, code.waiting, code.cta_bytes, code.held)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from gpu_code import assembled
+from gpu_code import assemble
 from lowering import Launch
 from lowering import lowered as for_threads
 
@@ -29,7 +29,7 @@ def stopped(a: tg.array[tg.vec3], k: int):
 
 def ptx(kernel: Any) -> str:
     launch = Launch(kernel, [tg.array(np.ones((64, 3)), dtype=tg.vec3), 1], (64,), 64)
-    return assembled(lower_kernel(*for_threads(launch), get_cuda_target()))[0]
+    return assemble(lower_kernel(*for_threads(launch), get_cuda_target()))[0]
 
 
 def test_atomics_of_vectors_access_each_component() -> None:

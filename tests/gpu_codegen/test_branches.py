@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gpu_code import lowered
+from gpu_code import lower_to_llvm
 
 import tegula as tg
 
@@ -45,7 +45,7 @@ def blocks(kernel: Any, threads: int = 64) -> dict[str, list[str]]:
     arguments = [np.zeros((8, 64), np.float32), np.zeros((8, 64), np.float32)]
     by_label: dict[str, list[str]] = {"start": []}
     current = "start"
-    for line in lowered(kernel, arguments, (8,), threads).text.splitlines():
+    for line in lower_to_llvm(kernel, arguments, (8,), threads).text.splitlines():
         if label := re.match(r"(\w+):", line):
             current = label[1]
             by_label[current] = []

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from gpu_code import assembled, lowered
+from gpu_code import assemble, lower_to_llvm
 
 import tegula as tg
 from tegula.runtime.launch import block_size
@@ -49,7 +49,7 @@ def code(offset_text: str, promise: str = "") -> str:
     exec(text, names)
     kernel = tg.kernel(source=text)(names["copying"])
     args = [tg.zeros((2, 128), dtype=half), tg.zeros((2, N), dtype=half), 3]
-    return assembled(lowered(kernel, args, (1,), block_size(kernel, None, args)))[0]
+    return assemble(lower_to_llvm(kernel, args, (1,), block_size(kernel, None, args)))[0]
 
 
 @pytest.mark.parametrize("name", OFFSETS_IN_ROWS)

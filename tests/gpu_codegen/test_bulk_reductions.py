@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from gpu_code import assembled, distributed, lowered
+from gpu_code import assemble, lower_to_llvm, run_gpu_passes
 
 import tegula as tg
 from tegula.backend import ptx
@@ -51,9 +51,9 @@ def made_of(kernel: Any, dtype: Any, align: bool = True) -> tuple[Any, Any, str,
         2,
     ]
     threads = block_size(kernel, None, args)
-    lowered_kernel, parts = distributed(kernel, args, (2,), threads)
-    code = lowered(kernel, args, (2,), threads)
-    return lowered_kernel, parts, *assembled(code)
+    lowered_kernel, parts = run_gpu_passes(kernel, args, (2,), threads)
+    code = lower_to_llvm(kernel, args, (2,), threads)
+    return lowered_kernel, parts, *assemble(code)
 
 
 @pytest.mark.parametrize("dtype", [tg.float32, tg.bfloat16, tg.float16], ids=str)

@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from gpu_code import assembled, distributed, lowered
+from gpu_code import assemble, lower_to_llvm, run_gpu_passes
 
 import tegula as tg
 from tegula.backend import ptx
@@ -78,7 +78,7 @@ def cleared(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[HALF], d: tg
 def specialised_kernel(kernel: Any, *rest: Any) -> tuple[Kernel, Any]:
     arrays = [tg.zeros((1024, 1024), dtype=HALF) for _ in range(3)]
     args = [*arrays, *rest]
-    return distributed(kernel, args, (1,), block_size(kernel, None, args))
+    return run_gpu_passes(kernel, args, (1,), block_size(kernel, None, args))
 
 
 def ops_before_stores(kernel: Kernel) -> list[list[type[Op]]]:
@@ -140,7 +140,7 @@ def test_warp_groups_of_a_persistent_matmul_do_not_wait_for_each_other() -> None
     assert ops_before_stores(kernel) == [[]]
     assert check_schedule(kernel, parts).passed
     arrays = [tg.zeros((512, 512), dtype=HALF) for _ in range(3)]
-    text, code = assembled(lowered(persistent, [*arrays, 4, 4], (2,), 384))
+    text, code = assemble(lower_to_llvm(persistent, [*arrays, 4, 4], (2,), 384))
     assert ", 256;" not in text and code.spill_bytes == 0
 
 

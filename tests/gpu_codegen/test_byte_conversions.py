@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gpu_code import lowered
+from gpu_code import lower_to_llvm
 from simt import run_together
 
 import tegula as tg
@@ -41,7 +41,7 @@ def test_conversions_of_every_8_bit_number_match_the_interpreter(source: Any, to
         bits = np.arange(first, first + n).astype(np.uint8)
         x, y = bits.view(to_numpy(source)), np.zeros(n, to_numpy(to))
         kernel, args = cast(to, n), [tg.array(x, copy=False), tg.array(y, copy=False)]
-        run_together(lowered(kernel, args, (1,), THREADS), kernel, args, (1, THREADS), 1)
+        run_together(lower_to_llvm(kernel, args, (1,), THREADS), kernel, args, (1, THREADS), 1)
         expected = convert(x, to_numpy(to))
         np.testing.assert_array_equal(y.astype(np.float32), expected.astype(np.float32))
         np.testing.assert_array_equal(np.signbit(y), np.signbit(expected))
@@ -50,7 +50,7 @@ def test_conversions_of_every_8_bit_number_match_the_interpreter(source: Any, to
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_8_bit_numbers_are_converted_in_vectors(arch: str) -> None:
     args = [tg.zeros(256, dtype=tg.int8), tg.zeros(256, dtype=tg.bfloat16)]
-    text = compile_ptx(lowered(cast(tg.bfloat16, 256), args, (1,), THREADS, arch=arch).text, arch)
+    text = compile_ptx(lower_to_llvm(cast(tg.bfloat16, 256), args, (1,), THREADS, arch=arch).text, arch)
     assert not re.findall(r"\bcvt\.r\S+", text)
     assert len(re.findall(r"(?:fma|mul)\.rn\.bf16x2", text)) == 2 * 8 // 2
 
@@ -65,7 +65,7 @@ def test_conversions_with_arithmetic_match_the_interpreter() -> None:
 
     x, y = np.arange(256).astype(np.int8), np.zeros(256, np.float32)
     args = [tg.array(x, copy=False), tg.full(1, 0.5), tg.array(y, copy=False)]
-    run_together(lowered(scaled, args, (1,), THREADS), scaled, args, (1, THREADS), 1)
+    run_together(lower_to_llvm(scaled, args, (1,), THREADS), scaled, args, (1, THREADS), 1)
     np.testing.assert_array_equal(y, x.astype(np.float32) * 0.5 + 1.0)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cluster_accesses import Walk
-from gpu_code import assembled, distributed, lowered
+from gpu_code import assemble, lower_to_llvm, run_gpu_passes
 from simt import run_together
 
 import tegula as tg
@@ -44,7 +44,7 @@ def arrays(m: int, n: int, k: int) -> list[tg.array]:
 
 
 def automatic(m: int, n: int, k: int) -> tuple[Kernel, Any]:
-    return distributed(plain_matmul, arrays(m, n, k), (-(-m // M), -(-n // N)), 256)
+    return run_gpu_passes(plain_matmul, arrays(m, n, k), (-(-m // M), -(-n // N)), 256)
 
 
 def matmul_with_roles(
@@ -55,7 +55,7 @@ def matmul_with_roles(
         b = tg.zeros((n, k), dtype=HALF)
     output = tg.zeros((tile.splits, m, n)) if tile.splits > 1 else c
     kernel = gemm.matmul_kernel(HALF, tile, transposed, gemm.Epilogue(output.dtype))
-    return distributed(kernel, [a, b, 0, 1.0, 0.0, output], (132,), 128 * (1 + tile.groups))
+    return run_gpu_passes(kernel, [a, b, 0, 1.0, 0.0, output], (132,), 128 * (1 + tile.groups))
 
 
 def shared(kernel: Kernel) -> list[Op]:
@@ -66,8 +66,8 @@ def shared(kernel: Kernel) -> list[Op]:
 
 
 def test_both_blocks_copy_a_half_to_both() -> None:
-    code = lowered(plain_matmul, arrays(256, 520, 4104), (2, 3), 256)
-    text, cubin = assembled(code)
+    code = lower_to_llvm(plain_matmul, arrays(256, 520, 4104), (2, 3), 256)
+    text, cubin = assemble(code)
     assert code.clustered and [m.box for m in code.maps] == [(64, 64), (64, 64), (64, 64)]
     # One of two boxes of the left tile, two of four boxes of the right tile; or all of them.
     assert text.count(".multicast::cluster") == 1 + 2
@@ -84,13 +84,13 @@ def test_both_blocks_copy_a_half_to_both() -> None:
 
 @pytest.mark.parametrize("size", [(256, 512, 4096), (256, 528, 4112)])
 def test_each_cta_fetches_rows_of_whole_sectors(size: tuple[int, int, int]) -> None:
-    code = lowered(plain_matmul, arrays(*size), (2, 3), 256)
-    text, _ = assembled(code)
+    code = lower_to_llvm(plain_matmul, arrays(*size), (2, 3), 256)
+    text, _ = assemble(code)
     assert not code.clustered and "multicast" not in text and "barrier.cluster" not in text
 
 
 def test_kernels_for_gpus_without_clusters_have_no_clusters() -> None:
-    kernel, _ = distributed(plain_matmul, arrays(256, 520, 4104), (2, 3), 256, arch="sm_100a")
+    kernel, _ = run_gpu_passes(plain_matmul, arrays(256, 520, 4104), (2, 3), 256, arch="sm_100a")
     assert not shared(kernel)
 
 
@@ -118,7 +118,7 @@ def test_two_ctas_in_the_model_of_instructions_have_correct_results(
     z = tg.full((m, n), float("nan"), dtype=HALF)
     kernel = gemm.matmul_kernel(HALF, tile, transposed, gemm.Epilogue(HALF))
     args = [x, y, 0, 1.0, 0.0, z]
-    code = lowered(kernel, args, (blocks,), 256)
+    code = lower_to_llvm(kernel, args, (blocks,), 256)
     assert code.clustered
     run_together(code, kernel, args, (blocks, 256), blocks)
     right = to_float64(y).T if transposed else to_float64(y)
@@ -191,7 +191,7 @@ def test_side_effects_are_not_duplicated_in_a_cluster() -> None:
                 tg.tile_atomic_add(c, total, offset=(i * M, j * N))
 
     a, b, _ = arrays(256, 520, 4104)
-    kernel, _ = distributed(added, [a, b, tg.zeros((256, 520)), 2, 3], (2,), 384)
+    kernel, _ = run_gpu_passes(added, [a, b, tg.zeros((256, 520)), 2, 3], (2,), 384)
     assert any(isinstance(op, BulkLoad) for op in kernel.walk()) and not shared(kernel)
 
 
@@ -213,7 +213,7 @@ def test_loops_that_differ_between_blocks_are_not_shared() -> None:
                 tg.tile_store(c, tg.tile_astype(total, HALF), offset=(i * M, j * N))
 
     arguments = [*arrays(256, 520, 4104), 2, 3]
-    kernel, _ = distributed(triangular, arguments, (2,), 384)
+    kernel, _ = run_gpu_passes(triangular, arguments, (2,), 384)
     assert any(isinstance(op, BulkLoad) for op in kernel.walk()) and not shared(kernel)
 
 

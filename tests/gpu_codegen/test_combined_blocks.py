@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from gpu_code import assembled, lowered, run_serially
+from gpu_code import assemble, lower_to_llvm, run_serially
 
 import tegula as tg
 
@@ -28,14 +28,14 @@ def squares(a: tg.array2d[tg.float64], result: tg.array1d[tg.float64]):
 def test_combined_blocks_run_every_block_once(blocks: int) -> None:
     a = tg.array(np.arange(640.0).reshape(10, 64))
     sums = tg.ones(64, dtype=tg.float64)
-    code = lowered(column_sums, [a, sums], (10,), 32)
+    code = lower_to_llvm(column_sums, [a, sums], (10,), 32)
     run_serially(code, column_sums, [a, sums], (10, 32), blocks)
     np.testing.assert_array_equal(sums.numpy(), 1 + a.numpy().sum(0))
 
 
 def test_the_loop_of_combined_blocks_only_loads_and_adds() -> None:
     args = [tg.zeros((16, 1024), dtype=tg.float64), tg.zeros(1, dtype=tg.float64)]
-    text, cubin = assembled(lowered(squares, args, (16, 4), 256))
+    text, cubin = assemble(lower_to_llvm(squares, args, (16, 4), 256))
     loop = text[text.index("ld.global") :]
     assert loop.index("bra") < loop.index("shfl.sync") < loop.index("bar")
     assert len(re.findall(r"\batom\.", text)) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from gpu_code import assembled, lowered
+from gpu_code import assemble, lower_to_llvm
 
 from support.compiled_kernels import KERNELS
 from tegula.backend import ptx
@@ -17,7 +17,7 @@ ASSEMBLER = bool(ptx.candidates())
 @pytest.mark.parametrize("name", KERNELS)
 def test_kernels_for_hopper_have_the_expected_instructions_and_no_spills(name: str) -> None:
     kernel, args, dims, threads, registers, barriers, expected = KERNELS[name]
-    text, cubin = assembled(lowered(kernel, args, dims, threads))
+    text, cubin = assemble(lower_to_llvm(kernel, args, dims, threads))
     for part in expected:
         assert part in text, part
     assert ".local" not in text and ".extern .func" not in text
@@ -31,7 +31,7 @@ def test_kernels_for_hopper_have_the_expected_instructions_and_no_spills(name: s
 @pytest.mark.parametrize("name", ["row_sum", "softmax", "matmul", "lanes", "inclusive_scan"])
 def test_kernels_for_other_gpus_assemble_without_spills(name: str, arch: str) -> None:
     kernel, args, dims, threads, *_ = KERNELS[name]
-    _, cubin = assembled(lowered(kernel, args, dims, threads, arch=arch), arch)
+    _, cubin = assemble(lower_to_llvm(kernel, args, dims, threads, arch=arch), arch)
     assert cubin.spill_bytes == 0
 
 

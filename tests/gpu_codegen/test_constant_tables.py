@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from agreement import agree, assert_same_bits
-from gpu_code import assembled
+from gpu_code import assemble
 from lowering import Launch, agrees
 from simt import run_together
 
@@ -76,7 +76,7 @@ def test_tables_and_parts_of_vectors_agree_on_all_targets(kernel: Any) -> None:
     actual = [tg.clone(a) for a in launch.args]
     run_together(code, kernel, actual, launch.dims, 2)
     assert_same_bits(actual[1].numpy(), expected[1])
-    check(kernel, n.numpy().astype(np.int64), expected[1], assembled(code)[0])
+    check(kernel, n.numpy().astype(np.int64), expected[1], assemble(code)[0])
 
 
 def check(kernel: Any, n: np.ndarray, o: np.ndarray, text: str) -> None:

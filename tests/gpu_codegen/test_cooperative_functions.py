@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 from agreement import assert_same_bits, traced
-from gpu_code import assembled, lowered
-from lowering import lowered as distributed
+from gpu_code import assemble, lower_to_llvm
+from lowering import lowered as lower_to_threads
 from lowering import run_lowered, tiled
 
 import tegula as tg
@@ -99,7 +99,7 @@ def check_lowered(name: str, sample: Sample, block_dim: int, on_cpu: bool = Fals
         for a, b in zip(program.run(block_dim), expected[len(program.tiles) :], strict=True):
             check_alike(name, sample, a, b)
     launch = tiled(program.kernel, [tg.array(x) for x in (*program.tiles, *program.outs)], (1,), block_dim)
-    kernel, parts = distributed(launch)
+    kernel, parts = lower_to_threads(launch)
     actual, _ = run_lowered(kernel, parts, launch)
     for a, b in zip(actual, expected, strict=True):
         check_alike(name, sample, a, b)
@@ -139,5 +139,7 @@ def test_all_lowered_cooperative_functions_match_cpu_and_interpreter(
 )
 def test_cooperative_functions_assemble_without_spills(name: str, sample: Sample, arch: str) -> None:
     program = testing.program(name, sample)
-    _, code = assembled(lowered(program.kernel, [*program.tiles, *program.outs], (1,), 64, arch=arch), arch)
+    _, code = assemble(
+        lower_to_llvm(program.kernel, [*program.tiles, *program.outs], (1,), 64, arch=arch), arch
+    )
     assert code.spill_bytes <= MAX_SPILLED.get(name, 0)

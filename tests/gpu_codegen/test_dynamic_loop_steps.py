@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from gpu_code import distributed
+from gpu_code import run_gpu_passes
 from simt import run_together
 
 import tegula as tg
@@ -42,7 +42,7 @@ def test_loops_with_steps_of_either_sign_match_python() -> None:
     x, y = (rng.integers(-3, 4, s).astype(np.float32) for s in ((M, 5 * K), (5 * K, N)))
     args = [tg.array(x.astype(kind)), tg.array(y.astype(kind)), tg.zeros((M, N), dtype=tg.float32), 0, 5, 1]
     threads = block_size(strided, None, args)
-    kernel, parts = distributed(strided, args, (1,), threads)
+    kernel, parts = run_gpu_passes(strided, args, (1,), threads)
     verdict = check_schedule(kernel, parts)
     assert verdict.accepted, verdict.message
     assert any(op.attrs.get("wait") is False for op in kernel.walk()), "the wait is not delayed"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gpu_code import assembled, lowered
+from gpu_code import assemble, lower_to_llvm
 from lowering import agrees, tiled
 from simt import run_together
 
@@ -34,11 +34,11 @@ def check(seed: int) -> None:
     kernel, args, threads = arguments(seed)
     agrees(tiled(kernel, args, (1,), threads))
     references = expected(args)
-    code = lowered(kernel, args, (1,), threads)
+    code = lower_to_llvm(kernel, args, (1,), threads)
     run_together(code, kernel, args, (1, threads), 1)
     for result, reference in zip(args[1:], references, strict=True):
         assert_same_numbers(result.numpy(), reference)
-    text, _ = assembled(code)
+    text, _ = assemble(code)
     used = set(re.findall(r"\b(?:min|max)(?:\.\w+)*\.b?f\d+", text))
     wide = "f64" if args[0].dtype == tg.float64 else "f32"
     assert used == {f"min.{wide}", f"max.{wide}"}, (
@@ -66,7 +66,7 @@ def sums(x: tg.array1d[tg.bfloat16], y: tg.array1d[tg.bfloat16]):
 @pytest.mark.machine_code
 def test_sums_of_narrow_floats_are_rounded_at_the_end() -> None:
     args = [tg.ones(320, dtype=tg.bfloat16), tg.zeros(320, dtype=tg.bfloat16)]
-    run_together(lowered(sums, args, (1,), 64), sums, args, (1, 64), 1)
+    run_together(lower_to_llvm(sums, args, (1,), 64), sums, args, (1, 64), 1)
     kind = args[0].numpy().dtype
     np.testing.assert_array_equal(args[1].numpy(), np.arange(1, 321).astype(kind))
 
@@ -80,8 +80,8 @@ def determinants(x: tg.array2d[float], y: tg.array2d[float]):
 
 def test_products_that_are_rounded_are_not_fused() -> None:
     """The expression becomes one fma; the function has a separate subtraction."""
-    text, _ = assembled(
-        lowered(determinants, [np.zeros((4, 64), np.float32), np.zeros((2, 64), np.float32)], (1,), 64)
+    text, _ = assemble(
+        lower_to_llvm(determinants, [np.zeros((4, 64), np.float32), np.zeros((2, 64), np.float32)], (1,), 64)
     )
     assert len(re.findall(r"\bfma\.rn\.f32\b", text)) == 1
     assert len(re.findall(r"\bmul\.rn\.f32\b", text)) == 3

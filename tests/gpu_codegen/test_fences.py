@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from agreement import agree
-from gpu_code import assembled
+from gpu_code import assemble
 from lowering import Launch, run_lowered
 from lowering import lowered as for_threads
 
@@ -63,7 +63,7 @@ def test_memory_orders_change_no_result_of_one_thread() -> None:
 def instructions(kernel: Any, args: Sequence[Any], dims: tuple[int, ...], block_dim: int) -> str:
     """The barriers, fences and accesses of global memory in PTX, in order."""
     code = for_threads(Launch(kernel, args, dims, block_dim))
-    text = assembled(lower_kernel(*code, get_cuda_target()))[0]
+    text = assemble(lower_kernel(*code, get_cuda_target()))[0]
     result = re.findall(r"bar\.sync|fence\S*gpu|atom\.\S*?(?:add|exch|cas)|(?:ld|st)\.global", text)
     return " ".join(re.sub(r"atom\..*\.", "atom.", x) for x in result)
 

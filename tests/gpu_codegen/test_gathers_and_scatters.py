@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from gpu_code import assembled, lowered, run_serially
+from gpu_code import assemble, lower_to_llvm, run_serially
 
 import tegula as tg
 
@@ -29,7 +29,7 @@ def pair(x: float):
 def test_gathers_and_scatters_match_numpy(threads: int) -> None:
     data = np.arange(35, dtype=np.float32)
     x, y, z = tg.array(data), tg.zeros(43), tg.zeros(2, dtype=tg.vec2)
-    code = lowered(move, [x, y, z, 1], (1,), threads)
+    code = lower_to_llvm(move, [x, y, z, 1], (1,), threads)
     run_serially(code, move, [x, y, z, 1], (1, threads), 1)
     indices = 40 - 2 * np.arange(N)
     inside = (indices + 1 >= 0) & (indices + 1 < 35) & (np.fmod(indices, 3) != 0)
@@ -44,7 +44,7 @@ def test_gathers_and_scatters_match_numpy(threads: int) -> None:
 
 def test_gathers_and_scatters_access_each_element_once() -> None:
     args = [tg.zeros(35), tg.zeros(43), tg.zeros(2, dtype=tg.vec2), 1]
-    text, _ = assembled(lowered(move, args, (1,), 64))
+    text, _ = assemble(lower_to_llvm(move, args, (1,), 64))
     assert "bar.sync" not in text
     assert text.count("red.") + text.count("atom.") == 4  # 2 components of 80 elements in 64 threads
 
@@ -62,7 +62,7 @@ def exchange(
 def test_atomic_exchanges_of_elements_match_numpy() -> None:
     data, free = np.arange(60, dtype=np.float32) + 0.5, np.arange(N, dtype=np.int32) % 2 * -1
     args = [tg.array(data), tg.array(free), tg.zeros(N), tg.zeros(N, dtype=int)]
-    code = lowered(exchange, args, (1,), 64)
+    code = lower_to_llvm(exchange, args, (1,), 64)
     run_serially(code, exchange, args, (1, 64), 1)
     x, slots, old, previous_values = (a.numpy() for a in args)
     indices = np.arange(N)
@@ -73,5 +73,5 @@ def test_atomic_exchanges_of_elements_match_numpy() -> None:
     np.testing.assert_array_equal(x, expected)
     np.testing.assert_array_equal(slots, np.where(free == -1, indices, free))
     np.testing.assert_array_equal(previous_values, free)
-    text, _ = assembled(code)
+    text, _ = assemble(code)
     assert text.count("atom.") == 4 and "cas" in text  # an exchange and a swap of 80 elements in 64 threads

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from gpu_code import assembled
+from gpu_code import assemble
 
 import tegula as tg
 from support.campaigns import sampled
@@ -40,7 +40,7 @@ def parts_of(kernel: Any, shapes: list[Any], dims: tuple[int, ...], block: int) 
     return [p for step in adjoint.steps_for(specialised) for p in (step, *step.shared)]
 
 
-def distributed(part: Part, overlap: LaunchOverlap = ALONE) -> tuple[Kernel, GpuCompilation]:
+def run_gpu_passes(part: Part, overlap: LaunchOverlap = ALONE) -> tuple[Kernel, GpuCompilation]:
     """The lowered kernel for aligned arrays."""
     ir = part.step.kernel
     access = [PACKED if isinstance(p.type, ArrayType) else None for p in ir.params]
@@ -52,9 +52,9 @@ def distributed(part: Part, overlap: LaunchOverlap = ALONE) -> tuple[Kernel, Gpu
 
 def text_of(part: Part, overlap: LaunchOverlap = ALONE) -> str:
     """The PTX of a kernel, proved and assembled."""
-    kernel, spread = distributed(part, overlap)
+    kernel, spread = run_gpu_passes(part, overlap)
     assert check_schedule(kernel, spread).passed, part.name
-    text, code = assembled(lower_kernel(kernel, spread, HOPPER))
+    text, code = assemble(lower_kernel(kernel, spread, HOPPER))
     assert ".local" not in text, part.name
     if ASSEMBLER:
         assert code.spill_bytes == 0, part.name
@@ -173,7 +173,7 @@ def test_adjoints_of_norms_move_16_bytes_without_atomics(kernel: Any, weights: i
 def test_stages_of_rows_are_aligned_to_sectors() -> None:
     shares, sums = parts_of(layer_norm, [(64, WIDTH), (WIDTH,), (WIDTH,), (64, WIDTH)], (64,), 128)
     for part in (shares, sums):
-        _, spread = distributed(part)
+        _, spread = run_gpu_passes(part)
         strides = [
             [n * element_bytes(scalar_of(buffer.type.dtype)) for n in allocation.strides[:-1]]
             for buffer, allocation in spread.shared.allocations.items()

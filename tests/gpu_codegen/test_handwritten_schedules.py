@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from gpu_code import assembled, lowered
+from gpu_code import assemble, lower_to_llvm
 
 import tegula as tg
 from tegula.backend import ptx
@@ -60,7 +60,7 @@ def staged(x: tg.array2d[float], out: tg.array2d[float], n: int):
 
 
 def text_of(kernel: Any, args: list[Any], threads: int) -> tuple[str, Any]:
-    return assembled(lowered(kernel, args, (1,), threads))
+    return assemble(lower_to_llvm(kernel, args, (1,), threads))
 
 
 def zeros(*shape: int, dtype: Any = HALF) -> tg.array:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gpu_code import lowered, run_serially
+from gpu_code import lower_to_llvm, run_serially
 from row_kernels import WIDTH, each_row, load_next_row
 
 import tegula as tg
@@ -40,7 +40,7 @@ def test_interleaved_iterations_have_the_bits_of_the_cpu(kernel: Any, n: int) ->
         if on_cpu:
             tg.launch_tiled(kernel, 1, arguments, block_dim=THREADS)
         else:
-            run_serially(lowered(kernel, arguments, (1,), THREADS), kernel, arguments, (1, THREADS), 1)
+            run_serially(lower_to_llvm(kernel, arguments, (1,), THREADS), kernel, arguments, (1, THREADS), 1)
         result.append(arguments[1].numpy())
     expected, actual = result
     same = (actual.view(np.uint32) == expected.view(np.uint32)) | (np.isnan(actual) & np.isnan(expected))

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from gpu_code import assembled, distributed, lowered
+from gpu_code import assemble, lower_to_llvm, run_gpu_passes
 
 import tegula as tg
 from tegula.codegen.gpu import lower_kernel
@@ -52,7 +52,7 @@ def matmul(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[HALF], steps:
 
 
 def text_of(kernel: Any, args: list[Any], threads: int, arch: str = "sm_90a") -> str:
-    text, cubin = assembled(lowered(kernel, args, (1,), threads, arch=arch), arch)
+    text, cubin = assemble(lower_to_llvm(kernel, args, (1,), threads, arch=arch), arch)
     assert cubin.spill_bytes == 0
     return text
 
@@ -94,9 +94,9 @@ FIRST, LATER = LaunchOverlap(lets=WAITED), LaunchOverlap(waits_at_end=True)
 
 
 def text_in_series(kernel: Any, overlap: LaunchOverlap) -> str:
-    lowered_kernel, parts = distributed(kernel, arguments(kernel), (1,), 256)
+    lowered_kernel, parts = run_gpu_passes(kernel, arguments(kernel), (1,), 256)
     lowered_kernel.overlap = overlap
-    return assembled(lower_kernel(lowered_kernel, parts, get_cuda_target("sm_90a")))[0]
+    return assemble(lower_kernel(lowered_kernel, parts, get_cuda_target("sm_90a")))[0]
 
 
 @tg.kernel
@@ -124,9 +124,9 @@ def sums(x: tg.array2d[float], y: tg.array2d[float]):
 
 
 def test_blocks_that_all_run_at_once_let_the_next_launch_start_after_their_loop() -> None:
-    kernel, parts = distributed(sums, [tg.zeros((4, 256)), tg.zeros((4, 256))], (1,), 256)
+    kernel, parts = run_gpu_passes(sums, [tg.zeros((4, 256)), tg.zeros((4, 256))], (1,), 256)
     kernel.overlap = LaunchOverlap(lets=LOOPED)
-    text = assembled(lower_kernel(kernel, parts, get_cuda_target("sm_90a")))[0]
+    text = assemble(lower_kernel(kernel, parts, get_cuda_target("sm_90a")))[0]
     assert text.count(LET) == text.count(WAIT) == 1
     assert text.rindex("ld.global") < text.index(LET) < text.index("st.global")
 

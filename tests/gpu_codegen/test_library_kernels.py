@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from gpu_code import assembled, lowered
+from gpu_code import assemble, lower_to_llvm
 
 import tegula as tg
 from support.campaigns import sampled
@@ -23,7 +23,7 @@ SWIZZLED = 128
 
 def check(code: Any, maps: int, *parts: str) -> None:
     """Check the number of tensor maps, all swizzled, the instructions, and that no registers are spilled."""
-    text, cubin = assembled(code)
+    text, cubin = assemble(code)
     assert [m.row_bytes for m in code.maps] == [SWIZZLED] * maps
     for part in parts:
         assert part in text, part
@@ -44,7 +44,7 @@ def matmul(tile: shapes.Tile, dtype: Any = tg.bfloat16, transposed: bool = False
     bias = tg.zeros(n, dtype=dtype) if epilogue.biased else 0
     c = tg.zeros((tile.splits, m, n) if tile.splits > 1 else (m, n), dtype=epilogue.result)
     arguments = [tg.zeros((m, k), dtype=dtype), b, bias, 1.0, 0.0, c]
-    return lowered(kernel, arguments, (132,), 128 * (1 + tile.groups))
+    return lower_to_llvm(kernel, arguments, (132,), 128 * (1 + tile.groups))
 
 
 @pytest.mark.parametrize("transposed", [False, True])
@@ -74,7 +74,9 @@ def test_sums_of_splits_are_added_by_wide_accesses(splits: int) -> None:
     """All loads precede the first addition, with no selection for absent elements between them."""
     shares, c = tg.zeros((splits, 16, 2048)), tg.zeros((16, 2048), dtype=tg.bfloat16)
     kernel = gemm.summed(splits, gemm.Epilogue(tg.bfloat16))
-    text, cubin = assembled(lowered(kernel, [shares, 0, 1.0, 0.0, c], (16, 2048 // gemm.WIDTH), gemm.THREADS))
+    text, cubin = assemble(
+        lower_to_llvm(kernel, [shares, 0, 1.0, 0.0, c], (16, 2048 // gemm.WIDTH), gemm.THREADS)
+    )
     loads = [load.start() for load in re.finditer(r"ld\.global\.v4", text)]
     assert len(loads) == splits and "st.global.v" in text and "atom" not in text
     assert "bra" not in text[loads[0] : loads[-1]] and loads[-1] < text.index("add.rn.f32")
@@ -116,7 +118,7 @@ def test_library_matmuls_with_epilogues_have_no_spills(activation: str) -> None:
 @pytest.mark.parametrize("transposed", [False, True])
 def test_library_matmuls_of_float32_use_fma_without_spills(transposed: bool) -> None:
     for tile in shapes.VECTOR_UNITS:
-        text, cubin = assembled(matmul(tile, tg.float32, transposed))
+        text, cubin = assemble(matmul(tile, tg.float32, transposed))
         assert "fma.rn.f32" in text and "cp.async.bulk.tensor" in text and cubin.spill_bytes == 0
 
 
@@ -126,7 +128,7 @@ def attention(depth: int, causal: bool, ragged: bool = False, logs: bool = False
     sums = tg.zeros((2, 4, 256), dtype=tg.float32) if logs else 0
     kernel = forward(tg.bfloat16, depth, causal, ragged, logs)
     grid, scalars = launch_shape(q.shape, k.shape, 16, 132, causal)
-    return lowered(kernel, [q, k, v, 0.1, *scalars, sums, out], grid, 384)
+    return lower_to_llvm(kernel, [q, k, v, 0.1, *scalars, sums, out], grid, 384)
 
 
 @pytest.mark.slow
@@ -145,7 +147,7 @@ def test_library_attention_uses_wgmma_without_spills(depth: int, causal: bool) -
 
 
 def test_library_attention_keeps_a_matmul_in_flight() -> None:
-    text, _ = assembled(attention(128, causal=False))
+    text, _ = assemble(attention(128, causal=False))
     assert "wgmma.wait_group.sync.aligned 1" in text
 
 
@@ -166,4 +168,4 @@ def test_library_attention_takes_operands_that_share_memory() -> None:
     kernel = forward(tg.bfloat16, 64, False, False, False)
     out = tg.zeros((2, 4, 256, 64), dtype=tg.bfloat16)
     grid, scalars = launch_shape(parts[0].shape, parts[1].shape, 16, 132, False)
-    check(lowered(kernel, [*parts, 0.1, *scalars, 0, out], grid, 384), 4, "wgmma.mma_async", "stmatrix")
+    check(lower_to_llvm(kernel, [*parts, 0.1, *scalars, 0, out], grid, 384), 4, "wgmma.mma_async", "stmatrix")

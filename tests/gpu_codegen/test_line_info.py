@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import ml_dtypes
-from gpu_code import assembled, lowered
+from gpu_code import assemble, lower_to_llvm
 
 import tegula as tg
 from support.campaigns import sampled
@@ -60,8 +60,8 @@ def lines_before(ptx: str, instruction: str) -> set[int]:
 
 
 def test_instructions_have_the_lines_of_their_statements() -> None:
-    code = lowered(calling, (ones(64), ones(64)), (64,), 64, lines=True)
-    text, cubin = assembled(code)
+    code = lower_to_llvm(calling, (ones(64), ones(64)), (64,), 64, lines=True)
+    text, cubin = assemble(code)
     assert lines_before(text, r"sqrt\.rn\.f32") == {line_of("return tg.sqrt(x)")}
     assert lines_before(text, r"st\.global") == {line_of("y[i] = rooted")}
     assert re.search(r'\.file\s+1 ".*test_line_info\.py"', text)
@@ -70,7 +70,7 @@ def test_instructions_have_the_lines_of_their_statements() -> None:
 
 def test_roles_and_matmuls_have_line_information() -> None:
     args = (ones(64, 128, dtype=BF16), ones(128, 64, dtype=BF16), ones(64, 64))
-    text, _ = assembled(lowered(with_roles, args, (1,), 256, lines=True))
+    text, _ = assemble(lower_to_llvm(with_roles, args, (1,), 256, lines=True))
     assert lines_before(text, r"wgmma\.mma_async") == {line_of("tg.tile_matmul(tg.tile_pipe_pop(left)")}
     copies = {line_of("tg.tile_pipe_load(left"), line_of("tg.tile_pipe_load(right")}
     assert lines_before(text, r"cp\.async\.bulk\.tensor.*shared::cluster\.global") == copies
@@ -82,7 +82,7 @@ def test_line_information_changes_no_instruction(name: str) -> None:
     kernel, args, dims, threads, *_ = KERNELS[name]
 
     def instructions(lines: bool) -> Any:
-        text, _ = assembled(lowered(kernel, args, dims, threads, lines=lines))
+        text, _ = assemble(lower_to_llvm(kernel, args, dims, threads, lines=lines))
         code_lines = re.sub(
             r"^\$L__(func|tmp).*\n|^\s*\.(loc|file).*\n|^\s*//.*\n|^\s*\.section.*\n", "", text, flags=re.M
         )
@@ -92,5 +92,5 @@ def test_line_information_changes_no_instruction(name: str) -> None:
 
 
 def test_without_the_option_code_has_no_line_information() -> None:
-    text, _ = assembled(lowered(calling, (ones(64), ones(64)), (64,), 64))
+    text, _ = assemble(lower_to_llvm(calling, (ones(64), ones(64)), (64,), 64))
     assert ".loc" not in text

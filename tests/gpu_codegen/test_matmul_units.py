@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gpu_code import distributed
+from gpu_code import run_gpu_passes
 
 import tegula as tg
 from support.group_roles import roles
@@ -28,7 +28,7 @@ HALF = tg.bfloat16
 
 def units_of(kernel: Any, args: list[Any], arch: str = "sm_90a") -> list[str]:
     """The text about each matmul, without its line. Every matmul that is not done by wgmma has a reason."""
-    lowered_kernel, _ = distributed(kernel, args, (1,), block_size(kernel, None, args), arch)
+    lowered_kernel, _ = run_gpu_passes(kernel, args, (1,), block_size(kernel, None, args), arch)
     for op in lowered_kernel.walk():
         if isinstance(op, SharedMma | RegisterMma):
             assert (op.attrs.get("unit") == "wgmma") != bool(op.attrs.get("declined"))
@@ -132,6 +132,6 @@ def test_explain_states_the_unit_of_matmuls_without_roles() -> None:
         tg.array(np.zeros(s, np.float32), dtype=t)
         for s, t in (((64, 64), HALF), ((64, 32), HALF), ((64, 32), tg.float32))
     ]
-    kernel, _ = distributed(single_matmul, args, (1,), 128)
+    kernel, _ = run_gpu_passes(single_matmul, args, (1,), 128)
     (line,) = explain_matmuls(kernel)[1:]
     assert "is not a tile of a pipe, and it is outside of roles" in line

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gpu_code import lowered
+from gpu_code import lower_to_llvm
 from memory_order import AccessOrder
 from pipe_chain import chain
 from simt import run_together
@@ -63,7 +63,7 @@ KERNELS: dict[str, tuple[Any, Callable[[np.ndarray], np.ndarray]]] = {
 def code_of(kernel: Any, arch: str = "sm_90a") -> tuple[GpuCode, list[Any]]:
     x = np.arange(ROWS * 32, dtype=np.float32).reshape(ROWS, 32) % 9
     args = [tg.array(x), tg.zeros((ROWS, 32)), ROWS]
-    return lowered(kernel, args, (1,), block_size(kernel, None, args), arch=arch), args
+    return lower_to_llvm(kernel, args, (1,), block_size(kernel, None, args), arch=arch), args
 
 
 def order_of(code: GpuCode, kernel: Any, args: Sequence[Any], ignored: str = "") -> AccessOrder:
@@ -123,7 +123,7 @@ def test_an_arrival_before_the_read_is_a_race() -> None:
 def test_accesses_to_shared_memory_of_a_block_are_ordered(name: str) -> None:
     """The order follows from the synchronisations of the block."""
     launch = kernels.launches()[name]
-    code = lowered(launch.kernel, launch.args, launch.dims[:-1], launch.block_dim)
+    code = lower_to_llvm(launch.kernel, launch.args, launch.dims[:-1], launch.block_dim)
     for ignored, races in (("", False), ("block", True)):
         order = AccessOrder(code.threads, ignored)
         run_together(code, launch.kernel, launch.args, launch.dims, 1, order)

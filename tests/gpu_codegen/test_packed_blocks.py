@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gpu_code import assembled, lowered
+from gpu_code import assemble, lower_to_llvm
 from simt import run_together
 
 import tegula as tg
@@ -36,7 +36,7 @@ def arguments() -> list[Any]:
 @pytest.mark.parametrize("rows", [1, 4, 8])
 def test_each_block_runs_once_with_memory_of_its_own(rows: int) -> None:
     args = arguments()
-    code = lowered(gather_and_sum, args, (BLOCKS,), 32)
+    code = lower_to_llvm(gather_and_sum, args, (BLOCKS,), 32)
     assert code.together == 8 and code.part_bytes >= 128
     run_together(code, gather_and_sum, args, (BLOCKS, 32), -(-BLOCKS // rows), rows=rows)
     a, columns = args[0].numpy(), np.arange(32) * 5
@@ -56,7 +56,7 @@ def doubled(a: tg.array1d[float], b: tg.array1d[float]):
 @pytest.mark.parametrize("rows", [2, 8])
 def test_threads_without_a_lane_and_warps_without_a_block_do_nothing(rows: int) -> None:
     a, b = tg.array(np.arange(200, dtype=np.float32)), tg.zeros(200)
-    code = lowered(doubled, [a, b], (5,), 20)
+    code = lower_to_llvm(doubled, [a, b], (5,), 20)
     run_together(code, doubled, [a, b], (5, 20), -(-5 // rows), rows=rows)
     np.testing.assert_array_equal(b.numpy(), np.where(np.arange(200) < 100, 2 * a.numpy(), 0))
 
@@ -71,7 +71,7 @@ def column_sums(a: tg.array2d[tg.float64], sums: tg.array1d[tg.float64]):
 @pytest.mark.parametrize(("rows", "ctas"), [(4, 1), (2, 3), (8, 2)])
 def test_combined_blocks_of_several_warps_run_every_block_once(rows: int, ctas: int) -> None:
     a, sums = tg.array(np.arange(640.0).reshape(10, 64)), tg.ones(64, dtype=tg.float64)
-    code = lowered(column_sums, [a, sums], (10,), 32)
+    code = lower_to_llvm(column_sums, [a, sums], (10,), 32)
     run_together(code, column_sums, [a, sums], (10, 32), ctas, rows=rows)
     np.testing.assert_array_equal(sums.numpy(), 1 + a.numpy().sum(0))
 
@@ -85,13 +85,13 @@ def large(a: tg.array2d[float], b: tg.array2d[float]):
 
 def test_blocks_of_several_warps_or_with_much_shared_memory_have_a_cta_each() -> None:
     rows = [tg.zeros((1, 7000)) for _ in range(2)]
-    assert lowered(large, rows, (1,), 32).together == 1
-    assert lowered(gather_and_sum, arguments(), (BLOCKS,), 64).together == 1
+    assert lower_to_llvm(large, rows, (1,), 32).together == 1
+    assert lower_to_llvm(gather_and_sum, arguments(), (BLOCKS,), 64).together == 1
 
 
 def test_the_code_of_a_warp_with_one_block_has_no_divergence() -> None:
     """ptxas would duplicate code for threads that may diverge."""
-    text, cubin = assembled(lowered(gather_and_sum, arguments(), (BLOCKS,), 32))
+    text, cubin = assemble(lower_to_llvm(gather_and_sum, arguments(), (BLOCKS,), 32))
     assert ".maxntid 32, 8" in text and "bar.sync" not in text
     assert "COLLECTIVE" not in cubin.sass()
 
@@ -119,7 +119,7 @@ def test_blocks_of_small_matrices_share_warps(n: int, per_warp: int, rows: int) 
     x = matrices(5, n)
     x[3, 1, 1] = -1.0
     args = [tg.array(x), tg.zeros((5, n, n)), tg.full((5, 1), -1, dtype=int)]
-    code = lowered(factors(n), args, (5,), 32)
+    code = lower_to_llvm(factors(n), args, (5,), 32)
     assert code.per_warp == per_warp
     run_together(code, factors(n), args, (5, 32), -(-5 // (per_warp * rows)), rows=rows)
     regular = [0, 1, 2, 4]
@@ -145,11 +145,11 @@ def shifted(repeats: bool) -> Any:
 
 def test_blocks_that_read_results_or_run_other_instructions_have_a_warp_each() -> None:
     args = [tg.zeros((5, 8, 8)), tg.zeros((5, 8, 8)), tg.zeros((5, 1), dtype=int)]
-    assert lowered(factors(8), args, (5,), 32).per_warp == 4
-    assert lowered(factors(8, in_place=True), args, (5,), 32).per_warp == 1
-    assert lowered(factors(8), [args[0], args[0], args[2]], (5,), 32).per_warp == 1
-    assert lowered(factors(8), args, (5,), 64).per_warp == 1
-    assert [lowered(shifted(b), args, (5,), 32).per_warp for b in (False, True)] == [4, 1]
+    assert lower_to_llvm(factors(8), args, (5,), 32).per_warp == 4
+    assert lower_to_llvm(factors(8, in_place=True), args, (5,), 32).per_warp == 1
+    assert lower_to_llvm(factors(8), [args[0], args[0], args[2]], (5,), 32).per_warp == 1
+    assert lower_to_llvm(factors(8), args, (5,), 64).per_warp == 1
+    assert [lower_to_llvm(shifted(b), args, (5,), 32).per_warp for b in (False, True)] == [4, 1]
 
 
 @pytest.mark.machine_code
@@ -177,7 +177,7 @@ def test_eliminations_of_small_matrices_share_warps(n: int, per_warp: int, rows:
         tg.zeros((many, n), dtype=int),
         tg.zeros((many, n)),
     ]
-    code = lowered(kernel, args, (many,), 32)
+    code = lower_to_llvm(kernel, args, (many,), 32)
     assert code.per_warp == per_warp
     run_together(code, kernel, args, (many, 32), -(-many // (per_warp * rows)), rows=rows)
     expected, exchanged = reference(a)
@@ -200,6 +200,6 @@ def test_elements_left_of_a_pivot_are_not_exchanged() -> None:
         tg.tile_store(piv[i], exchanges)
 
     args = [tg.zeros((5, 24, 24)), tg.zeros((5, 24, 24)), tg.zeros((5, 24), dtype=int)]
-    text = lowered(kernel, args, (5,), 32).text
+    text = lower_to_llvm(kernel, args, (5,), 32).text
     assert text.count("shfl.sync.idx") == 1 + 24 * 25 // 2
     assert text.count("redux.sync") == 2 * 24 and "shfl.sync.bfly" not in text

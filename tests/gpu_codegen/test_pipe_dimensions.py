@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from gpu_code import assembled, distributed, lowered
+from gpu_code import assemble, lower_to_llvm, run_gpu_passes
 
 import tegula as tg
 from support.campaigns import sampled
@@ -19,10 +19,10 @@ def test_a_tile_of_any_rank_is_one_bulk_copy(shape: tuple[int, ...], arch: str) 
     kernel, array_shape = copy_through_pipes(shape), (4 * shape[0], *shape[1:])
     args = [tg.zeros(array_shape), tg.zeros(array_shape), 4]
     threads = block_size(kernel, None, args)
-    lowered_kernel, parts = distributed(kernel, args, (1,), threads, arch)
+    lowered_kernel, parts = run_gpu_passes(kernel, args, (1,), threads, arch)
     assert check_schedule(lowered_kernel, parts).passed
-    code = lowered(kernel, args, (1,), threads, arch=arch)
-    text, cubin = assembled(code, arch)
+    code = lower_to_llvm(kernel, args, (1,), threads, arch=arch)
+    text, cubin = assemble(code, arch)
     copied = f"cp.async.bulk.tensor.{len(shape)}d.shared::cluster.global" in text
     assert copied == (arch == "sm_90a" and shape[-1] * 4 % 16 == 0)
     assert [m.box for m in code.maps] == [shape] * copied

@@ -6,7 +6,7 @@ from math import prod
 from typing import Any
 
 import pytest
-from gpu_code import assembled, distributed, lowered
+from gpu_code import assemble, lower_to_llvm, run_gpu_passes
 
 import tegula as tg
 from tegula.check.schedule import check_schedule
@@ -53,7 +53,7 @@ def test_stages_of_bulk_copies_are_aligned_to_128_bytes(
     kernel = copying(dtype, shape, second_shape)
     args = [tg.zeros((64, 256), dtype=dtype), tg.zeros((64, 256), dtype=dtype), 4]
     threads = block_size(kernel, None, args)
-    lowered_kernel, parts = distributed(kernel, args, (1,), threads)
+    lowered_kernel, parts = run_gpu_passes(kernel, args, (1,), threads)
     assert sum(isinstance(op, BulkLoad) for op in lowered_kernel.walk()) == 2
     rings = {v: p for v, p in parts.shared.allocations.items() if isinstance(v.type, BufType)}
     assert len(rings) == 2
@@ -67,12 +67,12 @@ def test_stages_of_bulk_copies_are_aligned_to_128_bytes(
     announced = sum(op.attrs["bytes"] for op in lowered_kernel.walk() if isinstance(op, MbarrierExpect))
     assert announced == (prod(shape) + prod(second_shape)) * element_bytes(dtype)
     assert check_schedule(lowered_kernel, parts).passed
-    assembled(lowered(kernel, args, (1,), threads))
+    assemble(lower_to_llvm(kernel, args, (1,), threads))
 
 
 def test_stages_that_threads_fill_are_contiguous() -> None:
     kernel = copying(tg.float32, (3, 5), (1, 3))
     args = [tg.zeros((64, 256)), tg.zeros((64, 256)), 4]
-    _, parts = distributed(kernel, args, (1,), block_size(kernel, None, args))
+    _, parts = run_gpu_passes(kernel, args, (1,), block_size(kernel, None, args))
     sizes = [p.size for v, p in parts.shared.allocations.items() if isinstance(v.type, BufType)]
     assert sizes == [STAGES * 60, STAGES * 12]

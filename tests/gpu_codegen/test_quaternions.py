@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from agreement import agree, assert_same_bits
-from gpu_code import assembled
+from gpu_code import assemble
 from lowering import Launch, agrees
 from simt import run_together
 
@@ -33,5 +33,5 @@ def test_transforms_of_points_stay_in_registers() -> None:
     actual = [tg.clone(argument) for argument in launch.args]
     run_together(code, transform_points, actual, launch.dims, 1)
     assert_same_bits(actual[2].numpy(), expected[2])
-    text, cubin = assembled(code)
+    text, cubin = assemble(code)
     assert cubin.spill_bytes == 0 and ".local" not in text

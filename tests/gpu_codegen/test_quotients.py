@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gpu_code import assembled, lowered, run_serially
+from gpu_code import assemble, lower_to_llvm, run_serially
 
 import tegula as tg
 
@@ -100,7 +100,7 @@ def operands(count: int) -> tuple[np.ndarray, np.ndarray]:
 def run(kernel: Any, a: np.ndarray, b: np.ndarray, dtype: Any = tg.float32) -> np.ndarray:
     arguments = [tg.array(a, dtype=dtype), tg.array(b, dtype=dtype), tg.zeros(a.size, dtype=dtype)]
     blocks = a.size // TILE
-    code = lowered(kernel, arguments, (blocks,), THREADS)
+    code = lower_to_llvm(kernel, arguments, (blocks,), THREADS)
     run_serially(code, kernel, arguments, (blocks, THREADS), blocks)
     return arguments[2].numpy()
 
@@ -162,7 +162,7 @@ def test_functions_of_quotients_have_the_bits_of_the_cpu(kernel: Any) -> None:
 @pytest.mark.parametrize("kernel", [quotients, reciprocals])
 def test_no_quotient_is_a_call(kernel: Any) -> None:
     arguments = [tg.zeros(256, dtype=tg.float32) for _ in range(3)]
-    text, cubin = assembled(lowered(kernel, arguments, (4,), THREADS))
+    text, cubin = assemble(lower_to_llvm(kernel, arguments, (4,), THREADS))
     assert "rcp.approx.ftz.f32" in text and "div.rn" not in text and "rcp.rn" not in text
     assert text.count("rcp.approx.ftz.f64") == 1, (
         "one loop computes all quotients of a group that may be wrong"
@@ -185,9 +185,9 @@ def test_remainders_of_numbers_with_distant_exponents_are_exact(kind: Any) -> No
     ends = np.array([*ends, *np.exp2(rng.uniform(np.log2(info.tiny), np.log2(info.max), 24))], kind)
     x, y = np.repeat(ends, ends.size), np.tile(ends, ends.size)
     arguments = [x, y, np.zeros_like(x)]
-    code = lowered(remainders, arguments, (x.size // THREADS,), THREADS)
+    code = lower_to_llvm(remainders, arguments, (x.size // THREADS,), THREADS)
     run_serially(code, remainders, arguments, (x.size // THREADS, THREADS), x.size // THREADS)
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(arguments[2], np.fmod(x, y))
-    text, _ = assembled(code)
+    text, _ = assemble(code)
     assert "fma.rn" in text and not re.search(r"approx|\.ftz|\bcall\b", text), "each step is exact"

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from gpu_code import assembled, lowered
+from gpu_code import assemble, lower_to_llvm
 
 import tegula as tg
 from tegula.backend import ptx
@@ -55,7 +55,7 @@ def changes(text: str) -> list[tuple[str, int]]:
 
 def code_of(kernel: Any) -> Any:
     args = [tg.zeros((64, 64)), tg.zeros((128, 64)), 4]
-    return lowered(kernel, args, (1,), block_size(kernel, None, args))
+    return lower_to_llvm(kernel, args, (1,), block_size(kernel, None, args))
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_roles_without_matmuls_start_with_the_registers_of_a_single_block(
     with several."""
     code = code_of(copying(*registers))
     assert code.start_registers == 168 and code.waiting == 0
-    text, cubin = assembled(code)
+    text, cubin = assemble(code)
     assert ".maxntid 384" in text and ".maxnreg 168" in text and "minnctapersm" not in text
     assert changes(text) == expected
     assert all((n < 168) == (kind == "dec") for kind, n in changes(text))
@@ -84,7 +84,7 @@ def test_roles_without_matmuls_start_with_the_registers_of_a_single_block(
 
 def test_roles_may_request_the_most_registers_of_a_thread() -> None:
     code = code_of(pair)
-    text, cubin = assembled(code)
+    text, cubin = assemble(code)
     assert changes(text) == [("dec", 24), ("inc", 256)] and ".maxnreg 248" in text
     if ASSEMBLER:
         assert cubin.registers == 248

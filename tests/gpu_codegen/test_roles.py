@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_code import assembled, lowered
+from gpu_code import assemble, lower_to_llvm
 
 from support.hopper_roles import (
     HALF,
@@ -33,7 +33,7 @@ TESTS = Path(__file__).parents[1]
 
 
 def code_of(kernel: Any, args: Sequence[Any]) -> GpuCode:
-    return lowered(kernel, args, (1,), block_size(kernel, None, args))
+    return lower_to_llvm(kernel, args, (1,), block_size(kernel, None, args))
 
 
 @pytest.fixture(scope="module")
@@ -173,7 +173,7 @@ def test_all_warps_synchronise_after_the_roles(texts: Texts) -> None:
 )
 def test_kernels_with_roles_assemble_without_warnings(texts: Texts, name: str) -> None:
     code, _ = texts[name]
-    _, cubin = assembled(code)
+    _, cubin = assemble(code)
     assert cubin.spill_bytes == 0
 
 

@@ -6,7 +6,7 @@ import re
 from itertools import product
 from typing import Any
 
-from gpu_code import assembled, distributed, lowered
+from gpu_code import assemble, lower_to_llvm, run_gpu_passes
 
 import tegula as tg
 from support.campaigns import rest_slow, sampled
@@ -48,9 +48,9 @@ def test_roles_before_hopper_use_cp_async_and_mma_sync(arch: str, name: str) -> 
     kernel = KERNELS[name]
     args = arguments(kernel)
     threads = block_size(kernel, None, args)
-    lowered_kernel, parts = distributed(kernel, args, (1,), threads, arch)
+    lowered_kernel, parts = run_gpu_passes(kernel, args, (1,), threads, arch)
     assert check_schedule(lowered_kernel, parts).passed
-    text, cubin = assembled(lowered(kernel, args, (1,), threads, arch=arch), arch)
+    text, cubin = assemble(lower_to_llvm(kernel, args, (1,), threads, arch=arch), arch)
     assert not [part for part in NEW if part in text]
     assert "mma.sync" in text and re.search(r"mbarrier\.test_wait\.parity", text)
     copied = text.index("cp.async.cg")
@@ -72,8 +72,8 @@ def test_roles_after_hopper_use_bulk_copies_and_mma_sync(arch: str, name: str) -
     setmaxnreg."""
     kernel = KERNELS[name]
     args = arguments(kernel)
-    code = lowered(kernel, args, (1,), block_size(kernel, None, args), arch=arch)
-    text, cubin = assembled(code, arch)
+    code = lower_to_llvm(kernel, args, (1,), block_size(kernel, None, args), arch=arch)
+    text, cubin = assemble(code, arch)
     assert "cp.async.bulk.tensor" in text and "mma.sync" in text and "wgmma" not in text
     assert bool(code.budgets) == ("setmaxnreg" in text)
     assert arch == "sm_100a" or not code.budgets
@@ -96,7 +96,7 @@ def test_large_loads_by_few_threads_are_asynchronous() -> None:
                 tg.tile_store(y, tg.tile_sum(tile, axis=1, keepdims=True), offset=(k * 64, 0))
 
     args = [*arrays(HALF, float, align=False), 2]
-    text, cubin = assembled(lowered(rows, args, (1,), block_size(rows, None, args)))
+    text, cubin = assemble(lower_to_llvm(rows, args, (1,), block_size(rows, None, args)))
     assert "cp.async.wait_group" in text and "cp.async.bulk" not in text
     if ASSEMBLER:
         assert cubin.spill_bytes == 0
@@ -120,7 +120,7 @@ def few_registers(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[float]
 def test_copies_by_threads_with_few_registers_bypass_registers() -> None:
     """A role with few registers, whose threads copy without the bulk-copy engine."""
     args = arguments(few_registers, align=False)
-    text, cubin = assembled(lowered(few_registers, args, (1,), block_size(few_registers, None, args)))
+    text, cubin = assemble(lower_to_llvm(few_registers, args, (1,), block_size(few_registers, None, args)))
     assert "setmaxnreg.dec.sync.aligned.u32 40" in text and "cp.async.wait_group" in text
     assert "cp.async.bulk.tensor.2d.shared" not in text
     if ASSEMBLER:

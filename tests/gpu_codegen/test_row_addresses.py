@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gpu_code import lowered
+from gpu_code import lower_to_llvm
 
 import tegula as tg
 from tegula.backend.llvm import compile_ptx
@@ -23,6 +23,6 @@ def multiply_add(A: tg.array2d[tg.bfloat16], B: tg.array2d[tg.bfloat16], C: tg.a
 
 def test_stores_of_tiles_compute_one_address_for_each_row() -> None:
     arguments = [tg.zeros((64, 64), dtype=tg.bfloat16) for _ in range(3)]
-    text = compile_ptx(lowered(multiply_add, arguments, (1,), 128).text, "sm_90a")
+    text = compile_ptx(lower_to_llvm(multiply_add, arguments, (1,), 128).text, "sm_90a")
     addresses = re.findall(r"\tst\.global\.b(?:16|32) \s*\[(%rd\d+)", text)
     assert len(addresses) >= 32 and len(set(addresses)) <= 8, sorted(set(addresses))

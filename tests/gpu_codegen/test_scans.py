@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from agreement import agree, assert_same_bits
-from gpu_code import assembled, lowered
+from gpu_code import assemble, lower_to_llvm
 from lowering import Launch, agrees
 from simt import run_together
 
@@ -78,7 +78,7 @@ def test_running_combinations_exchange_one_number_per_warp(arch: str) -> None:
     neither."""
     for threads, barriers, accesses in ((128, 1, 4), (32, 0, 0)):
         args = [tg.ones(512), tg.zeros((1, 512))]
-        text, code = assembled(lowered(sums, args, (1,), threads, arch=arch), arch)
+        text, code = assemble(lower_to_llvm(sums, args, (1,), threads, arch=arch), arch)
         assert code.spill_bytes == 0
         assert len(re.findall(r"\bbar\.sync|barrier\.sync", text)) == barriers
         assert len(re.findall(r"(?:ld|st)\.shared", text)) == accesses

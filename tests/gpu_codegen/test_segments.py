@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from agreement import agree, assert_same_bits, interpret
-from gpu_code import assembled
+from gpu_code import assemble
 from lowering import Launch, agrees, lowered, tiled
 from simt import run_together
 
@@ -31,7 +31,7 @@ def check(launch: Launch) -> str:
     run_together(code, launch.kernel, actual, launch.dims, -(-threads // block))
     for a, b in zip(actual, expected, strict=True):
         assert_same_bits(a.numpy(), b)
-    return assembled(code)[0]
+    return assemble(code)[0]
 
 
 @pytest.mark.machine_code
@@ -56,7 +56,7 @@ def test_lane_exchanges_across_warps_match_the_interpreter(shape: tuple[int, int
 def test_lane_exchanges_assemble_for_earlier_gpus(kernel: Any) -> None:
     launch = Launch(kernel, arguments(kernel, 96), (96,), 96)
     target = get_cuda_target("sm_80")
-    _, cubin = assembled(lower_kernel(*lowered(launch), target), "sm_80")
+    _, cubin = assemble(lower_kernel(*lowered(launch), target), "sm_80")
     assert cubin.registers
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 from agreement import traced
-from gpu_code import assembled, lowered
-from lowering import lowered as distributed
+from gpu_code import assemble, lower_to_llvm
+from lowering import lowered as lower_to_threads
 from lowering import run_lowered, tiled
 
 import tegula as tg
@@ -59,7 +59,7 @@ def test_rows_in_registers_are_sorted_as_by_numpy(n: int, threads: int, dtype: A
     arrays = [tg.array(keys), tg.zeros(keys.shape, tg.int32)]
     kernel = kernel_of(n, descending)
     launch = tiled(kernel, arrays, (2,), threads)
-    actual, _ = run_lowered(*distributed(launch), launch)
+    actual, _ = run_lowered(*lower_to_threads(launch), launch)
     np.testing.assert_array_equal(actual[1], sort_indices(keys, -1, descending))
 
 
@@ -79,7 +79,7 @@ def test_the_largest_of_equal_keys_are_those_of_numpy(n: int, k: int, threads: i
 
     arrays = [tg.array(keys), tg.array(np.zeros((2, k), dtype)), tg.zeros((2, k), tg.int32)]
     launch = tiled(largest, arrays, (2,), threads)
-    (_, largest, largest_indices), _ = run_lowered(*distributed(launch), launch)
+    (_, largest, largest_indices), _ = run_lowered(*lower_to_threads(launch), launch)
     expected = sort_indices(keys, -1, descending=True)[:, :k]
     np.testing.assert_array_equal(largest_indices, expected)
     np.testing.assert_array_equal(largest, np.take_along_axis(keys, expected, -1))
@@ -87,7 +87,7 @@ def test_the_largest_of_equal_keys_are_those_of_numpy(n: int, k: int, threads: i
 
 def test_rows_of_a_warp_are_exchanged_by_shuffles() -> None:
     arrays = [tg.zeros((2, 256), tg.float32), tg.zeros((2, 256), tg.int32)]
-    text, code = assembled(lowered(kernel_of(256), arrays, (2,), 32))
+    text, code = assemble(lower_to_llvm(kernel_of(256), arrays, (2,), 32))
     assert code.spill_bytes == 0
     assert len(re.findall(r"shfl\.sync\.bfly", text)) >= 2 * elements_of_lane(256, 32)
     assert "bar.sync" not in text and "barrier.sync" not in text
@@ -107,6 +107,6 @@ def test_blocks_without_all_their_threads_sort_by_gathers() -> None:
     assert kernel.launch.partial
     prepare(kernel)
     code = lower_kernel(kernel, for_gpu(kernel, target), target)
-    text, _ = assembled(code)
+    text, _ = assemble(code)
     in_full_blocks, in_last_block = len(re.findall(r"shfl\.sync\.bfly", text)), text.count("min.u64")
     assert in_full_blocks and in_last_block

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from gpu_code import assembled, lowered
+from gpu_code import assemble, lower_to_llvm
 
 import tegula as tg
 from spatial.meshes import mesh_of, sphere
@@ -38,7 +38,7 @@ def points(mesh: tg.Mesh, queries: tg.array1d[tg.vec3], out: tg.array1d[float]):
 
 def code_of(kernel: Any, *args: Any) -> tuple[str, Any]:
     plain, leaves = flattened(kernel, args)
-    return assembled(lowered(plain, list(leaves), (64,), 64))
+    return assemble(lower_to_llvm(plain, list(leaves), (64,), 64))
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from gpu_code import lowered, run_serially
+from gpu_code import lower_to_llvm, run_serially
 
 import tegula as tg
 
@@ -63,7 +63,7 @@ def check(kernel: Any, x: np.ndarray, y: np.ndarray, rest: tuple[int, ...], bloc
         kernel, blocks, [tg.array(x, copy=False), tg.array(expected, copy=False), *rest], block_dim=THREADS
     )
     arrays = [tg.array(a, copy=False) for a in (x, result)]
-    code = lowered(kernel, [*arrays, *rest], (blocks,), THREADS)
+    code = lower_to_llvm(kernel, [*arrays, *rest], (blocks,), THREADS)
     run_serially(code, kernel, [*arrays, *rest], (blocks, THREADS), blocks)
     np.testing.assert_array_equal(result.view(np.uint8), expected.view(np.uint8))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gpu_code import assembled, distributed
+from gpu_code import assemble, run_gpu_passes
 from lowering import run_lowered, tiled
 from simt import run_together
 
@@ -22,7 +22,7 @@ from tegula.target import get_cuda_target
 def run_both_ways(kernel: Any, args: list[Any], block_dim: int) -> tuple[Any, Any]:
     """Run the lowered kernel by the interpreter and as code of threads, which have to agree. Returns the kernel and
     the code."""
-    lowered_kernel, parts = distributed(kernel, args, (1,), block_dim)
+    lowered_kernel, parts = run_gpu_passes(kernel, args, (1,), block_dim)
     launch = tiled(kernel, args, (1,), block_dim)
     expected, _ = run_lowered(lowered_kernel, parts, launch)
     code = lower_kernel(lowered_kernel, parts, get_cuda_target())
@@ -88,6 +88,6 @@ def test_factors_of_decompositions_stay_in_registers(n: int) -> None:
     buffers = [op.tile.type.size for op in result.walk() if isinstance(op, BufNew)]
     assert sum(size == n * n for size in buffers) <= 2, "the matrix is written to memory in each step"
     assert any(isinstance(op, TileExtract) for op in result.walk())
-    text, cubin = assembled(code)
+    text, cubin = assemble(code)
     assert not cubin.spill_bytes
     assert "bar.sync" not in text and "shfl.sync.idx" in text

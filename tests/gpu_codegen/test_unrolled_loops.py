@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from agreement import agree, assert_same_bits, traced
-from gpu_code import assembled
+from gpu_code import assemble
 from lowering import Launch, agrees, lowered
 from simt import run_together
 
@@ -86,7 +86,7 @@ def test_unrolled_loops_agree_on_all_targets(kernel: Any, threads: int) -> None:
 
 def test_code_of_unrolled_loops_has_constants_and_no_loop() -> None:
     launch = Launch(network, [tg.zeros(64), tg.zeros(64)], (64,), 32)
-    text = assembled(lower_kernel(*lowered(launch), get_cuda_target()))[0]
+    text = assemble(lower_kernel(*lowered(launch), get_cuda_target()))[0]
     steps = [int(n) for n in re.findall(r"shfl\.sync\.bfly\S+\s+\S+ \S+ (\d+), 31", text)]
     assert steps == [1 << k for size in range(1, 6) for k in reversed(range(size))]
     assert len(re.findall(r"\bbra\b", text)) == 1, "warps without a block end"

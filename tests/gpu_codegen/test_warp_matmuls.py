@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gpu_code import assembled, lowered
+from gpu_code import assemble, lower_to_llvm
 from simt import run_together
 
 import tegula as tg
@@ -49,10 +49,10 @@ def check(shape: tuple[int, int, int], a: Any, b: Any, c: Any, transposed: tuple
     expected = to_float64(z) + (to_float64(x).T if transposed[0] else to_float64(x)) @ (
         to_float64(y).T if transposed[1] else to_float64(y)
     )
-    code = lowered(kernel, [x, y, z], (1,), threads, arch=arch)
+    code = lower_to_llvm(kernel, [x, y, z], (1,), threads, arch=arch)
     run_together(code, kernel, [x, y, z], (1, threads), 1)
     np.testing.assert_array_equal(z.numpy(), expected.astype(z.numpy().dtype))
-    text, _ = assembled(code, arch)
+    text, _ = assemble(code, arch)
     return text
 
 
@@ -138,7 +138,7 @@ def test_every_gpu_has_the_instructions_of_warp_matmuls(arch: str) -> None:
 
     dtypes = (tg.float16, tg.bfloat16, tg.float32, tg.float64, tg.int8)
     args = [*(tg.zeros((16, 32), dtype=t) for t in dtypes), tg.zeros((16, 16), dtype=tg.int32)]
-    text, cubin = assembled(lowered(multiply, args, (1,), 32, arch=arch), arch)
+    text, cubin = assemble(lower_to_llvm(multiply, args, (1,), 32, arch=arch), arch)
     deep = "m16n8k16" if get_cuda_target(arch).capability >= (9, 0) else "m8n8k4"
     for name in ("f16.f16", "bf16.bf16", "tf32.tf32", "s8.s8", "f64.f64"):
         assert f".{name}." in text, name
@@ -166,7 +166,7 @@ def test_widened_operands_are_multiplied_in_their_narrow_type(narrow: Any, name:
         tg.tile_store(z, total + p[:, 0:24])
 
     x, y, z = numbers(16, 32, dtype=narrow), numbers(24, 32, dtype=narrow, seed=1), tg.ones((16, 24))
-    code = lowered(multiply, [x, y, z], (1,), 32)
+    code = lower_to_llvm(multiply, [x, y, z], (1,), 32)
     run_together(code, multiply, [x, y, z], (1, 32), 1)
     np.testing.assert_array_equal(
         to_float64(z), 1.0 + to_float64(x) @ to_float64(y).T + to_float64(x)[:, :24]
@@ -187,7 +187,7 @@ def test_operands_that_ldmatrix_cannot_read_match_numpy() -> None:
         tg.tile_store(z, tg.tile_astype(total + odd + later, tg.float32))
 
     x, y, z = numbers(16, 64, dtype=tg.float16), numbers(64, 16, dtype=tg.float16, seed=1), tg.zeros((16, 8))
-    code = lowered(multiply, [x, y, z, 5], (1,), 32)
+    code = lower_to_llvm(multiply, [x, y, z, 5], (1,), 32)
     run_together(code, multiply, [x, y, z, 5], (1, 32), 1)
     a, b = to_float64(x), to_float64(y)
     expected = a[:, 8:24] @ b[8:24, :8] + a[:, 3:19] @ b[3:19, 5:13] + a[:, 5:21] @ b[:16, 8:16]

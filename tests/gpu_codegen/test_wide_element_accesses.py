@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gpu_code import lowered, run_serially
+from gpu_code import lower_to_llvm, run_serially
 
 import tegula as tg
 from tegula.backend.llvm import compile_ptx
@@ -23,7 +23,7 @@ def doubled(a, out):
 
 def accesses(a: Any) -> list[str]:
     """The loads and stores of elements of a kernel of an array and another such array."""
-    text = compile_ptx(lowered(doubled, [a, tg.zeros(len(a), dtype=a.dtype)], (32,), 32).text, "sm_90a")
+    text = compile_ptx(lower_to_llvm(doubled, [a, tg.zeros(len(a), dtype=a.dtype)], (32,), 32).text, "sm_90a")
     return re.findall(r"\t((?:ld|st)\.global(?:\.nc)?(?:\.v\d)?\.\w+) ", text)
 
 
@@ -59,7 +59,7 @@ def doubled_tile(a: tg.array2d[Any], out: tg.array2d[Any]):
 def test_vectors_of_tiles_have_one_access_each(dtype: Any, each: str, number: int) -> None:
     """Rows at any address and rows that end within the tile match the code for the CPU."""
     a, out = tg.zeros((3, 64), dtype=dtype), tg.zeros((3, 64), dtype=dtype)
-    text = compile_ptx(lowered(doubled_tile, [a, out], (3,), 32).text, "sm_90a")
+    text = compile_ptx(lower_to_llvm(doubled_tile, [a, out], (3,), 32).text, "sm_90a")
     for kind in ("ld", "st"):
         assert len(re.findall(rf"\t{kind}\.global(?:\.nc)?\.{each} ", text)) == number, kind
     scalars = np.arange(3 * 70 * dtype.length, dtype=np.float32 if dtype.dtype.bits == 32 else np.float64)
@@ -68,7 +68,7 @@ def test_vectors_of_tiles_have_one_access_each(dtype: Any, each: str, number: in
         source = scalars[start : start + count].reshape(3, columns, dtype.length)
         actual, expected = (np.zeros((3, columns, dtype.length), source.dtype) for _ in range(2))
         arrays = [tg.array(x, dtype=dtype, copy=False) for x in (source, actual)]
-        code = lowered(doubled_tile, arrays, (3,), 32)
+        code = lower_to_llvm(doubled_tile, arrays, (3,), 32)
         run_serially(code, doubled_tile, arrays, (3, 32), 3)
         expected += 2 * source
         np.testing.assert_array_equal(actual, expected)

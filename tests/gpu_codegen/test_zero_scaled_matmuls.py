@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gpu_code import assembled, distributed
+from gpu_code import assemble, run_gpu_passes
 from simt import run_together
 
 import tegula as tg
@@ -72,8 +72,8 @@ def test_matmuls_with_zero_factors_known_at_run_time_match_numpy(
         array.flat[::5] = rng.choice(NONE, array.flat[::5].shape)
     args = [tg.array(a.astype(kind)), tg.array(b.astype(kind)), tg.array(c), *factors]
     threads = block_size(kernel, None, args) if kernel is matmul_of_warp_groups else 64
-    lowered_kernel, parts = distributed(kernel, args, (1,), threads)
+    lowered_kernel, parts = run_gpu_passes(kernel, args, (1,), threads)
     code = lower_kernel(lowered_kernel, parts, get_cuda_target())
     run_together(code, kernel, args, (1, threads), 1)
     np.testing.assert_array_equal(args[2].numpy(), expected)
-    assert instruction in assembled(code)[0]
+    assert instruction in assemble(code)[0]

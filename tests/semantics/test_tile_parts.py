@@ -1,4 +1,4 @@
-"""Parts of tiles: picked by `...`, `.T` and indices, scattered to, padded, and their diagonal."""
+"""Parts of tiles, selected by `...`, `.T` and indices; scatters, padding and diagonals of tiles."""
 
 from __future__ import annotations
 
@@ -22,14 +22,16 @@ def kernel(text: str) -> Any:
     return tg.kernel(source=source)(space["kernel"])
 
 
-def stored(text: str, block_dim: int = 4, n: int = 2) -> np.ndarray:
+def stored_elements(text: str, block_dim: int = 4, n: int = 2) -> np.ndarray:
     return agree(kernel(text), [tg.zeros(40), n], 1, block_dim, tiled=True)[0]
 
 
-def value_of(expression: str, shape: tuple[int, ...]) -> np.ndarray:
-    """The value of an expression in t, which is X."""
+def evaluate(expression: str, shape: tuple[int, ...]) -> np.ndarray:
+    """The value of an expression in t, a tile with the elements of X."""
     size = int(np.prod(shape))
-    return stored(f"{LOAD}tg.tile_store(o, tg.tile_reshape({expression}, {size}))")[:size].reshape(shape)
+    return stored_elements(f"{LOAD}tg.tile_store(o, tg.tile_reshape({expression}, {size}))")[:size].reshape(
+        shape
+    )
 
 
 @pytest.mark.machine_code
@@ -56,12 +58,14 @@ def value_of(expression: str, shape: tuple[int, ...]) -> np.ndarray:
     ],
 )
 def test_parts_of_tiles_match_numpy(expression: str, expected: np.ndarray) -> None:
-    np.testing.assert_array_equal(value_of(expression, expected.shape), expected)
+    np.testing.assert_array_equal(evaluate(expression, expected.shape), expected)
 
 
 @pytest.mark.machine_code
 def test_assignment_through_ellipsis_matches_numpy() -> None:
-    out = stored(LOAD + "t[..., 1] = 9.0\nt[0, ...] += 1.0\ntg.tile_store(o, tg.tile_reshape(t, 12))")
+    out = stored_elements(
+        LOAD + "t[..., 1] = 9.0\nt[0, ...] += 1.0\ntg.tile_store(o, tg.tile_reshape(t, 12))"
+    )
     expected = X.copy()
     expected[..., 1] = 9
     expected[0, ...] += 1
@@ -70,13 +74,13 @@ def test_assignment_through_ellipsis_matches_numpy() -> None:
 
 @pytest.mark.machine_code
 def test_tiles_have_ndim_and_size() -> None:
-    assert stored(LOAD + "o[0] = float(t.ndim)\no[1] = float(t.size)")[:2].tolist() == [2, 12]
+    assert stored_elements(LOAD + "o[0] = float(t.ndim)\no[1] = float(t.size)")[:2].tolist() == [2, 12]
 
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize("storage", ["register", "shared"])
 def test_tile_scatters_match_numpy(storage: str) -> None:
-    out = stored(
+    out = stored_elements(
         f'a = tg.tile_zeros(4, storage="{storage}")\nb = tg.tile_zeros((2, 2), storage="{storage}")\n'
         "tg.tile_scatter_add(a, j % 2, 1.0, j > 0)\ntg.tile_scatter_add(a, 3, 2.0, True, atomic=False)\n"
         "tg.tile_scatter_masked(b, j // 2, j % 2, float(j), j != 2)\n"
@@ -103,9 +107,9 @@ def test_tile_scatters_match_numpy(storage: str) -> None:
     ],
 )
 def test_invalid_parts_of_tiles_are_refused(text: str, message: str) -> None:
-    with pytest.raises(tg.CompileError) as caught:
-        stored(LOAD + text)
-    assert message in str(caught.value)
+    with pytest.raises(tg.CompileError) as raised:
+        stored_elements(LOAD + text)
+    assert message in str(raised.value)
 
 
 @pytest.mark.machine_code
@@ -120,13 +124,13 @@ def test_invalid_parts_of_tiles_are_refused(text: str, message: str) -> None:
 )
 def test_transposed_tiles_keep_overwritten_elements(text: str, expected: np.ndarray) -> None:
     """If the tile is overwritten under another name, its transpose keeps the old elements."""
-    out = stored(f"{LOAD}s = t\n{text}\ntg.tile_store(o, tg.tile_reshape(u * 1.0, 12))")
+    out = stored_elements(f"{LOAD}s = t\n{text}\ntg.tile_store(o, tg.tile_reshape(u * 1.0, 12))")
     np.testing.assert_array_equal(out[:12].reshape(expected.shape), expected)
 
 
 @pytest.mark.machine_code
 def test_one_thread_may_access_elements_of_a_tile() -> None:
-    out = stored(
+    out = stored_elements(
         "t = tg.tile_from_thread(8, float(j) * 2.0, 3)\no[j] = t[5] + t[n + j]\ntg.tile_store(o, t, offset=4)"
     )
     assert out[:12].tolist() == [12.0] * 4 + [6.0] * 8
@@ -134,7 +138,7 @@ def test_one_thread_may_access_elements_of_a_tile() -> None:
 
 @pytest.mark.machine_code
 def test_conditional_expressions_of_tuples_match_python() -> None:
-    out = stored(
+    out = stored_elements(
         "x, (y, z) = (1.0, (2.0, o[3])) if j > 1 else (3.0, (4.0, 5.0))\no[j] = x * 100.0 + y * 10.0 + z"
     )
     assert out[:4].tolist() == [345, 345, 120, 120]
@@ -142,7 +146,7 @@ def test_conditional_expressions_of_tuples_match_python() -> None:
 
 @pytest.mark.machine_code
 def test_conditional_expressions_of_tuples_with_tiles_match_python() -> None:
-    out = stored(
+    out = stored_elements(
         "t, k = (tg.tile_ones(4), 1.0) if n > 1 else (tg.tile_zeros(4), 2.0)\ntg.tile_store(o, t * k)"
     )
     assert out[:4].tolist() == [1, 1, 1, 1]
@@ -150,10 +154,10 @@ def test_conditional_expressions_of_tuples_with_tiles_match_python() -> None:
 
 def test_conditional_expressions_of_unlike_tuples_are_refused() -> None:
     with pytest.raises(tg.CompileError, match=r"\(float32, float32\) and float32"):
-        stored("x = (1.0, 2.0) if j > 1 else 3.0")
+        stored_elements("x = (1.0, 2.0) if j > 1 else 3.0")
 
 
 def test_native_snippets_are_refused_with_their_line() -> None:
-    with pytest.raises(tg.CompileError, match="another language") as caught:
+    with pytest.raises(tg.CompileError, match="another language") as raised:
         tg.func_native("return x;")
-    assert caught.value.loc is not None and "func_native" in caught.value.loc.text()
+    assert raised.value.loc is not None and "func_native" in raised.value.loc.text()

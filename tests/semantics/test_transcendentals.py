@@ -30,8 +30,8 @@ DOMAINS = {
     "erf": (-4.0, 4.0),
 }
 ULPS = {"float32": 2.0, "float64": 2.0}
-CLOSE = ("exp", "log", "sin", "cos", "tan")
-SPECIAL = (
+ONE_ULP_FUNCTIONS = ("exp", "log", "sin", "cos", "tan")
+SPECIAL_VALUES = (
     0.0,
     -0.0,
     1.0,
@@ -52,7 +52,7 @@ SPECIAL = (
 
 
 @cache
-def kernel_of(function: str, name: str) -> Any:
+def function_kernel(function: str, name: str) -> Any:
     text = (
         f"def kernel(a: tg.array[tg.{name}], o: tg.array2d[tg.{name}]):\n    i, j = tg.tid()\n"
         "    t = tg.tile_load(a, shape=256, offset=i * 256)\n"
@@ -65,20 +65,21 @@ def kernel_of(function: str, name: str) -> Any:
 
 
 def evaluate(function: str, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Values of the domain and corners, and the function's results, which are equal for lanes and tiles."""
+    """Arguments from the domain and special values, and the results of the function, which are equal for lanes and
+    tiles."""
     dtype = np.dtype(getattr(ml_dtypes, name) if name == "bfloat16" else name)
     low, high = DOMAINS[function]
     rng = np.random.default_rng(1)
     x = np.geomspace(low, high, 2000) if low > 0 else rng.uniform(low, high, 2000)
     with np.errstate(all="ignore"):
-        x = np.concatenate([x, SPECIAL, np.zeros(32)])[:2048].astype(dtype)
+        x = np.concatenate([x, SPECIAL_VALUES, np.zeros(32)])[:2048].astype(dtype)
     arguments = [tg.array(x), tg.zeros((2, 2048), dtype=getattr(tg, name))]
-    _, out = agree(kernel_of(function, name), arguments, 8, 256, tiled=True)
+    _, out = agree(function_kernel(function, name), arguments, 8, 256, tiled=True)
     assert_same_bits(out[0], out[1], "tile against lanes")
     return x, out[0]
 
 
-def exactly(function: str, x: np.ndarray) -> np.ndarray:
+def reference_values(function: str, x: np.ndarray) -> np.ndarray:
     if function == "erf":
         from math import erf
 
@@ -94,13 +95,13 @@ def test_transcendentals_are_bit_equal_and_accurate(function: str, name: str) ->
     if name not in ULPS:
         return
     x, actual = x[:2000], actual[:2000]
-    expected = exactly(function, x)
-    unit = np.spacing(np.abs(expected).astype(name)).astype(np.longdouble)
-    error = np.abs(actual.astype(np.longdouble) - expected) / unit
-    limit = 1.0 if name == "float64" and function in CLOSE else ULPS[name]
-    # math.erf itself has an error of about one unit in the last place in float64.
+    expected = reference_values(function, x)
+    ulp = np.spacing(np.abs(expected).astype(name)).astype(np.longdouble)
+    error = np.abs(actual.astype(np.longdouble) - expected) / ulp
+    limit = 1.0 if name == "float64" and function in ONE_ULP_FUNCTIONS else ULPS[name]
+    # math.erf itself has an error of about one ulp in float64.
     limit += 1.0 if name == "float64" and function == "erf" else 0.0
-    worst = int(np.argmax(error))
-    assert error[worst] <= limit, (
-        f"{function}({x[worst]!r}) = {actual[worst]!r}, off by {error[worst]:.2f} units"
+    worst_index = int(np.argmax(error))
+    assert error[worst_index] <= limit, (
+        f"{function}({x[worst_index]!r}) = {actual[worst_index]!r}, off by {error[worst_index]:.2f} ulps"
     )

@@ -15,19 +15,19 @@ pytestmark = pytest.mark.machine_code
 
 
 @tg.kernel
-def sliced(u: tg.array1d[Any], x: tg.array1d[float], out: tg.array1d[float]):
+def slice_array(u: tg.array1d[Any], x: tg.array1d[float], out: tg.array1d[float]):
     out[0] = float(x[u[0] :].shape[0])
     out[1] = float(x[: u[0]].shape[0])
 
 
 @tg.kernel
-def gathered(u: tg.array1d[Any], x: tg.array1d[float], out: tg.array1d[float]):
+def gather_elements(u: tg.array1d[Any], x: tg.array1d[float], out: tg.array1d[float]):
     t = tg.tile_load(x, 4)
     tg.tile_store(out, t[tg.tile_load(u, 4)])
 
 
 @tg.kernel
-def component(u: tg.array1d[Any], x: tg.array1d[float], out: tg.array1d[float]):
+def vector_component(u: tg.array1d[Any], x: tg.array1d[float], out: tg.array1d[float]):
     v = tg.vec4(x[0], x[1], x[2], x[3])
     out[0] = v[u[0]]
     v[u[0]] = 9.0
@@ -35,18 +35,18 @@ def component(u: tg.array1d[Any], x: tg.array1d[float], out: tg.array1d[float]):
 
 
 @tg.kernel
-def loaded(u: tg.array1d[Any], x: tg.array1d[float], out: tg.array1d[float]):
+def load_tile(u: tg.array1d[Any], x: tg.array1d[float], out: tg.array1d[float]):
     tg.tile_store(out, tg.tile_load(x, 4, offset=u[0]))
 
 
 @tg.kernel
-def stored(u: tg.array1d[Any], x: tg.array1d[float], out: tg.array1d[float]):
+def store_tile(u: tg.array1d[Any], x: tg.array1d[float], out: tg.array1d[float]):
     tg.tile_store(out, tg.tile_load(x, 4), offset=u[0])
 
 
-KERNELS = [sliced, gathered, component, loaded, stored]
-EXPECTED = {"sliced": [0, 4, 0, 0], "gathered": [0, 2, 0, 0], "component": [4, 10, 0, 0]}
-LARGE = [
+KERNELS = [slice_array, gather_elements, vector_component, load_tile, store_tile]
+EXPECTED = {"slice_array": [0, 4, 0, 0], "gather_elements": [0, 2, 0, 0], "vector_component": [4, 10, 0, 0]}
+OUT_OF_BOUNDS_INDICES = [
     (tg.uint32, 2**31),
     (tg.uint32, 2**32 - 2),
     (tg.uint64, 2**64 - 1),
@@ -58,21 +58,21 @@ LARGE = [
 ]
 
 
-def arguments(dtype: Any, number: int) -> list[tg.array]:
-    numbers = np.array([number, 1, number, number], tg.zeros(1, dtype=dtype, device="cpu").numpy().dtype)
-    return [tg.array(numbers), tg.array(np.arange(1, 5, dtype=np.float32)), tg.zeros(4)]
+def arguments(dtype: Any, index: int) -> list[tg.array]:
+    indices = np.array([index, 1, index, index], tg.zeros(1, dtype=dtype, device="cpu").numpy().dtype)
+    return [tg.array(indices), tg.array(np.arange(1, 5, dtype=np.float32)), tg.zeros(4)]
 
 
-@pytest.mark.parametrize(("dtype", "number"), LARGE, ids=str)
+@pytest.mark.parametrize(("dtype", "index"), OUT_OF_BOUNDS_INDICES, ids=str)
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.name)
-def test_large_unsigned_indices_are_out_of_bounds(dtype: Any, number: int, kernel: Any) -> None:
-    compiled = arguments(dtype, number)
-    tg.launch_tiled(kernel, 1, inputs=compiled, block_dim=1)
-    assert compiled[2].list() == EXPECTED.get(kernel.name, [0, 0, 0, 0])
+def test_large_unsigned_indices_are_out_of_bounds(dtype: Any, index: int, kernel: Any) -> None:
+    compiled_args = arguments(dtype, index)
+    tg.launch_tiled(kernel, 1, inputs=compiled_args, block_dim=1)
+    assert compiled_args[2].list() == EXPECTED.get(kernel.name, [0, 0, 0, 0])
     with tg.ScopedDevice("cpu"):
-        plain = arguments(dtype, number)
-    interpret(kernel, plain, (1, 1), 1)
-    assert plain[2].list() == compiled[2].list()
+        interpreted_args = arguments(dtype, index)
+    interpret(kernel, interpreted_args, (1, 1), 1)
+    assert interpreted_args[2].list() == compiled_args[2].list()
 
 
 @tg.kernel
@@ -86,16 +86,16 @@ def array_element(u: tg.array1d[Any], x: tg.array1d[float], out: tg.array1d[floa
     out[0] = x[u[0]]
 
 
-@pytest.mark.parametrize(("dtype", "number"), LARGE, ids=str)
+@pytest.mark.parametrize(("dtype", "index"), OUT_OF_BOUNDS_INDICES, ids=str)
 @pytest.mark.parametrize("kernel", [tile_element, array_element], ids=lambda k: k.name)
 def test_debug_mode_reports_unsigned_indices_out_of_bounds(
-    dtype: Any, number: int, kernel: Any, monkeypatch: pytest.MonkeyPatch
+    dtype: Any, index: int, kernel: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tg.config, "mode", "debug")
     with pytest.raises(tg.OutOfBounds):
-        tg.launch_tiled(kernel, 1, inputs=arguments(dtype, number), block_dim=1)
+        tg.launch_tiled(kernel, 1, inputs=arguments(dtype, index), block_dim=1)
         tg.synchronize()
     with tg.ScopedDevice("cpu"):
-        plain = arguments(dtype, number)
+        interpreted_args = arguments(dtype, index)
     with pytest.raises(tg.OutOfBounds):
-        interpret(kernel, plain, (1, 1), 1, debug=True)
+        interpret(kernel, interpreted_args, (1, 1), 1, debug=True)
