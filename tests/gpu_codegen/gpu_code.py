@@ -1,4 +1,4 @@
-"""Kernels as GPU code without a GPU: lowered, assembled, and run thread by thread on the processor."""
+"""Kernels as GPU code without a GPU: lowered, assembled, and run thread by thread on the CPU."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tegula.target import get_cuda_target, get_target
 def run_gpu_passes(
     kernel: Any, args: Sequence[Any], dims: tuple[int, ...], block_dim: int, arch: str = "sm_90a"
 ) -> tuple[Kernel, GpuCompilation]:
-    """The kernel of a launch after all passes."""
+    """The kernel of a launch after all passes for a GPU."""
     arrays = [tg.array(a) if isinstance(a, np.ndarray) else a for a in args]
     specialisations = [SPECIALISATIONS[pack(a)[0]] for pack, a in zip(kernel.packers, arrays, strict=True)]
     specialised = specialisation(
@@ -47,6 +47,7 @@ def lower_to_llvm(
     lines: bool = False,
     arch: str = "sm_90a",
 ) -> GpuCode:
+    """The LLVM IR of a launch. `lines`: with the source lines of instructions."""
     return lower_kernel(
         *run_gpu_passes(kernel, args, dims, block_dim, arch), get_cuda_target(arch), lines=lines
     )
@@ -61,15 +62,15 @@ def assemble(code: GpuCode, arch: str = "sm_90a") -> tuple[str, ptx.Cubin]:
     return text, cubin
 
 
-REPLACED = (
+CPU_REPLACEMENTS = (
     (r"^@shared = .*$", ""),
     (
         r"define ptx_kernel void @kernel\(.*$",
-        "define void @kernel(ptr %args, i32 %thread, i32 %number, i32 %grid) {",
+        "define void @kernel(ptr %args, i32 %thread, i32 %block, i32 %grid) {",
     ),
     (r"^attributes .*$", ""),
     (r"call (?:range\(.*?\) )?i32 @llvm\.nvvm\.read\.ptx\.sreg\.tid\.x\(\)", "add i32 %thread, 0"),
-    (r"call i32 @llvm\.nvvm\.read\.ptx\.sreg\.ctaid\.x\(\)", "add i32 %number, 0"),
+    (r"call i32 @llvm\.nvvm\.read\.ptx\.sreg\.ctaid\.x\(\)", "add i32 %block, 0"),
     (r"call i32 @llvm\.nvvm\.read\.ptx\.sreg\.nctaid\.x\(\)", "add i32 %grid, 0"),
     (r"call i32 @llvm\.nvvm\.read\.ptx\.sreg\.tid\.y\(\)", "add i32 0, 0"),
     (r"call i32 @llvm\.nvvm\.read\.ptx\.sreg\.ntid\.y\(\)", "add i32 1, 0"),
@@ -80,55 +81,55 @@ REPLACED = (
     (r"^  call void @llvm\.nvvm\.bar\.warp\.sync\(i32 -1\).*$", ""),
     (r'^  call void asm sideeffect "griddepcontrol\..*$', ""),
     (r"@llvm\.nvvm\.rcp\.approx\.ftz\.", "@reciprocal."),
-    (r"@llvm\.nvvm\.rsqrt\.approx\.ftz\.f", "@root"),
+    (r"@llvm\.nvvm\.rsqrt\.approx\.ftz\.f", "@reciprocal_root"),
 )
-RECIPROCALS = """
-define internal float @flushed(float %x) {
-  %size = call float @llvm.fabs.f32(float %x)
-  %small = fcmp olt float %size, 0x3810000000000000
+APPROXIMATIONS = """
+define internal float @flush_subnormals(float %x) {
+  %magnitude = call float @llvm.fabs.f32(float %x)
+  %subnormal = fcmp olt float %magnitude, 0x3810000000000000
   %zero = call float @llvm.copysign.f32(float 0.0, float %x)
-  %made = select i1 %small, float %zero, float %x
-  ret float %made
+  %result = select i1 %subnormal, float %zero, float %x
+  ret float %result
 }
 define internal float @reciprocal.f(float %x) {
-  %from = call float @flushed(float %x)
-  %over = fdiv float 1.0, %from
-  %made = call float @flushed(float %over)
-  ret float %made
+  %flushed = call float @flush_subnormals(float %x)
+  %inexact = fdiv float 1.0, %flushed
+  %result = call float @flush_subnormals(float %inexact)
+  ret float %result
 }
-define internal float @root(float %x) {
-  %from = call float @flushed(float %x)
-  %wide = fpext float %from to double
-  %size = call double @llvm.sqrt.f64(double %wide)
-  %over = fdiv double 1.0, %size
-  %near = fptrunc double %over to float
-  %bits = bitcast float %near to i32
-  %less = sub i32 %bits, 1
-  %below = bitcast i32 %less to float
-  %infinite = fcmp oeq float %near, 0x7FF0000000000000
-  %number = fcmp ogt float %near, 0.0
-  %stays = xor i1 %number, true
-  %same = or i1 %infinite, %stays
-  %made = select i1 %same, float %near, float %below
-  ret float %made
+define internal float @reciprocal_root(float %x) {
+  %flushed = call float @flush_subnormals(float %x)
+  %wide = fpext float %flushed to double
+  %magnitude = call double @llvm.sqrt.f64(double %wide)
+  %exact = fdiv double 1.0, %magnitude
+  %nearest = fptrunc double %exact to float
+  %bits = bitcast float %nearest to i32
+  %bits.below = sub i32 %bits, 1
+  %nearest.below = bitcast i32 %bits.below to float
+  %is.infinite = fcmp oeq float %nearest, 0x7FF0000000000000
+  %is.positive = fcmp ogt float %nearest, 0.0
+  %not.positive = xor i1 %is.positive, true
+  %keeps.nearest = or i1 %is.infinite, %not.positive
+  %result = select i1 %keeps.nearest, float %nearest, float %nearest.below
+  ret float %result
 }
 define internal double @reciprocal.d(double %x) {
-  %over = fdiv double 1.0, %x
-  %bits = bitcast double %over to i64
+  %exact = fdiv double 1.0, %x
+  %bits = bitcast double %exact to i64
   %high = and i64 %bits, -4294967296
-  %made = bitcast i64 %high to double
-  ret double %made
+  %result = bitcast i64 %high to double
+  ret double %result
 }
 """
-"""Approximate instructions with their largest error: float32 without subnormal numbers, the upper half of a float64,
-and roots too small by a unit in the last place."""
+"""Emulations of approximate instructions, with the largest error of the PTX manual: float32 without subnormal numbers,
+the upper half of a float64, and reciprocal square roots one ulp too small."""
 
 
 def run_serially(code: GpuCode, kernel: Any, args: Sequence[Any], dims: Sequence[int], blocks: int) -> None:
-    """Run all threads of all blocks one by one, for a kernel without exchanges between threads. `dims`: the dimensions
-    of the launch, threads included; `blocks`: the number of CTAs."""
+    """Run all threads of all blocks one by one, for a kernel whose threads do not communicate. `dims`: the dimensions
+    of the launch, including threads; `blocks`: the number of CTAs."""
     text = code.text
-    for pattern, new in REPLACED:
+    for pattern, new in CPU_REPLACEMENTS:
         text = re.sub(pattern, new, text, flags=re.MULTILINE)
     assert "nvvm" not in text, "the threads of this kernel communicate"
     total = 1
@@ -136,7 +137,7 @@ def run_serially(code: GpuCode, kernel: Any, args: Sequence[Any], dims: Sequence
         total *= n
     packed = b"".join(pack(a)[1] for pack, a in zip(kernel.packers, args, strict=True))
     packed += b"".join(n.to_bytes(8, "little") for n in (*dims, total, 0))
-    machine_code = load(compile_object(text + RECIPROCALS, get_target()))
+    machine_code = load(compile_object(text + APPROXIMATIONS, get_target()))
     function = ctypes.CFUNCTYPE(None, ctypes.c_char_p, *[ctypes.c_int32] * 3)(machine_code.address("kernel"))
     for block in range(blocks):
         for thread in range(code.threads):

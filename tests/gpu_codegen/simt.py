@@ -1,5 +1,6 @@
-"""Runs GPU code of a block or a 2-CTA cluster on the CPU. Threads take turns; instructions that synchronise threads act
-as in the PTX manual when all threads have reached them. Copies and matmuls complete where they are started.
+"""Runs the GPU code of a block or a 2-CTA cluster on the CPU. Threads run one at a time; instructions that synchronise
+threads act as in the PTX manual when all threads have reached them. Copies and matmuls complete as soon as they are
+issued.
 
 Shared memory has addresses of 32 bits, 1 KB into a window of 256 KB, as on a GPU; the shared memory of the second CTA
 of a cluster is in the next window."""
@@ -14,24 +15,24 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from fibers import ASK, ENDED, Fibers
+from fibers import END_REQUEST, REQUEST_TEXT, Fibers
 from memory_order import AccessOrder
-from tensor_cores import multiply_group, multiply_warp, swizzled, to_tf32
+from tensor_cores import multiply_group, multiply_warp, swizzled_offset, to_tf32
 
 from tegula.backend.llvm import compile_object
 from tegula.backend.loader import LoadedObject, load
 from tegula.codegen.gpu import GpuCode
 from tegula.target import get_target
 
-WINDOW, SHARED, BYTES = 0x10000000, 0x10000400, 1 << 18
+WINDOW_START, SHARED_START, WINDOW_BYTES = 0x10000000, 0x10000400, 1 << 18
 CALL = re.compile(
-    r'^(?P<head>\s*(?:%\S+ = )?)call (?P<type>.+?) (?P<what>@llvm\.nvvm\.[\w.]+|asm (?:sideeffect )?"[^"]*", "[^"]*")'
+    r'^(?P<head>\s*(?:%\S+ = )?)call (?P<type>.+?) (?P<callee>@llvm\.nvvm\.[\w.]+|asm (?:sideeffect )?"[^"]*", "[^"]*")'
     r"\((?P<args>.*)\)(?: convergent)?$",
     re.MULTILINE,
 )
 SPECIAL_REGISTERS = {
     "read.ptx.sreg.tid.y": "lshr i32 %thread, 5",
-    "read.ptx.sreg.ctaid.x": "add i32 %number, 0",
+    "read.ptx.sreg.ctaid.x": "add i32 %block, 0",
     "read.ptx.sreg.nctaid.x": "add i32 %grid, 0",
 }
 
@@ -58,34 +59,34 @@ define internal i32 @fused_bfloats(<2 x bfloat> %x, <2 x bfloat> %y, <2 x bfloat
   %high = call i16 @round_bfloat(float %second)
   %one = insertelement <2 x i16> poison, i16 %low, i32 0
   %two = insertelement <2 x i16> %one, i16 %high, i32 1
-  %made = bitcast <2 x i16> %two to i32
-  ret i32 %made
+  %result = bitcast <2 x i16> %two to i32
+  ret i32 %result
 }
-define internal void @accessed(ptr %x, i64 %info) noinline {
-  %at = alloca [2 x i64]
+define internal void @report_access(ptr %x, i64 %info) noinline {
+  %words = alloca [2 x i64]
   %address = ptrtoint ptr %x to i64
-  %offset = sub i64 %address, LOWEST
-  %near = icmp ult i64 %offset, MANY
-  br i1 %near, label %tell, label %done
-tell:
-  store i64 %address, ptr %at
-  %second = getelementptr i64, ptr %at, i64 1
+  %offset = sub i64 %address, FIRST_ADDRESS
+  %is.shared = icmp ult i64 %offset, BYTE_COUNT
+  br i1 %is.shared, label %report, label %done
+report:
+  store i64 %address, ptr %words
+  %second = getelementptr i64, ptr %words, i64 1
   store i64 %info, ptr %second
-  call void @ask(i64 -2, ptr %at)
+  call void @request(i64 -2, ptr %words)
   br label %done
 done:
   ret void
 }
-""".replace("LOWEST", str(SHARED)).replace("MANY", str(BYTES))
-"""LLVM text of instructions that the CPU does not have, and of the calls that report accesses."""
+""".replace("FIRST_ADDRESS", str(SHARED_START)).replace("BYTE_COUNT", str(WINDOW_BYTES))
+"""LLVM text of instructions that the CPU lacks, and of the function that reports an access to shared memory."""
 
 
 ACCESS = re.compile(
-    r"^  (?:%\S+ = )?(?P<verb>load|store) (?P<type><[^>]+>|\w+)[ ,].*?ptr (?P<at>%[\w.]+), align .*$",
+    r"^  (?:%\S+ = )?(?P<verb>load|store) (?P<type><[^>]+>|\w+)[ ,].*?ptr (?P<address>%[\w.]+), align .*$",
     re.MULTILINE,
 )
-ACCESSED = -2
-BITS = {"float": 32, "double": 64, "half": 16, "bfloat": 16, "ptr": 64}
+ACCESS_REQUEST = -2
+TYPE_BITS = {"float": 32, "double": 64, "half": 16, "bfloat": 16, "ptr": 64}
 
 
 def run_together(
@@ -98,17 +99,17 @@ def run_together(
     report: int = 0,
     rows: int = 1,
 ) -> None:
-    """Run all blocks one after another, with the threads of each block concurrent. `dims`: the dimensions of the
-    launch, threads included; `blocks`: the number of CTAs. `order`: is notified of accesses to shared memory, for a
-    launch of one block. `report`: the address of memory for reports, if the kernel prints or asserts. `rows`: the
-    number of blocks of the launch in each CTA."""
+    """Run all blocks one after another; the threads of each block are concurrent. `dims`: the dimensions of the launch,
+    including threads; `blocks`: the number of CTAs. `order` records the accesses to shared memory of a launch of one
+    block. `report`: the address of memory for reports, if the kernel prints or asserts. `rows`: the number of blocks of
+    the launch in each CTA."""
     total = int(np.prod(dims))
     packed = b"".join(pack(a)[1] for pack, a in zip(kernel.packers, args, strict=True))
     packed += b"".join(n.to_bytes(8, "little") for n in (*dims, total, report))
     size = 2 if code.clustered and blocks % 2 == 0 else 1
-    source = _watched(code.text) if order else code.text
+    source = _instrument_accesses(code.text) if order else code.text
     assert rows == 1 or rows <= code.together
-    texts = [_translated(source, rank, size, rows if code.together > 1 else 0) for rank in range(size)]
+    texts = [_translate(source, rank, size, rows if code.together > 1 else 0) for rank in range(size)]
     objects = [(load(compile_object(text, get_target())), callees) for text, callees in texts]
     for first in range(0, blocks, size):
         cluster = _Cluster(code.threads * size * rows)
@@ -120,8 +121,8 @@ def _matches(values: list[int]) -> list[int]:
     return [sum((x == y) << k for k, y in enumerate(values)) for x in values]
 
 
-def _together(kind: str, values: list[int]) -> int:
-    """32-bit integers combined by `redux.sync`."""
+def _reduce(kind: str, values: list[int]) -> int:
+    """The result of `redux.sync` for 32-bit integers."""
     signed = [x - (x >> 31 << 32) for x in values]
     combined = {
         "add": sum(values),
@@ -133,33 +134,33 @@ def _together(kind: str, values: list[int]) -> int:
     return combined[kind] & 0xFFFFFFFF
 
 
-def _watched(text: str) -> str:
+def _instrument_accesses(text: str) -> str:
     """The module with a call before each load and store of vectors and scalars."""
 
-    def told(access: re.Match[str]) -> str:
+    def with_report(access: re.Match[str]) -> str:
         count, _, element = access["type"].strip("<>").rpartition(" x ")
-        bits = BITS.get(element) or int(element[1:])
+        bits = TYPE_BITS.get(element) or int(element[1:])
         info = -(-bits * int(count or 1) // 8) * 2 + (access["verb"] == "store")
-        return f"  call void @accessed(ptr {access['at']}, i64 {info})\n{access[0]}"
+        return f"  call void @report_access(ptr {access['address']}, i64 {info})\n{access[0]}"
 
-    return ACCESS.sub(told, text)
+    return ACCESS.sub(with_report, text)
 
 
-def _translated(text: str, rank: int, size: int, rows: int) -> tuple[str, list[str]]:
-    """The module for this processor, with a function for each instruction that is not the processor's, and their
-    names. `rank`: of the block in a cluster of `size`; `rows`: the number of warps of a CTA, each of which is a block,
-    or 0."""
-    known = SPECIAL_REGISTERS | {
+def _translate(text: str, rank: int, size: int, rows: int) -> tuple[str, list[str]]:
+    """The module for this CPU, with a function for each instruction that the CPU lacks, and the names of these
+    instructions. `rank`: of the block in a cluster of `size`; `rows`: the number of warps of a CTA, each of which is a
+    block, or 0."""
+    registers = SPECIAL_REGISTERS | {
         "read.ptx.sreg.cluster.ctaid.x": f"add i32 {rank}, 0",
         "read.ptx.sreg.cluster.nctaid.x": f"add i32 {size}, 0",
         "read.ptx.sreg.tid.x": "and i32 %thread, 31" if rows else "add i32 %thread, 0",
         "read.ptx.sreg.ntid.y": f"add i32 {rows}, 0",
     }
     text = re.sub(r"^(@shared = .*|attributes .*)$", "", text, flags=re.MULTILINE)
-    start = "define void @kernel(ptr %args, i32 %thread, i32 %number, i32 %grid) {"
-    text = re.sub(r"define ptx_kernel void @kernel\(.*$", start, text, flags=re.MULTILINE)
+    signature = "define void @kernel(ptr %args, i32 %thread, i32 %block, i32 %grid) {"
+    text = re.sub(r"define ptx_kernel void @kernel\(.*$", signature, text, flags=re.MULTILINE)
     text = re.sub(r" addrspace\(\d\)", "", text).replace(
-        "@shared", f"inttoptr (i64 {SHARED + rank * BYTES} to ptr)"
+        "@shared", f"inttoptr (i64 {SHARED_START + rank * WINDOW_BYTES} to ptr)"
     )
     text = re.sub(
         r"addrspacecast ptr (.+) to ptr$", r"getelementptr i8, ptr \1, i64 0", text, flags=re.MULTILINE
@@ -173,33 +174,34 @@ def _translated(text: str, rank: int, size: int, rows: int) -> tuple[str, list[s
     text = re.sub(rf"(%\S+) = call {pair} @llvm.fma.v2bf16\((.+)\)$", fused, text, flags=re.MULTILINE)
     declared: dict[tuple[str, str, tuple[str, ...]], int] = {}
 
-    def replaced(call: re.Match[str]) -> str:
-        intrinsic, args = call["what"], call["args"].split(", ") if call["args"] else []
-        number_of = known.get(intrinsic.removeprefix("@llvm.nvvm."))
-        if number_of is not None:
-            return call["head"] + number_of
+    def replace_call(call: re.Match[str]) -> str:
+        intrinsic, args = call["callee"], call["args"].split(", ") if call["args"] else []
+        register_text = registers.get(intrinsic.removeprefix("@llvm.nvvm."))
+        if register_text is not None:
+            return call["head"] + register_text
         key = intrinsic, call["type"], tuple(a.rsplit(" ", 1)[0] for a in args)
         number = declared.setdefault(key, len(declared))
         return f"{call['head']}call {call['type']} @hook{number}({call['args']})"
 
-    text = CALL.sub(replaced, text)
+    text = CALL.sub(replace_call, text)
     functions = [_function(number, *key) for key, number in declared.items()]
     assert "nvvm.m" not in text and " asm " not in text
-    return "\n".join([text, *functions, EMULATED, ASK]), [key[0] for key in declared]
+    return "\n".join([text, *functions, EMULATED, REQUEST_TEXT]), [key[0] for key in declared]
 
 
 def _function(number: int, intrinsic: str, result: str, types: tuple[str, ...]) -> str:
-    """Asks with its arguments in memory, 8 bytes each, where the results are returned."""
+    """A function that sends a request with its arguments in memory, 8 bytes each. The answer replaces the arguments by
+    the results."""
     parts = result[1:-1].split(",") if result.startswith("{") else [] if result == "void" else [result]
     slots = max(1, len(parts), len(types))
-    lines = [f"  %at = alloca [{slots} x i64]"]
+    lines = [f"  %words = alloca [{slots} x i64]"]
     for k, t in enumerate(types):
-        lines += [f"  %p{k} = getelementptr i64, ptr %at, i64 {k}", f"  store {t} %x{k}, ptr %p{k}"]
-    lines.append(f"  call void @ask(i64 {number}, ptr %at)")
+        lines += [f"  %p{k} = getelementptr i64, ptr %words, i64 {k}", f"  store {t} %x{k}, ptr %p{k}"]
+    lines.append(f"  call void @request(i64 {number}, ptr %words)")
     returned = "poison"
     for k, t in enumerate(parts):
         t = t.strip()
-        lines += [f"  %q{k} = getelementptr i64, ptr %at, i64 {k}", f"  %r{k} = load {t}, ptr %q{k}"]
+        lines += [f"  %q{k} = getelementptr i64, ptr %words, i64 {k}", f"  %r{k} = load {t}, ptr %q{k}"]
         if result.startswith("{"):
             lines.append(f"  %s{k} = insertvalue {result} {returned}, {t} %r{k}, {k}")
             returned = f"%s{k}"
@@ -214,17 +216,17 @@ def _without_subnormals(x: np.ndarray) -> np.ndarray:
     return np.where(np.abs(x) < np.finfo(np.float32).tiny, np.copysign(np.float32(0.0), x), x)
 
 
-Turn = Generator[None, Any, Any]
-"""An instruction that a thread has reached, as a generator: it yields where the thread must wait, and is sent the
+Step = Generator[None, Any, Any]
+"""An instruction that a thread has reached: a generator that yields where the thread must wait, and receives the
 result."""
 
 
 class _Thread:
-    """A thread of a block. `fiber`: which of its cluster."""
+    """A thread of a block. `fiber`: the index of the thread in the cluster."""
 
     def __init__(self, block: _Block, number: int, fiber: int) -> None:
         self.block, self.number, self.fiber = block, number, fiber
-        self.turn: Turn | None = None
+        self.step: Step | None = None
 
 
 class _Mbarrier:
@@ -241,7 +243,7 @@ class _Mbarrier:
 
 
 class _Cluster:
-    """The state that the CTAs of a cluster share, or of a single CTA: the running thread and the waiting threads."""
+    """The state that the CTAs of a cluster, or a single CTA, share: the runnable threads and the waiting threads."""
 
     def __init__(self, threads: int) -> None:
         self.blocks: list[_Block] = []
@@ -259,34 +261,34 @@ class _Cluster:
             for number in range(threads):
                 thread = _Thread(block, number, rank * threads + number)
                 self.fibers.begin(thread.fiber, block.object.address("begin"))
-                thread.turn = block.beginning(thread, first + rank, grid)
+                thread.step = block.start(thread, first + rank, grid)
                 self.ready.append((thread, None))
-        left = self.count
+        running_count = self.count
         while self.ready:
-            left -= self._goes_on(*self.ready.popleft())
-        assert left == 0, "threads wait without end"
+            running_count -= self._run_thread(*self.ready.popleft())
+        assert running_count == 0, "threads wait without end"
 
-    def _goes_on(self, thread: _Thread, request_value: Any) -> bool:
-        """Run a thread until it waits for others. Returns whether it has ended."""
+    def _run_thread(self, thread: _Thread, request_value: Any) -> bool:
+        """Run a thread until the thread waits for others. Returns whether the thread has ended."""
         block = thread.block
         while True:
-            if thread.turn is not None:
+            if thread.step is not None:
                 try:
-                    thread.turn.send(request_value)
+                    thread.step.send(request_value)
                     return False
                 except StopIteration:
-                    thread.turn, request_value = None, None
-            number, coordinates = self.fibers.run(thread.fiber)
-            if number == ENDED:
+                    thread.step, request_value = None, None
+            number, address = self.fibers.run(thread.fiber)
+            if number == END_REQUEST:
                 return True
-            if number == ACCESSED:
-                block.accessed(thread, coordinates)
+            if number == ACCESS_REQUEST:
+                block.report_access(thread, address)
             else:
-                thread.turn = block.instruction(thread, block.callees[number], coordinates)
+                thread.step = block.instruction(thread, block.callees[number], address)
 
     def synchronise(
         self, key: Any, size: int, thread: _Thread, value: Any, act: Callable[..., Sequence[Any]]
-    ) -> Turn:
+    ) -> Step:
         """A collective step of `size` threads: the last thread that arrives executes the step for all, in the order of
         the threads."""
         present = self.gathered.setdefault(key, [])
@@ -294,15 +296,15 @@ class _Cluster:
         if len(present) < size:
             return (yield)
         del self.gathered[key]
-        present.sort(key=lambda one: one[0])
+        present.sort(key=lambda entry: entry[0])
         result = act([operand for _, _, operand in present])
         self.ready.extend(
-            (fiber_index, x)
-            for (_, fiber_index, _), x in zip(present, result, strict=True)
-            if fiber_index is not thread
+            (waiting_thread, x)
+            for (_, waiting_thread, _), x in zip(present, result, strict=True)
+            if waiting_thread is not thread
         )
         return next(
-            x for (_, fiber_index, _), x in zip(present, result, strict=True) if fiber_index is thread
+            x for (_, waiting_thread, _), x in zip(present, result, strict=True) if waiting_thread is thread
         )
 
     def phase_ended(self, address: int) -> None:
@@ -317,32 +319,37 @@ class _Block:
     ) -> None:  # fmt: skip
         self.order = order
         self.code, self.object, self.callees, self.args = code, object_, callees, args
-        self.cluster, self.window = cluster, WINDOW + rank * BYTES
+        self.cluster, self.window = cluster, WINDOW_START + rank * WINDOW_BYTES
         self.buffer = ctypes.create_string_buffer(len(packed) + 64 + 64 + 128 * len(code.maps))
         self.arguments = -(-ctypes.addressof(self.buffer) // 64) * 64
         ctypes.memmove(self.arguments, packed, len(packed))
         self.maps = self.arguments + -(-len(packed) // 64) * 64
-        self.memory = _window(self.window)
+        self.memory = _map_window(self.window)
         self.memory[:] = 0xFF
         self.mbarriers = cluster.mbarriers
 
     def connect(self) -> None:
         self.cluster.fibers.connect(self.object.address("connect"))
 
-    def beginning(self, thread: _Thread, number: int, grid: int) -> Turn:
-        """Give the code the number of a starting thread."""
-        board = self.cluster.fibers.board
-        board.arguments, board.thread, board.number, board.grid = self.arguments, thread.number, number, grid
+    def start(self, thread: _Thread, number: int, grid: int) -> Step:
+        """Pass the arguments and the indices of a starting thread to the code."""
+        mailbox = self.cluster.fibers.mailbox
+        mailbox.arguments, mailbox.thread, mailbox.block, mailbox.grid = (
+            self.arguments,
+            thread.number,
+            number,
+            grid,
+        )
         yield from ()
 
-    def accessed(self, thread: _Thread, start: int) -> None:
+    def report_access(self, thread: _Thread, start: int) -> None:
         address, info = (ctypes.c_uint64 * 2).from_address(start)
         assert self.order is not None
         self.order.access(thread.number, address, info // 2, bool(info % 2))
 
     # Instructions ----------------------------------------------------------------------------------------------------
 
-    def instruction(self, thread: _Thread, intrinsic: str, address: int) -> Turn:
+    def instruction(self, thread: _Thread, intrinsic: str, address: int) -> Step:
         words = (ctypes.c_uint64 * 4096).from_address(address)
         name = intrinsic.removeprefix("@llvm.nvvm.")
         if intrinsic.startswith("asm"):
@@ -356,11 +363,11 @@ class _Block:
         elif name == "elect.sync":
             words[0], words[1] = 0, int(thread.number % 32 == 0)
         elif name.startswith("shfl.sync."):
-            mode, by, clamp = name.split(".")[2], words[2] & 0xFFFFFFFF, words[3]
-            words[0] = yield from self._exchanged(thread, mode, words[1], by, clamp)
+            mode, selector, clamp = name.split(".")[2], words[2] & 0xFFFFFFFF, words[3]
+            words[0] = yield from self._shuffle(thread, mode, words[1], selector, clamp)
         elif name.startswith("vote.ballot.sync"):
             words[0] = yield from self._warp(
-                thread, words[1] & 1, lambda given: [sum(x << k for k, x in enumerate(given))] * 32
+                thread, words[1] & 1, lambda operands: [sum(x << k for k, x in enumerate(operands))] * 32
             )
         elif name.startswith("match.any.sync"):
             mask = (1 << int(name.rpartition("i")[2])) - 1
@@ -368,15 +375,15 @@ class _Block:
         elif name.startswith("redux.sync"):
             kind = name.rpartition(".")[2]
             words[0] = yield from self._warp(
-                thread, words[0] & 0xFFFFFFFF, lambda given: [_together(kind, given)] * 32
+                thread, words[0] & 0xFFFFFFFF, lambda operands: [_reduce(kind, operands)] * 32
             )
         elif name.startswith("rsqrt.approx.ftz"):
-            words[0] = self._root(words[0])
+            words[0] = self._reciprocal_root(words[0])
         elif name.startswith("rcp.approx.ftz"):
             words[0] = self._reciprocal(words[0], name.endswith(".d"))
         elif name.startswith("ldmatrix"):
             words[:4] = yield from self._warp(
-                thread, words[0], lambda given: self._matrices(thread, given, ".trans" in name)
+                thread, words[0], lambda operands: self._matrices(thread, operands, ".trans" in name)
             )
         elif name.startswith("mma."):
             yield from self._mma(thread, name, words, 10)
@@ -391,19 +398,21 @@ class _Block:
         else:
             assert name in ("cp.async.commit.group", "cp.async.wait.group"), name
 
-    def _exchanged(self, thread: _Thread, mode: str, value: int, by: int, clamp: int) -> Turn:
-        """The result of `shfl.sync` by the PTX manual: a lane keeps its own value if there is no source lane."""
+    def _shuffle(self, thread: _Thread, mode: str, value: int, selector: int, clamp: int) -> Step:
+        """The result of `shfl.sync` by the PTX manual: a lane without a source lane keeps its own value."""
         segment, last = clamp >> 8 & 31, clamp & 31
 
         def source(lane: int) -> int:
             first = lane & segment
             end = first | (last & ~segment)
-            coordinates = {"idx": first | (by & 31 & ~segment), "bfly": lane ^ (by & 31)}[mode]
-            return coordinates if coordinates <= end else lane
+            source_lane = {"idx": first | (selector & 31 & ~segment), "bfly": lane ^ (selector & 31)}[mode]
+            return source_lane if source_lane <= end else lane
 
         # Each lane has its own source lane.
         own = value, source(thread.number % 32)
-        return self._warp(thread, own, lambda given: [given[at][0] for _, at in given])
+        return self._warp(
+            thread, own, lambda operands: [operands[source_lane][0] for _, source_lane in operands]
+        )
 
     def _reciprocal(self, word: int, wide: bool) -> int:
         """The reciprocal with the largest allowed error: the upper half of a float64, or a float32 without
@@ -416,7 +425,7 @@ class _Block:
             x = _without_subnormals(np.array([word & 0xFFFFFFFF], np.uint32).view(np.float32))
             return int(_without_subnormals(np.float32(1.0) / x).view(np.uint32)[0])
 
-    def _root(self, word: int) -> int:
+    def _reciprocal_root(self, word: int) -> int:
         """The reciprocal square root of a float32, one unit in the last place too small if it is inexact, as the
         instruction may be."""
         x = _without_subnormals(np.array([word & 0xFFFFFFFF], np.uint32).view(np.float32))
@@ -427,27 +436,27 @@ class _Block:
             result = np.nextafter(result, np.float32(0))
         return int(result.view(np.uint32)[0])
 
-    def _synchronise(self, thread: _Thread, key: Any, count: int) -> Turn:
+    def _synchronise(self, thread: _Thread, key: Any, count: int) -> Step:
         def all_arrived(present: list[int]) -> list[None]:
             if self.order:
-                self.order.synchronise(present, of_a_warp=isinstance(key, tuple))
+                self.order.synchronise(present, is_warp=isinstance(key, tuple))
             return [None] * count
 
         return self.cluster.synchronise((self.window, key, count), count, thread, thread.number, all_arrived)
 
-    def _together(
+    def _collective(
         self, thread: _Thread, size: int, value: Any, act: Callable[[list[Any]], Sequence[Any]]
-    ) -> Turn:
+    ) -> Step:
         """The collective operations of a warp or a warp group."""
         return self.cluster.synchronise((self.window, size, thread.number // size), size, thread, value, act)
 
-    def _warp(self, thread: _Thread, value: Any, act: Callable[[list[Any]], Sequence[Any]]) -> Turn:
-        return self._together(thread, 32, value, act)
+    def _warp(self, thread: _Thread, value: Any, act: Callable[[list[Any]], Sequence[Any]]) -> Step:
+        return self._collective(thread, 32, value, act)
 
     def _matrices(self, thread: _Thread, rows: list[int], transposed: bool) -> list[list[int]]:
-        """Four 8 x 8 matrices of 16 bits, whose rows the lanes name, eight each."""
+        """Four 8 x 8 matrices of 16-bit elements. Each lane gives the address of a row."""
         assert all(r % 16 == 0 for r in rows), "a row of a matrix is not aligned"
-        assert all(SHARED - WINDOW <= r - self.window < BYTES for r in rows), (
+        assert all(SHARED_START - WINDOW_START <= r - self.window < WINDOW_BYTES for r in rows), (
             "a row of a matrix is not in shared memory"
         )
         self._accesses(thread, rows, False)
@@ -460,7 +469,8 @@ class _Block:
         return [[int(x) for x in pairs[:, lane]] for lane in range(32)]
 
     def _store_matrices(self, thread: _Thread, words_of_lanes: list[list[int]]) -> list[None]:
-        """Four 8 x 8 matrices of 16 bits, of which a lane holds two neighbours, to rows that the lanes name."""
+        """Store four 8 x 8 matrices of 16-bit elements, of which a lane holds adjacent pairs, to rows whose addresses
+        the lanes give."""
         values = np.array(words_of_lanes, np.uint32)
         rows = np.ascontiguousarray(values[:, 1:].T).view(np.uint8).reshape(32, 16)
         self._accesses(thread, [int(address) for address in values[:, 0]], True)
@@ -470,20 +480,20 @@ class _Block:
         return [None] * 32
 
     def _accesses(self, thread: _Thread, rows: list[int], writes: bool) -> None:
-        """The accesses of rows of 16 bytes, each at the address of the lane that names it."""
+        """Record the accesses of rows of 16 bytes, each by the lane that gave the address."""
         if self.order:
             first = thread.number // 32 * 32
             for lane, row in enumerate(rows):
                 self.order.access(first + lane, row, 16, writes)
 
-    def _mma(self, thread: _Thread, name: str, words: Any, count: int) -> Turn:
-        """`count`: of the arguments; the results take the place of the first."""
+    def _mma(self, thread: _Thread, name: str, words: Any, count: int) -> Step:
+        """`count`: the number of argument words. The results replace the first words."""
         accumulators = yield from self._warp(
-            thread, words[:count], lambda given: multiply_warp(name, np.array(given, np.uint64))
+            thread, words[:count], lambda operands: multiply_warp(name, np.array(operands, np.uint64))
         )
         words[: len(accumulators)] = [int(x) for x in accumulators]
 
-    def _assembly(self, thread: _Thread, text: str, constraints: str, words: Any) -> Turn:
+    def _assembly(self, thread: _Thread, text: str, constraints: str, words: Any) -> Step:
         if text.startswith("cvt.rna.tf32"):
             words[0] = int(to_tf32(np.array([words[0] & 0xFFFFFFFF], np.uint32))[0])
         elif text.startswith("mma.sync"):
@@ -493,22 +503,27 @@ class _Block:
             outputs = sum(c.startswith("=") for c in constraints.split(","))
             inputs = sum(c[0] not in "=~" for c in constraints.split(","))
             operand_words = [int(w) & 0xFFFFFFFF for w in words[:inputs]]
-            accumulators = yield from self._together(
-                thread, 128, operand_words, lambda all_: multiply_group(text, outputs, all_, self.memory)
+            accumulators = yield from self._collective(
+                thread,
+                128,
+                operand_words,
+                lambda operands: multiply_group(text, outputs, operands, self.memory),
             )
             words[: len(accumulators)] = [int(x) for x in accumulators]
         elif not text or "wgmma.wait_group" in text:
-            pass  # tied registers are where they were
+            pass  # tied registers keep their values
         elif text.startswith("mov.b"):
-            pass  # the result takes the place of the operand
+            pass  # the result replaces the operand
         elif "cp.async.bulk.tensor" in text:
             self._bulk(thread, text, words)
         elif text.startswith("stmatrix.sync.aligned.m8n8.x4.shared::cta"):
             operand_words = [int(w) & 0xFFFFFFFF for w in words[:5]]
-            yield from self._warp(thread, operand_words, lambda all_: self._store_matrices(thread, all_))
+            yield from self._warp(
+                thread, operand_words, lambda operands: self._store_matrices(thread, operands)
+            )
         elif text.startswith("barrier.cluster.arrive") and "barrier.cluster.wait" in text:
             count = self.cluster.count
-            yield from self.cluster.synchronise("cluster", count, thread, None, lambda all_: all_)
+            yield from self.cluster.synchronise("cluster", count, thread, None, lambda operands: operands)
         elif "mapa.shared::cluster" in text:
             self._arrive_at_both(words)
         elif text.startswith("mbarrier") or "mbarrier.try_wait" in text:
@@ -524,7 +539,7 @@ class _Block:
             )
             assert text.startswith(known), text
 
-    def _mbarrier(self, thread: _Thread, text: str, words: Any) -> Turn:
+    def _mbarrier(self, thread: _Thread, text: str, words: Any) -> Step:
         address = words[0] & 0xFFFFFFFF
         if "init" in text:
             count = re.findall(r", (\d+);", text)
@@ -548,18 +563,18 @@ class _Block:
         barrier.arrive(bytes_to_arrive, arrived, count)
         if barrier.phase != phase:
             if self.order:
-                self.order.phase_ends(address)
+                self.order.complete_phase(address)
             self.cluster.phase_ended(address)
 
     def _arrive_at_both(self, words: Any) -> None:
         """Arrive at a barrier, and at the same barrier of the other CTA."""
         address, own, peer_address = (w & 0xFFFFFFFF for w in words[:3])
         for rank in {own, peer_address}:
-            self._arrived(address + (rank - own) * BYTES)
+            self._arrived(address + (rank - own) * WINDOW_BYTES)
 
     def _bulk(self, thread: _Thread, text: str, words: Any) -> None:
-        """A box between an array and shared memory, of this block, or of all blocks of the cluster, which the mask must
-        name."""
+        """Copy a box between an array and the shared memory of this block, or of all blocks of the cluster for a
+        multicast."""
         loads = "shared::cluster.global" in text
         shared, tensor_map, first = (words[0], words[1], 3) if loads else (words[1], words[0], 2)
         number, rest = divmod(tensor_map - self.maps, 128)
@@ -571,19 +586,19 @@ class _Block:
         offsets = (
             np.arange(int(np.prod(tensor.box)) * size).reshape(-1, size) + (shared & 0xFFFFFFFF) - self.window
         )
-        addresses = swizzled(offsets, tensor.row_bytes)
+        addresses = swizzled_offset(offsets, tensor.row_bytes)
         index = np.stack(np.unravel_index(np.arange(len(offsets)), tensor.box), 1) + coordinates
         inside = ((index >= 0) & (index < array.shape)).all(1)
         box = self.memory[addresses]
         if inside.any():
             source = index[inside] @ np.array(array.strides)
             first, span = int(source.min()), int(np.ptp(source)) + size
-            bytes_ = np.ctypeslib.as_array((ctypes.c_uint8 * span).from_address(array.ptr + first))
+            array_bytes = np.ctypeslib.as_array((ctypes.c_uint8 * span).from_address(array.ptr + first))
             array_offsets = (source - first)[:, None] + np.arange(size)
             if loads:
-                box[inside] = bytes_[array_offsets]
+                box[inside] = array_bytes[array_offsets]
             else:
-                bytes_[array_offsets] = box[inside]
+                array_bytes[array_offsets] = box[inside]
         if loads:
             box[~inside] = 0
             if tensor.elements == "tf32":
@@ -596,11 +611,11 @@ class _Block:
                 self._arrived(barrier, arrived=box.size, count=0)
 
 
-def _window(address: int) -> np.ndarray:
-    """A window of addresses with shared memory."""
+def _map_window(address: int) -> np.ndarray:
+    """Map a window of addresses for shared memory."""
     private_anonymous_fixed = 0x02 | 0x20 | 0x10
     mmap = ctypes.CDLL(None).mmap
     mmap.restype = ctypes.c_void_p
     mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
-    assert mmap(address, BYTES, 3, private_anonymous_fixed, -1, 0) == address
-    return np.ctypeslib.as_array((ctypes.c_uint8 * BYTES).from_address(address))
+    assert mmap(address, WINDOW_BYTES, 3, private_anonymous_fixed, -1, 0) == address
+    return np.ctypeslib.as_array((ctypes.c_uint8 * WINDOW_BYTES).from_address(address))

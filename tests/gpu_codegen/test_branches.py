@@ -1,4 +1,4 @@
-"""Divergent threads of a warp reconverge before the end of a uniform branch, or after a branch that contains others
+"""Divergent threads of a warp reconverge before the end of a uniform branch, and at the end of a loop over blocks
 (docs/design/034)."""
 
 from __future__ import annotations
@@ -12,22 +12,24 @@ from gpu_code import lower_to_llvm
 
 import tegula as tg
 
-RECONVERGES = "call void @llvm.nvvm.bar.warp.sync(i32 -1)"
-HALF, WHOLE = tg.constant(16), tg.constant(64)
+RECONVERGENCE = "call void @llvm.nvvm.bar.warp.sync(i32 -1)"
+NARROW_WIDTH, WIDE_WIDTH = tg.constant(16), tg.constant(64)
 
 
 @tg.kernel
-def loaded(a: tg.array2d[float], b: tg.array2d[float]):
+def broadcast_sums(a: tg.array2d[float], b: tg.array2d[float]):
     i = tg.tid()
-    x = tg.tile_load(a, shape=(1, HALF), offset=(i, 0))
-    tg.tile_store(b, tg.tile_broadcast(tg.tile_sum(x), shape=(1, WHOLE)), offset=(i, 0))
+    x = tg.tile_load(a, shape=(1, NARROW_WIDTH), offset=(i, 0))
+    tg.tile_store(b, tg.tile_broadcast(tg.tile_sum(x), shape=(1, WIDE_WIDTH)), offset=(i, 0))
 
 
 @tg.kernel
 def store_under_condition(a: tg.array2d[float], b: tg.array2d[float]):
     i = tg.tid()
     if a.shape[0] > 3:
-        tg.tile_store(b, tg.tile_ones(shape=(1, HALF), dtype=float), offset=(i, 0), bounds_check=False)
+        tg.tile_store(
+            b, tg.tile_ones(shape=(1, NARROW_WIDTH), dtype=float), offset=(i, 0), bounds_check=False
+        )
 
 
 @tg.kernel
@@ -40,8 +42,8 @@ def branch_per_lane(a: tg.array2d[float], b: tg.array2d[float]):
             b[i, j] = 0.0
 
 
-def blocks(kernel: Any, threads: int = 64) -> dict[str, list[str]]:
-    """The basic blocks of a kernel: their lines."""
+def basic_blocks(kernel: Any, threads: int = 64) -> dict[str, list[str]]:
+    """The lines of each basic block of a kernel, by label."""
     arguments = [np.zeros((8, 64), np.float32), np.zeros((8, 64), np.float32)]
     by_label: dict[str, list[str]] = {"start": []}
     current = "start"
@@ -54,17 +56,19 @@ def blocks(kernel: Any, threads: int = 64) -> dict[str, list[str]]:
     return by_label
 
 
-@pytest.mark.parametrize("kernel", [loaded, store_under_condition])
+@pytest.mark.parametrize("kernel", [broadcast_sums, store_under_condition])
 def test_branches_end_after_all_threads_have_synchronised(kernel: Any) -> None:
-    sides = [lines for lines in blocks(kernel).values() if any("label %endif" in line for line in lines)]
-    diverged = [lines for lines in sides if RECONVERGES in lines]
-    assert diverged
-    for lines in diverged:
-        assert lines.index(RECONVERGES) == len(lines) - 2
+    branch_ends = [
+        lines for lines in basic_blocks(kernel).values() if any("label %endif" in line for line in lines)
+    ]
+    divergent_ends = [lines for lines in branch_ends if RECONVERGENCE in lines]
+    assert divergent_ends
+    for lines in divergent_ends:
+        assert lines.index(RECONVERGENCE) == len(lines) - 2
 
 
 @tg.kernel
-def next_to_others(a: tg.array2d[float], b: tg.array2d[float]):
+def copy_columns(a: tg.array2d[float], b: tg.array2d[float]):
     i, j = tg.tid()
     if j < 7:
         b[i, j] = a[i, j]
@@ -72,11 +76,11 @@ def next_to_others(a: tg.array2d[float], b: tg.array2d[float]):
 
 @pytest.mark.parametrize(
     ("kernel", "threads", "label"),
-    [(branch_per_lane, 64, "endif"), (next_to_others, 40, "done")],
+    [(branch_per_lane, 64, "endif"), (copy_columns, 40, "done")],
     ids=["all", "surplus"],
 )
 def test_diverged_threads_reconverge_at_the_end_of_a_loop(kernel: Any, threads: int, label: str) -> None:
     ((name, lines),) = (
-        (name, lines) for name, lines in blocks(kernel, threads).items() if RECONVERGES in lines
+        (name, lines) for name, lines in basic_blocks(kernel, threads).items() if RECONVERGENCE in lines
     )
-    assert name.startswith(label) and lines[:2] == [RECONVERGES, "ret void"]
+    assert name.startswith(label) and lines[:2] == [RECONVERGENCE, "ret void"]

@@ -15,12 +15,17 @@ from tegula.runtime.launch import block_size
 M, N, K, HALF = 128, 128, 64, tg.bfloat16
 
 
-def adding(dtype: Any, keep: bool = False) -> Any:
-    """Adds a block's chunk of a split-K matmul to the result. `keep`: the previous elements go to another array."""
+def split_k_kernel(dtype: Any, keep_previous: bool = False) -> Any:
+    """A kernel whose blocks add chunks of a split-K matmul to the result. `keep_previous`: the previous elements are
+    stored to another array."""
 
     @tg.kernel
-    def split(
-        a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[dtype], before: tg.array2d[dtype], steps: int
+    def split_k_matmul(
+        a: tg.array2d[HALF],
+        b: tg.array2d[HALF],
+        c: tg.array2d[dtype],
+        previous: tg.array2d[dtype],
+        steps: int,
     ):
         block = tg.tid()
         left = tg.tile_pipe(shape=(M, K), dtype=HALF, stages=3)
@@ -34,15 +39,15 @@ def adding(dtype: Any, keep: bool = False) -> Any:
             for _k in range(steps):
                 tg.tile_matmul(tg.tile_pipe_pop(left), tg.tile_pipe_pop(right), total)
             old = tg.tile_atomic_add(c, tg.tile_astype(total, dtype))
-            if keep:
-                tg.tile_store(before, old)
+            if keep_previous:
+                tg.tile_store(previous, old)
 
-    return split
+    return split_k_matmul
 
 
-def made_of(kernel: Any, dtype: Any, align: bool = True) -> tuple[Any, Any, str, Any]:
-    wide = tg.zeros((M, N + 2), dtype=dtype)
-    c = tg.zeros((M, N), dtype=dtype) if align else wide[:, 1:-1]
+def compile_kernel(kernel: Any, dtype: Any, align: bool = True) -> tuple[Any, Any, str, Any]:
+    padded = tg.zeros((M, N + 2), dtype=dtype)
+    c = tg.zeros((M, N), dtype=dtype) if align else padded[:, 1:-1]
     args = [
         tg.zeros((M, 4 * K), dtype=HALF),
         tg.zeros((4 * K, N), dtype=HALF),
@@ -58,23 +63,23 @@ def made_of(kernel: Any, dtype: Any, align: bool = True) -> tuple[Any, Any, str,
 
 @pytest.mark.parametrize("dtype", [tg.float32, tg.bfloat16, tg.float16], ids=str)
 def test_tile_atomic_adds_become_bulk_reductions(dtype: Any) -> None:
-    kernel, parts, text, cubin = made_of(adding(dtype), dtype)
+    kernel, parts, text, cubin = compile_kernel(split_k_kernel(dtype), dtype)
     assert check_schedule(kernel, parts).passed
-    wide = 32 if dtype is tg.float32 else 64
-    pieces = N // wide
-    assert text.count("cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.bulk_group") == pieces
+    columns = 32 if dtype is tg.float32 else 64
+    box_count = N // columns
+    assert text.count("cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.bulk_group") == box_count
     assert "red.global" not in text and "atom.global" not in text
     start = text.index("cp.reduce")
     assert text.rindex("fence.proxy.async", 0, start) > text.rindex(
-        "st.shared" if wide == 32 else "stmatrix", 0, start
+        "st.shared" if columns == 32 else "stmatrix", 0, start
     )
     assert "cp.async.bulk.commit_group" in text[start:] and "cp.async.bulk.wait_group 0;" in text[start:]
     if ptx.candidates():
         assert cubin.spill_bytes == 0
 
 
-@pytest.mark.parametrize(("keep", "align"), [(True, True), (False, False)])
-def test_tile_atomic_adds_that_bulk_copies_cannot_do_are_added_by_threads(keep: bool, align: bool) -> None:
-    """If the previous elements are used, or no tensor map describes the array."""
-    _, _, text, _ = made_of(adding(tg.float32, keep), tg.float32, align)
+@pytest.mark.parametrize(("keep_previous", "align"), [(True, True), (False, False)])
+def test_threads_add_tiles_that_are_unsuitable_for_bulk_reductions(keep_previous: bool, align: bool) -> None:
+    """The previous elements are used, or no tensor map describes the array."""
+    _, _, text, _ = compile_kernel(split_k_kernel(tg.float32, keep_previous), tg.float32, align)
     assert "cp.reduce" not in text and "atom.global.add.f32" in text

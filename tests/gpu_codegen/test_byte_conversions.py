@@ -36,7 +36,7 @@ def cast(to: Any, n: int) -> Any:
 @pytest.mark.parametrize("source", NARROW, ids=str)
 @sampled(3, "n", [256, 96, 33])
 def test_conversions_of_every_8_bit_number_match_the_interpreter(source: Any, to: Any, n: int) -> None:
-    """Four numbers per thread, three, and two with others that are padding."""
+    """Threads convert four numbers, three numbers, or two numbers and padding."""
     for first in range(0, 256, n):
         bits = np.arange(first, first + n).astype(np.uint8)
         x, y = bits.view(to_numpy(source)), np.zeros(n, to_numpy(to))
@@ -57,15 +57,17 @@ def test_8_bit_numbers_are_converted_in_vectors(arch: str) -> None:
 
 @pytest.mark.machine_code
 def test_conversions_with_arithmetic_match_the_interpreter() -> None:
-    """The other ops of a map follow for each number."""
+    """A map that converts several numbers at once computes its other ops for each number."""
 
     @tg.kernel
-    def scaled(x: tg.array1d[tg.int8], s: tg.array1d[float], y: tg.array1d[float]):
+    def scale_and_offset(x: tg.array1d[tg.int8], s: tg.array1d[float], y: tg.array1d[float]):
         tg.tile_store(y, tg.tile_astype(tg.tile_load(x, 256), float) * s[0] + 1.0)
 
     x, y = np.arange(256).astype(np.int8), np.zeros(256, np.float32)
     args = [tg.array(x, copy=False), tg.full(1, 0.5), tg.array(y, copy=False)]
-    run_together(lower_to_llvm(scaled, args, (1,), THREADS), scaled, args, (1, THREADS), 1)
+    run_together(
+        lower_to_llvm(scale_and_offset, args, (1,), THREADS), scale_and_offset, args, (1, THREADS), 1
+    )
     np.testing.assert_array_equal(y, x.astype(np.float32) * 0.5 + 1.0)
 
 
@@ -75,6 +77,6 @@ def test_bytes_of_one_word_are_not_permuted_twice(to: Any) -> None:
     for k in order:
         code.bytes_of[f"%b{k}"] = "%four", k
     widened(code, [f"%b{k}" for k in order], tg.int8, to)
-    picked = [re.findall(r"i32 ([0-3])\b", line) for line in code.lines if "shufflevector" in line]
-    assert [int(k) for selector in picked for k in selector] == list(order)
+    selectors = [re.findall(r"i32 ([0-3])\b", line) for line in code.lines if "shufflevector" in line]
+    assert [int(k) for selector in selectors for k in selector] == list(order)
     assert not any("insertelement <4 x i8>" in line for line in code.lines)

@@ -1,4 +1,4 @@
-"""2-CTA clusters: tiles that both CTAs need are fetched once, and results do not change."""
+"""2-CTA clusters: a tile that both CTAs need is copied once, and results do not change."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cluster_accesses import Walk
+from cluster_accesses import ClusterAccesses
 from gpu_code import assemble, lower_to_llvm, run_gpu_passes
 from simt import run_together
 
@@ -24,7 +24,7 @@ from tegula.ops.schedule import BulkLoad
 
 HALF = tg.bfloat16
 M, N, K = 128, 256, 64
-FULL = 49152
+STAGE_BYTES = 49152
 """Bytes of a stage."""
 
 
@@ -43,11 +43,11 @@ def arrays(m: int, n: int, k: int) -> list[tg.array]:
     return [tg.zeros(shape, dtype=HALF) for shape in ((m, k), (k, n), (m, n))]
 
 
-def automatic(m: int, n: int, k: int) -> tuple[Kernel, Any]:
+def compile_automatic(m: int, n: int, k: int) -> tuple[Kernel, Any]:
     return run_gpu_passes(plain_matmul, arrays(m, n, k), (-(-m // M), -(-n // N)), 256)
 
 
-def matmul_with_roles(
+def compile_with_roles(
     m: int, n: int, k: int, tile: shapes.Tile, transposed: bool = False
 ) -> tuple[Kernel, Any]:
     a, b, c = arrays(m, n, k)
@@ -58,25 +58,25 @@ def matmul_with_roles(
     return run_gpu_passes(kernel, [a, b, 0, 1.0, 0.0, output], (132,), 128 * (1 + tile.groups))
 
 
-def shared(kernel: Kernel) -> list[Op]:
+def multicast_loads(kernel: Kernel) -> list[Op]:
     return [op for op in kernel.walk() if isinstance(op, BulkLoad) and op.attrs.get("cluster")]
 
 
 # The code ------------------------------------------------------------------------------------------------------------
 
 
-def test_both_blocks_copy_a_half_to_both() -> None:
+def test_both_ctas_multicast_half_of_a_tile() -> None:
     code = lower_to_llvm(plain_matmul, arrays(256, 520, 4104), (2, 3), 256)
     text, cubin = assemble(code)
     assert code.clustered and [m.box for m in code.maps] == [(64, 64), (64, 64), (64, 64)]
     # One of two boxes of the left tile, two of four boxes of the right tile; or all of them.
     assert text.count(".multicast::cluster") == 1 + 2
     assert len(re.findall(r"cp\.async\.bulk\.tensor\S*bytes \[", text)) == 2 + 4
-    # The role that multiplies arrives in both blocks; at the start and at the end all threads of both synchronise.
+    # The multiplying role arrives in both CTAs; at the start and at the end all threads of both CTAs synchronise.
     assert text.count("mapa.shared::cluster") == text.count("@P mbarrier.arrive.shared::cluster") == 2
     assert text.count("barrier.cluster.arrive") == text.count("barrier.cluster.wait") == 2
-    assert f", {FULL};" in text
-    # Either of these would flush caches or wait for all memory accesses in each iteration.
+    assert f", {STAGE_BYTES};" in text
+    # An acquire would flush caches, and a release would wait for all memory accesses, in each iteration.
     assert "acquire.cluster" not in text and "arrive.release" not in text
     if ptx.candidates():
         assert cubin.spill_bytes == 0
@@ -91,7 +91,7 @@ def test_each_cta_fetches_rows_of_whole_sectors(size: tuple[int, int, int]) -> N
 
 def test_kernels_for_gpus_without_clusters_have_no_clusters() -> None:
     kernel, _ = run_gpu_passes(plain_matmul, arrays(256, 520, 4104), (2, 3), 256, arch="sm_100a")
-    assert not shared(kernel)
+    assert not multicast_loads(kernel)
 
 
 @pytest.mark.machine_code
@@ -111,7 +111,7 @@ def test_kernels_for_gpus_without_clusters_have_no_clusters() -> None:
 def test_two_ctas_in_the_model_of_instructions_have_correct_results(
     m: int, n: int, blocks: int, transposed: bool
 ) -> None:
-    """Odd and even numbers of tiles, in columns and in one row, with and without remaining blocks."""
+    """Odd and even numbers of tiles, in columns and in one row, with and without a remainder of blocks."""
     k, tile = 200, shapes.Tile(64, 128, 64, stages=2, groups=1)
     x = numbers(m, k, dtype=HALF)
     y = numbers(*((n, k) if transposed else (k, n)), dtype=HALF, seed=1)
@@ -137,22 +137,22 @@ SIZES = [(256, 520, 136), (1000, 264, 72), (640, 1288, 200), (8, 8, 8), (1300, 2
 def test_ctas_of_a_cluster_iterate_in_lockstep_and_multicast_tiles(
     size: tuple[int, int, int], blocks: int
 ) -> None:
-    """Both CTAs of a cluster, in all blocks of several launches, run equally many iterations, agree on the tiles that
-    they share, share exactly the equal tiles, and every tile is stored once."""
+    """In all blocks of several launches, both CTAs of a cluster run the same number of iterations, agree on the tiles
+    that they multicast, and multicast exactly the equal tiles. Every tile is stored once."""
     m, n, k = size
-    kernel, _ = automatic(*size)
-    walk = Walk(kernel, (-(-m // M), -(-n // N)), {0: (m, k), 1: (k, n), 2: (m, n)}, blocks)
-    stored: list[tuple[int, ...]] = []
+    kernel, _ = compile_automatic(*size)
+    accesses = ClusterAccesses(kernel, (-(-m // M), -(-n // N)), {0: (m, k), 1: (k, n), 2: (m, n)}, blocks)
+    stored_offsets: list[tuple[int, ...]] = []
     for first in range(0, blocks, 2):
-        first_cta, two = walk.copies(first), walk.copies(first + 1)
-        assert len(first_cta) == len(two)
-        for own_copy, peer_copy in zip(first_cta, two, strict=True):
-            assert own_copy.array == peer_copy.array and own_copy.same == peer_copy.same == (
-                own_copy.place == peer_copy.place
+        first_cta, second_cta = accesses.copies(first), accesses.copies(first + 1)
+        assert len(first_cta) == len(second_cta)
+        for own_copy, peer_copy in zip(first_cta, second_cta, strict=True):
+            assert own_copy.array == peer_copy.array and own_copy.is_shared == peer_copy.is_shared == (
+                own_copy.offset == peer_copy.offset
             )
-        stored += [*walk.stores(first), *walk.stores(first + 1)]
-    inside = sorted(offset for offset in stored if offset[0] < m)
-    assert inside == [(i, j) for i in range(0, m, M) for j in range(0, n, N)]
+        stored_offsets += [*accesses.stores(first), *accesses.stores(first + 1)]
+    offsets_in_bounds = sorted(offset for offset in stored_offsets if offset[0] < m)
+    assert offsets_in_bounds == [(i, j) for i in range(0, m, M) for j in range(0, n, N)]
 
 
 @pytest.mark.parametrize(
@@ -161,23 +161,23 @@ def test_ctas_of_a_cluster_iterate_in_lockstep_and_multicast_tiles(
 )
 @sampled(3, "tile", shapes.TENSOR_CORES, ids=lambda t: f"{t.rows}x{t.columns}")
 def test_clusters_of_library_matmuls_are_proved(tile: shapes.Tile, splits: int, transposed: bool) -> None:
-    kernel, parts = matmul_with_roles(256, 520, 4104, tile.with_splits(splits), transposed)
-    assert len(shared(kernel)) == 2
+    kernel, parts = compile_with_roles(256, 520, 4104, tile.with_splits(splits), transposed)
+    assert len(multicast_loads(kernel)) == 2
     verdict = check_schedule(kernel, parts)
     assert verdict.passed, verdict.message
 
 
 def test_automatic_schedules_with_clusters_are_proved() -> None:
-    kernel, parts = automatic(256, 520, 4104)
-    assert len(shared(kernel)) == 2 and check_schedule(kernel, parts).passed
+    kernel, parts = compile_automatic(256, 520, 4104)
+    assert len(multicast_loads(kernel)) == 2 and check_schedule(kernel, parts).passed
 
 
-# Tiles that are not shared -------------------------------------------------------------------------------------------
+# Tiles that are not multicast -----------------------------------------------------------------------------------
 
 
 def test_side_effects_are_not_duplicated_in_a_cluster() -> None:
     @tg.kernel
-    def added(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[float], rows: int, columns: int):
+    def add_tiles(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[float], rows: int, columns: int):
         left = tg.tile_pipe(shape=(M, K), dtype=HALF, stages=3)
         right = tg.tile_pipe(shape=(K, N), dtype=HALF, stages=3)
         with tg.ws(0):
@@ -191,8 +191,8 @@ def test_side_effects_are_not_duplicated_in_a_cluster() -> None:
                 tg.tile_atomic_add(c, total, offset=(i * M, j * N))
 
     a, b, _ = arrays(256, 520, 4104)
-    kernel, _ = run_gpu_passes(added, [a, b, tg.zeros((256, 520)), 2, 3], (2,), 384)
-    assert any(isinstance(op, BulkLoad) for op in kernel.walk()) and not shared(kernel)
+    kernel, _ = run_gpu_passes(add_tiles, [a, b, tg.zeros((256, 520)), 2, 3], (2,), 384)
+    assert any(isinstance(op, BulkLoad) for op in kernel.walk()) and not multicast_loads(kernel)
 
 
 def test_loops_that_differ_between_blocks_are_not_shared() -> None:
@@ -214,44 +214,44 @@ def test_loops_that_differ_between_blocks_are_not_shared() -> None:
 
     arguments = [*arrays(256, 520, 4104), 2, 3]
     kernel, _ = run_gpu_passes(triangular, arguments, (2,), 384)
-    assert any(isinstance(op, BulkLoad) for op in kernel.walk()) and not shared(kernel)
+    assert any(isinstance(op, BulkLoad) for op in kernel.walk()) and not multicast_loads(kernel)
 
 
 # Verdicts on wrong schedules of clusters -----------------------------------------------------------------------------
 
 
 def mutations() -> Iterator[tuple[str, Any]]:
-    def another_tile(kernel: Kernel) -> None:
+    def compare_other_operand(kernel: Kernel) -> None:
         """Equal right tiles do not imply equal left tiles."""
-        left, right = shared(kernel)
+        left, right = multicast_loads(kernel)
         left.operands[-1] = right.operands[-1]
 
-    def one_sided(kernel: Kernel) -> None:
-        """Row 0 is compared with the other block's row: equal in one block, not in the other."""
-        same = shared(kernel)[0].operands[-1].owner
-        assert isinstance(same, Op)
-        equal = same.operands[1].owner
+    def compare_own_row(kernel: Kernel) -> None:
+        """Row 0 is compared with the row of the other block: equal in one block, different in the other."""
+        is_shared = multicast_loads(kernel)[0].operands[-1].owner
+        assert isinstance(is_shared, Op)
+        equal = is_shared.operands[1].owner
         assert isinstance(equal, Op)
         zero = next(
             op.result for op in kernel.walk() if op.attrs.get("value") == 0 and op.result.type == tg.int32
         )
         equal.operands[0] = zero
 
-    def always(kernel: Kernel) -> None:
-        same = shared(kernel)[1].operands[-1].owner
-        assert isinstance(same, Op)
-        shared(kernel)[1].operands[-1] = same.operands[0]
+    def ignore_column(kernel: Kernel) -> None:
+        is_shared = multicast_loads(kernel)[1].operands[-1].owner
+        assert isinstance(is_shared, Op)
+        multicast_loads(kernel)[1].operands[-1] = is_shared.operands[0]
 
-    def own_end(kernel: Kernel) -> None:
-        """The loop has as many iterations as the block has tiles."""
+    def own_trip_count(kernel: Kernel) -> None:
+        """The trip count of the loop is the number of tiles of the block, not of the cluster."""
         for op in kernel.walk():
             if op.NAME == "for" and op.operands[1].owner.NAME == "cluster.end":  # type: ignore[union-attr]
                 op.operands[1] = op.operands[1].owner.operands[0]  # type: ignore[union-attr]
 
-    yield "another tile", another_tile
-    yield "one-sided", one_sided
-    yield "always", always
-    yield "own end", own_end
+    yield "another tile", compare_other_operand
+    yield "one-sided", compare_own_row
+    yield "always", ignore_column
+    yield "own end", own_trip_count
 
 
 MUTATED = dict(mutations())
@@ -261,7 +261,7 @@ MUTATED = dict(mutations())
     2, "name", rest_slow(((name,) for name in MUTATED), lambda name: name in ("another tile", "own end"))
 )
 def test_mutated_clusters_are_not_proved(name: str) -> None:
-    kernel, parts = automatic(256, 520, 4104)
+    kernel, parts = compile_automatic(256, 520, 4104)
     MUTATED[name](kernel)
     verdict = check_schedule(kernel, parts)
     assert verdict.status == "unproved" and "the two CTAs of a cluster" in verdict.message

@@ -36,8 +36,8 @@ def test_kernels_for_other_gpus_assemble_without_spills(name: str, arch: str) ->
 
 
 def test_every_op_is_lowered_or_emitted() -> None:
-    """Every op has a rule in the code generator or is lowered before, except ops of kernels to be differentiated, and
-    ops of blocks in lanes, which only CPUs have."""
+    """Every op has a rule in the code generator or is lowered before. Exceptions: ops of kernels that are
+    differentiated, and ops of blocks in lanes, which only CPUs have."""
     from tegula.codegen.arrays import _RULES as LANE_RULES
     from tegula.codegen.elements import STRAIGHT
     from tegula.codegen.gpu.kernel import _RULES as RULES
@@ -52,5 +52,5 @@ def test_every_op_is_lowered_or_emitted() -> None:
 
     handled = {*RULES, *LANE_RULES, *LOWERED, *PIPED, PipeNew, If, For, While, Yield}
     handled |= {Call, CooperativeCall, Unreplayable, OnGpu}
-    left = {op.NAME for op in REGISTRY.values() if op not in handled and not issubclass(op, STRAIGHT)}
-    assert left == {"tile.address", *(f"tile.{name}_in_lanes" for name in ("load", "store", "matmul"))}
+    unhandled = {op.NAME for op in REGISTRY.values() if op not in handled and not issubclass(op, STRAIGHT)}
+    assert unhandled == {"tile.address", *(f"tile.{name}_in_lanes" for name in ("load", "store", "matmul"))}

@@ -50,7 +50,7 @@ def parts(n: tg.array[int], o: tg.array2d[float]):
 
 
 @tg.kernel
-def tables_of_tiles(n: tg.array[int], o: tg.array2d[float]):
+def parts_of_tiles(n: tg.array[int], o: tg.array2d[float]):
     i = tg.tid()
     s = tg.tile_zeros(shape=(32, 4), storage="shared")
     lane = tg.group_lane()
@@ -64,15 +64,13 @@ def tables_of_tiles(n: tg.array[int], o: tg.array2d[float]):
 
 
 @pytest.mark.machine_code
-@pytest.mark.parametrize(
-    "kernel", [tables, parts, tables_of_tiles], ids=["tables", "parts", "tables_of_tiles"]
-)
+@pytest.mark.parametrize("kernel", [tables, parts, parts_of_tiles], ids=["tables", "parts", "parts_of_tiles"])
 def test_tables_and_parts_of_vectors_agree_on_all_targets(kernel: Any) -> None:
     n = tg.array(np.random.default_rng(0).integers(-1500, 1500, 64).astype(np.int32))
     launch = Launch(kernel, [n, tg.zeros((5, 64))], (64,), 32)
     expected = agree(kernel, launch.args, 64, 32)
-    lowered, spread = agrees(launch)
-    code = lower_kernel(lowered, spread, get_cuda_target())
+    lowered_kernel, compilation = agrees(launch)
+    code = lower_kernel(lowered_kernel, compilation, get_cuda_target())
     actual = [tg.clone(a) for a in launch.args]
     run_together(code, kernel, actual, launch.dims, 2)
     assert_same_bits(actual[1].numpy(), expected[1])
@@ -92,13 +90,13 @@ def check(kernel: Any, n: np.ndarray, o: np.ndarray, text: str) -> None:
         assert re.search(r"ld\.global\.nc", text)
     if kernel is parts:
         np.testing.assert_array_equal(o[:4], [n + 1, n + 1, n + 2, np.full(64, 7)])
-    if kernel is tables_of_tiles:
+    if kernel is parts_of_tiles:
         reshaped = n.reshape(2, 32)
         np.testing.assert_array_equal(o[0], (reshaped[:, ::-1] + 1).ravel())
         np.testing.assert_array_equal(o[3], np.repeat(reshaped[:, 4] + 1 - reshaped[:, 5], 32))
 
 
-REFUSED = {
+REFUSED_EXPRESSIONS = {
     "COSINES + x": ("type-mismatch", "read elements of the table"),
     "tg.table(COSINES, tg.int8)[i]": ("out-of-range", "int8"),
     "tg.table(x)[i]": ("type-mismatch", "needs a NumPy array"),
@@ -110,12 +108,12 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("written", REFUSED)
-def test_invalid_uses_of_tables_and_parts_are_refused(written: str) -> None:
-    text = f"def kernel(a: tg.array[float]):\n    i = tg.tid()\n    x = a[i]\n    y = {written}\n"
+@pytest.mark.parametrize("expression", REFUSED_EXPRESSIONS)
+def test_invalid_uses_of_tables_and_parts_are_refused(expression: str) -> None:
+    text = f"def kernel(a: tg.array[float]):\n    i = tg.tid()\n    x = a[i]\n    y = {expression}\n"
     space: dict[str, Any] = {"tg": tg, "COSINES": COSINES, "NUMBERS": NUMBERS}
     exec(text, space)
-    code, message = REFUSED[written]
-    with pytest.raises(tg.CompileError) as caught:
+    code, message = REFUSED_EXPRESSIONS[expression]
+    with pytest.raises(tg.CompileError) as raised:
         tg.launch(tg.kernel(source=text)(space["kernel"]), 8, [tg.zeros(8)], block_dim=8)
-    assert caught.value.CODE == code and message in str(caught.value)
+    assert raised.value.CODE == code and message in str(raised.value)

@@ -60,13 +60,13 @@ KERNELS: dict[str, tuple[Any, Callable[[np.ndarray], np.ndarray]]] = {
 }
 
 
-def code_of(kernel: Any, arch: str = "sm_90a") -> tuple[GpuCode, list[Any]]:
+def compile_kernel(kernel: Any, arch: str = "sm_90a") -> tuple[GpuCode, list[Any]]:
     x = np.arange(ROWS * 32, dtype=np.float32).reshape(ROWS, 32) % 9
     args = [tg.array(x), tg.zeros((ROWS, 32)), ROWS]
     return lower_to_llvm(kernel, args, (1,), block_size(kernel, None, args), arch=arch), args
 
 
-def order_of(code: GpuCode, kernel: Any, args: Sequence[Any], ignored: str = "") -> AccessOrder:
+def run_and_order(code: GpuCode, kernel: Any, args: Sequence[Any], ignored: str = "") -> AccessOrder:
     order = AccessOrder(code.threads, ignored)
     run_together(code, kernel, args, (1, code.threads), 1, order)
     return order
@@ -75,11 +75,11 @@ def order_of(code: GpuCode, kernel: Any, args: Sequence[Any], ignored: str = "")
 @pytest.mark.machine_code
 @pytest.mark.parametrize("name", KERNELS)
 def test_every_access_of_a_stage_has_an_order(name: str) -> None:
-    kernel, meaning = KERNELS[name]
-    code, args = code_of(kernel)
-    order = order_of(code, kernel, args)
-    assert order.reports == []
-    assert order.written and np.array_equal(args[1].numpy(), meaning(args[0].numpy()))
+    kernel, reference = KERNELS[name]
+    code, args = compile_kernel(kernel)
+    order = run_and_order(code, kernel, args)
+    assert order.races == []
+    assert order.last_writes and np.array_equal(args[1].numpy(), reference(args[0].numpy()))
 
 
 @pytest.mark.machine_code
@@ -88,34 +88,34 @@ def test_without_warp_synchronisation_all_lanes_but_one_race(stages: int) -> Non
     """The races of 31 lanes, for each byte, each reading warp and each iteration but the first: the reports of a tool
     that models arrivals but no synchronisation of warps."""
     kernel, _ = KERNELS[f"chain of {stages} stages"]
-    code, args = code_of(kernel)
-    order = order_of(code, kernel, args, ignored="warp")
-    assert {first % 32 for _, _, first, _ in order.reports} == set(range(1, 32))
-    of_threads = Counter(kind for kind, _, _, then in order.reports if then < code.threads)
-    assert of_threads == {"RAW": 2 * 31 * WORD * ROWS, "WAR": 2 * 31 * WORD * (ROWS - stages)}
+    code, args = compile_kernel(kernel)
+    order = run_and_order(code, kernel, args, ignored="warp")
+    assert {first % 32 for _, _, first, _ in order.races} == set(range(1, 32))
+    counts = Counter(kind for kind, _, _, second in order.races if second < code.threads)
+    assert counts == {"RAW": 2 * 31 * WORD * ROWS, "WAR": 2 * 31 * WORD * (ROWS - stages)}
 
 
 @pytest.mark.machine_code
 def test_a_shuffle_is_not_a_synchronisation() -> None:
     """All lanes of a warp wait for a shuffle, but it does not order memory (PTX ISA, "shfl.sync")."""
     kernel, _ = KERNELS["chain of 2 stages"]
-    code, args = code_of(kernel)
-    text, changed = SYNC.subn(
+    code, args = compile_kernel(kernel)
+    text, replacement_count = SYNC.subn(
         "  call i32 @llvm.nvvm.shfl.sync.idx.i32(i32 -1, i32 0, i32 0, i32 31)\n", code.text
     )
-    assert changed
-    order = order_of(replace(code, text=text), kernel, args)
-    assert {first % 32 for _, _, first, _ in order.reports} == set(range(1, 32))
+    assert replacement_count
+    order = run_and_order(replace(code, text=text), kernel, args)
+    assert {first % 32 for _, _, first, _ in order.races} == set(range(1, 32))
 
 
 @pytest.mark.machine_code
 def test_an_arrival_before_the_read_is_a_race() -> None:
     kernel, _ = KERNELS["chain of 2 stages"]
-    code, args = code_of(kernel)
-    text, changed = LOAD_BEFORE_ARRIVAL.subn(r"\g<rest>\g<load>", code.text, count=1)
-    assert changed == 1
-    order = order_of(replace(code, text=text), kernel, args)
-    assert order.reports
+    code, args = compile_kernel(kernel)
+    text, replacement_count = LOAD_BEFORE_ARRIVAL.subn(r"\g<rest>\g<load>", code.text, count=1)
+    assert replacement_count == 1
+    order = run_and_order(replace(code, text=text), kernel, args)
+    assert order.races
 
 
 @pytest.mark.machine_code
@@ -124,7 +124,7 @@ def test_accesses_to_shared_memory_of_a_block_are_ordered(name: str) -> None:
     """The order follows from the synchronisations of the block."""
     launch = kernels.launches()[name]
     code = lower_to_llvm(launch.kernel, launch.args, launch.dims[:-1], launch.block_dim)
-    for ignored, races in (("", False), ("block", True)):
+    for ignored, is_racy in (("", False), ("block", True)):
         order = AccessOrder(code.threads, ignored)
         run_together(code, launch.kernel, launch.args, launch.dims, 1, order)
-        assert order.written and bool(order.reports) == races
+        assert order.last_writes and bool(order.races) == is_racy
