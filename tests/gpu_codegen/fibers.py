@@ -42,9 +42,9 @@ define void @begin() {
   %p.grid = getelementptr i64, ptr %mailbox, i64 8
   %arguments = load ptr, ptr %p.arguments
   %thread = load i32, ptr %p.thread
-  %block = load i32, ptr %p.block
+  %block_index = load i32, ptr %p.block
   %grid = load i32, ptr %p.grid
-  call void @kernel(ptr %arguments, i32 %thread, i32 %block, i32 %grid)
+  call void @kernel(ptr %arguments, i32 %thread, i32 %block_index, i32 %grid)
   call void @request(i64 -1, ptr null)
   ret void
 }

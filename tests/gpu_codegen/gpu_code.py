@@ -66,11 +66,11 @@ CPU_REPLACEMENTS = (
     (r"^@shared = .*$", ""),
     (
         r"define ptx_kernel void @kernel\(.*$",
-        "define void @kernel(ptr %args, i32 %thread, i32 %block, i32 %grid) {",
+        "define void @kernel(ptr %args, i32 %thread, i32 %block_index, i32 %grid) {",
     ),
     (r"^attributes .*$", ""),
     (r"call (?:range\(.*?\) )?i32 @llvm\.nvvm\.read\.ptx\.sreg\.tid\.x\(\)", "add i32 %thread, 0"),
-    (r"call i32 @llvm\.nvvm\.read\.ptx\.sreg\.ctaid\.x\(\)", "add i32 %block, 0"),
+    (r"call i32 @llvm\.nvvm\.read\.ptx\.sreg\.ctaid\.x\(\)", "add i32 %block_index, 0"),
     (r"call i32 @llvm\.nvvm\.read\.ptx\.sreg\.nctaid\.x\(\)", "add i32 %grid, 0"),
     (r"call i32 @llvm\.nvvm\.read\.ptx\.sreg\.tid\.y\(\)", "add i32 0, 0"),
     (r"call i32 @llvm\.nvvm\.read\.ptx\.sreg\.ntid\.y\(\)", "add i32 1, 0"),

@@ -32,7 +32,7 @@ CALL = re.compile(
 )
 SPECIAL_REGISTERS = {
     "read.ptx.sreg.tid.y": "lshr i32 %thread, 5",
-    "read.ptx.sreg.ctaid.x": "add i32 %block, 0",
+    "read.ptx.sreg.ctaid.x": "add i32 %block_index, 0",
     "read.ptx.sreg.nctaid.x": "add i32 %grid, 0",
 }
 
@@ -157,7 +157,7 @@ def _translate(text: str, rank: int, size: int, rows: int) -> tuple[str, list[st
         "read.ptx.sreg.ntid.y": f"add i32 {rows}, 0",
     }
     text = re.sub(r"^(@shared = .*|attributes .*)$", "", text, flags=re.MULTILINE)
-    signature = "define void @kernel(ptr %args, i32 %thread, i32 %block, i32 %grid) {"
+    signature = "define void @kernel(ptr %args, i32 %thread, i32 %block_index, i32 %grid) {"
     text = re.sub(r"define ptx_kernel void @kernel\(.*$", signature, text, flags=re.MULTILINE)
     text = re.sub(r" addrspace\(\d\)", "", text).replace(
         "@shared", f"inttoptr (i64 {SHARED_START + rank * WINDOW_BYTES} to ptr)"
