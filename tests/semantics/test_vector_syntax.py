@@ -47,7 +47,7 @@ def expected(v: np.ndarray, m: np.ndarray) -> np.ndarray:
             accumulator = accumulator * 0.5 + row @ a[:3]
         lengths = np.hypot(a[:3], [2.0, 3.0, 4.0]) @ np.abs(a[:3]) ** -0.5
         sines = np.sin([x, y]) @ [z, w]
-        products = n[0, 0] * n[1, 1] * n[2, 2], np.trace(np.radians(n))
+        diagonal_terms = n[0, 0] * n[1, 1] * n[2, 2], np.trace(np.radians(n))
         row = [
             x * z + y * w,
             z + 10 * y + 100 * x,
@@ -58,7 +58,7 @@ def expected(v: np.ndarray, m: np.ndarray) -> np.ndarray:
             sines,
             lengths,
         ]
-        rows.append([*row, *products])
+        rows.append([*row, *diagonal_terms])
     return np.array(rows)
 
 
