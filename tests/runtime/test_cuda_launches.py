@@ -529,7 +529,7 @@ def test_the_cpu_alone_works_without_a_driver(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize(("code", "version", "message"), [
     (100, 13000, "there is no CUDA device"), (999, 13000, "does not start: CUDA_ERROR"),
-    (0, 11080, "it knows CUDA 11.8"),
+    (0, 11080, "it supports CUDA 11.8"),
 ])  # fmt: skip
 def test_unusable_drivers_are_errors_with_a_reason(code: int, version: int, message: str) -> None:
     class Unusable(SimulatedDriver):
@@ -600,7 +600,7 @@ def test_tensors_are_inspected_at_every_launch(driver: SimulatedDriver, torch: S
 
 def test_the_current_stream_of_the_tensors_is_used(driver: SimulatedDriver, torch: SimpleNamespace) -> None:
     a, b, c = arrays()
-    side, chosen = tg.Stream("cuda:0"), tg.Stream("cuda:0")
+    side, thread_streams = tg.Stream("cuda:0"), tg.Stream("cuda:0")
     torch.stream = side.handle
     driver.calls.clear()
     tg.launch(add, 1000, [Tensor(a), Tensor(b), Tensor(c)])
@@ -608,10 +608,15 @@ def test_the_current_stream_of_the_tensors_is_used(driver: SimulatedDriver, torc
     # An array of Tegula may still be computed in its stream, and is read there later.
     tg.launch(add, 1000, [Tensor(a), Tensor(b), c])
     assert driver.calls.count("cuEventRecord") == driver.calls.count("cuStreamWaitEvent") == 2
-    tg.launch(add, 1000, [Tensor(a), Tensor(b), c], stream=chosen)
-    with tg.ScopedStream(chosen):
+    tg.launch(add, 1000, [Tensor(a), Tensor(b), c], stream=thread_streams)
+    with tg.ScopedStream(thread_streams):
         tg.launch(add, 1000, [Tensor(a), Tensor(b), c])
-    assert [x[3] for x in driver.launches] == [side.handle, side.handle, chosen.handle, chosen.handle]
+    assert [x[3] for x in driver.launches] == [
+        side.handle,
+        side.handle,
+        thread_streams.handle,
+        thread_streams.handle,
+    ]
 
 
 def test_writes_of_tensors_are_counted(driver: SimulatedDriver, torch: SimpleNamespace) -> None:

@@ -13,14 +13,14 @@ from simulated_driver import SimulatedDriver
 
 import tegula as tg
 from support.cuda_launches import Tensor, add, arrays, run_add, torch_stub
-from tegula.runtime.cuda.dropped import Libraries
+from tegula.runtime.cuda.dropped_modules import ForeignLibraries
 
 DEVICE = "cuda:0"
 
 
 @pytest.fixture
 def driver(simulated: SimulatedDriver, monkeypatch: pytest.MonkeyPatch) -> SimulatedDriver:
-    monkeypatch.setattr(Libraries, "seen", False)
+    monkeypatch.setattr(ForeignLibraries, "seen", False)
     simulated.kernels["kernel"] = run_add
     add.unload()
     return simulated

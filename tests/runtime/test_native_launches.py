@@ -230,7 +230,7 @@ def test_kernels_with_unsupported_parameters_are_left_to_python(driver: Recordin
     store_number.unload()
     a = tg.zeros(10, device="cuda:0")
     repeated(lambda: tg.launch(store_number, 10, [a, 1.5]), 6)
-    assert store_number.native is native.never and len(driver.launches) == 6
+    assert store_number.native is native.unsupported_launch and len(driver.launches) == 6
 
 
 def scaling(factor: float) -> tuple[Any, dict[str, Any]]:
@@ -389,11 +389,11 @@ def test_native_launches_report_faults_and_switch_contexts(driver: RecordingDriv
     launch()
     np.testing.assert_array_equal(c.numpy(), 2 * np.arange(1000))
     stream_context = context(0)
-    assert list(stream_context.recent)[-1] == "add"
-    stream_context.recent.clear()
+    assert list(stream_context.recent_kernels)[-1] == "add"
+    stream_context.recent_kernels.clear()
     driver.sticky = 700
-    assert is_native(add, 1000, None, [a, b, c]) is False and not stream_context.recent
-    stream_context.recent.append("add")
+    assert is_native(add, 1000, None, [a, b, c]) is False and not stream_context.recent_kernels
+    stream_context.recent_kernels.append("add")
     with pytest.raises(RunError, match="an access outside of any array in kernel 'add'"):
         launch()
     driver.sticky = 0
@@ -501,7 +501,7 @@ def test_numbers_are_packed_like_struct_pack(arguments: tuple[Any, ...]) -> None
 @cache
 def packing() -> tuple[tg.array, Any]:
     """An array, and a function that launches `numbers` with it in machine code, on a device that records the bytes."""
-    parameters, machine_code = native.described(numbers.parameters), native.machine_code()
+    parameters, machine_code = native.parameter_rows(numbers.parameters), native.machine_code()
     assert parameters is not None and machine_code is not None
     table = native.Table(parameters)
     function = machine_code.function(table)
@@ -509,8 +509,8 @@ def packing() -> tuple[tg.array, Any]:
     out.header = out._header()
     key = function(1, 32, [out, True, *[1] * 8, 1.0, 1.0], (), launcher.DESCRIBE, None)
     device = native.words("Q", [1, 1, 0, ctypes.cast(_sent, ctypes.c_void_p).value or 0, 0, 0])
-    recent: list[str] = []
-    objects = recent.append, "numbers"
+    recent_kernels: list[str] = []
+    objects = recent_kernels.append, "numbers"
     head = len(key) // 8, 0, device.buffer_info()[0], 0, 24, 0, *map(id, objects), 0, 0, id(0), b""
     table._put(key, (struct.pack(native.ENTRY, *head) + key + bytes(24), key, objects, device))
     return out, function

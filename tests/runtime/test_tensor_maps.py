@@ -18,7 +18,7 @@ def encoded(driver: SimulatedDriver, x: tg.array, written: bool) -> tuple[int, l
     requests: list[Any] = []
     driver.cuTensorMapEncodeTiled = lambda *arguments: requests.append(arguments) or 0
     expected = ArrayMap(0, len(x.packed), "float32", (8,) * x.ndim, 0, written)
-    TensorMaps(context(0), 0, [expected]).appended(x.packed)
+    TensorMaps(context(0), 0, [expected]).with_maps(x.packed)
     ((_, _, rank, address, lengths, strides, *_),) = requests
     return address, list(lengths)[:rank], list(strides)[: rank - 1]
 

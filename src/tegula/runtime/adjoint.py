@@ -34,25 +34,25 @@ BUSY_CPU = 32
 """The number of blocks that occupy a CPU; independent of the number of cores, so that sums are the same on all CPUs."""
 ADDRESS_BYTES = 8
 """The size in bytes of an array's address, the first field of an array's descriptor."""
-MAX_KNOWN = 256
+MAX_CACHED_LAUNCHES = 256
 """The maximum number of cached launches of an adjoint for arguments of given types and kinds of memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class TileGrid:
-    """The grid of tiles, rows and columns, of a forward launch with persistent blocks: values of the kernel with the
-    parameters `params`. `extents` is None if the grid equals the launch grid. `longest`: the maximum dimensions of the
-    launch for the gradient."""
+    """The grid of tiles (rows, columns) of a forward launch with persistent blocks. `extents`: the two extents, as
+    values of the kernel with the parameters `params`; None if the grid equals the launch grid. `max_dims`: the maximum
+    dimensions of a launch for which a gradient exists."""
 
     params: Sequence[Value]
     extents: tuple[Value, Value] | None
-    longest: tuple[int, ...] = ()
+    max_dims: tuple[int, ...] = ()
 
 
 class Adjoint(Kernel):
     """The adjoint of a kernel. Its parameters are the kernel's parameters, then a gradient for each array at
     `positions`. `reads`: the positions of the kernel's arrays whose elements the adjoint needs; `queries`: whether the
-    adjoint queries spatial structures; `launched`: the kernels of the last launch."""
+    adjoint queries spatial structures; `launched_parts`: the kernels of the last launch."""
 
     def __init__(self, forward: Kernel, positions: tuple[int, ...]) -> None:
         super().__init__(forward.definition, forward.options)
@@ -71,8 +71,11 @@ class Adjoint(Kernel):
     @property
     def parameters(self) -> list[Parameter]:
         """The parameters, all leaves, because adjoints have no compound arguments."""
-        own = self.forward.parameters
-        return [*own, *(Parameter(f"adj_{own[k].name}", ANY) for k in self.positions)]
+        forward_parameters = self.forward.parameters
+        return [
+            *forward_parameters,
+            *(Parameter(f"adj_{forward_parameters[k].name}", ANY) for k in self.positions),
+        ]
 
     def trace(
         self,
@@ -98,52 +101,54 @@ class Adjoint(Kernel):
         from tegula.passes.gradient import differentiate, longest, reads, sequentialise
         from tegula.passes.pipeline import check
 
-        n = len(self.forward.parameters)
-        own = access[:n]
-        kernel = trace(self.definition, param_types[:n], launch, own, functions, differentiable=True)
+        count = len(self.forward.parameters)
+        forward_access = access[:count]
+        kernel = trace(
+            self.definition, param_types[:count], launch, forward_access, functions, differentiable=True
+        )
         check(kernel)
         extents = sequentialise(kernel)
-        gradient_kernel = differentiate(kernel, self.positions, tuple(access[n:]))
+        gradient_kernel = differentiate(kernel, self.positions, tuple(access[count:]))
         self.grid = TileGrid(kernel.params, extents, longest(gradient_kernel))
-        return gradient_kernel, frozenset(reads(gradient_kernel, n))
+        return gradient_kernel, frozenset(reads(gradient_kernel, count))
 
-    def steps_for(self, requested: Specialisation) -> list[Part]:
+    def steps_for(self, specialisation: Specialisation) -> list[Part]:
         """The kernels that are launched in order, for the current values of captured names."""
-        parts = self.steps.setdefault((requested, config.deterministic), [])
-        steps = next((p for p in parts if p[0].is_current()), [])
+        cached_steps = self.steps.setdefault((specialisation, config.deterministic), [])
+        steps = next((cached for cached in cached_steps if cached[0].is_current()), [])
         if not steps:
             from tegula.passes.gradient import check_order, split
 
-            kernel = self.trace(requested.types, requested.launch, requested.access, library())
+            kernel = self.trace(specialisation.types, specialisation.launch, specialisation.access, library())
             captured = kernel.captured
             new_steps = split(kernel, len(self.forward.parameters), config.deterministic)
-            if config.deterministic and requested.device.is_cuda:
+            if config.deterministic and specialisation.device.is_cuda:
                 check_order(new_steps)
             steps = [Part(self, step, captured, self.grid) for step in new_steps]
-            parts.append(steps)
+            cached_steps.append(steps)
         return steps
 
-    def launches(self, shape: LaunchPlan, args: tuple[Any, ...]) -> list[KnownLaunch]:
+    def launches(self, plan: LaunchPlan, args: tuple[Any, ...]) -> list[AdjointLaunch]:
         """The launches in order, for arguments that are Tegula arrays or numbers."""
         # Another thread may cache launches for arguments of other types concurrently.
         for programs in tuple(self.programs.values()):
-            known = programs.find(shape, args)
-            if known is not None:
-                return known
-        requested = replace(wanted_form(self, shape, args), grid=())
-        steps = self.steps_for(requested)
-        if not shape.blocks:
+            cached = programs.find(plan, args)
+            if cached is not None:
+                return cached
+        specialisation = replace(wanted_form(self, plan, args), grid=())
+        steps = self.steps_for(specialisation)
+        if not plan.blocks:
             return []
         device = next((a.device for a in args if isinstance(a, array)), CPU)
-        planned = plan_launches(steps, shape.dims, args, device)
-        if requested.types not in self.programs:
-            typed = zip(self.parameters, requested.types, strict=True)
-            self.programs[requested.types] = AdjointPrograms(
+        adjoint_launches = plan_launches(steps, plan.dims, args, device)
+        if specialisation.types not in self.programs:
+            typed = zip(self.parameters, specialisation.types, strict=True)
+            self.programs[specialisation.types] = AdjointPrograms(
                 [Parameter(p.name, _annotation(t)) for p, t in typed]
             )
         if not overlaps(args):
-            self.programs[requested.types].cache(shape, args, steps, planned)
-        return planned
+            self.programs[specialisation.types].cache(plan, args, steps, adjoint_launches)
+        return adjoint_launches
 
     def stages(self) -> dict[str, str]:
         names = self.launched[0].stages() if self.launched else {}
@@ -180,10 +185,10 @@ class Adjoint(Kernel):
             lines += [f"  partial sums: {size:,} bytes" for size in part.sums]
         return "\n".join(["kept for the gradient:" if lines else "kept for the gradient: nothing", *lines])
 
-    def _concatenated(self, show: Callable[[Kernel], str]) -> str:
+    def _concatenated(self, text_of: Callable[[Kernel], str]) -> str:
         if not self.launched:
             raise LaunchError(f"kernel {self.name} has not been compiled yet", "launch the kernel first")
-        return "\n\n".join(map(show, self.launched))
+        return "\n\n".join(map(text_of, self.launched))
 
 
 def _annotation(t: Type) -> Annotation:
@@ -216,13 +221,12 @@ class Part(Kernel):
         self.blocks = 0
         """The number of blocks of the kernel's last launch."""
         self.sums: list[int] = []
-        """The bytes of each array of partial sums, by the last launch, if this launch was the first to write the
-        array."""
+        """The bytes of each array of partial sums that the last launch was the first to write."""
         self.overlap = overlap
-        self.placed: dict[LaunchOverlap, Part] = {overlap: self}
-        """The copies of this kernel for the positions among an adjoint's launches at which it was used."""
-        others = [*step.shared, *([step.wide.step] if step.wide is not None else [])]
-        self.shared = [Part(adjoint, s, captured) for s in others]
+        self.by_overlap: dict[LaunchOverlap, Part] = {overlap: self}
+        """The copies of this kernel, by their overlap with the neighbouring launches of an adjoint."""
+        alternative_steps = [*step.shared, *([step.wide.step] if step.wide is not None else [])]
+        self.shared = [Part(adjoint, alternative, captured) for alternative in alternative_steps]
         """The alternative kernels."""
 
     @cached_property
@@ -233,7 +237,7 @@ class Part(Kernel):
         return tuple(written(self.step.kernel))
 
     @cached_property
-    def longest(self) -> tuple[int, ...]:
+    def max_dims(self) -> tuple[int, ...]:
         """The maximum launch dimensions."""
         from tegula.passes.gradient import longest
 
@@ -247,11 +251,11 @@ class Part(Kernel):
         return config.deterministic and find_block_conflict(self.step.kernel) is not None
 
     def of(self, step: AdjointStep, overlap: LaunchOverlap) -> Part:
-        """The kernel for one step, at a position among an adjoint's launches."""
-        part = next((p for p in self.shared if p.step is step), self)
-        if overlap not in part.placed:
-            part.placed[overlap] = Part(self.adjoint, step, part.captured, part.grid, overlap)
-        return part.placed[overlap]
+        """The kernel for one step, with an overlap with the neighbouring launches of an adjoint."""
+        part = next((alternative for alternative in self.shared if alternative.step is step), self)
+        if overlap not in part.by_overlap:
+            part.by_overlap[overlap] = Part(self.adjoint, step, part.captured, part.grid, overlap)
+        return part.by_overlap[overlap]
 
     @property
     def parameters(self) -> list[Parameter]:
@@ -291,18 +295,19 @@ def busy_blocks(device: Device) -> int:
     return BUSY * device.sm_count or BUSY_CPU
 
 
-Memory = Callable[[Sequence[int], DType, Device, bool], array]
+Allocator = Callable[[Sequence[int], DType, Device, bool], array]
 """A function that allocates a temporary array of a shape and dtype on a device, of zeros or uninitialised."""
 
 
-Rows = dict[Any, array]
-"""The arrays of partial sums, by their Partials, and the memory of arrays that replace arguments, by the positions."""
+PartialArrays = dict[Any, array]
+"""The arrays of partial sums by their Partials, and the allocations of arrays that replace arguments, by the positions
+of the arguments."""
 
 
-class KnownLaunch(NamedTuple):
-    """A launch of an adjoint for arguments of given shapes. `dims`, `threads`, `blocks`: the launch grid; `counts`: the
-    integer arguments after the adjoint's arguments; `partials`: the arrays of partial sums, with their shapes, which
-    are the last arguments."""
+class AdjointLaunch(NamedTuple):
+    """A cached launch of an adjoint for arguments of given shapes. `dims`, `threads`, `blocks`: the launch grid;
+    `counts`: the integer arguments after the adjoint's arguments; `partials`: the arrays of partial sums, with their
+    shapes, which are the last arguments."""
 
     part: Part
     dims: tuple[int, ...]
@@ -312,37 +317,47 @@ class KnownLaunch(NamedTuple):
     partials: tuple[tuple[Partials, tuple[int, ...]], ...]
     device: Device
 
-    def extra(self, args: Sequence[Any], rows: Rows, memory: Memory) -> tuple[Any, ...]:
-        """The arguments of a launch after the adjoint's arguments. `rows`: the existing arrays of partial sums;
-        `memory`: allocates new arrays."""
+    def extra(
+        self, args: Sequence[Any], partial_arrays: PartialArrays, allocate: Allocator
+    ) -> tuple[Any, ...]:
+        """The arguments of a launch after the adjoint's arguments. `partial_arrays`: the existing arrays of partial
+        sums; `allocate`: allocates new arrays."""
         part = self.part
         part.blocks = self.blocks
         if not self.partials:
             return self.counts
         part.sums = []
         for p, shape in self.partials:
-            if p not in rows:
-                rows[p] = self._replacement(p, args, rows, memory) if p.like else self._sums(p, shape, memory)
+            if p not in partial_arrays:
+                partial_arrays[p] = (
+                    self._replacement(p, args, partial_arrays, allocate)
+                    if p.like
+                    else self._sums(p, shape, allocate)
+                )
                 part.sums.append(math.prod(shape) * element_bytes(p.dtype))
-        return (*self.counts, *(rows[p] for p, _ in self.partials))
+        return (*self.counts, *(partial_arrays[p] for p, _ in self.partials))
 
-    def _replacement(self, p: Partials, args: Sequence[Any], rows: Rows, memory: Memory) -> array:
+    def _replacement(
+        self, p: Partials, args: Sequence[Any], partial_arrays: PartialArrays, allocate: Allocator
+    ) -> array:
         """An array that replaces an argument. The replacements of aliasing arguments are views of one allocation, which
-        spans these arguments from the first to the last byte."""
+        spans the arguments from their first to their last byte."""
         arrays, scalar = [args[k] for k in p.like], scalar_of(p.dtype)
         size = element_bytes(scalar_of(arrays[0].dtype))
         low, high = min(a.low for a in arrays), max(a.high for a in arrays)
-        together = frozenset(p.like)
-        if together not in rows:
-            rows[together] = memory(((high - low) // size,), scalar, self.device, p.zeroed)
-        return array_with_layout_of(arrays[0], rows[together], (arrays[0].ptr - low) // size, p.dtype)
+        aliases = frozenset(p.like)
+        if aliases not in partial_arrays:
+            partial_arrays[aliases] = allocate(((high - low) // size,), scalar, self.device, p.zeroed)
+        return array_with_layout_of(
+            arrays[0], partial_arrays[aliases], (arrays[0].ptr - low) // size, p.dtype
+        )
 
-    def _sums(self, p: Partials, shape: tuple[int, ...], memory: Memory) -> array:
+    def _sums(self, p: Partials, shape: tuple[int, ...], allocate: Allocator) -> array:
         """A new array of partial sums; an array of vectors or matrices is a view of an array of their components."""
         if isinstance(p.dtype, DType):
-            return memory(shape, p.dtype, self.device, p.zeroed)
+            return allocate(shape, p.dtype, self.device, p.zeroed)
         count = math.prod(shape) * components(p.dtype)
-        flat = memory((count,), scalar_of(p.dtype), self.device, p.zeroed)
+        flat = allocate((count,), scalar_of(p.dtype), self.device, p.zeroed)
         return array(flat, p.dtype, shape, copy=False)
 
 
@@ -355,7 +370,7 @@ class AdjointProgram:
     def __init__(self, captured: tuple[Captured, ...], control_arguments: frozenset[int]) -> None:
         self.captured = captured
         self.control_arguments = control_arguments
-        self.launches: dict[tuple[Any, ...], list[KnownLaunch]] = {}
+        self.launches: dict[tuple[Any, ...], list[AdjointLaunch]] = {}
 
     def key(self, plan: LaunchPlan, args: Sequence[Any]) -> tuple[Any, ...]:
         """The key of the launches: the dimensions of the forward launch, the lengths and strides of arrays, the number
@@ -376,29 +391,29 @@ class AdjointPrograms:
         self.ready: dict[Any, Any] = {}
         self.fast_path = make_fast_path(parameters, self.ready)
 
-    def find(self, plan: LaunchPlan, args: Sequence[Any]) -> list[KnownLaunch] | None:
+    def find(self, plan: LaunchPlan, args: Sequence[Any]) -> list[AdjointLaunch] | None:
         """The cached launches for arguments with an equal key; None if there are none."""
-        known: Any = self.fast_path(plan, args)
-        return known and known[0].launches.get(known[0].key(plan, args))
+        cached: Any = self.fast_path(plan, args)
+        return cached and cached[0].launches.get(cached[0].key(plan, args))
 
     def cache(
-        self, plan: LaunchPlan, args: Sequence[Any], steps: Sequence[Part], launches: list[KnownLaunch]
+        self, plan: LaunchPlan, args: Sequence[Any], steps: Sequence[Part], launches: list[AdjointLaunch]
     ) -> None:
         """Cache the launches of some steps for arguments with an equal key, if `find` supports the arguments: vectors
         and NumPy numbers take the slow path."""
-        at = fast_path_key(plan, [a.launch_id for a in args if type(a) is array])
+        lookup_key = fast_path_key(plan, [a.launch_id for a in args if type(a) is array])
         captured, control_arguments = steps[0].captured, _control_arguments(steps)
-        program = self.ready.get(at)
+        program = self.ready.get(lookup_key)
         if (
             program is None
             or program.captured != captured
             or not control_arguments <= program.control_arguments
         ):
             program = AdjointProgram(captured, control_arguments)
-            keep(self.ready, at, program)
+            keep(self.ready, lookup_key, program)
         if self.fast_path(plan, args) is None:
             return
-        if len(program.launches) >= MAX_KNOWN:
+        if len(program.launches) >= MAX_CACHED_LAUNCHES:
             program.launches.clear()
         program.launches[program.key(plan, args)] = launches
 
@@ -407,41 +422,48 @@ def _control_arguments(steps: Sequence[Part]) -> frozenset[int]:
     """The positions of the number arguments that the launches depend on."""
     from tegula.passes.gradient import parameters_of
 
-    walked = steps[0].grid
-    requested = parameters_of(n for part in steps for n in part.step.extents())
-    if walked is not None and walked.extents is not None:
-        requested |= parameters_of(walked.extents)
-    parameters = [steps[0].step.known, () if walked is None else walked.params]
-    positions = {k for known in parameters for k, value in enumerate(known) if value in requested}
+    tile_grid = steps[0].grid
+    control_values = parameters_of(n for part in steps for n in part.step.extents())
+    if tile_grid is not None and tile_grid.extents is not None:
+        control_values |= parameters_of(tile_grid.extents)
+    parameters = [steps[0].step.known, () if tile_grid is None else tile_grid.params]
+    positions = {
+        k
+        for parameters_of_kernel in parameters
+        for k, value in enumerate(parameters_of_kernel)
+        if value in control_values
+    }
     return frozenset(k for k in positions if not isinstance(steps[0].step.known[k].type, ArrayType))
 
 
 def plan_launches(
     steps: Sequence[Part], dims: Sequence[int], args: Sequence[Any], device: Device
-) -> list[KnownLaunch]:
+) -> list[AdjointLaunch]:
     """The launches for the steps of an adjoint. `dims`: the dimensions of the forward launch; `args`: the arguments of
     the adjoint, with Tegula arrays."""
     from tegula.backend.pool import thread_count
     from tegula.passes.gradient import ForwardLaunch, in_series
 
-    values, walked = dict(zip(steps[0].step.known, args, strict=True)), steps[0].grid
-    busy = busy_blocks(device)
-    if walked is not None and walked.extents is not None:
-        values |= zip(walked.params, args, strict=False)
-        dims = (*ForwardLaunch(dims, values, busy).numbers(walked.extents), dims[-1])
-    if walked is not None:
-        _check_longest(dims, walked.longest)
-    forward_launch = ForwardLaunch(dims, values, busy, device.is_cuda, thread_count())
-    requested: list[tuple[Part, AdjointStep, tuple[int, ...]]] = []
+    values, tile_grid = dict(zip(steps[0].step.known, args, strict=True)), steps[0].grid
+    block_count = busy_blocks(device)
+    if tile_grid is not None and tile_grid.extents is not None:
+        values |= zip(tile_grid.params, args, strict=False)
+        dims = (*ForwardLaunch(dims, values, block_count).numbers(tile_grid.extents), dims[-1])
+    if tile_grid is not None:
+        _check_dims(dims, tile_grid.max_dims)
+    forward_launch = ForwardLaunch(dims, values, block_count, device.is_cuda, thread_count())
+    step_launches: list[tuple[Part, AdjointStep, tuple[int, ...]]] = []
     for part in steps:
         for step in forward_launch.steps(part.step):
             grid = None if step.grid is None else forward_launch.numbers(step.grid)
             shape = tuple(dims) if grid is None else (*grid, step.kernel.launch.block_dim)
             if 0 not in shape:
-                requested.append((part, step, shape))
-    overlaps = in_series([step for _, step, _ in requested]) if device.is_cuda else [ALONE] * len(requested)
-    launches: list[KnownLaunch] = []
-    for (part, step, shape), overlap in zip(requested, overlaps, strict=True):
+                step_launches.append((part, step, shape))
+    overlaps = (
+        in_series([step for _, step, _ in step_launches]) if device.is_cuda else [ALONE] * len(step_launches)
+    )
+    launches: list[AdjointLaunch] = []
+    for (part, step, shape), overlap in zip(step_launches, overlaps, strict=True):
         threads = step.kernel.launch.block_dim
         blocks = -(-math.prod(shape) // threads)
         partials = tuple((p, forward_launch.numbers(p.shape)) for p in step.partials)
@@ -451,15 +473,15 @@ def plan_launches(
             raise LaunchError(
                 f"the gradient would count to {max(counts)}, which exceeds int32", "launch several times"
             )
-        made_of = part.of(step, overlap)
-        _check_longest(shape, made_of.longest)
-        launches.append(KnownLaunch(made_of, shape, threads, blocks, counts, partials, device))
+        launched_part = part.of(step, overlap)
+        _check_dims(shape, launched_part.max_dims)
+        launches.append(AdjointLaunch(launched_part, shape, threads, blocks, counts, partials, device))
     return launches
 
 
-def _check_longest(dims: Sequence[int], longest: Sequence[int]) -> None:
+def _check_dims(dims: Sequence[int], max_dims: Sequence[int]) -> None:
     """Raise LaunchError if different blocks would own the same elements of a gradient."""
-    for k, (n, maximum) in enumerate(zip(dims, longest, strict=False)):
+    for k, (n, maximum) in enumerate(zip(dims, max_dims, strict=False)):
         if n > maximum:
             raise LaunchError(
                 f"dimension {k} of the gradient's launch has {n} blocks or threads, and the offsets beyond number "

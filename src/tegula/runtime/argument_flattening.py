@@ -70,13 +70,15 @@ class _Function:
     def add(self, name: str, t: Any) -> None:
         """Add the leaves of an argument of an annotation, or of the value of a field."""
         if isinstance(t, StructType):
-            kind, struct = self._named(t.cls), self._named(t)
-            self.lines.append(f"if type({name}) is not {kind}: {name} = in_kernels({name}, {struct})")
-            fields = self._variable(f"{name}._fields")
-            for field, inner in t.fields.items():
-                self._add_field(f"{fields}[{field!r}]", inner)
+            cls_name, struct_name = self._bind_object(t.cls), self._bind_object(t)
+            self.lines.append(
+                f"if type({name}) is not {cls_name}: {name} = in_kernels({name}, {struct_name})"
+            )
+            fields = self._assign(f"{name}._fields")
+            for field, field_type in t.fields.items():
+                self._add_field(f"{fields}[{field!r}]", field_type)
         elif isinstance(t, ArrayAnnotation) and isinstance(t.dtype, StructType):
-            self._require(f"type({name}) is array and {name}.dtype is {self._named(t.dtype)}")
+            self._require(f"type({name}) is array and {name}.dtype is {self._bind_object(t.dtype)}")
             self._require(f"{name}.ndim == {t.ndim}")
             self.values.append(f"*{name}.leaves")
         elif isinstance(t, IndexedAnnotation):
@@ -89,24 +91,24 @@ class _Function:
 
     def _add_field(self, value: str, t: Any) -> None:
         if isinstance(t, DType):
-            name, number = self._variable(value), "bool" if t.is_bool else "float" if t.is_float else "int"
-            # A field may hold a number of NumPy.
-            self.lines.append(f"if type({name}) is not {number}: {name} = {number}({name})")
+            name, python_type = self._assign(value), "bool" if t.is_bool else "float" if t.is_float else "int"
+            # A field may hold a NumPy number.
+            self.lines.append(f"if type({name}) is not {python_type}: {name} = {python_type}({name})")
             self.values.append(name)
         elif isinstance(t, StructType | IndexedAnnotation):
-            self.add(self._variable(value), t)
+            self.add(self._assign(value), t)
         else:
             self.values.append(value)
 
     def _require(self, condition: str) -> None:
         self.lines.append(f"if not ({condition}): return None")
 
-    def _variable(self, value: str) -> str:
+    def _assign(self, value: str) -> str:
         name = f"x{next(self._numbers)}"
         self.lines.append(f"{name} = {value}")
         return name
 
-    def _named(self, x: Any) -> str:
+    def _bind_object(self, x: Any) -> str:
         name = f"t{next(self._numbers)}"
         self.scope[name] = x
         return name

@@ -43,17 +43,17 @@ def arguments_of(kernel: Kernel | KernelChoice, *values: Any) -> tuple[Any, ...]
     arguments have their defaults. LaunchError for arguments that do not fit."""
     named: dict[str, Any] = {}
     in_order: list[Any] = []
-    for name, part in zip(("inputs", "outputs"), values, strict=False):
-        if isinstance(part, Mapping):
-            _add(kernel, named, part)
+    for name, arguments in zip(("inputs", "outputs"), values, strict=False):
+        if isinstance(arguments, Mapping):
+            _add(kernel, named, arguments)
         else:
-            in_order += part if type(part) in LISTS else listed(name, part)
+            in_order += arguments if type(arguments) in LISTS else argument_list(name, arguments)
     parameters = kernel.parameters
     if not named and len(in_order) == len(parameters):
         return tuple(in_order)
-    rest = iter(in_order)
-    ordered_values = [named[p.name] if p.name in named else next(rest, _MISSING) for p in parameters]
-    surplus = sum(1 for _ in rest)
+    unassigned = iter(in_order)
+    ordered_values = [named[p.name] if p.name in named else next(unassigned, _MISSING) for p in parameters]
+    surplus = sum(1 for _ in unassigned)
     ordered_values = [
         p.default if x is _MISSING else x for p, x in zip(parameters, ordered_values, strict=True)
     ]
@@ -63,14 +63,14 @@ def arguments_of(kernel: Kernel | KernelChoice, *values: Any) -> tuple[Any, ...]
     return tuple(ordered_values)
 
 
-def _add(kernel: Kernel | KernelChoice, named: dict[str, Any], part: Mapping[str, Any]) -> None:
+def _add(kernel: Kernel | KernelChoice, named: dict[str, Any], arguments: Mapping[str, Any]) -> None:
     names = [p.name for p in kernel.parameters]
-    for key, value in part.items():
+    for key, value in arguments.items():
         if key not in names:
             message = f"kernel {kernel.name} has no parameter {key!r}"
             raise LaunchError(message, suggestion(str(key), names))
         if key in named:
-            raise LaunchError(f"kernel {kernel.name}: argument '{key}' is given twice", "give it once")
+            raise LaunchError(f"kernel {kernel.name}: argument '{key}' is given twice", f"pass '{key}' once")
         named[key] = value
 
 
@@ -82,13 +82,13 @@ def _count_error(kernel: Kernel | KernelChoice, count: int, absent: Sequence[str
     return LaunchError(f"{message}: without '{absent[0]}'" if absent else message, ORDER)
 
 
-def listed(name: str, arguments: Any) -> tuple[Any, ...]:
+def argument_list(name: str, arguments: Any) -> tuple[Any, ...]:
     """The arguments in a sequence that is not a list or tuple. LaunchError for an array, whose enclosing brackets are
     probably missing."""
     if isinstance(arguments, array | np.ndarray | str | bytes) or not hasattr(arguments, "__iter__"):
         raise LaunchError(
             f"{name} must be a list of arguments, got {_kind(arguments)}",
-            f"leave out {name}= if there are none" if arguments is None else f"write {name}=[...]",
+            f"leave out {name}= if there are no arguments" if arguments is None else f"write {name}=[...]",
         )
     return tuple(arguments)
 
@@ -97,7 +97,7 @@ def _kind(x: object) -> str:
     return "None" if x is None else f"a value of type {type(x).__name__}"
 
 
-def settled(kernel: Kernel, *args: Any) -> FlattenedCall:
+def flattened_call(kernel: Kernel, *args: Any) -> FlattenedCall:
     """The kernel with constants and absent arrays bound, and the leaves of the other arguments of a launch.
     `args`: as for `arguments_of`."""
     constants = with_constants(kernel, *args)
@@ -130,8 +130,9 @@ def with_constants(kernel: Kernel, *values: Any) -> Bound:
     return Bound(specialised, tuple([args[k] for k in remaining]), remaining)
 
 
-def plain(kernel: Kernel, inputs: Any, outputs: Any) -> tuple[Kernel, Any]:
-    """The kernel and the arguments of a launch after binding of constants and flattening of compound arguments."""
+def leaf_call(kernel: Kernel, inputs: Any, outputs: Any) -> tuple[Kernel, Any]:
+    """The leaf kernel and the leaf arguments of a launch, after binding of constants and flattening of compound
+    arguments."""
     in_lists = type(inputs) in LISTS and type(outputs) in LISTS
     args = (*inputs, *outputs) if in_lists else arguments_of(kernel, inputs, outputs)
     if kernel.takes_constants:
@@ -160,35 +161,35 @@ def leaf_arguments_with_gradients(
     `values`: the inputs and the outputs, each with its gradients, as for `arguments_of`."""
     pairs = paired_arguments(kernel, *values)
     constants = with_constants(kernel, [x.argument for x in pairs])
-    grads = flattened_gradients(
+    gradients = flattened_gradients(
         constants.kernel, constants.arguments, [pairs[k].gradient for k in constants.runtime_positions]
     )
-    last = with_constants(*flattened(constants.kernel, constants.arguments))
-    return last.kernel, last.arguments, [grads[k] for k in last.runtime_positions]
+    leaf_call = with_constants(*flattened(constants.kernel, constants.arguments))
+    return leaf_call.kernel, leaf_call.arguments, [gradients[k] for k in leaf_call.runtime_positions]
 
 
 def paired_arguments(kernel: Kernel | KernelChoice, *values: tuple[Any, Any]) -> list[Pair]:
     """The arguments in the order of the parameters, each with its gradient or None."""
-    pairs = arguments_of(kernel, *[_paired(*each) for each in values])
+    pairs = arguments_of(kernel, *[_paired(*value) for value in values])
     return [x if isinstance(x, Pair) else Pair(x, None) for x in pairs]
 
 
-def _paired(part: Any, grads: Any) -> Any:
+def _paired(arguments: Any, gradients: Any) -> Any:
     """Arguments with their gradients: by name if either is given by name, else by position."""
-    if isinstance(part, Mapping):
-        named = grads if isinstance(grads, Mapping) else {}
-        if (grads and not named) or named.keys() - part.keys():
+    if isinstance(arguments, Mapping):
+        named = gradients if isinstance(gradients, Mapping) else {}
+        if (gradients and not named) or named.keys() - arguments.keys():
             message = "gradients of arguments that are passed by name must have the same names"
-            raise LaunchError(message, f"the arguments are {', '.join(map(str, part))}")
-        return {name: Pair(x, named.get(name)) for name, x in part.items()}
-    if isinstance(grads, Mapping):
+            raise LaunchError(message, f"the arguments are {', '.join(map(str, arguments))}")
+        return {name: Pair(x, named.get(name)) for name, x in arguments.items()}
+    if isinstance(gradients, Mapping):
         raise LaunchError(
             "gradients are given by name, the arguments by position", "pass both by name or both by position"
         )
-    if len(grads) > len(part):
-        help = "give one gradient for each argument, or None"
-        raise LaunchError(f"{len(grads)} gradients are given for {len(part)} arguments", help)
-    return [Pair(x, grads[k] if k < len(grads) else None) for k, x in enumerate(part)]
+    if len(gradients) > len(arguments):
+        help = "pass one gradient for each argument, or None for an argument without a gradient"
+        raise LaunchError(f"{len(gradients)} gradients are given for {len(arguments)} arguments", help)
+    return [Pair(x, gradients[k] if k < len(gradients) else None) for k, x in enumerate(arguments)]
 
 
 def _is_absent(p: Parameter, x: Any) -> bool:
@@ -208,7 +209,7 @@ def bind(kernel: Kernel, values: Mapping[str, Any]) -> Kernel:
     except TypeError:
         pass  # unhashable: the check below raises the error
     parameters = {p.name: p for p in kernel.parameters}
-    fitting: dict[str, Any] = {}
+    constants: dict[str, Any] = {}
     for name, x in values.items():
         if name not in parameters:
             raise LaunchError(
@@ -216,19 +217,19 @@ def bind(kernel: Kernel, values: Mapping[str, Any]) -> Kernel:
             )
         p = parameters[name]
         if _is_absent(p, x):
-            fitting[name] = None
+            constants[name] = None
             continue
         if not takes_constant(p.annotation):
             help = "annotate the parameter with tg.constexpr"
             raise LaunchError(f"kernel {kernel.name}: parameter '{name}' takes no constant", help)
         try:
-            fitting[name] = checked(p, x)
+            constants[name] = checked(p, x)
         except Unfit as error:
             message = f"kernel {kernel.name}: argument '{name}': {error.what}"
             raise LaunchError(message, error.help) from error.__cause__
-    key = tuple([(name, constant_key(x)) for name, x in fitting.items()])
+    key = tuple([(name, constant_key(x)) for name, x in constants.items()])
     if key not in kernel.variants:
-        kernel.variants[key] = variant(kernel, kernel.definition.bind(fitting))
+        kernel.variants[key] = variant(kernel, kernel.definition.bind(constants))
     bound = kernel.variants[key]
     kernel.variants[tuple([(name, constant_key(x)) for name, x in values.items()])] = bound
     return bound

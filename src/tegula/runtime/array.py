@@ -15,7 +15,7 @@ from tegula.lang.annotations import ARRAYS, CLASSES, ArrayAnnotation, array_anno
 from tegula.runtime.array_arithmetic import Arithmetic
 from tegula.runtime.array_conversions import Conversions
 from tegula.runtime.array_indexing import Indexing
-from tegula.runtime.array_layout import NewLayout, check_without_data, pairs, split
+from tegula.runtime.array_layout import NewLayout, check_without_data, complex_as_pairs, split_elements
 from tegula.runtime.array_memory import (
     MAX_NDIM,
     CannotView,
@@ -27,8 +27,8 @@ from tegula.runtime.array_memory import (
     interop,
     is_packed,
     may_be_on_device,
-    plain_range,
     reshaped,
+    unchecked_range,
     viewed,
 )
 from tegula.runtime.array_text import Printing
@@ -102,7 +102,7 @@ class array(Indexing, Conversions, Arithmetic, Printing):
             "_ptr",
             "_requires_grad",
             "_retain_grad",
-            "_shown",
+            "_gradient_view",
             "_source",
             "description",
             "device",
@@ -144,24 +144,24 @@ class array(Indexing, Conversions, Arithmetic, Printing):
         retain_grad: bool = False,
     ) -> None:
         element = element_type(dtype) if dtype not in (None, Any) else None
-        location = get_device(device) if device is not None or data is None else None
+        target_device = get_device(device) if device is not None or data is None else None
         lengths = extents(shape) if shape is not None else None
         if data is None:
-            element, location = element or element_type(float), location or CPU
+            element, target_device = element or element_type(float), target_device or CPU
             layout = NewLayout(lengths or (), element, strides)
             if ptr is not None:
-                memory = layout.at(ptr, location, capacity, deleter)
+                memory = layout.at(ptr, target_device, capacity, deleter)
             else:
-                memory = layout.allocated(location, pinned)
-                filled(memory, location, 0)
+                memory = layout.allocated(target_device, pinned)
+                filled(memory, target_device, 0)
         else:
             check_without_data(strides=strides, ptr=ptr, capacity=capacity, deleter=deleter)
-            memory, location, source = _from_data(data, element, copy, location, pinned)
+            memory, target_device, source = _from_data(data, element, copy, target_device, pinned)
             element = element or source
-            memory = split(memory, element) if lengths is None else memory
+            memory = split_elements(memory, element) if lengths is None else memory
             if lengths is not None:
-                memory = reshaped(memory, location, (*lengths, *element_shape(element)))
-        self._bind(memory, element, location, ndim)
+                memory = reshaped(memory, target_device, (*lengths, *element_shape(element)))
+        self._bind(memory, element, target_device, ndim)
         if isinstance(data, array):
             self._follow(data)
         elif isinstance(element, StructType):
@@ -179,10 +179,10 @@ class array(Indexing, Conversions, Arithmetic, Printing):
             dtype, shape = self.dtype, self.shape
 
             def gradient_view(grad: array) -> array:
-                same_gradient = array(grad, with_scalar(dtype, scalar_of(grad.dtype)), shape, copy=False)
-                if same_gradient.low >= grad.high or grad.low >= same_gradient.high:
+                view = array(grad, with_scalar(dtype, scalar_of(grad.dtype)), shape, copy=False)
+                if view.low >= grad.high or grad.low >= view.high:
                     raise ValueError(f"a gradient with strides {grad.strides} has no view of shape {shape}")
-                return same_gradient
+                return view
 
             self._source = source, gradient_view
         elif recording.on:
@@ -192,10 +192,10 @@ class array(Indexing, Conversions, Arithmetic, Printing):
         self, data: np.ndarray, dtype: ElementType, device: Device = CPU, ndim: int | None = None
     ) -> None:
         """Use memory whose trailing dimensions are the dimensions of the element."""
-        inner = element_shape(dtype)
+        element_dims = element_shape(dtype)
         shape, strides = data.shape, data.strides
-        rank = len(shape) - len(inner)
-        if rank < 0 or shape[rank:] != inner:
+        rank = len(shape) - len(element_dims)
+        if rank < 0 or shape[rank:] != element_dims:
             raise ValueError(f"data of shape {shape} does not hold elements of type {dtype}")
         if rank == 0:
             data, rank = data[None], 1
@@ -204,7 +204,7 @@ class array(Indexing, Conversions, Arithmetic, Printing):
             raise ValueError(f"an array has 1 to {MAX_NDIM} dimensions, got {rank}")
         if ndim is not None and ndim != rank:
             raise ValueError(f"the data has {rank} dimensions, but ndim is {ndim}")
-        if inner:
+        if element_dims:
             if not is_packed(data, rank):
                 raise ValueError(f"the components of {dtype} elements must be packed")
             shape, strides = shape[:rank], strides[:rank]
@@ -228,7 +228,7 @@ class array(Indexing, Conversions, Arithmetic, Printing):
         self._requires_grad: bool | None = None
         self._retain_grad = False
         self._source: tuple[array, Callable[[array], array] | None] | None = None
-        self._shown: tuple[array, array] | None = None
+        self._gradient_view: tuple[array, array] | None = None
         self._leaves: tuple[array, ...] | None = None
         self._contained: Any = None
         self.dtype = dtype
@@ -251,7 +251,7 @@ class array(Indexing, Conversions, Arithmetic, Printing):
         data = self._memory
         if not isinstance(data, np.ndarray):
             shape, dtype = (*self.shape, *element_shape(self.dtype)), to_numpy(scalar_of(self.dtype))
-            data = self._memory = cuda_memory().described(self._ptr, shape, None, dtype, data)
+            data = self._memory = cuda_memory().array_at(self._ptr, shape, None, dtype, data)
         return data
 
     def _header(self) -> bytes:
@@ -344,16 +344,16 @@ class array(Indexing, Conversions, Arithmetic, Printing):
             gradient = source._gradient(make)
             if gradient is None:
                 return None
-            if self._shown is None or self._shown[0] is not gradient:
-                self._shown = gradient, view(gradient)
-            return self._shown[1]
+            if self._gradient_view is None or self._gradient_view[0] is not gradient:
+                self._gradient_view = gradient, view(gradient)
+            return self._gradient_view[1]
         if make:
             from tegula.runtime.make_arrays import zeros
 
             scalar = scalar_of(self.dtype)
-            wide = scalar.is_float and scalar.bits == 8
+            is_8_bit = scalar.is_float and scalar.bits == 8
             self._grad = zeros(
-                self.shape, with_scalar(self.dtype, float32) if wide else self.dtype, self.device
+                self.shape, with_scalar(self.dtype, float32) if is_8_bit else self.dtype, self.device
             )
         return self._grad
 
@@ -369,19 +369,19 @@ class array(Indexing, Conversions, Arithmetic, Printing):
     @property
     def leaves(self) -> tuple[array, ...]:
         """Views of the leaves of an array of structs, by leaf. Gradients of float leaves are views of the gradient."""
-        plain = self._source is None and self._requires_grad is None
-        if self._leaves is not None and plain:
+        is_base = self._source is None and self._requires_grad is None
+        if self._leaves is not None and is_base:
             return self._leaves
         struct: Any = self.dtype
-        fields = tuple(self._leaf(k) for k in range(len(struct.leaves)))
-        if plain:
-            self._leaves = fields
-        return fields
+        leaf_arrays = tuple(self._leaf(k) for k in range(len(struct.leaves)))
+        if is_base:
+            self._leaves = leaf_arrays
+        return leaf_arrays
 
     @property
     def whole(self) -> array:
-        """The array of structs of which this array is a leaf, whose gradient contains the leaf's gradient; otherwise
-        the array itself."""
+        """The array of structs of which this array is a leaf, and whose gradient contains the gradient of the leaf;
+        otherwise the array itself."""
         source = self._source[0] if self._source is not None else self
         return source if isinstance(source.dtype, StructType) != isinstance(self.dtype, StructType) else self
 
@@ -389,8 +389,8 @@ class array(Indexing, Conversions, Arithmetic, Printing):
         struct: Any = self.dtype
         leaf = struct.leaves[k]
         leaf_array = wrap(leaf.component_view(self._data), leaf.stored, self.device)
-        plain = self._source is None and self._requires_grad is None
-        if not plain and scalar_of(leaf.stored).is_float:
+        is_base = self._source is None and self._requires_grad is None
+        if not is_base and scalar_of(leaf.stored).is_float:
             leaf_array._source = self, lambda g: g.leaves[k]
         return leaf_array
 
@@ -501,8 +501,8 @@ class array(Indexing, Conversions, Arithmetic, Printing):
         Gradient:
             flows to `source` if it is an array (recorded by tapes).
         """
-        known = as_structured(self.dtype, source) if isinstance(self.dtype, StructType) else None
-        data, device = (known, CPU) if known is not None else _as_numpy(source, self._data.dtype)
+        structured = as_structured(self.dtype, source) if isinstance(self.dtype, StructType) else None
+        data, device = (structured, CPU) if structured is not None else _as_numpy(source, self._data.dtype)
         if data.shape != self._data.shape:
             raise ValueError(
                 f"cannot assign data of shape {data.shape} to an array of shape {self._data.shape}"
@@ -578,7 +578,7 @@ class array(Indexing, Conversions, Arithmetic, Printing):
         """A view of the same memory under another element type.
 
         Parameters:
-            dtype: an element type of as many bytes.
+            dtype: an element type with the same number of bytes.
         Returns:
             a view of the same shape.
         Raises:
@@ -591,10 +591,12 @@ class array(Indexing, Conversions, Arithmetic, Printing):
         if element_bytes(element) != element_bytes(self.dtype):
             raise ValueError(f"{element} and {self.dtype} differ in size")
         flat = viewed(self._data, (*self.shape, components(self.dtype))).view(to_numpy(scalar_of(element)))
-        same = scalar_of(element) == scalar_of(self.dtype)
+        has_same_scalar = scalar_of(element) == scalar_of(self.dtype)
         data = viewed(flat, (*self.shape, *element_shape(element)))
         return self._view(
-            data, element, (lambda g: g.view(with_scalar(element, scalar_of(g.dtype)))) if same else None
+            data,
+            element,
+            (lambda g: g.view(with_scalar(element, scalar_of(g.dtype)))) if has_same_scalar else None,
         )
 
     def __eq__(self, other: object) -> bool:
@@ -624,8 +626,8 @@ class array(Indexing, Conversions, Arithmetic, Printing):
         copy_of_self = empty(self.shape, self.dtype, self.device)
         copied(copy_of_self._data, copy_of_self.device, self._data, self.device)
         copy_of_self._requires_grad = False if self.is_detached else self.requires_grad or None
-        known = self._gradient(make=False)
-        copy_of_self._grad = known.__deepcopy__(memo) if known is not None else None
+        gradient = self._gradient(make=False)
+        copy_of_self._grad = gradient.__deepcopy__(memo) if gradient is not None else None
         return copy_of_self
 
     def __reduce__(self) -> Any:
@@ -666,15 +668,19 @@ def fill_value(value: Any, dtype: ElementType) -> Any:
     if isinstance(dtype, StructType):
         return entries(dtype, value)
     if type(value) is int or (type(value) is float and scalar.is_float):
-        low, high = plain_range(scalar)
+        low, high = unchecked_range(scalar)
         if low <= value <= high:
             return value
     numpy_dtype = to_numpy(scalar)
-    data, home = _as_numpy(value, numpy_dtype)
-    return fitted(data if home is CPU else cuda_memory().download(home, data), numpy_dtype, scalar.name)
+    data, source_device = _as_numpy(value, numpy_dtype)
+    return fitted(
+        data if source_device is CPU else cuda_memory().download(source_device, data),
+        numpy_dtype,
+        scalar.name,
+    )
 
 
-def _is_plain(data: object) -> bool:
+def _is_python_data(data: object) -> bool:
     """Whether data are Python numbers or lists of Python numbers, whose NumPy dtype is not the user's choice."""
     if isinstance(data, array | np.ndarray):
         return False
@@ -690,7 +696,7 @@ def _as_numpy(data: Any, expected: np.dtype | None = None) -> tuple[np.ndarray, 
         return data._data, data.device
     if isinstance(data, np.ndarray):
         return data, CPU
-    if _is_plain(data):
+    if _is_python_data(data):
         return listed(data, expected), CPU
     if may_be_on_device(data):
         on_device = interop().on_device(data)
@@ -718,17 +724,17 @@ def _from_data(
     if isinstance(dtype, StructType):
         structured = as_structured(dtype, data)
         data = data if structured is None else structured
-    source, home = _as_numpy(data, to_numpy(scalar_of(dtype)) if dtype is not None else None)
+    source, source_device = _as_numpy(data, to_numpy(scalar_of(dtype)) if dtype is not None else None)
     in_pairs = source.dtype.kind == "c" and (dtype is None or element_shape(dtype) == (2,))
-    source = pairs(source) if in_pairs else source
-    if dtype is None and _is_plain(data):
+    source = complex_as_pairs(source) if in_pairs else source
+    if dtype is None and _is_python_data(data):
         dtype = dtype_of_numbers(data, source)
     target = to_numpy(scalar_of(dtype)) if dtype is not None else source.dtype
     scalar = scalar_of(dtype) if dtype is not None else from_numpy(target)
     structured = VecType(2, scalar) if in_pairs else data.dtype if isinstance(data, array) else scalar
-    target_device = device or (get_device() if copy and home is CPU else home)
-    if not copy and source.dtype == target and target_device == home:
-        return source, home, structured
+    target_device = device or (get_device() if copy and source_device is CPU else source_device)
+    if not copy and source.dtype == target and target_device == source_device:
+        return source, source_device, structured
     memory = allocate(source.shape, scalar, target_device, pinned)
-    copied(memory, target_device, source, home)
+    copied(memory, target_device, source, source_device)
     return memory, target_device, structured

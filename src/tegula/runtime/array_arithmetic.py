@@ -163,7 +163,8 @@ def _expression(name: str, text: str) -> Expression:
 
 
 def operand(a: Any, other: Any) -> Any:
-    """The other operand of an operator: an array of the same scalar type, or a value of this type."""
+    """The second operand of an operator: an array of the same scalar type as `a`, or a value of this type;
+    NotImplemented for an object that is not an operand."""
     if _is_array(other):
         return _checked(a, other)
     if isinstance(other, str | bytes | dict | set) or other is None:
@@ -172,11 +173,11 @@ def operand(a: Any, other: Any) -> Any:
     if isinstance(other, bool | int | float | np.generic) and np.ndim(other) == 0:
         number = fitted(listed(other, to_numpy(scalar)), to_numpy(scalar), scalar.name, _help(a, other))
         return number.item() if scalar.bits > 8 or not scalar.is_float else float(number)
-    inner = element_shape(a.dtype)
+    element_dims = element_shape(a.dtype)
     try:
-        if inner and np.shape(other) == inner and not hasattr(other, "__dlpack__"):
+        if element_dims and np.shape(other) == element_dims and not hasattr(other, "__dlpack__"):
             return a.dtype(*np.ravel(other))
-        if inner and isinstance(other, np.ndarray) and other.shape == inner:
+        if element_dims and isinstance(other, np.ndarray) and other.shape == element_dims:
             return a.dtype(*other.ravel())
     except ValueError:  # lists of different lengths
         return NotImplemented
@@ -187,9 +188,9 @@ def operand(a: Any, other: Any) -> Any:
         hasattr(other, protocol)
         for protocol in ("__dlpack__", "__array_interface__", "__cuda_array_interface__")
     ):
-        dtype = a.dtype if inner else None
+        dtype = a.dtype if element_dims else None
         right = array(other, copy=False)
-        if dtype is not None and right.shape[-len(inner) :] == inner and right.dtype == scalar:
+        if dtype is not None and right.shape[-len(element_dims) :] == element_dims and right.dtype == scalar:
             right = array(other, dtype=dtype, copy=False)
         return _checked(
             a, right if right.device == a.device or right.device is not CPU else right.to(a.device)
@@ -202,11 +203,11 @@ def _is_array(x: Any) -> bool:
     return isinstance(x, Arithmetic)
 
 
-def type_of(actual: Any, a: Any) -> ElementType:
+def type_of(x: Any, a: Any) -> ElementType:
     """The element type of an operand: a number has the scalar type of the array that it is combined with."""
-    if _is_array(actual):
-        return actual.dtype
-    return a.dtype if np.ndim(actual) or hasattr(actual, "__len__") else scalar_of(a.dtype)
+    if _is_array(x):
+        return x.dtype
+    return a.dtype if np.ndim(x) or hasattr(x, "__len__") else scalar_of(a.dtype)
 
 
 def _checked(a: Any, other: Any) -> Any:
@@ -218,8 +219,8 @@ def _checked(a: Any, other: Any) -> Any:
 
 
 def _help(a: Any, other: Any) -> str:
-    wide = "float" if isinstance(other, float | np.floating) else "tg.int64"
-    return f"convert the array: a.astype({wide})"
+    dtype = "float" if isinstance(other, float | np.floating) else "tg.int64"
+    return f"convert the array: a.astype({dtype})"
 
 
 def _overlaps(a: Any, other: Any) -> bool:

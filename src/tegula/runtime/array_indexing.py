@@ -15,7 +15,7 @@ BASIC = (int, np.integer, slice, EllipsisType, type(None))
 
 
 def is_basic(index: Any) -> bool:
-    """Whether a part of an index is an integer, a slice, `...` or None."""
+    """Whether an entry of an index is an integer, a slice, `...` or None."""
     return isinstance(index, BASIC) and not isinstance(index, bool)
 
 
@@ -36,25 +36,25 @@ class Indexing:
             return self._gathered(entries)
         if not all(map(is_basic, entries)):
             raise IndexError(
-                f"an array with {self.ndim} dimensions cannot be indexed by {index!r}: {_other(entries)}"
+                f"an array with {self.ndim} dimensions cannot be indexed by {index!r}: {_index_help(entries)}"
             )
-        named = sum(i is not None and i is not ... for i in entries)
-        if named > self.ndim or entries.count(...) > 1:
+        indexed_dims = sum(i is not None and i is not ... for i in entries)
+        if indexed_dims > self.ndim or entries.count(...) > 1:
             raise IndexError(f"an array with {self.ndim} dimensions cannot be indexed by {index!r}")
         # The trailing dimensions of elements are not indexed.
-        rest = () if ... in entries else (...,)
-        inner = (slice(None),) * (self._data.ndim - self.ndim)
-        return self._view(self._data[(*entries, *rest, *inner)], self.dtype, lambda g: g[index])
+        ellipsis = () if ... in entries else (...,)
+        element_slices = (slice(None),) * (self._data.ndim - self.ndim)
+        return self._view(self._data[(*entries, *ellipsis, *element_slices)], self.dtype, lambda g: g[index])
 
     def _gathered(self: Any, entries: tuple[Any, ...]) -> Any:
         """The array indexed by arrays of indices, after the integers and slices for the other dimensions."""
         from tegula.runtime.indexed_array import indexedarray
 
         if any(i is None or i is ... for i in entries):
-            raise IndexError("arrays of indices go together with integers and slices only")
-        slices = [i for i in entries if isinstance(i, slice | type(self))]
+            raise IndexError("arrays of indices can be combined with integers and slices only")
+        ranges = [i for i in entries if isinstance(i, slice | type(self))]
         view = self[tuple(slice(None) if type(i) is type(self) else i for i in entries)]
-        return indexedarray(view, [None if isinstance(i, slice) else i for i in slices])
+        return indexedarray(view, [None if isinstance(i, slice) else i for i in ranges])
 
     def __setitem__(self, index: Any, value: Any) -> None:
         """Sets elements to a number, or to values that NumPy can broadcast to their shape. An array with a gradient
@@ -65,7 +65,7 @@ class Indexing:
         target.fill_(value)
 
 
-def _other(entries: tuple[Any, ...]) -> str:
+def _index_help(entries: tuple[Any, ...]) -> str:
     if any(isinstance(i, float | np.floating) for i in entries):
         return "indices are whole numbers"
     if any(isinstance(i, bool | np.bool_) or getattr(i, "dtype", None) == np.bool_ for i in entries):

@@ -44,28 +44,28 @@ class NewLayout:
         packed = tuple(self.size * math.prod(self.shape[k + 1 :]) for k in range(len(self.shape)))
         self.is_packed = strides is None or extents(strides) == packed
         self.strides = packed if strides is None else extents(strides)
-        unit = to_numpy(scalar_of(dtype)).itemsize
-        if len(self.strides) != len(self.shape) or any(s % unit for s in self.strides):
+        scalar_bytes = to_numpy(scalar_of(dtype)).itemsize
+        if len(self.strides) != len(self.shape) or any(s % scalar_bytes for s in self.strides):
             raise ValueError(
                 f"strides {self.strides} do not fit an array of shape {self.shape}: {STRIDES_HELP}"
             )
-        reach = [s * (n - 1) for n, s in zip(self.shape, self.strides, strict=True)]
-        self.low = sum(min(0, x) for x in reach) if 0 not in self.shape else 0
-        self.high = self.size + sum(max(0, x) for x in reach) if 0 not in self.shape else 0
+        spans = [s * (n - 1) for n, s in zip(self.shape, self.strides, strict=True)]
+        self.low = sum(min(0, x) for x in spans) if 0 not in self.shape else 0
+        self.high = self.size + sum(max(0, x) for x in spans) if 0 not in self.shape else 0
         """The offsets from the address of the first byte and of the end of the last byte."""
 
     @property
-    def _inner(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def _data_layout(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The shape and the strides with the dimensions of elements."""
-        shape, unit = element_shape(self.dtype), to_numpy(scalar_of(self.dtype)).itemsize
-        inner = tuple(unit * math.prod(shape[k + 1 :]) for k in range(len(shape)))
-        return (*self.shape, *shape), (*self.strides, *inner)
+        shape, scalar_bytes = element_shape(self.dtype), to_numpy(scalar_of(self.dtype)).itemsize
+        element_strides = tuple(scalar_bytes * math.prod(shape[k + 1 :]) for k in range(len(shape)))
+        return (*self.shape, *shape), (*self.strides, *element_strides)
 
     def allocated(self, device: Device, pinned: bool) -> np.ndarray:
         """New memory with these strides."""
         if self.is_packed:
             return allocate((*self.shape, *element_shape(self.dtype)), scalar_of(self.dtype), device, pinned)
-        shape, strides = self._inner
+        shape, strides = self._data_layout
         raw = allocate((self.high - self.low,), uint8, device, pinned)
         return np.ndarray(shape, to_numpy(scalar_of(self.dtype)), raw, -self.low, strides)
 
@@ -85,9 +85,9 @@ class NewLayout:
             raise ValueError("ptr is 0, but must be the address of the first element")
         if address % to_numpy(scalar_of(self.dtype)).itemsize:
             raise ValueError(f"ptr={address:#x} is not aligned for {scalar_of(self.dtype)}")
-        shape, strides = self._inner
+        shape, strides = self._data_layout
         owner = Borrowed(address, self.high if capacity is None else capacity, deleter)
-        return cuda_memory().described(address, shape, strides, to_numpy(scalar_of(self.dtype)), owner)
+        return cuda_memory().array_at(address, shape, strides, to_numpy(scalar_of(self.dtype)), owner)
 
 
 class Borrowed:
@@ -98,7 +98,7 @@ class Borrowed:
             finalize(self, deleter, address, size)
 
 
-def pairs(data: np.ndarray) -> np.ndarray:
+def complex_as_pairs(data: np.ndarray) -> np.ndarray:
     """Complex numbers as pairs of floats in a new last dimension; a view for numbers of 64 or 128 bits."""
     if data.dtype.itemsize > 16:
         raise ValueError(f"NumPy dtype {data.dtype} has no counterpart; complex64 is vec2f, complex128 vec2d")
@@ -107,19 +107,21 @@ def pairs(data: np.ndarray) -> np.ndarray:
     return view
 
 
-def split(data: np.ndarray, dtype: ElementType) -> np.ndarray:
+def split_elements(data: np.ndarray, dtype: ElementType) -> np.ndarray:
     """Data with trailing dimensions for the elements of a type: unchanged, or with the last dimension split.
     LaunchError if the length is not a multiple of the number of components."""
-    inner, count = element_shape(dtype), components(dtype)
-    if isinstance(dtype, DType) or data.shape[-len(inner) :] == inner:
+    element_dims, count = element_shape(dtype), components(dtype)
+    if isinstance(dtype, DType) or data.shape[-len(element_dims) :] == element_dims:
         return data
     if data.ndim == 0 or data.shape[-1] % count:
         raise LaunchError(
-            f"data of shape {data.shape} hold no elements of type {dtype}: the last dimension must be a multiple of "
-            f"{count}" + ("" if len(inner) == 1 else f", or the last two {inner}"),
+            f"data of shape {data.shape} cannot be split into elements of type {dtype}: the last dimension must be a "
+            f"multiple of {count}" + ("" if len(element_dims) == 1 else f", or the last two {element_dims}"),
             "reshape the data, or give another dtype",
         )
-    return _split_last(data, inner if data.shape[-1] == count else (data.shape[-1] // count, *inner))
+    return _split_last(
+        data, element_dims if data.shape[-1] == count else (data.shape[-1] // count, *element_dims)
+    )
 
 
 def _split_last(data: np.ndarray, lengths: tuple[int, ...]) -> np.ndarray:

@@ -15,18 +15,19 @@ from tegula.stdlib.registry import tg
 from tegula.types import DType, float32
 
 EDGE, THREADS = 32, 64
+"""The rows and columns of a tile, and the threads of a block."""
 
 
 @cache
 def matmul_kernel(dtype: DType) -> Kernel:
     """The kernel for matrices of a scalar type. Short floats are summed in float32."""
-    wide = float32 if dtype.is_float and dtype.bits < 32 else dtype
+    sum_dtype = float32 if dtype.is_float and dtype.bits < 32 else dtype
     edge = EDGE
 
     @kernel
     def matmul(a, b, c):
         i, j = tg.tid()
-        total = tg.tile_zeros(shape=(edge, edge), dtype=wide)
+        total = tg.tile_zeros(shape=(edge, edge), dtype=sum_dtype)
         for k in range((a.shape[1] + edge - 1) // edge):
             left = tg.tile_load(a, shape=(edge, edge), offset=(i * edge, k * edge))
             right = tg.tile_load(b, shape=(edge, edge), offset=(k * edge, j * edge))
@@ -48,23 +49,23 @@ def matmul(a: Any, b: Any) -> array:
     if not (
         type(a) is array and type(b) is array and isinstance(a.dtype, DType) and isinstance(b.dtype, DType)
     ):
-        like = a if type(a) is array else b
-        types = [x.dtype if type(x) is array else like.dtype for x in (a, b)]
+        array_operand = a if type(a) is array else b
+        types = [x.dtype if type(x) is array else array_operand.dtype for x in (a, b)]
         return apply(Expression("matmul", "{0} @ {1}"), [a, b], types)[0]
     left = a.reshape((1, -1)) if a.ndim == 1 else a
     right = b.reshape((-1, 1)) if b.ndim == 1 else b
     if left.ndim != 2 or right.ndim != 2 or left.shape[1] != right.shape[0]:
         raise LaunchError(
-            f"a @ b of arrays of shapes {a.shape} and {b.shape}",
-            "take arrays of 1 or 2 dimensions, with as many columns on the left as rows on the right",
+            f"a @ b is not defined for arrays of shapes {a.shape} and {b.shape}",
+            "pass arrays of 1 or 2 dimensions; the number of columns of a must equal the number of rows of b",
         )
     if a.device != b.device:
         raise LaunchError(
             f"arrays are on {a.device} and on {b.device}", "copy one of the arrays: a.to(device)"
         )
     rows, columns = left.shape[0], right.shape[1]
-    graded = a.dtype.is_float and (a.requires_grad or b.requires_grad)
-    result = empty((rows, columns), a.dtype, a.device, graded)
+    needs_grad = a.dtype.is_float and (a.requires_grad or b.requires_grad)
+    result = empty((rows, columns), a.dtype, a.device, needs_grad)
     grid = -(-rows // EDGE), -(-columns // EDGE)
     if 0 not in grid:
         launch_tiled(matmul_kernel(a.dtype), grid, [left, right], [result], block_dim=THREADS)

@@ -50,7 +50,7 @@ def allocate(shape: Sequence[int], dtype: DType, device: Device = CPU, pinned: b
 
 
 def pinned_bytes(size: int) -> np.ndarray:
-    """Page-locked memory of the host; plain memory if there is no GPU that could copy it."""
+    """Page-locked memory of the host; pageable memory if there is no GPU."""
     if not is_cuda_available():
         return np.empty(size, np.uint8)
     return cuda_memory().pinned(size)
@@ -122,13 +122,13 @@ def filled(data: np.ndarray, device: Device, value: object) -> None:
         cuda_memory().fill(device, data, value)
 
 
-def copied(target: np.ndarray, device: Device, source: np.ndarray, home: Device) -> None:
+def copied(target: np.ndarray, device: Device, source: np.ndarray, source_device: Device) -> None:
     """Copy elements between any two devices; if the dtypes differ, they are converted on the host."""
-    if device is not CPU and home is not CPU and target.dtype == source.dtype:
-        cuda_memory().copy(device, target, source, home)
+    if device is not CPU and source_device is not CPU and target.dtype == source.dtype:
+        cuda_memory().copy(device, target, source, source_device)
         return
-    if home is not CPU:
-        source = cuda_memory().download(home, source)
+    if source_device is not CPU:
+        source = cuda_memory().download(source_device, source)
     if target.dtype.names is not None:
         source = relayout(source, target.dtype)
     else:
@@ -140,8 +140,9 @@ def copied(target: np.ndarray, device: Device, source: np.ndarray, home: Device)
 
 
 @cache
-def plain_range(scalar: DType) -> tuple[float, float]:
-    """The range of numbers of a type that need no further check: all integers, and finite floats."""
+def unchecked_range(scalar: DType) -> tuple[float, float]:
+    """The smallest and the largest number of a type that need no further check: the whole range of integers, or of
+    finite floats."""
     if not scalar.is_float:
         return limits(to_numpy(scalar))
     largest = {8: 448.0, 16: 65504.0, 32: 3.4e38, 64: 1.7e308}[scalar.bits]
@@ -150,8 +151,8 @@ def plain_range(scalar: DType) -> tuple[float, float]:
 
 def may_be_on_device(data: Any) -> bool:
     """Whether another library's array may be outside of the host's memory. PyTorch's `is_cuda` is the fastest test."""
-    if isinstance(known := getattr(data, "is_cuda", None), bool):
-        return known
+    if isinstance(is_cuda := getattr(data, "is_cuda", None), bool):
+        return is_cuda
     if hasattr(data, "__dlpack_device__"):
         return data.__dlpack_device__()[0] != DLPACK_CPU
     return hasattr(data, "__cuda_array_interface__")
@@ -160,21 +161,21 @@ def may_be_on_device(data: Any) -> bool:
 def dtype_of_numbers(data: Any, source: np.ndarray) -> ElementType:
     """The type of an array of Python numbers: int32 for integers, float32 for floats, as in kernels. NumPy numbers keep
     their types, except int64 and float64, which are the types of Python numbers in NumPy."""
-    kind = source.dtype
-    if kind == np.float64:
+    dtype = source.dtype
+    if dtype == np.float64:
         return float32
-    of_python = kind == np.uint64 and not isinstance(first_leaf(data), np.generic | np.ndarray)
-    if kind == np.int64 or of_python:
+    is_python_number = dtype == np.uint64 and not isinstance(first_leaf(data), np.generic | np.ndarray)
+    if dtype == np.int64 or is_python_number:
         return _require_representable(source, int32)
-    if kind.kind == "O":
+    if dtype.kind == "O":
         return (
             _require_representable(source, int32)
             if all(isinstance(x, int) for x in source.ravel())
             else float32
         )
-    if not is_numeric(kind):
-        raise UnfitNumber(f"expected numbers, got data of NumPy's type {kind}")
-    return from_numpy(kind)
+    if not is_numeric(dtype):
+        raise UnfitNumber(f"expected numbers, got data of NumPy's type {dtype}")
+    return from_numpy(dtype)
 
 
 def dtype_of_value(value: Any) -> ElementType:
@@ -182,9 +183,9 @@ def dtype_of_value(value: Any) -> ElementType:
     dimensions."""
     if isinstance(value, Composite):
         return cast(ElementType, value.type)
-    known = getattr(value, "dtype", None)
-    if is_element(known):
-        return known
+    dtype = getattr(value, "dtype", None)
+    if is_element(dtype):
+        return dtype
     source = listed(value, None)
     scalar = (
         scalar_of(dtype_of_numbers(value, source))

@@ -33,18 +33,18 @@ def sum_kernel(target: ElementType) -> Kernel:
 def total(a: array) -> array:
     """The sum of all elements, in an array of one element."""
     scalar = scalar_of(a.dtype)
-    wide = float32 if scalar.is_float and scalar.bits < 32 else scalar
+    sum_dtype = float32 if scalar.is_float and scalar.bits < 32 else scalar
     if not scalar.is_float:
-        wide = uint64 if scalar.kind == "u" else int64
-    result = with_scalar(a.dtype, wide)
+        sum_dtype = uint64 if scalar.kind == "u" else int64
+    sum_type = with_scalar(a.dtype, sum_dtype)
     flat = a.contiguous().flatten()
     if not flat.size:
-        return zeros(1, with_scalar(a.dtype, scalar if scalar.is_float else wide), a.device)
-    graded = a.requires_grad and scalar.is_float
+        return zeros(1, with_scalar(a.dtype, scalar if scalar.is_float else sum_dtype), a.device)
+    needs_grad = a.requires_grad and scalar.is_float
     while True:
         count = -(-flat.size // CHUNK)
-        sums = empty(count, result, a.device, graded)
-        launch_tiled(sum_kernel(result), count, [flat], [sums], block_dim=THREADS)
+        sums = empty(count, sum_type, a.device, needs_grad)
+        launch_tiled(sum_kernel(sum_type), count, [flat], [sums], block_dim=THREADS)
         if count == 1:
-            return sums.astype(scalar) if scalar.is_float and wide != scalar else sums
+            return sums.astype(scalar) if scalar.is_float and sum_dtype != scalar else sums
         flat = sums

@@ -30,10 +30,10 @@ class Printing:
         except TegulaError as error:
             # The elements cannot be read during a graph recording or after a failed kernel.
             elements = f"<elements that cannot be read: {str(error).splitlines()[0]}>"
-        facts = described(self) + (", requires_grad=True" if self.requires_grad else "")
-        last = len(elements.rpartition("\n")[2]) + (0 if "\n" in elements else len(start))
-        gap = " " if last + len(facts) + 3 <= LINE else "\n" + " " * len(start)
-        return f"{start}{elements},{gap}{facts})"
+        properties = properties_text(self) + (", requires_grad=True" if self.requires_grad else "")
+        last_columns = len(elements.rpartition("\n")[2]) + (0 if "\n" in elements else len(start))
+        separator = " " if last_columns + len(properties) + 3 <= LINE else "\n" + " " * len(start)
+        return f"{start}{elements},{separator}{properties})"
 
     def __format__(self: Any, spec: str) -> str:
         """The text of the array, or with a format the text of its only element; TypeError for more elements."""
@@ -46,7 +46,7 @@ class Printing:
         return format(self.item(), spec)
 
 
-def described(a: Any) -> str:
+def properties_text(a: Any) -> str:
     """The shape, dtype and device of an array as text."""
     return f"shape={a.shape}, dtype={a.dtype}, device={a.device}"
 
@@ -62,23 +62,25 @@ def _elements(a: Any, start: str) -> str:
 
 
 def _edges(a: Any) -> np.ndarray:
-    """The elements at both ends of each dimension, with one element in place of the omitted elements."""
-    parts = [_ends(n) for n in a.shape]
-    inner = a.numpy().shape[a.ndim :] if a.device.is_cpu else a[(0,) * a.ndim].numpy().shape[1:]
-    line: np.ndarray | None = None
-    for at in np.ndindex(*(len(ends) for ends in parts)):
-        own, positions = zip(*(ends[k] for ends, k in zip(parts, at, strict=True)), strict=True)
-        piece = a[positions].numpy()
-        if line is None:
+    """The elements at both ends of each dimension, with one element instead of the omitted elements."""
+    ends_by_dimension = [_ends(n) for n in a.shape]
+    element_dims = a.numpy().shape[a.ndim :] if a.device.is_cpu else a[(0,) * a.ndim].numpy().shape[1:]
+    shown: np.ndarray | None = None
+    for index in np.ndindex(*(len(ends) for ends in ends_by_dimension)):
+        text_slices, array_slices = zip(
+            *(ends[k] for ends, k in zip(ends_by_dimension, index, strict=True)), strict=True
+        )
+        piece = a[array_slices].numpy()
+        if shown is None:
             shape = tuple(min(n, 2 * EDGE + 1) for n in a.shape)
-            line = np.zeros((*shape, *inner), piece.dtype)
-        line[own] = piece
-    assert line is not None, "it has elements"
-    return line
+            shown = np.zeros((*shape, *element_dims), piece.dtype)
+        shown[text_slices] = piece
+    assert shown is not None, "the array has elements"
+    return shown
 
 
 def _ends(n: int) -> list[tuple[slice, slice]]:
-    """The ranges of a dimension that are shown, in the text and in the array."""
+    """The ranges of a dimension that are shown: for each, the indices in the text and the indices in the array."""
     if n <= 2 * EDGE:
         return [(slice(0, n), slice(0, n))]
     return [(slice(0, EDGE), slice(0, EDGE)), (slice(EDGE + 1, None), slice(n - EDGE, n))]

@@ -45,14 +45,14 @@ def build(kernel: Kernel, target: CudaTarget, debug: bool = False, observe: Obse
     """Compile a prepared kernel, which the passes modify in place. CompileError if a hand-written schedule does not
     pass the checker, or tiles do not fit a block."""
     best: tuple[float, Built, list[Op]] | None = None
-    source = copied(kernel.body.ops)[0].ops
+    source_ops = copied(kernel.body.ops)[0].ops
     compilation, verdict = checked(kernel, target, debug, observe)
     for attempt in count(1):
         plan = compilation.schedule.plan
         if plan is None:
             break
         try:
-            built = _built(kernel, compilation, verdict, target, debug)
+            built = _assemble(kernel, compilation, verdict, target, debug)
             spilled = built.cubin.spill_bytes
             if not spilled:
                 return built
@@ -69,7 +69,7 @@ def build(kernel: Kernel, target: CudaTarget, debug: bool = False, observe: Obse
         schedule = next_schedule(kernel, target, compilation.schedule, failure, reason)
         compilation, verdict = checked(kernel, target, debug, observe, schedule)
     if best is None:
-        return _with_one_role(kernel, source, compilation, verdict, target, debug, observe)
+        return _with_one_role(kernel, source_ops, compilation, verdict, target, debug, observe)
     _, built, kernel.body.ops = best
     rejected = tuple(
         rejection for rejection in compilation.schedule.rejected if rejection.plan != built.schedule.plan
@@ -79,26 +79,26 @@ def build(kernel: Kernel, target: CudaTarget, debug: bool = False, observe: Obse
 
 def _with_one_role(
     kernel: Kernel,
-    source: list[Op],
+    source_ops: list[Op],
     compilation: GpuCompilation,
     verdict: Verdict,
     target: CudaTarget,
     debug: bool,
     observe: Observer | None,
 ) -> Built:
-    """Compile the kernel without automatic roles. `source`: the ops of the kernel before the passes, from which the
+    """Compile the kernel without automatic roles. `source_ops`: the ops of the kernel before the passes, from which the
     kernel is compiled again, with reloaded operands, if its tiles do not fit a block otherwise."""
-    accept(verdict)
+    require_accepted(verdict)
     try:
-        return _built(kernel, compilation, verdict, target, debug)
+        return _assemble(kernel, compilation, verdict, target, debug)
     except SharedMemoryExceeded:
-        if not any(isinstance(op, MatmulLike) for top in source for op in top.walk()):
+        if not any(isinstance(op, MatmulLike) for top in source_ops for op in top.walk()):
             raise
-    kernel.body.ops = source
-    for op in source:
+    kernel.body.ops = source_ops
+    for op in source_ops:
         op.parent = kernel.body
     compilation = for_gpu(kernel, target, observe, debug, compilation.schedule, reload=True)
-    return _built(kernel, compilation, check_schedule(kernel, compilation), target, debug)
+    return _assemble(kernel, compilation, check_schedule(kernel, compilation), target, debug)
 
 
 def checked(
@@ -107,20 +107,20 @@ def checked(
     debug: bool = False,
     observe: Observer | None = None,
     schedule: Schedule | None = None,
-    judge: Callable[[Kernel, GpuCompilation], Verdict] = check_schedule,
+    check: Callable[[Kernel, GpuCompilation], Verdict] = check_schedule,
 ) -> tuple[GpuCompilation, Verdict]:
     """The kernel distributed over the threads of a block, with automatic roles only if they pass the checker, and the
-    verdict. `schedule`: the automatic schedule so far, if any; `judge`: the checker that gives the verdict."""
+    verdict. `schedule`: the automatic schedule so far, if any; `check`: the checker that gives the verdict."""
     while True:
         compilation = for_gpu(kernel, target, observe, debug, schedule)
-        verdict = judge(kernel, compilation)
+        verdict = check(kernel, compilation)
         if compilation.schedule.plan is None or verdict.passed:
             return compilation, verdict
         reason = f"its roles do not pass the checker: {verdict.message}"
         schedule = next_schedule(kernel, target, compilation.schedule, Failure.UNPROVED, reason)
 
 
-def accept(verdict: Verdict) -> None:
+def require_accepted(verdict: Verdict) -> None:
     """Raise an error, or warn if so configured, unless the schedule has passed the checker."""
     try:
         verdict.require()
@@ -130,7 +130,7 @@ def accept(verdict: Verdict) -> None:
         warnings.warn(str(error), RuntimeWarning, stacklevel=2)
 
 
-def _built(
+def _assemble(
     kernel: Kernel, compilation: GpuCompilation, verdict: Verdict, target: CudaTarget, debug: bool
 ) -> Built:
     code = lower_kernel(kernel, compilation, target, debug, config.line_info)

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from tegula.target import CudaTarget
 
 
-def with_scale(kernel: Kernel, requested: Specialisation) -> Specialisation:
+def with_scale(kernel: Kernel, specialisation: Specialisation) -> Specialisation:
     """The specialisation of a launch with the scale for its grid instead of the grid."""
-    if not requested.grid:
-        return requested
-    any_grid = replace(requested, grid=())
-    scale = _costs(kernel, any_grid).best(requested.grid, requested.device.sm_count)
-    return replace(any_grid, launch=replace(requested.launch, scale=scale))
+    if not specialisation.grid:
+        return specialisation
+    any_grid = replace(specialisation, grid=())
+    scale = _costs(kernel, any_grid).best(specialisation.grid, specialisation.device.sm_count)
+    return replace(any_grid, launch=replace(specialisation.launch, scale=scale))
 
 
 def scale_for(kernel: KernelIR, target: CudaTarget, grid: Sequence[int], multiprocessors: int) -> Scale:
@@ -38,17 +38,17 @@ def scale_for(kernel: KernelIR, target: CudaTarget, grid: Sequence[int], multipr
     return block_costs(kernel, target).best(grid, multiprocessors)
 
 
-def _costs(kernel: Kernel, requested: Specialisation) -> BlockCosts:
-    """The costs of a kernel's blocks, from memory if the kernel's captures are unchanged."""
-    known = kernel.block_costs.setdefault((requested, config.code), [])
-    for captured, costs in known:
+def _costs(kernel: Kernel, specialisation: Specialisation) -> BlockCosts:
+    """The costs of a kernel's blocks; costs in memory are reused if the kernel's captures are unchanged."""
+    cached = kernel.block_costs.setdefault((specialisation, config.code), [])
+    for captured, costs in cached:
         if all(map(unchanged, captured)):
             return costs
     from tegula.runtime.compile import trace
 
-    traced = trace(kernel, requested.types, requested.launch, requested.access)
-    known.append((traced.captured, _costs_of(traced, requested.device.ordinal)))
-    return known[-1][1]
+    traced = trace(kernel, specialisation.types, specialisation.launch, specialisation.access)
+    cached.append((traced.captured, _costs_of(traced, specialisation.device.ordinal)))
+    return cached[-1][1]
 
 
 def _costs_of(traced: KernelIR, ordinal: int) -> BlockCosts:
@@ -58,15 +58,15 @@ def _costs_of(traced: KernelIR, ordinal: int) -> BlockCosts:
     from tegula.runtime.compile import cache_text
     from tegula.runtime.cuda.context import target
 
-    made_for, store, debug = target(ordinal), disk_cache(), config.mode == "debug"
+    device_target, store, debug = target(ordinal), disk_cache(), config.mode == "debug"
     if debug or not any(isinstance(op, MatmulLike) for op in traced.walk()):
         return BlockCosts()
-    name = "" if store is None else store.key([cache_text(traced, debug), made_for.key, "block costs"])
+    name = "" if store is None else store.key([cache_text(traced, debug), device_target.key, "block costs"])
     entry = None if store is None else store.get(name)
     if entry is not None:
         return BlockCosts.from_json(entry.metadata)
     prepare(traced)
-    costs = block_costs(traced, made_for)
+    costs = block_costs(traced, device_target)
     if store is not None:
         store.put(name, Entry(costs.json(), b""))
     return costs

@@ -33,7 +33,8 @@ from tegula.types import ArrayType, Type
 
 PACKED = AccessClass(align=64, contiguous=True, dense=True, bulk=True)
 STRIDED = AccessClass()
-"""The access class of packed, aligned arrays, which bulk copies can read, and of any arrays; their schedules differ."""
+"""The access classes of packed, aligned arrays, which bulk copies can read, and of arrays of any strides; their
+schedules differ."""
 ORDER = (REFUTED, UNPROVED, PROVED, NO_SCHEDULE)
 """The statuses of verdicts, the worst first."""
 
@@ -60,8 +61,8 @@ def check_forms(
     arrays, with which the verifier alone decides, without the cache."""
     kernel, arguments = _with_constants(kernel, arguments)
     types = argument_types(kernel, arguments)
-    for arrays, known in (("packed", PACKED), ("any", STRIDED)):
-        access = tuple(known if isinstance(t, ArrayType) else None for t in types)
+    for arrays, array_access in (("packed", PACKED), ("any", STRIDED)):
+        access = tuple(array_access if isinstance(t, ArrayType) else None for t in types)
         ndim, threads = _shape(kernel, types, access)
         launch = LaunchClass(ndim, block_dim or threads, (True,) * (ndim - 1) + (False,), True, False)
         kernel_ir = trace(kernel, types, launch, access)
@@ -74,10 +75,10 @@ def check_forms(
         prepare(kernel_ir)
         try:
             compilation, verdict = checked(
-                kernel_ir, get_cuda_target(target), judge=_judge(certificates, arrays)
+                kernel_ir, get_cuda_target(target), check=_schedule_check(certificates, arrays)
             )
         except BulkAccess:
-            if known is PACKED:
+            if array_access is PACKED:
                 raise
             return
         verdict = replace(verdict, automatic=str(compilation.schedule))
@@ -102,13 +103,13 @@ def _with_constants(kernel: Kernel, arguments: Sequence[Any]) -> tuple[Kernel, S
     return bind(kernel, {p.name: p.default for p in constants}), arguments
 
 
-def _judge(
+def _schedule_check(
     certificates: Mapping[str, Mapping[str, Any]] | None, arrays: str
 ) -> Callable[[KernelIR, GpuCompilation], Verdict]:
     if certificates is None:
         return check_schedule
-    known = certificates.get(arrays, {})
-    return lambda kernel, compilation: check_certificate(kernel, compilation, known)
+    kind_certificates = certificates.get(arrays, {})
+    return lambda kernel, compilation: check_certificate(kernel, compilation, kind_certificates)
 
 
 def argument_types(kernel: Kernel, arguments: Sequence[Any]) -> tuple[Type, ...]:
@@ -134,11 +135,11 @@ def argument_types(kernel: Kernel, arguments: Sequence[Any]) -> tuple[Type, ...]
 
 
 def _shape(kernel: Kernel, types: Sequence[Type], access: Sequence[AccessClass | None]) -> tuple[int, int]:
-    """The least number of dimensions, threads included, of a launch that gives each block its own thread indices, as
-    roles require; and the threads per block that its roles need."""
+    """The minimum number of dimensions, threads included, of a launch in which the last dimension is the threads of a
+    block, as roles require; and the number of threads per block that the roles need."""
     launch = LaunchClass(MAX_DIMS, WARP_GROUP, (True,) * (MAX_DIMS - 1) + (False,), True, False)
     kernel_ir = kernel.trace(types, launch, access, library())
-    named = max((len(op.results) for op in kernel_ir.walk() if isinstance(op, Tid)), default=1)
-    ndim = min(1 + named, MAX_DIMS)
+    index_count = max((len(op.results) for op in kernel_ir.walk() if isinstance(op, Tid)), default=1)
+    ndim = min(1 + index_count, MAX_DIMS)
     roles = next((op for op in kernel_ir.body.ops if isinstance(op, Roles)), None)
     return ndim, block_threads(roles) if roles is not None else kernel.options.block_dim or config.block_dim

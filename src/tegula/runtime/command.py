@@ -75,7 +75,7 @@ class Launch:
         if len(values) != len(self._arguments):
             names = ", ".join(p.name for p in self.kernel.parameters)
             message = f"kernel {self.kernel.name} takes {len(self._arguments)} arguments ({names}), got {len(values)}"
-            raise LaunchError(message, "give all, or set one: set_param_by_name(name, value)")
+            raise LaunchError(message, "pass all arguments, or set one: set_param_by_name(name, value)")
         self._arguments[:] = values
 
     def set_param_at_index(self, index: int, value: Any, adjoint: bool = False) -> None:

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from tegula.passes.plan_memory import MemoryMap
 
 pool.disk_cache = disk_cache
-SMALL = 1 << 16
-"""The size in bytes up to which errors for exceeded memory do not name a tile."""
+MAX_UNNAMED_BYTES = 1 << 16
+"""The maximum size in bytes of a tile that errors for exceeded memory do not name."""
 
 
 class Compiled:
@@ -48,7 +48,7 @@ class Compiled:
         "function",
         "kernel",
         "loaded",
-        "most_blocks",
+        "max_blocks",
         "scratch_bytes",
         "sites",
         "writes",
@@ -64,7 +64,7 @@ class Compiled:
         self.from_cache = from_cache
         self.device: Device = CPU
         self.writes: tuple[int, ...] = tuple(data["writes"])
-        self.most_blocks: int = MAX_NUMBERED if data["numbered"] else 2**62
+        self.max_blocks: int = MAX_NUMBERED if data["numbered"] else 2**62
         self.captured: tuple[Captured, ...] = kernel.captured
 
     def launch(
@@ -73,7 +73,7 @@ class Compiled:
         packed: bytes,
         args: Sequence[Any],
         stream: object,
-        other: bool,
+        has_foreign_arrays: bool,
         threads: int | None = None,
     ) -> None:
         """Run the kernel to completion. `packed`: arguments and launch dimensions, without the address of a report.
@@ -81,8 +81,8 @@ class Compiled:
         if stream is not None:
             message = f"kernel {self.kernel.name}: there are no streams on the CPU"
             raise LaunchError(message, "launch the kernel without stream=")
-        if blocks > self.most_blocks:
-            message = f"kernel {self.kernel.name}: {blocks} blocks exceed the maximum of {self.most_blocks}"
+        if blocks > self.max_blocks:
+            message = f"kernel {self.kernel.name}: {blocks} blocks exceed the maximum of {self.max_blocks}"
             raise LaunchError(
                 message, "launch fewer blocks, each with more tiles, as with tg.persistent_tiles"
             )
@@ -130,14 +130,14 @@ def compile_kernel(
     target = get_target(config.cpu_target)
     store, name, entry = disk_cache(), "", None
     if store is not None:
-        name = store.key(cpu_parts(kernel, target, debug))
+        name = store.key(cpu_key_parts(kernel, target, debug))
         entry = store.get(name)
-    fresh = entry is None
+    is_new = entry is None
     if entry is None:
         entry = build(kernel, target, debug)
         if store is not None:
             store.put(name, entry)
-    return Compiled(kernel, entry, not fresh)
+    return Compiled(kernel, entry, not is_new)
 
 
 def cache_text(kernel: Kernel, debug: bool) -> str:
@@ -145,7 +145,7 @@ def cache_text(kernel: Kernel, debug: bool) -> str:
     return print_kernel(kernel, locations=_reports(kernel, debug))
 
 
-def cpu_parts(kernel: Kernel, target: CpuTarget, debug: bool) -> list[str]:
+def cpu_key_parts(kernel: Kernel, target: CpuTarget, debug: bool) -> list[str]:
     """The parts of a CPU kernel's key in the disk cache: all inputs of code generation besides the tools."""
     return [cache_text(kernel, debug), target.key, str(debug)]
 
@@ -184,13 +184,13 @@ def check_memory(plan: MemoryMap, limit: int, device: object) -> None:
     if plan.total > limit:
         from tegula.passes.plan_memory import lifetime
 
-        largest = plan.peak()
+        live = plan.peak()
         notes = [
             (i.loc, f"{i.name}: {i.size:,} bytes, in use in line{'s' * ('-' in lifetime(i))} {lifetime(i)}")
-            for i in largest
-            if i.size > min(SMALL, limit // 64)
+            for i in live
+            if i.size > min(MAX_UNNAMED_BYTES, limit // 64)
         ]
-        raise SharedMemoryExceeded(largest[0].loc, needed=plan.total, limit=limit, device=device, notes=notes)
+        raise SharedMemoryExceeded(live[0].loc, needed=plan.total, limit=limit, device=device, notes=notes)
 
 
 def written(kernel: Kernel) -> list[int]:
@@ -211,7 +211,10 @@ def written(kernel: Kernel) -> list[int]:
 def site_to_json(site: Site) -> dict[str, Any]:
     """A site as the JSON data that the disk cache stores."""
     data = {k: [t.notation for t in v] if k == "types" else v for k, v in site.data.items()}
-    chain = [[at.file, at.line, at.column, at.end_column, at.function] for at in site.loc.chain()]
+    chain = [
+        [location.file, location.line, location.column, location.end_column, location.function]
+        for location in site.loc.chain()
+    ]
     return json.loads(json.dumps({"kind": site.kind, "places": chain, "data": data}))
 
 
@@ -221,7 +224,7 @@ def sites_of(kernel: Kernel, entries: Sequence[dict[str, Any]]) -> list[Site]:
     if not entries:
         return []
     chains = (op.loc.chain() for op in kernel.walk())
-    texts = {(at.file, at.function): at.written for chain in chains for at in chain}
+    texts = {(location.file, location.function): location.written for chain in chains for location in chain}
     return [_site(data, texts) for data in entries]
 
 

@@ -23,16 +23,16 @@ def flattened(kernel: Kernel, args: tuple[Any, ...]) -> tuple[Kernel, tuple[Any,
     structs and indexed arrays among the arguments. LaunchError for arguments that do not fit."""
     if not is_compound(kernel, args):
         return kernel, args
-    written = kernel.definition.parameters
-    if len(args) != len(written):
-        raise argument_count_error(kernel, written, len(args))
-    structs = [_effective_annotation(p.annotation, x) for p, x in zip(written, args, strict=True)]
-    declared = all(t is p.annotation for t, p in zip(structs, written, strict=True))
-    leaf_kernel = kernel.kernel_of_leaves(None if declared else tuple(structs))
+    parameters = kernel.definition.parameters
+    if len(args) != len(parameters):
+        raise argument_count_error(kernel, parameters, len(args))
+    annotations = [_effective_annotation(p.annotation, x) for p, x in zip(parameters, args, strict=True)]
+    is_declared = all(t is p.annotation for t, p in zip(annotations, parameters, strict=True))
+    leaf_kernel = kernel.kernel_of_leaves(None if is_declared else tuple(annotations))
     try:
         leaves = [
             leaf
-            for p, t, x in zip(written, structs, args, strict=True)
+            for p, t, x in zip(parameters, annotations, args, strict=True)
             for leaf in argument_leaves(t, x, p.name)
         ]
     except LaunchError as error:
@@ -58,62 +58,64 @@ def _effective_annotation(annotation: Any, x: Any) -> Any:
     return annotation
 
 
-def argument_leaves(struct: Any, x: Any, name: str) -> Iterator[Any]:
+def argument_leaves(annotation: Any, x: Any, name: str) -> Iterator[Any]:
     """The leaves of an argument. LaunchError for an argument that does not fit."""
-    if isinstance(struct, StructType):
-        x = x.in_kernels() if getattr(type(x), GENERIC, None) is struct else x
-        if not isinstance(x, Struct) or x.type is not struct:
+    if isinstance(annotation, StructType):
+        x = x.in_kernels() if getattr(type(x), GENERIC, None) is annotation else x
+        if not isinstance(x, Struct) or x.type is not annotation:
             described = x.type.name if isinstance(x, Struct) else _named(x)
-            if isinstance(x, Struct) and described == struct.name:
-                raise _of_another_definition(name, struct)
-            message = f"argument '{name}': expected a value of the struct {struct}, got {described}"
-            raise LaunchError(message, f"create one with {struct}()")
-        for leaf in struct.leaves:
+            if isinstance(x, Struct) and described == annotation.name:
+                raise _other_definition_error(name, annotation)
+            message = f"argument '{name}': expected a value of the struct {annotation}, got {described}"
+            raise LaunchError(message, f"create a value with {annotation}()")
+        for leaf in annotation.leaves:
             yield from argument_leaves(leaf.type, x.leaf(leaf), f"{name}.{leaf.name}")
-    elif isinstance(struct, ArrayAnnotation) and isinstance(struct.dtype, StructType):
+    elif isinstance(annotation, ArrayAnnotation) and isinstance(annotation.dtype, StructType):
         if x is None:
-            yield from (None for _ in struct.dtype.leaves)
+            yield from (None for _ in annotation.dtype.leaves)
             return
-        if isinstance(x, np.ndarray) and x.dtype == struct.dtype.numpy_dtype():
-            x = array(x, dtype=struct.dtype, copy=False)
-        if not isinstance(x, array) or x.dtype is not struct.dtype or x.ndim != struct.ndim:
+        if isinstance(x, np.ndarray) and x.dtype == annotation.dtype.numpy_dtype():
+            x = array(x, dtype=annotation.dtype, copy=False)
+        if not isinstance(x, array) or x.dtype is not annotation.dtype or x.ndim != annotation.ndim:
             dtype = x.dtype if isinstance(x, array) else None
             if (
                 isinstance(dtype, StructType)
-                and dtype is not struct.dtype
-                and dtype.name == struct.dtype.name
+                and dtype is not annotation.dtype
+                and dtype.name == annotation.dtype.name
             ):
-                raise _of_another_definition(name, struct.dtype)
+                raise _other_definition_error(name, annotation.dtype)
             actual = ArrayType(x.dtype, x.ndim) if isinstance(x, array) else _named(x)
-            message = f"argument '{name}': expected {struct}, got {actual}"
-            raise LaunchError(message, f"create the array with tg.array(..., dtype={struct.dtype})")
+            message = f"argument '{name}': expected {annotation}, got {actual}"
+            raise LaunchError(message, f"create the array with tg.array(..., dtype={annotation.dtype})")
         yield from x.leaves
-    elif isinstance(struct, IndexedAnnotation):
+    elif isinstance(annotation, IndexedAnnotation):
         if x is None:
-            yield from (None for _ in range(1 + struct.ndim))
+            yield from (None for _ in range(1 + annotation.ndim))
             return
         if not isinstance(x, indexedarray | array):
-            message = f"argument '{name}': expected {struct}, got {type(x).__name__}"
-            raise LaunchError(message, "create one with tg.indexedarray(data, [indices])")
-        if x.ndim != struct.array.ndim:
-            message = f"argument '{name}': expected {struct}, got one with {x.ndim}"
-            raise LaunchError(message, f"pass one with {struct.array.ndim} dimensions")
+            message = f"argument '{name}': expected {annotation}, got {type(x).__name__}"
+            raise LaunchError(message, "create an indexed array with tg.indexedarray(data, [indices])")
+        if x.ndim != annotation.array.ndim:
+            message = f"argument '{name}': expected {annotation}, got {x.ndim} dimensions"
+            raise LaunchError(message, f"pass an indexed array with {annotation.array.ndim} dimensions")
         yield from (indexedarray(x) if isinstance(x, array) else x).parts
     elif isinstance(x, indexedarray):
-        message = f"argument '{name}' is an indexed array, but the parameter is not annotated as one"
-        help = f"annotate it with tg.indexedarray{x.ndim}d[...], or pass a copy: a.contiguous()"
+        message = (
+            f"argument '{name}' is an indexed array, but the annotation of the parameter is another type"
+        )
+        help = f"annotate the parameter with tg.indexedarray{x.ndim}d[...], or pass a copy: a.contiguous()"
         raise LaunchError(message, help)
     else:
         yield x
 
 
-def _gradient_leaves(struct: Any, grad: Any, name: str) -> Iterator[Any]:
+def _gradient_leaves(annotation: Any, grad: Any, name: str) -> Iterator[Any]:
     """The gradients for the leaves of an argument; None for index arrays."""
-    if isinstance(struct, IndexedAnnotation):
+    if isinstance(annotation, IndexedAnnotation):
         yield grad.data if isinstance(grad, indexedarray) else grad
-        yield from (None for _ in range(struct.ndim))
+        yield from (None for _ in range(annotation.ndim))
     else:
-        yield from argument_leaves(struct, grad, name)
+        yield from argument_leaves(annotation, grad, name)
 
 
 def flattened_gradients(kernel: Kernel, args: Sequence[Any], grads: Sequence[Any]) -> list[Any]:
@@ -122,18 +124,16 @@ def flattened_gradients(kernel: Kernel, args: Sequence[Any], grads: Sequence[Any
         return [*grads]
     gradients: list[Any] = []
     for p, x, grad in zip(kernel.definition.parameters, args, grads, strict=False):
-        t = _effective_annotation(p.annotation, x)
-        count = len([*argument_leaves(t, x, p.name)])
-        gradients += _gradient_leaves(t, grad, p.name) if grad is not None else [None] * count
+        annotation = _effective_annotation(p.annotation, x)
+        count = len([*argument_leaves(annotation, x, p.name)])
+        gradients += _gradient_leaves(annotation, grad, p.name) if grad is not None else [None] * count
     return gradients
 
 
-def _of_another_definition(name: str, struct: StructType) -> LaunchError:
+def _other_definition_error(name: str, struct: StructType) -> LaunchError:
     """The error for an argument of a struct that has the name of the parameter's struct."""
-    message = (
-        f"argument '{name}' is of another struct {struct.name} than the one that annotates the parameter"
-    )
-    help = f"after {struct.name} is defined again, define again the kernels that it annotates, and make new values"
+    message = f"argument '{name}' has a struct {struct.name} that is not the struct of the annotation"
+    help = f"after a new definition of {struct.name}, define its kernels again and create new values"
     return LaunchError(message, help)
 
 

@@ -33,7 +33,7 @@ class Config:
     """The folder of the kernel cache; None: the user's cache directory. From TEGULA_CACHE_DIR."""
     cpu_target: str = field(default_factory=lambda: os.environ.get("TEGULA_CPU", "native"))
     """The processor that CPU kernels are compiled for: "native", "x86-64-v3", "x86-64-v4"; with "-O0" after it, as in
-    "native-O0", they compile in half the time and run several times slower. From TEGULA_CPU."""
+    "native-O0", kernels compile in half the time and run several times slower. From TEGULA_CPU."""
     ptxas: str | None = field(default_factory=lambda: os.environ.get("TEGULA_PTXAS"))
     """The compiler of PTX: the path of a ptxas, or "driver" for the driver's own; None: the first ptxas found, else the
     driver's. From TEGULA_PTXAS."""
@@ -44,7 +44,7 @@ class Config:
     """Whether GPU code has line information, the Python line of each instruction, for profilers, sanitizers and
     debuggers. The lines are part of the key of cached code. From TEGULA_LINE_INFO."""
     deterministic: bool = False
-    """Whether gradients are summed in the same order in every run, even if this is slower."""
+    """Whether gradients are summed in the same order in every run, even if the sums are slower."""
     block_dim: int = 256
     """The number of threads per block if neither the launch nor the kernel sets it."""
     code: int = field(default=0, init=False)
@@ -69,7 +69,9 @@ class Config:
     def __getattr__(self, name: str) -> Any:
         """The value of a switch that is accepted without effect: the assigned value, or None."""
         if name in field_names(Config):
-            raise AttributeError(name)  # has no value yet: the message would take longer than the import
+            raise AttributeError(
+                name
+            )  # The switch has no value yet; a suggestion would take longer than the import.
         if not known_module_option(name):
             raise self._unknown(name)
         return _accepted.get(name)

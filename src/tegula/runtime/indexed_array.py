@@ -12,7 +12,7 @@ from tegula.lang.annotations import CLASSES, IndexedAnnotation, array_annotation
 from tegula.runtime.array import array
 from tegula.runtime.array_arithmetic import Arithmetic
 from tegula.runtime.array_indexing import is_basic
-from tegula.runtime.array_text import Printing, described
+from tegula.runtime.array_text import Printing, properties_text
 from tegula.runtime.device import Device
 from tegula.types import ElementType, element_type, int32
 
@@ -242,7 +242,7 @@ def _index_array(index: Any, data: array, dim: int) -> array:
     index_data = index if isinstance(index, array) else array(index, dtype=int32, device=data.device)
     if index_data.ndim != 1 or index_data.dtype != int32:
         raise ValueError(
-            f"the indices of dimension {dim} must be int32 in one dimension, got one with {described(index_data)}"
+            f"the indices of dimension {dim} must be int32 in one dimension, got one with {properties_text(index_data)}"
         )
     if index_data.device != data.device:
         raise LaunchError(

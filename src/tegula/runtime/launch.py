@@ -14,8 +14,14 @@ import numpy as np
 from tegula.backend.launcher import TILED
 from tegula.errors import CompileError, LaunchError, suggestion
 from tegula.ir import LaunchClass
-from tegula.runtime.adjoint import Adjoint, KnownLaunch, Rows, adjoint_of, gradients
-from tegula.runtime.arguments import LISTS, arguments_of, leaf_arguments_with_gradients, plain, settled
+from tegula.runtime.adjoint import Adjoint, AdjointLaunch, PartialArrays, adjoint_of, gradients
+from tegula.runtime.arguments import (
+    LISTS,
+    arguments_of,
+    flattened_call,
+    leaf_arguments_with_gradients,
+    leaf_call,
+)
 from tegula.runtime.array import array, wrap
 from tegula.runtime.array_memory import allocate
 from tegula.runtime.command import Launch
@@ -188,7 +194,7 @@ def launch(
             kernel, dim, block_dim = kernel.choose(dim, args, block_dim, False, device, stream)
         check_kernel(kernel)
         if not adjoint:
-            kernel, inputs = plain(kernel, inputs, outputs)
+            kernel, inputs = leaf_call(kernel, inputs, outputs)
             outputs = ()
     # The answer of the machine code: True, the arrays that it has written, or the key to cache the launch by (see
     # backend/launcher.py).
@@ -323,7 +329,7 @@ def launch_adjoint(
         publish_gradients()
     adjoint.launched[:] = [part_launch.part for part_launch in known]
     other = not OURS.issuperset(map(type, arguments))
-    rows: Rows = {}
+    rows: PartialArrays = {}
     arguments = arguments if other else ()
     memory = partial(_memory, arguments=arguments, stream=stream)
     for part_launch in known:
@@ -359,7 +365,7 @@ OURS = frozenset({array, int, float, bool, type(None)})
 
 
 def _launch_part(
-    part_launch: KnownLaunch, args: tuple[Any, ...], arguments: Sequence[Any], stream: Stream | None
+    part_launch: AdjointLaunch, args: tuple[Any, ...], arguments: Sequence[Any], stream: Stream | None
 ) -> None:
     """Run one launch of an adjoint. `arguments`: the arguments before their conversion, if other libraries' arrays are
     among them."""
@@ -437,7 +443,7 @@ def launch_tiled(
             kernel, dim, block_dim = kernel.choose(dim, args, block_dim, True, *target)
         check_kernel(kernel)
         if not options:
-            kernel, inputs = plain(kernel, inputs, outputs)
+            kernel, inputs = leaf_call(kernel, inputs, outputs)
             outputs = ()
     native_launch = None
     if kernel.native is not None and not (
@@ -488,7 +494,7 @@ def _run(
     if device is not None or stream is not None or (switch.used and not (args and type(args[0]) is array)):
         if device is not None:
             get_device(device)  # an unknown device is reported before errors of arguments
-        target = _device_for(device, stream, settled(kernel, args).arguments)
+        target = _device_for(device, stream, flattened_call(kernel, args).arguments)
     try:
         launch_plan = plan(dims, block_dim) if target is CPU else plan(dims, block_dim, target)
     except LaunchError:
@@ -499,7 +505,7 @@ def _run(
         form = kernel.fast_path(launch_plan, args)
         if form is None:
             if is_compound(kernel, args) or NoneType in map(type, args) or len(args) != len(kernel.packers):
-                kernel, args = settled(kernel, args)
+                kernel, args = flattened_call(kernel, args)
             form = resolve(kernel, launch_plan, args)
         compiled, packed, other = form
     except (CompileError, LaunchError) as error:
@@ -540,7 +546,7 @@ def block_size(
     if block_dim is None:
         if kernel.has_roles:
             try:
-                needed = role_threads(*settled(kernel, inputs, outputs), ndim)
+                needed = role_threads(*flattened_call(kernel, inputs, outputs), ndim)
             except CompileError as error:
                 raise error.with_traceback(None) from error.__cause__  # as in _run
             if needed is not None:

@@ -156,7 +156,7 @@ def empty(
         result = wrap(memory, element, target)
     else:
         result = object.__new__(array)
-        owner = cuda_memory().new(target, strides[0] * lengths[0])
+        owner = cuda_memory().allocate_bytes(target, strides[0] * lengths[0])
         result._describe(owner, element, target, True, owner.address, lengths, strides)
     if requires_grad:
         result.requires_grad = True

@@ -58,9 +58,9 @@ def resolve(kernel: Kernel, plan: LaunchPlan, args: tuple[Any, ...]) -> tuple[Fo
         arrays = [a.launch_id for a in args if type(a) is array]
         fast_path.keep(kernel.ready, fast_path.key(plan, arrays), compiled)
         if kernel.native is None and compiled.device.is_cuda:
-            from tegula.runtime.cuda.native import later
+            from tegula.runtime.cuda.native import deferred_launch
 
-            kernel.native = later(kernel)
+            kernel.native = deferred_launch(kernel)
     return compiled, b"".join([data for _, data in packed]) + plan.packed, other
 
 

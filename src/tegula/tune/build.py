@@ -19,7 +19,7 @@ from tegula.errors import TegulaError
 from tegula.ir import Kernel
 from tegula.ir.text import parse_kernel, print_kernel
 from tegula.ops.roles import Roles
-from tegula.runtime.compile import build, cache_text, cpu_parts
+from tegula.runtime.compile import build, cache_text, cpu_key_parts
 from tegula.runtime.config import config
 from tegula.runtime.device import Device
 from tegula.runtime.store import disk_cache
@@ -54,13 +54,13 @@ def job(kernel: Kernel, device: Device) -> Job:
     if device.is_cuda:
         from tegula.runtime.cuda.compile import parts
         from tegula.runtime.cuda.context import target as target_of
-        from tegula.runtime.cuda.module import keyed
+        from tegula.runtime.cuda.module import key_parts
 
         made_for = target_of(device.ordinal)
-        keys, target = keyed(parts(kernel, cache_text(kernel, debug), debug), made_for), made_for.arch
+        keys, target = key_parts(parts(kernel, cache_text(kernel, debug), debug), made_for), made_for.arch
     else:
         target = config.cpu_target
-        keys = cpu_parts(kernel, get_target(target), debug)
+        keys = cpu_key_parts(kernel, get_target(target), debug)
     entry, directory = ("", "") if store is None else (store.key(keys), str(store.path))
     text = print_kernel(kernel, locations=True)
     return Job(text, entry, directory, target, device.is_cuda, debug, config.ptxas, config.line_info)

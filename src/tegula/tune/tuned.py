@@ -11,7 +11,7 @@ from tegula.dataclass import replace
 from tegula.errors import LaunchError, TegulaError, TuningError
 from tegula.ir import Kernel as KernelIR
 from tegula.ir.text import print_kernel
-from tegula.runtime.arguments import settled
+from tegula.runtime.arguments import flattened_call
 from tegula.runtime.array import array
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device, synchronize_device
@@ -86,7 +86,7 @@ class Tuned(KernelChoice):
     ) -> int:
         """The position of the fastest candidate. Each constant and each absent array selects a class; each leaf of a
         struct or an indexed array is an argument."""
-        constants_bound = settled(self.candidates[0].kernel, args)
+        constants_bound = flattened_call(self.candidates[0].kernel, args)
         if constants_bound.kernel is not self.candidates[0].kernel:
             variant = self._variants.get(constants_bound.kernel) or self._variant(
                 constants_bound.kernel, args
@@ -102,7 +102,7 @@ class Tuned(KernelChoice):
     def _variant(self, first: Kernel, args: tuple[Any, ...]) -> Tuned:
         """The same candidates with the constants of a launch, for its leaves; `first`: the first of them."""
         copied = copy(self)
-        bound = [replace(c, kernel=settled(c.kernel, args).kernel) for c in self.candidates]
+        bound = [replace(c, kernel=flattened_call(c.kernel, args).kernel) for c in self.candidates]
         copied._begin(bound, f"{self._text}\n{describe(first.definition.bound)}")
         if self.key is not None:
             copied.key = [

@@ -57,19 +57,19 @@ class CudaCompiled:
     """Configurations of launches in the default stream, by the number of blocks; empty for a kernel that reports to the
     host (see `launch_on_device`)."""
 
-    most_blocks: int | None = None
+    max_blocks: int | None = None
     """The maximum number of blocks that run; None: every block of the launch."""
 
-    logical: int = 0
+    max_logical_blocks: int = 0
     """The maximum number of logical blocks for each block of the launch, if CTAs loop over logical blocks; else 0."""
 
-    together: int = 1
-    """The maximum number of warps of a CTA that run separate blocks."""
+    warps_per_cta: int = 1
+    """The maximum number of warps of a CTA if each warp runs blocks of its own; else 1."""
 
-    per_warp: int = 1
-    """The number of blocks of each such warp."""
+    blocks_per_warp: int = 1
+    """The number of blocks that each warp of such a CTA runs."""
 
-    placed: bool = False
+    numbers_blocks: bool = False
     """Whether CTAs compute their block index in 32 bits, so that a launch has at most MAX_BLOCKS blocks."""
 
     overlaps: bool = False
@@ -99,9 +99,9 @@ def compile_for_device(kernel: Kernel, text: str, device: Device, debug: bool) -
 
     `text`: the kernel's text, part of the cache key. SharedMemoryExceeded for tiles that do not fit a block of the
     device."""
-    made_for = target(device.ordinal)
+    device_target = target(device.ordinal)
     entry, from_cache = compiled_entry(
-        parts(kernel, text, debug), made_for, lambda: build(kernel, made_for, debug)
+        parts(kernel, text, debug), device_target, lambda: build(kernel, device_target, debug)
     )
     return _ready(kernel, entry, device, from_cache)
 
@@ -123,7 +123,7 @@ def _lines(kernel: Kernel) -> list[str]:
     return [" ".join(map(str, op.loc.chain())) for op in kernel.walk()]
 
 
-def build(kernel: Kernel, made_for: CudaTarget, debug: bool) -> Entry:
+def build(kernel: Kernel, target: CudaTarget, debug: bool) -> Entry:
     """Compile a traced kernel, which the passes change in place."""
     from tegula.codegen.gpu.maps import argument_bytes, described_maps, maps_at
     from tegula.ops.lane import LogicalBlocks, numbers_blocks
@@ -133,7 +133,7 @@ def build(kernel: Kernel, made_for: CudaTarget, debug: bool) -> Entry:
 
     writes = written(kernel)
     prepare(kernel)
-    built = build_code(kernel, made_for, debug)
+    built = build_code(kernel, target, debug)
     code, cubin = built.code, built.cubin
     metadata: dict[str, Any] = {
         "shared": code.shared_bytes,
@@ -147,14 +147,14 @@ def build(kernel: Kernel, made_for: CudaTarget, debug: bool) -> Entry:
         "maps": [list(m) for m in described_maps(kernel, code.maps, writes)],
         "padding": maps_at(kernel) - argument_bytes(kernel),
         "schedule": built.verdict.summary(),
-        "logical": max(
+        "max_logical_blocks": max(
             (_most_logical(op) for op in kernel.walk() if isinstance(op, LogicalBlocks)), default=0
         ),
-        "overlaps": made_for.overlaps_launches,
-        "paired": code.clustered,
-        "placed": numbers_blocks(kernel),
-        "together": code.together,
-        "per_warp": code.per_warp,
+        "overlaps": target.overlaps_launches,
+        "clustered": code.clustered,
+        "numbers_blocks": numbers_blocks(kernel),
+        "warps_per_cta": code.together,
+        "blocks_per_warp": code.per_warp,
     }
     return Entry(metadata, cubin.code)
 
@@ -179,8 +179,8 @@ def _ready(kernel: Kernel, entry: Entry, device: Device, from_cache: bool) -> Cu
     device_context, data = context(device.ordinal), entry.metadata
     module = loaded(device_context, entry)
     guards = data["schedule"]["guards"]
-    together = blocks_of_cta(
-        device_context, data["together"], data["threads"], data["shared"], data["registers"]
+    warps_per_cta = blocks_of_cta(
+        device_context, data["warps_per_cta"], data["threads"], data["shared"], data["registers"]
     )
     return CudaCompiled(
         kernel=kernel,
@@ -188,7 +188,7 @@ def _ready(kernel: Kernel, entry: Entry, device: Device, from_cache: bool) -> Cu
         device=device,
         context=device_context,
         module=module,
-        function=module.function("kernel", data["shared"], data["threads"] * together, data["start"]),
+        function=module.function("kernel", data["shared"], data["threads"] * warps_per_cta, data["start"]),
         shared_bytes=data["shared"],
         threads=data["threads"],
         sites=sites_of(kernel, data["sites"]),
@@ -200,14 +200,14 @@ def _ready(kernel: Kernel, entry: Entry, device: Device, from_cache: bool) -> Cu
         stream=default_stream(device),
         maps=_maps(device_context, data["padding"], data["maps"]),
         captured=kernel.captured,
-        most_blocks=device_context.resident_blocks(data["threads"], data["shared"], data["registers"])
-        if data["logical"]
+        max_blocks=device_context.resident_blocks(data["threads"], data["shared"], data["registers"])
+        if data["max_logical_blocks"]
         else None,
-        logical=data["logical"],
-        placed=data["placed"],
-        together=together,
-        per_warp=data["per_warp"],
+        max_logical_blocks=data["max_logical_blocks"],
+        numbers_blocks=data["numbers_blocks"],
+        warps_per_cta=warps_per_cta,
+        blocks_per_warp=data["blocks_per_warp"],
         overlaps=data["overlaps"],
-        clustered=data["paired"],
+        clustered=data["clustered"],
         guards=LaunchGuards(kernel, guards) if guards else None,
     )

@@ -19,7 +19,7 @@ from tegula.runtime.cuda.driver import (
     driver,
     text,
 )
-from tegula.runtime.cuda.dropped import DroppedModules
+from tegula.runtime.cuda.dropped_modules import DroppedModules
 from tegula.target import CudaTarget, cuda_target_for
 
 LEGACY = 1
@@ -57,14 +57,14 @@ _HELP = {
     OUT_OF_MEMORY: "; delete arrays, or use smaller ones",
     900: "; this operation is not possible while launches are recorded: run it before capture_begin",
     901: "; the recording was invalidated by an operation that cannot be recorded",
-    906: "; the default stream cannot take part while launches are recorded on another stream",
+    906: "; the default stream cannot be used while launches are recorded on another stream",
 }
 
 
 class Context:
     """The context of one device, with its memory pool, its faults and its dropped modules.
 
-    `recent`: the names of the kernels launched since the device was last idle, for the message of a fault."""
+    `recent_kernels`: the names of the kernels launched since the device was last idle, for the message of a fault."""
 
     def __init__(self, ordinal: int) -> None:
         self.ordinal = ordinal
@@ -72,19 +72,19 @@ class Context:
         self.fault = _earlier_fault()
         """The first fault of any device, after which the process can use no device; None if there was none."""
         self.check_usable()
-        self.device = _out(ctypes.c_int, "cuDeviceGet", ordinal)
-        self.handle: int = _out(ctypes.c_void_p, "cuDevicePrimaryCtxRetain", self.device)
+        self.device = _driver_output(ctypes.c_int, "cuDeviceGet", ordinal)
+        self.handle: int = _driver_output(ctypes.c_void_p, "cuDevicePrimaryCtxRetain", self.device)
         self.launch_kernel = self.driver.cuLaunchKernelEx
-        self.recent: deque[str] = deque(maxlen=8)
+        self.recent_kernels: deque[str] = deque(maxlen=8)
         # With one device a missing context of the calling thread is detected by a failed launch.
-        self.alone = device_count() == 1
-        self.plain = self.alone
+        self.is_only_device = device_count() == 1
+        self.launches_directly = self.is_only_device
         launch, current = address(self.launch_kernel), address(self.driver.cuCtxGetCurrent)
         usable, replace = (
-            bool(launch and (self.alone or current)),
+            bool(launch and (self.is_only_device or current)),
             address(self.driver.cuTensorMapReplaceAddress),
         )
-        self.variables = words("Q", [usable, self.alone, self.handle, launch, current, replace])
+        self.variables = words("Q", [usable, self.is_only_device, self.handle, launch, current, replace])
         """The device's variables for the machine code of launches (see `backend.launcher.DEVICE`)."""
         self.dropped = DroppedModules(self)
         self._keep_freed_memory()
@@ -93,7 +93,7 @@ class Context:
         """Set the pool to retain freed memory for the next arrays instead of releasing it at each synchronisation."""
         if not self.attribute(MEMORY_POOLS):
             raise RunError(f"device cuda:{self.ordinal} has no memory pools, which Tegula needs")
-        pool = _out(ctypes.c_void_p, "cuDeviceGetDefaultMemPool", self.device)
+        pool = _driver_output(ctypes.c_void_p, "cuDeviceGetDefaultMemPool", self.device)
         threshold = ctypes.c_uint64(2**64 - 1)
         self.call("cuMemPoolSetAttribute", pool, POOL_RELEASE_THRESHOLD, ctypes.byref(threshold))
 
@@ -118,10 +118,10 @@ class Context:
         """Call a driver function in this context and return its error code."""
         if self.fault is not None:
             self.check_usable()
-        before = self.enter()
+        previous_context = self.enter()
         code = getattr(self.driver, name)(*arguments)
-        if before:
-            self.driver.cuCtxSetCurrent(before)
+        if previous_context:
+            self.driver.cuCtxSetCurrent(previous_context)
         return code
 
     def allocate(self, size: int) -> int:
@@ -130,10 +130,10 @@ class Context:
         if self.fault is not None:
             self.check_usable()
         address = ctypes.c_uint64()
-        before = self.enter()
+        previous_context = self.enter()
         code = self.driver.cuMemAllocAsync(ctypes.byref(address), size, LEGACY)
-        if before:
-            self.driver.cuCtxSetCurrent(before)
+        if previous_context:
+            self.driver.cuCtxSetCurrent(previous_context)
         if code:
             self.check(code)
         return address.value
@@ -143,7 +143,7 @@ class Context:
         only after a failed call, which saves a call."""
         if self.fault is not None:
             self.check_usable()
-        before = None if self.alone else self.enter()
+        previous_context = None if self.is_only_device else self.enter()
         code = function(*arguments)
         if code:
             if code in (INVALID_CONTEXT, INVALID_HANDLE):
@@ -151,8 +151,8 @@ class Context:
                 self.enter()
                 code = function(*arguments)
             self.check(code)
-        if before:
-            self.driver.cuCtxSetCurrent(before)
+        if previous_context:
+            self.driver.cuCtxSetCurrent(previous_context)
 
     def make(self, kind: Any, name: str, *arguments: Any) -> Any:
         """Call a driver function whose first argument is an output of type `kind`, and return the output."""
@@ -184,7 +184,7 @@ class Context:
         if code not in FAULTS:
             raise RunError(f"device cuda:{self.ordinal}: {reason}{_HELP.get(code, '')}")
         self.fault = _earlier_fault() or f"{FAULTS[code]} in {self._suspected_kernels()}: {reason}"
-        self.plain = False
+        self.launches_directly = False
         self.variables[0] = 0
         raise RunError(
             f"{self.fault}. Device cuda:{self.ordinal} cannot be used any more in this process. "
@@ -192,7 +192,7 @@ class Context:
         )
 
     def _suspected_kernels(self) -> str:
-        names = [f"'{name}'" for name in dict.fromkeys(self.recent)]
+        names = [f"'{name}'" for name in dict.fromkeys(self.recent_kernels)]
         if not names:
             return "work of another library"
         return (
@@ -210,11 +210,11 @@ class Context:
     def resident_blocks(self, threads: int, shared_bytes: int = 0, registers: int = 0) -> int:
         """The number of blocks that are resident on the device at once. `threads`, `shared_bytes`: the resources of a
         block; `registers`: the registers of a thread, or 0 if they do not limit the number."""
-        fit = [self.attribute(RESIDENT_THREADS) // threads]
-        fit.append(self.attribute(RESIDENT_SHARED) // (shared_bytes + RESERVED_SHARED))
+        limits = [self.attribute(RESIDENT_THREADS) // threads]
+        limits.append(self.attribute(RESIDENT_SHARED) // (shared_bytes + RESERVED_SHARED))
         if registers:
-            fit.append(self.attribute(RESIDENT_REGISTERS) // (registers * threads))
-        return self.attribute(MULTIPROCESSORS) * max(1, min(fit))
+            limits.append(self.attribute(RESIDENT_REGISTERS) // (registers * threads))
+        return self.attribute(MULTIPROCESSORS) * max(1, min(limits))
 
     def memory(self) -> tuple[int, int]:
         """The bytes of free memory and of all memory of the device."""
@@ -260,7 +260,7 @@ def contexts() -> list[Context]:
 
 def device_count() -> int:
     """The number of devices; Unavailable without a driver."""
-    return _out(ctypes.c_int, "cuDeviceGetCount")
+    return _driver_output(ctypes.c_int, "cuDeviceGetCount")
 
 
 def count_or_none() -> int:
@@ -274,7 +274,9 @@ def count_or_none() -> int:
 @cache
 def attribute(ordinal: int, number: int) -> int:
     """An attribute of a device by its number in the driver."""
-    return _out(ctypes.c_int, "cuDeviceGetAttribute", number, _out(ctypes.c_int, "cuDeviceGet", ordinal))
+    return _driver_output(
+        ctypes.c_int, "cuDeviceGetAttribute", number, _driver_output(ctypes.c_int, "cuDeviceGet", ordinal)
+    )
 
 
 def capability(ordinal: int) -> tuple[int, int]:
@@ -290,7 +292,7 @@ def target(ordinal: int) -> CudaTarget:
 def name(ordinal: int) -> str:
     """The name of a device, such as "NVIDIA H200"."""
     buffer = ctypes.create_string_buffer(256)
-    code = driver().cuDeviceGetName(buffer, len(buffer), _out(ctypes.c_int, "cuDeviceGet", ordinal))
+    code = driver().cuDeviceGetName(buffer, len(buffer), _driver_output(ctypes.c_int, "cuDeviceGet", ordinal))
     if code:
         raise RunError(f"device cuda:{ordinal}: {text(code, driver())}")
     return buffer.value.decode()
@@ -309,7 +311,7 @@ def describe_devices() -> list[str]:
     return lines
 
 
-def _out(kind: Any, function: str, *arguments: Any) -> Any:
+def _driver_output(kind: Any, function: str, *arguments: Any) -> Any:
     """The output of a driver function that needs no context."""
     library = driver()
     output = kind()

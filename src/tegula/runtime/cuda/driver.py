@@ -97,9 +97,9 @@ _state = _State()
 
 def _after_fork() -> None:
     """Drop the driver in a forked child, in which a driver that the parent has used does not work."""
-    used = _state.driver is not None
+    parent_used_driver = _state.driver is not None
     _state.__init__()
-    if used:
+    if parent_used_driver:
         _state.failure = (
             "CUDA cannot be used in a process that was forked after its parent had used CUDA; start it with "
             "multiprocessing.get_context('spawn')"
@@ -126,9 +126,9 @@ def driver() -> Driver:
 def install(replacement: Driver) -> Driver:
     """Replace the driver by another object, or by None for the real driver, which is loaded on demand. Returns the
     previous object."""
-    before = _state.driver
+    previous = _state.driver
     _state.driver, _state.failure = replacement, None
-    return before
+    return previous
 
 
 def _load() -> Driver:
@@ -161,7 +161,7 @@ def initialised(library: Driver) -> Driver:
     driver_version = version(library)
     if driver_version < MIN_VERSION:
         raise Unavailable(
-            f"the NVIDIA driver is too old: it knows CUDA {_numbered(driver_version)}, 12.0 is needed"
+            f"the NVIDIA driver is too old: it supports CUDA {_dotted_version(driver_version)}, but 12.0 is needed"
         )
     return library
 
@@ -183,19 +183,19 @@ def address(function: Any) -> int:
 
 def version_text() -> str:
     """The version of the driver's interface, such as "13.0"; Unavailable without a driver."""
-    return _numbered(version(driver()))
+    return _dotted_version(version(driver()))
 
 
-def _numbered(number: int) -> str:
+def _dotted_version(number: int) -> str:
     return f"{number // 1000}.{number % 1000 // 10}"
 
 
 def text(code: int, library: Driver) -> str:
     """The name and description of an error code: "CUDA_ERROR_OUT_OF_MEMORY (out of memory)"."""
-    words: list[str] = []
+    name_and_description: list[str] = []
     for name in ("cuGetErrorName", "cuGetErrorString"):
         characters = ctypes.c_char_p()
         if getattr(library, name)(code, ctypes.byref(characters)) or characters.value is None:
             return f"error {code}"
-        words.append(characters.value.decode())
-    return f"{words[0]} ({words[1]})"
+        name_and_description.append(characters.value.decode())
+    return f"{name_and_description[0]} ({name_and_description[1]})"

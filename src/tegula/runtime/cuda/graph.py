@@ -13,7 +13,14 @@ from tegula.errors import LaunchError
 from tegula.runtime.array import array
 from tegula.runtime.cuda import memory
 from tegula.runtime.cuda.report import PinnedReports, enqueue_reports, reuse_memory
-from tegula.runtime.cuda.stream import Stream, choice, restore_stream, set_stream, stream_on, switches
+from tegula.runtime.cuda.stream import (
+    Stream,
+    restore_stream,
+    set_stream,
+    stream_on,
+    stream_override,
+    switches,
+)
 from tegula.runtime.device import Device, cuda_device
 from tegula.runtime.structures import structures_of
 
@@ -49,7 +56,7 @@ class Graph:
             RuntimeError: the driver refuses the operation.
         """
         self.context.submit(self.context.driver.cuGraphLaunch, self.handle, stream.handle)
-        self.context.recent.append("a recorded graph")
+        self.context.recent_kernels.append("a recorded graph")
         for reports in self.reports:
             enqueue_reports(self.context, stream.handle, reports, recorded=True)
 
@@ -66,22 +73,22 @@ class _Recording:
     """A recording of one thread. `target`: the stream whose work is recorded; `stream`: a new stream for the recording,
     because the default stream cannot be recorded."""
 
-    def __init__(self, target: Stream, before: Stream | None) -> None:
-        self.target, self.before = target, before
+    def __init__(self, target: Stream, previous_stream: Stream | None) -> None:
+        self.target, self.previous_stream = target, previous_stream
         self.stream = Stream.for_recording(target.device)
         self.retained: list[Any] = []
         self.reports: list[PinnedReports] = []
 
-    def keep(self, args: tuple[Any, ...], by_table: bool) -> None:
+    def keep(self, args: tuple[Any, ...], reads_table: bool) -> None:
         """Add the arrays of a launch, and the structures that it may query, to the objects that the graph keeps alive.
-        `by_table`: whether the kernel reads ids of structures from the table."""
+        `reads_table`: whether the kernel reads ids of structures from the table."""
         self.retained += [a for a in args if type(a) is array or hasattr(a, "__dlpack__")]
-        named = (("", a) for a in args)
-        self.retained += [use.structure for use in structures_of(named, self.target.device, by_table)]
+        named_args = (("", a) for a in args)
+        self.retained += [use.structure for use in structures_of(named_args, self.target.device, reads_table)]
 
 
 class _Recordings(threading.local):
-    """The recordings of this thread; `active` is whether there are any."""
+    """The recordings of this thread. `active`: whether there is a recording."""
 
     def __init__(self) -> None:
         self.all: list[_Recording] = []
@@ -106,7 +113,7 @@ def keep_recorded(device: Device, *objects: object) -> None:
 
 
 def is_recorded(device: Device) -> bool:
-    """Whether work of a device is recorded at present."""
+    """Whether work of a device is being recorded."""
     return any(active.target.device == device for active in recording.all)
 
 
@@ -136,7 +143,7 @@ def capture_begin(
     target = stream if stream is not None else stream_on(_recordable(device))
     if recording(target) is not None:
         raise LaunchError("launches of this stream are being recorded already", "call capture_end first")
-    recording_state = _Recording(target, choice(target.device))
+    recording_state = _Recording(target, stream_override(target.device))
     recording_state.stream.context.call("cuStreamBeginCapture_v2", recording_state.stream.handle, RELAXED)
     recording.all.append(recording_state)
     recording.active = True
@@ -159,7 +166,7 @@ def capture_end(device: Device | str | None = None, stream: Stream | None = None
     recording.all.remove(active)
     switches[1] -= 1
     recording.active = bool(recording.all)
-    restore_stream(active.target.device, active.before)
+    restore_stream(active.target.device, active.previous_stream)
     handle = ctypes.c_void_p()
     context = active.stream.context
     context.call("cuStreamEndCapture", active.stream.handle, ctypes.byref(handle))

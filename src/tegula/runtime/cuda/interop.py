@@ -13,10 +13,10 @@ import numpy as np
 from tegula.errors import LaunchError
 from tegula.runtime.array import array, wrap
 from tegula.runtime.cuda.context import LEGACY
-from tegula.runtime.cuda.dropped import Libraries
+from tegula.runtime.cuda.dropped_modules import ForeignLibraries
 from tegula.runtime.cuda.graph import recording
-from tegula.runtime.cuda.memory import address_of, described, ordinal_of
-from tegula.runtime.cuda.stream import Stream, chosen, stream_on
+from tegula.runtime.cuda.memory import address_of, array_at, ordinal_of
+from tegula.runtime.cuda.stream import Stream, stream_on, thread_streams
 from tegula.runtime.device import Device, cuda_device
 from tegula.runtime.fast_path import FOREIGN
 from tegula.runtime.tensors import dtype_of
@@ -28,7 +28,7 @@ _KINDS = {"bool": 6, "int": 0, "uint": 1, "float": 2, "bfloat": 4, "float8_e4m3"
 
 
 class _Managed(ctypes.Structure):
-    """The start of DLPack's DLManagedTensor."""
+    """The first fields of DLPack's DLManagedTensor."""
 
     _fields_ = (
         ("data", ctypes.c_void_p),
@@ -70,7 +70,7 @@ class CapsuleOwner:
         return self._device
 
 
-# From others ---------------------------------------------------------------------------------------------------------
+# Arrays from other libraries -----------------------------------------------------------------------------------------
 
 
 def on_device(value: Any, ordered: bool = True) -> tuple[np.ndarray, Device] | None:
@@ -82,16 +82,16 @@ def on_device(value: Any, ordered: bool = True) -> tuple[np.ndarray, Device] | N
     if torch is not None and isinstance(value, torch.Tensor):
         if not value.is_cuda:
             return None
-        described_tensor = _describe_tensor(value)
+        description = _describe_tensor(value)
         if ordered:
-            _wait_for(described_tensor[1], _handle_of(described_tensor[1], (value,)))
-        return described_tensor
+            _wait_for(description[1], _current_handle(description[1], (value,)))
+        return description
     interface = getattr(value, "__cuda_array_interface__", None)
     if interface is not None:
-        described_tensor = _from_cuda_array_interface(value, interface)
-        if ordered or _handle_of(described_tensor[1], (value,)) is None:
-            _wait_for(described_tensor[1], interface.get("stream"))
-        return described_tensor
+        description = _from_cuda_array_interface(value, interface)
+        if ordered or _current_handle(description[1], (value,)) is None:
+            _wait_for(description[1], interface.get("stream"))
+        return description
     if hasattr(value, "__dlpack_device__") and value.__dlpack_device__()[0] in (CUDA, CUDA_MANAGED):
         return _from_dlpack(value, int(value.__dlpack_device__()[1]))
     return None
@@ -100,13 +100,13 @@ def on_device(value: Any, ordered: bool = True) -> tuple[np.ndarray, Device] | N
 def _describe_tensor(tensor: Any) -> tuple[np.ndarray, Device]:
     dtype = to_numpy(dtype_of(tensor))
     strides = [s * dtype.itemsize for s in tensor.stride()]
-    data = described(tensor.data_ptr(), tensor.shape, strides, dtype, tensor)
+    data = array_at(tensor.data_ptr(), tensor.shape, strides, dtype, tensor)
     return data, cuda_device(f"cuda:{tensor.get_device()}")
 
 
 first_use_callbacks: list[Callable[[], object]] = []
 """Functions to call when tensors of a type are seen for the first time."""
-_adopted: dict[tuple[Any, ...], array] = {}
+_adopted_arrays: dict[tuple[Any, ...], array] = {}
 """Arrays on tensors of recent launches, by the tensors' descriptions. The arrays own no memory, because the launch
 keeps the tensor alive."""
 MAX_ADOPTED = 4096
@@ -114,32 +114,33 @@ MAX_ADOPTED = 4096
 
 def adopted(value: Any, dtype: ElementType | None) -> array | None:
     """Another library's array, an argument of a launch, as an array on the same memory; None for an array on the host.
-
-    `dtype`: the vector or matrix type that its last dimensions are viewed as."""
+    `dtype`: the vector or matrix type as which the last dimensions are viewed."""
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(value, torch.Tensor) or not value.is_cuda:
-        current = on_device(value, ordered=False)
-        Libraries.seen |= current is not None
+        description = on_device(value, ordered=False)
+        ForeignLibraries.used |= description is not None
         return (
-            None if current is None else wrap(current[0], dtype or from_numpy(current[0].dtype), current[1])
+            None
+            if description is None
+            else wrap(description[0], dtype or from_numpy(description[0].dtype), description[1])
         )
     if type(value) not in FOREIGN:
         FOREIGN[type(value)] = _cached_array
-        Libraries.seen = True
-        for tell in first_use_callbacks:
-            tell()
+        ForeignLibraries.used = True
+        for callback in first_use_callbacks:
+            callback()
     try:
         return _cached_array(value, dtype)
     except KeyError:
         data, device = _describe_tensor(value)
         adopted_array = wrap(
-            described(value.data_ptr(), data.shape, data.strides, data.dtype, None),
+            array_at(value.data_ptr(), data.shape, data.strides, data.dtype, None),
             dtype or from_numpy(data.dtype),
             device,
         )
-        if len(_adopted) >= MAX_ADOPTED:
-            _adopted.clear()
-        _adopted[_description(value, dtype)] = adopted_array
+        if len(_adopted_arrays) >= MAX_ADOPTED:
+            _adopted_arrays.clear()
+        _adopted_arrays[_description(value, dtype)] = adopted_array
         return adopted_array
 
 
@@ -151,14 +152,14 @@ def _description(tensor: Any, dtype: ElementType | None) -> tuple[Any, ...]:
 
 def _cached_array(tensor: Any, dtype: ElementType | None) -> array:
     """The array that was made for a PyTorch tensor with the same description; KeyError if there is none."""
-    return _adopted[_description(tensor, dtype)]
+    return _adopted_arrays[_description(tensor, dtype)]
 
 
 def _from_cuda_array_interface(value: Any, interface: dict[str, Any]) -> tuple[np.ndarray, Device]:
     dtype = np.dtype(interface["typestr"])
     from_numpy(dtype)
     address, read_only = interface["data"]
-    data = described(address, interface["shape"], interface.get("strides"), dtype, value)
+    data = array_at(address, interface["shape"], interface.get("strides"), dtype, value)
     data.flags.writeable = not read_only
     device = cuda_device(f"cuda:{ordinal_of(address)}")
     return data, device
@@ -168,13 +169,13 @@ def _wait_for(device: Device, handle: int | None) -> None:
     """Have this thread's stream wait for a stream of another library. LaunchError if that stream is being recorded."""
     stream = stream_on(device)
     if handle is not None and (handle or LEGACY) != stream.handle:
-        other = Stream(device, cuda_stream=handle)
-        if other.is_capturing:
+        foreign = Stream(device, cuda_stream=handle)
+        if foreign.is_capturing:
             raise LaunchError(
                 "an array of another library cannot be converted while that library records a graph",
-                "convert it before the recording; call functions of tegula.kernels once before it",
+                "convert the array before the recording; call functions of tegula.kernels once before the recording",
             )
-        stream.wait_stream(other)
+        stream.wait_stream(foreign)
 
 
 def _from_dlpack(value: Any, ordinal: int) -> tuple[np.ndarray, Device]:
@@ -185,19 +186,19 @@ def _from_dlpack(value: Any, ordinal: int) -> tuple[np.ndarray, Device]:
     dtype = _dtype_of(tensor)
     shape = [tensor.shape[k] for k in range(tensor.ndim)]
     strides = [tensor.strides[k] * dtype.itemsize for k in range(tensor.ndim)] if tensor.strides else None
-    return described((tensor.data or 0) + tensor.byte_offset, shape, strides, dtype, capsule), device
+    return array_at((tensor.data or 0) + tensor.byte_offset, shape, strides, dtype, capsule), device
 
 
 def _dtype_of(tensor: _Managed) -> np.dtype[Any]:
     for dtype in DTYPES.values():
-        if tensor.lanes == 1 and (tensor.kind, tensor.bits) == _code(dtype.name, dtype.bits):
+        if tensor.lanes == 1 and (tensor.kind, tensor.bits) == _dlpack_code(dtype.name, dtype.bits):
             return to_numpy(dtype)
     raise ValueError(
         f"a DLPack dtype (kind {tensor.kind}, {tensor.bits} bits, {tensor.lanes} lanes) is not supported"
     )
 
 
-def _code(name: str, bits: int) -> tuple[int, int]:
+def _dlpack_code(name: str, bits: int) -> tuple[int, int]:
     """DLPack's kind and number of bits of a scalar type."""
     kind = _KINDS.get(name)
     return (kind if kind is not None else _KINDS[name.rstrip("0123456789")]), max(bits, 8)
@@ -208,20 +209,20 @@ def foreign_handle(stream: Stream, args: tuple[Any, ...]) -> int:
     the current stream of the library."""
     if stream.handle != LEGACY:
         return stream.handle
-    return _handle_of(stream.device, args) or LEGACY
+    return _current_handle(stream.device, args) or LEGACY
 
 
 @contextmanager
 def foreign_stream(stream: Stream, handle: int, args: tuple[Any, ...]) -> Iterator[Stream]:
     """Another library's stream for a launch. If arguments are tg.arrays, the stream is ordered with `stream` before and
     after the launch."""
-    other = Stream(stream.device, cuda_stream=handle)
-    ordered = any(type(a) is array for a in args) and not other.is_capturing
+    foreign = Stream(stream.device, cuda_stream=handle)
+    ordered = any(type(a) is array for a in args) and not foreign.is_capturing
     if ordered:
-        other.wait_stream(stream)
-    yield other
+        foreign.wait_stream(stream)
+    yield foreign
     if ordered:
-        stream.wait_stream(other)
+        stream.wait_stream(foreign)
 
 
 def memory_of_call(
@@ -235,36 +236,40 @@ def memory_of_call(
     """Memory from PyTorch, which PyTorch's graphs keep alive, for launches in PyTorch's stream; None for other
     launches. LaunchError while another library records, because Tegula would reuse its memory before the graph is
     launched."""
-    used = stream or chosen.streams.get(device.ordinal)
+    launch_stream = stream or thread_streams.streams.get(device.ordinal)
     torch = sys.modules.get("torch")
     tensors = (x for x in arguments if torch is not None and isinstance(x, torch.Tensor))
-    like = next((x for x in tensors if x.is_cuda), None)
-    if used is None and like is not None:
-        make = like.new_zeros if zeroed else like.new_empty
-        data, _ = _describe_tensor(make(tuple(shape), dtype=getattr(torch, str(dtype))))
+    tensor = next((x for x in tensors if x.is_cuda), None)
+    if launch_stream is None and tensor is not None:
+        new_tensor = tensor.new_zeros if zeroed else tensor.new_empty
+        data, _ = _describe_tensor(new_tensor(tuple(shape), dtype=getattr(torch, str(dtype))))
         return wrap(data, dtype, device)
-    if used is None and (handle := _handle_of(device, tuple(arguments))):
-        used = Stream(device, cuda_stream=handle)
-    if used is not None and used.is_capturing and not recording(used):
+    if launch_stream is None and (handle := _current_handle(device, tuple(arguments))):
+        launch_stream = Stream(device, cuda_stream=handle)
+    if launch_stream is not None and launch_stream.is_capturing and not recording(launch_stream):
         raise LaunchError(
             "a launch needs temporary memory, which a recording by another library does not keep alive",
-            "record it with tg.ScopedCapture",
+            "record the launch with tg.ScopedCapture",
         )
     return None
 
 
-def _handle_of(device: Device, args: tuple[Any, ...]) -> int | None:
+def _current_handle(device: Device, args: tuple[Any, ...]) -> int | None:
     torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
     for value in args:
         if torch is not None and isinstance(value, torch.Tensor):
-            raw = getattr(getattr(torch, "_C", None), "_cuda_getCurrentRawStream", None)
-            return raw(device.ordinal) if raw else torch.cuda.current_stream(device.ordinal).cuda_stream
+            raw_stream = getattr(getattr(torch, "_C", None), "_cuda_getCurrentRawStream", None)
+            return (
+                raw_stream(device.ordinal)
+                if raw_stream
+                else torch.cuda.current_stream(device.ordinal).cuda_stream
+            )
         if cupy is not None and isinstance(value, cupy.ndarray):
             return cupy.cuda.get_current_stream().ptr
     return None
 
 
-# For others ----------------------------------------------------------------------------------------------------------
+# Arrays for other libraries ------------------------------------------------------------------------------------------
 
 
 def cuda_array_interface(data: np.ndarray, device: Device) -> dict[str, Any]:
@@ -294,9 +299,9 @@ def dlpack(data: np.ndarray, device: Device, stream: int | None = None) -> Any:
         if consumer.handle != own_stream.handle:
             consumer.wait_stream(own_stream)
     scalar = from_numpy(data.dtype)
-    plain = np.dtype(f"u{data.dtype.itemsize}")
-    capsule = data.view(plain).__dlpack__()
+    unsigned_dtype = np.dtype(f"u{data.dtype.itemsize}")
+    capsule = data.view(unsigned_dtype).__dlpack__()
     tensor = _managed(capsule)
     tensor.device_kind, tensor.device_id = CUDA, device.ordinal
-    tensor.kind, tensor.bits = _code(scalar.name, scalar.bits)
+    tensor.kind, tensor.bits = _dlpack_code(scalar.name, scalar.bits)
     return capsule

@@ -12,7 +12,7 @@ from tegula.runtime.cuda.context import LEGACY, MULTIPROCESSORS, Context
 from tegula.runtime.cuda.graph import recording
 from tegula.runtime.cuda.interop import foreign_handle, foreign_stream
 from tegula.runtime.cuda.report import PinnedReports, enqueue_reports
-from tegula.runtime.cuda.stream import Stream, chosen
+from tegula.runtime.cuda.stream import Stream, thread_streams
 from tegula.runtime.pack import NO_REPORT
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ MAX_BYTES = 32764
 """The maximum size of a kernel's arguments, in bytes."""
 
 
-class _Local(threading.local):
+class _LaunchBuffer(threading.local):
     """A thread's buffer for launches: the list of one pointer to the arguments, the configuration, and the arguments.
     `buffer`: the memory, the address of the configuration, and the address of the list."""
 
@@ -63,7 +63,7 @@ class _Local(threading.local):
         self.buffer = memory, start + CONFIGURATION_AT, start
 
 
-_local = _Local()
+_local = _LaunchBuffer()
 
 
 def enqueue(
@@ -87,11 +87,13 @@ def enqueue(
 def _submit(context: Context, function: int, data: bytes, name: str) -> None:
     """Launch with a configuration and arguments, which are adjacent in `data`. With one device the driver is called
     directly; if that fails, `submit` tries again and raises the error."""
-    memory, at, parameters = _local.buffer
+    memory, configuration_address, parameters = _local.buffer
     memory[CONFIGURATION_AT : CONFIGURATION_AT + len(data)] = data
-    if not context.plain or context.launch_kernel(at, function, parameters, None):
-        context.submit(context.launch_kernel, at, function, parameters, None)
-    context.recent.append(name)
+    if not context.launches_directly or context.launch_kernel(
+        configuration_address, function, parameters, None
+    ):
+        context.submit(context.launch_kernel, configuration_address, function, parameters, None)
+    context.recent_kernels.append(name)
 
 
 def launch_on_device(
@@ -100,35 +102,41 @@ def launch_on_device(
     packed: bytes,
     args: tuple[Any, ...],
     stream: Stream | None,
-    other: bool = True,
+    has_foreign_arrays: bool = True,
 ) -> None:
     """Enqueue a compiled kernel in a stream. `packed`: arguments and launch dimensions, without the address of a
-    report. `other`: whether another library's arrays may be among the arguments.
+    report. `has_foreign_arrays`: whether another library's arrays may be among the arguments.
 
     `stream`: by default this thread's stream, or the current stream of PyTorch or CuPy if their arrays are passed."""
     if compiled.guards is not None and blocks:
         compiled.guards.check(packed)
     # A thread that has set no stream has no recording.
-    if stream is None and not chosen.streams:
+    if stream is None and not thread_streams.streams:
         configuration = compiled.configurations.get(blocks)
         if configuration is None and blocks and compiled.is_plain:
             configuration = configuration_for(compiled, blocks)
-        if configuration is not None and (not other or foreign_handle(compiled.stream, args) == LEGACY):
+        if configuration is not None and (
+            not has_foreign_arrays or foreign_handle(compiled.stream, args) == LEGACY
+        ):
             maps = compiled.maps
-            data = configuration + (packed if maps is None else maps.appended(packed))
+            data = configuration + (packed if maps is None else maps.with_maps(packed))
             # The code of `_submit`, inlined.
-            memory, at, parameters = _local.buffer
+            memory, configuration_address, parameters = _local.buffer
             memory[CONFIGURATION_AT : CONFIGURATION_AT + len(data)] = data
             context = compiled.context
-            if not context.plain or context.launch_kernel(at, compiled.function, parameters, None):
-                context.submit(context.launch_kernel, at, compiled.function, parameters, None)
-            context.recent.append(compiled.name)
+            if not context.launches_directly or context.launch_kernel(
+                configuration_address, compiled.function, parameters, None
+            ):
+                context.submit(
+                    context.launch_kernel, configuration_address, compiled.function, parameters, None
+                )
+            context.recent_kernels.append(compiled.name)
             return
     if not blocks:
         return
     if stream is None:
-        stream = chosen.streams.get(compiled.device.ordinal) or compiled.stream
-        handle = foreign_handle(stream, args) if other else stream.handle
+        stream = thread_streams.streams.get(compiled.device.ordinal) or compiled.stream
+        handle = foreign_handle(stream, args) if has_foreign_arrays else stream.handle
         if handle != stream.handle:
             with foreign_stream(stream, handle, args) as foreign:
                 _launch(compiled, blocks, packed, foreign, args)
@@ -145,14 +153,14 @@ def configuration_for(compiled: CudaCompiled, blocks: int) -> bytes:
     """The configuration of a launch in the device's default stream, cached by the number of blocks. The kernel must not
     report to the host, because the arguments of a kernel that reports end with an address per launch."""
     assert compiled.is_plain
-    (grid, rows), known = _hardware_blocks(compiled, blocks), compiled.configurations
-    if len(known) >= MAX_CONFIGURATIONS:
-        known.clear()
-    size = grid, 1, 1, compiled.threads, rows, 1, compiled.shared_bytes * rows
+    (ctas, rows), cached = _hardware_blocks(compiled, blocks), compiled.configurations
+    if len(cached) >= MAX_CONFIGURATIONS:
+        cached.clear()
+    size = ctas, 1, 1, compiled.threads, rows, 1, compiled.shared_bytes * rows
     packed_configuration = CONFIGURATION.pack(
-        *size, LEGACY, *_attributes_of(compiled, grid, compiled.overlaps)
+        *size, LEGACY, *_attributes_of(compiled, ctas, compiled.overlaps)
     )
-    known[blocks] = packed_configuration
+    cached[blocks] = packed_configuration
     return packed_configuration
 
 
@@ -162,9 +170,9 @@ def blocks_of_cta(context: Context, max_blocks: int, threads: int, shared_bytes:
     registers of a thread."""
     if max_blocks == 1:
         return 1
-    each = -(-registers // 8) * 8
+    register_count = -(-registers // 8) * 8
     resident = {
-        count: count * context.resident_blocks(count * threads, count * shared_bytes, each)
+        count: count * context.resident_blocks(count * threads, count * shared_bytes, register_count)
         for count in (1 << k for k in range(max_blocks.bit_length()))
     }
     min_resident = MIN_OCCUPANCY * max(resident.values())
@@ -173,26 +181,26 @@ def blocks_of_cta(context: Context, max_blocks: int, threads: int, shared_bytes:
 
 def _hardware_blocks(compiled: CudaCompiled, blocks: int) -> tuple[int, int]:
     """The number of CTAs of a launch with `blocks` blocks, and the rows of threads of each."""
-    if compiled.most_blocks is not None and not (compiled.placed and blocks > MAX_BLOCKS):
+    if compiled.max_blocks is not None and not (compiled.numbers_blocks and blocks > MAX_BLOCKS):
         # The number of CTAs is rounded up to whole clusters; a CTA without a block stores nothing.
-        blocks *= compiled.logical
-        blocks = min(blocks + compiled.clustered * blocks % 2, compiled.most_blocks)
+        blocks *= compiled.max_logical_blocks
+        blocks = min(blocks + compiled.clustered * blocks % 2, compiled.max_blocks)
     elif blocks > MAX_BLOCKS:
         raise LaunchError(
             f"kernel {compiled.name}: {blocks} blocks are more than the {MAX_BLOCKS} of one launch on a GPU",
             "use a larger block_dim, or launch several times",
         )
-    together, warps = compiled.together, -(-blocks // compiled.per_warp)
-    if together > 1:
+    warps_per_cta, warps = compiled.warps_per_cta, -(-blocks // compiled.blocks_per_warp)
+    if warps_per_cta > 1:
         min_ctas = MIN_CTAS_PER_SM * compiled.context.attribute(MULTIPROCESSORS)
-        while together > 1 and warps < together * min_ctas:
-            together //= 2
-    return -(-warps // together), together
+        while warps_per_cta > 1 and warps < warps_per_cta * min_ctas:
+            warps_per_cta //= 2
+    return -(-warps // warps_per_cta), warps_per_cta
 
 
-def _attributes_of(compiled: CudaCompiled, grid: int, may_overlap: bool) -> tuple[int, int]:
-    """The attributes of a launch of `grid` CTAs, which form no clusters if their number is odd."""
-    if compiled.clustered and grid % 2 == 0:
+def _attributes_of(compiled: CudaCompiled, ctas: int, may_overlap: bool) -> tuple[int, int]:
+    """The attributes of a launch of `ctas` CTAs, which form no clusters if their number is odd."""
+    if compiled.clustered and ctas % 2 == 0:
         return PROGRAMMATIC_CLUSTERS if may_overlap else CLUSTERS
     return PROGRAMMATIC if may_overlap else IN_ORDER
 
@@ -200,7 +208,7 @@ def _attributes_of(compiled: CudaCompiled, grid: int, may_overlap: bool) -> tupl
 def _launch(
     compiled: CudaCompiled, blocks: int, packed: bytes, stream: Stream, args: tuple[Any, ...]
 ) -> None:
-    grid, rows = _hardware_blocks(compiled, blocks)
+    ctas, rows = _hardware_blocks(compiled, blocks)
     graph = recording(stream) if recording.active else None
     if graph is not None:
         stream = graph.stream
@@ -209,13 +217,15 @@ def _launch(
     reports = PinnedReports(compiled, compiled.context) if compiled.sites else None
     if reports is not None:
         packed = packed[: -len(NO_REPORT)] + struct.pack("<Q", reports.address)
-    data = packed if compiled.maps is None else compiled.maps.appended(packed)
+    data = packed if compiled.maps is None else compiled.maps.with_maps(packed)
     # Launches in a stream of another library have no early start, because each launch would have to query whether the
     # stream is being recorded.
-    known = graph is None and (stream.owned or stream.handle == LEGACY)
-    order = _attributes_of(compiled, grid, compiled.overlaps and known)
+    is_known_stream = graph is None and (stream.owned or stream.handle == LEGACY)
+    attributes = _attributes_of(compiled, ctas, compiled.overlaps and is_known_stream)
     shared_bytes = compiled.shared_bytes * rows
-    enqueue(stream, compiled.function, grid, compiled.threads, shared_bytes, data, compiled.name, order, rows)
+    enqueue(
+        stream, compiled.function, ctas, compiled.threads, shared_bytes, data, compiled.name, attributes, rows
+    )
     if reports is None:
         return
     if graph is not None:

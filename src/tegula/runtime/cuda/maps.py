@@ -50,13 +50,13 @@ _empty_arrays: dict[Context, Allocation] = {}
 def _empty_array_address(context: Context) -> int:
     """The address of memory for maps of empty arrays, which the driver cannot encode: `EMPTY_ARRAY_BYTES` bytes of
     zeros for reads, and `EMPTY_ARRAY_BYTES` bytes for writes."""
-    known = _empty_arrays.get(context)
-    if known is None:
-        known = Allocation(context, 2 * EMPTY_ARRAY_BYTES)
-        context.call("cuMemsetD8Async", known.address, 0, 2 * EMPTY_ARRAY_BYTES, LEGACY)
+    allocation = _empty_arrays.get(context)
+    if allocation is None:
+        allocation = Allocation(context, 2 * EMPTY_ARRAY_BYTES)
+        context.call("cuMemsetD8Async", allocation.address, 0, 2 * EMPTY_ARRAY_BYTES, LEGACY)
         context.call("cuStreamSynchronize", LEGACY)
-        _empty_arrays[context] = known
-    return known.address
+        _empty_arrays[context] = allocation
+    return allocation.address
 
 
 class TensorMaps:
@@ -68,7 +68,7 @@ class TensorMaps:
         self.padding = bytes(padding)
         self.encoded: dict[tuple[int, bytes], bytes] = {}
 
-    def appended(self, arguments: bytes) -> bytes:
+    def with_maps(self, arguments: bytes) -> bytes:
         """A launch's arguments followed by the maps of its arrays. RunError if the driver refuses a map."""
         parts = [arguments, self.padding]
         for k, array_map in enumerate(self.maps):
@@ -82,13 +82,13 @@ class TensorMaps:
         return b"".join(parts)
 
     def map_positions(self, arguments: bytes) -> list[tuple[int, int, int]]:
-        """For each map: its offset in the result of `appended`, the offset of its array's address in the arguments, and
-        the address. Arrays without elements are left out, because their maps are of other memory."""
-        first, positions = len(arguments) + len(self.padding), []
+        """For each map: its offset in the result of `with_maps`, the offset of its array's address in the arguments,
+        and the address. Arrays without elements are left out, because their maps are of other memory."""
+        first_map, positions = len(arguments) + len(self.padding), []
         for k, array_map in enumerate(self.maps):
             address, *numbers = _words(arguments[array_map.start : array_map.end])
             if 0 not in numbers[: len(numbers) // 2]:
-                positions.append((first + BYTES * k, array_map.start, address))
+                positions.append((first_map + BYTES * k, array_map.start, address))
         return positions
 
     def _encoded(self, array_map: ArrayMap, array: bytes) -> bytes:
@@ -99,13 +99,13 @@ class TensorMaps:
         if 0 in lengths:
             address = _empty_array_address(self.context) + EMPTY_ARRAY_BYTES * array_map.written
             lengths, strides = [1] * rank, [EMPTY_ARRAY_BYTES] * rank
-        within = any(n % SECTOR for n in (address, *strides[1:]))
+        has_partial_sectors = any(n % SECTOR for n in (address, *strides[1:]))
         memory = ctypes.create_string_buffer(BYTES + ALIGNMENT)
-        at = ctypes.addressof(memory)
-        start = -at % ALIGNMENT
+        memory_address = ctypes.addressof(memory)
+        start = -memory_address % ALIGNMENT
         self.context.call(
             "cuTensorMapEncodeTiled",
-            at + start,
+            memory_address + start,
             ELEMENTS[array_map.elements],
             rank,
             address,
@@ -115,7 +115,7 @@ class TensorMaps:
             (ctypes.c_uint32 * rank)(*[1] * rank),
             0,
             SWIZZLES[array_map.row_bytes],
-            L2_128_BYTES if within else L2_256_BYTES,
+            L2_128_BYTES if has_partial_sectors else L2_256_BYTES,
             0,
         )
         return memory.raw[start : start + BYTES]

@@ -52,7 +52,7 @@ class _ArrayInterface:
         }
 
 
-def described(
+def array_at(
     address: int, shape: Sequence[int], strides: Sequence[int] | None, dtype: np.dtype[Any], owner: Any
 ) -> np.ndarray:
     """A NumPy array that describes memory on a device; `owner` lives as long as the array and its views."""
@@ -66,11 +66,11 @@ def allocate(device: Device, shape: Sequence[int], dtype: np.dtype[Any]) -> np.n
     size = dtype.itemsize
     for n in shape:
         size *= n
-    memory = new(device, size)
-    return described(memory.address, shape, None, dtype, memory)
+    memory = allocate_bytes(device, size)
+    return array_at(memory.address, shape, None, dtype, memory)
 
 
-def new(device: Device, size: int) -> Allocation:
+def allocate_bytes(device: Device, size: int) -> Allocation:
     """Uninitialised bytes on a device, aligned to at least 256."""
     allocation = Allocation(context(device.ordinal), size)
     for observer in allocation_observers:
@@ -94,7 +94,7 @@ class PinnedMemory:
 def pinned(size: int) -> np.ndarray:
     """Page-locked bytes of the host, for every GPU."""
     memory = PinnedMemory(context(0), size)
-    return described(memory.address, (size,), None, np.dtype(np.uint8), memory)
+    return array_at(memory.address, (size,), None, np.dtype(np.uint8), memory)
 
 
 allocation_observers: list[Callable[[Allocation], None]] = []
@@ -165,26 +165,26 @@ def copy(device: Device, target: np.ndarray, source: np.ndarray, source_device: 
 
 def _copy_across(device: Device, target: np.ndarray, source: np.ndarray, source_device: Device) -> None:
     """Copy from one device to another, in the order of the streams of both."""
-    stream, before = stream_on(device), stream_on(source_device)
+    stream, source_stream = stream_on(device), stream_on(source_device)
     packed = source
     if not is_packed(source):
         packed = allocate(source_device, source.shape, source.dtype)
-        _copy_strided(before, packed, source)
-    received = target if is_packed(target) else allocate(device, target.shape, target.dtype)
-    stream.wait_event(before.record_event())
-    target_context, source_context = stream.context.handle, before.context.handle
+        _copy_strided(source_stream, packed, source)
+    packed_target = target if is_packed(target) else allocate(device, target.shape, target.dtype)
+    stream.wait_event(source_stream.record_event())
+    target_context, source_context = stream.context.handle, source_stream.context.handle
     stream.context.call(
         "cuMemcpyPeerAsync",
-        address_of(received),
+        address_of(packed_target),
         target_context,
         address_of(packed),
         source_context,
-        received.nbytes,
+        packed_target.nbytes,
         stream.handle,
     )
-    if received is not target:
-        _copy_strided(stream, target, received)
-    before.wait_event(stream.record_event())
+    if packed_target is not target:
+        _copy_strided(stream, target, packed_target)
+    source_stream.wait_event(stream.record_event())
 
 
 def _copy_within_device(stream: Stream, target: np.ndarray, source: np.ndarray) -> None:
@@ -209,20 +209,24 @@ def fill(device: Device, target: np.ndarray, value: object) -> None:
     if pattern.ndim == 0 and is_packed(target) and _fill_repeating(stream, target, pattern):
         return
     repeated = np.broadcast_to(pattern, target.shape)
-    small = allocate(device, pattern.shape, target.dtype)
-    upload(device, small, pattern)
+    value_memory = allocate(device, pattern.shape, target.dtype)
+    upload(device, value_memory, pattern)
     _copy_strided(
-        stream, target, described(address_of(small), repeated.shape, repeated.strides, target.dtype, small)
+        stream,
+        target,
+        array_at(address_of(value_memory), repeated.shape, repeated.strides, target.dtype, value_memory),
     )
 
 
 def _fill_repeating(stream: Stream, target: np.ndarray, pattern: np.ndarray) -> bool:
     """Fill packed memory with a pattern that repeats every 1, 2 or 4 bytes. Returns False for other patterns."""
-    raw = pattern.tobytes()
+    pattern_bytes = pattern.tobytes()
     for size, name in ((1, "cuMemsetD8Async"), (2, "cuMemsetD16Async"), (4, "cuMemsetD32Async")):
-        if len(raw) % size == 0 and raw == raw[:size] * (len(raw) // size):
+        if len(pattern_bytes) % size == 0 and pattern_bytes == pattern_bytes[:size] * (
+            len(pattern_bytes) // size
+        ):
             count = target.nbytes // size
-            number = int.from_bytes(raw[:size], "little")
+            number = int.from_bytes(pattern_bytes[:size], "little")
             stream.context.call(name, address_of(target), number, count, stream.handle)
             return True
     return False
@@ -240,7 +244,7 @@ def in_words(data: np.ndarray) -> np.ndarray:
     """A view of memory of structs as integers of the structs' alignment, with an additional dimension."""
     word = np.dtype(f"u{data.dtype.alignment}")
     shape, strides = (*data.shape, data.dtype.itemsize // word.itemsize), (*data.strides, word.itemsize)
-    return described(address_of(data), shape, strides, word, data)
+    return array_at(address_of(data), shape, strides, word, data)
 
 
 def _is_pinned(owner: Context, address: int) -> bool:

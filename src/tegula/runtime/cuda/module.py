@@ -48,7 +48,7 @@ class LoadedModule:
         if registers and self.attribute(handle, REGISTERS) != registers:
             register_count = self.attribute(handle, REGISTERS)
             raise InternalError(
-                f"the roles change {registers} registers a thread, and the code has {register_count}"
+                f"the roles assume {registers} registers per thread, but the code has {register_count}"
             )
         if shared_bytes > SHARED_ALWAYS:
             call("cuFuncSetAttribute", handle, MAX_DYNAMIC_SHARED, shared_bytes)
@@ -69,11 +69,11 @@ def _loaded(context: Context, code: bytes) -> int:
 
 def _compiled_by_driver(context: Context, code: bytes) -> int:
     """Compile PTX with the driver's compiler; warnings are errors, as for ptxas."""
-    log, wrong = ctypes.create_string_buffer(LOG_BYTES), ctypes.create_string_buffer(LOG_BYTES)
+    info_log, error_log = ctypes.create_string_buffer(LOG_BYTES), ctypes.create_string_buffer(LOG_BYTES)
     options = {
-        INFO_LOG: ctypes.addressof(log),
+        INFO_LOG: ctypes.addressof(info_log),
         INFO_LOG_BYTES: LOG_BYTES,
-        ERROR_LOG: ctypes.addressof(wrong),
+        ERROR_LOG: ctypes.addressof(error_log),
         ERROR_LOG_BYTES: LOG_BYTES,
         LOG_VERBOSE: 1,
         LINE_INFO: int(ptx.has_lines(code.decode())),
@@ -84,14 +84,14 @@ def _compiled_by_driver(context: Context, code: bytes) -> int:
     status = context.status(
         "cuModuleLoadDataEx", ctypes.byref(module_handle), code, len(options), names, values
     )
-    ptx.check_log(log.value.decode(errors="replace") + wrong.value.decode(errors="replace"))
+    ptx.check_log(info_log.value.decode(errors="replace") + error_log.value.decode(errors="replace"))
     if status or module_handle.value is None:
-        reason = wrong.value.decode(errors="replace").strip() or error_text(status, context.driver)
+        reason = error_log.value.decode(errors="replace").strip() or error_text(status, context.driver)
         raise InternalError(f"the driver's compiler refused the generated code:\n{reason}")
     return module_handle.value
 
 
-def keyed(parts: list[str], target: CudaTarget) -> list[str]:
+def key_parts(parts: list[str], target: CudaTarget) -> list[str]:
     """The cache key of generated code: `parts`, the target and the compiler of PTX."""
     return [*parts, target.key, ptx.identity(config.ptxas)]
 
@@ -102,7 +102,7 @@ def compiled_entry(parts: list[str], target: CudaTarget, make: Any) -> tuple[dis
     store = disk_cache()
     if store is None:
         return make(), False
-    name = store.key(keyed(parts, target))
+    name = store.key(key_parts(parts, target))
     entry = store.get(name)
     if entry is not None:
         return entry, True
@@ -117,18 +117,20 @@ def assembled(
     waiting: int = 0,
     require: Callable[[str], None] | None = None,
     shared_bytes: int = 0,
-    held: int = 0,
+    tile_registers: int = 0,
 ) -> ptx.Cubin:
     """Compile LLVM IR text to code for a device. `waiting`: for a kernel that mostly waits for memory, the threads of a
     CTA with `shared_bytes` of shared memory; the code then uses fewer registers, so that more CTAs are resident.
-    `require`: a function that is called with the PTX, and raises an error for a wrong order of instructions. `held`:
-    the registers of tiles that each thread holds throughout."""
+    `require`: a function that is called with the PTX, and raises an error for a wrong order of instructions.
+    `tile_registers`: the registers of tiles that are live in each thread throughout the kernel."""
     from tegula.backend.llvm import compile_ptx
 
     program = compile_ptx(text, target.arch)
     if require is not None:
         require(program)
-    return ptx.compile_for_occupancy(program, target.arch, waiting, shared_bytes, held, config.ptxas)
+    return ptx.compile_for_occupancy(
+        program, target.arch, waiting, shared_bytes, tile_registers, config.ptxas
+    )
 
 
 def loaded(context: Context, entry: disk.Entry) -> LoadedModule:

@@ -22,7 +22,7 @@ from tegula.runtime.config import modes
 from tegula.runtime.cuda.driver import address
 from tegula.runtime.cuda.interop import first_use_callbacks
 from tegula.runtime.cuda.launch import configuration_for
-from tegula.runtime.cuda.stream import Stream, chosen, switches
+from tegula.runtime.cuda.stream import Stream, switches, thread_streams
 from tegula.runtime.pack import FORMATS
 from tegula.types import DType, MatType, VecType
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 Launch = Callable[[Any, Any, Any, Any, int, Any], Any]
 """`launch(dim, block_dim, inputs, outputs, mode, stream)`: see backend/launcher.py."""
-PATIENCE = 2
+SLOW_LAUNCHES = 2
 """The number of a kernel's first launches that always take the slow path, because caching would cost more than it
 saves."""
 FASTCALL = 0x80
@@ -53,7 +53,7 @@ UNUSABLE = words("Q", [0] * len(launcher.DEVICE))
 _pointer, _object = ctypes.c_void_p, ctypes.py_object
 
 
-# One per process -----------------------------------------------------------------------------------------------------
+# State of the process ------------------------------------------------------------------------------------------------
 
 
 class MachineCode:
@@ -66,7 +66,13 @@ class MachineCode:
         for name in launcher.FUNCTIONS:
             self.put(name, address(ctypes.pythonapi[name]))
         objects = {"True": True, "False": False, "None": None, "int": int, "float": float, "list": list}
-        objects |= {"tuple": tuple, "array": array, "stream": Stream, "chosen": chosen, **self.names}
+        objects |= {
+            "tuple": tuple,
+            "array": array,
+            "stream": Stream,
+            "chosen": thread_streams,
+            **self.names,
+        }
         for name in launcher.OBJECTS:
             self.put(name, id(objects[name]))
         self.put("modes", modes.buffer_info()[0])
@@ -91,7 +97,7 @@ class MachineCode:
         get.restype, get.argtypes = _pointer, (_object, ctypes.c_char_p)
         table = ctypes.string_at(get(capsule, EXCHANGE_NAME), EXCHANGE_BYTES)
         major = struct.unpack_from("<I", table)[0]
-        functions = [struct.unpack_from("<Q", table, at)[0] for at in (DESCRIBE_AT, STREAM_AT)]
+        functions = [struct.unpack_from("<Q", table, offset)[0] for offset in (DESCRIBE_AT, STREAM_AT)]
         if major != EXCHANGE_MAJOR or not all(functions):
             return
         self.put("describe_tensor", functions[0])
@@ -112,33 +118,34 @@ class Method:
         header = struct.pack("<QQi4xQ", ctypes.addressof(self.name), code.address(name), FASTCALL, 0)
         self.description = ctypes.create_string_buffer(header, len(header))
 
-    def function(self, of: object) -> Any:
-        """A built-in Python function whose first argument is `of`."""
-        make = ctypes.pythonapi["PyCFunction_NewEx"]
-        make.restype, make.argtypes = _object, (_pointer, _object, _pointer)
-        return make(ctypes.addressof(self.description), of, None)
+    def function(self, first: object) -> Any:
+        """A built-in Python function whose first argument is `first`."""
+        new_function = ctypes.pythonapi["PyCFunction_NewEx"]
+        new_function.restype, new_function.argtypes = _object, (_pointer, _object, _pointer)
+        return new_function(ctypes.addressof(self.description), first, None)
 
 
 class _MachineCodeState:
-    """The process's machine code, if it has been compiled; `impossible`: whether this Python does not support it."""
+    """The process's machine code, if it has been compiled; `is_unsupported`: whether the object layout of this Python
+    differs from the layout that machine code reads."""
 
     machine_code: MachineCode | None = None
-    impossible = False
+    is_unsupported = False
 
 
 def machine_code() -> MachineCode | None:
     """The process's machine code, compiled by the first call; None if this Python's object layout differs from the
     layout that machine code reads."""
-    if _MachineCodeState.machine_code is None and not _MachineCodeState.impossible:
+    if _MachineCodeState.machine_code is None and not _MachineCodeState.is_unsupported:
         sample = 1.5
         if _pointer.from_address(id(sample) + 8).value == id(float):
             _MachineCodeState.machine_code = MachineCode(pool.support(launcher.launcher_text()))
         else:
-            _MachineCodeState.impossible = True
+            _MachineCodeState.is_unsupported = True
     return _MachineCodeState.machine_code
 
 
-# One per kernel ------------------------------------------------------------------------------------------------------
+# State of a kernel ---------------------------------------------------------------------------------------------------
 
 
 class Table(bytearray):
@@ -148,64 +155,64 @@ class Table(bytearray):
     def __init__(self, parameters: Sequence[tuple[int, ...]]) -> None:
         super().__init__(launcher.TABLE_BYTES)
         struct.pack_into("<q", self, 0, len(parameters))
-        for k, described in enumerate(parameters):
-            struct.pack_into(f"<{len(described)}q", self, self._argument(k), *described)
+        for k, row in enumerate(parameters):
+            struct.pack_into(f"<{len(row)}q", self, self._argument(k), *row)
         self.replaced = 0
-        self.sizes = [described[1] for described in parameters]
+        self.sizes = [row[1] for row in parameters]
         self.entries: list[Any] = [None] * (1 << launcher.SLOT_BITS)
 
     def _argument(self, k: int) -> int:
         return ARGUMENTS_AT + k * ARGUMENT_WORDS * launcher.WORD
 
-    def cache_launch(self, key: bytes, plan: LaunchPlan, form: CudaCompiled, packed: bytes) -> None:
+    def cache_launch(self, key: bytes, plan: LaunchPlan, compiled: CudaCompiled, packed: bytes) -> None:
         """Cache a launch by the key of its arguments: the function, its configuration, and the bytes that follow the
         arguments.
 
         Launches that report to the host and launches without blocks are cached with a mark that selects the slow
         path."""
-        first = sum(self.sizes)
-        device, data, fixups, configuration = UNUSABLE, packed[:first], [], b""
+        argument_bytes = sum(self.sizes)
+        device, data, fixups, configuration = UNUSABLE, packed[:argument_bytes], [], b""
         all_bytes, positions = packed, []
-        if self._expect(form):
+        if self._extend_keys(compiled):
             return
-        if form.maps is not None:
-            all_bytes, positions = form.maps.appended(packed), form.maps.map_positions(packed)
-        if form.is_plain and plan.blocks and len(all_bytes) <= MAX_BYTES:
-            device, data, fixups = form.context.variables, all_bytes, positions
-            configuration = configuration_for(form, plan.blocks)
-        append, name, writes = form.context.recent.append, form.name, tuple(form.writes)
-        number, captured = form.device.ordinal, form.captured
+        if compiled.maps is not None:
+            all_bytes, positions = compiled.maps.with_maps(packed), compiled.maps.map_positions(packed)
+        if compiled.is_plain and plan.blocks and len(all_bytes) <= MAX_BYTES:
+            device, data, fixups = compiled.context.variables, all_bytes, positions
+            configuration = configuration_for(compiled, plan.blocks)
+        append, name, writes = compiled.context.recent_kernels.append, compiled.name, tuple(compiled.writes)
+        ordinal, captured = compiled.device.ordinal, compiled.captured
         objects = [id(x) for captured_object in captured for x in captured_object]
-        held_objects = (
+        entry_bytes = (
             struct.pack(
                 ENTRY,
                 len(key) // launcher.WORD,
                 len(captured),
                 device.buffer_info()[0],
-                form.function,
-                len(data) - first,
+                compiled.function,
+                len(data) - argument_bytes,
                 len(fixups),
                 id(append),
                 id(name),
                 id(writes) if writes else 0,
-                id(form.context),
-                id(number),
+                id(compiled.context),
+                id(ordinal),
                 configuration,
             )
             + key
             + struct.pack(f"<{len(objects)}Q", *objects)
             + b"".join(struct.pack("<3Q", *fixup) for fixup in fixups)
-            + data[first:]
+            + data[argument_bytes:]
         )
-        # `captured` is kept too: the form's captured objects may be replaced by equal objects.
-        self._put(key, (held_objects, key, append, name, writes, number, form, captured))
+        # The entry also keeps `captured` alive, because the kernel's captured objects may be replaced by equal objects.
+        self._put(key, (entry_bytes, key, append, name, writes, ordinal, compiled, captured))
 
     def _put(self, key: bytes, entry: tuple[Any, ...]) -> None:
         """Store an entry in the slot of the same key, in a free slot, or by eviction of another entry. After
         MAX_REPLACED replacements no entry is replaced any more, because entries are evicted before they are used."""
-        h = hashed(key)
-        home = h >> (64 - launcher.SLOT_BITS)
-        slots = [(home + offset) % len(self.entries) for offset in range(launcher.WAYS)]
+        key_hash = hash_key(key)
+        first_slot = key_hash >> (64 - launcher.SLOT_BITS)
+        slots = [(first_slot + offset) % len(self.entries) for offset in range(launcher.WAYS)]
         slot = next((k for k in slots if self.entries[k] is not None and self.entries[k][1] == key), None)
         if slot is None:
             slot = next((k for k in slots if self.entries[k] is None), None)
@@ -215,59 +222,61 @@ class Table(bytearray):
             self.replaced += 1
             slot = slots[self.replaced % launcher.WAYS]
         # The replaced entry is freed last, when machine code cannot find it any more.
-        before, self.entries[slot] = self.entries[slot], entry
-        struct.pack_into("<QQ", self, launcher.SLOTS_AT + slot * launcher.SLOT_BYTES, id(entry), h)
-        del before
+        previous, self.entries[slot] = self.entries[slot], entry
+        struct.pack_into("<QQ", self, launcher.SLOTS_AT + slot * launcher.SLOT_BYTES, id(entry), key_hash)
+        del previous
 
-    def _expect(self, form: CudaCompiled) -> bool:
-        """Extend keys by the arguments that a cached launch of a form depends on: the descriptions of arrays with maps,
-        with their addresses if the driver cannot replace the address of a map, and the lengths and numbers that
-        guards read. Returns whether keys have changed."""
+    def _extend_keys(self, compiled: CudaCompiled) -> bool:
+        """Extend the keys by the arguments that a cached launch of a kernel depends on: the descriptions of arrays with
+        maps, with their addresses if the driver cannot replace the address of a map, and the lengths and numbers that
+        guards read. Returns whether the keys have changed."""
         starts = {sum(self.sizes[:k]): k for k in range(len(self.sizes))}
-        expected: dict[int, int] = {}
-        if form.guards is not None:
-            expected = dict.fromkeys(form.guards.read, launcher.WITH_ALIGNMENT)
-        if form.maps is not None:
-            movable = form.context.variables[DEVICE["replace"] // launcher.WORD]
-            needed = launcher.WITH_ALIGNMENT if movable else launcher.WITH_ADDRESS
-            expected |= {starts[array_map.start]: needed for array_map in form.maps.maps}
+        key_parts: dict[int, int] = {}
+        if compiled.guards is not None:
+            key_parts = dict.fromkeys(compiled.guards.read, launcher.WITH_ALIGNMENT)
+        if compiled.maps is not None:
+            is_replaceable = compiled.context.variables[DEVICE["replace"] // launcher.WORD]
+            key_part = launcher.WITH_ALIGNMENT if is_replaceable else launcher.WITH_ADDRESS
+            key_parts |= {starts[array_map.start]: key_part for array_map in compiled.maps.maps}
         changed = False
-        for k, needed in expected.items():
+        for k, key_part in key_parts.items():
             kind = struct.unpack_from("<q", self, self._argument(k))[0]
-            at = self._argument(k) + (2 * launcher.WORD if kind == launcher.ARRAY else launcher.KEYED_AT)
-            before = struct.unpack_from("<q", self, at)[0]
-            if before not in (needed, launcher.WITH_ADDRESS):
-                struct.pack_into("<q", self, at, needed)
+            position = self._argument(k) + (
+                2 * launcher.WORD if kind == launcher.ARRAY else launcher.KEYED_AT
+            )
+            previous = struct.unpack_from("<q", self, position)[0]
+            if previous not in (key_part, launcher.WITH_ADDRESS):
+                struct.pack_into("<q", self, position, key_part)
                 changed = True
         return changed
 
 
-def hashed(key: bytes) -> int:
+def hash_key(key: bytes) -> int:
     """The hash of a key, as machine code computes it."""
-    h, mask = 0, 2**64 - 1
+    value, mask = 0, 2**64 - 1
     for (word,) in struct.iter_unpack("<Q", key):
-        h = (h ^ word) * launcher.HASH & mask
-        h ^= h >> 32
-    return h * launcher.HASH & mask
+        value = (value ^ word) * launcher.HASH & mask
+        value ^= value >> 32
+    return value * launcher.HASH & mask
 
 
-def described(parameters: Sequence[Parameter]) -> list[tuple[int, ...]] | None:
+def parameter_rows(parameters: Sequence[Parameter]) -> list[tuple[int, ...]] | None:
     """The descriptions of parameters for machine code; None if it does not support one of them."""
     rows: list[tuple[int, ...]] = []
     for p in parameters:
         annotation = p.annotation
         if isinstance(annotation, ArrayAnnotation) and isinstance(annotation.ndim, int):
-            plain = not isinstance(annotation.dtype, VecType | MatType)
-            rows.append((launcher.ARRAY, 8 + 16 * annotation.ndim, 0, int(plain)))
+            is_scalar = not isinstance(annotation.dtype, VecType | MatType)
+            rows.append((launcher.ARRAY, 8 + 16 * annotation.ndim, 0, int(is_scalar)))
         elif isinstance(annotation, DType) and annotation.name in FORMATS and annotation.name != "float16":
-            rows.append(_number(annotation))
+            rows.append(_number_row(annotation))
         else:
             return None
     arrays = sum(kind == launcher.ARRAY for kind, *_ in rows)
     return rows if len(rows) <= launcher.MAX_ARGUMENTS and arrays <= launcher.MAX_ARRAYS else None
 
 
-def _number(dtype: DType) -> tuple[int, ...]:
+def _number_row(dtype: DType) -> tuple[int, ...]:
     if dtype.is_bool:
         return launcher.BOOLEAN, 8
     if not dtype.is_int:
@@ -279,14 +288,15 @@ def _number(dtype: DType) -> tuple[int, ...]:
     return launcher.INTEGER, 8, low, min(high, 2**63 - 1), mask if dtype.bits < 64 else -1
 
 
-def later(kernel: Kernel) -> Launch:
-    """The initial launch function of a kernel, which launches nothing and replaces itself at call number PATIENCE."""
+def deferred_launch(kernel: Kernel) -> Launch:
+    """The initial launch function of a kernel, which launches nothing and replaces itself at call number
+    SLOW_LAUNCHES."""
     calls = 0
 
     def wait(*arguments: Any) -> bool:
         nonlocal calls
         calls += 1
-        if calls == PATIENCE:
+        if calls == SLOW_LAUNCHES:
             kernel.native = _machine_code_launch(kernel)
         return False
 
@@ -294,28 +304,28 @@ def later(kernel: Kernel) -> Launch:
 
 
 def _machine_code_launch(kernel: Kernel) -> Launch:
-    parameters, known = described(kernel.parameters), machine_code()
-    if parameters is None or known is None:
-        return never
-    return known.function(Table(parameters))
+    parameters, code = parameter_rows(kernel.parameters), machine_code()
+    if parameters is None or code is None:
+        return unsupported_launch
+    return code.function(Table(parameters))
 
 
-def never(*arguments: Any) -> bool:
+def unsupported_launch(*arguments: Any) -> bool:
     """The launch function of a kernel with parameters that the machine code does not support."""
     return False
 
 
 def cache_launch(
-    kernel: Kernel, key: bytes, call: tuple[Any, Any, Any, Any, int], plan: LaunchPlan, form: CudaCompiled
+    kernel: Kernel, key: bytes, call: tuple[Any, Any, Any, Any, int], plan: LaunchPlan, compiled: CudaCompiled
 ) -> None:
-    """Cache a launch that has just run and whose key was not in the table. `call`: its arguments, which no other code
-    can change."""
+    """Cache a launch that has just run and whose key was not in the table. `call`: the arguments of the launch, which
+    no other code can change."""
     native, (*arguments, mode) = kernel.native, call
     table = getattr(native, "__self__", None)
     if native is None or not isinstance(table, Table):
         return
     fast_path = kernel.fast_path(plan, (*arguments[2], *arguments[3]))
-    # Not cached if the arguments have changed since the key was made.
-    if fast_path is None or fast_path[0] is not form or native(*arguments, mode | DESCRIBE, None) != key:
+    # The launch is not cached if the arguments have changed since the key was computed.
+    if fast_path is None or fast_path[0] is not compiled or native(*arguments, mode | DESCRIBE, None) != key:
         return
-    table.cache_launch(key, plan, form, fast_path[1])
+    table.cache_launch(key, plan, compiled, fast_path[1])

@@ -61,13 +61,13 @@ class _PendingReport:
     recorded: bool
 
 
-class _Queue:
+class _ReportQueue:
     """The undelivered reports of one device, in the order of the launches."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.number = 0
-        self.waiting: list[_PendingReport] = []
+        self.pending: list[_PendingReport] = []
         self.free: list[np.ndarray] = []
 
     def memory(self, context: Context) -> np.ndarray:
@@ -82,15 +82,15 @@ class _Queue:
         return view
 
 
-_queues: dict[Context, _Queue] = {}
+_queues: dict[Context, _ReportQueue] = {}
 
 
-def _queue(context: Context) -> _Queue:
+def _queue(context: Context) -> _ReportQueue:
     queue = _queues.get(context)
-    return queue if queue is not None else _queues.setdefault(context, _Queue())
+    return queue if queue is not None else _queues.setdefault(context, _ReportQueue())
 
 
-def launched_on(context: Context) -> int:
+def reported_launches(context: Context) -> int:
     """The number of launches with reports on a device so far."""
     return _queue(context).number
 
@@ -101,9 +101,9 @@ def enqueue_reports(context: Context, stream: int, reports: PinnedReports, recor
     queue = _queue(context)
     with queue.lock:
         queue.number += 1
-        queue.waiting.append(_PendingReport(queue.number, stream, reports, recorded))
-        many = len(queue.waiting) > MAX_UNDELIVERED
-    if many:
+        queue.pending.append(_PendingReport(queue.number, stream, reports, recorded))
+        is_full = len(queue.pending) > MAX_UNDELIVERED
+    if is_full:
         context.call("cuCtxSynchronize")
         deliver(context)
 
@@ -112,22 +112,24 @@ def deliver(context: Context, stream: int | None = None, until: int | None = Non
     """Deliver the reports of completed launches: of the whole device, of `stream` only, or of its launches up to number
     `until`. The first failure is raised after all prints."""
     queue = _queues.get(context)
-    if queue is None or not queue.waiting:
+    if queue is None or not queue.pending:
         return
     with queue.lock:
-        done = [
-            w for w in queue.waiting if stream in (None, w.stream) and (until is None or w.number <= until)
+        completed = [
+            report
+            for report in queue.pending
+            if stream in (None, report.stream) and (until is None or report.number <= until)
         ]
-        queue.waiting = [w for w in queue.waiting if w not in done]
+        queue.pending = [report for report in queue.pending if report not in completed]
     failure: RunError | None = None
-    for waiting in done:
+    for pending in completed:
         try:
-            waiting.reports.deliver()
+            pending.reports.deliver()
         except RunError as error:
             failure = failure or error
-        if not waiting.recorded:
+        if not pending.recorded:
             with queue.lock:
-                queue.free.append(waiting.reports.memory)
+                queue.free.append(pending.reports.memory)
     if failure is not None:
         raise failure
 
@@ -140,5 +142,5 @@ def reuse_memory(context: Context, memory: np.ndarray) -> None:
 def synchronize(context: Context) -> None:
     """Wait for all work on a device. RunError for the errors that its kernels reported."""
     context.call("cuCtxSynchronize")
-    context.recent.clear()
+    context.recent_kernels.clear()
     deliver(context)

@@ -11,8 +11,8 @@ from types import TracebackType
 from typing import Any
 
 from tegula.runtime.cuda.context import LEGACY, Context, context
-from tegula.runtime.cuda.dropped import Libraries
-from tegula.runtime.cuda.report import deliver, launched_on
+from tegula.runtime.cuda.dropped_modules import ForeignLibraries
+from tegula.runtime.cuda.report import deliver, reported_launches
 from tegula.runtime.device import Device, cuda_device
 
 BLOCKING, NON_BLOCKING = 0, 1
@@ -30,7 +30,7 @@ class Stream:
             priority.
         cuda_stream: the handle of a stream that another library created and keeps alive; None creates a stream.
     Raises:
-        launch: the device is not a CUDA device, or there is none of that name.
+        launch: the device is not a CUDA device, or no device has that name.
     Source:
         CUDA driver API, stream management.
     """
@@ -42,7 +42,7 @@ class Stream:
         self.context: Context = context(self.device.ordinal)
         self.priority = priority
         self.owned = cuda_stream is None
-        Libraries.seen |= cuda_stream not in (None, 0, LEGACY)
+        ForeignLibraries.used |= cuda_stream not in (None, 0, LEGACY)
         # Other libraries use the handle 0 for the default stream.
         self.handle: int = self._create(BLOCKING) if cuda_stream is None else cuda_stream or LEGACY
 
@@ -60,7 +60,7 @@ class Stream:
         Returns:
             the stream.
         Raises:
-            launch: the device is not a CUDA device, or there is none of that name.
+            launch: the device is not a CUDA device, or no device has that name.
         """
         stream = cls(device, cuda_stream=LEGACY)
         stream.handle, stream.owned = stream._create(NON_BLOCKING), True
@@ -102,10 +102,10 @@ class Stream:
         Raises:
             RuntimeError: the driver refuses the operation.
         """
-        marked = event if event is not None else Event(self.device)
-        self.context.call("cuEventRecord", marked.handle, self.handle)
-        marked.marked = (self.handle, launched_on(self.context))
-        return marked
+        recorded_event = event if event is not None else Event(self.device)
+        self.context.call("cuEventRecord", recorded_event.handle, self.handle)
+        recorded_event.last_record = (self.handle, reported_launches(self.context))
+        return recorded_event
 
     def wait_event(self, event: Event) -> None:
         """Makes later work in the stream wait for an event; the caller does not wait.
@@ -143,7 +143,7 @@ class Event:
         device: the CUDA device, or its name; the current one by default.
         enable_timing: whether the event records a timestamp, for `get_event_elapsed_time`; False by default.
     Raises:
-        launch: the device is not a CUDA device, or there is none of that name.
+        launch: the device is not a CUDA device, or no device has that name.
     Source:
         CUDA driver API, event management.
     """
@@ -152,7 +152,7 @@ class Event:
         self.device = cuda_device(device)
         self.context = context(self.device.ordinal)
         self.enable_timing = enable_timing
-        self.marked: tuple[int, int] | None = None
+        self.last_record: tuple[int, int] | None = None
         flags = ctypes.c_uint(0 if enable_timing else DISABLE_TIMING)
         self.handle: int = self.context.make(ctypes.c_void_p, "cuEventCreate", flags)
 
@@ -168,8 +168,8 @@ class Event:
             RuntimeError: an error of the kernels (tg.RunError and its subclasses), or a fault of the GPU.
         """
         self.context.call("cuEventSynchronize", self.handle)
-        if self.marked is not None:
-            deliver(self.context, *self.marked)
+        if self.last_record is not None:
+            deliver(self.context, *self.last_record)
 
     def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
         if hasattr(self, "handle") and not ending() and self.context.fault is None:
@@ -179,16 +179,16 @@ class Event:
 # The current stream ----------------------------------------------------------------------------------------
 
 
-class _Chosen(threading.local):
+class _ThreadStreams(threading.local):
     """The streams that the thread has set, by device."""
 
     def __init__(self) -> None:
         self.streams: dict[int, Stream] = {}
 
 
-chosen = _Chosen()
+thread_streams = _ThreadStreams()
 switches = words("q", [0, 0])
-"""Counters for the machine code of launches: whether a thread ever set a stream, and the number of recordings."""
+"""Variables for the machine code of launches: 1 if a thread ever set a stream, else 0; and the number of recordings."""
 _defaults: dict[Context, Stream] = {}
 
 
@@ -203,7 +203,7 @@ def default_stream(device: Device) -> Stream:
 
 def stream_on(device: Device) -> Stream:
     """The stream for this thread's work on a device."""
-    return chosen.streams.get(device.ordinal) or default_stream(device)
+    return thread_streams.streams.get(device.ordinal) or default_stream(device)
 
 
 def get_stream(device: Device | str | None = None) -> Stream:
@@ -214,7 +214,7 @@ def get_stream(device: Device | str | None = None) -> Stream:
     Returns:
         the stream.
     Raises:
-        launch: the device is not a CUDA device, or there is none of that name.
+        launch: the device is not a CUDA device, or no device has that name.
     """
     return stream_on(cuda_device(device))
 
@@ -227,27 +227,27 @@ def set_stream(stream: Stream | None, device: Device | str | None = None, sync: 
         device: the CUDA device, or its name, if `stream` is None; the current one by default.
         sync: whether the stream waits for the work enqueued in the previous stream; False by default.
     Raises:
-        launch: the device is not a CUDA device, or there is none of that name.
+        launch: the device is not a CUDA device, or no device has that name.
     """
     device_of_stream = stream.device if stream is not None else cuda_device(device)
     selected = stream if stream is not None else default_stream(device_of_stream)
     if sync:
         selected.wait_stream(stream_on(device_of_stream))
-    chosen.streams[device_of_stream.ordinal] = selected
+    thread_streams.streams[device_of_stream.ordinal] = selected
     switches[0] = 1
 
 
-def choice(device: Device) -> Stream | None:
+def stream_override(device: Device) -> Stream | None:
     """The stream that the thread has set on a device, or None."""
-    return chosen.streams.get(device.ordinal)
+    return thread_streams.streams.get(device.ordinal)
 
 
-def restore_stream(device: Device, before: Stream | None) -> None:
-    """Set the thread's stream on a device to an earlier result of `choice`."""
-    if before is None:
-        chosen.streams.pop(device.ordinal, None)
+def restore_stream(device: Device, previous: Stream | None) -> None:
+    """Set the thread's stream on a device to an earlier result of `stream_override`."""
+    if previous is None:
+        thread_streams.streams.pop(device.ordinal, None)
     else:
-        chosen.streams[device.ordinal] = before
+        thread_streams.streams[device.ordinal] = previous
 
 
 class ScopedStream:
@@ -266,17 +266,17 @@ class ScopedStream:
 
     def __enter__(self) -> Stream | None:
         if self.stream is not None:
-            self.choice = choice(self.stream.device)
-            self.before = stream_on(self.stream.device)
-            set_stream(self.stream, sync=self.sync_enter and self.stream is not self.before)
+            self.stream_override = stream_override(self.stream.device)
+            self.previous = stream_on(self.stream.device)
+            set_stream(self.stream, sync=self.sync_enter and self.stream is not self.previous)
         return self.stream
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self.stream is not None:
-            set_stream(self.before, sync=self.sync_exit and self.stream is not self.before)
-            restore_stream(self.stream.device, self.choice)
+            set_stream(self.previous, sync=self.sync_exit and self.stream is not self.previous)
+            restore_stream(self.stream.device, self.stream_override)
 
 
 def wait_stream(other: Stream, event: Event | None = None) -> None:
@@ -310,7 +310,7 @@ def record_event(event: Event | None = None) -> Event:
     Returns:
         the event.
     Raises:
-        launch: the device is not a CUDA device, or there is none of that name.
+        launch: the device is not a CUDA device, or no device has that name.
     """
     return stream_on(event.device if event is not None else cuda_device(None)).record_event(event)
 
@@ -321,7 +321,7 @@ def synchronize_stream(stream: Stream | Device | str | None = None) -> None:
     Parameters:
         stream: the stream, or a device, for the calling thread's stream on it; the current device by default.
     Raises:
-        launch: the device is not a CUDA device, or there is none of that name.
+        launch: the device is not a CUDA device, or no device has that name.
         RuntimeError: an error of the kernels (tg.RunError and its subclasses), or a fault of the GPU.
     """
     (stream if isinstance(stream, Stream) else get_stream(stream)).synchronize()
@@ -362,6 +362,6 @@ def stream_from_torch(stream: Any) -> Stream:
     Returns:
         the stream.
     Raises:
-        launch: the device is not a CUDA device, or there is none of that name.
+        launch: the device is not a CUDA device, or no device has that name.
     """
     return Stream(f"cuda:{stream.device_index}", cuda_stream=stream.cuda_stream)

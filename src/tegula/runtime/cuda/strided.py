@@ -32,33 +32,33 @@ entry:
   br label %head
 head:
   %d = phi i64 [ %rank, %entry ], [ %d.1, %step ]
-  %rest = phi i64 [ %flat, %entry ], [ %quotient, %step ]
-  %to = phi i64 [ 0, %entry ], [ %to.1, %step ]
-  %from = phi i64 [ 0, %entry ], [ %from.1, %step ]
-  %more = icmp sgt i64 %d, 0
-  br i1 %more, label %step, label %move
+  %remaining = phi i64 [ %flat, %entry ], [ %quotient, %step ]
+  %target.offset = phi i64 [ 0, %entry ], [ %target.next, %step ]
+  %source.offset = phi i64 [ 0, %entry ], [ %source.next, %step ]
+  %has.dimension = icmp sgt i64 %d, 0
+  br i1 %has.dimension, label %step, label %copy
 step:
   %d.1 = sub i64 %d, 1
-  %at = getelementptr i64, ptr %args, i64 %d.1
-  %extent.p = getelementptr i8, ptr %at, i64 32
+  %dimension.p = getelementptr i64, ptr %args, i64 %d.1
+  %extent.p = getelementptr i8, ptr %dimension.p, i64 32
   %extent = load i64, ptr %extent.p, align 8
-  %quotient = udiv i64 %rest, %extent
-  %whole = mul i64 %quotient, %extent
-  %index = sub i64 %rest, %whole
-  %to.p = getelementptr i8, ptr %at, i64 80
-  %to.stride = load i64, ptr %to.p, align 8
-  %to.step = mul i64 %index, %to.stride
-  %to.1 = add i64 %to, %to.step
-  %from.p = getelementptr i8, ptr %at, i64 128
-  %from.stride = load i64, ptr %from.p, align 8
-  %from.step = mul i64 %index, %from.stride
-  %from.1 = add i64 %from, %from.step
+  %quotient = udiv i64 %remaining, %extent
+  %multiple = mul i64 %quotient, %extent
+  %index = sub i64 %remaining, %multiple
+  %target.stride.p = getelementptr i8, ptr %dimension.p, i64 80
+  %target.stride = load i64, ptr %target.stride.p, align 8
+  %target.step = mul i64 %index, %target.stride
+  %target.next = add i64 %target.offset, %target.step
+  %source.stride.p = getelementptr i8, ptr %dimension.p, i64 128
+  %source.stride = load i64, ptr %source.stride.p, align 8
+  %source.step = mul i64 %index, %source.stride
+  %source.next = add i64 %source.offset, %source.step
   br label %head
-move:
-  %read = getelementptr i8, ptr %source, i64 %from
-  %value = load i<BITS>, ptr %read, align <SIZE>
-  %write = getelementptr i8, ptr %target, i64 %to
-  store i<BITS> %value, ptr %write, align <SIZE>
+copy:
+  %source.element = getelementptr i8, ptr %source, i64 %source.offset
+  %value = load i<BITS>, ptr %source.element, align <SIZE>
+  %target.element = getelementptr i8, ptr %target, i64 %target.offset
+  store i<BITS> %value, ptr %target.element, align <SIZE>
   ret void
 }
 """
@@ -72,21 +72,21 @@ entry:
   %tid.64 = zext i32 %tid to i64
   %block.64 = zext i32 %block to i64
   %blocks.64 = zext i32 %blocks to i64
-  %before = mul i64 %block.64, <THREADS>
-  %first = add i64 %before, %tid.64
+  %block.first = mul i64 %block.64, <THREADS>
+  %first = add i64 %block.first, %tid.64
   %stride = mul i64 %blocks.64, <THREADS>
   %count.p = getelementptr i8, ptr %args, i64 16
   %count = load i64, ptr %count.p, align 8
   br label %head
 head:
   %flat = phi i64 [ %first, %entry ], [ %next, %body ]
-  %in = icmp slt i64 %flat, %count
-  br i1 %in, label %body, label %out
+  %in.range = icmp slt i64 %flat, %count
+  br i1 %in.range, label %body, label %done
 body:
   call void @element<SIZE>(ptr %args, i64 %flat)
   %next = add i64 %flat, %stride
   br label %head
-out:
+done:
   ret void
 }
 """
@@ -99,7 +99,7 @@ declare i32 @llvm.nvvm.read.ptx.sreg.nctaid.x()
 """
 
 
-def filled(text: str, size: int) -> str:
+def fill_template(text: str, size: int) -> str:
     """The text of a template for elements of `size` bytes."""
     numbers = {"SIZE": size, "BITS": 8 * size, "BYTES": ARGUMENTS.size, "THREADS": THREADS}
     for name, value in numbers.items():
@@ -109,19 +109,21 @@ def filled(text: str, size: int) -> str:
 
 def kernels_text() -> str:
     """LLVM IR of the kernels copy1, copy2, copy4 and copy8."""
-    return "".join(filled(ELEMENT + KERNEL, size) for size in SIZES) + filled(DECLARATIONS, 1)
+    return "".join(fill_template(ELEMENT + KERNEL, size) for size in SIZES) + fill_template(DECLARATIONS, 1)
 
 
 def arguments(target: np.ndarray, source: np.ndarray) -> bytes:
     """The packed arguments of the kernels, with the fewest dimensions that describe both arrays."""
     dims: list[tuple[int, int, int]] = []
-    for n, to, from_ in zip(target.shape, target.strides, source.strides, strict=True):
-        if n == 1:
+    for extent, target_stride, source_stride in zip(
+        target.shape, target.strides, source.strides, strict=True
+    ):
+        if extent == 1:
             continue
-        if dims and dims[-1][1] == n * to and dims[-1][2] == n * from_:
-            dims[-1] = (dims[-1][0] * n, to, from_)
+        if dims and dims[-1][1] == extent * target_stride and dims[-1][2] == extent * source_stride:
+            dims[-1] = (dims[-1][0] * extent, target_stride, source_stride)
         else:
-            dims.append((n, to, from_))
+            dims.append((extent, target_stride, source_stride))
     padding = [0] * (MAX_RANK - len(dims))
     columns = [x for k in range(3) for x in (*(d[k] for d in dims), *padding)]
     addresses = (a.__array_interface__["data"][0] for a in (target, source))
@@ -141,14 +143,17 @@ def _function(context: Context, size: int) -> int:
             return Entry({"ptx": code.is_ptx}, code.code)
 
         module = loaded(context, compiled_entry([text], device, make)[0])
-        for each in SIZES:
-            _functions[context, each] = module.function(f"copy{each}", threads=THREADS), module
+        for element_size in SIZES:
+            _functions[context, element_size] = (
+                module.function(f"copy{element_size}", threads=THREADS),
+                module,
+            )
         function = _functions[context, size]
     return function[0]
 
 
 def copy_strided(stream: Stream, target: np.ndarray, source: np.ndarray) -> None:
     """Copy elements in the order of the stream, between arrays of one shape and dtype that do not overlap."""
-    function = _function(stream.context, target.itemsize)
+    kernel = _function(stream.context, target.itemsize)
     blocks = min(-(-target.size // THREADS), MAX_BLOCKS)
-    enqueue(stream, function, blocks, THREADS, 0, arguments(target, source), "copy")
+    enqueue(stream, kernel, blocks, THREADS, 0, arguments(target, source), "copy")
