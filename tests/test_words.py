@@ -154,10 +154,6 @@ NOT_RENAMED_YET = (
     "src/tegula/passes/count_whiles.py",
     "src/tegula/passes/lines.py",
     "src/tegula/passes/specialise/scale_blocks.py",
-    "src/tegula/runtime/cuda/launch.py",
-    "src/tegula/runtime/kernel.py",
-    "src/tegula/runtime/over_batches.py",
-    "src/tegula/runtime/resolve.py",
 )
 """Files whose local variables have not been renamed yet."""
 

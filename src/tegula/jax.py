@@ -44,7 +44,7 @@ class JaxFunction:
         LaunchError for arguments that do not fit; CompileError, with the line, if a gradient is needed that the kernel
         does not have."""
         f = self.function
-        described, alone = f.described(inputs)
+        described, alone = f.output_descriptions(inputs)
         outputs = tuple(_Shape(tuple(d.shape), _dtype(f, d.dtype)) for d in described)
         numbers = tuple(_Number(x) if isinstance(x, NUMBERS) else None for x in inputs)
         call = _call(f, f.dims(inputs), numbers, outputs)
@@ -286,9 +286,9 @@ class _Gradient:
     def __init__(self, call: _Call, arrays: tuple[Any, ...], active: Sequence[int]) -> None:
         f = self.function = call.function
         self.plan = f.plan(call.dims, arrays)
-        self.inputs = f.differentiable(arrays, active)
-        self.outputs = f.differentiable(arrays, range(call.count, len(arrays)))
-        self.needs = f.needed(self.plan, arrays, (*self.inputs, *self.outputs))
+        self.inputs = f.differentiable_positions(arrays, active)
+        self.outputs = f.differentiable_positions(arrays, range(call.count, len(arrays)))
+        self.needs = f.adjoint_needs(self.plan, arrays, (*self.inputs, *self.outputs))
         self.described = f.describe(arrays)
         computed = {k for k in call.positions if not isinstance(self.described[k], ArrayDescription)}
         self.saved = tuple(sorted(self.needs.positions | computed))

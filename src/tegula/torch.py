@@ -39,7 +39,7 @@ class TorchFunction:
         LaunchError for arguments that do not fit; CompileError, with the line, if a gradient is needed that the kernel
         does not have."""
         f = self.function
-        described, alone = f.described(inputs)
+        described, alone = f.output_descriptions(inputs)
         _check_inputs(f, inputs)
         call = _Call(f, inputs, described)
         differentiable = torch.is_grad_enabled() and any(_needs_gradient(x) for x in inputs)
@@ -243,10 +243,10 @@ class _Gradient:
     def __init__(self, call: _Call, requested: Sequence[bool], args: Sequence[Any]) -> None:
         f, arrays = call.function, call.arrays
         self.function, self.plan, self.count = f, call.plan, call.count
-        self.inputs = f.differentiable(arrays, [k for k in range(call.count) if requested[k]])
-        self.outputs = f.differentiable(arrays, range(call.count, len(arrays)))
+        self.inputs = f.differentiable_positions(arrays, [k for k in range(call.count) if requested[k]])
+        self.outputs = f.differentiable_positions(arrays, range(call.count, len(arrays)))
         positions = (*self.inputs, *self.outputs)
-        self.needs = f.needed(call.plan, arrays, positions)
+        self.needs = f.adjoint_needs(call.plan, arrays, positions)
         self.saved = tuple(sorted(self.needs.positions))
         self.described = f.describe(arrays)
         self.like = {k: (args[k].shape, _dtype(gradient_dtype(arrays[k])), args[k].device) for k in positions}

@@ -158,7 +158,7 @@ def test_explain_and_debug_mode_warn_of_varying_group_operands(capsys: pytest.Ca
     x, y = tg.array(np.arange(64, dtype=np.float32)), tg.zeros(64)
     tg.launch(shifted, dim=40, block_dim=64, inputs=[x, y])
     lines = shifted.explain().splitlines()
-    position = lines.index("these may differ between threads of a block; thread 0's value is used:")
+    position = lines.index("these operands may differ between threads of a block; thread 0's value is used:")
     first = shifted.definition.function.__code__.co_firstlineno + 1
     assert lines[position + 1 : position + 4] == [
         f"  the offset i of tile_load (line {first + 2})",

@@ -58,7 +58,7 @@ def gradients_and_kernel_names(
         tg.launch_tiled(kernel, grid, inputs=[iterations, a, b], outputs=[c], block_dim=32)
     tape.backward(grads={c: g})
     result = [x.grad.numpy().T if t else x.grad.numpy() for x, t in zip((a, b), transposed, strict=True)]
-    launched = next(iter(kernel.adjoints.values())).launched
+    launched = next(iter(kernel.adjoints.values())).launched_parts
     return result, [part.name.removeprefix("matmul_adjoint") for part in launched]
 
 

@@ -48,7 +48,7 @@ def launched_adjoints(
         tg.launch_tiled(kernel, dim=grid, inputs=inputs, outputs=[output], block_dim=threads)
     tape.backward(grads={output: g})
     adjoint = list(kernel.adjoints.values())[-1]
-    return list(adjoint.launched)
+    return list(adjoint.launched_parts)
 
 
 def assert_owned(steps: list[Any], count: int) -> None:

@@ -42,7 +42,7 @@ def launched_kernels(kernel: Any, grid: Any, inputs: list[Any], output: Any, g: 
     with tg.Tape() as tape:
         tg.launch_tiled(kernel, dim=grid, inputs=inputs, outputs=[output], block_dim=128)
     tape.backward(grads={output: g})
-    return [part.name for part in list(kernel.adjoints.values())[-1].launched]
+    return [part.name for part in list(kernel.adjoints.values())[-1].launched_parts]
 
 
 def assert_equal(actual: Any, expected: np.ndarray) -> None:

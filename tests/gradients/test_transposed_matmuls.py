@@ -45,6 +45,6 @@ def test_no_float32_result_of_a_matmul_is_transposed() -> None:
     for actual, expected in ((left, expected_q), (right, expected_k)):
         error = np.abs(actual.grad.numpy().astype(np.float64) - expected).max()
         assert error <= 2**-7 * np.abs(expected).max()
-    steps = list(scores.adjoints.values())[-1].launched
+    steps = list(scores.adjoints.values())[-1].launched_parts
     remaining_transposes = [op for step in steps for op in step.step.kernel.walk() if transposes(op)]
     assert {dtype_of(op.tile.type) for op in remaining_transposes} == {tg.bfloat16}

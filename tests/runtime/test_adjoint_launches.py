@@ -82,7 +82,7 @@ def adjoint_of(kernel: Any) -> Any:
 
 
 def compiled_to_machine_code(kernel: Any) -> bool:
-    return all(hasattr(part.native, "__self__") for part in adjoint_of(kernel).launched)
+    return all(hasattr(part.native, "__self__") for part in adjoint_of(kernel).launched_parts)
 
 
 def test_adjoint_launches_pass_the_same_bytes_to_the_driver(driver: RecordingDriver) -> None:
@@ -94,7 +94,7 @@ def test_adjoint_launches_pass_the_same_bytes_to_the_driver(driver: RecordingDri
         backwards(matmul, arrays, (4, 4), 4)
         assert launched(driver) == general
     assert compiled_to_machine_code(matmul)
-    assert [part.overlap for part in adjoint_of(matmul).launched] == [FIRST, LATER, ALONE]
+    assert [part.overlap for part in adjoint_of(matmul).launched_parts] == [FIRST, LATER, ALONE]
 
 
 def test_adjoint_launches_of_other_shapes_are_planned_again(driver: RecordingDriver) -> None:
@@ -129,7 +129,7 @@ def test_adjoint_launches_have_new_memory_for_sums(driver: RecordingDriver) -> N
     for _ in range(5):
         backwards(scaled_rows, arrays, (64,))
         launch_bytes.append(len(launched(driver)))
-        assert [part.sums != [] for part in adjoint_of(scaled_rows).launched] == [True, False]
+        assert [part.sums != [] for part in adjoint_of(scaled_rows).launched_parts] == [True, False]
     assert launch_bytes == [2] * 5 and compiled_to_machine_code(scaled_rows)
 
 
@@ -188,7 +188,7 @@ def test_config_deterministic_replans_the_launch() -> None:
         finally:
             tg.config.deterministic = False
         assert x.grad.numpy()[0] == 64.0
-        parts += adjoint_of(gathered).launched
+        parts += adjoint_of(gathered).launched_parts
     assert parts[0] is parts[2] is not parts[1]
 
 

@@ -117,5 +117,5 @@ def test_leaves_of_structs_in_one_array_share_no_bytes(step: int) -> None:
     tg.launch(exchange_fields, dim=8, inputs=[part, part])
     assert (part.numpy()["mass"] == initial["position"][:, 0]).all()
     assert (part.numpy()["position"] == initial["mass"][:, None]).all()
-    aliases = [access.aliases for access in exchange_fields.shown.latest.access]
+    aliases = [access.aliases for access in exchange_fields.last_compiled.last_specialisation.access]
     assert aliases == [(3,), (4,), (5,), (0,), (1,), (2,)]

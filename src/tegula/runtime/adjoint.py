@@ -19,8 +19,8 @@ from tegula.runtime.array import array, array_with_layout_of
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device
 from tegula.runtime.dimensions import MAX_INT32, check_dimensions
-from tegula.runtime.fast_path import keep, make_fast_path
 from tegula.runtime.fast_path import key as fast_path_key
+from tegula.runtime.fast_path import make_fast_path, put_bounded
 from tegula.runtime.kernel import SOURCE, Kernel, Specialisation
 from tegula.runtime.library import library
 from tegula.runtime.resolve import overlaps, wanted_form
@@ -61,7 +61,7 @@ class Adjoint(Kernel):
         self.name = f"{forward.name}_adjoint"
         self.reads: set[int] = set()
         self.queries = False
-        self.launched: list[Part] = []
+        self.launched_parts: list[Part] = []
         self.grid = TileGrid((), None)
         self.steps: dict[Any, list[list[Part]]] = {}
         """The adjoint's kernels by specialisation, with a list for each state of the captures."""
@@ -151,7 +151,7 @@ class Adjoint(Kernel):
         return adjoint_launches
 
     def stages(self) -> dict[str, str]:
-        names = self.launched[0].stages() if self.launched else {}
+        names = self.launched_parts[0].stages() if self.launched_parts else {}
         return {name: self._concatenated(lambda step, at=name: step.stages()[at]) for name in names}
 
     def ir(self, stage: str = SOURCE) -> str:
@@ -177,7 +177,7 @@ class Adjoint(Kernel):
         from tegula.passes.gradient import checkpoint_bytes
 
         lines: list[str] = []
-        for part in self.launched:
+        for part in self.launched_parts:
             for (name, line), size in checkpoint_bytes(part.step.kernel).items():
                 lines.append(
                     f"  {name} (loop in line {line}): {size:,} bytes in a block, {size * part.blocks:,} in all"
@@ -186,9 +186,9 @@ class Adjoint(Kernel):
         return "\n".join(["kept for the gradient:" if lines else "kept for the gradient: nothing", *lines])
 
     def _concatenated(self, text_of: Callable[[Kernel], str]) -> str:
-        if not self.launched:
+        if not self.launched_parts:
             raise LaunchError(f"kernel {self.name} has not been compiled yet", "launch the kernel first")
-        return "\n\n".join(map(text_of, self.launched))
+        return "\n\n".join(map(text_of, self.launched_parts))
 
 
 def _annotation(t: Type) -> Annotation:
@@ -410,7 +410,7 @@ class AdjointPrograms:
             or not control_arguments <= program.control_arguments
         ):
             program = AdjointProgram(captured, control_arguments)
-            keep(self.ready, lookup_key, program)
+            put_bounded(self.ready, lookup_key, program)
         if self.fast_path(plan, args) is None:
             return
         if len(program.launches) >= MAX_CACHED_LAUNCHES:

@@ -32,7 +32,7 @@ from tegula.runtime.array_memory import (
     viewed,
 )
 from tegula.runtime.array_text import Printing
-from tegula.runtime.description import ALIGNMENT, Description, described
+from tegula.runtime.description import ALIGNMENT, Description, cached_description
 from tegula.runtime.device import CPU, Device, get_device
 from tegula.runtime.recording import recording
 from tegula.runtime.tensors import host_data, is_tensor
@@ -235,7 +235,7 @@ class array(Indexing, Conversions, Arithmetic, Printing):
         self.ndim = len(shape)
         self.device = device
         self.writeable = writeable
-        description = self.description = described(
+        description = self.description = cached_description(
             dtype, shape, strides, address % ALIGNMENT, writeable, device
         )
         self._ptr = address

@@ -36,9 +36,9 @@ def capture_if(
     Gradient:
         of the launches of the functions, recorded by tapes.
     """
-    chosen = on_true if _is_true(condition, stream, "capture_if") else on_false
-    if chosen is not None:
-        _run_work(chosen, stream, kwargs)
+    work = on_true if _is_true(condition, stream, "capture_if") else on_false
+    if work is not None:
+        _run_work(work, stream, kwargs)
 
 
 def capture_while(
@@ -65,7 +65,7 @@ def capture_while(
 
 def _is_true(condition: Any, stream: Stream | None, name: str) -> bool:
     if type(condition) is not array or condition.dtype != int32 or condition.size != 1:
-        raise TypeError(f"{name}: the condition must be an array of one int32, got {_described(condition)}")
+        raise TypeError(f"{name}: the condition must be an array of one int32, got {_type_text(condition)}")
     if condition.device.is_cpu:
         return bool(condition.numpy().any())
     from tegula.runtime.cuda.graph import recording
@@ -80,7 +80,7 @@ def _is_true(condition: Any, stream: Stream | None, name: str) -> bool:
         return bool(condition.numpy().any())
 
 
-def _described(x: Any) -> str:
+def _type_text(x: Any) -> str:
     return f"shape {x.shape} of {x.dtype}" if type(x) is array else f"a value of type {type(x).__name__}"
 
 

@@ -26,7 +26,7 @@ _lock = threading.Lock()
 
 
 def launch_id(specialisation: Any) -> int:
-    """The launch id of a specialisation: a small number, so that launches compare only numbers."""
+    """The launch id of a specialisation: a small integer, so that launches compare integers only."""
     number = _numbers.get(specialisation)
     if number is None:
         with _lock:
@@ -61,19 +61,19 @@ class Description:
         device: Device,
     ) -> None:
         size, rank = element_bytes(dtype), len(shape)
-        reach = [s * (n - 1) for n, s in zip(shape, strides, strict=True)]
+        spans = [s * (n - 1) for n, s in zip(shape, strides, strict=True)]
         empty = 0 in shape
-        self.low = sum(min(0, x) for x in reach)
-        self.high = self.low if empty else size + sum(max(0, x) for x in reach)
+        self.low = sum(min(0, x) for x in spans)
+        self.high = self.low if empty else size + sum(max(0, x) for x in spans)
         self.access = _access(size, shape, strides, start)
-        home = () if device is CPU else (device,)
-        self.launch_id = launch_id((dtype, rank, self.access, writeable, *home))
+        device_key = () if device is CPU else (device,)
+        self.launch_id = launch_id((dtype, rank, self.access, writeable, *device_key))
         self.shape, self.strides = shape, strides
         self.steps = tuple(s for n, s in zip(shape, strides, strict=True) if n > 1)
         self.packed_dimensions = struct.pack(f"<{2 * rank}q", *shape, *strides)
 
 
-described = lru_cache(maxsize=MAX_DESCRIPTIONS)(Description)
+cached_description = lru_cache(maxsize=MAX_DESCRIPTIONS)(Description)
 """The cached description of arrays; equal arrays share an object while it is in the cache."""
 
 
@@ -81,23 +81,23 @@ def _access(size: int, shape: Sequence[int], strides: Sequence[int], start: int)
     """The access class of arrays with elements of `size` bytes."""
     empty = 0 in shape
     contiguous = strides[-1] == size or shape[-1] == 1
-    packed, dense, rows = size, True, list[int]()
+    packed, dense, packed_sizes = size, True, list[int]()
     for n, s in zip(reversed(shape), reversed(strides), strict=True):
         dense = dense and (s == packed or n == 1)
         packed *= n
-        rows.append(packed)
+        packed_sizes.append(packed)
     dense = dense or empty
-    # Strides of an array without elements, or of dimensions of one element, are irrelevant; but the length of rows of a
-    # packed array must agree with its alignment.
-    steps = (*(() if empty else strides[:-1]), *(rows[:-1] if dense else ()))
+    # Strides of an array without elements, or of dimensions with one element, are irrelevant; but the length of the
+    # rows of a packed array must agree with its alignment.
+    steps = (*(() if empty else strides[:-1]), *(packed_sizes[:-1] if dense else ()))
     align = ALIGNMENT
     while align > 1 and any(x % align for x in (start, *steps)):
         align //= 2
-    mapped = (
+    fits_map = (
         strides[-1] == size
         and align >= MAP_ALIGNMENT
         and all(0 < s < MAP_STRIDES for s in steps)
         and all(n < MAP_LENGTHS for n in shape)
     )
-    long = tuple(k for k, n in enumerate(shape) if n > MAX_INT32)
-    return AccessClass(align, contiguous or empty, dense, bulk=mapped or empty, long=long)
+    long_dims = tuple(k for k, n in enumerate(shape) if n > MAX_INT32)
+    return AccessClass(align, contiguous or empty, dense, bulk=fits_map or empty, long=long_dims)

@@ -53,7 +53,7 @@ class Device:
 
     @property
     def name(self) -> str:
-        """The name of the product, such as "NVIDIA H200"; "cpu" for the CPU."""
+        """The name of the GPU, such as "NVIDIA H200"; "cpu" for the CPU."""
         return _context().name(self.ordinal) if self.is_cuda else self.alias
 
     @property
@@ -69,8 +69,8 @@ class Device:
 
     @property
     def max_shared_memory_per_block(self) -> int:
-        """The maximum bytes of live tiles of a block. On a CPU 1 GiB, a bound on the scratch memory of each thread, of
-        which only accessed pages take system memory."""
+        """The maximum bytes of live tiles of a block. On a CPU 1 GiB: the bound on the scratch memory of a thread, of
+        which the system allocates only the accessed pages."""
         return _context().attribute(self.ordinal, _context().SHARED_OPT_IN) if self.is_cuda else 1 << 30
 
     @property
@@ -116,13 +116,13 @@ class _Current(threading.local):
 _current = _Current()
 
 
-class _Switch:
-    """Whether any thread has ever set a CUDA device; until then launches need not query the current device."""
+class _CudaSelection:
+    """`used`: whether any thread has ever set a CUDA device; until then launches need not query the current device."""
 
     used = False
 
 
-switch = _Switch()
+cuda_selection = _CudaSelection()
 _cuda: dict[int, Device] = {}
 
 
@@ -147,11 +147,11 @@ def get_device(ident: Device | str | None = None) -> Device:
         return _current.device
     kind, _, number = ident.partition(":") if isinstance(ident, str) else ("", "", "")
     if kind == "cuda" and (number or "0").isdigit():
-        device_found = _cuda.get(int(number or 0))
-        if device_found is None:
-            device_found = {d.ordinal: d for d in get_cuda_devices()}.get(int(number or 0))
-        if device_found is not None:
-            return device_found
+        cuda = _cuda.get(int(number or 0))
+        if cuda is None:
+            cuda = {d.ordinal: d for d in get_cuda_devices()}.get(int(number or 0))
+        if cuda is not None:
+            return cuda
     devices = ", ".join(map(str, get_devices()))
     raise LaunchError(f"there is no device {ident!r}", f"devices: {devices}{_absence()}")
 
@@ -169,13 +169,13 @@ def _absence() -> str:
 
 def cuda_device(ident: Device | str | None = None) -> Device:
     """The CUDA device of a name, or the current one. LaunchError for the CPU and for an unknown name."""
-    device_found = get_device(ident)
-    if not device_found.is_cuda:
+    device = get_device(ident)
+    if not device.is_cuda:
         raise LaunchError(
-            f"this needs a CUDA device, and {'the current device' if ident is None else 'this'} is {device_found}",
+            f"this needs a CUDA device, and {'the current device' if ident is None else 'this'} is {device}",
             "pass a CUDA device: device='cuda:0'",
         )
-    return device_found
+    return device
 
 
 def get_cuda_device(ordinal: int | None = None) -> Device:
@@ -235,11 +235,11 @@ def set_device(ident: Device | str) -> None:
     Raises:
         launch: there is no such device.
     """
-    _choose(get_device(ident))
+    _set_current(get_device(ident))
 
 
-def _choose(device: Device) -> None:
-    switch.used = switch.used or device.is_cuda
+def _set_current(device: Device) -> None:
+    cuda_selection.used = cuda_selection.used or device.is_cuda
     _current.device = device
 
 
@@ -289,14 +289,14 @@ class ScopedDevice:
         self.device = get_device(device)
 
     def __enter__(self) -> Device:
-        self.before = _current.device
-        _choose(self.device)
+        self.previous = _current.device
+        _set_current(self.device)
         return self.device
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        _current.device = self.before
+        _current.device = self.previous
 
 
 def synchronize() -> None:
@@ -305,12 +305,12 @@ def synchronize() -> None:
     Raises:
         RuntimeError: an error of the kernels (tg.RunError and its subclasses), or a fault of the GPU.
     """
-    used = _context().contexts()
-    if used:
+    used_contexts = _context().contexts()
+    if used_contexts:
         from tegula.runtime.cuda.report import synchronize
 
-        for each in used:
-            synchronize(each)
+        for used_context in used_contexts:
+            synchronize(used_context)
 
 
 def synchronize_device(device: Device | str | None = None) -> None:
@@ -322,8 +322,8 @@ def synchronize_device(device: Device | str | None = None) -> None:
         launch: there is no such device.
         RuntimeError: an error of the kernels (tg.RunError and its subclasses), or a fault of the GPU.
     """
-    device_found = get_device(device)
-    if device_found.is_cuda:
+    target = get_device(device)
+    if target.is_cuda:
         from tegula.runtime.cuda.report import synchronize
 
-        synchronize(_context().context(device_found.ordinal))
+        synchronize(_context().context(target.ordinal))

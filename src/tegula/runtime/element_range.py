@@ -37,23 +37,23 @@ class ElementRange(NamedTuple):
         if self._interleaves(other):
             return False
         try:
-            return np.shares_memory(self._described(), other._described(), max_work=MAX_WORK)
+            return np.shares_memory(self._numpy_array(), other._numpy_array(), max_work=MAX_WORK)
         except RuntimeError:  # The exact answer is too expensive.
             return True
 
     def _interleaves(self, other: ElementRange) -> bool:
-        """Whether the elements of two arrays are interleaved, like the leaves of an array of structs: a common divisor
-        of all strides, in bytes, has room for an element of each array."""
-        step = gcd(*self.description.steps, *other.description.steps)
-        distance = (other.ptr - self.ptr) % step if step else 0
-        return step > 0 and distance >= self.size and distance + other.size <= step
+        """Whether the elements of two arrays are interleaved, like the leaves of an array of structs: within a period,
+        a common divisor of all strides in bytes, the elements of the two arrays do not overlap."""
+        period = gcd(*self.description.steps, *other.description.steps)
+        distance = (other.ptr - self.ptr) % period if period else 0
+        return period > 0 and distance >= self.size and distance + other.size <= period
 
-    def cover(self, other: ElementRange) -> bool:
+    def covers(self, other: ElementRange) -> bool:
         """Whether the array's bytes include all bytes of another array."""
         if self.device != other.device or not (self.low <= other.low and other.high <= self.high):
             return False
-        same = self.ptr == other.ptr and self.description is other.description
-        return same or self.description.access.dense
+        is_same_layout = self.ptr == other.ptr and self.description is other.description
+        return is_same_layout or self.description.access.dense
 
     @property
     def low(self) -> int:
@@ -65,7 +65,7 @@ class ElementRange(NamedTuple):
         """The address after the last byte."""
         return self.ptr + self.description.high
 
-    def _described(self) -> np.ndarray:
+    def _numpy_array(self) -> np.ndarray:
         """A NumPy array with the same addresses, for comparisons; its elements must not be read."""
         return np.asarray(_Interface(self))
 
@@ -75,11 +75,11 @@ MAX_WORK: Any = 10_000
 
 
 class _Interface:
-    def __init__(self, of: ElementRange) -> None:
+    def __init__(self, elements: ElementRange) -> None:
         self.__array_interface__ = {
             "version": 3,
-            "data": (of.ptr, True),
-            "shape": of.description.shape,
-            "strides": of.description.strides,
-            "typestr": f"|V{of.size}",
+            "data": (elements.ptr, True),
+            "shape": elements.description.shape,
+            "strides": elements.description.strides,
+            "typestr": f"|V{elements.size}",
         }

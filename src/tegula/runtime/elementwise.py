@@ -32,60 +32,61 @@ BLOCK = 256
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """An input of a generated kernel: an array with the dimensions that are not broadcast, or a value (`along` is
-    None)."""
+    """An input of a generated kernel: an array or a value. `indexed_dims`: for each dimension of an array, whether the
+    thread index selects the element, or element 0 is broadcast; None for a value."""
 
     dtype: ElementType
-    along: tuple[bool, ...] | None = None
+    indexed_dims: tuple[bool, ...] | None = None
     indexed: bool = False
 
     @property
     def annotation(self) -> Any:
         """The annotation of the parameter."""
-        if self.along is None:
+        if self.indexed_dims is None:
             return self.dtype
-        plain = ArrayAnnotation(self.dtype, len(self.along))
-        return IndexedAnnotation(plain) if self.indexed else plain
+        array_type = ArrayAnnotation(self.dtype, len(self.indexed_dims))
+        return IndexedAnnotation(array_type) if self.indexed else array_type
 
     @property
     def types(self) -> list[Any]:
         """The types of the launch arguments for the parameter."""
-        if self.along is None:
+        if self.indexed_dims is None:
             return [self.dtype]
-        indices = [ArrayType(int32, 1)] * len(self.along) if self.indexed else []
-        return [ArrayType(self.dtype, len(self.along)), *indices]
+        indices = [ArrayType(int32, 1)] * len(self.indexed_dims) if self.indexed else []
+        return [ArrayType(self.dtype, len(self.indexed_dims)), *indices]
 
     def read(self, name: str, rank: int) -> str:
         """The text of the element in a kernel of `rank` dimensions."""
-        if self.along is None:
+        if self.indexed_dims is None:
             return name
-        own = INDICES[rank - len(self.along) : rank]
-        return f"{name}[{', '.join(i if a else '0' for i, a in zip(own, self.along, strict=True))}]"
+        indices = INDICES[rank - len(self.indexed_dims) : rank]
+        entries = (i if varies else "0" for i, varies in zip(indices, self.indexed_dims, strict=True))
+        return f"{name}[{', '.join(entries)}]"
 
 
 @dataclass(frozen=True, slots=True)
 class Expression:
     """A computation on an element of each input. `text`: the expression, with fields for the elements; `bound`: the
-    objects of names in the text; `name`: the kernel's name."""
+    names in the text and their objects; `name`: the kernel's name."""
 
     name: str
     text: str
     bound: tuple[tuple[str, Any], ...] = ()
 
 
-_known_types: dict[Any, tuple[tuple[ElementType, ...], tuple[Captured, ...]]] = {}
-MAX_KNOWN = 1024
+_cached_types: dict[Any, tuple[tuple[ElementType, ...], tuple[Captured, ...]]] = {}
+MAX_CACHED_TYPES = 1024
 
 
 def result_types(expression: Expression, inputs: tuple[Input, ...], rank: int) -> tuple[ElementType, ...]:
     """The element types of the results. LaunchError if a result is not an element type of arrays."""
     key = expression, inputs, rank
-    known = _known_types.get(key)
-    if known is None or not all(map(unchanged, known[1])):
-        if len(_known_types) >= MAX_KNOWN:
-            _known_types.clear()
-        known = _known_types[key] = _traced_types(expression, inputs, rank)
-    return known[0]
+    cached = _cached_types.get(key)
+    if cached is None or not all(map(unchanged, cached[1])):
+        if len(_cached_types) >= MAX_CACHED_TYPES:
+            _cached_types.clear()
+        cached = _cached_types[key] = _traced_types(expression, inputs, rank)
+    return cached[0]
 
 
 def _traced_types(
@@ -93,7 +94,7 @@ def _traced_types(
 ) -> tuple[tuple[ElementType, ...], tuple[Captured, ...]]:
     """The element types of the results, and the captured objects that they depend on."""
     names = _names(inputs)
-    body = [f"_result = {_applied(expression, inputs, names, rank)}"]
+    body = [f"_result = {_expression_text(expression, inputs, names, rank)}"]
     definition = _definition(expression, names, inputs, {}, rank, body).definition
     types = [t for i in inputs for t in i.types]
     launch = LaunchClass(rank, BLOCK, (False,) * rank, False, True)
@@ -107,12 +108,12 @@ def _result_type(expression: Expression, actual: Any) -> ElementType:
     if is_element(actual):
         return actual
     raise LaunchError(
-        f"{expression.name} returns {_described(actual)}, which is not an element of an array",
+        f"{expression.name} returns {_type_text(actual)}, which is not an element of an array",
         "return numbers, vectors or matrices",
     )
 
 
-def _described(actual: Any) -> str:
+def _type_text(actual: Any) -> str:
     return "nothing" if actual is None else f"a value of type {actual}"
 
 
@@ -121,19 +122,20 @@ def elementwise_kernel(
     expression: Expression,
     inputs: tuple[Input, ...],
     results: tuple[Input, ...],
-    same: tuple[int | None, ...] = (),
+    aliases: tuple[int | None, ...] = (),
 ) -> Kernel:
-    """The kernel that writes the results. Its parameters are the inputs, then the results. `same`: for each input, the
-    index of the result that is the same array, if any; both are then one parameter, at the position of the result."""
-    rank = len(results[0].along or ())
-    same = same or (None,) * len(inputs)
+    """The kernel that writes the results. Its parameters are the inputs, then the results. `aliases`: for each input,
+    the index of the result that is the same array, or None; the input and the result are then one parameter, at the
+    position of the result."""
+    rank = len(results[0].indexed_dims or ())
+    aliases = aliases or (None,) * len(inputs)
     outputs = [f"result_{k}" for k in range(len(results))] if len(results) > 1 else ["result"]
-    names = [n if s is None else outputs[s] for n, s in zip(_names(inputs), same, strict=True)]
-    at = ", ".join(INDICES[:rank])
-    value = _applied(expression, inputs, names, rank)
+    names = [n if s is None else outputs[s] for n, s in zip(_names(inputs), aliases, strict=True)]
+    index = ", ".join(INDICES[:rank])
+    value = _expression_text(expression, inputs, names, rank)
     targets = ", ".join(f"{name}_value" for name in outputs)
-    body = [f"{targets} = {value}", *(f"{name}[{at}] = {name}_value" for name in outputs)]
-    arguments = {n: i for n, i, s in zip(names, inputs, same, strict=True) if s is None}
+    body = [f"{targets} = {value}", *(f"{name}[{index}] = {name}_value" for name in outputs)]
+    arguments = {n: i for n, i, s in zip(names, inputs, aliases, strict=True) if s is None}
     result_of = dict(zip(outputs, results, strict=True))
     return _definition(expression, list(arguments), tuple(arguments.values()), result_of, rank, body)
 
@@ -142,7 +144,7 @@ def _names(inputs: Sequence[Input]) -> list[str]:
     return [f"input_{k}" for k in range(len(inputs))] if len(inputs) > 1 else ["input"]
 
 
-def _applied(expression: Expression, inputs: Sequence[Input], names: Sequence[str], rank: int) -> str:
+def _expression_text(expression: Expression, inputs: Sequence[Input], names: Sequence[str], rank: int) -> str:
     """The source text of the expression with its fields replaced by elements."""
     return expression.text.format(*(i.read(n, rank) for n, i in zip(names, inputs, strict=True)))
 
@@ -162,21 +164,21 @@ def _definition(
     namespace = {"tg": tg, **dict(expression.bound)}
     exec(compile(text, f"<{expression.name}>", "exec"), namespace)
     function: Any = namespace[expression.name]
-    for name, each in [*zip(names, inputs, strict=True), *outputs.items()]:
-        function.__annotations__[name] = each.annotation
+    for name, description in [*zip(names, inputs, strict=True), *outputs.items()]:
+        function.__annotations__[name] = description.annotation
     return kernel(source=text)(function)
 
 
-# Running -------------------------------------------------------------------------------------------------------------
+# Launches ------------------------------------------------------------------------------------------------------------
 
 
-def described(value: Any, dtype: ElementType, shape: Sequence[int]) -> Input:
+def describe_input(value: Any, dtype: ElementType, shape: Sequence[int]) -> Input:
     """The description of an input that is broadcast to a shape."""
     if type(value) not in ARRAYS:
         return Input(dtype)
-    own = shape[len(shape) - value.ndim :]
-    along = tuple(n == m or n != 1 for n, m in zip(value.shape, own, strict=True))
-    return Input(dtype, along, type(value) is indexedarray)
+    extents = shape[len(shape) - value.ndim :]
+    indexed_dims = tuple(n == m or n != 1 for n, m in zip(value.shape, extents, strict=True))
+    return Input(dtype, indexed_dims, type(value) is indexedarray)
 
 
 ARRAYS = (array, indexedarray)
@@ -206,9 +208,9 @@ def apply(
     dtype of each input; `out`: the arrays to write; by default new arrays, which have a gradient if an input has one
     and they are of floats."""
     arrays = [a for a in inputs if type(a) in ARRAYS]
-    used = [*arrays, *(out or ())]
-    device, shape = used[0].device, broadcast(expression, used)
-    for a in used:
+    operands = [*arrays, *(out or ())]
+    device, shape = operands[0].device, broadcast(expression, operands)
+    for a in operands:
         if a.device != device:
             raise LaunchError(
                 f"{expression.name}: arrays are on {device} and on {a.device}",
@@ -221,20 +223,22 @@ def apply(
                 "pass an output array of the result's shape",
             )
     rank = len(shape)
-    forms = tuple(described(v, t, shape) for v, t in zip(inputs, dtypes, strict=True))
+    descriptions = tuple(describe_input(v, t, shape) for v, t in zip(inputs, dtypes, strict=True))
     if out is None:
-        graded = any(a.requires_grad for a in arrays)
-        types = result_types(expression, forms, rank)
-        out = [empty(shape, t, device, graded and scalar_of(t).is_float) for t in types]
-    same = tuple(next((k for k, o in enumerate(out) if _is_same(v, o)), None) for v in inputs)
-    kernel = elementwise_kernel(expression, forms, tuple(described(o, o.dtype, shape) for o in out), same)
-    arguments = [v for v, s in zip(inputs, same, strict=True) if s is None]
+        needs_grad = any(a.requires_grad for a in arrays)
+        types = result_types(expression, descriptions, rank)
+        out = [empty(shape, t, device, needs_grad and scalar_of(t).is_float) for t in types]
+    aliases = tuple(next((k for k, o in enumerate(out) if _is_same_array(v, o)), None) for v in inputs)
+    kernel = elementwise_kernel(
+        expression, descriptions, tuple(describe_input(o, o.dtype, shape) for o in out), aliases
+    )
+    arguments = [v for v, s in zip(inputs, aliases, strict=True) if s is None]
     if 0 not in shape:
         launch(kernel, shape, arguments, list(out), block_dim=block_dim)
     return list(out)
 
 
-def _is_same(value: Any, out: array) -> bool:
+def _is_same_array(value: Any, out: array) -> bool:
     if type(value) is not array or type(out) is not array:
         return value is out
     return (

@@ -1,7 +1,7 @@
 """The fast path of a launch: a function generated for the parameters of one kernel.
 
 The function handles the common arguments of launches (tg.arrays that share no bytes, known tensors, plain numbers,
-vectors and matrices) for compiled forms of the kernel, and leaves all other cases, including errors, to `resolve`."""
+vectors and matrices) for compiled forms of the kernel. `resolve` handles all other cases, including errors."""
 
 from __future__ import annotations
 
@@ -37,40 +37,40 @@ vector or matrix type; KeyError if there is none."""
 MAX_ARRAYS = 10
 """The maximum number of arrays of kernels with a fast path, which compares pairs of arrays in straight-line code."""
 
-MAX_KEPT = 4096
+MAX_ENTRIES = 4096
 """The maximum number of entries of a cache of launches, whose keys contain the grid."""
 
 _TEXT = """
 def fast_path(plan, args):
     try:
         {names} = args
-        other = False
-        {adopted}if {fits}:
+        has_foreign = False
+        {adopted}if {conditions}:
             form = ready[{key}]
             for fetch, name, value in form.captured:
                 if fetch(name) is not value:
                     return None
-            return form, pack({values}) + plan.packed, other
+            return form, pack({values}) + plan.packed, has_foreign
     except failures:
         pass
     return None
 """
 _ADOPTION = """if type({name}) is not array:
             {name} = foreign[type({name})]({name}, t{k})
-            other = True
+            has_foreign = True
         """
 _KINDS = {1: "Vector", 2: "Matrix"}
 _FAILURES = (KeyError, AttributeError, ValueError, TypeError, OverflowError, struct.error)
 
 
 def key(plan: LaunchPlan, arrays: Sequence[int]) -> tuple[Any, ...]:
-    """The key of a form on the fast path: the launch class, the grid, the modes, and the arrays' specialisations."""
-    return (plan.number, plan.grid, config.code, *arrays)
+    """The key of a form on the fast path: the launch class, the grid, the modes, and the launch ids of the arrays."""
+    return (plan.launch_id, plan.grid, config.code, *arrays)
 
 
-def keep(cache: dict[Any, Any], key: object, value: Any) -> None:
+def put_bounded(cache: dict[Any, Any], key: object, value: Any) -> None:
     """Put an entry into a cache, which is emptied first if it is full."""
-    if len(cache) >= MAX_KEPT:
+    if len(cache) >= MAX_ENTRIES:
         cache.clear()
     cache[key] = value
 
@@ -81,7 +81,7 @@ def make_fast_path(parameters: Sequence[Parameter], ready: Ready) -> FastPath:
     The key contains the specialisations of the arrays, so that annotations of arrays are not compared again."""
     arrays: list[str] = []
     adopted: list[str] = []
-    fits: list[str] = []
+    conditions: list[str] = []
     scope: dict[str, Any] = {}
     values: list[str] = []
     layout = "<"
@@ -94,28 +94,28 @@ def make_fast_path(parameters: Sequence[Parameter], ready: Ready) -> FastPath:
             values.append(f"{name}.packed")
             layout += f"{8 + 16 * annotation.ndim}s"
         elif isinstance(annotation, DType) and annotation.name in FORMATS:
-            fits.append(_is_number(name, annotation))
+            conditions.append(_number_test(name, annotation))
             values.append(name)
             layout += f"{FORMATS[annotation.name]}{8 - annotation.bits // 8}x"
         elif isinstance(annotation, VecType | MatType):
-            fits.append(f"type({name}) is {_KINDS[len(annotation.extents)]} and {name}.type == t{k}")
+            conditions.append(f"type({name}) is {_KINDS[len(annotation.extents)]} and {name}.type == t{k}")
             scope[f"t{k}"] = annotation
             values.append(f"{name}.numpy().tobytes()")
             layout += f"{-(-element_bytes(annotation) // 8) * 8}s"
         else:
-            return _never
+            return _unsupported
     if len(arrays) > MAX_ARRAYS:
-        return _never
+        return _unsupported
     # Leaves of an array of structs are interleaved.
-    owner = {f"a{k}": p.columns_of for k, p in enumerate(parameters)}
-    pairs = ((a, b) for a, b in combinations(arrays, 2) if not owner[a] or owner[a] != owner[b])
-    fits += [f"({a}.low >= {b}.high or {b}.low >= {a}.high)" for a, b in pairs]
+    owners = {f"a{k}": p.columns_of for k, p in enumerate(parameters)}
+    pairs = ((a, b) for a, b in combinations(arrays, 2) if not owners[a] or owners[a] != owners[b])
+    conditions += [f"({a}.low >= {b}.high or {b}.low >= {a}.high)" for a, b in pairs]
     ids = "".join(f", {a}.launch_id" for a in arrays)
     text = _TEXT.format(
         names="".join(f"a{k}, " for k in range(len(parameters))) or "()",
         adopted="".join(adopted),
-        fits=" and ".join(fits) or "True",
-        key=f"plan.number, plan.grid, modes[0]{ids}",
+        conditions=" and ".join(conditions) or "True",
+        key=f"plan.launch_id, plan.grid, modes[0]{ids}",
         values=", ".join(values),
     )
     scope |= {"ready": ready, "modes": modes, "pack": struct.Struct(layout).pack, "failures": _FAILURES}
@@ -124,11 +124,11 @@ def make_fast_path(parameters: Sequence[Parameter], ready: Ready) -> FastPath:
     return scope["fast_path"]
 
 
-def _never(plan: Any, args: Sequence[Any]) -> None:
+def _unsupported(plan: Any, args: Sequence[Any]) -> None:
     return None
 
 
-def _is_number(name: str, dtype: DType) -> str:
+def _number_test(name: str, dtype: DType) -> str:
     """The source text of a test for plain numbers that the type represents; struct refuses numbers out of range."""
     if dtype.is_bool:
         return f"type({name}) is bool"

@@ -20,7 +20,7 @@ from tegula.runtime.array_memory import allocate
 from tegula.runtime.description import SPECIALISATIONS
 from tegula.runtime.launch import block_size, check_kernel, dimensions, launch_adjoint, plan
 from tegula.runtime.library import library
-from tegula.runtime.resolve import ours, overlaps, packed_arguments, resolve, specialisation
+from tegula.runtime.resolve import overlaps, packed_arguments, resolve, specialisation, tegula_arguments
 from tegula.types import DType, ElementType, element_shape, scalar_of
 
 if TYPE_CHECKING:
@@ -39,15 +39,15 @@ class ArrayDescription:
 
 
 @dataclass(frozen=True, slots=True)
-class Needs:
+class AdjointNeeds:
     """The positions of the arrays whose elements an adjoint reads, and the captures on which the adjoint depends."""
 
     positions: frozenset[int]
     captured: tuple[Captured, ...]
 
     @property
-    def current(self) -> bool:
-        """Whether the captures on which the adjoint depends are unchanged."""
+    def is_current(self) -> bool:
+        """Whether the captured objects on which the adjoint depends are unchanged."""
         return all(map(unchanged, self.captured))
 
 
@@ -69,11 +69,11 @@ class KernelFunction:
         self.name = kernel.name
         self.dim, self.outputs = dim, outputs
         self.block_dim, self.tiled = block_dim, tiled
-        self._needs: dict[Any, list[Needs]] = {}
+        self._needs: dict[Any, list[AdjointNeeds]] = {}
 
     # Parts of a call -------------------------------------------------------------------------------------------------
 
-    def described(self, inputs: Sequence[Any]) -> tuple[list[Any], bool]:
+    def output_descriptions(self, inputs: Sequence[Any]) -> tuple[list[Any], bool]:
         """The description of each output, and whether a single output is returned without a tuple. LaunchError for a
         wrong number of arguments."""
         declared: Any = self.outputs(*inputs) if callable(self.outputs) else self.outputs
@@ -124,7 +124,7 @@ class KernelFunction:
 
     def arrays(self, args: Sequence[Any]) -> tuple[Any, ...]:
         """The arguments with other libraries' arrays as Tegula arrays on the same memory."""
-        return ours(self.kernel, tuple(args))
+        return tegula_arguments(self.kernel, tuple(args))
 
     # Forward ---------------------------------------------------------------------------------------------------------
 
@@ -146,17 +146,21 @@ class KernelFunction:
 
     # Backward --------------------------------------------------------------------------------------------------------
 
-    def differentiable(self, arrays: Sequence[Any], among: Iterable[int]) -> tuple[int, ...]:
+    def differentiable_positions(self, arrays: Sequence[Any], positions: Iterable[int]) -> tuple[int, ...]:
         """The given positions at which the arguments are arrays of floats."""
-        return tuple(k for k in among if isinstance(a := arrays[k], array) and scalar_of(a.dtype).is_float)
+        return tuple(
+            k for k in positions if isinstance(a := arrays[k], array) and scalar_of(a.dtype).is_float
+        )
 
-    def needed(self, plan: LaunchPlan, arrays: tuple[Any, ...], positions: tuple[int, ...]) -> Needs:
+    def adjoint_needs(
+        self, plan: LaunchPlan, arrays: tuple[Any, ...], positions: tuple[int, ...]
+    ) -> AdjointNeeds:
         """The arguments that the adjoint for gradients at `positions` reads. CompileError if there is no gradient."""
         adjoint = adjoint_of(self.kernel, positions)
         ids, pairs = [n for n, _ in packed_arguments(self.kernel, arrays)], overlaps(arrays)
-        known = self._needs.setdefault((plan.number, *ids, *pairs, positions), [])
-        for needs in known:
-            if needs.current:
+        cached = self._needs.setdefault((plan.launch_id, *ids, *pairs, positions), [])
+        for needs in cached:
+            if needs.is_current:
                 return needs
         specialised = specialisation([SPECIALISATIONS[n] for n in ids], plan.launch, pairs)
         types = (*specialised.types, *(specialised.types[k] for k in positions))
@@ -165,8 +169,8 @@ class KernelFunction:
             traced, reads = adjoint.trace_reads(types, plan.launch, access, library())
         except CompileError as error:
             raise error.with_traceback(None) from error.__cause__
-        known.append(Needs(reads, traced.captured))
-        return known[-1]
+        cached.append(AdjointNeeds(reads, traced.captured))
+        return cached[-1]
 
     def describe(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
         """The arguments with arrays as their descriptions."""
@@ -177,26 +181,28 @@ class KernelFunction:
     def run_adjoint(
         self,
         plan: LaunchPlan,
-        needs: Needs,
-        described: Sequence[Any],
+        needs: AdjointNeeds,
+        descriptions: Sequence[Any],
         saved: Mapping[int, Any],
-        grads: Mapping[int, Any],
+        gradients: Mapping[int, Any],
     ) -> None:
-        """Launch the adjoint. `described`: the result of `describe`; `saved`: the arrays that the adjoint reads, by
-        position; `grads`: the gradients of outputs, which the adjoint clears, and of inputs, to which the adjoint adds,
-        by position. LaunchError if the kernel's captures have changed since `needs` was found."""
-        if not needs.current:
+        """Launch the adjoint. `descriptions`: the result of `describe`; `saved`: the arrays that the adjoint reads, by
+        position; `gradients`: the gradients of outputs, which the adjoint clears, and of inputs, to which the adjoint
+        adds, by position. LaunchError if the kernel's captured objects have changed since `needs` was computed."""
+        if not needs.is_current:
             raise LaunchError(
                 f"kernel {self.name}: a captured object has changed between a call and its gradient",
                 "pass changing values as arguments",
             )
         arrays = [
             _primal(saved.get(k), a) if isinstance(a, ArrayDescription) else a
-            for k, a in enumerate(described)
+            for k, a in enumerate(descriptions)
         ]
-        adopted_grads = [adopt(g, _composite(gradient_element(arrays[k].dtype))) for k, g in grads.items()]
-        adjoint = adjoint_of(self.kernel, tuple(grads))
-        launch_adjoint(adjoint, plan, (*arrays, *adopted_grads), (*saved.values(), *grads.values()))
+        adopted_gradients = [
+            adopt(g, _composite(gradient_element(arrays[k].dtype))) for k, g in gradients.items()
+        ]
+        adjoint = adjoint_of(self.kernel, tuple(gradients))
+        launch_adjoint(adjoint, plan, (*arrays, *adopted_gradients), (*saved.values(), *gradients.values()))
 
 
 def _composite(dtype: ElementType) -> ElementType | None:
@@ -204,15 +210,15 @@ def _composite(dtype: ElementType) -> ElementType | None:
     return dtype if element_shape(dtype) else None
 
 
-def _primal(saved: Any, described: ArrayDescription) -> array:
+def _primal(saved: Any, description: ArrayDescription) -> array:
     """An argument of a launch for its adjoint. If the adjoint does not read the array, the argument is an array of the
     same shape and type with a single repeated element."""
     if saved is not None:
-        return adopt(saved, _composite(described.dtype))
-    inner = element_shape(described.dtype)
-    single = allocate(inner or (1,), scalar_of(described.dtype), described.device)
-    data = np.broadcast_to(single.reshape(inner), (*described.shape, *inner))
-    return wrap(data, described.dtype, described.device)
+        return adopt(saved, _composite(description.dtype))
+    element_dims = element_shape(description.dtype)
+    repeated = allocate(element_dims or (1,), scalar_of(description.dtype), description.device)
+    data = np.broadcast_to(repeated.reshape(element_dims), (*description.shape, *element_dims))
+    return wrap(data, description.dtype, description.device)
 
 
 def gradient_dtype(value: array) -> DType:

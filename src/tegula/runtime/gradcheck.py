@@ -45,7 +45,7 @@ def gradcheck(
         dim: the number of threads in each dimension.
         inputs, outputs: the arguments of the launch; arrays of floats with `requires_grad` are checked, and restored
             afterwards.
-        eps: a float, the step of the differences; by default 1e-5 if all checked arrays are float64, else 1e-2.
+        eps: a float, the step of the central differences; by default 1e-5 if all checked arrays are float64, else 1e-2.
         atol: a float, the absolute tolerance; by default 1e-8 for float64, else 1e-3.
         rtol: a float, the tolerance relative to the sum of magnitudes; by default 1e-6 for float64, else 2e-2.
         directions: the number of directions; 8 by default.
@@ -60,22 +60,22 @@ def gradcheck(
         no-gradient: the kernel has no gradient.
     """
     args = [*inputs, *outputs]
-    checked = [part for k, a in enumerate(args) for part in _parts(a, k)]
-    of_inputs = [part for part in checked if part.position < len(inputs)]
-    of_outputs = [part for part in checked if part.position >= len(inputs)]
-    sources, targets = [part.array for part in of_inputs], [part.array for part in of_outputs]
+    checked = [part for k, a in enumerate(args) for part in _checked_arrays(a, k)]
+    checked_inputs = [part for part in checked if part.position < len(inputs)]
+    checked_outputs = [part for part in checked if part.position >= len(inputs)]
+    sources, targets = [part.array for part in checked_inputs], [part.array for part in checked_outputs]
     if not sources or not targets:
         help = "create the arrays to check with requires_grad=True"
         raise LaunchError("gradcheck needs an input and an output with a gradient", help)
-    exact = all(a.numpy().dtype == np.float64 for a in (*sources, *targets))
-    eps = (1e-5 if exact else 1e-2) if eps is None else eps
-    rtol = (1e-6 if exact else 2e-2) if rtol is None else rtol
-    atol = (1e-8 if exact else 1e-3) if atol is None else atol
-    before = [(a, clone(a)) for a in args if isinstance(a, array)]
+    all_float64 = all(a.numpy().dtype == np.float64 for a in (*sources, *targets))
+    eps = (1e-5 if all_float64 else 1e-2) if eps is None else eps
+    rtol = (1e-6 if all_float64 else 2e-2) if rtol is None else rtol
+    atol = (1e-8 if all_float64 else 1e-3) if atol is None else atol
+    copies = [(a, clone(a)) for a in args if isinstance(a, array)]
     rng = np.random.default_rng(seed)
 
     def restore() -> None:
-        for a, saved in before:
+        for a, saved in copies:
             a.assign(saved)
 
     def run() -> list[np.ndarray]:
@@ -84,69 +84,76 @@ def gradcheck(
 
     for _ in range(directions):
         weights = [rng.standard_normal(np.shape(a)) for a in map(array.numpy, targets)]
-        along = [rng.standard_normal(np.shape(a)) for a in map(array.numpy, sources)]
+        steps = [rng.standard_normal(np.shape(a)) for a in map(array.numpy, sources)]
         values: list[list[np.ndarray]] = []
         for sign in (1.0, -1.0):
             restore()
-            for a, d in zip(sources, along, strict=True):
+            for a, d in zip(sources, steps, strict=True):
                 a.assign((a.numpy().astype(np.float64) + sign * eps * d).astype(a.numpy().dtype))
             values.append(run())
         restore()
-        numeric = [(above - below) / (2 * eps) * w for above, below, w in zip(*values, weights, strict=True)]
+        difference_terms = [
+            (above - below) / (2 * eps) * w for above, below, w in zip(*values, weights, strict=True)
+        ]
         run()
         grads = gradients(args)
-        fresh = [
+        new_gradients = [
             array(shape=g.shape, dtype=g.dtype, device=g.device) if (g := grads.get(k)) is not None else None
             for k in range(len(args))
         ]
-        for part, w in zip(of_outputs, weights, strict=True):
-            array_of_part = part.of(fresh)
-            array_of_part.assign(w.astype(array_of_part.numpy().dtype))
+        for part, w in zip(checked_outputs, weights, strict=True):
+            gradient = part.gradient_in(new_gradients)
+            gradient.assign(w.astype(gradient.numpy().dtype))
         n = len(inputs)
         launch(
             kernel,
             dim,
             inputs,
             outputs,
-            fresh[:n],
-            fresh[n:],
+            new_gradients[:n],
+            new_gradients[n:],
             adjoint=True,
             block_dim=block_dim,
             record_tape=False,
         )
-        products = []
-        for part, d in zip(of_inputs, along, strict=True):
-            array_of_part = part.of(fresh)
-            products.append(np.array(array_of_part.numpy(), np.float64) * d)
-        expected, actual = sum(float(x.sum()) for x in numeric), sum(float(x.sum()) for x in products)
-        size = max(sum(float(np.abs(x).sum()) for x in part) for part in (numeric, products))
+        adjoint_terms = []
+        for part, d in zip(checked_inputs, steps, strict=True):
+            gradient = part.gradient_in(new_gradients)
+            adjoint_terms.append(np.array(gradient.numpy(), np.float64) * d)
+        expected, actual = (
+            sum(float(x.sum()) for x in difference_terms),
+            sum(float(x.sum()) for x in adjoint_terms),
+        )
+        magnitude = max(
+            sum(float(np.abs(x).sum()) for x in part) for part in (difference_terms, adjoint_terms)
+        )
         restore()
-        if not abs(expected - actual) <= atol + rtol * size:
+        if not abs(expected - actual) <= atol + rtol * magnitude:
             if not raise_exception:
                 return False
             raise GradientMismatch(
                 f"kernel {kernel.name}: along a random direction the derivative is {expected:.9g} by differences, "
-                f"{actual:.9g} by the adjoint (terms sum to {size:.3g})"
+                f"{actual:.9g} by the adjoint (terms sum to {magnitude:.3g})"
             )
     return True
 
 
-class _Part(NamedTuple):
+class _CheckedArray(NamedTuple):
     """An array of floats that is checked: the argument at a position, or a leaf of the argument."""
 
     array: array
     position: int
     leaf: int
 
-    def of(self, gradients: Sequence[array | None]) -> array:
-        """The part's gradient among the gradients of arguments."""
+    def gradient_in(self, gradients: Sequence[array | None]) -> array:
+        """The gradient of the array, among the gradients of the arguments."""
         gradient = gradients[self.position]
         assert gradient is not None
         return gradient if self.leaf < 0 else gradient.leaves[self.leaf]
 
 
-def _parts(a: Any, position: int) -> Iterator[_Part]:
+def _checked_arrays(a: Any, position: int) -> Iterator[_CheckedArray]:
     if not isinstance(a, array) or not a.requires_grad:
         return
     leaves = enumerate(a.leaves) if isinstance(a.dtype, StructType) else [(-1, a)]
-    yield from (_Part(leaf, position, k) for k, leaf in leaves if scalar_of(leaf.dtype).is_float)
+    yield from (_CheckedArray(leaf, position, k) for k, leaf in leaves if scalar_of(leaf.dtype).is_float)

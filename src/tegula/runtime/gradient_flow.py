@@ -14,7 +14,7 @@ DETACH = "where a view is only read, `requires_grad = False` declares its elemen
 
 def check_flow(records: Sequence[Record], seeded: Sequence[array]) -> None:
     """Raise LaunchError if a gradient would be lost: in an array without a gradient, or in one of two gradients of the
-    same memory. `seeded`: arrays whose gradients are given."""
+    same memory. `seeded`: the arrays whose gradients the caller passes."""
     _check_views(records)
     _check_memory(records, [Use("backward", "an array with a seed", a) for a in seeded])
     _check_written(records)
@@ -35,11 +35,11 @@ def _check_views(records: Iterable[Record]) -> None:
 
 def _check_memory(records: Sequence[Record], seeded: Sequence[Use]) -> None:
     """Raise LaunchError if several arrays of the same memory do not share one gradient."""
-    read = [u for r in records for u in r.reads if not u.array.is_detached]
-    for group in _groups(_different((*read, *(w for r in records for w in r.writes), *seeded))):
-        graded = [u for u in group if u.has_gradient]
+    reads = [u for r in records for u in r.reads if not u.array.is_detached]
+    for group in _groups(_distinct_arrays((*reads, *(w for r in records for w in r.writes), *seeded))):
+        with_gradient = [u for u in group if u.has_gradient]
         for use in group:
-            for other in graded:
+            for other in with_gradient:
                 if other.array is use.array or not use.elements.overlaps(other.elements):
                     continue
                 if not use.has_gradient:
@@ -48,7 +48,7 @@ def _check_memory(records: Sequence[Record], seeded: Sequence[Use]) -> None:
                         f"{other.origin}, which has one",
                         f"pass a view of that array; {DETACH}",
                     )
-                if not _one_gradient(use, other):
+                if not _share_gradient(use, other):
                     raise LaunchError(
                         f"{use.origin}: {use.name} shares memory with {other.name} of {other.origin}, but not its "
                         "gradient",
@@ -57,7 +57,7 @@ def _check_memory(records: Sequence[Record], seeded: Sequence[Use]) -> None:
 
 
 def _groups(uses: Iterable[Use]) -> Iterator[list[Use]]:
-    """The uses in groups, by address: arrays of different groups share no memory."""
+    """The uses, sorted by address, in groups such that arrays of different groups share no memory."""
     group: list[Use] = []
     end = 0
     for use in sorted(uses, key=lambda u: u.array.low):
@@ -70,7 +70,7 @@ def _groups(uses: Iterable[Use]) -> Iterator[list[Use]]:
         yield group
 
 
-def _one_gradient(use: Use, other: Use) -> bool:
+def _share_gradient(use: Use, other: Use) -> bool:
     own_gradient, other_gradient = use.array.grad, other.array.grad
     return (
         own_gradient is not None
@@ -79,39 +79,45 @@ def _one_gradient(use: Use, other: Use) -> bool:
     )
 
 
-def _different(uses: Iterable[Use]) -> list[Use]:
+def _distinct_arrays(uses: Iterable[Use]) -> list[Use]:
     """One use for each array."""
     return list({id(use.array): use for use in uses}.values())
 
 
 def _check_written(records: Iterable[Record]) -> None:
-    """Raise LaunchError if a gradient would flow through an array without a gradient whose data depend on arrays with
-    one. The dependence is followed through copies and launches without gradients."""
-    lost: list[Use] = []
+    """Raise LaunchError if a gradient would flow through an array without a gradient whose data depend on an array with
+    a gradient. The check follows the dependence through copies and launches without gradients."""
+    undifferentiated: list[Use] = []
     for record in records:
         reads = [u for u in record.reads if u.is_float and not u.array.is_detached]
-        conflict = next(((u, w) for u in reads for w in lost if u.elements.overlaps(w.elements)), None)
-        active = any(u.has_gradient for u in reads)
-        if active and isinstance(record, Differentiated) and any(w.has_gradient for w in record.writes):
+        conflict = next(
+            ((u, w) for u in reads for w in undifferentiated if u.elements.overlaps(w.elements)), None
+        )
+        reads_gradient = any(u.has_gradient for u in reads)
+        if (
+            reads_gradient
+            and isinstance(record, Differentiated)
+            and any(w.has_gradient for w in record.writes)
+        ):
             raise LaunchError(
                 f"{record.writes[0].origin} was written to an array with a gradient: there are no "
                 "gradients of gradients",
                 "leave out requires_grad of that array",
             )
         if conflict is not None and any(w.has_gradient for w in record.writes):
-            use, written = conflict
+            use, source = conflict
             raise LaunchError(
-                f"{use.origin}: {use.name} was written by {written.origin} as {_short(written)}, an array "
+                f"{use.origin}: {use.name} was written by {source.origin} as {_argument_name(source)}, an array "
                 "without a gradient, so the gradient would be lost",
                 "create the array with requires_grad=True, or launch the first kernel with record_tape=False",
             )
         if isinstance(record, Assigned):
-            covered = ElementRange.of(record.target)
-            lost = [w for w in lost if not covered.cover(w.elements)]
-        if conflict is not None or active:
-            outside = (w for w in record.writes if w.is_float and not w.has_gradient)
-            lost += [w for w in outside if not w.array.is_detached]
+            assigned = ElementRange.of(record.target)
+            undifferentiated = [w for w in undifferentiated if not assigned.covers(w.elements)]
+        if conflict is not None or reads_gradient:
+            written_without_gradient = (w for w in record.writes if w.is_float and not w.has_gradient)
+            undifferentiated += [w for w in written_without_gradient if not w.array.is_detached]
 
 
-def _short(use: Use) -> str:
+def _argument_name(use: Use) -> str:
     return use.name.removeprefix("argument ")

@@ -18,13 +18,13 @@ SLOT = 8
 
 
 class LaunchGuards:
-    """The guards of one form of a kernel. `rows`: the guards as a cache entry stores them; `read`: the positions of the
-    arguments that guards depend on."""
+    """The guards of one form of a kernel. `rows`: the guards as a cache entry stores them; `positions`: the positions
+    of the arguments that guards depend on."""
 
     def __init__(self, kernel: Kernel, rows: Sequence[Sequence[Any]]) -> None:
         self.kernel, self.guards = kernel, [from_row(row) for row in rows]
         read_leaves = sorted({leaf for guard in self.guards for leaf in leaves(guard.term)})
-        self.read = tuple(dict.fromkeys(k for k, _ in read_leaves))
+        self.positions = tuple(dict.fromkeys(k for k, _ in read_leaves))
         self.leaves, self.unpack = self._layout(frozenset(read_leaves))
         self.satisfied: set[tuple[int, ...]] = set()
 
@@ -44,18 +44,20 @@ class LaunchGuards:
         """The integer arguments and lengths that guards depend on, in the order of packed arguments, and the function
         that reads them."""
         leaves: list[Leaf] = []
-        text = "<"
+        format_text = "<"
         for k, t in enumerate(p.type for p in self.kernel.params):
             if isinstance(t, ArrayType):
                 slots = [(k, d) if (k, d) in read_leaves else None for d in range(t.ndim)]
-                text += f"{SLOT}x" + "".join("q" if s else f"{SLOT}x" for s in slots) + f"{SLOT * t.ndim}x"
+                format_text += (
+                    f"{SLOT}x" + "".join("q" if s else f"{SLOT}x" for s in slots) + f"{SLOT * t.ndim}x"
+                )
                 leaves += [s for s in slots if s]
                 continue
             assert is_element(t)
-            used = -(-element_bytes(t) // SLOT) * SLOT
+            slot_bytes = -(-element_bytes(t) // SLOT) * SLOT
             if isinstance(t, DType) and (k, -1) in read_leaves:
                 leaves.append((k, -1))
-                text += f"{FORMATS[t.name]}{used - t.bits // 8}x"
+                format_text += f"{FORMATS[t.name]}{slot_bytes - t.bits // 8}x"
             else:
-                text += f"{used}x"
-        return tuple(leaves), struct.Struct(text).unpack_from
+                format_text += f"{slot_bytes}x"
+        return tuple(leaves), struct.Struct(format_text).unpack_from

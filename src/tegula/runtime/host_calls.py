@@ -31,7 +31,7 @@ from tegula.ops.indexing import KernelBuilder
 from tegula.ops.literals import SYMBOLS
 from tegula.runtime.array import adopt, array
 from tegula.runtime.config import config
-from tegula.runtime.library import OF_TILES, library
+from tegula.runtime.library import TILE_PREFIXES, library
 from tegula.source import Location
 from tegula.types import (
     ArrayType,
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 MAX_PROGRAMS = 1024
 """The number of traced calls that are cached."""
-ONE = LaunchClass(ndim=1, block_dim=1, uniform=(False,), last_is_block=False, partial=False)
+ONE_THREAD = LaunchClass(ndim=1, block_dim=1, uniform=(False,), last_is_block=False, partial=False)
 OPERATORS = (*SYMBOLS, "neg", "pos", "not")
 """The names that `evaluate` accepts besides the functions of the language."""
 
@@ -121,40 +121,44 @@ def _memory(x: array) -> np.ndarray:
     return x.numpy()
 
 
-def _bound(form: Form, values: Iterator[Value], location: Location) -> Any:
+def _traced_argument(form: Form, values: Iterator[Value], location: Location) -> Any:
     """An argument as the tracer represents it."""
     if isinstance(form, tuple):
-        return tuple(_bound(part, values, location) for part in form)
+        return tuple(_traced_argument(part, values, location) for part in form)
     return next(values) if isinstance(form, Slot) else capture("an argument", form.value, location)
 
 
 # Arguments of the user's functions ------------------------------------------------------------------------------------
 
 
-def typed(f: FuncDef, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments with Python numbers converted to the types of the function's parameters, so that one program serves
-    all numbers of a type; unchanged if no definition fits. If no definition matches exactly, NumPy numbers are
-    converted to Python numbers, and integers to floats, as in launches, except for the user's overloads."""
-    several = len(f.definitions) > 1 and not f.definition.library
-    narrow = f.in_float32 and any(_type(x) in (float16, bfloat16) for x in (*args, *kwargs.values()))
-    for convert in (_unchanged,) if narrow or several else (_unchanged, _python, _float):
+def converted_arguments(
+    f: FuncDef, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments with Python numbers converted to the types of the function's parameters, so that all numbers of a
+    type share a program; unchanged if no overload accepts the arguments. If no overload matches exactly, NumPy numbers
+    become Python numbers and integers become floats, as in launches, except for overloads that a user declared."""
+    is_overloaded = len(f.definitions) > 1 and not f.definition.library
+    has_16_bit_floats = f.in_float32 and any(
+        _type(x) in (float16, bfloat16) for x in (*args, *kwargs.values())
+    )
+    for convert in (_unchanged,) if has_16_bit_floats or is_overloaded else (_unchanged, _python, _float):
         converted = [convert(x) for x in args]
-        named = {key: convert(x) for key, x in kwargs.items()}
+        keywords = {key: convert(x) for key, x in kwargs.items()}
         best: tuple[int, Sequence[Parameter], list[Any]] | None = None
         for candidate in f.overloads:
             parameters = candidate.definition.parameters
             try:
-                bound_arguments = ordered(candidate.name, parameters, converted, named)
+                bound_arguments = ordered(candidate.name, parameters, converted, keywords)
             except TypeError:
                 continue
             bound_arguments = [
                 _as_annotated(p.annotation, x) for p, x in zip(parameters, bound_arguments, strict=True)
             ]
-            cost = fit(parameters, list(map(_type, bound_arguments)), converted, named)
+            cost = fit(parameters, list(map(_type, bound_arguments)), converted, keywords)
             if cost is not None and (best is None or cost <= best[0]):
                 best = cost, parameters, bound_arguments
         if best is not None:
-            numbers = {p.name: _number(p.annotation, x) for p, x in zip(*best[1:], strict=True)}
+            numbers = {p.name: _typed_number(p.annotation, x) for p, x in zip(*best[1:], strict=True)}
             positional = [p.name for p in best[1] if not p.by_name]
             return [numbers[name] for name in positional[: len(args)]], {key: numbers[key] for key in kwargs}
     return [*args], {**kwargs}
@@ -192,7 +196,7 @@ def _type(x: Any) -> Any:
     return CALLEE if callable(x) else x
 
 
-def _number(annotation: Any, x: Any) -> Any:
+def _typed_number(annotation: Any, x: Any) -> Any:
     """A Python number in the type of its parameter."""
     if not isinstance(x, LITERALS) or isinstance(x, np.generic):
         return x
@@ -224,12 +228,13 @@ class HostProgram:
             report.finish()
         except E.RunError as error:
             error.notes = [
-                (_caller_location() if at is self.location else at, text) for at, text in error.notes
+                (_caller_location() if location is self.location else location, text)
+                for location, text in error.notes
             ]
             raise
         objects = dict(zip(self.kernel.body.args, arguments.converted, strict=True))
         values = {v: _result(v, x, objects) for v, x in zip(self.results, region_result, strict=True)}
-        return _replaced(self.result, values)
+        return _substituted(self.result, values)
 
 
 def _result(value: Value, x: np.ndarray, objects: Mapping[Value, Any]) -> Any:
@@ -240,9 +245,9 @@ def _result(value: Value, x: np.ndarray, objects: Mapping[Value, Any]) -> Any:
     return host_value(t, np.array(x[0], to_numpy(scalar_of(t))))
 
 
-def _replaced(x: Any, values: Mapping[Value, Any]) -> Any:
+def _substituted(x: Any, values: Mapping[Value, Any]) -> Any:
     if isinstance(x, tuple):
-        return tuple(_replaced(part, values) for part in x)
+        return tuple(_substituted(part, values) for part in x)
     return values[x] if isinstance(x, Value) else x
 
 
@@ -257,30 +262,30 @@ def _interpreter() -> Any:
 
 
 _programs: dict[object, HostProgram] = {}
-_refused: dict[object, None] = {}
+_unconverted: dict[object, None] = {}
 """The argument forms of calls that cannot be traced without specialisation on the numbers."""
 
 
 @set_evaluator
 def evaluate(callee: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """The result of a call. CompileError if no kernel could contain the call, or if the call needs a block of
+    """The result of a call. CompileError if the call is not valid in a kernel, or if the call needs a block of
     threads."""
     name = callee if isinstance(callee, str) else callee.name
     is_public = isinstance(callee, PublicFunction)
-    if is_public and name.startswith(OF_TILES):
+    if is_public and name.startswith(TILE_PREFIXES):
         raise E.OutsideKernel(_caller_location(name), name=name, what="tiles need a block of threads")
     target = library().get(name) if is_public and name not in PUBLIC else callee
     if isinstance(target, FuncDef):
-        arguments = HostArguments(*typed(target, args, kwargs))
+        arguments = HostArguments(*converted_arguments(target, args, kwargs))
         key = (target, arguments.forms, arguments.named)
-        if key not in _refused:
+        if key not in _unconverted:
             try:
                 return _program(target, arguments, key).run(arguments)
             except E.CompileError as error:
-                plain = HostArguments(args, kwargs)
-                if (plain.forms, plain.named) == key[1:]:
+                unconverted = HostArguments(args, kwargs)
+                if (unconverted.forms, unconverted.named) == key[1:]:
                     raise error.with_traceback(None) from None
-                _cached(_refused, key, None)
+                _cache(_unconverted, key, None)
     arguments = HostArguments(args, kwargs)
     key = (name if is_public else callee, arguments.forms, arguments.named)
     try:
@@ -292,12 +297,12 @@ def evaluate(callee: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
 def _program(callee: Any, arguments: HostArguments, key: object) -> HostProgram:
     program = _programs.get(key)
     if program is None or not all(map(unchanged, program.captured)):
-        program = _traced(callee, arguments)
-        _cached(_programs, key, program)
+        program = _trace_call(callee, arguments)
+        _cache(_programs, key, program)
     return program
 
 
-def _cached(programs: dict[Any, Any], key: object, value: Any) -> None:
+def _cache(programs: dict[Any, Any], key: object, value: Any) -> None:
     programs.pop(key, None)
     programs[key] = value
     while len(programs) > MAX_PROGRAMS:
@@ -305,27 +310,27 @@ def _cached(programs: dict[Any, Any], key: object, value: Any) -> None:
 
 
 def _call() -> None:
-    """The function that calls are traced in."""
+    """The function in which calls are traced."""
 
 
-def _traced(callee: Any, arguments: HostArguments) -> HostProgram:
+def _trace_call(callee: Any, arguments: HostArguments) -> HostProgram:
     """The program of a call; CompileError for an invalid call."""
     from tegula.lang.kernel import Tracer, nesting
 
     name = callee if isinstance(callee, str) else callee.name
     location = _caller_location(f"'{SYMBOLS[name]}'" if name in SYMBOLS and isinstance(callee, str) else name)
-    calling = Definition(_call, library=True)
-    captures = Captures(callee.definition if isinstance(callee, FuncDef) else calling)
+    caller = Definition(_call, library=True)
+    captures = Captures(callee.definition if isinstance(callee, FuncDef) else caller)
     body = Region(arguments.types)
     builder = OneThread(body, location, name)
-    frame = Frame(calling.source, calling.flow, calling.lookup, {RETURN: False})
-    tracer = Tracer(builder, frame, ONE, library(), captures)
+    frame = Frame(caller.source, caller.flow, caller.lookup, {RETURN: False})
+    tracer = Tracer(builder, frame, ONE_THREAD, library(), captures)
     values = iter(body.args)
     try:
-        args = [_bound(form, values, location) for form in arguments.forms]
-        kwargs = {key: _bound(form, values, location) for key, form in arguments.named}
+        args = [_traced_argument(form, values, location) for form in arguments.forms]
+        kwargs = {key: _traced_argument(form, values, location) for key, form in arguments.named}
         with nesting(builder):
-            result = _built(tracer, callee, args, kwargs)
+            result = _call_result(tracer, callee, args, kwargs)
     except TypeRule as rule:
         raise tracer.from_rule(rule, None) from None
     except Reported:
@@ -340,16 +345,20 @@ def _traced(callee: Any, arguments: HostArguments) -> HostProgram:
     results: list[Value] = []
     result = _values(builder, result, results, name, location)
     builder.emit(Yield, results)
-    kernel = Kernel(name, [v.name for v in body.args], body, ONE, (), location)
+    kernel = Kernel(name, [v.name for v in body.args], body, ONE_THREAD, (), location)
     return HostProgram(kernel, result, results, tuple(captures.captured.values()), location)
 
 
-def _built(tracer: Tracer, callee: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _call_result(tracer: Tracer, callee: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """The traced result of the call. An operator is given by its name."""
     if callee not in OPERATORS:
         return tracer.call(PublicFunction(callee) if isinstance(callee, str) else callee, args, kwargs, None)
-    typed = [tracer.typed(x) for x in args]
-    return tracer.builder.unary(callee, *typed) if len(typed) == 1 else tracer.builder.binary(callee, *typed)
+    operands = [tracer.typed(x) for x in args]
+    return (
+        tracer.builder.unary(callee, *operands)
+        if len(operands) == 1
+        else tracer.builder.binary(callee, *operands)
+    )
 
 
 def _needs_block(subject: str, name: str) -> str:
@@ -369,7 +378,7 @@ class OneThread(KernelBuilder):
         raise E.OutsideKernel(self.loc, name=self.called, what=_needs_block(self.loc.subject, self.called))
 
     def _unused(self, size: Any) -> None:
-        """A placeholder for an unused size."""
+        """Ignore the size of the block, which a call in Python does not have."""
 
     lanes = property(_size, _unused)  # pyright: ignore[reportAssignmentType]
     block_lanes = property(_size, _unused)  # pyright: ignore[reportAssignmentType]
@@ -380,21 +389,21 @@ def _runs_without_block(op: Op) -> bool:
     does not depend on the position in a launch."""
     if op.COOPERATIVE or op.VARYING:
         return False
-    from_nothing = not op.operands and not op.regions and op.results
-    return not from_nothing or isinstance(op, ConstantLike)
+    is_source = not op.operands and not op.regions and op.results
+    return not is_source or isinstance(op, ConstantLike)
 
 
-def _values(builder: KernelBuilder, x: Any, values: list[Value], name: str, location: Location) -> Any:
+def _values(builder: KernelBuilder, result: Any, values: list[Value], name: str, location: Location) -> Any:
     """A result with its numbers replaced by values, which are collected."""
-    if isinstance(x, tuple):
-        return tuple(_values(builder, part, values, name, location) for part in x)
-    if isinstance(x, (np.generic, np.ndarray, *LITERALS)):
-        x = builder.value(x)
-    if isinstance(x, Value):
-        if not (is_element(x.type) or isinstance(x.type, ArrayType)):
-            raise E.OutsideKernel(location, name=name, what=_needs_block(describe_type(x), name))
-        values.append(x)
-    return x
+    if isinstance(result, tuple):
+        return tuple(_values(builder, part, values, name, location) for part in result)
+    if isinstance(result, (np.generic, np.ndarray, *LITERALS)):
+        result = builder.value(result)
+    if isinstance(result, Value):
+        if not (is_element(result.type) or isinstance(result.type, ArrayType)):
+            raise E.OutsideKernel(location, name=name, what=_needs_block(describe_type(result), name))
+        values.append(result)
+    return result
 
 
 def _caller_location(subject: str = "") -> Location:
@@ -402,8 +411,8 @@ def _caller_location(subject: str = "") -> Location:
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "tegula":
         frame = frame.f_back
-    code, at = frame.f_code, frame.f_lasti // 2
-    line, end, first, last = next(islice(code.co_positions(), at, None), (None,) * 4)
+    code, instruction = frame.f_code, frame.f_lasti // 2
+    line, end, first, last = next(islice(code.co_positions(), instruction, None), (None,) * 4)
     if line is None or line != end or first is None or last is None:
         return Location(code.co_filename, frame.f_lineno, subject=subject)
     return Location(code.co_filename, line, first, last, subject=subject)

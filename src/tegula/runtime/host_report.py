@@ -20,8 +20,8 @@ class HostReport(RunReport):
     def out_of_bounds(
         self, op: Op, value: Value, index: Sequence[int], shape: Sequence[int], block: int, lane: int
     ) -> None:
-        at = ", ".join(map(str, index))
-        message = f"index ({at}) is outside {self.name(value)} of shape {tuple(shape)}"
+        index_text = ", ".join(map(str, index))
+        message = f"index ({index_text}) is outside {self.name(value)} of shape {tuple(shape)}"
         self.failure = self.failure or OutOfBounds(message, op.loc)
 
     def assertion(self, op: Op, message: str, block: int, lane: int) -> None:

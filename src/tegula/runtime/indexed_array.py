@@ -27,7 +27,7 @@ class indexedarray(Arithmetic, Printing):
     Parameters:
         data: the array.
         indices: for each dimension a list, NumPy array or array of int32 on the device of the data, or None for all
-            indices in order, which is the default of missing dimensions. A single array is for the first dimension.
+            indices in order, which is the default of missing dimensions. A single array indexes the first dimension.
         dtype: the element type, for a check.
         ndim: the number of dimensions, for a check.
     Raises:
@@ -66,7 +66,7 @@ class indexedarray(Arithmetic, Printing):
         index_arrays = [indices] if isinstance(indices, array | np.ndarray) else list(indices or ())
         if len(index_arrays) > data.ndim:
             raise ValueError(
-                f"the data has {data.ndim} dimensions, there are {len(index_arrays)} arrays of indices"
+                f"the data has {data.ndim} dimensions, but there are {len(index_arrays)} arrays of indices"
             )
         index_arrays += [None] * (data.ndim - len(index_arrays))
         self.data = data
@@ -74,7 +74,7 @@ class indexedarray(Arithmetic, Printing):
             None if index is None else _index_array(index, data, d) for d, index in enumerate(index_arrays)
         )
         full_indices = (
-            index if index is not None else _in_order(data, d) for d, index in enumerate(self.indices)
+            index if index is not None else _identity_indices(data, d) for d, index in enumerate(self.indices)
         )
         self.parts: tuple[array, ...] = (data, *full_indices)
         """The descriptor that a launch passes."""
@@ -199,12 +199,12 @@ class indexedarray(Arithmetic, Printing):
         full_entries = zip(
             (*entries, *[slice(None)] * (self.ndim - len(entries))), self.parts[1:], strict=True
         )
-        chosen = [
+        selected = [
             index_array[i] if isinstance(i, slice) else index_array[i].item()
             for i, index_array in full_entries
         ]
-        view = self.data[tuple(i if isinstance(i, int) else slice(None) for i in chosen)]
-        ranges = [i for i in chosen if not isinstance(i, int)]
+        view = self.data[tuple(i if isinstance(i, int) else slice(None) for i in selected)]
+        ranges = [i for i in selected if not isinstance(i, int)]
         return indexedarray(view, ranges) if ranges else view
 
     def __setitem__(self, index: Any, value: object) -> None:
@@ -242,7 +242,7 @@ def _index_array(index: Any, data: array, dim: int) -> array:
     index_data = index if isinstance(index, array) else array(index, dtype=int32, device=data.device)
     if index_data.ndim != 1 or index_data.dtype != int32:
         raise ValueError(
-            f"the indices of dimension {dim} must be int32 in one dimension, got one with {properties_text(index_data)}"
+            f"the indices of dimension {dim} must be a 1-D array of int32, got {properties_text(index_data)}"
         )
     if index_data.device != data.device:
         raise LaunchError(
@@ -257,7 +257,7 @@ def _index_array(index: Any, data: array, dim: int) -> array:
     return index_data
 
 
-def _in_order(data: array, dim: int) -> array:
+def _identity_indices(data: array, dim: int) -> array:
     return array(np.arange(data.shape[dim], dtype=np.int32), device=data.device)
 
 

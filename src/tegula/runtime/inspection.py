@@ -60,11 +60,11 @@ class Inspection:
         copied_lines = sorted({loc.chain()[-1].line for loc in self.code.copies})
         location = f" (loops in lines {', '.join(map(str, copied_lines))})" if copied_lines else ""
         lines.append(f"tiles copied for the next iteration of a loop: {len(self.code.copies)}{location}")
-        together = self.code.together
-        if together.kernel is not None:
-            lines.append(f"blocks side by side in vector registers: {together.lanes}")
-        elif together.reason:
-            lines.append(f"blocks run one by one: {together.reason}")
+        vector_blocks = self.code.together
+        if vector_blocks.kernel is not None:
+            lines.append(f"blocks side by side in vector registers: {vector_blocks.lanes}")
+        elif vector_blocks.reason:
+            lines.append(f"blocks run one by one: {vector_blocks.reason}")
         return "\n".join(lines)
 
 
@@ -124,49 +124,51 @@ def _arguments(kernel: Kernel, specialised: Specialisation) -> list[str]:
     bound = [
         f"  {name}: the constant {stable_form(value)}" for name, value in kernel.definition.bound.items()
     ]
-    return [f"  {parameter.name}: {t}{_described(access)}" for parameter, t, access in rows] + bound
+    return [f"  {parameter.name}: {t}{_access_text(access)}" for parameter, t, access in rows] + bound
 
 
 def inspect(kernel: Kernel, specialised: Specialisation) -> Inspection | CudaInspection:
-    """Recompile a form up to LLVM IR, and record the IR after each step."""
+    """Recompile a form up to LLVM IR, and record the IR after each pass."""
     ir = trace(kernel, specialised.types, specialised.launch, specialised.access)
     stages = {SOURCE: print_kernel(ir)}
 
-    def keep(name: str, kernel: KernelIR) -> None:
+    def record_stage(name: str, kernel: KernelIR) -> None:
         stages[name] = print_kernel(kernel)
 
-    prepare(ir, keep)
+    prepare(ir, record_stage)
     if specialised.device.is_cuda:
         from tegula.runtime.cuda.context import target as target_of
 
-        made_for = target_of(specialised.device.ordinal)
-        return inspect_for_gpu(kernel, specialised, ir, made_for, stages)
-    of_first = explain_operands(ir)
-    roles, known = [*explain_roles(ir), *of_first], for_cpu(ir, keep)
+        device_target = target_of(specialised.device.ordinal)
+        return inspect_for_gpu(kernel, specialised, ir, device_target, stages)
+    operand_notes = explain_operands(ir)
+    roles, compilation = [*explain_roles(ir), *operand_notes], for_cpu(ir, record_stage)
     target, debug = get_target(config.cpu_target), config.mode == "debug"
-    return Inspection(kernel, specialised, ir, stages, roles, target, lower_kernel(ir, known, target, debug))
+    return Inspection(
+        kernel, specialised, ir, stages, roles, target, lower_kernel(ir, compilation, target, debug)
+    )
 
 
 def inspect_for_gpu(
     kernel: Kernel, specialised: Specialisation, ir: KernelIR, target: CudaTarget, stages: dict[str, str]
 ) -> CudaInspection:
-    """Compile a form for a GPU from its prepared IR, which is modified in place; the IR after each step is added to
+    """Compile a form for a GPU from its prepared IR, which is modified in place; the IR after each pass is added to
     `stages`."""
-    roles, matmuls, of_first = list[str](), list[str](), explain_operands(ir)
+    roles, matmuls, operand_notes = list[str](), list[str](), explain_operands(ir)
 
-    def keep(name: str, kernel: KernelIR) -> None:
+    def record_stage(name: str, kernel: KernelIR) -> None:
         stages[name] = print_kernel(kernel)
         if name == "lower_pipes":
             matmuls[:] = explain_matmuls(kernel)
         if name == "split_lanes":
             roles[:] = explain_roles(kernel)
 
-    built = build(ir, target, config.mode == "debug", keep)
+    built = build(ir, target, config.mode == "debug", record_stage)
     return CudaInspection(
         kernel,
         specialised,
         stages,
-        [*roles, *of_first],
+        [*roles, *operand_notes],
         target,
         built.code,
         built.cubin,
@@ -176,7 +178,7 @@ def inspect_for_gpu(
     )
 
 
-def _described(access: AccessClass | None) -> str:
+def _access_text(access: AccessClass | None) -> str:
     if access is None:
         return ""
     kind = "packed" if access.dense else "unit stride" if access.contiguous else "strided"
@@ -186,15 +188,19 @@ def _described(access: AccessClass | None) -> str:
 
 def explain_operands(kernel: KernelIR) -> list[str]:
     """The lane-varying scalar operands of tile functions as text; thread 0's value is used."""
-    known = analyse(kernel)
+    uniformity = analyse(kernel)
     operands: dict[tuple[int, str], None] = {}
     for op in kernel.walk():
         assert isinstance(op, Op)
-        views = [view_index(v, known) for v in op.operands] if op.COOPERATIVE else []
-        for text in [*(text for _, text in group_operands(op, known)), *filter(None, views)]:
+        views = [view_index(v, uniformity) for v in op.operands] if op.COOPERATIVE else []
+        for text in [*(text for _, text in group_operands(op, uniformity)), *filter(None, views)]:
             operands[op.loc.line, text] = None
     lines = [f"  {text} (line {line})" for line, text in sorted(operands)]
-    return ["these may differ between threads of a block; thread 0's value is used:", *lines] if lines else []
+    return (
+        ["these operands may differ between threads of a block; thread 0's value is used:", *lines]
+        if lines
+        else []
+    )
 
 
 def explain_roles(kernel: KernelIR) -> list[str]:
@@ -219,6 +225,6 @@ def _pipe(roles: Roles, pipe: Op) -> str:
     t = pipe_type(pipe.result.type)
     size = t.stages * math.prod(t.shape) * element_bytes(t.dtype)
     tiles = f"{t.stages} stage{'s' * (t.stages > 1)} of {t.dtype} {'x'.join(map(str, t.shape))}"
-    filling, popping = ([roles.names[k] for k in at] for at in ends(roles, pipe.result))
-    direction = f"from {', '.join(filling) or 'no role'} to {', '.join(popping) or 'no role'}"
+    producers, consumers = ([roles.names[k] for k in indices] for indices in ends(roles, pipe.result))
+    direction = f"from {', '.join(producers) or 'no role'} to {', '.join(consumers) or 'no role'}"
     return f"  {pipe.result.name or 'pipe'}: {tiles} ({size:,} bytes), {direction}"

@@ -48,9 +48,9 @@ class Specialisation:
 class Forms:
     """The compiled forms of a kernel for one specialisation, one for each state of the captures."""
 
-    def __init__(self, kernel: Kernel, requested: Specialisation) -> None:
+    def __init__(self, kernel: Kernel, specialisation: Specialisation) -> None:
         self.kernel = kernel
-        self.specialisation = requested
+        self.specialisation = specialisation
         self.compiled: list[Form] = []
 
     def current(self) -> Form:
@@ -59,7 +59,7 @@ class Forms:
             if all(map(unchanged, form.captured)):
                 form.captured = tuple(map(refreshed, form.captured))
                 return form
-        form = self._form_for_grid() if self.specialisation.grid else self._compiled()
+        form = self._form_for_grid() if self.specialisation.grid else self._compile()
         self.compiled.append(form)
         return form
 
@@ -69,13 +69,19 @@ class Forms:
 
         return self.kernel.forms_for(with_scale(self.kernel, self.specialisation)).current()
 
-    def _compiled(self) -> Form:
+    def _compile(self) -> Form:
         from tegula.runtime.compile import compile_kernel
 
-        w = self.specialisation
-        form = compile_kernel(self.kernel, w.types, w.launch, w.access, w.device)
-        self.kernel.latest = self.specialisation
-        self.kernel.origin.shown = self.kernel
+        specialisation = self.specialisation
+        form = compile_kernel(
+            self.kernel,
+            specialisation.types,
+            specialisation.launch,
+            specialisation.access,
+            specialisation.device,
+        )
+        self.kernel.last_specialisation = self.specialisation
+        self.kernel.origin.last_compiled = self.kernel
         return form
 
 
@@ -126,8 +132,8 @@ class Kernel(KernelDef):
         super().__init__(_definition(func), options or KernelOptions(module=module))
         self.name = key or self.name
         self.origin: Kernel = self if origin is None else origin
-        self.shown: Kernel = self
-        """The kernel whose form was compiled last: this kernel, or this kernel with bound parameters."""
+        self.last_compiled: Kernel = self
+        """The kernel whose form was compiled last: this kernel, or a variant with bound parameters."""
         self.variants: dict[Hashable, Kernel] = {}
         """Kernels with bound parameters, by the values (see `runtime.arguments`)."""
         self.block_costs: dict[Any, list[tuple[tuple[Captured, ...], BlockCosts]]] = {}
@@ -135,9 +141,9 @@ class Kernel(KernelDef):
         self.forms: dict[Any, Forms] = {}
         """Compiled forms, by the keys that `resolve` makes from the arguments."""
         self.ready: Ready = {}
-        self.known_reads: dict[Form, list[int]] = {}
+        self.cached_reads: dict[Form, list[int]] = {}
         """The positions of the arrays that compiled forms may read, cached for tapes (see `records.read`)."""
-        self.latest: Specialisation | None = None
+        self.last_specialisation: Specialisation | None = None
         self.native: Any = None
         """The machine code for launches on GPUs (see `runtime.cuda.native`); None before the first launch in Python."""
         self.written: frozenset[int] = frozenset()
@@ -153,12 +159,12 @@ class Kernel(KernelDef):
 
     @property
     def key(self) -> str:
-        """The name of the kernel."""
+        """The kernel's name in messages."""
         return self.name
 
     @property
     def module(self) -> Module:
-        """The module that the kernel belongs to: the module of its function, or the module that was given."""
+        """The module of the kernel: the module of its function, or the `module` option."""
         from tegula.runtime.modules import Module, get_module
 
         named_module = self.options.module
@@ -183,7 +189,7 @@ class Kernel(KernelDef):
     def __reduce__(self) -> tuple[Any, ...]:
         if self.origin is self:
             return super().__reduce__()
-        return _bound, (self.origin, self.definition.bound)
+        return _bind_values, (self.origin, self.definition.bound)
 
     @property
     def packers(self) -> list[Packer]:
@@ -196,7 +202,7 @@ class Kernel(KernelDef):
 
     @cached_property
     def fast_path(self) -> FastPath:
-        """The fast path of its launches (see `runtime.fast_path`)."""
+        """The fast path of the kernel's launches (see `runtime.fast_path`)."""
         return make_fast_path(self.parameters, self.ready)
 
     @cached_property
@@ -228,7 +234,7 @@ class Kernel(KernelDef):
         message = f"the annotation of '{p.name}' is {name}, which a launch cannot pass"
         raise TypeMismatch(self.definition.parameter_location(p.name), what=message, help=ANNOTATIONS)
 
-    def forms_for(self, wanted: Specialisation) -> Forms:
+    def forms_for(self, specialisation: Specialisation) -> Forms:
         """The compiled forms for a specialisation in the current modes.
 
         Parameters:
@@ -239,15 +245,16 @@ class Kernel(KernelDef):
         Raises:
             nothing.
         """
-        key = (wanted, config.code)
-        return self._forms.setdefault(key, Forms(self, wanted))
+        key = (specialisation, config.code)
+        return self._forms.setdefault(key, Forms(self, specialisation))
 
     @property
     def compiled(self) -> list[Form]:
-        """All forms that were compiled or read from the disk cache, in order; forms with constants last."""
-        own = [*dict.fromkeys(form for forms in self._forms.values() for form in forms.compiled)]
-        others = dict.fromkeys([*self._leaf_kernels.values(), *self.variants.values()])
-        return own + [form for variant in others for form in variant.compiled]
+        """All forms that were compiled or read from the disk cache, in this order; forms of variants with bound
+        parameters last."""
+        own_forms = [*dict.fromkeys(form for forms in self._forms.values() for form in forms.compiled)]
+        other_kernels = dict.fromkeys([*self._leaf_kernels.values(), *self.variants.values()])
+        return own_forms + [form for variant in other_kernels for form in variant.compiled]
 
     def unload(self) -> None:
         """Forgets all compiled forms of the kernel.
@@ -257,7 +264,7 @@ class Kernel(KernelDef):
         """
         self.native = None
         self.ready.clear()
-        self.known_reads.clear()
+        self.cached_reads.clear()
         self.forms.clear()
         self.block_costs.clear()
         self.adjoints.clear()
@@ -265,7 +272,7 @@ class Kernel(KernelDef):
         self._leaf_kernels.clear()
         self.role_threads.clear()
         self.variants.clear()
-        self.latest, self.shown = None, self
+        self.last_specialisation, self.last_compiled = None, self
 
     # Inspection -----------------------------------------------------------------------------------------------------
 
@@ -369,21 +376,21 @@ class Kernel(KernelDef):
     def _inspect(self) -> Inspection | CudaInspection:
         from tegula.runtime.inspection import inspect
 
-        return inspect(self.shown, self.shown._latest())
+        return inspect(self.last_compiled, self.last_compiled._require_specialisation())
 
     def _inspect_for_gpu(self) -> CudaInspection:
         from tegula.runtime.inspection import CudaInspection
 
         inspection = self._inspect()
         if not isinstance(inspection, CudaInspection):
-            help = "launch it with arrays on one first; assembly() shows CPU code"
+            help = "launch the kernel with arrays on a GPU first; assembly() shows CPU code"
             raise LaunchError(f"kernel {self.name} was last compiled for a CPU", help)
         return inspection
 
-    def _latest(self) -> Specialisation:
-        if self.latest is None:
+    def _require_specialisation(self) -> Specialisation:
+        if self.last_specialisation is None:
             raise LaunchError(f"kernel {self.name} has not been compiled yet", "launch the kernel first")
-        return self.latest
+        return self.last_specialisation
 
 
 class GenericKernel(Kernel):
@@ -414,7 +421,7 @@ def _definition(function: Definition | Callable[..., Any]) -> Definition:
     return function if isinstance(function, Definition) else Definition(function)
 
 
-def _bound(origin: Kernel, values: dict[str, Any]) -> Kernel:
+def _bind_values(origin: Kernel, values: dict[str, Any]) -> Kernel:
     return origin.bind(**values)
 
 
@@ -439,9 +446,9 @@ def kernel(
     Gradient:
         derived from the kernel; tg.func_grad sets the adjoint of a function.
     """
-    chosen = kernel_options(options, sys._getframe(1))
+    parsed_options = kernel_options(options, sys._getframe(1))
 
     def wrap(f: Callable[..., Any]) -> Kernel:
-        return Kernel(Definition(f, source), chosen)
+        return Kernel(Definition(f, source), parsed_options)
 
     return wrap if function is None else wrap(function)

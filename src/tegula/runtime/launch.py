@@ -28,13 +28,13 @@ from tegula.runtime.command import Launch
 from tegula.runtime.compound_arguments import is_compound
 from tegula.runtime.config import config, modes
 from tegula.runtime.description import launch_id
-from tegula.runtime.device import CPU, Device, get_device, switch
+from tegula.runtime.device import CPU, Device, cuda_selection, get_device
 from tegula.runtime.dimensions import check_dimensions
 from tegula.runtime.kernel import Kernel, KernelChoice
 from tegula.runtime.make_arrays import zeros
 from tegula.runtime.pack import NO_REPORT, adopted
 from tegula.runtime.recording import recording
-from tegula.runtime.resolve import ours, resolve, role_threads
+from tegula.runtime.resolve import resolve, role_threads, tegula_arguments
 from tegula.runtime.structures import publish_gradients
 from tegula.runtime.tensors import count_writes
 
@@ -51,7 +51,7 @@ class LaunchPlan:
     """A launch shape: its class, the number of blocks, and the bytes from which kernels read the shape, which end with
     the address of the report buffer, here 0. `grid`: the grid of blocks of a launch of whole blocks; else empty."""
 
-    __slots__ = ("blocks", "device", "dims", "grid", "launch", "number", "packed")
+    __slots__ = ("blocks", "device", "dims", "grid", "launch", "launch_id", "packed")
 
     def __init__(self, dims: tuple[int, ...], block_dim: int, device: Device = CPU) -> None:
         total = 1
@@ -71,7 +71,7 @@ class LaunchPlan:
         self.grid = dims[:-1] if dims[-1] == block_dim else ()
         self.device = device
         self.dims = dims
-        self.number = launch_id(self.launch if device is CPU else (self.launch, device))
+        self.launch_id = launch_id(self.launch if device is CPU else (self.launch, device))
         self.blocks = -(-total // block_dim)
         self.packed = struct.pack(f"<{len(dims) + 1}q", *dims, total) + NO_REPORT
 
@@ -89,7 +89,7 @@ def plan(dims: tuple[Any, ...], block_dim: int, device: Device = CPU) -> LaunchP
     if any(n < 0 for n in sizes):
         raise LaunchError(
             f"launch dimensions must not be negative, got {sizes}",
-            "give the number of threads in each dimension",
+            "pass the number of threads in each dimension",
         )
     check_dimensions(sizes)
     if not 1 <= block_dim <= 1024:
@@ -185,10 +185,10 @@ def launch(
         options = {"device": device, "stream": stream, "adjoint": adjoint, "record_tape": record_tape}
         pairs = (inputs, adj_inputs), (outputs, adj_outputs)
         return Launch(launch, kernel, dim, *pairs, {**options, "block_dim": block_dim})
-    owners = None
+    memory_owners = None
     if type(kernel) is not Kernel:
         # Kernels get addresses of memory that typed arguments own, which must live until the kernel has run.
-        owners = inputs, outputs
+        memory_owners = inputs, outputs
         if isinstance(kernel, KernelChoice):
             args = arguments_of(kernel, inputs, outputs)
             kernel, dim, block_dim = kernel.choose(dim, args, block_dim, False, device, stream)
@@ -196,8 +196,8 @@ def launch(
         if not adjoint:
             kernel, inputs = leaf_call(kernel, inputs, outputs)
             outputs = ()
-    # The answer of the machine code: True, the arrays that it has written, or the key to cache the launch by (see
-    # backend/launcher.py).
+    # The result of the machine code: True, the arrays that the launch has written, or the key of the launch for the
+    # cache (see backend/launcher.py).
     native_launch = None
     if kernel.native is not None and not (
         (recording.on and _needs_recording(kernel, inputs, outputs, record_tape))
@@ -233,10 +233,10 @@ def launch(
         return None
     if adj_inputs or adj_outputs:
         raise LaunchError("adj_inputs= and adj_outputs= are for adjoint launches", "add adjoint=True")
-    done = _run(kernel, dims, block_dim, inputs, outputs, device, stream, record_tape)
+    slow_launch = _run(kernel, dims, block_dim, inputs, outputs, device, stream, record_tape)
     if native_launch:
-        _cache_launch(kernel, native_launch, call, *done)
-    del owners
+        _cache_launch(kernel, native_launch, call, *slow_launch)
+    del memory_owners
     return None
 
 
@@ -257,20 +257,25 @@ _OPTIONS = frozenset(launch.__code__.co_varnames[: launch.__code__.co_argcount])
 
 
 def _cache_launch(
-    kernel: Kernel, key: bytes, call: tuple[Any, ...], ran: Kernel, launch_plan: LaunchPlan, compiled: Any
+    kernel: Kernel,
+    key: bytes,
+    call: tuple[Any, ...],
+    launched_kernel: Kernel,
+    launch_plan: LaunchPlan,
+    compiled: Any,
 ) -> None:
     """Cache a launch for the machine code, which had no entry for it. `call`: the arguments of the call of the machine
-    code; `ran`: the kernel itself, unless arrays were absent."""
+    code; `launched_kernel`: the kernel itself, or its variant if arrays were absent."""
     from tegula.runtime.cuda.native import cache_launch
 
-    if compiled.device is not CPU and ran is kernel:
+    if compiled.device is not CPU and launched_kernel is kernel:
         kernel.written |= set(compiled.writes)
         cache_launch(kernel, key, call, launch_plan, compiled)
 
 
 def run_adjoint(
     kernel: Kernel,
-    shape: LaunchPlan,
+    forward_plan: LaunchPlan,
     args: Sequence[Any],
     grads: Sequence[Any] = (),
     stream: Stream | None = None,
@@ -278,31 +283,33 @@ def run_adjoint(
     device: Device | str | None = None,
 ) -> bool:
     """Run the adjoint of a launch with these arguments: the adjoint reads and clears the gradients of the arrays that
-    the launch wrote, and adds to the gradients of the arrays that the launch read. `shape`: the plan of the forward
-    launch; `grads`: gradient arrays that replace the arguments' own; `check` may raise before anything runs; `device`:
-    the requested device, if any. Returns False if no argument has a gradient."""
-    passed = (*args, *grads)
-    args = ours(kernel, tuple(args))
+    the launch wrote, and adds to the gradients of the arrays that the launch read. `forward_plan`: the plan of the
+    forward launch; `grads`: gradient arrays that replace the arguments' own; `check` may raise before the first launch;
+    `device`: the requested device, or None. Returns False if no argument has a gradient."""
+    original_arguments = (*args, *grads)
+    args = tegula_arguments(kernel, tuple(args))
     if device is not None:
         _check_device(kernel, device, next((a.device for a in args if type(a) is array), CPU))
-    # The stream of the library that owns the gradients, as in launches with the library's arrays.
-    own = [g if g is None else adopted(p, g) for p, g in zip(kernel.parameters, grads, strict=False)]
-    gradient_arrays = gradients(args, own)
+    # Adopted gradients order the launch in the stream of their library, as in launches with the library's arrays.
+    adopted_gradients = [
+        g if g is None else adopted(p, g) for p, g in zip(kernel.parameters, grads, strict=False)
+    ]
+    gradient_arrays = gradients(args, adopted_gradients)
     if not gradient_arrays:
         return False
     for k, grad in gradient_arrays.items():
         if grad.shape != args[k].shape:
             name = kernel.parameters[k].name
             raise LaunchError(
-                f"kernel {kernel.name}: the gradient of argument '{name}' has shape {grad.shape}, the argument "
-                f"{args[k].shape}",
-                "give a gradient of the argument's shape",
+                f"kernel {kernel.name}: the gradient of argument '{name}' has shape {grad.shape}, but the argument "
+                f"has shape {args[k].shape}",
+                "pass a gradient of the argument's shape",
             )
     launch_adjoint(
         adjoint_of(kernel, tuple(gradient_arrays)),
-        shape,
+        forward_plan,
         (*args, *gradient_arrays.values()),
-        passed,
+        original_arguments,
         stream,
         check,
     )
@@ -314,7 +321,7 @@ def run_adjoint(
 
 def launch_adjoint(
     adjoint: Adjoint,
-    shape: LaunchPlan,
+    forward_plan: LaunchPlan,
     args: tuple[Any, ...],
     arguments: Sequence[Any],
     stream: Stream | None = None,
@@ -322,24 +329,24 @@ def launch_adjoint(
 ) -> None:
     """Run the launches of an adjoint. `args`: the arguments, as Tegula arrays; `arguments`: the arguments before
     their conversion, whose library determines the stream."""
-    known = adjoint.launches(shape, args)
+    part_launches = adjoint.launches(forward_plan, args)
     if check is not None:
         check(adjoint)
     if adjoint.queries:
         publish_gradients()
-    adjoint.launched[:] = [part_launch.part for part_launch in known]
-    other = not OURS.issuperset(map(type, arguments))
-    rows: PartialArrays = {}
-    arguments = arguments if other else ()
-    memory = partial(_memory, arguments=arguments, stream=stream)
-    for part_launch in known:
-        passed = (*args, *part_launch.extra(args, rows, memory))
-        _launch_part(part_launch, passed, arguments, stream)
+    adjoint.launched_parts[:] = [part_launch.part for part_launch in part_launches]
+    has_foreign = not TEGULA_TYPES.issuperset(map(type, arguments))
+    partial_arrays: PartialArrays = {}
+    arguments = arguments if has_foreign else ()
+    allocate_array = partial(_temporary_array, arguments=arguments, stream=stream)
+    for part_launch in part_launches:
+        part_arguments = (*args, *part_launch.extra(args, partial_arrays, allocate_array))
+        _launch_part(part_launch, part_arguments, arguments, stream)
         if recording.on:
-            recording.launch_wrote(passed, part_launch.part.writes)
+            recording.launch_wrote(part_arguments, part_launch.part.writes)
 
 
-def _memory(
+def _temporary_array(
     shape: Sequence[int],
     dtype: DType,
     device: Device,
@@ -348,19 +355,19 @@ def _memory(
     stream: Stream | None,
 ) -> array:
     """A temporary array for one call, of zeros or uninitialised. `arguments`, `stream`: as for a launch."""
-    memory = None
+    temporary = None
     if device is not CPU:
         from tegula.runtime.cuda.interop import memory_of_call
 
-        memory = memory_of_call(shape, dtype, device, zeroed, arguments, stream)
-    if memory is None:
-        memory = (
+        temporary = memory_of_call(shape, dtype, device, zeroed, arguments, stream)
+    if temporary is None:
+        temporary = (
             zeros(shape, dtype, device) if zeroed else wrap(allocate(shape, dtype, device), dtype, device)
         )
-    return memory
+    return temporary
 
 
-OURS = frozenset({array, int, float, bool, type(None)})
+TEGULA_TYPES = frozenset({array, int, float, bool, type(None)})
 """The types of adjoint arguments that belong to no other library with streams of its own."""
 
 
@@ -469,9 +476,9 @@ def launch_tiled(
     block_dim = block_size(kernel, block_dim, inputs, outputs, len(dims) + 1)
     if options:
         return launch(kernel, (*dims, block_dim), inputs, outputs, block_dim=block_dim, **options)
-    done = _run(kernel, (*dims, block_dim), block_dim, inputs, outputs)
+    slow_launch = _run(kernel, (*dims, block_dim), block_dim, inputs, outputs)
     if native_launch:
-        _cache_launch(kernel, native_launch, call, *done)
+        _cache_launch(kernel, native_launch, call, *slow_launch)
     return None
 
 
@@ -491,7 +498,11 @@ def _run(
     else:
         args = arguments_of(kernel, inputs, outputs)
     target = CPU
-    if device is not None or stream is not None or (switch.used and not (args and type(args[0]) is array)):
+    if (
+        device is not None
+        or stream is not None
+        or (cuda_selection.used and not (args and type(args[0]) is array))
+    ):
         if device is not None:
             get_device(device)  # an unknown device is reported before errors of arguments
         target = _device_for(device, stream, flattened_call(kernel, args).arguments)
@@ -502,22 +513,22 @@ def _run(
     except TypeError:
         launch_plan = _plan_uncached(dims, block_dim, target)
     try:
-        form = kernel.fast_path(launch_plan, args)
-        if form is None:
+        packed_launch = kernel.fast_path(launch_plan, args)
+        if packed_launch is None:
             if is_compound(kernel, args) or NoneType in map(type, args) or len(args) != len(kernel.packers):
                 kernel, args = flattened_call(kernel, args)
-            form = resolve(kernel, launch_plan, args)
-        compiled, packed, other = form
+            packed_launch = resolve(kernel, launch_plan, args)
+        compiled, packed, has_foreign = packed_launch
     except (CompileError, LaunchError) as error:
         # The traceback of the compiler is dropped, because the message has the location in the kernel or the argument.
         raise error.with_traceback(None) from error.__cause__
     if device is not None:
         _check_device(kernel, device, compiled.device)
-    compiled.launch(launch_plan.blocks, packed, args, stream, other)
-    if other:
+    compiled.launch(launch_plan.blocks, packed, args, stream, has_foreign)
+    if has_foreign:
         count_writes(args, compiled.writes)
     if recording.on and recording.needs_notification(args, compiled.writes, record):
-        recording.launched(kernel, launch_plan, args, ours(kernel, args), compiled, record)
+        recording.launched(kernel, launch_plan, args, tegula_arguments(kernel, args), compiled, record)
     return kernel, launch_plan, compiled
 
 
@@ -525,7 +536,7 @@ def _check_device(kernel: Kernel, requested: Device | str, actual: Device) -> No
     """Raise LaunchError if the requested device is not the device of the arrays."""
     if actual != get_device(requested):
         raise LaunchError(
-            f"kernel {kernel.name}: the launch is on {get_device(requested)}, its arrays are on {actual}",
+            f"kernel {kernel.name}: the launch is on {get_device(requested)}, but its arrays are on {actual}",
             "leave out device=, or copy the arrays there: a.to(device)",
         )
 
@@ -533,7 +544,9 @@ def _check_device(kernel: Kernel, requested: Device | str, actual: Device) -> No
 def check_kernel(kernel: object) -> None:
     """Raise LaunchError for an object that is not a kernel."""
     if not isinstance(kernel, Kernel):
-        raise LaunchError(f"expected a kernel, got {_named(kernel)}", "decorate the function with @tg.kernel")
+        raise LaunchError(
+            f"expected a kernel, got {_object_text(kernel)}", "decorate the function with @tg.kernel"
+        )
 
 
 def block_size(
@@ -546,16 +559,16 @@ def block_size(
     if block_dim is None:
         if kernel.has_roles:
             try:
-                needed = role_threads(*flattened_call(kernel, inputs, outputs), ndim)
+                thread_count = role_threads(*flattened_call(kernel, inputs, outputs), ndim)
             except CompileError as error:
                 raise error.with_traceback(None) from error.__cause__  # as in _run
-            if needed is not None:
-                return needed
+            if thread_count is not None:
+                return thread_count
         return kernel.options.block_dim or config.block_dim
     if isinstance(block_dim, bool) or not hasattr(block_dim, "__index__"):
         raise LaunchError(f"block_dim must be a whole number, got {block_dim!r}", "for example block_dim=64")
     return operator.index(block_dim)
 
 
-def _named(x: object) -> str:
+def _object_text(x: object) -> str:
     return f"the function {x.__name__}" if isinstance(x, FunctionType) else repr(x)

@@ -17,7 +17,7 @@ from tegula.types import DTYPES, NAMED_ELEMENTS, DType, uint32
 
 OPS_AND_FUNCTIONS = frozenset({"mod"})
 """The names of library functions that are also names of ops."""
-OF_TILES = ("tile_", "_tile_")
+TILE_PREFIXES = ("tile_", "_tile_")
 """The prefixes of the names of cooperative functions, and of block-wide queries."""
 _DEFINED_ELSEWHERE = (
     PUBLIC.keys() | DTYPES.keys() | NAMED_ELEMENTS.keys() | CONSTANTS.keys()
@@ -33,7 +33,7 @@ class Library(Mapping[str, FuncDef]):
     def __getitem__(self, name: str) -> FuncDef:
         if name in _DEFINED_ELSEWHERE:
             raise KeyError(name)
-        if name.startswith(OF_TILES) and name in _tiles():
+        if name.startswith(TILE_PREFIXES) and name in _tiles():
             return _tiles()[name]
         return _functions()[name]
 
@@ -49,15 +49,15 @@ NARROW_FLOATS = ("float16", "bfloat16")
 NUMBERS = Family(
     {"Returns": "a value of the type of `x`."}, {"out-of-range": "a literal does not fit its dtype"}
 )
-"""The text that docstrings of functions of numbers share."""
-OF_VECTORS = Family(
+"""The text that the docstrings of functions of numbers share."""
+VECTORS = Family(
     raises={
         "mixed-scalar-types": "the dtypes of the arguments differ",
         "out-of-range": "a literal does not fit its dtype",
         "shape-mismatch": "the shapes of tiles, whose elements are arguments too, do not broadcast",
     }
 )
-"""The text that docstrings of functions of vectors share."""
+"""The text that the docstrings of functions of vectors share."""
 
 
 STATE = Kind(
@@ -78,13 +78,13 @@ def documentation(f: FuncDef) -> str:
         rows = ((STATE if p.changed and p.annotation == uint32 else None, p.name) for p in f.all_parameters)
         return completed(text, in_rows(rows), FAMILIES.get(f.name))
     if any(isinstance(p.annotation, ElementPattern) for p in first.definition.parameters):
-        return completed(text, in_rows(map(_describe_pattern, f.all_parameters)), OF_VECTORS)
-    parameters = [p for each in f.definitions for p in each.definition.parameters]
+        return completed(text, in_rows(map(_describe_pattern, f.all_parameters)), VECTORS)
+    parameters = [p for definition in f.definitions for p in definition.definition.parameters]
     dtypes = [p.annotation for p in parameters if isinstance(p.annotation, DType)]
     names = [p.name for p in first.definition.parameters]
-    if len(dtypes) < len(parameters) or f.name.startswith(OF_TILES):
+    if len(dtypes) < len(parameters) or f.name.startswith(TILE_PREFIXES):
         return completed(text, f.rows)
-    kind = _numbers({t.name for t in dtypes}, f.in_float32, several=len(names) > 1)
+    kind = _numbers({t.name for t in dtypes}, f.in_float32, is_several=len(names) > 1)
     return completed(text, [(kind, names)], NUMBERS)
 
 
@@ -98,21 +98,23 @@ def _kind(pattern: ElementPattern) -> Kind:
     return Kind(f"{pattern.described}.")
 
 
-def _numbers(scalars: set[str], in_float32: bool, several: bool) -> Kind:
-    """The kind of parameters that accept these dtypes; `several`: whether several parameters have one dtype."""
+def _numbers(scalars: set[str], in_float32: bool, is_several: bool) -> Kind:
+    """The kind of parameters that accept these dtypes; `is_several`: whether several parameters have one dtype."""
     names = [
         n for n in DTYPES if n in scalars or (in_float32 and "float32" in scalars and n in NARROW_FLOATS)
     ]
     names.sort(key=lambda n: (DTYPES[n].kind, DTYPES[n].bits))
-    listed = f"{', '.join(names[:-1])} or {names[-1]}"
-    without = "" if any(DTYPES[n].is_int for n in names) else "integers (nor their literals), "
-    reasons = {"wrong-arguments": f"no overload takes {without}bools, float8, quaternions or transforms"}
-    if not several:
-        return Kind(f"a {listed} scalar, a vector or matrix of these, or a tile of such elements.", reasons)
+    dtype_list = f"{', '.join(names[:-1])} or {names[-1]}"
+    excluded = "" if any(DTYPES[n].is_int for n in names) else "integers (nor their literals), "
+    reasons = {"wrong-arguments": f"no overload takes {excluded}bools, float8, quaternions or transforms"}
+    if not is_several:
+        return Kind(
+            f"a {dtype_list} scalar, a vector or matrix of these, or a tile of such elements.", reasons
+        )
     reasons["mixed-scalar-types"] = "vectors or matrices differ in type"
     reasons["shape-mismatch"] = "the shapes of tiles do not broadcast"
     compound = "vectors or matrices of one type"
-    message = f"{listed} scalars of one dtype, {compound}, or tiles of such elements, which broadcast."
+    message = f"{dtype_list} scalars of one dtype, {compound}, or tiles of such elements, which broadcast."
     return Kind(message, reasons)
 
 
@@ -128,7 +130,7 @@ def _tiles() -> dict[str, FuncDef]:
     from tegula.lang.cooperative import CooperativeDef
     from tegula.stdlib.tiles import DECLARED, PARTS
 
-    tile_functions = _overloaded(PARTS)
+    tile_functions = _merge_overloads(PARTS)
     for name, parts in DECLARED.items():
         tile_functions[name] = function = CooperativeDef.of_library(parts)
         if function.overwritten is not None:
@@ -140,16 +142,16 @@ def _tiles() -> dict[str, FuncDef]:
 def _functions() -> dict[str, FuncDef]:
     from tegula.stdlib import COMPOUND_FUNCTIONS, FUNCTIONS, SIXTEEN_BIT
 
-    return _overloaded({**FUNCTIONS, **COMPOUND_FUNCTIONS}, SIXTEEN_BIT)
+    return _merge_overloads({**FUNCTIONS, **COMPOUND_FUNCTIONS}, SIXTEEN_BIT)
 
 
-def _overloaded(
+def _merge_overloads(
     functions: Mapping[str, list[Callable[..., Any]]], in_float32: Collection[str] = ()
 ) -> dict[str, FuncDef]:
-    merged: dict[str, FuncDef] = {}
+    definitions: dict[str, FuncDef] = {}
     for name, overloads in functions.items():
         for function in overloads:
-            earlier = merged[name].definitions if name in merged else ()
-            merged[name] = FuncDef(Definition(function, library=True), earlier)
-            merged[name].in_float32 = name in in_float32
-    return merged
+            overloads_before = definitions[name].definitions if name in definitions else ()
+            definitions[name] = FuncDef(Definition(function, library=True), overloads_before)
+            definitions[name].in_float32 = name in in_float32
+    return definitions

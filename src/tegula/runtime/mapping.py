@@ -21,7 +21,7 @@ from tegula.runtime.elementwise import (
     Input,
     apply,
     broadcast,
-    described,
+    describe_input,
     elementwise_kernel,
     result_types,
 )
@@ -92,10 +92,10 @@ def _kernel(
     outs: Sequence[array] | None,
 ) -> Kernel:
     shape = broadcast(expression, arrays)
-    forms: tuple[Input, ...] = tuple(described(v, t, shape) for v, t in values)
+    forms: tuple[Input, ...] = tuple(describe_input(v, t, shape) for v, t in values)
     contiguous = (True,) * len(shape)
     if outs is not None:
-        results = tuple(described(o, o.dtype, shape) for o in outs)
+        results = tuple(describe_input(o, o.dtype, shape) for o in outs)
     else:
         results = tuple(Input(t, contiguous) for t in result_types(expression, forms, len(shape)))
     return elementwise_kernel(expression, forms, results)

@@ -188,7 +188,7 @@ def read(kernel: Kernel, form: Form) -> list[int]:
     """Positions of the array parameters that a compiled form of a kernel may read."""
     from tegula.passes.overlap import array_root
 
-    known = kernel.known_reads
+    known = kernel.cached_reads
     if form not in known:
         effects = [e for op in form.kernel.walk() for e in op.effects() if e.kind != "write"]
         roots = {array_root(e.value) for e in effects if e.value is not None}

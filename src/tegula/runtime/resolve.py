@@ -34,18 +34,18 @@ def resolve(kernel: Kernel, plan: LaunchPlan, args: tuple[Any, ...]) -> tuple[Fo
     """The compiled form for the arguments, their packed bytes, and whether an argument is another library's array.
     LaunchError for arguments that do not fit."""
     arguments = args
-    args = ours(kernel, args)
+    args = tegula_arguments(kernel, args)
     other = args is not arguments
     form = kernel.fast_path(plan, args)
     if form is not None:
         return form[0], form[1], other
     packed = packed_arguments(kernel, args)
     ids, pairs = [n for n, _ in packed], overlaps(args)
-    key = (plan.number, plan.grid, *ids, *pairs, config.code)
+    key = (plan.launch_id, plan.grid, *ids, *pairs, config.code)
     forms = kernel.forms.get(key)
     if forms is None:
         forms = kernel.forms_for(_specialised(kernel, plan, ids, pairs))
-        fast_path.keep(kernel.forms, key, forms)
+        fast_path.put_bounded(kernel.forms, key, forms)
     compiled = forms.current()
     for k in compiled.writes:
         if not args[k].writeable:
@@ -56,7 +56,7 @@ def resolve(kernel: Kernel, plan: LaunchPlan, args: tuple[Any, ...]) -> tuple[Fo
             )
     if not pairs:
         arrays = [a.launch_id for a in args if type(a) is array]
-        fast_path.keep(kernel.ready, fast_path.key(plan, arrays), compiled)
+        fast_path.put_bounded(kernel.ready, fast_path.key(plan, arrays), compiled)
         if kernel.native is None and compiled.device.is_cuda:
             from tegula.runtime.cuda.native import deferred_launch
 
@@ -78,7 +78,7 @@ def _specialised(
     return replace(requested, grid=plan.grid) if requested.device.is_cuda else requested
 
 
-def ours(kernel: Kernel, args: tuple[Any, ...]) -> tuple[Any, ...]:
+def tegula_arguments(kernel: Kernel, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """The arguments, with other libraries' arrays as `tg.array` on the same memory."""
     if KNOWN.issuperset(map(type, args)):
         return args
@@ -115,7 +115,7 @@ def role_threads(kernel: Kernel, args: Sequence[Any], ndim: int) -> int | None:
     for captured, threads in kernel.role_threads:
         if all(map(unchanged, captured)):
             return threads
-    packed = packed_arguments(kernel, ours(kernel, tuple(args)))
+    packed = packed_arguments(kernel, tegula_arguments(kernel, tuple(args)))
     launch = LaunchClass(ndim, WARP_GROUP, (True,) * (ndim - 1) + (False,), True, False)
     key = specialisation([SPECIALISATIONS[n] for n, _ in packed], launch, ())
     traced = kernel.trace(key.types, launch, key.access, library())

@@ -17,7 +17,7 @@ from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device, synchronize_device
 from tegula.runtime.kernel import Kernel, KernelChoice
 from tegula.runtime.recording import recording
-from tegula.runtime.resolve import ours
+from tegula.runtime.resolve import tegula_arguments
 from tegula.tune.build import build_all, job
 from tegula.tune.candidates import Candidate, Values, call_with, combinations, describe, kernels, source_of
 from tegula.tune.clock import REPEATS, clock_for, time_calls
@@ -92,7 +92,7 @@ class Tuned(KernelChoice):
                 constants_bound.kernel, args
             )
             return variant._position(dim, constants_bound.arguments, block_dim, tiled, device, stream)
-        own = ours(constants_bound.kernel, args)
+        own = tegula_arguments(constants_bound.kernel, args)
         kind = (tiled, block_dim, config.code, *self._class(own))
         chosen = self._chosen.get(kind)
         if chosen is None:

@@ -233,7 +233,7 @@ class Table(bytearray):
         starts = {sum(self.sizes[:k]): k for k in range(len(self.sizes))}
         key_parts: dict[int, int] = {}
         if compiled.guards is not None:
-            key_parts = dict.fromkeys(compiled.guards.read, launcher.WITH_ALIGNMENT)
+            key_parts = dict.fromkeys(compiled.guards.positions, launcher.WITH_ALIGNMENT)
         if compiled.maps is not None:
             is_replaceable = compiled.context.variables[DEVICE["replace"] // launcher.WORD]
             key_part = launcher.WITH_ALIGNMENT if is_replaceable else launcher.WITH_ADDRESS
