@@ -26,7 +26,7 @@ def forget() -> None:
         *(
             context._contexts.contexts,
             stream._defaults,
-            stream.chosen.streams,
+            stream.thread_streams.streams,
             report._queues,
             strided._functions,
             maps._empty_arrays,
