@@ -419,7 +419,7 @@ def _compile(kernel: Any, launch: tuple[tuple[int, ...], int], seed: int, run: b
     from tegula.passes.pipeline_gpu import for_gpu
     from tegula.runtime.compile import trace
     from tegula.runtime.launch import plan
-    from tegula.runtime.resolve import wanted_form
+    from tegula.runtime.resolve import requested_specialisation
     from tegula.target import get_cuda_target, get_target
 
     dims, block_dim = launch
@@ -427,7 +427,7 @@ def _compile(kernel: Any, launch: tuple[tuple[int, ...], int], seed: int, run: b
     if run:
         tg.launch(kernel, dim=dims, block_dim=block_dim, inputs=args)
         return
-    specialised = wanted_form(kernel, plan(dims, block_dim), args)
+    specialised = requested_specialisation(kernel, plan(dims, block_dim), args)
     for gpu in (False, True) if seed % 4 == 0 else (False,):
         traced_kernel = trace(kernel, specialised.types, specialised.launch, specialised.access)
         prepare(traced_kernel)

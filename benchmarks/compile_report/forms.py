@@ -22,7 +22,7 @@ from tegula.runtime.compile import trace
 from tegula.runtime.compound_arguments import flattened
 from tegula.runtime.description import SPECIALISATIONS
 from tegula.runtime.launch import plan
-from tegula.runtime.resolve import overlaps, specialisation, wanted_form
+from tegula.runtime.resolve import overlaps, requested_specialisation, specialisation
 from tegula.target import get_cuda_target
 from tegula.types import ArrayType
 
@@ -62,7 +62,7 @@ def gradient_form(
         args[k].requires_grad = True
     adjoint = adjoint_of(kernel, positions)
     grads = [args[k].grad for k in positions]
-    specialised = wanted_form(adjoint, plan((*dims, threads), threads), (*args, *grads))
+    specialised = requested_specialisation(adjoint, plan((*dims, threads), threads), (*args, *grads))
     for number, part in enumerate(p for step in adjoint.steps_for(specialised) for p in (step, *step.shared)):
         ir = part.step.kernel
         access = [PACKED if isinstance(p.type, ArrayType) else None for p in ir.params]

@@ -20,7 +20,7 @@ from tegula.passes.pipeline_gpu import for_gpu
 from tegula.passes.runner import GpuCompilation
 from tegula.runtime.adjoint import Part, adjoint_of
 from tegula.runtime.launch import plan
-from tegula.runtime.resolve import wanted_form
+from tegula.runtime.resolve import requested_specialisation
 from tegula.target import get_cuda_target
 from tegula.types import ArrayType, BufType, element_bytes, scalar_of
 
@@ -36,7 +36,9 @@ def parts_of(kernel: Any, shapes: list[Any], dims: tuple[int, ...], block: int) 
     """The kernels that may be launched for the gradients."""
     args = [tg.zeros(s, dtype=tg.bfloat16, requires_grad=True) for s in shapes]
     adjoint = adjoint_of(kernel, tuple(range(len(args))))
-    specialised = wanted_form(adjoint, plan((*dims, block), block), (*args, *(a.grad for a in args)))
+    specialised = requested_specialisation(
+        adjoint, plan((*dims, block), block), (*args, *(a.grad for a in args))
+    )
     return [p for step in adjoint.steps_for(specialised) for p in (step, *step.shared)]
 
 

@@ -16,7 +16,7 @@ from tegula.passes.pipeline import prepare
 from tegula.passes.pipeline_gpu import for_gpu
 from tegula.runtime.adjoint import adjoint_of
 from tegula.runtime.launch import plan
-from tegula.runtime.resolve import wanted_form
+from tegula.runtime.resolve import requested_specialisation
 from tegula.target import get_cuda_target
 
 M, N, K = 64, 256, 64
@@ -44,7 +44,7 @@ def test_owners_of_gradient_tiles_add_to_existing_elements(arch: str) -> None:
         a.grad.assign(numbers(*a.shape) * (rng.random(a.shape) < 0.2))
     adjoint = adjoint_of(matmul, (0, 1, 2))
     arguments = (*args, *(a.grad for a in args))
-    steps = adjoint.steps_for(wanted_form(adjoint, plan((1, 1, 128), 128), arguments))
+    steps = adjoint.steps_for(requested_specialisation(adjoint, plan((1, 1, 128), 128), arguments))
     wide = next(p for step in steps for p in step.shared if p.name == "matmul_adjoint_of_adj_a_wide")
     ir = wide.step.kernel
     kernel = wide.trace([p.type for p in ir.params], ir.launch, ir.access)

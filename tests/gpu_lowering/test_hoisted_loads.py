@@ -21,7 +21,7 @@ from tegula.passes.pipeline_gpu import for_gpu
 from tegula.runtime.adjoint import adjoint_of, plan_launches
 from tegula.runtime.device import CPU
 from tegula.runtime.launch import plan
-from tegula.runtime.resolve import wanted_form
+from tegula.runtime.resolve import requested_specialisation
 from tegula.target import get_cuda_target
 from tegula.types import ArrayType
 
@@ -123,7 +123,7 @@ def test_loads_of_later_iterations_are_fetched_ahead(
         a.grad.assign(rng.integers(-1, 2, a.shape))
     adjoint = adjoint_of(kernel, (0, 1, 2, 3))
     inputs = (*args, *(a.grad for a in args))
-    specialised = wanted_form(adjoint, plan((*grid, 32), 32), inputs)
+    specialised = requested_specialisation(adjoint, plan((*grid, 32), 32), inputs)
     steps = adjoint.steps_for(specialised)
     results: list[list[np.ndarray]] = []
     for is_lowered in (False, True):

@@ -28,7 +28,7 @@ from tegula.ops.base import Elementwise
 from tegula.ops.gradient import has_adjoint
 from tegula.runtime.adjoint import Adjoint
 from tegula.runtime.launch import plan
-from tegula.runtime.resolve import wanted_form
+from tegula.runtime.resolve import requested_specialisation
 from tegula.types import ArrayType, BufType
 
 OperandPosition = tuple[str, int]
@@ -93,7 +93,9 @@ def differentiated_operands() -> Iterator[tuple[Op, list[Any]]]:
             args = [*inputs, output]
             adjoint = Adjoint(case.kernel, tuple(range(len(args))))
             adjoint.steps_for(
-                wanted_form(adjoint, plan(case.dims, case.block), (*args, *(a.grad for a in args)))
+                requested_specialisation(
+                    adjoint, plan(case.dims, case.block), (*args, *(a.grad for a in args))
+                )
             )
     return iter(ops)
 

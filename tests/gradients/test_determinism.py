@@ -15,7 +15,7 @@ import tegula as tg
 from tegula.passes.gradient import BUSY, ForwardLaunch, check_order, split
 from tegula.runtime.adjoint import adjoint_of
 from tegula.runtime.launch import plan
-from tegula.runtime.resolve import wanted_form
+from tegula.runtime.resolve import requested_specialisation
 
 
 @pytest.fixture(autouse=True)
@@ -118,7 +118,7 @@ def adjoint_steps(kernel: Any, args: list[Any], dims: tuple[int, ...], block: in
     positions = tuple(k for k, a in enumerate(args) if a.requires_grad)
     adjoint = adjoint_of(kernel, positions)
     all_args = (*args, *(args[k].grad for k in positions))
-    specialised = wanted_form(adjoint, plan(dims, block), all_args)
+    specialised = requested_specialisation(adjoint, plan(dims, block), all_args)
     return split(adjoint.trace(specialised.types, specialised.launch, specialised.access), len(args), True)
 
 

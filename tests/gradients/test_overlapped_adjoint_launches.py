@@ -9,7 +9,7 @@ from tegula.ir import ALONE, LOOPED, READ, WAITED, LaunchOverlap
 from tegula.passes.gradient import AdjointStep, in_series
 from tegula.runtime.adjoint import adjoint_of
 from tegula.runtime.launch import plan
-from tegula.runtime.resolve import wanted_form
+from tegula.runtime.resolve import requested_specialisation
 
 T = 8
 FIRST, LATER = LaunchOverlap(lets=WAITED), LaunchOverlap(waits_at_end=True)
@@ -48,7 +48,7 @@ def two_matmuls(
 
 def adjoint_steps(kernel: Any, args: list[Any], grads: list[Any]) -> list[AdjointStep]:
     adjoint = adjoint_of(kernel, tuple(range(len(args))))
-    specialised = wanted_form(adjoint, plan((2, 2, 32), 32), (*args, *grads))
+    specialised = requested_specialisation(adjoint, plan((2, 2, 32), 32), (*args, *grads))
     return [part.step for part in adjoint.steps_for(specialised)]
 
 
@@ -89,7 +89,9 @@ def test_blocks_of_chunks_let_the_next_launch_start_after_their_loop() -> None:
     """An earlier start would place blocks of the next launch on the multiprocessors that become free first."""
     arrays = [tg.zeros((64, T)), tg.zeros(T), tg.zeros((64, T))]
     adjoint = adjoint_of(scaled, (0, 1, 2))
-    specialised = wanted_form(adjoint, plan((64, 32), 32), (*arrays, *map(tg.zeros_like, arrays)))
+    specialised = requested_specialisation(
+        adjoint, plan((64, 32), 32), (*arrays, *map(tg.zeros_like, arrays))
+    )
     steps = [part.step for part in adjoint.steps_for(specialised)]
     assert in_series(steps) == [LaunchOverlap(lets=LOOPED), ALONE]
 

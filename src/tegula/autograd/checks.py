@@ -10,7 +10,7 @@ import numpy as np
 import tegula as tg
 from tegula.autograd.evaluation import Evaluation, Mask, evaluation
 from tegula.autograd.jacobians import by_adjoint, by_differences
-from tegula.runtime.records import Launched
+from tegula.runtime.records import LaunchRecord
 
 HEADER = ("input", "output", "largest difference", "adjoint", "differences", "relative", "")
 
@@ -96,7 +96,7 @@ def gradcheck_tape(
         ValueError: Jacobians differ (tg.GradientMismatch).
         no-gradient: a kernel has no gradient.
     """
-    records = [r for r in tape.records if isinstance(r, Launched)]
+    records = [r for r in tape.records if isinstance(r, LaunchRecord)]
     if reverse_launches:
         records.reverse()
     max_components = max_inputs_per_var, max_outputs_per_var
@@ -112,7 +112,7 @@ def gradcheck_tape(
     return good
 
 
-def _recorded(record: Launched) -> Evaluation:
+def _recorded(record: LaunchRecord) -> Evaluation:
     """The evaluation of a launch on a tape."""
     inputs, outputs = ([u.array for u in uses] for uses in (record.reads, record.writes))
     names = {id(a): p.name for p, a in zip(record.kernel.parameters, record.arguments, strict=True)}

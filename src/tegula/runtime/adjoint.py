@@ -23,7 +23,7 @@ from tegula.runtime.fast_path import key as fast_path_key
 from tegula.runtime.fast_path import make_fast_path, put_bounded
 from tegula.runtime.kernel import SOURCE, Kernel, Specialisation
 from tegula.runtime.library import library
-from tegula.runtime.resolve import overlaps, wanted_form
+from tegula.runtime.resolve import overlaps, requested_specialisation
 from tegula.types import ArrayType, DType, Type, components, element_bytes, is_element, scalar_of
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ class Adjoint(Kernel):
             cached = programs.find(plan, args)
             if cached is not None:
                 return cached
-        specialisation = replace(wanted_form(self, plan, args), grid=())
+        specialisation = replace(requested_specialisation(self, plan, args), grid=())
         steps = self.steps_for(specialisation)
         if not plan.blocks:
             return []

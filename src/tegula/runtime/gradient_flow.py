@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from tegula.errors import LaunchError
 from tegula.runtime.array import array
 from tegula.runtime.element_range import ElementRange
-from tegula.runtime.records import Assigned, Differentiated, Record, Use
+from tegula.runtime.records import AdjointRecord, AssignmentRecord, Record, Use
 
 DETACH = "where a view is only read, `requires_grad = False` declares its elements constant"
 
@@ -96,7 +96,7 @@ def _check_written(records: Iterable[Record]) -> None:
         reads_gradient = any(u.has_gradient for u in reads)
         if (
             reads_gradient
-            and isinstance(record, Differentiated)
+            and isinstance(record, AdjointRecord)
             and any(w.has_gradient for w in record.writes)
         ):
             raise LaunchError(
@@ -111,7 +111,7 @@ def _check_written(records: Iterable[Record]) -> None:
                 "without a gradient, so the gradient would be lost",
                 "create the array with requires_grad=True, or launch the first kernel with record_tape=False",
             )
-        if isinstance(record, Assigned):
+        if isinstance(record, AssignmentRecord):
             assigned = ElementRange.of(record.target)
             undifferentiated = [w for w in undifferentiated if not assigned.covers(w.elements)]
         if conflict is not None or reads_gradient:

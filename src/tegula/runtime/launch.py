@@ -32,7 +32,7 @@ from tegula.runtime.device import CPU, Device, cuda_selection, get_device
 from tegula.runtime.dimensions import check_dimensions
 from tegula.runtime.kernel import Kernel, KernelChoice
 from tegula.runtime.make_arrays import zeros
-from tegula.runtime.pack import NO_REPORT, adopted
+from tegula.runtime.pack import NO_REPORT, adopt_argument
 from tegula.runtime.recording import recording
 from tegula.runtime.resolve import resolve, role_threads, tegula_arguments
 from tegula.runtime.structures import publish_gradients
@@ -292,7 +292,7 @@ def run_adjoint(
         _check_device(kernel, device, next((a.device for a in args if type(a) is array), CPU))
     # Adopted gradients order the launch in the stream of their library, as in launches with the library's arrays.
     adopted_gradients = [
-        g if g is None else adopted(p, g) for p, g in zip(kernel.parameters, grads, strict=False)
+        g if g is None else adopt_argument(p, g) for p, g in zip(kernel.parameters, grads, strict=False)
     ]
     gradient_arrays = gradients(args, adopted_gradients)
     if not gradient_arrays:

@@ -282,8 +282,8 @@ def empty_like(
     """
     grad = source.requires_grad if requires_grad is None else requires_grad
     target = source.device if device is None else get_device(device)
-    locked = (target is CPU and source.pinned) if pinned is None else pinned
-    return empty(source.shape, source.dtype, target, grad, locked, retain_grad)
+    page_locked = (target is CPU and source.pinned) if pinned is None else pinned
+    return empty(source.shape, source.dtype, target, grad, page_locked, retain_grad)
 
 
 def full_like(
@@ -315,7 +315,7 @@ def full_like(
 
 
 def _full(target: array, value: object) -> array:
-    """A new filled array, whose filling tapes do not record."""
+    """A new array, filled with a value. Tapes do not record the fill."""
     filled(target._data, target.device, fill_value(value, target.dtype))
     return target
 
@@ -395,13 +395,13 @@ def clone(
     Gradient:
         flows through the copy where a tape records, unless `requires_grad` is False.
     """
-    copied_array = empty_like(source, device, requires_grad, pinned, retain_grad)
-    copied(copied_array._data, copied_array.device, source._data, source.device)
+    result = empty_like(source, device, requires_grad, pinned, retain_grad)
+    copied(result._data, result.device, source._data, source.device)
     if requires_grad is False:
-        copied_array.requires_grad = False
+        result.requires_grad = False
     if recording.on:
-        recording.record_copy(copied_array, source)
-    return copied_array
+        recording.record_copy(result, source)
+    return result
 
 
 def copy(
@@ -429,9 +429,9 @@ def copy(
     """
     target, source = dest, src
     if count or dest_offset or src_offset or dest.size != src.size:
-        number = count or src.size - src_offset
-        target = _part(dest, "dest", dest_offset, number)
-        source = _part(src, "src", src_offset, number)
+        element_count = count or src.size - src_offset
+        target = _element_range(dest, "dest", dest_offset, element_count)
+        source = _element_range(src, "src", src_offset, element_count)
     elif dest.shape != src.shape and dest.is_contiguous and src.is_contiguous:
         target, source = dest.flatten(), src.flatten()
     if stream is None:
@@ -443,10 +443,12 @@ def copy(
         target.assign(source)
 
 
-def _part(a: array, name: str, first: int, count: int) -> array:
+def _element_range(a: array, name: str, first: int, count: int) -> array:
     """A range of elements in row-major order, as a view of one dimension."""
     if first < 0 or count < 0 or first + count > a.size:
-        raise ValueError(f"{name} has {a.size} elements, elements {first} to {first + count} are requested")
+        raise ValueError(
+            f"{name} has {a.size} elements, but elements {first} to {first + count} are requested"
+        )
     return a.flatten()[first : first + count]
 
 

@@ -70,7 +70,7 @@ def map(
     arguments = [adopt(x, None) if _is_foreign(x) else x for x in inputs]
     arrays = [x for x in arguments if type(x) in ARRAYS]
     if not arrays:
-        raise LaunchError("map needs an array among its inputs", "create one with tg.array(...)")
+        raise LaunchError("map needs an array among its inputs", "create an array with tg.array(...)")
     target = arrays[0].device
     if device is not None and get_device(device) != target:
         raise LaunchError(
@@ -78,10 +78,10 @@ def map(
         )
     expression, weak = _expression(func, len(arguments))
     values = [_value(x, arrays, weak) for x in arguments]
-    outs = None if out is None else [out] if isinstance(out, ARRAYS) else list(out)
+    outputs = None if out is None else [out] if isinstance(out, ARRAYS) else list(out)
     if return_kernel:
-        return _kernel(expression, values, arrays, outs)
-    results = apply(expression, [v for v, _ in values], [t for _, t in values], outs, block_dim)
+        return _kernel(expression, values, arrays, outputs)
+    results = apply(expression, [v for v, _ in values], [t for _, t in values], outputs, block_dim)
     return results[0] if len(results) == 1 else results
 
 
@@ -89,16 +89,16 @@ def _kernel(
     expression: Expression,
     values: Sequence[tuple[Any, ElementType]],
     arrays: Sequence[array],
-    outs: Sequence[array] | None,
+    outputs: Sequence[array] | None,
 ) -> Kernel:
     shape = broadcast(expression, arrays)
-    forms: tuple[Input, ...] = tuple(describe_input(v, t, shape) for v, t in values)
+    descriptions: tuple[Input, ...] = tuple(describe_input(v, t, shape) for v, t in values)
     contiguous = (True,) * len(shape)
-    if outs is not None:
-        results = tuple(describe_input(o, o.dtype, shape) for o in outs)
+    if outputs is not None:
+        results = tuple(describe_input(o, o.dtype, shape) for o in outputs)
     else:
-        results = tuple(Input(t, contiguous) for t in result_types(expression, forms, len(shape)))
-    return elementwise_kernel(expression, forms, results)
+        results = tuple(Input(t, contiguous) for t in result_types(expression, descriptions, len(shape)))
+    return elementwise_kernel(expression, descriptions, results)
 
 
 def _is_foreign(x: Any) -> bool:
@@ -114,21 +114,21 @@ def _is_foreign(x: Any) -> bool:
 
 
 def _value(x: Any, arrays: Sequence[array], weak: bool) -> tuple[Any, ElementType]:
-    """An input with its element type. `weak`: Python numbers take the scalar type of the arrays, if it represents
-    them."""
+    """An input with its element type. `weak`: Python numbers take the scalar type of the arrays, if the type represents
+    the numbers."""
     if type(x) in ARRAYS:
         return x, x.dtype
     scalars = {scalar_of(a.dtype) for a in arrays}
-    common = next(iter(scalars)) if len(scalars) == 1 else None
+    common_scalar = next(iter(scalars)) if len(scalars) == 1 else None
     if isinstance(x, bool):
         return x, bool_
     if isinstance(x, int):
-        if weak and common is not None and not common.is_bool:
-            return (float(x) if common.is_float else x), common
+        if weak and common_scalar is not None and not common_scalar.is_bool:
+            return (float(x) if common_scalar.is_float else x), common_scalar
         return x, int32 if -(2**31) <= x < 2**31 else int64
     if isinstance(x, float):
-        if weak and common is not None and common.is_float:
-            return x, common
+        if weak and common_scalar is not None and common_scalar.is_float:
+            return x, common_scalar
         return x, float64 if float64 in scalars and float32 not in scalars else float32
     if isinstance(x, np.generic):
         return x.item(), from_numpy(x.dtype)
@@ -138,7 +138,7 @@ def _value(x: Any, arrays: Sequence[array], weak: bool) -> tuple[Any, ElementTyp
 def _composite(x: Any) -> tuple[Any, ElementType]:
     """A vector or matrix with its type."""
     if isinstance(x, str | bytes | dict | set) or x is None:
-        raise LaunchError(f"map cannot take {x!r}", "give arrays, numbers, vectors and matrices")
+        raise LaunchError(f"map cannot take {x!r}", "pass arrays, numbers, vectors and matrices")
     data = np.asarray(x)
     scalar: DType = (
         float32 if data.dtype == np.float64 and not isinstance(x, np.ndarray) else from_numpy(data.dtype)
@@ -153,7 +153,7 @@ def _composite(x: Any) -> tuple[Any, ElementType]:
 # Functions -----------------------------------------------------------------------------------------------------------
 
 _MAPPED = "__tegula_mapped__"
-"""The attribute of a mapped function of Python that holds the function of the language made of it."""
+"""The attribute of a mapped Python function that holds the corresponding function of the language."""
 _lambdas: dict[Any, FuncDef] = {}
 """The functions of mapped lambdas, by code and captures."""
 MAX_LAMBDAS = 1024
@@ -162,7 +162,7 @@ NAMED_BUILTINS = ("abs", "min", "max", "round", "pow")
 
 
 def _expression(func: Any, count: int) -> tuple[Expression, bool]:
-    """The call of a function with a number of arguments, and whether the function belongs to the language."""
+    """The call of a function with `count` arguments, and whether the function belongs to the language."""
     fields = ", ".join(f"{{{k}}}" for k in range(count))
     if isinstance(func, PublicFunction):
         return Expression(func.name.replace(".", "_"), f"tg.{func.name}({fields})"), True
@@ -173,24 +173,24 @@ def _expression(func: Any, count: int) -> tuple[Expression, bool]:
     if isinstance(func, type) or not isinstance(func, FunctionType):
         name = getattr(func, "__name__", repr(func))
         raise LaunchError(
-            f"map cannot apply {name}", "give a function of the language, a @tg.func, a function or a lambda"
+            f"map cannot apply {name}", "pass a function of the language, a @tg.func, a function or a lambda"
         )
     function = _lambda_function(func) if func.__name__ == "<lambda>" else _function_expression(func)
     return Expression(function.name, f"function({fields})", (("function", function),)), False
 
 
 def _function_expression(func: FunctionType) -> FuncDef:
-    known = vars(func)
-    if _MAPPED not in known:
-        known[_MAPPED] = FuncDef(Definition(func))
-    return known[_MAPPED]
+    attributes = vars(func)
+    if _MAPPED not in attributes:
+        attributes[_MAPPED] = FuncDef(Definition(func))
+    return attributes[_MAPPED]
 
 
 def _lambda_function(func: FunctionType) -> FuncDef:
     """A lambda as a function of the language with its expression as the body."""
     code = func.__code__
     cells = dict(zip(code.co_freevars, (c.cell_contents for c in func.__closure__ or ()), strict=True))
-    key = code, id(func.__globals__), tuple(_identity(x) for x in cells.values())
+    key = code, id(func.__globals__), tuple(_capture_key(x) for x in cells.values())
     function = _lambdas.get(key)
     if function is None:
         definition = _define(func, cells)
@@ -204,18 +204,20 @@ def _lambda_function(func: FunctionType) -> FuncDef:
 def _define(func: FunctionType, cells: Mapping[str, Any]) -> Definition:
     """A function with the expression of a lambda, its global variables and variables for its captures."""
     code, name = func.__code__, "mapped"
-    lines = [f"def {name}({_parameters(code)}):", f"    return {_text_of_body(func)}"]
+    lines = [f"def {name}({_parameters(code)}):", f"    return {_body_text(func)}"]
     if cells:
         lines = [f"def outer({', '.join(cells)}):", *(f"    {line}" for line in lines)]
     text = "\n".join(lines) + "\n"
     code_object = compile(text, code.co_filename, "exec", dont_inherit=True)
-    for inner in ("outer", name) if cells else (name,):
-        code_object = next(c for c in code_object.co_consts if isinstance(c, CodeType) and c.co_name == inner)
+    for function_name in ("outer", name) if cells else (name,):
+        code_object = next(
+            c for c in code_object.co_consts if isinstance(c, CodeType) and c.co_name == function_name
+        )
     closure = tuple(CellType(cells[v]) for v in code_object.co_freevars)
     return Definition(FunctionType(code_object, func.__globals__, name, func.__defaults__, closure), text)
 
 
-def _identity(x: Any) -> Any:
+def _capture_key(x: Any) -> Any:
     """The key of a captured object: value and type for numbers, identity for others."""
     return (type(x), x) if isinstance(x, bool | int | float | str) else id(x)
 
@@ -224,7 +226,7 @@ def _parameters(code: CodeType) -> str:
     return ", ".join(code.co_varnames[: code.co_argcount])
 
 
-def _text_of_body(func: FunctionType) -> str:
+def _body_text(func: FunctionType) -> str:
     """The text of a lambda's expression."""
     body = expression_of(func)
     if body is None:

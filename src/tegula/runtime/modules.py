@@ -135,7 +135,7 @@ class ScopedLogLevel:
 
 
 def get_suggested_block_size(kernel: Kernel, device: Device | str | None = None) -> tuple[int, int]:
-    """A number of threads per block, and a number of blocks that occupies the device.
+    """A number of threads per block, and a number of blocks that occupy the device.
 
     The best block size depends on the launch; tg.autotune measures candidates.
 
@@ -185,8 +185,8 @@ def force_load(
     Raises:
         launch: there is no such device.
     """
-    for each in [device] if device is None or isinstance(device, Device | str) else device:
-        get_device(each)
+    for name in [device] if device is None or isinstance(device, Device | str) else device:
+        get_device(name)
 
 
 def init() -> None:
@@ -204,12 +204,12 @@ def overload(
 
     Parameters:
         kernel: a kernel, or a function without a body with the name of a kernel.
-        types: the types of all parameters, as annotations are written, or those of some by name.
+        types: the types of all parameters, written as annotations, or the types of some parameters by name.
     Returns:
         a kernel with these types; as a decorator the named kernel, which accepts all types.
     Raises:
         launch: there is no such parameter or kernel, or too few or too many types.
-        TypeError: a type is none that kernels know.
+        TypeError: a type is not a type of the language.
     """
     if isinstance(kernel, FunctionType):
         scope = sys._getframe(1)
@@ -222,18 +222,20 @@ def overload(
         raise LaunchError(f"expected a kernel, got {kernel!r}", "decorate the function with @tg.kernel")
     names = [p.name for p in kernel.parameters]
     if not isinstance(types, Mapping):
-        types_given = [] if types is None else list(types)
-        if len(types_given) != len(names):
-            message = f"{kernel.name} has {len(names)} parameters ({', '.join(names)}), got {len(types_given)} types"
+        type_list = [] if types is None else list(types)
+        if len(type_list) != len(names):
+            message = (
+                f"{kernel.name} has {len(names)} parameters ({', '.join(names)}), got {len(type_list)} types"
+            )
             raise LaunchError(
                 message, "pass one type for each parameter, or the types of some parameters by name"
             )
-        types = dict(zip(names, types_given, strict=True))
+        types = dict(zip(names, type_list, strict=True))
     for name in types:
         if name not in names:
             raise LaunchError(f"kernel {kernel.name} has no parameter '{name}'", suggestion(name, names))
-    chosen = {name: resolve(t) for name, t in types.items()}
-    return variant(kernel, kernel.definition.annotated(chosen))
+    annotations = {name: resolve(t) for name, t in types.items()}
+    return variant(kernel, kernel.definition.annotated(annotations))
 
 
 def is_device_available(device: Device | str) -> bool:
@@ -246,8 +248,8 @@ def is_device_available(device: Device | str) -> bool:
     Raises:
         nothing.
     """
-    known = [each.alias for each in get_devices()]
-    return str(device) in known or (device == "cuda" and len(known) > 1)
+    aliases = [d.alias for d in get_devices()]
+    return str(device) in aliases or (device == "cuda" and len(aliases) > 1)
 
 
 def device_to_torch(device: Device | str | None) -> str:

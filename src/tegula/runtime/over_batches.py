@@ -21,8 +21,8 @@ from tegula.signature import Misfit, TileArgument, TilePattern, Unified, Unifier
 from tegula.stdlib.registry import tg
 
 WARP = 32
-FEW, MANY = 32 * 32, 64 * 64
-"""The maximum number of elements of a tile for blocks of one warp, and of two warps."""
+ONE_WARP_ELEMENTS, TWO_WARP_ELEMENTS = 32 * 32, 64 * 64
+"""The maximum number of elements of a tile for which a block has one warp, and two warps."""
 
 Shape = tuple[int, ...]
 
@@ -43,24 +43,24 @@ class Tiles(NamedTuple):
 @lru_cache(maxsize=512)
 def _kernel(tiles: Tiles) -> Any:
     """The kernel in which each block loads its tiles, calls the function once and stores the results."""
-    at = ", ".join(f"b{k}" for k in range(tiles.batch))
-    part = f"[{at}]" if at else ""
-    lines = [f"{at}{',' if tiles.batch > 1 else ''} = tg.tid()".replace(", =", " =")] if at else []
+    indices = ", ".join(f"b{k}" for k in range(tiles.batch))
+    subscript = f"[{indices}]" if indices else ""
+    lines = [f"{indices}{',' if tiles.batch > 1 else ''} = tg.tid()".replace(", =", " =")] if indices else []
     names: dict[str, Any] = {"tg": tg, "function": tiles.function}
     parameters, results = list[str](), ", ".join(f"r{k}" for k in range(len(tiles.outputs)))
-    for k, (dtype, shape, batched) in enumerate(tiles.inputs):
-        names[f"T{k}"] = ArrayAnnotation(dtype, len(shape) + (tiles.batch if batched else 0))
+    for k, (dtype, shape, is_batched) in enumerate(tiles.inputs):
+        names[f"T{k}"] = ArrayAnnotation(dtype, len(shape) + (tiles.batch if is_batched else 0))
         parameters.append(f"a{k}: T{k}")
-        lines.append(f"t{k} = tg.tile_load(a{k}{part if batched else ''}, shape={shape})")
+        lines.append(f"t{k} = tg.tile_load(a{k}{subscript if is_batched else ''}, shape={shape})")
     for k, (dtype, shape) in enumerate(tiles.outputs):
         names[f"R{k}"] = ArrayAnnotation(dtype, len(shape) + tiles.batch)
         parameters.append(f"o{k}: R{k}")
-    given = [
+    call_arguments = [
         *(f"t{k}" for k in range(len(tiles.inputs))),
         *(f"{key}={text}" for key, text in tiles.constants),
     ]
-    lines.append(f"{results} = function({', '.join(given)})")
-    lines += [f"tg.tile_store(o{k}{part}, r{k})" for k in range(len(tiles.outputs))]
+    lines.append(f"{results} = function({', '.join(call_arguments)})")
+    lines += [f"tg.tile_store(o{k}{subscript}, r{k})" for k in range(len(tiles.outputs))]
     name = tiles.function.name.removeprefix("_").removeprefix("tile_")
     text = f"def {name}({', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in lines)
     exec(compile(text, f"<the kernel of {name}>", "exec"), names)
@@ -104,13 +104,15 @@ def over_batches(
     given_constants = {
         key: x.item() if isinstance(x, np.generic) else x for key, x in (constants or {}).items()
     }
-    known = {**defaults, **given_constants}
-    tiles = [key for key, p in f.patterns.items() if isinstance(p, TilePattern)]
-    found = dict(zip(tiles, arrays, strict=True))
+    all_constants = {**defaults, **given_constants}
+    tile_names = [key for key, p in f.patterns.items() if isinstance(p, TilePattern)]
+    arguments = dict(zip(tile_names, arrays, strict=True))
     name = name or f.name
-    given = tuple((key, ArrayKey(x.dtype, tuple(x.shape), x.device != CPU)) for key, x in found.items())
-    constants_of_type = tuple((key, x, type(x)) for key, x in known.items())
-    return _batched_kernel(f, len(f.variants), name, given, constants_of_type)
+    array_keys = tuple(
+        (key, ArrayKey(x.dtype, tuple(x.shape), x.device != CPU)) for key, x in arguments.items()
+    )
+    constants_of_type = tuple((key, x, type(x)) for key, x in all_constants.items())
+    return _batched_kernel(f, len(f.variants), name, array_keys, constants_of_type)
 
 
 class ArrayKey(NamedTuple):
@@ -126,37 +128,36 @@ def _batched_kernel(
     f: CooperativeDef,
     programs: int,
     name: str,
-    given: tuple[tuple[str, ArrayKey], ...],
+    array_keys: tuple[tuple[str, ArrayKey], ...],
     constants: tuple[tuple[str, Any, type], ...],
 ) -> BatchedKernel:
     """`programs`: the number of programs of the function, to which programs can be added; `constants`: name, value and
     type, because constants of several types may be equal."""
-    found, known = dict(given), {key: x for key, x, _ in constants}
-    unified = _unified(f, name, found, known)
+    arguments, constant_values = dict(array_keys), {key: x for key, x, _ in constants}
+    unified = _unified(f, name, arguments, constant_values)
     batch = tuple(unified.batch or ())
-    patterns = f.returned(known, f.results)
+    patterns = f.returned(constant_values, f.results)
     outputs = tuple(_result(p, unified) for p in (patterns if isinstance(patterns, tuple) else (patterns,)))
-    inputs = tuple((x.dtype, _core(f, key, x, batch), _is_batched(f, key)) for key, x in given)
-    facts = {**unified.facts, **known, "partial": False}
-    on_gpu = any(x.gpu for _, x in given)
+    inputs = tuple((x.dtype, _tile_shape(f, key, x, batch), _is_batched(f, key)) for key, x in array_keys)
+    facts = {**unified.facts, **constant_values, "partial": False}
+    on_gpu = any(x.gpu for _, x in array_keys)
     threads = _threads(f, max(math.prod(shape) for _, shape, _ in inputs), facts) if on_gpu else 1
-    of_block = Tiles(
-        f, inputs, outputs, len(batch), tuple((key, repr(x)) for key, x in known.items()), threads
+    tiles = Tiles(
+        f, inputs, outputs, len(batch), tuple((key, repr(x)) for key, x in constant_values.items()), threads
     )
-    _check_program(f, name, of_block, facts)
+    _check_program(f, name, tiles, facts)
     results = tuple(((*batch, *shape), dtype) for dtype, shape in outputs)
-    return BatchedKernel(_kernel(of_block), batch or (1,), of_block.block_dim, results)
+    return BatchedKernel(_kernel(tiles), batch or (1,), tiles.block_dim, results)
 
 
 def _threads(f: CooperativeDef, elements: int, facts: Mapping[str, Any]) -> int:
-    """The number of threads of a block on a GPU, given the number of elements of its largest tile. On a CPU a block has
-    one thread, because SIMD registers hold tiles or blocks."""
-    if elements <= FEW:
+    """The number of threads of a block on a GPU. `elements`: the number of elements of the largest tile."""
+    if elements <= ONE_WARP_ELEMENTS:
         return WARP
-    threads = 2 * WARP if elements <= MANY else 4 * WARP
+    threads = 2 * WARP if elements <= TWO_WARP_ELEMENTS else 4 * WARP
     # Functions with a program for one warp keep the tile in registers.
-    alone, others = (f.fitting_program({**facts, "group": n}) for n in (WARP, threads))
-    return threads if alone is others else WARP
+    one_warp_program, program = (f.fitting_program({**facts, "group": n}) for n in (WARP, threads))
+    return threads if one_warp_program is program else WARP
 
 
 def _check_program(f: CooperativeDef, name: str, tiles: Tiles, facts: Mapping[str, Any]) -> None:
@@ -168,33 +169,37 @@ def _check_program(f: CooperativeDef, name: str, tiles: Tiles, facts: Mapping[st
         raise LaunchError(f"{name}: no implementation accepts {no_program(shapes, facts)}", f.conditions)
 
 
-def _unified(f: CooperativeDef, name: str, found: Mapping[str, Any], constants: Mapping[str, Any]) -> Unified:
+def _unified(
+    f: CooperativeDef, name: str, arguments: Mapping[str, Any], constants: Mapping[str, Any]
+) -> Unified:
     """The extents and dtypes of a call; LaunchError for arrays that do not fit the signature."""
     unifier = Unifier()
     for key, x in constants.items():
         unifier.constant(key, x)
     try:
         return unifier.tiles(
-            [(k, _tile(f, k), TileArgument(x.dtype, tuple(x.shape))) for k, x in found.items()]
+            [(k, _tile_pattern(f, k), TileArgument(x.dtype, tuple(x.shape))) for k, x in arguments.items()]
         )
     except Misfit as misfit:
-        given = ", ".join(f"'{key}' of shape {x.shape} and dtype {x.dtype}" for key, x in found.items())
+        argument_texts = ", ".join(
+            f"'{key}' of shape {x.shape} and dtype {x.dtype}" for key, x in arguments.items()
+        )
         help = "pass arrays of the shapes and dtypes that the signature takes"
-        raise LaunchError(f"{name}: {misfit.what} ({given})", misfit.help or help) from None
+        raise LaunchError(f"{name}: {misfit.what} ({argument_texts})", misfit.help or help) from None
 
 
-def _tile(f: CooperativeDef, key: str) -> TilePattern:
+def _tile_pattern(f: CooperativeDef, key: str) -> TilePattern:
     pattern = f.patterns[key]
     assert isinstance(pattern, TilePattern)
     return pattern
 
 
 def _is_batched(f: CooperativeDef, key: str) -> bool:
-    return _tile(f, key).batch
+    return _tile_pattern(f, key).batch
 
 
-def _core(f: CooperativeDef, key: str, x: ArrayKey, batch: Sequence[int]) -> Shape:
-    """The shape of the tile of one element of the batch."""
+def _tile_shape(f: CooperativeDef, key: str, x: ArrayKey, batch: Sequence[int]) -> Shape:
+    """The shape of a tile: the shape of the array without the batch dimensions."""
     return tuple(x.shape[len(batch) :]) if _is_batched(f, key) else tuple(x.shape)
 
 

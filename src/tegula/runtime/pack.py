@@ -68,7 +68,7 @@ def _array_packer(p: Parameter, annotation: ArrayAnnotation) -> Packer:
 
     def pack(value: Any) -> Packed:
         if type(value) is not array:
-            value = _adopted(p, value)
+            value = _adopt(p, value)
         if value.launch_id not in matching:
             actual = ArrayType(value.dtype, value.ndim)
             if not annotation.matches(actual):
@@ -82,11 +82,11 @@ def _array_packer(p: Parameter, annotation: ArrayAnnotation) -> Packer:
     return pack
 
 
-def adopted(p: Parameter, value: Any) -> Any:
+def adopt_argument(p: Parameter, value: Any) -> Any:
     """A `tg.array` on the memory of an argument that is another library's array; other arguments unchanged."""
     if type(value) is array or not (isinstance(p.annotation, ArrayAnnotation) or _is_array(p, value)):
         return value
-    return _adopted(p, value)
+    return _adopt(p, value)
 
 
 def _is_array(p: Parameter, value: Any) -> bool:
@@ -98,7 +98,7 @@ def _is_array(p: Parameter, value: Any) -> bool:
     return hasattr(value, "__dlpack__") or hasattr(value, "__cuda_array_interface__")
 
 
-def _adopted(p: Parameter, value: Any) -> array:
+def _adopt(p: Parameter, value: Any) -> array:
     """A `tg.array` on the memory of another library's array, without a copy; LaunchError if there is none."""
     if any(
         hasattr(value, name) for name in ("__dlpack__", "__array_interface__", "__cuda_array_interface__")
@@ -106,20 +106,20 @@ def _adopted(p: Parameter, value: Any) -> array:
         dtype = p.annotation.dtype if isinstance(p.annotation, ArrayAnnotation) else None
         composite = dtype if isinstance(dtype, VecType | MatType) else None
         try:
-            adopted = adopt(value, composite)
+            result = adopt(value, composite)
         except (LaunchError, RunError):
             raise
         except (TypeError, ValueError, BufferError, RuntimeError) as error:
             message = f"argument '{p.name}': this {type(value).__name__} cannot be passed: {error}"
             raise LaunchError(message, ARRAY_HELP) from error
-        # a kernel's writes to a copy would be lost
-        on_host = adopted.device.is_cpu and composite is not None and adopted.size
-        if on_host and not np.may_share_memory(adopted.numpy(), np.asarray(value)):
+        # The kernel's writes to a copy would be lost.
+        on_host = result.device.is_cpu and composite is not None and result.size
+        if on_host and not np.may_share_memory(result.numpy(), np.asarray(value)):
             message = (
                 f"argument '{p.name}': expected elements of type {composite}, got numbers of another type"
             )
-            raise LaunchError(message, f"convert it: tg.array(..., dtype=tg.{composite})")
-        return adopted
+            raise LaunchError(message, f"convert the array: tg.array(..., dtype=tg.{composite})")
+        return result
     message = f"argument '{p.name}': expected an array, got {type(value).__name__}"
     raise LaunchError(
         message, "create an array with tg.array(...), or pass a NumPy array or an object with __dlpack__"
@@ -133,19 +133,19 @@ def _array_help(annotation: ArrayAnnotation, actual: ArrayType) -> str:
 
 
 def _scalar_packer(p: Parameter, dtype: DType) -> Packer:
-    number = launch_id(dtype)
+    id = launch_id(dtype)
     code = FORMATS.get(dtype.name)
-    packed = struct.Struct(f"<{code}{8 - dtype.bits // 8}x").pack if code is not None else None
-    exact = bool if dtype.is_bool else int if dtype.is_int else float
+    pack_bytes = struct.Struct(f"<{code}{8 - dtype.bits // 8}x").pack if code is not None else None
+    python_type = bool if dtype.is_bool else int if dtype.is_int else float
 
     def pack(value: Any) -> Packed:
         try:
-            if type(value) is not exact:
-                value = _number(dtype, value)
-            if packed is not None:
-                return number, packed(value)
+            if type(value) is not python_type:
+                value = _checked_number(dtype, value)
+            if pack_bytes is not None:
+                return id, pack_bytes(value)
             converted = fitted(np.asarray(float(value)), to_numpy(dtype), dtype.name)
-            return number, converted.tobytes().ljust(8, b"\0")
+            return id, converted.tobytes().ljust(8, b"\0")
         except (TypeError, ValueError, struct.error, OverflowError) as e:
             help = "convert the number: the type of the parameter must represent it exactly"
             raise LaunchError(f"argument '{p.name}': expected {dtype}, got {shown(value)}", help) from e
@@ -153,7 +153,7 @@ def _scalar_packer(p: Parameter, dtype: DType) -> Packer:
     return pack
 
 
-def _number(dtype: DType, value: Any) -> Any:
+def _checked_number(dtype: DType, value: Any) -> Any:
     """The number; TypeError for a number of a kind that the type does not accept."""
     if isinstance(value, bool | np.bool_) != dtype.is_bool:
         raise TypeError
@@ -198,7 +198,7 @@ def _pack_any(p: Parameter, value: Any) -> Packed:
         rows, cols = value.shape[0], value.shape[-1]
         composite_type = VecType(rows, scalar) if value.ndim == 1 else MatType(rows, cols, scalar)
         return _pack_composite(p, composite_type, value)
-    value_array = value if isinstance(value, array) else _adopted(p, value)
+    value_array = value if isinstance(value, array) else _adopt(p, value)
     return value_array.launch_id, value_array.packed
 
 
@@ -206,4 +206,4 @@ def _scalar_type(p: Parameter, value: np.ndarray | np.generic) -> DType:
     try:
         return from_numpy(value.dtype)
     except ValueError as error:
-        raise LaunchError(f"argument '{p.name}': {error}", "convert it with astype") from error
+        raise LaunchError(f"argument '{p.name}': {error}", "convert the value with astype") from error

@@ -1,8 +1,8 @@
 """Notifications to tapes: of launches and array methods of a tape's thread, and of writes to arrays by any thread.
 
-`on` is False while no tape observes, so that a launch without tapes only tests this flag. A launch that no tape records
-only tests whether the tapes have already noted writes of its arrays, because a second write of the same bytes has no
-effect on existing records."""
+`on` is False while there is no observing tape, so that a launch without tapes tests this flag only. A launch that no
+tape records tests only whether the tapes have already noted writes of its arrays, because a second write of the same
+bytes has no effect on existing records."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class _ThreadState(threading.local):
 
 
 class Recording:
-    """The observing tapes. `tape`: the tape that records the launches of a thread; `watching`: the tapes with records,
-    which later writes may invalidate; `noted`: the arrays whose writes all these tapes have noted since their last
-    record."""
+    """The observing tapes. `tape`: the tape that records the launches of a thread; `observers`: the tapes with records,
+    which later writes may invalidate; `noted_writes`: the arrays whose writes all these tapes have noted since their
+    last record."""
 
     def __init__(self) -> None:
         self.on = False
-        self.watching: WeakSet[Observer] = WeakSet()
-        self.noted: set[tuple[bytes, int]] = set()
+        self.observers: WeakSet[Observer] = WeakSet()
+        self.noted_writes: set[tuple[bytes, int]] = set()
         # A tape may be finalised, which updates `on`, while this thread holds the lock.
         self._thread_state, self._lock = _ThreadState(), threading.RLock()
 
@@ -61,21 +61,21 @@ class Recording:
         if tape is None:
             return
         with self._lock:
-            if tape not in self.watching:
-                self.watching.add(tape)
+            if tape not in self.observers:
+                self.observers.add(tape)
                 finalize(tape, self._update).atexit = False
             self._update()
 
     def _update(self) -> None:
         """Set `on`: whether there is an observer."""
         with self._lock:
-            self.on = any(True for _ in self.watching)
+            self.on = any(True for _ in self.observers)
 
     def needs_notification(self, args: Sequence[Any], writes: Iterable[int], record: bool = True) -> bool:
         """Whether a tape needs to be notified of a launch that writes the arguments at some positions."""
         if record and self._thread_state.tape is not None:
             return True
-        noted = self.noted
+        noted = self.noted_writes
         try:
             for k in writes:
                 a = args[k]
@@ -106,7 +106,7 @@ class Recording:
                 tape.assigned(target, source, False)
 
     def record_copy(self, target: Any, source: Any) -> None:
-        """A new array was made as a copy of another one."""
+        """A method created an array as a copy of another array."""
         with self._recording() as tape:
             if tape is not None:
                 tape.assigned(target, source, True)
@@ -126,7 +126,7 @@ class Recording:
             return
         with self._lock:
             yield tape
-            self.noted.clear()
+            self.noted_writes.clear()
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -146,11 +146,11 @@ class Recording:
     def written(self, target: Any) -> None:
         """An array was written."""
         with self._lock:
-            for tape in list(self.watching):
+            for tape in list(self.observers):
                 tape.written(target)
-            if len(self.noted) >= MAX_NOTED:
-                self.noted.clear()
-            self.noted.add((target.packed, target.launch_id))
+            if len(self.noted_writes) >= MAX_NOTED:
+                self.noted_writes.clear()
+            self.noted_writes.add((target.packed, target.launch_id))
 
 
 recording = Recording()

@@ -46,7 +46,7 @@ class Use(NamedTuple):
         return self.is_float and self.array.requires_grad
 
 
-class Launched:
+class LaunchRecord:
     """The record of a launch, with the compiled form that ran, and the tape's number of writes after the launch.
     `raw_arguments`: the arguments as they were passed; `arguments`: the arguments as tg.arrays; `versions`: the version
     counters of PyTorch tensors."""
@@ -55,23 +55,23 @@ class Launched:
         self,
         kernel: Kernel,
         plan: LaunchPlan,
-        passed: Sequence[Any],
+        raw_arguments: Sequence[Any],
         arguments: Sequence[Any],
         form: Form,
         time: int,
         versions: dict[int, int],
     ) -> None:
         self.kernel, self.plan, self.form = kernel, plan, form
-        named = zip((p.name for p in kernel.parameters), arguments, strict=False)
-        by_table = any(site.kind == "structures" for site in form.sites)
-        self.structures = structures_of(named, form.device, by_table)
-        self.raw_arguments, self.arguments = passed, arguments
+        named_arguments = zip((p.name for p in kernel.parameters), arguments, strict=False)
+        reads_table = any(site.kind == "structures" for site in form.sites)
+        self.structures = structures_of(named_arguments, form.device, reads_table)
+        self.raw_arguments, self.arguments = raw_arguments, arguments
         self.time, self.versions = time, versions
 
     @cached_property
     def reads(self) -> list[Use]:
         """The arrays that the launch may have read, including the arrays of structures."""
-        return [*self._uses(read(self.kernel, self.form)), *self._structure_uses()]
+        return [*self._uses(read_positions(self.kernel, self.form)), *self._structure_uses()]
 
     @cached_property
     def writes(self) -> list[Use]:
@@ -80,8 +80,10 @@ class Launched:
 
     def _uses(self, positions: Sequence[int]) -> list[Use]:
         subject = f"kernel {self.kernel.name}"
-        named = ((f"argument '{self.kernel.parameters[k].name}'", self.arguments[k]) for k in positions)
-        return [Use(subject, name, a) for name, a in named if isinstance(a, array)]
+        named_arguments = (
+            (f"argument '{self.kernel.parameters[k].name}'", self.arguments[k]) for k in positions
+        )
+        return [Use(subject, name, a) for name, a in named_arguments if isinstance(a, array)]
 
     def _structure_uses(self) -> list[Use]:
         """The arrays with a gradient of the launch's structures."""
@@ -89,7 +91,9 @@ class Launched:
         structure_arrays = [
             (s.name, name, a) for s in self.structures for name, a in s.structure.differentiable()
         ]
-        return [Use(subject, f"'{name}' of {of}", a) for of, name, a in structure_arrays if a.requires_grad]
+        return [
+            Use(subject, f"'{name}' of {owner}", a) for owner, name, a in structure_arrays if a.requires_grad
+        ]
 
     @property
     def arrays(self) -> Iterator[array]:
@@ -98,7 +102,7 @@ class Launched:
         yield from (use.array for use in self._structure_uses())
 
 
-class Assigned:
+class AssignmentRecord:
     """The record of a method that set all elements of an array to the converted elements of another array, or to
     constants. `new`: whether the method created the array."""
 
@@ -120,33 +124,40 @@ class Assigned:
         """The arrays of the record."""
         return (a for a in (self.target, self.source) if a is not None)
 
-    def take_gradient(self) -> None:
-        """The adjoint: add the target's gradient to the source's, and clear it, because the target was overwritten."""
-        graded = [bool(u.has_gradient) for u in (*self.writes, *self.reads)]
-        existing = known_gradient(self.target) if graded[0] else None
-        if existing is None:
+    def propagate_gradient(self) -> None:
+        """The adjoint: add the target's gradient to the source's gradient, and clear the target's gradient, because the
+        method overwrote the target."""
+        have_gradient = [bool(u.has_gradient) for u in (*self.writes, *self.reads)]
+        target_gradient = existing_gradient(self.target) if have_gradient[0] else None
+        if target_gradient is None:
             return
-        if self.source is not None and _numbers(self.source) != _numbers(self.target):
+        if self.source is not None and _scalar_count(self.source) != _scalar_count(self.target):
             help = "broadcast the array by a launch, or pass a number, which is constant"
-            raise LaunchError("an array was filled with another one, whose gradient would be a sum", help)
-        if self.source is None or not any(graded[1:]):
+            raise LaunchError(
+                "an array was filled with a broadcast array, whose gradient would be a sum", help
+            )
+        if self.source is None or not any(have_gradient[1:]):
             if not self.new:
-                clear(existing)
+                clear(target_gradient)
             return
-        incoming = self.source.grad
-        assert incoming is not None
-        scalar = scalar_of(incoming.dtype)
-        flat = empty(existing.shape, with_scalar(existing.dtype, scalar), incoming.device)
+        source_gradient = self.source.grad
+        assert source_gradient is not None
+        scalar = scalar_of(source_gradient.dtype)
+        converted = empty(
+            target_gradient.shape, with_scalar(target_gradient.dtype, scalar), source_gradient.device
+        )
         # Numbers that overflow the other float type become infinite, as in kernels.
         with np.errstate(over="ignore"):
-            flat.assign(
-                existing if flat.dtype == existing.dtype else existing.numpy().astype(to_numpy(scalar))
+            converted.assign(
+                target_gradient
+                if converted.dtype == target_gradient.dtype
+                else target_gradient.numpy().astype(to_numpy(scalar))
             )
-        clear(existing)
-        add(incoming, array(flat, incoming.dtype, incoming.shape, copy=False))
+        clear(target_gradient)
+        add(source_gradient, array(converted, source_gradient.dtype, source_gradient.shape, copy=False))
 
 
-class Differentiated:
+class AdjointRecord:
     """The record of a run of a kernel's adjoint. There are no gradients of gradients: the arrays that the adjoint wrote
     are treated as arrays without a gradient that depend on arrays with a gradient."""
 
@@ -157,8 +168,8 @@ class Differentiated:
         self.writes = [Use(subject, "a gradient", g) for g in gradients.values()]
 
 
-class Called:
-    """The record of a function that a backward run calls, and whose accesses are unknown."""
+class CallRecord:
+    """The record of a function that a backward run calls. The arrays that the function accesses are unknown."""
 
     def __init__(self, backward: Callable[[], object], arrays: Sequence[array]) -> None:
         self.backward, self.arrays = backward, list(arrays)
@@ -166,31 +177,31 @@ class Called:
         self.writes: list[Use] = []
 
 
-Record = Launched | Assigned | Differentiated | Called
+Record = LaunchRecord | AssignmentRecord | AdjointRecord | CallRecord
 
 
-def _numbers(a: array) -> int:
+def _scalar_count(a: array) -> int:
     return a.size * components(a.dtype)
 
 
-def known_gradient(a: array) -> array | None:
+def existing_gradient(a: array) -> array | None:
     """The gradient of an array; None if the gradient has no memory yet, and is zero."""
     return a._gradient(make=False)
 
 
 def clear(a: array) -> None:
-    """Set all elements to zero, without recording it on a tape."""
+    """Set all elements to zero. No tape records the fill."""
     with recording.paused():
         a.zero_()
 
 
-def read(kernel: Kernel, form: Form) -> list[int]:
-    """Positions of the array parameters that a compiled form of a kernel may read."""
+def read_positions(kernel: Kernel, form: Form) -> list[int]:
+    """The positions of the array parameters that a compiled form of a kernel may read."""
     from tegula.passes.overlap import array_root
 
-    known = kernel.cached_reads
-    if form not in known:
+    cached = kernel.cached_reads
+    if form not in cached:
         effects = [e for op in form.kernel.walk() for e in op.effects() if e.kind != "write"]
         roots = {array_root(e.value) for e in effects if e.value is not None}
-        known[form] = [k for k, p in enumerate(form.kernel.params) if p in roots]
-    return known[form]
+        cached[form] = [k for k, p in enumerate(form.kernel.params) if p in roots]
+    return cached[form]

@@ -44,12 +44,12 @@ if TYPE_CHECKING:
 
 
 _warning_registry: dict[Any, Any] = {}
-"""The registry of Python's warnings, so that each line is warned about once."""
+"""The registry of Python's warnings, so that there is one warning for each line."""
 
 
 class _ReportBuffer:
-    """The report buffer; between launches all zeros except the address of the table of structures. `pointer`: its
-    address in packed arguments."""
+    """The report buffer. Between launches all words are zero except the address of the table of structures. `pointer`:
+    the address of the buffer in packed arguments."""
 
     def __init__(self) -> None:
         self.words = np.zeros((RECORDS + 1) * RECORD_SLOTS, np.int64)
@@ -60,17 +60,17 @@ class _ReportBuffer:
 
     def read_and_clear(self, compiled: Compiled) -> Reports:
         """Copy the records, and clear the memory."""
-        recorded = min(self.count.value, RECORDS)
-        used = self.words[: RECORD_SLOTS * (recorded + 1)]
-        rows = used[RECORD_SLOTS:].reshape(recorded, RECORD_SLOTS).copy()
+        record_count = min(self.count.value, RECORDS)
+        words = self.words[: RECORD_SLOTS * (record_count + 1)]
+        rows = words[RECORD_SLOTS:].reshape(record_count, RECORD_SLOTS).copy()
         reports = Reports(compiled, self.count.value, rows)
-        used.fill(0)
+        words.fill(0)
         self.words[TABLE_SLOT] = HOST.address
         return reports
 
 
 class _ThreadBuffer(threading.local):
-    """The memory of this thread, while no launch uses it."""
+    """The buffer of this thread; None while a launch uses the buffer."""
 
     memory: _ReportBuffer | None = None
 
@@ -127,43 +127,43 @@ class Reports:
             warnings.warn_explicit(text, DifferingOperand, file, line, registry=_warning_registry)
 
     def _print(self, rows: list[np.ndarray]) -> None:
-        # The incomplete tiles. Threads may be in different iterations of a loop, but the records of each thread are in
-        # order, so that its next record belongs to the first tile without an element of the thread.
-        partial: dict[tuple[int, int], list[dict[int, np.ndarray]]] = {}
-        started: dict[tuple[int, int, int], list[np.ndarray]] = {}
+        # Threads may be in different iterations of a loop, but the records of each thread are in order, so that the
+        # next record of a thread belongs to the first incomplete tile without an element of the thread.
+        incomplete: dict[tuple[int, int], list[dict[int, np.ndarray]]] = {}
+        incomplete_prints: dict[tuple[int, int, int], list[np.ndarray]] = {}
         for row in sorted(rows, key=lambda row: row[1]):
             site = self.compiled.sites[row[0]]
             if site.kind == "print":
                 # The records of one thread are in order.
-                slots = started.setdefault((int(row[0]), int(row[1]), int(row[2])), [])
+                slots = incomplete_prints.setdefault((int(row[0]), int(row[1]), int(row[2])), [])
                 slots.append(row[RECORD_HEADER - 1 :])
                 if len(slots) * VALUES >= sum(map(components, _types(site))):
                     _print(site, _values(site, np.concatenate(slots)))
                     slots.clear()
                 continue
-            tiles, at = partial.setdefault((int(row[0]), int(row[1])), []), int(row[3])
-            elements = next((known for known in tiles if at not in known), None)
+            tiles, index = incomplete.setdefault((int(row[0]), int(row[1])), []), int(row[3])
+            elements = next((element for element in tiles if index not in element), None)
             if elements is None:
                 elements = dict[int, np.ndarray]()
                 tiles.append(elements)
-            elements[at] = row[RECORD_HEADER:]
+            elements[index] = row[RECORD_HEADER:]
             if len(elements) == sum(map(math.prod, site.data["shapes"])):
                 _print(site, _tiles(site, tiles.pop(0)))
 
     def _deadlock(self, rows: list[np.ndarray]) -> Deadlock:
         """The error with the waits of all roles of a block. A role without a wait has ended."""
         sites = [self.compiled.sites[row[0]] for row in rows]
-        waits = {site.data["role"] for site in sites}
+        waiting_roles = {site.data["role"] for site in sites}
         texts: list[tuple[Location, str]] = []
         for site, row in zip(sites, rows, strict=True):
             data, names = site.data, site.data["names"]
-            others = [(name, k not in waits) for k, name in enumerate(names) if int(row[4]) >> k & 1]
+            awaited = [(name, k not in waiting_roles) for k, name in enumerate(names) if int(row[4]) >> k & 1]
             role = names[data["role"]]
             number, stage = int(row[3]), int(row[5])
             if "barrier" in data:
-                text = describe_wait_at(role, data["barrier"], stage, number, others)
+                text = describe_wait_at(role, data["barrier"], stage, number, awaited)
             else:
-                text = waiting(role, data["pipe"], data["stages"], data["fills"], number, others)
+                text = waiting(role, data["pipe"], data["stages"], data["fills"], number, awaited)
             texts.append((site.loc, text))
         pipes = all("pipe" in site.data for site in sites)
         return Deadlock(self.compiled.kernel.name, int(rows[0][1]), texts, pipes)
@@ -178,7 +178,7 @@ class Reports:
 def _failure_message(site: Site, values: list[int]) -> tuple[type[RunError], str, str]:
     """The class, text and help of a failure."""
     data, rank = site.data, site.data.get("rank", 0)
-    at, shape = _joined(values[:rank]), _joined(values[rank : 2 * rank])
+    index_text, shape_text = _joined(values[:rank]), _joined(values[rank : 2 * rank])
     array = f"'{data['array']}'" if data.get("array") else "the tile"
     if site.kind == "assert":
         values_text = _values(site, np.array(values, np.int64)) if data.get("parts") else []
@@ -197,21 +197,20 @@ def _failure_message(site: Site, values: list[int]) -> tuple[type[RunError], str
             "pass a value that is equal in all threads; outside debug mode every thread uses the value of thread 0",
         )
     if site.kind == "misaligned":
-        text = f"aligned=True, but offset ({at}) of {array} is not 16-byte aligned"
+        text = f"aligned=True, but offset ({index_text}) of {array} is not 16-byte aligned"
         return BrokenPromise, text, "leave out aligned=True, or load from offsets at multiples of 16 bytes"
     if site.kind == "strided":
         text = f"aligned=True, but {array} is not packed row-major"
         return BrokenPromise, text, "leave out aligned=True, or launch with a copy of the array"
     if site.kind == "tile bounds":
-        text = (
-            f"a tile of shape ({_joined(data['shape'])}) at offset ({at}) leaves {array} of shape ({shape})"
-        )
+        tile = f"a tile of shape ({_joined(data['shape'])}) at offset ({index_text})"
+        text = f"{tile} leaves {array} of shape ({shape_text})"
         return (
             OutOfBounds,
             text,
             "leave out bounds_check=False and aligned=True where a tile may leave its array",
         )
-    text = f"index ({at}) is outside {array} of shape ({shape})"
+    text = f"index ({index_text}) is outside {array} of shape ({shape_text})"
     return OutOfBounds, text, "guard the access with an if; outside debug mode the access is undefined"
 
 
@@ -224,31 +223,33 @@ def _types(site: Site) -> list[ElementType]:
 
 
 def _element(t: ElementType, slots: np.ndarray) -> np.ndarray:
-    """The element whose scalars are in the slots, one per slot."""
+    """The element whose scalars are in the slots, one scalar per slot."""
     scalar = scalar_of(t)
-    raw = b"".join(struct.pack("<q", int(slot))[: scalar.bits // 8] for slot in slots[: components(t)])
-    return np.frombuffer(raw, to_numpy(scalar)).reshape(element_shape(t))
+    scalar_bytes = b"".join(
+        struct.pack("<q", int(slot))[: scalar.bits // 8] for slot in slots[: components(t)]
+    )
+    return np.frombuffer(scalar_bytes, to_numpy(scalar)).reshape(element_shape(t))
 
 
 def _values(site: Site, slots: np.ndarray) -> list[np.ndarray]:
     """The values of a print by each thread."""
-    out: list[np.ndarray] = []
+    values: list[np.ndarray] = []
     for t in _types(site):
-        out.append(_element(t, slots))
+        values.append(_element(t, slots))
         slots = slots[components(t) :]
-    return out
+    return values
 
 
 def _tiles(site: Site, elements: dict[int, np.ndarray]) -> list[np.ndarray]:
     """The tiles of a print by each block, from the records of their elements."""
-    out: list[np.ndarray] = []
+    tiles: list[np.ndarray] = []
     first = 0
     for k, (shape, t) in enumerate(zip(site.data["shapes"], _types(site), strict=True)):
         size = math.prod(shape)
         values = np.stack([_element(t, elements[first + n]) for n in range(size)])
-        out.append(values[0] if k in site.data["elements"] else values.reshape(*shape, *element_shape(t)))
+        tiles.append(values[0] if k in site.data["elements"] else values.reshape(*shape, *element_shape(t)))
         first += size
-    return out
+    return tiles
 
 
 def _print(site: Site, values: list[np.ndarray]) -> None:

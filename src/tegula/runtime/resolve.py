@@ -19,26 +19,26 @@ from tegula.runtime.device import CPU, Device
 from tegula.runtime.element_range import ElementRange
 from tegula.runtime.kernel import Kernel, Specialisation
 from tegula.runtime.library import library
-from tegula.runtime.pack import adopted
+from tegula.runtime.pack import adopt_argument
 from tegula.types import ArrayType, Type
 
 if TYPE_CHECKING:
     from tegula.runtime.fast_path import Form
     from tegula.runtime.launch import LaunchPlan
 
-KNOWN = frozenset({array, int, float, bool})
-"""The types of arguments that need no conversion."""
+DIRECT_TYPES = frozenset({array, int, float, bool})
+"""The types of arguments that are not converted."""
 
 
 def resolve(kernel: Kernel, plan: LaunchPlan, args: tuple[Any, ...]) -> tuple[Form, bytes, bool]:
     """The compiled form for the arguments, their packed bytes, and whether an argument is another library's array.
     LaunchError for arguments that do not fit."""
-    arguments = args
+    original = args
     args = tegula_arguments(kernel, args)
-    other = args is not arguments
+    has_foreign = args is not original
     form = kernel.fast_path(plan, args)
     if form is not None:
-        return form[0], form[1], other
+        return form[0], form[1], has_foreign
     packed = packed_arguments(kernel, args)
     ids, pairs = [n for n, _ in packed], overlaps(args)
     key = (plan.launch_id, plan.grid, *ids, *pairs, config.code)
@@ -61,10 +61,10 @@ def resolve(kernel: Kernel, plan: LaunchPlan, args: tuple[Any, ...]) -> tuple[Fo
             from tegula.runtime.cuda.native import deferred_launch
 
             kernel.native = deferred_launch(kernel)
-    return compiled, b"".join([data for _, data in packed]) + plan.packed, other
+    return compiled, b"".join([data for _, data in packed]) + plan.packed, has_foreign
 
 
-def wanted_form(kernel: Kernel, plan: LaunchPlan, args: tuple[Any, ...]) -> Specialisation:
+def requested_specialisation(kernel: Kernel, plan: LaunchPlan, args: tuple[Any, ...]) -> Specialisation:
     """The specialisation of a launch with given arguments, whose arrays are Tegula arrays. LaunchError for arguments
     that do not fit."""
     return _specialised(kernel, plan, [n for n, _ in packed_arguments(kernel, args)], overlaps(args))
@@ -73,20 +73,20 @@ def wanted_form(kernel: Kernel, plan: LaunchPlan, args: tuple[Any, ...]) -> Spec
 def _specialised(
     kernel: Kernel, plan: LaunchPlan, ids: Sequence[int], pairs: Sequence[tuple[int, int]]
 ) -> Specialisation:
-    specialised_ids = [SPECIALISATIONS[n] for n in ids]
-    requested = specialisation(specialised_ids, plan.launch, pairs, _device_of(kernel, plan, specialised_ids))
-    return replace(requested, grid=plan.grid) if requested.device.is_cuda else requested
+    specialisations = [SPECIALISATIONS[n] for n in ids]
+    result = specialisation(specialisations, plan.launch, pairs, _device_of(kernel, plan, specialisations))
+    return replace(result, grid=plan.grid) if result.device.is_cuda else result
 
 
 def tegula_arguments(kernel: Kernel, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """The arguments, with other libraries' arrays as `tg.array` on the same memory."""
-    if KNOWN.issuperset(map(type, args)):
+    if DIRECT_TYPES.issuperset(map(type, args)):
         return args
     parameters = kernel.parameters
     if len(args) != len(parameters):
         return args
     try:
-        return tuple([adopted(p, value) for p, value in zip(parameters, args, strict=True)])
+        return tuple([adopt_argument(p, value) for p, value in zip(parameters, args, strict=True)])
     except LaunchError as error:
         raise LaunchError(f"kernel {kernel.name}: {error.message}", error.help) from error.__cause__
 
@@ -111,7 +111,7 @@ def argument_count_error(kernel: Kernel, parameters: Sequence[Parameter], count:
 
 def role_threads(kernel: Kernel, args: Sequence[Any], ndim: int) -> int | None:
     """The block size that the roles of a kernel need for a launch with these arguments over `ndim` dimensions; None
-    without roles. The kernel is traced for this purpose, once for each state of the captures."""
+    without roles. The function traces the kernel once for each state of the captures."""
     for captured, threads in kernel.role_threads:
         if all(map(unchanged, captured)):
             return threads
@@ -128,27 +128,27 @@ def overlaps(args: tuple[Any, ...]) -> list[tuple[int, int]]:
     """Pairs of array arguments that share bytes."""
     arrays = [(k, a, a.low, a.high) for k, a in enumerate(args) if type(a) is array]
     overlapping: list[tuple[int, int]] = []
-    for at, (i, a, low, high) in enumerate(arrays):
-        for j, other, other_low, other_high in arrays[at + 1 :]:
-            if low < other_high and other_low < high and ElementRange.of(a).overlaps(ElementRange.of(other)):
+    for position, (i, a, low, high) in enumerate(arrays):
+        for j, b, other_low, other_high in arrays[position + 1 :]:
+            if low < other_high and other_low < high and ElementRange.of(a).overlaps(ElementRange.of(b)):
                 overlapping.append((i, j))
     return overlapping
 
 
 def _device_of(kernel: Kernel, plan: LaunchPlan, arguments: Sequence[Any]) -> Device:
     """The device of the arrays among the arguments; LaunchError if they are on several devices."""
-    homes = {
-        p.name: device_of(known)
-        for p, known in zip(kernel.parameters, arguments, strict=True)
-        if isinstance(known, tuple)
+    devices = {
+        p.name: device_of(x)
+        for p, x in zip(kernel.parameters, arguments, strict=True)
+        if isinstance(x, tuple)
     }
-    if len(set(homes.values())) > 1:
-        locations = ", ".join(f"'{name}' is on {home}" for name, home in homes.items())
+    if len(set(devices.values())) > 1:
+        locations = ", ".join(f"'{name}' is on {device}" for name, device in devices.items())
         raise LaunchError(
             f"kernel {kernel.name}: the arrays are on several devices: {locations}",
-            "copy them to one device: a.to(device)",
+            "copy the arrays to one device: a.to(device)",
         )
-    return next(iter(homes.values()), plan.device)
+    return next(iter(devices.values()), plan.device)
 
 
 def specialisation(
@@ -160,10 +160,10 @@ def specialisation(
     access: list[AccessClass | None] = []
     for k, argument in enumerate(forms):
         if isinstance(argument, tuple):
-            dtype, ndim, known = argument[:3]
-            others = tuple(sorted({j for pair in overlap for j in pair if k in pair and j != k}))
+            dtype, ndim, access_class = argument[:3]
+            aliases = tuple(sorted({j for pair in overlap for j in pair if k in pair and j != k}))
             types.append(ArrayType(dtype, ndim))
-            access.append(replace(known, aliases=others))
+            access.append(replace(access_class, aliases=aliases))
         else:
             types.append(argument)
             access.append(None)

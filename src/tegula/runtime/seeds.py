@@ -10,39 +10,39 @@ from tegula.runtime.addition import add
 from tegula.runtime.array import array
 from tegula.runtime.element_range import ElementRange
 from tegula.runtime.make_arrays import clone
-from tegula.runtime.records import Record, Use, clear, known_gradient
+from tegula.runtime.records import Record, Use, clear, existing_gradient
 from tegula.structs import StructType
 from tegula.types import float32, scalar_of, with_scalar
 
 
 class Seeds:
-    """The gradients that a backward run starts with. `gradients`: seeds by array, None for ones; without it, the
+    """The initial gradients of a backward run. `gradients`: seeds by array, None for ones; without `gradients`, the
     current gradients of the recorded arrays are the seeds."""
 
     def __init__(self, gradients: Mapping[array, Any] | None) -> None:
         self.gradients = (
             None
             if gradients is None
-            else [(target, _seed(target, seed)) for target, seed in _by_leaf(gradients)]
+            else [(target, _seed(target, seed)) for target, seed in _seeds_by_leaf(gradients)]
         )
 
     @property
     def targets(self) -> list[array]:
-        """The arrays whose gradients are given."""
+        """The arrays with seeds."""
         return [target for target, _ in self.gradients or ()]
 
-    def apply(self, records: Sequence[Record]) -> Before:
+    def apply(self, records: Sequence[Record]) -> SavedGradients:
         """Set gradients to their initial values. Seeds of overlapping arrays are summed. Gradients of other written
         arrays are results of earlier tapes, not seeds."""
         uses = [w for r in records for w in r.writes if w.has_gradient]
         if self.gradients is None:
-            gradients = [(w.array, g) for w in uses if (g := known_gradient(w.array)) is not None]
-            return Before([], _retained_gradients(gradients, records))
+            gradients = [(w.array, g) for w in uses if (g := existing_gradient(w.array)) is not None]
+            return SavedGradients([], _retained_gradients(gradients, records))
         targets = [(target, _gradient(target)) for target, _ in self.gradients]
         ranges = [ElementRange.of(grad) for _, grad in targets]
         written = _other_gradients(uses, ranges)
-        are_disjoint = not any(p.overlaps(q) for k, p in enumerate(ranges) for q in ranges[:k])
-        if not are_disjoint or any(p.overlaps(ElementRange.of(g)) for p in ranges for g in written):
+        are_disjoint = not any(a.overlaps(b) for k, a in enumerate(ranges) for b in ranges[:k])
+        if not are_disjoint or any(a.overlaps(ElementRange.of(g)) for a in ranges for g in written):
             for _, grad in targets:
                 clear(grad)
         saved: list[tuple[array, array]] = []
@@ -54,12 +54,12 @@ class Seeds:
                 grad.assign(seed)
             else:
                 add(grad, seed)
-        return Before(saved, _retained_gradients(targets, records))
+        return SavedGradients(saved, _retained_gradients(targets, records))
 
 
-class Before:
-    """The gradients before a backward run. `gradients`: gradients with their old values, which are added back;
-    `retained`: gradients that are seeds, with the values to restore."""
+class SavedGradients:
+    """The gradients before a backward run. `gradients`: gradients with their old values, which `restore` adds;
+    `retained`: gradients that are seeds, with their values, which `restore` assigns."""
 
     def __init__(
         self, saved: Sequence[tuple[array, array]], saved_values: Sequence[tuple[array, array]]
@@ -68,17 +68,17 @@ class Before:
 
     def restore(self) -> None:
         """Add the old values of gradients, and restore the values of seeds."""
-        for grad, before in self.gradients:
-            add(grad, before)
-        for grad, seed in self.retained:
-            grad.assign(seed)
+        for grad, old_value in self.gradients:
+            add(grad, old_value)
+        for grad, value in self.retained:
+            grad.assign(value)
 
 
 def _retained_gradients(
     targets: Iterable[tuple[array, array]], records: Sequence[Record]
 ) -> list[tuple[array, array]]:
-    """The gradients of arrays that no record reads, with copies. The gradient of an array that is read becomes the
-    derivative by the array's value before the tape."""
+    """The gradients of arrays that no record reads, with copies. The gradient of an array that a record reads becomes
+    the derivative by the array's value before the tape."""
     reads = [u.elements for r in records for u in r.reads if u.has_gradient]
     unread = {
         ElementRange.of(grad): grad
@@ -92,7 +92,7 @@ def _other_gradients(uses: Iterable[Use], ranges: Sequence[ElementRange]) -> lis
     """The distinct gradients of written arrays that have memory, except the gradients at the given addresses."""
     arrays: dict[ElementRange, array] = {}
     for use in uses:
-        grad = known_gradient(use.array)
+        grad = existing_gradient(use.array)
         if grad is not None and ElementRange.of(grad) not in ranges:
             arrays.setdefault(ElementRange.of(grad), grad)
     return list(arrays.values())
@@ -104,7 +104,7 @@ def _gradient(target: array) -> array:
     return grad
 
 
-def _by_leaf(gradients: Mapping[array, Any]) -> Iterator[tuple[array, Any]]:
+def _seeds_by_leaf(gradients: Mapping[array, Any]) -> Iterator[tuple[array, Any]]:
     """Seeds by array; seeds of arrays of structs by leaf."""
     for target, seed in gradients.items():
         if not isinstance(target.dtype, StructType):
@@ -119,10 +119,12 @@ def _by_leaf(gradients: Mapping[array, Any]) -> Iterator[tuple[array, Any]]:
 
 
 def _seed(target: array, seed: Any) -> array:
-    """A copy of the seed that is given for an array. If the array has no gradient, the seed becomes its gradient."""
+    """A copy of the seed of an array. If the array has no gradient, the seed becomes its gradient."""
     if not scalar_of(target.dtype).is_float:
-        help = "give gradients of the arrays of floats that the launches write"
-        raise LaunchError(f"an array of {target.dtype} has no gradient that could flow: only floats do", help)
+        help = "pass gradients of the arrays of floats that the launches write"
+        raise LaunchError(
+            f"an array of {target.dtype} has no gradient: only arrays of floats have gradients", help
+        )
     grad = target.grad
     if seed is None and grad is None:
         raise LaunchError("the array has no gradient", "create the array with requires_grad=True")

@@ -43,7 +43,7 @@ class Structure(ABC):
     def __del__(self) -> None:
         id = getattr(self, "id", None)
         if id is not None:
-            withdraw(self.device, id)
+            clear_table_entry(self.device, id)
             SLOTS_IN_USE.give_back(id)
 
     @abstractmethod
@@ -68,30 +68,36 @@ class StructureUse(NamedTuple):
     version: int
 
 
-def structures_of(named: Iterable[tuple[str, Any]], device: Device, by_table: bool) -> list[StructureUse]:
+def structures_of(
+    named_arguments: Iterable[tuple[str, Any]], device: Device, reads_table: bool
+) -> list[StructureUse]:
     """The structures that a launch on a device may query: the structures whose ids are among its number arguments, with
-    their names; or, if the kernel reads ids from memory (`by_table`), all structures of the device. The result keeps
+    their names; or, if the kernel reads ids from memory (`reads_table`), all structures of the device. The result keeps
     the structures alive."""
     uses = [
-        StructureUse(f"argument '{name}'", live, live.version)
-        for name, x in named
-        if isinstance(x, int | np.integer) and (live := LIVE.get(int(x))) is not None
+        StructureUse(f"argument '{name}'", structure, structure.version)
+        for name, x in named_arguments
+        if isinstance(x, int | np.integer) and (structure := LIVE.get(int(x))) is not None
     ]
-    if uses or not by_table:
+    if uses or not reads_table:
         return uses
-    every = [live for live in list(LIVE.values()) if live.device == device]
-    return [StructureUse(f"a structure of type {type(live).__name__}", live, live.version) for live in every]
+    structures = [structure for structure in list(LIVE.values()) if structure.device == device]
+    return [
+        StructureUse(f"a structure of type {type(structure).__name__}", structure, structure.version)
+        for structure in structures
+    ]
 
 
 def publish_gradients() -> None:
-    """Write the addresses of gradients into the entries of structures with arrays that have one."""
+    """Write the addresses of gradients into the entries of the structures whose arrays have gradients."""
     for structure in list(LIVE.values()):
         if any(a.requires_grad for _, a in structure.differentiable()):
             structure.publish()
 
 
 def gradient_address(name: str, a: array | None) -> int:
-    """The address of an array's gradient; 0 for an array without one. LaunchError if it is not packed."""
+    """The address of an array's gradient; 0 for an array without a gradient. LaunchError if the gradient is not
+    packed."""
     grad = a.grad if a is not None and a.requires_grad else None
     if grad is None:
         return 0
@@ -109,7 +115,7 @@ def device_number(device: Device) -> int:
 
 
 def table_address(device: Device) -> int:
-    """The address of a device's table, which is made on first use."""
+    """The address of a device's table, which the first use creates."""
     return HOST.address if device.is_cpu else _table(device).ptr
 
 
@@ -121,7 +127,7 @@ def publish(device: Device, id: int, words: Sequence[int]) -> None:
         _write(device, id, [id, *words])
 
 
-def withdraw(device: Device, id: int) -> None:
+def clear_table_entry(device: Device, id: int) -> None:
     """Remove a structure from the table."""
     if device.is_cpu:
         clear_entry(HOST, id)

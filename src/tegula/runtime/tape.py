@@ -13,8 +13,8 @@ from tegula.runtime.element_range import ElementRange
 from tegula.runtime.gradient_flow import check_flow
 from tegula.runtime.launch import run_adjoint
 from tegula.runtime.recording import recording
-from tegula.runtime.records import Assigned, Called, Differentiated, Launched, Record, clear
-from tegula.runtime.retained import Retained
+from tegula.runtime.records import AdjointRecord, AssignmentRecord, CallRecord, LaunchRecord, Record, clear
+from tegula.runtime.retained import RetainedGradients
 from tegula.runtime.seeds import Seeds
 from tegula.runtime.tensors import versions
 from tegula.structs import StructType
@@ -46,11 +46,11 @@ class Tape:
     def __init__(self) -> None:
         self.records: list[Record] = []
         self._writes: dict[ElementRange, int] = {}
-        self._time = 0
-        self._spent = False
+        self._write_count = 0
+        self._has_run_backward = False
 
     def __repr__(self) -> str:
-        return f"<tegula tape of {len(self.records)} records{', run backwards' if self._spent else ''}>"
+        return f"<tegula tape of {len(self.records)} records{', run backwards' if self._has_run_backward else ''}>"
 
     @staticmethod
     def active() -> Tape | None:
@@ -73,7 +73,7 @@ class Tape:
     def __exit__(self, *error: object) -> None:
         recording.tape = None
 
-    # Observing -------------------------------------------------------------------------------------------------------
+    # Notifications ---------------------------------------------------------------------------------------------------
 
     def launched(
         self, kernel: Kernel, plan: LaunchPlan, arguments: Sequence[Any], args: Sequence[Any], form: Form
@@ -89,8 +89,12 @@ class Tape:
         Raises:
             nothing.
         """
-        known = versions(arguments)
-        self.records.append(Launched(kernel, plan, tuple(arguments), tuple(args), form, self._time, known))
+        tensor_versions = versions(arguments)
+        self.records.append(
+            LaunchRecord(
+                kernel, plan, tuple(arguments), tuple(args), form, self._write_count, tensor_versions
+            )
+        )
 
     def assigned(self, target: array, source: array | None, new: bool) -> None:
         """Records that a method overwrote an array; called by methods of arrays.
@@ -103,10 +107,10 @@ class Tape:
             nothing.
         """
         if not isinstance(target.dtype, StructType):
-            self.records.append(Assigned(target, source, new))
+            self.records.append(AssignmentRecord(target, source, new))
             return
         sources = source.leaves if source is not None else (None,) * len(target.leaves)
-        self.records += [Assigned(t, s, new) for t, s in zip(target.leaves, sources, strict=True)]
+        self.records += [AssignmentRecord(t, s, new) for t, s in zip(target.leaves, sources, strict=True)]
 
     def differentiated(self, name: str, args: Sequence[Any], gradients: Mapping[int, array]) -> None:
         """Records a run of a kernel's adjoint.
@@ -114,14 +118,14 @@ class Tape:
         Parameters:
             name: the name of the kernel.
             args: a list of the arguments.
-            gradients: a dictionary of their gradients by position.
+            gradients: a dictionary of the gradients of arguments by position.
         Raises:
             nothing.
         """
-        self.records.append(Differentiated(name, args, gradients))
+        self.records.append(AdjointRecord(name, args, gradients))
 
     def written(self, target: Any) -> None:
-        """Notes that an array was written, by a launch or by one of its methods.
+        """Notes that a launch or a method of arrays wrote an array.
 
         Parameters:
             target: the array.
@@ -129,8 +133,8 @@ class Tape:
             nothing.
         """
         if self.records or recording.tape is self:
-            self._time += 1
-            self._writes[ElementRange.of(target)] = self._time
+            self._write_count += 1
+            self._writes[ElementRange.of(target)] = self._write_count
 
     def record_func(self, backward: Callable[[], object], arrays: Sequence[array]) -> None:
         """Records a function that a backward run calls between the adjoints of the later and the earlier launches, as
@@ -140,7 +144,7 @@ class Tape:
             backward: a function without parameters, whose launches no tape records.
             arrays: a list of the arrays whose gradients the function accesses, for `zero` and `gradients`.
         Raises:
-            launch: one of them is not an array with a gradient.
+            launch: one of the arrays has no gradient.
         """
         for a in arrays:
             if not isinstance(a, array) or a.grad is None:
@@ -148,7 +152,7 @@ class Tape:
                     "record_func: one of the arrays has no gradient",
                     "create the array with requires_grad=True",
                 )
-        self.records.append(Called(backward, arrays))
+        self.records.append(CallRecord(backward, arrays))
 
     # Gradients -------------------------------------------------------------------------------------------------------
 
@@ -165,24 +169,24 @@ class Tape:
             no-gradient: a gradient would flow through an op without a gradient.
             overwritten-array: a kernel overwrites an array that its gradient needs.
         """
-        if self._spent:
+        if self._has_run_backward:
             raise LaunchError(
                 "the backward pass of this tape has run already",
                 "record the launches again, or call tape.zero() first",
             )
-        others = recording.tape
+        outer_tape = recording.tape
         with recording.paused():
             seeds = Seeds(_loss_gradients(loss, grads))
             check_flow(self.records, seeds.targets)
-            self._spent = True
-            before, retained = seeds.apply(self.records), Retained()
+            self._has_run_backward = True
+            saved_gradients, retained = seeds.apply(self.records), RetainedGradients()
             for record in reversed(self.records):
                 retained.keep(record)
-                if isinstance(record, Assigned):
-                    record.take_gradient()
-                elif isinstance(record, Called):
+                if isinstance(record, AssignmentRecord):
+                    record.propagate_gradient()
+                elif isinstance(record, CallRecord):
                     record.backward()
-                elif isinstance(record, Launched):
+                elif isinstance(record, LaunchRecord):
                     run_adjoint(
                         record.kernel,
                         record.plan,
@@ -190,14 +194,14 @@ class Tape:
                         check=lambda adjoint, at=record: self._check(at, adjoint),
                     )
             retained.restore()
-            before.restore()
-        for record in self.records if others is not None and others is not self else ():
-            if isinstance(record, Launched):
+            saved_gradients.restore()
+        for record in self.records if outer_tape is not None and outer_tape is not self else ():
+            if isinstance(record, LaunchRecord):
                 recording.differentiated(record.kernel.name, record.arguments, gradients(record.arguments))
 
-    def _check(self, record: Launched, adjoint: Adjoint) -> None:
-        """LaunchError if an array that the adjoint reads was written after the launch, or an object that the kernel
-        captures was changed."""
+    def _check(self, record: LaunchRecord, adjoint: Adjoint) -> None:
+        """Raise LaunchError if an array that the adjoint reads was written after the launch, or an object that the
+        kernel captures was changed."""
         name = record.kernel.name
         if not all(map(unchanged, record.form.captured)):
             raise LaunchError(
@@ -206,10 +210,10 @@ class Tape:
             )
         if adjoint.queries:
             self._check_structures(record)
-        now = versions(record.raw_arguments)
+        current_versions = versions(record.raw_arguments)
         for k in sorted(adjoint.reads):
             needed = ElementRange.of(record.arguments[k])
-            written = now.get(k) != record.versions.get(k) or any(
+            written = current_versions.get(k) != record.versions.get(k) or any(
                 time > record.time and needed.overlaps(overwritten)
                 for overwritten, time in self._writes.items()
             )
@@ -221,15 +225,15 @@ class Tape:
                     "write the later result to another array",
                 )
 
-    def _check_structures(self, record: Launched) -> None:
+    def _check_structures(self, record: LaunchRecord) -> None:
         """Raise LaunchError if a structure that a launch queried has changed since."""
         for name, structure, version in record.structures:
             ranges = [(k, ElementRange.of(a)) for k, a in structure.differentiable()]
             written = [
                 f"{k} of "
-                for k, range in ranges
-                for at, time in self._writes.items()
-                if time > record.time and range.overlaps(at)
+                for k, elements in ranges
+                for overwritten, time in self._writes.items()
+                if time > record.time and elements.overlaps(overwritten)
             ]
             if written or structure.version != version:
                 raise LaunchError(
@@ -244,7 +248,7 @@ class Tape:
         Parameters:
             a: an argument, of any type.
         Returns:
-            its gradient if it is an array with one, else None.
+            the gradient if the argument is an array with a gradient, else None.
         Raises:
             nothing.
         """
@@ -252,7 +256,7 @@ class Tape:
 
     @property
     def gradients(self) -> dict[array, array]:
-        """The gradient of each array of the recorded launches that has one."""
+        """The gradients of the arrays of the recorded launches, by array."""
         return {a: a.grad for a in self._arrays() if a.grad is not None}
 
     def _arrays(self) -> Iterator[array]:
@@ -267,7 +271,7 @@ class Tape:
         """
         for grad in self.gradients.values():
             clear(grad)
-        self._spent = False
+        self._has_run_backward = False
 
     def reset(self) -> None:
         """Forgets the records, and sets the gradients of all recorded arrays to 0.
@@ -295,7 +299,7 @@ class Tape:
         Graphviz.
 
         Parameters:
-            filename: the path of the file to write; None for none.
+            filename: the path of the file to write; None to write no file.
             hide_readonly_arrays: whether arrays that are only read are omitted; False by default.
             array_labels: a dictionary from arrays to their labels; parameter names by default.
             track_inputs, track_outputs: arrays that are always shown.
@@ -328,6 +332,8 @@ def _loss_gradients(loss: array | None, grads: Mapping[array, Any] | None) -> Ma
         raise LaunchError(message, "pass the array that a recorded launch wrote")
     if loss.size * components(loss.dtype) != 1:
         help = "sum the elements in a kernel, or pass grads={loss: ...}"
-        of = f" of {loss.dtype}" if components(loss.dtype) != 1 else ""
-        raise LaunchError(f"the loss must have one element, got an array of shape {loss.shape}{of}", help)
+        element_text = f" of {loss.dtype}" if components(loss.dtype) != 1 else ""
+        raise LaunchError(
+            f"the loss must have one element, got an array of shape {loss.shape}{element_text}", help
+        )
     return {**(grads or {}), loss: None}

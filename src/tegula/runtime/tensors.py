@@ -13,7 +13,7 @@ from tegula.types import DTYPES, DType, to_numpy
 
 _NAMES = {"float8_e4m3": "float8_e4m3fn"}
 """PyTorch's names of types, where they differ from Tegula's."""
-_known: dict[Any, DType] = {}
+_dtypes: dict[Any, DType] = {}
 """Tegula's types by PyTorch's types."""
 
 
@@ -30,12 +30,12 @@ def torch_name(dtype: DType) -> str:
 
 def dtype_of(tensor: Any) -> DType:
     """The element type of a tensor; ValueError for an unsupported type."""
-    dtype = _known.get(tensor.dtype)
+    dtype = _dtypes.get(tensor.dtype)
     if dtype is None:
         name = str(tensor.dtype).removeprefix("torch.")
         dtype = next((t for t in DTYPES.values() if torch_name(t) == name), None)
         if dtype is not None:
-            _known[tensor.dtype] = dtype
+            _dtypes[tensor.dtype] = dtype
     if dtype is None:
         raise ValueError(f"dtype {tensor.dtype} has no counterpart; supported: {', '.join(DTYPES)}")
     return dtype
@@ -46,8 +46,8 @@ def host_data(tensor: Any) -> np.ndarray:
     numpy_dtype = to_numpy(dtype_of(tensor))
     if numpy_dtype.isbuiltin != 1:
         # PyTorch does not convert to the types of ml_dtypes: the elements are passed as integers of the same size.
-        bits = getattr(sys.modules["torch"], f"int{numpy_dtype.itemsize * 8}")
-        return tensor.view(bits).numpy().view(numpy_dtype)
+        integer_dtype = getattr(sys.modules["torch"], f"int{numpy_dtype.itemsize * 8}")
+        return tensor.view(integer_dtype).numpy().view(numpy_dtype)
     return tensor.numpy()
 
 

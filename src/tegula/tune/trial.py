@@ -17,7 +17,7 @@ from tegula.runtime.compile import trace
 from tegula.runtime.device import Device
 from tegula.runtime.launch import block_size, launch, launch_tiled, plan
 from tegula.runtime.make_arrays import clone, copy
-from tegula.runtime.resolve import overlaps, wanted_form
+from tegula.runtime.resolve import overlaps, requested_specialisation
 from tegula.tune.candidates import BLOCK, Candidate, call_with
 from tegula.tune.results import Result
 from tegula.types import scalar_of
@@ -55,7 +55,9 @@ class Request:
             raise TuningError("launch_tiled needs block_dim=, the number of threads per block", help)
         threads = block_size(candidate.kernel, arguments, self.arguments, (), len(dims) + self.tiled)
         launch = plan((*dims, threads) if self.tiled else dims, threads)
-        requested = with_scale(candidate.kernel, wanted_form(candidate.kernel, launch, self.arguments))
+        requested = with_scale(
+            candidate.kernel, requested_specialisation(candidate.kernel, launch, self.arguments)
+        )
         return trace(candidate.kernel, requested.types, requested.launch, requested.access), requested.device
 
     def run(self, candidate: Candidate) -> None:
