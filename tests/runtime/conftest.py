@@ -49,6 +49,6 @@ def simulated() -> Iterator[SimulatedDriver]:
     before = driver.install(simulated)
     yield simulated
     device.set_device("cpu")
-    device.switch.used = False
+    device.cuda_selection.used = False
     forget()
     driver.install(before)

@@ -85,10 +85,10 @@ def test_launches_with_arrays_of_several_devices_are_refused(driver: SimulatedDr
         tg.launch(add, 1000, [a, b.to("cuda:1"), c])
     with pytest.raises(tg.LaunchError, match="'b' is on cpu"):
         tg.launch(add, 1000, [a, b.numpy(), c])
-    with pytest.raises(tg.LaunchError, match="the launch is on cpu, its arrays are on cuda:0"):
+    with pytest.raises(tg.LaunchError, match="the launch is on cpu, but its arrays are on cuda:0"):
         tg.launch(add, 1000, [a, b, c], device="cpu")
     grads = {"adj_inputs": [tg.zeros_like(x) for x in (a, b)], "adj_outputs": [tg.ones_like(c)]}
-    with pytest.raises(tg.LaunchError, match="the launch is on cpu, its arrays are on cuda:0"):
+    with pytest.raises(tg.LaunchError, match="the launch is on cpu, but its arrays are on cuda:0"):
         tg.launch(add, 1000, [a, b], [c], **grads, adjoint=True, device="cpu")
     tg.launch(add, 1000, [a, b, c], device="cuda:0")
     with pytest.raises(tg.LaunchError, match="there are no streams on the CPU"):
@@ -689,5 +689,5 @@ def test_line_information_for_profilers_is_a_separate_form(
 def test_code_with_other_registers_than_its_roles_change_is_not_launched(driver: SimulatedDriver) -> None:
     module = LoadedModule(context(0), b"code", is_ptx=False)
     assert module.function("kernel", registers=0)
-    with pytest.raises(InternalError, match="168 registers a thread, and the code has 0"):
+    with pytest.raises(InternalError, match="168 registers per thread, but the code has 0"):
         module.function("kernel", registers=168)

@@ -20,7 +20,7 @@ DEVICE = "cuda:0"
 
 @pytest.fixture
 def driver(simulated: SimulatedDriver, monkeypatch: pytest.MonkeyPatch) -> SimulatedDriver:
-    monkeypatch.setattr(ForeignLibraries, "seen", False)
+    monkeypatch.setattr(ForeignLibraries, "used", False)
     simulated.kernels["kernel"] = run_add
     add.unload()
     return simulated

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tegula.backend.llvm import compile_object, compile_ptx
 from tegula.backend.loader import load
 from tegula.backend.ptx import candidates, compile_cubin
-from tegula.runtime.cuda.strided import ELEMENT, SIZES, arguments, filled, kernels_text
+from tegula.runtime.cuda.strided import ELEMENT, SIZES, arguments, fill_template, kernels_text
 from tegula.target import CUDA_TARGETS, get_target
 
 ENTRY = """
@@ -21,7 +21,7 @@ define void @run<SIZE>(ptr %args, i64 %flat) {
   ret void
 }
 """
-CODE = load(compile_object("".join(filled(ELEMENT + ENTRY, size) for size in SIZES), get_target()))
+CODE = load(compile_object("".join(fill_template(ELEMENT + ENTRY, size) for size in SIZES), get_target()))
 Run = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int64)
 
 

@@ -1,4 +1,4 @@
-"""Activation functions. Float32 matmuls use the standard library's accuracy. 16-bit results use shorter formulas: gelu
+"""Activation functions. Float32 results have the standard library's accuracy. 16-bit results use shorter formulas: gelu
 has an absolute error of at most 2e-7 |x|, silu a relative error of at most 2e-6."""
 
 from typing import Any

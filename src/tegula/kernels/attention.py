@@ -30,25 +30,27 @@ QUERIES = KEYS = 128
 """The number of rows of a tile of queries, and of a tile of keys or values."""
 STAGES = {64: 3, 128: 2}
 """The number of stages of the pipes of keys and of values, by head dimension."""
-CACHED = 16 << 20
-"""The bytes of keys and values that concurrent causal blocks should read, so that these stay in the L2 cache."""
+CACHE_BYTES = 16 << 20
+"""The target bytes of keys and values that concurrent causal blocks read, so that the keys and values stay in the L2
+cache."""
 LOG2E, LN2 = 1.0 / math.log(2.0), math.log(2.0)
-FAR = -1e30
-"""A lower bound of the running maximum of a row's scores: with minus infinity the weights of a row without visible keys
-would be NaN, not 0."""
+MIN_ROW_MAX = -1e30
+"""The lower bound of the running maximum of a row's scores. With minus infinity instead, the weights of a row without
+visible keys would be NaN, not 0."""
 
 
 @cache
 def forward(dtype: Any, depth: int, causal: bool, ragged: bool, logs: bool) -> Any:
-    """The kernel for heads of dimension `depth`. `ragged`: whether the diagonal misses the corners of tiles, so that it
-    may cross two tiles of keys; `logs`: whether the kernel also stores the logarithms of the sums."""
+    """The kernel for heads of dimension `depth`. `ragged`: whether the diagonal of the mask misses the corners of
+    tiles, so that the diagonal may cross two tiles of keys; `logs`: whether the kernel also stores the logarithms of
+    the sums."""
     stages = STAGES[depth]
     sums = tg.array3d[tg.float32] if logs else int
 
     @tg.func
-    def tiles_of_keys(row: int, keys: int, past: int):
+    def tiles_of_keys(row: int, keys: int, key_offset: int):
         """The number of tiles of keys that are visible to the tile of queries from `row` on, at least 1."""
-        stop = tg.max(tg.min(keys, row + QUERIES + past) if causal else keys, 1)
+        stop = tg.max(tg.min(keys, row + QUERIES + key_offset) if causal else keys, 1)
         return (stop + KEYS - 1) // KEYS
 
     @tg.func
@@ -67,25 +69,25 @@ def forward(dtype: Any, depth: int, causal: bool, ragged: bool, logs: bool) -> A
         k: tg.array4d[dtype],
         v: tg.array4d[dtype],
         scale: float,
-        together: int,
+        group_heads: int,
         blocks: int,
-        full: int,
-        rest: int,
+        full_iterations: int,
+        last_tiles: int,
         tiles: int,
         heads: int,
-        per_key: int,
+        heads_per_key: int,
         keys: int,
-        past: int,
+        key_offset: int,
         lse: sums,
         o: tg.array4d[dtype],
     ):
         if causal:
             # The last rows of all heads of a group start first: most keys are visible to them.
             group, i, j = tg.tid()
-            n, iterations = (group * together + j) * tiles + tiles - 1 - i, 1
+            n, iterations = (group * group_heads + j) * tiles + tiles - 1 - i, 1
         else:
             n = tg.tid()
-            iterations = full + tg.min(1, tg.max(0, rest - n))
+            iterations = full_iterations + tg.min(1, tg.max(0, last_tiles - n))
         query_pipe = tg.tile_pipe(shape=(QUERIES, depth), dtype=dtype, stages=1)
         key_pipe = tg.tile_pipe(shape=(KEYS, depth), dtype=dtype, stages=stages)
         value_pipe = tg.tile_pipe(shape=(KEYS, depth), dtype=dtype, stages=stages)
@@ -95,8 +97,8 @@ def forward(dtype: Any, depth: int, causal: bool, ragged: bool, logs: bool) -> A
                 row = QUERIES * (n + r * blocks - head * tiles)
                 b = head // heads
                 h = head - b * heads
-                g = h // per_key
-                steps = tiles_of_keys(row, keys, past)
+                g = h // heads_per_key
+                steps = tiles_of_keys(row, keys, key_offset)
                 tg.tile_pipe_load(query_pipe, q[b, h], offset=(row, 0))
                 tg.tile_pipe_load(key_pipe, k[b, g], offset=((steps - 1) * KEYS, 0))
                 for m in range(1, steps):
@@ -107,15 +109,15 @@ def forward(dtype: Any, depth: int, causal: bool, ragged: bool, logs: bool) -> A
             for r in range(iterations):
                 head = (n + r * blocks) // tiles
                 row = QUERIES * (n + r * blocks - head * tiles)
-                steps = tiles_of_keys(row, keys, past)
-                limit = (row + past if causal else keys) - (steps - 1) * KEYS
+                steps = tiles_of_keys(row, keys, key_offset)
+                limit = (row + key_offset if causal else keys) - (steps - 1) * KEYS
                 x = tg.tile_pipe_pop(query_pipe)
                 acc = tg.tile_zeros(shape=(QUERIES, depth), dtype=float)
                 s = tg.tile_zeros(shape=(QUERIES, KEYS), dtype=float)
                 tg.tile_matmul(x, tg.tile_transpose(tg.tile_pipe_pop(key_pipe)), s)
                 s = visible(s, limit)
-                top = tg.max(tg.tile_max(s, axis=1, keepdims=True) * scale, FAR)
-                p = tg.fast.exp2(tg.fma(s, scale, tg.tile_broadcast(-top, shape=(QUERIES, KEYS))))
+                row_max = tg.max(tg.tile_max(s, axis=1, keepdims=True) * scale, MIN_ROW_MAX)
+                p = tg.fast.exp2(tg.fma(s, scale, tg.tile_broadcast(-row_max, shape=(QUERIES, KEYS))))
                 total, weights = tg.tile_sum(p, axis=1, keepdims=True), tg.tile_astype(p, dtype)
                 for m in range(steps - 1):
                     s = tg.tile_zeros(shape=(QUERIES, KEYS), dtype=float)
@@ -124,20 +126,20 @@ def forward(dtype: Any, depth: int, causal: bool, ragged: bool, logs: bool) -> A
                     tg.tile_matmul_wait(pending=1)
                     if ragged and m == 0:
                         s = visible(s, limit + KEYS)
-                    higher = tg.max(top, tg.tile_max(s, axis=1, keepdims=True) * scale)
-                    p = tg.fast.exp2(tg.fma(s, scale, tg.tile_broadcast(-higher, shape=(QUERIES, KEYS))))
-                    shrink = tg.fast.exp2(top - higher)
-                    total = total * shrink + tg.tile_sum(p, axis=1, keepdims=True)
-                    top = higher
+                    new_max = tg.max(row_max, tg.tile_max(s, axis=1, keepdims=True) * scale)
+                    p = tg.fast.exp2(tg.fma(s, scale, tg.tile_broadcast(-new_max, shape=(QUERIES, KEYS))))
+                    rescale = tg.fast.exp2(row_max - new_max)
+                    total = total * rescale + tg.tile_sum(p, axis=1, keepdims=True)
+                    row_max = new_max
                     tg.tile_matmul_wait()
                     weights = tg.tile_astype(p, dtype)
-                    acc = acc * tg.tile_broadcast(shrink, shape=(QUERIES, depth))
+                    acc = acc * tg.tile_broadcast(rescale, shape=(QUERIES, depth))
                 tg.tile_matmul(weights, tg.tile_pipe_pop(value_pipe), acc)
                 b = head // heads
                 h = head - b * heads
                 if logs:
-                    log = tg.where(total > 0.0, tg.log(total) + top * LN2, -tg.inf)
-                    tg.tile_store(lse[b, h], tg.tile_reshape(log, shape=QUERIES), offset=row)
+                    log_sum = tg.where(total > 0.0, tg.log(total) + row_max * LN2, -tg.inf)
+                    tg.tile_store(lse[b, h], tg.tile_reshape(log_sum, shape=QUERIES), offset=row)
                 inverse = tg.where(total > 0.0, 1.0 / total, 0.0)
                 result = acc * tg.tile_broadcast(inverse, shape=(QUERIES, depth))
                 tg.tile_store(o[b, h], tg.tile_astype(result, dtype), offset=(row, 0))
@@ -183,10 +185,10 @@ def attention(
         message = f"attention: scale must be positive, got {scale}"
         raise tg.LaunchError(message, "negate q for a negative scale")
     plan: AttentionConfig = plans.find((q, k, v), out, (bool(causal), bool(return_lse)))
-    fresh = [] if out is not None else [out := plan.new()]
+    new_outputs = [] if out is not None else [out := plan.new()]
     lse: Any = plan.new_lse() if return_lse else 0
     if needs_gradient(q, k, v):
-        for output in (*fresh, lse):
+        for output in (*new_outputs, lse):
             if isinstance(output, tg.array):
                 output.requires_grad = True
     if plan.kernel is not None:
@@ -200,14 +202,14 @@ def attention(
 
 class AttentionConfig(NamedTuple):
     """The configuration of attention for all arguments with one launch key. `new`, `new_lse`: functions that allocate
-    the outputs if none are given; `reach`: the byte ranges of a given output and the inputs. `kernel`: None if there is
+    missing outputs; `byte_ranges`: the byte ranges of the passed output and the inputs. `kernel`: None if there is
     nothing to compute; `sizes`: the kernel's integer arguments. `copies`: for each operand the function that makes an
     aligned copy for bulk copies, or None; empty if no operand needs a copy. `factor`: the default scale of the
     scores."""
 
     new: Callable[[], Any]
     new_lse: Callable[[], Any]
-    reach: ByteRanges | None
+    byte_ranges: ByteRanges | None
     kernel: Any
     grid: tuple[int, ...] = ()
     sizes: tuple[int, ...] = ()
@@ -217,32 +219,32 @@ class AttentionConfig(NamedTuple):
 
 def _configure(q: Any, k: Any, v: Any, out: Any, causal: bool, logs: bool) -> AttentionConfig:
     """The configuration for arguments of attention; LaunchError for arguments that do not fit."""
-    chosen = {
+    operands = {
         name: checked_array("attention", name, x, 4, DTYPES) for name, x in (("q", q), ("k", k), ("v", v))
     }
-    queries, keys = chosen["q"], chosen["k"]
-    _check(chosen)
+    queries, keys = operands["q"], operands["k"]
+    _check(operands)
     batch, heads, length, depth = queries.shape
     dtype, device = queries.dtype, queries.device
-    new = make_allocator(queries.shape, dtype, q, device)
-    new_lse = make_allocator((batch, heads, length), tg.float32, q, device)
-    reach = None
+    allocate = make_allocator(queries.shape, dtype, q, device)
+    allocate_lse = make_allocator((batch, heads, length), tg.float32, q, device)
+    byte_ranges = None
     if out is not None:
         target = checked_array("attention", "out", out, 4, (str(dtype),))
         expect_shape("attention", "out", target, queries.shape, "'q'")
-        reach = expect_disjoint("attention", target, chosen)
+        byte_ranges = expect_disjoint("attention", target, operands)
     if not queries.size:
-        return AttentionConfig(new, new_lse, reach, None)
+        return AttentionConfig(allocate, allocate_lse, byte_ranges, None)
     causal = causal and length > 1
     ragged = causal and (keys.shape[2] - length) % KEYS != 0
     copies = [
-        None if allows_bulk_reads(x) else partial(with_aligned_copy, dtype=dtype) for x in chosen.values()
+        None if allows_bulk_reads(x) else partial(with_aligned_copy, dtype=dtype) for x in operands.values()
     ]
     grid, sizes = launch_shape(queries.shape, keys.shape, dtype.bits, processors(device), causal)
     return AttentionConfig(
-        new,
-        new_lse,
-        reach,
+        allocate,
+        allocate_lse,
+        byte_ranges,
         kernel=forward(dtype, depth, causal, ragged, logs),
         grid=grid,
         sizes=sizes,
@@ -260,33 +262,33 @@ def launch_shape(
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The grid, and the kernel's integer arguments: heads per group; blocks; the number of iterations in which every
     block has a tile; the number of tiles in the last, partial iteration; tiles per head; heads; query heads per key
-    head; keys; and keys minus queries.
-
-    A group has as many heads as have keys and values that fit into the cache, but at least one tile for each of the
-    `max_blocks` concurrent blocks."""
+    head; keys; and keys minus queries. A group is the largest set of heads whose keys and values fit into the cache,
+    with at least one tile for each of the `max_blocks` concurrent blocks."""
     batch, heads, length, depth = query_shape
-    tiles, count, per_key = math.ceil(length / QUERIES), batch * heads, heads // keys[1]
-    size = 2 * keys[2] * depth * bits // 8 // per_key
-    full_groups = [n for n in range(1, count + 1) if count % n == 0 and n * tiles >= max_blocks] or [count]
-    together = max((n for n in full_groups if n * size <= CACHED), default=full_groups[0])
-    blocks = min(max_blocks, count * tiles)
-    grid = (count // together, tiles, together) if causal else (blocks,)
+    tiles, head_count, heads_per_key = math.ceil(length / QUERIES), batch * heads, heads // keys[1]
+    bytes_per_head = 2 * keys[2] * depth * bits // 8 // heads_per_key
+    full_groups = [
+        n for n in range(1, head_count + 1) if head_count % n == 0 and n * tiles >= max_blocks
+    ] or [head_count]
+    group_heads = max((n for n in full_groups if n * bytes_per_head <= CACHE_BYTES), default=full_groups[0])
+    blocks = min(max_blocks, head_count * tiles)
+    grid = (head_count // group_heads, tiles, group_heads) if causal else (blocks,)
     sizes = (
-        together,
+        group_heads,
         blocks,
-        *divmod(count * tiles, blocks),
+        *divmod(head_count * tiles, blocks),
         tiles,
         heads,
-        per_key,
+        heads_per_key,
         keys[2],
         keys[2] - length,
     )
     return grid, sizes
 
 
-def _check(options: dict[str, Any]) -> None:
+def _check(operands: dict[str, Any]) -> None:
     """Raise LaunchError if queries, keys and values do not fit each other."""
-    q, k, v = options.values()
+    q, k, v = operands.values()
     (batch, heads, _, depth), groups = q.shape, k.shape[1]
     if depth not in STAGES:
         message = f"attention: the last dimension must be {' or '.join(map(str, STAGES))}, got 'q' of shape {q.shape}"

@@ -8,11 +8,11 @@ from typing import Any
 import tegula as tg
 from tegula.kernels.operands import as_array, is_tensor, needs_gradient
 
-PAIRS = {tg.float32: tg.vec2f, tg.float64: tg.vec2d}
-REALS = {pair: real for real, pair in PAIRS.items()}
-SAME = {pair: pair for pair in REALS}
-ELEMENTS, OF_A_THREAD = 1024, 16
-"""The approximate numbers of elements per block, before rounding to whole rows, and per thread."""
+COMPLEX_TYPES = {tg.float32: tg.vec2f, tg.float64: tg.vec2d}
+REAL_TYPES = {pair: real for real, pair in COMPLEX_TYPES.items()}
+SAME_TYPES = {pair: pair for pair in REAL_TYPES}
+ELEMENTS, ELEMENTS_PER_THREAD = 1024, 16
+"""The approximate number of elements per block, before rounding to whole rows, and the maximum number per thread."""
 MIN_THREADS, MAX_THREADS = 32, 512
 """The minimum and the maximum number of threads per block."""
 
@@ -22,7 +22,7 @@ STEPS = {
     "rfft": ("t = tg.tile_rfft(t)",),
     "irfft": ("t = tg.tile_irfft(t, n) * scale",),
 }
-"""The expression, by the name of the transform, that transforms a tile `t` of rows."""
+"""The statements that transform a tile `t` of rows, by the name of the transform."""
 
 
 def fft(x: Any) -> Any:
@@ -41,7 +41,7 @@ def fft(x: Any) -> Any:
     Source:
         as for `tile_fft`.
     """
-    return _transformed("fft", x, SAME)
+    return _transform("fft", x, SAME_TYPES)
 
 
 def ifft(x: Any) -> Any:
@@ -59,7 +59,7 @@ def ifft(x: Any) -> Any:
     Source:
         as for `tile_fft`.
     """
-    return _transformed("ifft", x, SAME)
+    return _transform("ifft", x, SAME_TYPES)
 
 
 def rfft(x: Any) -> Any:
@@ -79,7 +79,7 @@ def rfft(x: Any) -> Any:
     Source:
         as for `tile_rfft`.
     """
-    return _transformed("rfft", x, PAIRS)
+    return _transform("rfft", x, COMPLEX_TYPES)
 
 
 def irfft(x: Any, n: int | None = None) -> Any:
@@ -87,7 +87,7 @@ def irfft(x: Any, n: int | None = None) -> Any:
 
     Parameters:
         x: complex numbers (..., n // 2 + 1), as `fft` takes.
-        n: an int, the length of a result; by default the even one of the two possible lengths.
+        n: an int, the length of a result; by default the even length of the two possible lengths.
     Returns:
         a new array (..., n) of float32 or float64: a PyTorch tensor if `x` is one, else a tg.array.
     Raises:
@@ -98,82 +98,88 @@ def irfft(x: Any, n: int | None = None) -> Any:
     Source:
         as for `tile_irfft`.
     """
-    return _transformed("irfft", x, REALS, n)
+    return _transform("irfft", x, REAL_TYPES, n)
 
 
-def _transformed(function: str, x: Any, dtypes: dict[Any, Any], n: int | None = None) -> Any:
+def _transform(function: str, x: Any, dtypes: dict[Any, Any], n: int | None = None) -> Any:
     """The transforms of the rows of an array. `dtypes`: the dtype of results by the dtype of the argument; `n`: the
     length of the results of `irfft`."""
-    is_pairs = is_tensor(x) and x.is_complex()
-    view = sys.modules["torch"].view_as_real(x.resolve_conj()) if is_pairs else x
+    is_complex_tensor = is_tensor(x) and x.is_complex()
+    view = sys.modules["torch"].view_as_real(x.resolve_conj()) if is_complex_tensor else x
     source = as_array(function, "x", view)
-    if is_pairs:
-        source = tg.array(view, dtype=PAIRS[source.dtype], copy=False)
+    if is_complex_tensor:
+        source = tg.array(view, dtype=COMPLEX_TYPES[source.dtype], copy=False)
     if source.dtype not in dtypes or not source.ndim or not source.shape[-1]:
-        kinds = " or ".join(map(str, dtypes))
-        message = f"{function}: 'x' must be an array (..., N) of {kinds}, got {source.dtype} of shape {source.shape}"
+        dtype_names = " or ".join(map(str, dtypes))
+        actual = f"{source.dtype} of shape {source.shape}"
+        message = f"{function}: 'x' must be an array (..., N) of {dtype_names}, got {actual}"
         raise tg.LaunchError(message, "complex64 is vec2f, complex128 vec2d")
-    *outer, wide = source.shape
-    length = wide if function != "irfft" else 2 * (wide - 1) if n is None else n
-    if function == "irfft" and (length < 1 or length // 2 + 1 != wide):
+    *outer, row_length = source.shape
+    length = row_length if function != "irfft" else 2 * (row_length - 1) if n is None else n
+    if function == "irfft" and (length < 1 or length // 2 + 1 != row_length):
         message = f"irfft: 'x' of shape {source.shape} has no rows of n // 2 + 1 elements for n = {length}"
-        raise tg.LaunchError(message, f"rows of {wide} elements need n = {2 * wide - 2} or {2 * wide - 1}")
+        raise tg.LaunchError(
+            message, f"rows of {row_length} elements need n = {2 * row_length - 2} or {2 * row_length - 1}"
+        )
     kernel_dtype = dtypes[source.dtype]
-    of_row = {"rfft": wide // 2 + 1, "irfft": length}.get(function, wide)
-    out = _new((*outer, of_row), kernel_dtype, x, source)
+    result_length = {"rfft": row_length // 2 + 1, "irfft": length}.get(function, row_length)
+    out = _new((*outer, result_length), kernel_dtype, x, source)
     if needs_gradient(x):
         out.requires_grad = True
     if math.prod(outer):
         _launch(function, view, source, out, length, kernel_dtype)
-    return sys.modules["torch"].view_as_complex(out) if is_tensor(out) and kernel_dtype in REALS else out
+    return sys.modules["torch"].view_as_complex(out) if is_tensor(out) and kernel_dtype in REAL_TYPES else out
 
 
-def _new(shape: tuple[int, ...], dtype: Any, like: Any, source: Any) -> Any:
-    """Uninitialised memory for results: a PyTorch tensor if `like` is one. Complex numbers are pairs of real
+def _new(shape: tuple[int, ...], dtype: Any, argument: Any, source: Any) -> Any:
+    """Uninitialised memory for results: a PyTorch tensor if `argument` is one. Complex numbers are pairs of real
     numbers."""
-    if not is_tensor(like):
+    if not is_tensor(argument):
         return tg.empty(shape, dtype, source.device)
-    real, pair = REALS.get(dtype, dtype), (2,) if dtype in REALS else ()
+    real, pair = REAL_TYPES.get(dtype, dtype), (2,) if dtype in REAL_TYPES else ()
     torch = sys.modules["torch"]
-    return torch.empty((*shape, *pair), dtype=getattr(torch, str(real)), device=like.device)
+    return torch.empty((*shape, *pair), dtype=getattr(torch, str(real)), device=argument.device)
 
 
 def _launch(function: str, x: Any, source: Any, out: Any, n: int, result: Any) -> None:
     """Write the transforms of the rows of `x` to `out`. `source`: `x` as a tg.array; `n`: the length of the
     transforms."""
-    *outer, wide = source.shape
-    *batch, lines = outer or [1]
-    rows = min(lines, max(1, ELEMENTS // n))
-    threads = max(MIN_THREADS, min(MAX_THREADS, rows * n // _of_a_thread(n)))
-    kernel = _kernel(function, n, wide, rows if outer else 0, source.dtype, result, len(batch))
-    grid = (*batch, -(-lines // rows))
+    *outer, row_length = source.shape
+    *batch, row_count = outer or [1]
+    rows = min(row_count, max(1, ELEMENTS // n))
+    threads = max(MIN_THREADS, min(MAX_THREADS, rows * n // _elements_per_thread(n)))
+    kernel = _kernel(function, n, row_length, rows if outer else 0, source.dtype, result, len(batch))
+    grid = (*batch, -(-row_count // rows))
     argument = x if tg.launch_key(x) is not None else source
     tg.launch_tiled(kernel, grid, [argument], [out], block_dim=-(-threads // 32) * 32, device=source.device)
 
 
-def _of_a_thread(n: int) -> int:
-    """The number of elements of a thread: those of a butterfly, if n has few factors of about the same
+def _elements_per_thread(n: int) -> int:
+    """The number of elements of a thread: the radix of a butterfly, if n is a product of a few factors of similar
     size."""
-    stages = max(1, math.ceil(math.log(n, OF_A_THREAD) - 1e-9))
-    least = n ** (1 / stages) - 1e-9
-    return next((r for r in range(2, OF_A_THREAD + 1) if r >= least and n % r == 0), OF_A_THREAD)
+    stages = max(1, math.ceil(math.log(n, ELEMENTS_PER_THREAD) - 1e-9))
+    min_radix = n ** (1 / stages) - 1e-9
+    return next(
+        (r for r in range(2, ELEMENTS_PER_THREAD + 1) if r >= min_radix and n % r == 0), ELEMENTS_PER_THREAD
+    )
 
 
 @cache
-def _kernel(function: str, n: int, wide: int, rows: int, argument: Any, result: Any, batch: int) -> Any:
-    """The kernel whose blocks transform `rows` rows of `wide` elements each; `rows` is 0 for an array of one dimension.
+def _kernel(function: str, n: int, row_length: int, rows: int, argument: Any, result: Any, batch: int) -> Any:
+    """The kernel whose blocks transform `rows` rows of `row_length` elements each; `rows` is 0 for an array of one
+    dimension.
     `batch`: the number of dimensions before the dimension of rows."""
-    at = "".join(f"b{k}, " for k in range(batch))
-    part = f"[{at.removesuffix(', ')}]" if batch else ""
+    indices = "".join(f"b{k}, " for k in range(batch))
+    subscript = f"[{indices.removesuffix(', ')}]" if batch else ""
     shape, offset = ("(rows, wide)", "(first * rows, 0)") if rows else ("wide", "0")
     body = [
-        f"{at}first = tg.tid()",
-        f"t = tg.tile_load(x{part}, shape={shape}, offset={offset})",
+        f"{indices}first = tg.tid()",
+        f"t = tg.tile_load(x{subscript}, shape={shape}, offset={offset})",
         *STEPS[function],
-        f"tg.tile_store(out{part}, t, offset={offset})",
+        f"tg.tile_store(out{subscript}, t, offset={offset})",
     ]
     ndim = batch + (2 if rows else 1)
-    names: dict[str, Any] = {"tg": tg, "rows": rows, "wide": wide, "n": n, "scale": 1.0 / n}
+    names: dict[str, Any] = {"tg": tg, "rows": rows, "wide": row_length, "n": n, "scale": 1.0 / n}
     names |= {"Given": argument, "Made": result}
     text = f"def {function}(x: tg.array{ndim}d[Given], out: tg.array{ndim}d[Made]):\n" + "".join(
         f"    {line}\n" for line in body

@@ -36,37 +36,39 @@ WIDTH, THREADS = 256, 64
 
 
 class Epilogue(NamedTuple):
-    """The epilogue of a matmul. `result`: the dtype of the output; `scaled`: alpha is not 1; `keeps`: beta is not 0;
-    `biased`: there is a bias; `activation`: the name of a function, or ""; `exact`: the activation has the accuracy of
-    float32."""
+    """The epilogue of a matmul. `result`: the dtype of the output; `scaled`: alpha is not 1; `accumulates`: beta is not
+    0; `biased`: there is a bias; `activation`: the name of a function, or ""; `exact`: the activation has the accuracy
+    of float32."""
 
     result: Any
     scaled: bool = False
-    keeps: bool = False
+    accumulates: bool = False
     biased: bool = False
     activation: str = ""
     exact: bool = False
 
     def function(self) -> Any:
         """The kernel function that applies the epilogue to a tile of sums and stores the result."""
-        result, scaled, keeps, biased, name, exact = self
-        activate = (EXACT_ACTIVATIONS if exact else SHORT_ACTIVATIONS).get(name)
+        result, scaled, accumulates, biased, name, exact = self
+        activation = (EXACT_ACTIVATIONS if exact else SHORT_ACTIVATIONS).get(name)
 
         @tg.func
-        def finish(total: Any, bias: Any, alpha: float, beta: float, c: Any, row: int, column: int):
+        def apply_epilogue(total: Any, bias: Any, alpha: float, beta: float, c: Any, row: int, column: int):
             if scaled:
                 total = total * alpha
-            if keeps:
-                old = tg.tile_load(c, shape=total.shape, offset=(row, column))
-                total = total + tg.tile_astype(old, tg.float32) * beta
+            if accumulates:
+                previous = tg.tile_load(c, shape=total.shape, offset=(row, column))
+                total = total + tg.tile_astype(previous, tg.float32) * beta
             if biased:
-                added = tg.tile_load(bias, shape=total.shape[1], offset=column)
-                total = total + tg.tile_reshape(tg.tile_astype(added, tg.float32), shape=(1, total.shape[1]))
+                bias_row = tg.tile_load(bias, shape=total.shape[1], offset=column)
+                total = total + tg.tile_reshape(
+                    tg.tile_astype(bias_row, tg.float32), shape=(1, total.shape[1])
+                )
             if name:
-                total = tg.tile_map(activate, total)
+                total = tg.tile_map(activation, total)
             tg.tile_store(c, tg.tile_astype(total, result), offset=(row, column))
 
-        return finish
+        return apply_epilogue
 
 
 @lru_cache(maxsize=256)
@@ -78,18 +80,18 @@ def matmul_kernel(
     rows, columns, depth, stages, groups, _, splits, swapped = tile
     shape = (columns, depth) if transposed else (depth, columns)
     sums = (columns, rows) if swapped else (rows, columns)
-    biases = tg.array1d[Any] if epilogue.biased else int
-    output = tg.array2d[epilogue.result] if splits == 1 else tg.array3d[tg.float32]
-    across, finish = int(splits > 1), epilogue.function()
+    bias_type = tg.array1d[Any] if epilogue.biased else int
+    output_type = tg.array2d[epilogue.result] if splits == 1 else tg.array3d[tg.float32]
+    row_axis, apply_epilogue = int(splits > 1), epilogue.function()
 
     @tg.kernel
     def matmul(
-        a: tg.array2d[dtype], b: tg.array2d[dtype], bias: biases, alpha: float, beta: float, c: output
+        a: tg.array2d[dtype], b: tg.array2d[dtype], bias: bias_type, alpha: float, beta: float, c: output_type
     ):
         left = tg.tile_pipe(shape=(rows, depth), dtype=dtype, stages=stages)
         right = tg.tile_pipe(shape=shape, dtype=dtype, stages=stages)
-        height = (c.shape[across] + rows - 1) // rows
-        width = (c.shape[across + 1] + columns - 1) // columns
+        height = (c.shape[row_axis] + rows - 1) // rows
+        width = (c.shape[row_axis + 1] + columns - 1) // columns
         # Out-of-bounds elements are loaded as 0.
         steps = (a.shape[1] + depth * splits - 1) // (depth * splits)
         with tg.role("fetch", warp_groups=1, registers=40 if swapped else 24):
@@ -120,45 +122,45 @@ def matmul_kernel(
                 if splits > 1:
                     tg.tile_store(c[j // width], result, offset=(i * rows, j % width * columns))
                 else:
-                    finish(result, bias, alpha, beta, c, i * rows, j * columns)
+                    apply_epilogue(result, bias, alpha, beta, c, i * rows, j * columns)
 
     return matmul
 
 
 @lru_cache(maxsize=256)
-def summed(splits: int, epilogue: Epilogue) -> Any:
+def sum_splits_kernel(splits: int, epilogue: Epilogue) -> Any:
     """The kernel that reduces the partial sums over splits. All splits of an element are loaded as one tile, so that
     the loads overlap."""
-    biases = tg.array1d[Any] if epilogue.biased else int
-    finish = epilogue.function()
+    bias_type = tg.array1d[Any] if epilogue.biased else int
+    apply_epilogue = epilogue.function()
 
     @tg.kernel
     def add(
         split_sums: tg.array3d[tg.float32],
-        bias: biases,
+        bias: bias_type,
         alpha: float,
         beta: float,
         c: tg.array2d[epilogue.result],
     ):
         i, j = tg.tid()
-        every = tg.tile_load(split_sums, shape=(splits, 1, WIDTH), offset=(0, i, j * WIDTH))
-        total = tg.tile_sum(every, axis=0)
-        finish(total, bias, alpha, beta, c, i, j * WIDTH)
+        partial_sums = tg.tile_load(split_sums, shape=(splits, 1, WIDTH), offset=(0, i, j * WIDTH))
+        total = tg.tile_sum(partial_sums, axis=0)
+        apply_epilogue(total, bias, alpha, beta, c, i, j * WIDTH)
 
     return add
 
 
 @lru_cache(maxsize=256)
-def without_matmul(epilogue: Epilogue) -> Any:
+def epilogue_kernel(epilogue: Epilogue) -> Any:
     """The kernel for alpha = 0, which applies the epilogue to zeros and does not read `a` and `b`."""
-    biases = tg.array1d[Any] if epilogue.biased else int
-    finish = epilogue.function()
+    bias_type = tg.array1d[Any] if epilogue.biased else int
+    apply_epilogue = epilogue.function()
 
     @tg.kernel
-    def scale(bias: biases, alpha: float, beta: float, c: tg.array2d[epilogue.result]):
+    def scale(bias: bias_type, alpha: float, beta: float, c: tg.array2d[epilogue.result]):
         i, j = tg.tid()
         total = tg.tile_zeros(shape=(1, WIDTH), dtype=tg.float32)
-        finish(total, bias, alpha, beta, c, i, j * WIDTH)
+        apply_epilogue(total, bias, alpha, beta, c, i, j * WIDTH)
 
     return scale
 
@@ -209,46 +211,46 @@ def matmul(
     factor = 0 if alpha == 0 else 1 if alpha == 1 else None
     options = factor, bool(beta != 0), activation, bool(transpose_b), precision, tile
     plan: GemmConfig = plans.find((a, b, bias), out, options)
-    graded = needs_gradient(a, b, bias, out)
+    needs_grad = needs_gradient(a, b, bias, out)
     if out is None:
         out = plan.new()
-        if graded and isinstance(out, tg.array):
+        if needs_grad and isinstance(out, tg.array):
             out.requires_grad = True
     if plan.kernel is None:
         return out
-    rest = [0 if bias is None else bias, float(alpha), float(beta)]
-    if plan.without is not None:
-        tg.launch_tiled(plan.kernel, plan.without, rest, [out], block_dim=THREADS)
+    epilogue_arguments = [0 if bias is None else bias, float(alpha), float(beta)]
+    if plan.epilogue_grid is not None:
+        tg.launch_tiled(plan.kernel, plan.epilogue_grid, epilogue_arguments, [out], block_dim=THREADS)
         return out
     if plan.copies:
         first, second = plan.copies
         a, b = first(a) if first else a, second(b) if second else b
     if plan.split_sums is None:
-        tg.launch_tiled(plan.kernel, plan.blocks, [a, b, *rest], [out])
+        tg.launch_tiled(plan.kernel, plan.blocks, [a, b, *epilogue_arguments], [out])
         return out
     shape, add, grid = plan.split_sums
-    sums = scratch(shape, a, plan.device, graded)
+    sums = scratch(shape, a, plan.device, needs_grad)
     tg.launch_tiled(plan.kernel, plan.blocks, [a, b, 0, 1.0, 0.0], [sums])
-    tg.launch_tiled(add, grid, [sums, *rest], [out], block_dim=THREADS)
+    tg.launch_tiled(add, grid, [sums, *epilogue_arguments], [out], block_dim=THREADS)
     return out
 
 
 class GemmConfig(NamedTuple):
-    """The configuration of a matmul for all arguments with one launch key. `new`: the function that allocates the
-    output if none is given; `reach`: the byte ranges of a given output and the inputs. `kernel`: None if there is
+    """The configuration of a matmul for all arguments with one launch key. `new`: the function that allocates a
+    missing output; `byte_ranges`: the byte ranges of the passed output and the inputs. `kernel`: None if there is
     nothing to compute; `blocks`: the number of blocks. `copies`: for each operand the function that makes an aligned
     copy for bulk copies, or None; empty if neither operand needs a copy. `split_sums`: for split-K the shape of the
-    partial sums, the kernel that reduces the partial sums, and the grid of this kernel. `without`: for alpha = 0 the
-    grid of the kernel without operands."""
+    partial sums, the kernel that reduces the partial sums, and the grid of this kernel. `epilogue_grid`: for alpha = 0
+    the grid of the kernel without operands."""
 
     new: Callable[[], Any]
     device: Any
-    reach: ByteRanges | None
+    byte_ranges: ByteRanges | None
     kernel: Any = None
     blocks: int = 0
     copies: Copies = ()
     split_sums: tuple[tuple[int, int, int], Any, tuple[int, int]] | None = None
-    without: tuple[int, int] | None = None
+    epilogue_grid: tuple[int, int] | None = None
 
 
 def _configure(
@@ -257,7 +259,7 @@ def _configure(
     bias: Any,
     out: Any,
     factor: int | None,
-    keeps: bool,
+    accumulates: bool,
     activation: str | None,
     transposed: bool,
     precision: str,
@@ -270,34 +272,36 @@ def _configure(
     dtype, device = left.dtype, left.device
     (m, depth), n = left.shape, right.shape[0 if transposed else 1]
     result = dtype if dtype.bits > 8 else tg.bfloat16
-    new, inputs = make_allocator((m, n), result, a, device), {"a": left, "b": right}
+    allocate, inputs = make_allocator((m, n), result, a, device), {"a": left, "b": right}
     if bias is not None:
         inputs["bias"] = checked_array("matmul", "bias", bias, 1, RESULTS)
         expect_shape("matmul", "bias", inputs["bias"], (n,), "'b'")
-    reach = None
+    byte_ranges = None
     if out is not None:
         target = checked_array("matmul", "out", out, 2, RESULTS)
         expect_shape("matmul", "out", target, (m, n), "'a' and 'b'")
-        reach, result = expect_disjoint("matmul", target, inputs), target.dtype
+        byte_ranges, result = expect_disjoint("matmul", target, inputs), target.dtype
     if not m or not n:
-        return GemmConfig(new, device, reach)
+        return GemmConfig(allocate, device, byte_ranges)
     precision = precision if dtype == tg.float32 else "default"
     exact = dtype == tg.float32 and precision == "default"
-    epilogue = Epilogue(result, factor is None, keeps, bias is not None, activation or "", exact)
-    wide = m, ceil(n / WIDTH)
+    epilogue = Epilogue(result, factor is None, accumulates, bias is not None, activation or "", exact)
+    row_grid = m, ceil(n / WIDTH)
     if factor == 0:
-        return GemmConfig(new, device, reach, kernel=without_matmul(epilogue), without=wide)
-    # The old elements of `out` and the exact gelu need many registers in the epilogue.
-    crowded = keeps or (activation == "gelu" and result == tg.float32)
+        return GemmConfig(
+            allocate, device, byte_ranges, kernel=epilogue_kernel(epilogue), epilogue_grid=row_grid
+        )
+    # Loads of the old elements of `out` and the exact gelu need many registers in the epilogue.
+    needs_registers = accumulates or (activation == "gelu" and result == tg.float32)
     blocks = processors(device)
     if tile is None:
-        machine = (
+        rates = (
             cpu_rates(blocks)
             if device.is_cpu
-            else DeviceRates(blocks).reading(left.strides[0], right.strides[0])
+            else DeviceRates(blocks).for_strides(left.strides[0], right.strides[0])
         )
-        ways = candidates(dtype, crowded, precision)
-        tile = choose(m, n, depth, dtype.bits / 8, speed(dtype, precision), ways, machine)
+        tiles_to_choose = candidates(dtype, needs_registers, precision)
+        tile = choose(m, n, depth, dtype.bits / 8, speed(dtype, precision), tiles_to_choose, rates)
     transposes = not transposed and (dtype.bits == 8 or precision == "tf32") and not device.is_cpu
     # The number of blocks is even, so that 2-CTA clusters can multicast.
     tiles = ceil(m / tile.rows) * ceil(n / tile.columns) * tile.splits
@@ -308,12 +312,12 @@ def _configure(
     copies = (None if allows_bulk_reads(left) else copy, second)
     split_sums = None
     if tile.splits > 1:
-        split_sums = (tile.splits, m, n), summed(tile.splits, epilogue), wide
+        split_sums = (tile.splits, m, n), sum_splits_kernel(tile.splits, epilogue), row_grid
         epilogue = Epilogue(tg.float32)
     return GemmConfig(
-        new,
+        allocate,
         device,
-        reach,
+        byte_ranges,
         kernel=matmul_kernel(dtype, tile, transposed or transposes, epilogue, precision),
         blocks=min(blocks, tiles + tiles % 2),
         copies=copies if any(copies) else (),
@@ -325,10 +329,10 @@ def _check(left: Any, right: Any, transposed: bool, precision: str, activation: 
     """Raise LaunchError if the operands do not fit each other or an option is unknown."""
     if left.dtype != right.dtype:
         message = f"matmul: 'a' and 'b' must be of one dtype, got {left.dtype} and {right.dtype}"
-        raise tg.LaunchError(message, "convert one of them")
+        raise tg.LaunchError(message, "convert one of the operands")
     depth, n = left.shape[1], right.shape[0 if transposed else 1]
-    fitting = f"'a' of shape {left.shape}" + " with transpose_b" * transposed
-    expect_shape("matmul", "b", right, (n, depth) if transposed else (depth, n), fitting)
+    operand_text = f"'a' of shape {left.shape}" + " with transpose_b" * transposed
+    expect_shape("matmul", "b", right, (n, depth) if transposed else (depth, n), operand_text)
     if precision not in PRECISIONS:
         message = f"matmul: there is no precision {precision!r}"
         raise tg.LaunchError(message, f"choose from {', '.join(PRECISIONS)}")

@@ -10,14 +10,15 @@ from tegula.kernels.operands import ConfigCache, as_array, make_allocator, needs
 
 class BatchLaunch(NamedTuple):
     """A launch of a cooperative function for each element of a batch. `allocate`: functions that allocate the results;
-    `is_empty`: whether an array has no elements. There are no outputs that could share memory with inputs (`reach`)."""
+    `is_empty`: whether an array has no elements. There are no outputs that could share memory with inputs
+    (`byte_ranges`)."""
 
     kernel: Any
     dim: tuple[int, ...]
     block_dim: int
     allocate: tuple[Callable[[], Any], ...]
     is_empty: bool
-    reach: None = None
+    byte_ranges: None = None
 
 
 def _configure(*given: Any) -> BatchLaunch:

@@ -37,46 +37,46 @@ def checked_array(function: str, name: str, value: Any, ndim: int, dtypes: Seque
         message = (
             f"{function}: '{name}' must have {ndim} dimension{'s' * (ndim > 1)}, got shape {array.shape}"
         )
-        raise tg.LaunchError(message, "reshape it, or loop over the additional dimensions")
+        raise tg.LaunchError(message, "reshape the array, or loop over the additional dimensions")
     if str(array.dtype) not in dtypes:
         message = f"{function}: '{name}' must be of {' or '.join(dtypes)}, got {array.dtype}"
-        raise tg.LaunchError(message, "convert it, or write a kernel for this type")
+        raise tg.LaunchError(message, "convert the array, or write a kernel for this type")
     return array
 
 
-def expect_shape(function: str, name: str, array: Any, expected: tuple[int, ...], of: str) -> None:
-    """Raise LaunchError if the shape of an array is not `expected`, which is implied by the shapes of the arrays named
-    `of`."""
+def expect_shape(function: str, name: str, array: Any, expected: tuple[int, ...], source: str) -> None:
+    """Raise LaunchError if the shape of an array is not `expected`. `source`: the names of the arrays that imply the
+    expected shape."""
     if array.shape != expected:
-        message = f"{function}: '{name}' must have shape {expected} to fit {of}, got {array.shape}"
-        raise tg.LaunchError(message, "check the order of its dimensions")
+        message = f"{function}: '{name}' must have shape {expected} to fit {source}, got {array.shape}"
+        raise tg.LaunchError(message, "check the order of the dimensions")
 
 
 def expect_disjoint(function: str, out: Any, inputs: dict[str, Any]) -> "ByteRanges":
     """Raise LaunchError if the memory of an output overlaps an input, which other blocks may still read. The returned
     ranges make the same check for other arguments with the same launch key."""
-    reach = ByteRanges(
+    byte_ranges = ByteRanges(
         function, *((name, x.low - x.ptr, x.high - x.ptr) for name, x in (("out", out), *inputs.items()))
     )
-    reach.expect_disjoint(out, inputs.values())
-    return reach
+    byte_ranges.expect_disjoint(out, inputs.values())
+    return byte_ranges
 
 
 class ByteRanges:
-    """The byte ranges of an output and of inputs, relative to their addresses. `of`: the name, begin and end of each
-    range, the output first."""
+    """The byte ranges of an output and of inputs, relative to their addresses. `ranges`: the name, begin and end of
+    each range, the output first."""
 
-    def __init__(self, function: str, *of: tuple[str, int, int]) -> None:
+    def __init__(self, function: str, *ranges: tuple[str, int, int]) -> None:
         self.function = function
-        (_, self.low, self.high), *self.inputs = of
+        (_, self.low, self.high), *self.inputs = ranges
 
     def expect_disjoint(self, out: Any, inputs: Iterable[Any]) -> None:
         """Raise LaunchError if the memory of an output overlaps an input."""
         start = address(out)
         first, end = start + self.low, start + self.high
         for x, (name, low, high) in zip(inputs, self.inputs, strict=False):
-            at = address(x)
-            if first < at + high and at + low < end:
+            input_address = address(x)
+            if first < input_address + high and input_address + low < end:
                 message = (
                     f"{self.function}: 'out' shares memory with '{name}', which is read while it is written"
                 )
@@ -102,7 +102,7 @@ def with_aligned_copy(argument: Any, dtype: Any) -> Any:
     """A copy of an operand whose rows are aligned for bulk copies."""
     copy = with_aligned_rows(argument, argument.shape, dtype)
     if needs_gradient(argument):
-        tg.launch(copying(dtype, argument.ndim), argument.shape, [argument], [copy])
+        tg.launch(copy_kernel(dtype, argument.ndim), argument.shape, [argument], [copy])
     elif is_in_order(argument):
         copy.copy_(argument.detach())
     else:
@@ -120,8 +120,8 @@ def with_aligned_rows(argument: Any, shape: Sequence[int], dtype: Any) -> Any:
     if is_in_order(argument):
         padded_array = argument.new_empty(padded)
     else:
-        home = argument if isinstance(argument, tg.array) else tg.array(argument, copy=False)
-        padded_array = tg.empty(padded, dtype, home.device, needs_gradient(argument))
+        view = argument if isinstance(argument, tg.array) else tg.array(argument, copy=False)
+        padded_array = tg.empty(padded, dtype, view.device, needs_gradient(argument))
     return padded_array[(*(slice(n) for n in outer), slice(last))]
 
 
@@ -140,7 +140,7 @@ def is_in_order(value: Any) -> bool:
 
 
 @cache
-def copying(dtype: Any, ndim: int) -> Any:
+def copy_kernel(dtype: Any, ndim: int) -> Any:
     """The kernel that copies arrays of 2 or 4 dimensions, recorded by tapes."""
 
     @tg.kernel
@@ -161,7 +161,7 @@ SIDE = 64
 
 
 @cache
-def transposing(dtype: Any) -> Any:
+def transpose_kernel(dtype: Any) -> Any:
     """The kernel that transposes arrays of a dtype."""
 
     @tg.kernel
@@ -179,7 +179,7 @@ def transposed_copy(argument: Any, dtype: Any) -> Any:
     copy = with_aligned_rows(argument, (columns, rows), dtype)
     if rows and columns:
         grid = [math.ceil(n / SIDE) for n in (rows, columns)]
-        tg.launch_tiled(transposing(dtype), grid, [argument], [copy], block_dim=256)
+        tg.launch_tiled(transpose_kernel(dtype), grid, [argument], [copy], block_dim=256)
     return copy
 
 
@@ -200,12 +200,12 @@ def make_allocator(shape: tuple[int, ...], dtype: Any, like: Any, device: Any) -
     function keeps no reference to an argument that has a launch key."""
     if is_tensor(like):
         torch = sys.modules["torch"]
-        kind = getattr(torch, str(dtype))
+        torch_dtype = getattr(torch, str(dtype))
         if tg.launch_key(like) is None:
-            return partial(like.new_empty, shape, dtype=kind)
+            return partial(like.new_empty, shape, dtype=torch_dtype)
         # torch.empty_strided takes two thirds of the time of torch.empty.
         strides = [math.prod(max(n, 1) for n in shape[k + 1 :]) for k in range(len(shape))]
-        return partial(torch.empty_strided, shape, strides, dtype=kind, device=like.device)
+        return partial(torch.empty_strided, shape, strides, dtype=torch_dtype, device=like.device)
     return partial(tg.empty, shape, dtype, device)
 
 
@@ -226,13 +226,13 @@ class StreamScratch(threading.local):
 kept = StreamScratch()
 
 
-def scratch(shape: tuple[int, int, int], like: Any, device: Any, graded: bool = False) -> Any:
+def scratch(shape: tuple[int, int, int], like: Any, device: Any, needs_grad: bool = False) -> Any:
     """Uninitialised float32 memory for one call, with rows aligned for bulk copies. The memory is a PyTorch tensor if
     `like` is one, because PyTorch's allocator is fast. Other allocations take longer than the launches, so a thread
-    reuses arrays for its calls in the default stream, which run in order. `graded`: whether the memory is new and has a
-    gradient, for a tape."""
+    reuses arrays for its calls in the default stream, which run in order. `needs_grad`: whether the memory is new and
+    has a gradient, for a tape."""
     padded, end = (*shape[:2], math.ceil(shape[2] / 4) * 4), slice(shape[2])
-    if graded:
+    if needs_grad:
         return tg.empty(padded, tg.float32, device, True)[:, :, end]
     if is_in_order(like):
         memory = like.new_empty(padded, dtype=sys.modules["torch"].float32)
@@ -276,6 +276,6 @@ class ConfigCache:
                 if len(self.configs) >= MAX_PLANS:
                     self.configs.clear()
                 self.configs[key] = plan
-        elif plan.reach is not None:
-            plan.reach.expect_disjoint(out, inputs)
+        elif plan.byte_ranges is not None:
+            plan.byte_ranges.expect_disjoint(out, inputs)
         return plan

@@ -68,12 +68,12 @@ class DeviceRates(NamedTuple):
     zero_fill_seconds: float = 1.5e-9
     reduction_seconds: float = 2.6e-6
 
-    def reading(self, *distances: int) -> "DeviceRates":
-        """The rates for arrays with row strides of `distances` bytes: a row that is not aligned to an L2 sector reads
+    def for_strides(self, *strides: int) -> "DeviceRates":
+        """The rates for arrays with row strides of `strides` bytes: a row that is not aligned to an L2 sector reads
         one sector more. Measured: a matmul of 5000 x 5000 x 5000 takes 464 us with tiles of 128 x 128, and 390 us with
         tiles of 128 x 256."""
-        aligned = all(n % SECTOR == 0 for n in distances)
-        return self if aligned else self._replace(l2_bandwidth=self.l2_bandwidth / UNALIGNED_SLOWDOWN)
+        is_aligned = all(n % SECTOR == 0 for n in strides)
+        return self if is_aligned else self._replace(l2_bandwidth=self.l2_bandwidth / UNALIGNED_SLOWDOWN)
 
 
 def cpu_rates(cores: int) -> DeviceRates:
@@ -82,55 +82,56 @@ def cpu_rates(cores: int) -> DeviceRates:
     return DeviceRates(cores, 1.0, inf, inf, inf, inf, 0.0, 0.0, 0.0, inf)
 
 
-def seconds(m: int, n: int, k: int, size: float, speed: float, tile: Tile, machine: DeviceRates) -> float:
-    """The estimated time of an m x n matmul of k terms, in seconds. `size`: bytes of an element; `speed`: the
-    throughput of the multiplication units relative to 16-bit operands."""
-    high, wide = ceil(m / tile.rows), ceil(n / tile.columns)
-    tiles = high * wide * tile.splits
-    waves, active = ceil(tiles / machine.blocks), min(tiles, machine.blocks)
+def seconds(m: int, n: int, k: int, size: float, speed: float, tile: Tile, rates: DeviceRates) -> float:
+    """The estimated time of an m x n x k matmul, in seconds. `size`: the bytes of an element; `speed`: the throughput
+    of the multiplication units relative to 16-bit operands."""
+    tile_rows, tile_columns = ceil(m / tile.rows), ceil(n / tile.columns)
+    tiles = tile_rows * tile_columns * tile.splits
+    waves, active = ceil(tiles / rates.blocks), min(tiles, rates.blocks)
     steps = ceil(ceil(k / tile.depth) / tile.splits)
     area, bytes_of_step = tile.rows * tile.columns, (tile.rows + tile.columns) * tile.depth * size
-    multiply = waves * steps * 2 * area * tile.depth / (machine.matmul_rate * speed * tile.rate)
+    multiply = waves * steps * 2 * area * tile.depth / (rates.matmul_rate * speed * tile.rate)
     fetch = max(
-        waves * steps * bytes_of_step / machine.tile_bandwidth,
-        tiles * steps * bytes_of_step / machine.l2_bandwidth,
+        waves * steps * bytes_of_step / rates.tile_bandwidth,
+        tiles * steps * bytes_of_step / rates.l2_bandwidth,
     )
-    stream = (m + n) * k * size / min(machine.memory_bandwidth, active * machine.block_bandwidth)
+    stream = (m + n) * k * size / min(rates.memory_bandwidth, active * rates.block_bandwidth)
     zero_fill = (
-        waves * steps * (tile.rows - m / high) * tile.depth * size / 128 * machine.zero_fill_seconds
+        waves * steps * (tile.rows - m / tile_rows) * tile.depth * size / 128 * rates.zero_fill_seconds
         if m
         else 0.0
     )
-    epilogue_time = waves * machine.block_seconds * (1 + 2 * area / (128 * 256))
+    epilogue_time = waves * rates.block_seconds * (1 + 2 * area / (128 * 256))
     split_cost = (
-        machine.reduction_seconds + 8 * tile.splits * m * n / machine.l2_bandwidth if tile.splits > 1 else 0.0
+        rates.reduction_seconds + 8 * tile.splits * m * n / rates.l2_bandwidth if tile.splits > 1 else 0.0
     )
-    return machine.launch_seconds + max(multiply, fetch, stream) + zero_fill + epilogue_time + split_cost
+    return rates.launch_seconds + max(multiply, fetch, stream) + zero_fill + epilogue_time + split_cost
 
 
 @lru_cache(maxsize=4096)
 def choose(
-    m: int, n: int, k: int, size: float, speed: float, tiles: Sequence[Tile], machine: DeviceRates
+    m: int, n: int, k: int, size: float, speed: float, tiles: Sequence[Tile], rates: DeviceRates
 ) -> Tile:
-    """The tile and the number of splits with the least estimated time. On CPUs tiles are neither split nor swapped."""
-    on_gpu = machine.reduction_seconds < inf
-    ways = [
+    """The tile and the number of splits with the minimum estimated time. On CPUs tiles are neither split nor
+    swapped."""
+    on_gpu = rates.reduction_seconds < inf
+    split_tiles = [
         tile.with_splits(splits)
         for tile in tiles
         for splits in SPLITS
         if (on_gpu or not tile.swapped) and (splits == 1 or (on_gpu and k >= splits * MIN_STEPS * tile.depth))
     ]
-    return min(ways, key=lambda tile: seconds(m, n, k, size, speed, tile, machine))
+    return min(split_tiles, key=lambda tile: seconds(m, n, k, size, speed, tile, rates))
 
 
 @lru_cache(maxsize=64)
-def candidates(dtype: Any, crowded: bool, precision: str = "default") -> tuple[Tile, ...]:
-    """The tiles for operands of a dtype. `crowded`: whether the epilogue needs many registers."""
+def candidates(dtype: Any, needs_registers: bool, precision: str = "default") -> tuple[Tile, ...]:
+    """The tiles for operands of a dtype. `needs_registers`: whether the epilogue needs many registers."""
     if dtype == tg.float32 and precision == "default":
         tiles = VECTOR_UNITS
     else:
         tiles = tuple(Tile(*t[:2], t.depth * 16 // dtype.bits, *t[3:]) for t in TENSOR_CORES)
-    return tuple(t for t in tiles if not crowded or t.rows * t.columns <= MAX_TILE_SIZE)
+    return tuple(t for t in tiles if not needs_registers or t.rows * t.columns <= MAX_TILE_SIZE)
 
 
 def speed(dtype: Any, precision: str) -> float:

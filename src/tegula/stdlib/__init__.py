@@ -1,5 +1,5 @@
 """The standard library, written in the kernel language. Importing the package imports every module in it, which fills
-the registry; a new file is found without a list."""
+the registry."""
 
 from importlib import import_module
 from pkgutil import iter_modules
@@ -15,6 +15,6 @@ for _folder, _package in ((__path__, __name__), (geometry.__path__, geometry.__n
 SIXTEEN_BIT: frozenset[str] = frozenset(
     name for name in (*FUNCTIONS, *COMPOUND_FUNCTIONS) if not name.startswith("_")
 )
-"""Functions whose float16 and bfloat16 results are float32 results, rounded once more."""
+"""Functions that compute float16 and bfloat16 results in float32 and round the results once more."""
 
 __all__ = ["COMPOUND_FUNCTIONS", "FAMILIES", "FUNCTIONS", "SIXTEEN_BIT"]

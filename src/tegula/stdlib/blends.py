@@ -5,19 +5,19 @@ from __future__ import annotations
 from tegula.ops.documented import Family
 from tegula.stdlib.registry import NOT_A_VALUE, composite, tg
 
-OF_NUMBERS = Family(
+NUMBERS = Family(
     {},
     {
         **NOT_A_VALUE,
-        "type-mismatch": "an argument is not a number, or a vector or matrix where a scalar is wanted",
-        "mixed-scalar-types": "the arguments differ in dtype, or are integers where floats are wanted",
+        "type-mismatch": "an argument is not a number, or is a vector or matrix instead of a scalar",
+        "mixed-scalar-types": "the arguments differ in dtype, or are integers instead of floats",
         "shape-mismatch": "the shapes of tiles do not broadcast",
         "out-of-range": "a literal does not fit its dtype",
     },
 )
 
 
-@composite(OF_NUMBERS)
+@composite(NUMBERS)
 def step(x):
     """The number 1 where x is below 0, and 0 elsewhere.
 
@@ -31,7 +31,7 @@ def step(x):
     return type(x)(x < type(x)(0))
 
 
-@composite(OF_NUMBERS)
+@composite(NUMBERS)
 def nonzero(x):
     """The number 0 where x is 0, and 1 elsewhere, also at NaN.
 
@@ -45,7 +45,7 @@ def nonzero(x):
     return type(x)(x != type(x)(0))
 
 
-@composite(OF_NUMBERS)
+@composite(NUMBERS)
 def frac(x):
     """The fractional part of x, x - trunc(x), with the sign of x.
 
@@ -59,7 +59,7 @@ def frac(x):
     return x - tg.trunc(x)
 
 
-@composite(OF_NUMBERS)
+@composite(NUMBERS)
 def lerp(a, b, t):
     """The linear interpolation a * (1 - t) + b * t.
 
@@ -74,7 +74,7 @@ def lerp(a, b, t):
     return a * (1.0 - t) + b * t
 
 
-@composite(OF_NUMBERS)
+@composite(NUMBERS)
 def smoothstep(a, b, x):
     """The smooth step from 0 at a to 1 at b: t * t * (3 - 2 * t), with t = (x - a) / (b - a) clamped to 0 and 1.
 

@@ -14,7 +14,7 @@ FACTORS = Family(
     {},
     {
         **NOT_A_VALUE,
-        "type-mismatch": "`A` is no such matrix of floats, or tiles are given",
+        "type-mismatch": "`A` is not a matrix of floats of this shape, or is a tile",
         "mixed-scalar-types": "`A` is a literal",
         "out-of-range": "a literal does not fit its dtype",
         "shape-mismatch": "the shapes of tiles do not broadcast",
@@ -31,11 +31,11 @@ def _half_angle(diagonal_p, diagonal_q, off):
     """The cosine and sine of the Jacobi rotation of rows and columns p and q that zeroes the entry `off` of a symmetric
     matrix."""
     one, zero = type(off)(1.0), type(off)(0.0)
-    done = off == zero
-    ratio = (diagonal_q - diagonal_p) / tg.where(done, one, off + off)
+    is_zero = off == zero
+    ratio = (diagonal_q - diagonal_p) / tg.where(is_zero, one, off + off)
     t = tg.copysign(one / (tg.abs(ratio) + tg.sqrt(one + ratio * ratio)), ratio)
     c = one / tg.sqrt(one + t * t)
-    return tg.where(done, one, c), tg.where(done, zero, c * t)
+    return tg.where(is_zero, one, c), tg.where(is_zero, zero, c * t)
 
 
 @composite()
@@ -47,24 +47,24 @@ def _largest_entry(a):
 
 @composite()
 def _orthogonal_columns(a, v):
-    """A rotation v for which the columns of a v are orthogonal, longest first; returns a v and v."""
+    """The matrix a @ v, whose columns are orthogonal, longest first, and the rotation v."""
     for _ in range(SWEEPS):
         for p, q in PAIRS[len(a)]:
-            first, second = a[:, p], a[:, q]
-            c, s = tg._half_angle(tg.dot(first, first), tg.dot(second, second), tg.dot(first, second))
-            a[:, p] = c * first - s * second
-            a[:, q] = s * first + c * second
-            first, second = v[:, p], v[:, q]
-            v[:, p] = c * first - s * second
-            v[:, q] = s * first + c * second
+            x, y = a[:, p], a[:, q]
+            c, s = tg._half_angle(tg.dot(x, x), tg.dot(y, y), tg.dot(x, y))
+            a[:, p] = c * x - s * y
+            a[:, q] = s * x + c * y
+            x, y = v[:, p], v[:, q]
+            v[:, p] = c * x - s * y
+            v[:, q] = s * x + c * y
     for p, q in EXCHANGED[len(a)]:
-        first, second = a[:, p], a[:, q]
-        if tg.dot(first, first) < tg.dot(second, second):
-            a[:, p] = second
-            a[:, q] = -first
-            first, second = v[:, p], v[:, q]
-            v[:, p] = second
-            v[:, q] = -first
+        x, y = a[:, p], a[:, q]
+        if tg.dot(x, x) < tg.dot(y, y):
+            a[:, p] = y
+            a[:, q] = -x
+            x, y = v[:, p], v[:, q]
+            v[:, p] = y
+            v[:, q] = -x
     return a, v
 
 
@@ -77,9 +77,9 @@ def _orthogonal_unit(u):
 
 
 @composite()
-def _normalize_or(v, other):
-    """A normalised vector, or `other` if the length is 0."""
-    return tg.where(tg.length_sq(v) > type(v[0])(0.0), tg.normalize(v), other)
+def _normalize_or(v, fallback):
+    """A normalised vector, or `fallback` if the length is 0."""
+    return tg.where(tg.length_sq(v) > type(v[0])(0.0), tg.normalize(v), fallback)
 
 
 @composite()
@@ -90,8 +90,8 @@ def _svd3(A):
     first = type(b[0])(0.0)
     first[0] = type(size)(1.0)
     u0 = tg._normalize_or(b[:, 0], first)
-    rest = b[:, 1] - u0 * tg.dot(u0, b[:, 1])
-    u1 = tg._normalize_or(rest - u0 * tg.dot(u0, rest), tg._orthogonal_unit(u0))
+    residual = b[:, 1] - u0 * tg.dot(u0, b[:, 1])
+    u1 = tg._normalize_or(residual - u0 * tg.dot(u0, residual), tg._orthogonal_unit(u0))
     u2 = tg.cross(u0, u1)
     sigma = tg.vector(tg.dot(u0, b[:, 0]), tg.dot(u1, b[:, 1]), tg.dot(u2, b[:, 2])) * size
     return tg.matrix_from_cols(u0, u1, u2), sigma, v
@@ -117,8 +117,8 @@ def _svd2(A):
 def _reciprocal_gap(a, b):
     """The reciprocal 1 / (b - a); 0 if a and b are equal."""
     gap = b - a
-    none = gap == type(gap)(0.0)
-    return tg.where(none, type(gap)(0.0), type(gap)(1.0) / tg.where(none, type(gap)(1.0), gap))
+    is_equal = gap == type(gap)(0.0)
+    return tg.where(is_equal, type(gap)(0.0), type(gap)(1.0) / tg.where(is_equal, type(gap)(1.0), gap))
 
 
 @composite()
@@ -126,14 +126,14 @@ def _adjoint_of_svd(U, sigma, V, grad_u, grad_sigma, grad_v):
     """The adjoint of A. The antisymmetric rotation rates Ω_u and Ω_v of U and V solve Uᵀ dA V = Ω_u Σ + dΣ - Σ Ω_v,
     entry by entry. The rates of a pair of singular values of equal magnitude are undefined and set to 0."""
     n = len(U)
-    of_u, of_v = tg.transpose(U) * grad_u, tg.transpose(V) * grad_v
+    u_rate, v_rate = tg.transpose(U) * grad_u, tg.transpose(V) * grad_v
     p = tg.diag(grad_sigma)
     for i in tg.static(range(n)):
         for j in tg.static(range(n)):
             if i != j:
                 gap = tg._reciprocal_gap(sigma[i] * sigma[i], sigma[j] * sigma[j])
-                turn_u, turn_v = of_u[i, j] - of_u[j, i], of_v[i, j] - of_v[j, i]
-                p[i, j] = gap * (sigma[j] * turn_u + sigma[i] * turn_v)
+                rotation_u, rotation_v = u_rate[i, j] - u_rate[j, i], v_rate[i, j] - v_rate[j, i]
+                p[i, j] = gap * (sigma[j] * rotation_u + sigma[i] * rotation_v)
     return U * p * tg.transpose(V)
 
 
@@ -225,9 +225,12 @@ def qr3(A):
     for p, q in PAIRS[3]:
         x, y = R[p, p], R[q, p]
         size = tg.length(tg.vector(x, y))
-        none = size == type(size)(0.0)
-        divisor = tg.where(none, type(size)(1.0), size)
-        c, s = tg.where(none, type(size)(1.0), x / divisor), tg.where(none, type(size)(0.0), y / divisor)
+        is_zero = size == type(size)(0.0)
+        divisor = tg.where(is_zero, type(size)(1.0), size)
+        c, s = (
+            tg.where(is_zero, type(size)(1.0), x / divisor),
+            tg.where(is_zero, type(size)(0.0), y / divisor),
+        )
         first, second = R[p], R[q]
         R[p] = c * first + s * second
         R[q] = c * second - s * first
@@ -269,12 +272,12 @@ def _eig3(A):
 def __eig3_adjoint(A, Q, d, grad_q, grad_d):
     """The eigenvectors rotate at the rates P_ij / (d_j - d_i), with P = Qᵀ dA Q. The rates of equal eigenvalues are set
     to 0."""
-    of_q = tg.transpose(Q) * grad_q
+    rate = tg.transpose(Q) * grad_q
     p = tg.diag(grad_d)
     for i in tg.static(range(3)):
         for j in tg.static(range(3)):
             if i != j:
-                p[i, j] = (of_q[i, j] - of_q[j, i]) * tg._reciprocal_gap(d[i], d[j]) * type(d[0])(0.5)
+                p[i, j] = (rate[i, j] - rate[j, i]) * tg._reciprocal_gap(d[i], d[j]) * type(d[0])(0.5)
     return Q * p * tg.transpose(Q)
 
 

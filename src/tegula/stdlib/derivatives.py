@@ -28,12 +28,12 @@ def _cbrt_adjoint(x, y, g):
 
 @func
 def _hypot_adjoint(x, y, r, g):
-    some = r > 0.0
-    size = tg.where(some, r, r + 1.0)
-    by_x, by_y = g * (x / size), g * (y / size)
-    return tg._zero_if_adjoint_is_zero(g, tg.where(some, by_x, g * 0.0)), tg._zero_if_adjoint_is_zero(
-        g, tg.where(some, by_y, g * 0.0)
-    )
+    is_nonzero = r > 0.0
+    divisor = tg.where(is_nonzero, r, r + 1.0)
+    adjoint_x, adjoint_y = g * (x / divisor), g * (y / divisor)
+    return tg._zero_if_adjoint_is_zero(
+        g, tg.where(is_nonzero, adjoint_x, g * 0.0)
+    ), tg._zero_if_adjoint_is_zero(g, tg.where(is_nonzero, adjoint_y, g * 0.0))
 
 
 @func
@@ -83,8 +83,8 @@ def _tanh_adjoint(x, y, g):
     """The derivative 1 - y y cancels where y is near 1, so 1 / cosh(x)**2 is computed from h = exp(-|x|). g is
     multiplied by h first, because h * h may underflow where g * h * h does not."""
     h = tg.exp(-tg.abs(x))
-    near = h * h + 1.0
-    return tg._zero_if_adjoint_is_zero(g, g * h * (4.0 * h / (near * near)))
+    denominator = h * h + 1.0
+    return tg._zero_if_adjoint_is_zero(g, g * h * (4.0 * h / (denominator * denominator)))
 
 
 @func
@@ -109,8 +109,8 @@ def _log1p_adjoint(x, y, g):
 
 @func
 def _pow_slopes(x: float32, y: float32, g: float32):
-    """The products of g and the derivatives of x**y by x and, for positive x, by y. Computed in float64, because the
-    derivatives may be in the range of float32 where the power is not."""
+    """The products of g and the derivatives of x**y by x and, for positive x, by y. The computation is in float64,
+    because the derivatives may be in the range of float32 when the power is not."""
     wide_x, wide_y, wide_g = tg.float64(x), tg.float64(y), tg.float64(g)
     by_base = wide_g * wide_y * tg._pow_beyond(wide_x, wide_y - 1.0)
     by_exponent = wide_g * tg.float64(tg.log(tg.abs(x))) * tg._pow_beyond(wide_x, wide_y)
@@ -124,7 +124,7 @@ def _pow_slopes(x: float64, y: float64, g: float64):
 
 @func
 def _pow_adjoint(x, y, z, g):
-    """x**0 is constant, and so is 0**y around a positive y."""
+    """The adjoint of x**y. Both x**0 and, around a positive y, 0**y are constant."""
     by_base, by_exponent = tg._pow_slopes(x, y, g)
     zero = g * 0.0
     by_base, by_exponent = tg.where(y == 0.0, zero, by_base), tg.where(x > 0.0, by_exponent, zero)
@@ -159,23 +159,23 @@ def _acos_adjoint(x, y, g):
 @func
 def _atan_adjoint(x, y, g):
     """For |x| > 1, where 1 + x x may overflow, g is divided by x and then by x + 1 / x."""
-    large = tg.abs(x) > 1.0
-    first = tg.where(large, x, x * 0.0 + 1.0)
-    second = tg.where(large, x + 1.0 / first, 1.0 + x * x)
-    return tg._zero_if_adjoint_is_zero(g, g / first / second)
+    is_large = tg.abs(x) > 1.0
+    divisor = tg.where(is_large, x, x * 0.0 + 1.0)
+    quotient_divisor = tg.where(is_large, x + 1.0 / divisor, 1.0 + x * x)
+    return tg._zero_if_adjoint_is_zero(g, g / divisor / quotient_divisor)
 
 
 @func
 def _atan2_adjoint(y, x, r, g):
     """The squares of x and y may overflow or underflow, so both are divided by max(|x|, |y|) first. The angle has no
     derivative at the origin; the gradient there is 0."""
-    large = tg.max(tg.abs(x), tg.abs(y))
-    some = large > 0.0
-    size = tg.where(some, large, large + 1.0)
-    u, v = x / size, y / size
-    square = tg.where(some, u * u + v * v, large + 1.0)
-    return tg._zero_if_adjoint_is_zero(g, g * (u / square) / size), tg._zero_if_adjoint_is_zero(
-        g, -g * (v / square) / size
+    max_magnitude = tg.max(tg.abs(x), tg.abs(y))
+    is_nonzero = max_magnitude > 0.0
+    divisor = tg.where(is_nonzero, max_magnitude, max_magnitude + 1.0)
+    u, v = x / divisor, y / divisor
+    square = tg.where(is_nonzero, u * u + v * v, max_magnitude + 1.0)
+    return tg._zero_if_adjoint_is_zero(g, g * (u / square) / divisor), tg._zero_if_adjoint_is_zero(
+        g, -g * (v / square) / divisor
     )
 
 
@@ -194,10 +194,10 @@ def _times_bell(g, x):
     """g * 2 / sqrt(pi) * exp(-x x), corrected for the rounding error of x x. The result is multiplied by exp(-x x / 2)
     twice, because exp(-x x) alone may underflow."""
     square = x * x
-    lost = tg.fma(x, x, -square)
+    rounding_error = tg.fma(x, x, -square)
     half = tg.exp(-0.5 * square)
-    bell = g * (2.0 / ROOT_PI) * half * half
-    return tg.where(half > 0.0, bell - bell * lost, g * 0.0)
+    product = g * (2.0 / ROOT_PI) * half * half
+    return tg.where(half > 0.0, product - product * rounding_error, g * 0.0)
 
 
 @func

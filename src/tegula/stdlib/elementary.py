@@ -39,7 +39,7 @@ def rsqrt(x: float32):
 
 @func
 def rsqrt(x: float64):  # noqa: F811
-    """1 / sqrt(x)."""
+    """The reciprocal of the square root of a float64."""
     return 1.0 / tg.sqrt(x)
 
 
@@ -56,33 +56,33 @@ def cbrt(x: float32):
         Halley's method.
     """
     a = tg.abs(x)
-    tiny, huge = a < 2.0**-100, a > 2.0**100
-    scaled = tg.where(tiny, a * 2.0**72, tg.where(huge, a * 2.0**-72, a))
-    third = tg.bitcast(scaled, tg.int32) // 3 + CBRT_BITS_32
-    t = tg.bitcast(third, tg.float32)
+    is_tiny, is_huge = a < 2.0**-100, a > 2.0**100
+    scaled = tg.where(is_tiny, a * 2.0**72, tg.where(is_huge, a * 2.0**-72, a))
+    guess_bits = tg.bitcast(scaled, tg.int32) // 3 + CBRT_BITS_32
+    t = tg.bitcast(guess_bits, tg.float32)
     t = tg._cbrt_step(t, scaled)
     square = t * t
     cube = square * t
-    lost = tg.fma(tg.fma(t, t, -square), t, tg.fma(square, t, -cube))
-    t = tg.fma(t, ((scaled - cube) - lost) / cube * (1.0 / 3.0), t)
-    t = tg.where(tiny, t * 2.0**-24, tg.where(huge, t * 2.0**24, t))
+    rounding_error = tg.fma(tg.fma(t, t, -square), t, tg.fma(square, t, -cube))
+    t = tg.fma(t, ((scaled - cube) - rounding_error) / cube * (1.0 / 3.0), t)
+    t = tg.where(is_tiny, t * 2.0**-24, tg.where(is_huge, t * 2.0**24, t))
     return tg.where((a == 0.0) | ~(a < inf), x, tg.copysign(t, x))
 
 
 @func
 def cbrt(x: float64):  # noqa: F811
-    """The cube root."""
+    """The cube root of a float64."""
     a = tg.abs(x)
-    tiny, huge = a < 2.0**-900, a > 2.0**900
-    scaled = tg.where(tiny, a * 2.0**216, tg.where(huge, a * 2.0**-216, a))
-    third = tg.bitcast(scaled, tg.int64) // 3 + CBRT_BITS_64
-    t = tg.bitcast(third, tg.float64)
+    is_tiny, is_huge = a < 2.0**-900, a > 2.0**900
+    scaled = tg.where(is_tiny, a * 2.0**216, tg.where(is_huge, a * 2.0**-216, a))
+    guess_bits = tg.bitcast(scaled, tg.int64) // 3 + CBRT_BITS_64
+    t = tg.bitcast(guess_bits, tg.float64)
     t = tg._cbrt_step(tg._cbrt_step(t, scaled), scaled)
     square = t * t
     cube = square * t
-    lost = tg.fma(tg.fma(t, t, -square), t, tg.fma(square, t, -cube))
-    t = tg.fma(t, ((scaled - cube) - lost) / cube * (1.0 / 3.0), t)
-    t = tg.where(tiny, t * 2.0**-72, tg.where(huge, t * 2.0**72, t))
+    rounding_error = tg.fma(tg.fma(t, t, -square), t, tg.fma(square, t, -cube))
+    t = tg.fma(t, ((scaled - cube) - rounding_error) / cube * (1.0 / 3.0), t)
+    t = tg.where(is_tiny, t * 2.0**-72, tg.where(is_huge, t * 2.0**72, t))
     return tg.where((a == 0.0) | ~(a < inf), x, tg.copysign(t, x))
 
 
@@ -139,12 +139,14 @@ def hypot(x: float32, y: float32):
 
 @func
 def hypot(x: float64, y: float64):  # noqa: F811
-    """sqrt(x**2 + y**2) without overflow of the squares; inf if x or y is infinite."""
+    """The length of the hypotenuse of float64 operands, which are scaled by a power of two against overflow."""
     a, b = tg.abs(x), tg.abs(y)
     large, small = tg.max(a, b), tg.min(a, b)
-    huge, tiny = large > 2.0**500, large < 2.0**-400
-    scale = tg.where(huge, tg.float64(2.0**-600), tg.where(tiny, tg.float64(2.0**600), tg.float64(1.0)))
-    scale_back = tg.where(huge, tg.float64(2.0**600), tg.where(tiny, tg.float64(2.0**-600), tg.float64(1.0)))
+    is_huge, is_tiny = large > 2.0**500, large < 2.0**-400
+    scale = tg.where(is_huge, tg.float64(2.0**-600), tg.where(is_tiny, tg.float64(2.0**600), tg.float64(1.0)))
+    scale_back = tg.where(
+        is_huge, tg.float64(2.0**600), tg.where(is_tiny, tg.float64(2.0**-600), tg.float64(1.0))
+    )
     p, q = large * scale, small * scale
     root = tg.sqrt(tg.fma(p, p, q * q)) * scale_back
     root = tg.where(tg.isnan(x) | tg.isnan(y), tg.float64(nan), root)
@@ -154,17 +156,17 @@ def hypot(x: float64, y: float64):  # noqa: F811
 @func
 def _exponent(x: float32):
     """The exponent of a positive finite number."""
-    tiny = x < 2.0**-126
-    bits = tg.bitcast(tg.where(tiny, x * 2.0**24, x), tg.int32) >> 23
-    return bits - tg.where(tiny, tg.int32(24), tg.int32(0))
+    is_subnormal = x < 2.0**-126
+    bits = tg.bitcast(tg.where(is_subnormal, x * 2.0**24, x), tg.int32) >> 23
+    return bits - tg.where(is_subnormal, tg.int32(24), tg.int32(0))
 
 
 @func
 def _exponent(x: float64):
     """The exponent of a positive finite number."""
-    tiny = x < 2.0**-1022
-    bits = tg.bitcast(tg.where(tiny, x * 2.0**54, x), tg.int64) >> 52
-    return bits - tg.where(tiny, tg.int64(54), tg.int64(0))
+    is_subnormal = x < 2.0**-1022
+    bits = tg.bitcast(tg.where(is_subnormal, x * 2.0**54, x), tg.int64) >> 52
+    return bits - tg.where(is_subnormal, tg.int64(54), tg.int64(0))
 
 
 @func
@@ -183,36 +185,36 @@ def mod(x: float32, y: float32):
         C's fmod.
     """
     a, b = tg.abs(x), tg.abs(y)
-    valid = (a < inf) & (b > 0.0)
-    r = tg.where(valid, a, tg.float32(0.0))
+    is_valid = (a < inf) & (b > 0.0)
+    r = tg.where(is_valid, a, tg.float32(0.0))
     while r >= b and r > 0.0:
         # The largest step b * 2**n for which the quotient r / step is exact; each iteration removes 22 binary digits.
         n = tg.max(tg._exponent(r) - tg._exponent(b) - 22, tg.int32(0))
         half = n >> 1
-        first = tg.bitcast((half + 127) << 23, tg.float32)
-        step = b * first * tg.bitcast((n - half + 127) << 23, tg.float32)
+        half_power = tg.bitcast((half + 127) << 23, tg.float32)
+        step = b * half_power * tg.bitcast((n - half + 127) << 23, tg.float32)
         r = tg.fma(-tg.trunc(r / step), step, r)
         r = tg.where(r < 0.0, r + step, r)
-    return tg.where(valid, tg.copysign(r, x), tg.float32(nan))
+    return tg.where(is_valid, tg.copysign(r, x), tg.float32(nan))
 
 
 @func
 def mod(x: float64, y: float64):  # noqa: F811
-    """x - y * trunc(x / y), exactly, with the sign of x; NaN for infinite x or y = 0."""
+    """The remainder of float64 operands, exactly, with the sign of x; NaN if x is infinite or y is 0."""
     a, b = tg.abs(x), tg.abs(y)
-    valid = (a < inf) & (b > 0.0)
-    r = tg.where(valid, a, tg.float64(0.0))
+    is_valid = (a < inf) & (b > 0.0)
+    r = tg.where(is_valid, a, tg.float64(0.0))
     while r >= b and r > 0.0:
         # The largest step b * 2**n for which the quotient r / step is exact; each iteration removes 50 binary digits. n
         # is at most 2046, because 2**n is computed as the product of two powers, of at most 2**1023 each. For quotients
         # beyond 2**2046 an iteration removes 51 digits.
         n = tg.min(tg.max(tg._exponent(r) - tg._exponent(b) - 50, tg.int64(0)), tg.int64(2046))
         half = n >> 1
-        first = tg.bitcast((half + 1023) << 52, tg.float64)
-        step = b * first * tg.bitcast((n - half + 1023) << 52, tg.float64)
+        half_power = tg.bitcast((half + 1023) << 52, tg.float64)
+        step = b * half_power * tg.bitcast((n - half + 1023) << 52, tg.float64)
         r = tg.fma(-tg.trunc(r / step), step, r)
         r = tg.where(r < 0.0, r + step, r)
-    return tg.where(valid, tg.copysign(r, x), tg.float64(nan))
+    return tg.where(is_valid, tg.copysign(r, x), tg.float64(nan))
 
 
 @func
@@ -231,7 +233,7 @@ def round(x: float32):
 
 @func
 def round(x: float64):  # noqa: F811
-    """x rounded to the nearest integral number, halves away from zero."""
+    """The integral number nearest to a float64, halves away from 0."""
     integral = tg.trunc(x)
     up = tg.where(tg.abs(x - integral) >= 0.5, tg.float64(1.0), tg.float64(0.0))
     return tg.copysign(tg.abs(integral) + up, x)
@@ -249,55 +251,55 @@ def sign(x: float32):
 
 @func
 def sign(x: float64):  # noqa: F811
-    """-1 for negative x, else 1 (also for zero); NaN stays NaN."""
+    """The sign of a float64: -1 below 0, else 1, also for both zeros; NaN for NaN."""
     return tg.where(tg.isnan(x), x, tg.where(x < 0.0, tg.float64(-1.0), tg.float64(1.0)))
 
 
 @func
 def sign(x: int8):  # noqa: F811
-    """-1 for negative x, else 1."""
+    """The sign of an int8: -1 below 0, else 1."""
     return tg.where(x < 0, tg.int8(-1), tg.int8(1))
 
 
 @func
 def sign(x: int16):  # noqa: F811
-    """-1 for negative x, else 1."""
+    """The sign of an int16: -1 below 0, else 1."""
     return tg.where(x < 0, tg.int16(-1), tg.int16(1))
 
 
 @func
 def sign(x: int32):  # noqa: F811
-    """-1 for negative x, else 1."""
+    """The sign of an int32: -1 below 0, else 1."""
     return tg.where(x < 0, tg.int32(-1), tg.int32(1))
 
 
 @func
 def sign(x: int64):  # noqa: F811
-    """-1 for negative x, else 1."""
+    """The sign of an int64: -1 below 0, else 1."""
     return tg.where(x < 0, tg.int64(-1), tg.int64(1))
 
 
 @func
 def sign(x: uint8):  # noqa: F811
-    """1, the sign of every unsigned number."""
+    """The sign of a uint8, which is 1."""
     return tg.uint8(1)
 
 
 @func
 def sign(x: uint16):  # noqa: F811
-    """1, the sign of every unsigned number."""
+    """The sign of a uint16, which is 1."""
     return tg.uint16(1)
 
 
 @func
 def sign(x: uint32):  # noqa: F811
-    """1, the sign of every unsigned number."""
+    """The sign of a uint32, which is 1."""
     return tg.uint32(1)
 
 
 @func
 def sign(x: uint64):  # noqa: F811
-    """1, the sign of every unsigned number."""
+    """The sign of a uint64, which is 1."""
     return tg.uint64(1)
 
 
@@ -320,7 +322,7 @@ def degrees(x: float32):
 
 @func
 def degrees(x: float64):  # noqa: F811
-    """Radians to degrees."""
+    """Converts a float64 angle from radians to degrees."""
     return tg.fma(x, DEGREES_64[0], x * DEGREES_64[1])
 
 
@@ -343,5 +345,5 @@ def radians(x: float32):
 
 @func
 def radians(x: float64):  # noqa: F811
-    """Degrees to radians."""
+    """Converts a float64 angle from degrees to radians."""
     return tg.fma(x, RADIANS_64[0], x * RADIANS_64[1])

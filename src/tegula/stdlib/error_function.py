@@ -26,7 +26,7 @@ SPLIT_64 = 0.92
 
 @func
 def _erfc_slope(x: float64):
-    """The polynomial of `_erfc_tail` without its constant, over x."""
+    """The polynomial of `_erfc_tail` without its constant term, divided by x."""
     x2 = x * x
     x4 = x2 * x2
     x11 = x4 * x4 * x2 * x
@@ -35,12 +35,12 @@ def _erfc_slope(x: float64):
 
 @func
 def _scaled_quotient(a: float32, a_low: float32, x: float32, p: float32, p_low: float32):
-    """(a + a_low) (p + p_low) / (1 + 2 x), rounded almost once."""
+    """The quotient (a + a_low) (p + p_low) / (1 + 2 x), with an error slightly above one rounding."""
     b = tg.fma(2.0, x, 1.0)
     inverse = 1.0 / b
-    lost = tg.fma(-tg.fma(2.0, x, 1.0 - b), inverse, tg.fma(-b, inverse, 1.0))
+    rounding_error = tg.fma(-tg.fma(2.0, x, 1.0 - b), inverse, tg.fma(-b, inverse, 1.0))
     g = a * inverse
-    g_low = tg.fma(a_low, inverse, tg.fma(g, lost, tg.fma(a, inverse, -g)))
+    g_low = tg.fma(a_low, inverse, tg.fma(g, rounding_error, tg.fma(a, inverse, -g)))
     y = g * p
     return y + tg.fma(g, p_low, tg.fma(g_low, p, tg.fma(g, p, -y)))
 
@@ -49,16 +49,16 @@ def _scaled_quotient(a: float32, a_low: float32, x: float32, p: float32, p_low: 
 def _scaled_quotient(a: float64, a_low: float64, x: float64, p: float64, p_low: float64):
     b = tg.fma(2.0, x, 1.0)
     inverse = 1.0 / b
-    lost = tg.fma(-tg.fma(2.0, x, 1.0 - b), inverse, tg.fma(-b, inverse, 1.0))
+    rounding_error = tg.fma(-tg.fma(2.0, x, 1.0 - b), inverse, tg.fma(-b, inverse, 1.0))
     g = a * inverse
-    g_low = tg.fma(a_low, inverse, tg.fma(g, lost, tg.fma(a, inverse, -g)))
+    g_low = tg.fma(a_low, inverse, tg.fma(g, rounding_error, tg.fma(a, inverse, -g)))
     y = g * p
     return y + tg.fma(g, p_low, tg.fma(g_low, p, tg.fma(g, p, -y)))
 
 
 @func
 def _erfc_tail(a: float32):
-    """erfc(a) for a >= 0.5: exp(-a a) times a polynomial in (a - 2) / (a + 2), over 1 + 2 a."""
+    """The value erfc(a) for a >= 0.5: exp(-a a) times a polynomial in (a - 2) / (a + 2), divided by 1 + 2 a."""
     x = tg.min(a, 10.2)
     square = x * x
     p, p_low, k = tg._exp_of_sum(-square, -tg.fma(x, x, -square))
@@ -94,19 +94,19 @@ def erf(x: float32):
         polynomials by the Remez algorithm (tools/minimax.py).
     """
     a = tg.abs(x)
-    near = tg.fma(x, tg._poly6(x * x, *ERF_32), x)
+    small_result = tg.fma(x, tg._poly6(x * x, *ERF_32), x)
     p, k = tg._exp_parts(tg._poly8(tg.min(a, 4.0), *ERF_TAIL_32))
-    far = tg.copysign(1.0 - tg._scaled(p, k), x)
-    return tg.where(tg.isnan(x), x, tg.where(a < SPLIT_32, near, far))
+    tail_result = tg.copysign(1.0 - tg._scaled(p, k), x)
+    return tg.where(tg.isnan(x), x, tg.where(a < SPLIT_32, small_result, tail_result))
 
 
 @func
 def erf(x: float64):  # noqa: F811
-    """The error function."""
+    """The error function of a float64."""
     a = tg.abs(x)
-    near = tg.fma(x, tg._poly12(x * x, *ERF_64), x)
-    far = tg.copysign(1.0 - tg._erfc_tail(tg.max(a, 0.5)), x)
-    return tg.where(tg.isnan(x), x, tg.where(a < SPLIT_64, near, far))
+    small_result = tg.fma(x, tg._poly12(x * x, *ERF_64), x)
+    tail_result = tg.copysign(1.0 - tg._erfc_tail(tg.max(a, 0.5)), x)
+    return tg.where(tg.isnan(x), x, tg.where(a < SPLIT_64, small_result, tail_result))
 
 
 @func
@@ -122,20 +122,20 @@ def erfc(x: float32):
         polynomials by the Remez algorithm (tools/minimax.py).
     """
     a = tg.abs(x)
-    near = 0.5 - tg.fma(x, tg._poly6(x * x, *ERF_32), x - 0.5)
+    small_result = 0.5 - tg.fma(x, tg._poly6(x * x, *ERF_32), x - 0.5)
     tail = tg._erfc_tail(tg.max(a, 0.5))
-    far = tg.where(x < 0.0, 2.0 - tail, tail)
-    return tg.where(tg.isnan(x), x, tg.where(a < 0.5, near, far))
+    tail_result = tg.where(x < 0.0, 2.0 - tail, tail)
+    return tg.where(tg.isnan(x), x, tg.where(a < 0.5, small_result, tail_result))
 
 
 @func
 def erfc(x: float64):  # noqa: F811
-    """1 - erf(x), accurate where the result is small."""
+    """The complementary error function of a float64, accurate where the result is small."""
     a = tg.abs(x)
-    near = 0.5 - tg.fma(x, tg._poly12(x * x, *ERF_64), x - 0.5)
+    small_result = 0.5 - tg.fma(x, tg._poly12(x * x, *ERF_64), x - 0.5)
     tail = tg._erfc_tail(tg.max(a, 0.5))
-    far = tg.where(x < 0.0, 2.0 - tail, tail)
-    return tg.where(tg.isnan(x), x, tg.where(a < 0.5, near, far))
+    tail_result = tg.where(x < 0.0, 2.0 - tail, tail)
+    return tg.where(tg.isnan(x), x, tg.where(a < 0.5, small_result, tail_result))
 
 
 @func
@@ -159,22 +159,22 @@ def erfinv(x: float32):
 
 @func
 def _log_of_gap(gap: float64):
-    """-log(gap) for 0 < gap <= 1 as a sum of two numbers, the second being the rounding error of the first."""
+    """The value -log(gap) for 0 < gap <= 1 as a sum of two numbers. The second number is the rounding error of the
+    first."""
     f, e = tg._log_split(gap)
-    high, rest = tg._log_terms(f)
+    high, low = tg._log_terms(f)
     product = e * LN2_64[0]
     total = product + high
-    rest = ((product - total) + high) + tg.fma(e, LN2_64[1], rest)
-    log = total + rest
-    return -log, (log - total) - rest
+    low = ((product - total) + high) + tg.fma(e, LN2_64[1], low)
+    log = total + low
+    return -log, (log - total) - low
 
 
 @func
 def _erfinv_from(x: float64, w: float64, w_low: float64):
-    """erfinv(x) from -log(1 - x x) = w + w_low, which is at most 36.1: x times 1, 2 or 4, plus a correction.
-
-    The rounding errors of w and of its square root matter: the correction's slope is about 1 / 4 by w and 1 by the
-    root."""
+    """The value erfinv(x) from w + w_low = -log(1 - x x), which is at most 36.1: x times 1, 2 or 4, plus a correction.
+    The correction accounts for the rounding errors of w and of its square root, because its derivatives by w and by the
+    root are about 1 / 4 and 1."""
     u = w - 2.0
     u2 = u * u
     u4 = u2 * u2
@@ -201,7 +201,7 @@ def _erfinv_from(x: float64, w: float64, w_low: float64):
 
 @func
 def erfinv(x: float64):  # noqa: F811
-    """The y with erf(y) = x; NaN outside -1 .. 1."""
+    """The inverse of the error function of a float64; NaN outside -1 to 1."""
     gap = tg.fma(-x, x, 1.0)
     w, w_low = tg._log_of_gap(gap)
     value = tg.where(gap > 0.0, tg.copysign(tg._erfinv_from(x, w, w_low), x), tg.float64(nan))

@@ -41,8 +41,8 @@ def expect_neq(a, b):
 
 @composite(EXPECTED)
 def expect_near(a, b, tolerance=1e-6):
-    """Checks that all components of two values differ by at most a tolerance, and that none is a NaN. A failed check
-    prints an error, and the kernel continues.
+    """Checks that all components of two values differ by at most a tolerance, and that no component is a NaN. A failed
+    check prints an error, and the kernel continues.
 
     Parameters:
         a, b: scalars, vectors or matrices of one type of numbers.

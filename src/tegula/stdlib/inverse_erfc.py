@@ -28,14 +28,16 @@ def erfcinv(x: float32):
 
 @func
 def erfcinv(x: float64):  # noqa: F811
-    """The y with erfc(y) = x; NaN outside 0 .. 2."""
+    """The inverse of the complementary error function of a float64; NaN outside 0 to 2."""
     small = tg.min(x, 2.0 - x)
-    rest = 1.0 - small
-    lost = (1.0 - rest) - small
+    complement = 1.0 - small
+    rounding_error = (1.0 - complement) - small
     gap = tg.fma(-small, small, small + small)
     w, w_low = tg._log_of_gap(gap)
-    near = tg._erfinv_from(rest, w, w_low)
-    near = near + lost * near / tg.where(rest == 0.0, tg.float64(1.0), rest)
+    small_root_value = tg._erfinv_from(complement, w, w_low)
+    small_root_value = small_root_value + rounding_error * small_root_value / tg.where(
+        complement == 0.0, tg.float64(1.0), complement
+    )
     root = tg.sqrt(w)
     root_low = 0.5 * (tg.fma(-root, root, w) + w_low) / root
     u = tg.log(root) - 2.5
@@ -43,8 +45,8 @@ def erfcinv(x: float64):  # noqa: F811
     u4 = u2 * u2
     u14 = u4 * u4 * u4 * u2
     tail = tg.fma(u14, tg._poly2(u, *ERFCINV_64[14:]), tg._poly13(u, *ERFCINV_64[:14]))
-    far = root + (root_low + tail)
-    y = tg.copysign(tg.where(root < 6.0, near, far), 1.0 - x)
+    large_root_value = root + (root_low + tail)
+    y = tg.copysign(tg.where(root < 6.0, small_root_value, large_root_value), 1.0 - x)
     y = tg.where((x > 0.0) & (x < 2.0), y, tg.float64(nan))
     return tg.where((x == 0.0) | (x == 2.0), (1.0 - x) * inf, y)
 

@@ -36,31 +36,31 @@ ROUND_BITS_64 = 0x4338000000000000
 @func
 def _log_split(x: float32):
     """The fraction f and the exponent e of a positive x = (1 + f) * 2**e, as floats."""
-    small = x < 2.0**-126
-    bits = tg.bitcast(tg.where(small, x * 2.0**23, x), tg.int32) - ROOT_HALF_32
+    is_subnormal = x < 2.0**-126
+    bits = tg.bitcast(tg.where(is_subnormal, x * 2.0**23, x), tg.int32) - ROOT_HALF_32
     f = tg.bitcast((bits & FRACTION_32) + ROOT_HALF_32, tg.float32) - 1.0
-    return f, tg.float32(bits >> 23) - tg.where(small, tg.float32(23.0), tg.float32(0.0))
+    return f, tg.float32(bits >> 23) - tg.where(is_subnormal, tg.float32(23.0), tg.float32(0.0))
 
 
 @func
 def _log_split(x: float64):
-    small = x < 2.0**-1022
-    bits = tg.bitcast(tg.where(small, x * 2.0**52, x), tg.int64) - ROOT_HALF_64
+    is_subnormal = x < 2.0**-1022
+    bits = tg.bitcast(tg.where(is_subnormal, x * 2.0**52, x), tg.int64) - ROOT_HALF_64
     f = tg.bitcast((bits & FRACTION_64) + ROOT_HALF_64, tg.float64) - 1.0
-    return f, tg.float64(tg.int32(bits >> 52)) - tg.where(small, tg.float64(52.0), tg.float64(0.0))
+    return f, tg.float64(tg.int32(bits >> 52)) - tg.where(is_subnormal, tg.float64(52.0), tg.float64(0.0))
 
 
 @func
 def _log_checked(x: float32, result: float32):
-    """`result` for positive finite x, else the special values of logarithms: -inf at 0, inf at inf, NaN below 0."""
-    edge = tg.where(x == 0.0, tg.float32(-inf), tg.float32(nan))
-    return tg.where(x > 0.0, tg.where(x < inf, result, x), edge)
+    """The `result` for positive finite x, else the special values of logarithms: -inf at 0, inf at inf, NaN below 0."""
+    special_value = tg.where(x == 0.0, tg.float32(-inf), tg.float32(nan))
+    return tg.where(x > 0.0, tg.where(x < inf, result, x), special_value)
 
 
 @func
 def _log_checked(x: float64, result: float64):
-    edge = tg.where(x == 0.0, tg.float64(-inf), tg.float64(nan))
-    return tg.where(x > 0.0, tg.where(x < inf, result, x), edge)
+    special_value = tg.where(x == 0.0, tg.float64(-inf), tg.float64(nan))
+    return tg.where(x > 0.0, tg.where(x < inf, result, x), special_value)
 
 
 @func
@@ -86,7 +86,7 @@ def _log_terms(f: float32):
     z = f * f
     half = 0.5 * z
     high = f - half
-    error = tg.fma(f, f, -z)  # the rounding error of z
+    error = tg.fma(f, f, -z)  # This is the rounding error of z.
     low_part = tg.fma(-0.5, error, (f - high) - half)
     return high, tg.fma(z * f, tg._poly7(f, *LOG_32), low_part)
 
@@ -118,7 +118,7 @@ def log(x: float32):
 
 @func
 def log(x: float64):  # noqa: F811
-    """The natural logarithm."""
+    """The natural logarithm of a float64."""
     f, e = tg._log_split(x)
     return tg._log_checked(x, tg._log_joined(f, e))
 
@@ -128,18 +128,18 @@ def _log_in_base(f: float32, base: float32, base_low: float32, power: float32, l
     """The sum log(1 + f) * (base + base_low) + power + low, where `power` is 0 or larger than the product."""
     a, b = tg._log_terms(f)
     product = a * base
-    rest = tg.fma(a, base_low, tg.fma(b, base, tg.fma(a, base, -product)))
+    low_sum = tg.fma(a, base_low, tg.fma(b, base, tg.fma(a, base, -product)))
     total = power + product
-    return total + (((power - total) + product) + (rest + low))
+    return total + (((power - total) + product) + (low_sum + low))
 
 
 @func
 def _log_in_base(f: float64, base: float64, base_low: float64, power: float64, low: float64):
     a, b = tg._log_terms(f)
     product = a * base
-    rest = tg.fma(a, base_low, tg.fma(b, base, tg.fma(a, base, -product)))
+    low_sum = tg.fma(a, base_low, tg.fma(b, base, tg.fma(a, base, -product)))
     total = power + product
-    return total + (((power - total) + product) + (rest + low))
+    return total + (((power - total) + product) + (low_sum + low))
 
 
 @func
@@ -160,7 +160,7 @@ def log2(x: float32):
 
 @func
 def log2(x: float64):  # noqa: F811
-    """The logarithm to base 2."""
+    """The logarithm of a float64 to base 2."""
     f, e = tg._log_split(x)
     return tg._log_checked(x, tg._log_in_base(f, *LOG2E_64, e, 0.0))
 
@@ -185,7 +185,7 @@ def log10(x: float32):
 
 @func
 def log10(x: float64):  # noqa: F811
-    """The logarithm to base 10."""
+    """The logarithm of a float64 to base 10."""
     f, e = tg._log_split(x)
     power = tg.fma(e, LOG10_2_64[0], 0.0)
     low = tg.fma(e, LOG10_2_64[1], 0.0)
@@ -208,20 +208,20 @@ def log1p(x: float32):
     bits = tg.bitcast(u, tg.int32) - ROOT_HALF_32
     e = bits >> 23
     scale = tg.bitcast((127 - e) << 23, tg.float32)
-    far = tg.bitcast((bits & FRACTION_32) + ROOT_HALF_32, tg.float32) - 1.0
-    f = tg.where(x < 2.0**30, tg.fma(x, scale, scale - 1.0), far)
+    large_fraction = tg.bitcast((bits & FRACTION_32) + ROOT_HALF_32, tg.float32) - 1.0
+    f = tg.where(x < 2.0**30, tg.fma(x, scale, scale - 1.0), large_fraction)
     return tg.where(x == 0.0, x, tg._log_checked(u, tg._log_joined(f, tg.float32(e))))
 
 
 @func
 def log1p(x: float64):  # noqa: F811
-    """The logarithm of 1 + x, accurate near 0."""
+    """The logarithm of 1 + x for a float64, accurate near 0."""
     u = 1.0 + x
     bits = tg.bitcast(u, tg.int64) - ROOT_HALF_64
     e = bits >> 52
     scale = tg.bitcast((1023 - e) << 52, tg.float64)
-    far = tg.bitcast((bits & FRACTION_64) + ROOT_HALF_64, tg.float64) - 1.0
-    f = tg.where(x < 2.0**60, tg.fma(x, scale, scale - 1.0), far)
+    large_fraction = tg.bitcast((bits & FRACTION_64) + ROOT_HALF_64, tg.float64) - 1.0
+    f = tg.where(x < 2.0**60, tg.fma(x, scale, scale - 1.0), large_fraction)
     return tg.where(x == 0.0, x, tg._log_checked(u, tg._log_joined(f, tg.float64(tg.int32(e)))))
 
 
@@ -241,14 +241,14 @@ def _log_pair(x: float64):
     u_low = tg.fma(z, t_low, tg.fma(z_low, t, tg.fma(z, t, -u)))
     w = s * u
     w_low = tg.fma(s, u_low, tg.fma(s_low, u, tg.fma(s, u, -w)))
-    double = s + s
-    high = double + w
-    low = ((double - high) + w) + tg.fma(s_low, 2.0, w_low)
+    twice_s = s + s
+    high = twice_s + w
+    low = ((twice_s - high) + w) + tg.fma(s_low, 2.0, w_low)
     power = e * LN2_PAIR_64[0]
     total = power + high
-    rest = ((power - total) + high) + tg.fma(e, LN2_PAIR_64[1], low)
-    sum_high = total + rest
-    return sum_high, (total - sum_high) + rest
+    low_sum = ((power - total) + high) + tg.fma(e, LN2_PAIR_64[1], low)
+    sum_high = total + low_sum
+    return sum_high, (total - sum_high) + low_sum
 
 
 @func
@@ -257,28 +257,28 @@ def _pow_checked(x: float64, y: float64, result: float64):
     a = tg.abs(x)
     is_integer = tg.trunc(y) == y
     half = 0.5 * y
-    odd = is_integer & ~(tg.trunc(half) == half)
-    extreme = tg.where((a > 1.0) ^ (y > 0.0), tg.float64(0.0), tg.float64(inf))
-    result = tg.where((a == 0.0) | (a == inf) | (tg.abs(y) == inf), extreme, result)
+    is_odd = is_integer & ~(tg.trunc(half) == half)
+    limit = tg.where((a > 1.0) ^ (y > 0.0), tg.float64(0.0), tg.float64(inf))
+    result = tg.where((a == 0.0) | (a == inf) | (tg.abs(y) == inf), limit, result)
     result = tg.where(a == 1.0, tg.float64(1.0), result)
-    result = tg.where(odd & (tg.bitcast(x, tg.int64) < 0), -result, result)
-    invalid = tg.isnan(x) | tg.isnan(y) | ((x < 0.0) & (a < inf) & ~is_integer)
-    result = tg.where(invalid, tg.float64(nan), result)
+    result = tg.where(is_odd & (tg.bitcast(x, tg.int64) < 0), -result, result)
+    is_invalid = tg.isnan(x) | tg.isnan(y) | ((x < 0.0) & (a < inf) & ~is_integer)
+    result = tg.where(is_invalid, tg.float64(nan), result)
     return tg.where((x == 1.0) | (y == 0.0), tg.float64(1.0), result)
 
 
 @func
 def _pow_parts(x: float64, y: float64):
-    """p and k with x**y = p * 2**k, where k is clamped to slightly more than the range of results. k is 0 in the
-    special cases, where p alone is the result."""
+    """The numbers p and k with x**y = p * 2**k, where k is clamped to slightly more than the range of results. In the
+    special cases k is 0, and p is the result."""
     log_high, log_low = tg._log_pair(tg.abs(x))
     product = y * log_high
-    near = tg.min(tg.max(product, -750.0), 712.0)
+    clamped = tg.min(tg.max(product, -750.0), 712.0)
     low = tg.fma(y, log_low, tg.fma(y, log_high, -product))
-    p, _, k = tg._exp_of_sum(near, tg.where(near == product, low, 0.0))
+    p, _, k = tg._exp_of_sum(clamped, tg.where(clamped == product, low, 0.0))
     a = tg.abs(x)
-    special = (a == 0.0) | (a == 1.0) | (a == inf) | (y == 0.0) | (tg.abs(y) == inf)
-    return tg._pow_checked(x, y, p), tg.where(special, tg.int64(0), k)
+    is_special = (a == 0.0) | (a == 1.0) | (a == inf) | (y == 0.0) | (tg.abs(y) == inf)
+    return tg._pow_checked(x, y, p), tg.where(is_special, tg.int64(0), k)
 
 
 @func
@@ -309,9 +309,9 @@ def _pow_beyond(x: float64, y: float64):
     z = s * s
     logarithm = tg.fma(s * z, tg._poly4(z, *POW_LOG_32), s + s)
     power = y * tg.fma(logarithm, LOG2E_64[0], tg.float64(tg.int32(bits >> 52)))
-    near = tg.min(tg.max(power, -1000.0), 1000.0)
-    rounded = near + ROUND_64
-    r = near - (rounded - ROUND_64)
+    clamped = tg.min(tg.max(power, -1000.0), 1000.0)
+    rounded = clamped + ROUND_64
+    r = clamped - (rounded - ROUND_64)
     scale = tg.bitcast((tg.bitcast(rounded, tg.int64) - ROUND_BITS_64 + 1023) << 52, tg.float64)
     result = tg.fma(r, tg._poly6(r, *POW_EXP_32), 1.0) * scale
     return tg._pow_checked(x, y, result)
@@ -319,8 +319,8 @@ def _pow_beyond(x: float64, y: float64):
 
 @func
 def pow(x: float32, y: float32):  # noqa: F811
-    """x to the power y; the special cases are those of C. Computed in float64, which is no slower than pairs of
-    float32."""
+    """The power x**y of float32 operands, computed in float64, which is not slower than pairs of float32. The special
+    cases are the same as in C."""
     return tg.float32(tg._pow_beyond(tg.float64(x), tg.float64(y)))
 
 

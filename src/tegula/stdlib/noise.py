@@ -36,7 +36,7 @@ def _fade_slope(t: float32):
 
 @composite()
 def _cell_gradient(h: InOut[uint32], point: float32):
-    """The gradient of a cell with the hash h, of as many dimensions as a point."""
+    """The gradient of a cell with the hash h, with the dimensions of a point."""
     return tg.randf(h, -1.0, 1.0)
 
 
@@ -74,10 +74,10 @@ def _corners(state: uint32, low, high, d):
                     if corner >> k & 1:
                         cell = high[k]
                         offset[k] = offset[k] - 1.0
-                    part = tg.uint32(cell) * PRIMES[k]
+                    term = tg.uint32(cell) * PRIMES[k]
                     if k == len(d) - 1:
-                        part = part + state
-                    h = h ^ part
+                        term = term + state
+                    h = h ^ term
             slope = tg._cell_gradient(h, d)
             slopes = (*slopes, slope)
             values = (*values, tg.dot(offset, slope))
@@ -91,11 +91,11 @@ def _noise_at(state: uint32, low, high, d):
     for axis in tg.static(range(4)):
         if axis < len(d):
             t = tg._fade(d[axis])
-            mixed: Any = ()
+            interpolated: Any = ()
             for k in tg.static(range(8)):
                 if 2 * k < len(values):
-                    mixed = (*mixed, (values[2 * k + 1] - values[2 * k]) * t + values[2 * k])
-            values = mixed
+                    interpolated = (*interpolated, (values[2 * k + 1] - values[2 * k]) * t + values[2 * k])
+            values = interpolated
     return values[0]
 
 
@@ -106,17 +106,17 @@ def _noise_gradient(state: uint32, low, high, d):
     for axis in tg.static(range(4)):
         if axis < len(d):
             t, steepness = tg._fade(d[axis]), tg._fade_slope(d[axis])
-            mixed: Any = ()
-            steep: Any = ()
+            interpolated: Any = ()
+            interpolated_slopes: Any = ()
             for k in tg.static(range(8)):
                 if 2 * k < len(values):
                     a, b = values[2 * k], values[2 * k + 1]
-                    mixed = (*mixed, (b - a) * t + a)
+                    interpolated = (*interpolated, (b - a) * t + a)
                     slope = (slopes[2 * k + 1] - slopes[2 * k]) * t + slopes[2 * k]
                     slope[axis] = slope[axis] + (b - a) * steepness
-                    steep = (*steep, slope)
-            values = mixed
-            slopes = steep
+                    interpolated_slopes = (*interpolated_slopes, slope)
+            values = interpolated
+            slopes = interpolated_slopes
     return slopes[0]
 
 
@@ -138,8 +138,9 @@ def _floor(x):
 
 
 @composite()
-def __floor_adjoint(x, low, rest, g):
-    """The floor counts as constant: the noise is continuous across the boundaries of cells."""
+def __floor_adjoint(x, low, fraction, g):
+    """The adjoint of x. The floor counts as constant, because the noise is continuous across the boundaries of
+    cells."""
     return g
 
 
@@ -208,7 +209,7 @@ def pnoise(state: uint32, x: float32, px: int32):
 
 
 @composite()
-def _repeated(state: uint32, x, period):
+def _periodic_noise(state: uint32, x, period):
     """Periodic noise of several dimensions."""
     low, d = tg._floor(x)
     first = low % period
@@ -218,19 +219,19 @@ def _repeated(state: uint32, x, period):
 @composite()
 def pnoise(state: uint32, xy: vec2, px: int32, py: int32):  # noqa: F811
     """Periodic noise of two dimensions."""
-    return tg._repeated(state, xy, tg.vec2i(px, py))
+    return tg._periodic_noise(state, xy, tg.vec2i(px, py))
 
 
 @composite()
 def pnoise(state: uint32, xyz: vec3, px: int32, py: int32, pz: int32):  # noqa: F811
     """Periodic noise of three dimensions."""
-    return tg._repeated(state, xyz, tg.vec3i(px, py, pz))
+    return tg._periodic_noise(state, xyz, tg.vec3i(px, py, pz))
 
 
 @composite()
 def pnoise(state: uint32, xyzt: vec4, px: int32, py: int32, pz: int32, pt: int32):  # noqa: F811
     """Periodic noise of four dimensions."""
-    return tg._repeated(state, xyzt, tg.vec4i(px, py, pz, pt))
+    return tg._periodic_noise(state, xyzt, tg.vec4i(px, py, pz, pt))
 
 
 @composite()
@@ -260,10 +261,10 @@ def curlnoise(state: uint32, xy: vec2, octaves: uint32 = 1, lacunarity: float32 
     """
     total = tg.vec2(0.0)
     frequency = tg.float32(1.0)
-    size = tg.float32(1.0)
+    amplitude = tg.float32(1.0)
     for _ in range(tg.int32(octaves)):
-        total = total + size * tg._slope_at(state, frequency * xy)
-        size = size * gain
+        total = total + amplitude * tg._slope_at(state, frequency * xy)
+        amplitude = amplitude * gain
         frequency = frequency * lacunarity
     return tg.vec2(-total[1], total[0])
 
@@ -273,15 +274,15 @@ def _curl(state: uint32, x, octaves: uint32, lacunarity: float32, gain: float32)
     """The curl of three fields of noise by the first three coordinates."""
     first, second, third = x * 0.0, x * 0.0, x * 0.0
     frequency = tg.float32(1.0)
-    size = tg.float32(1.0)
+    amplitude = tg.float32(1.0)
     for _ in range(tg.int32(octaves)):
-        at = frequency * x
-        first = first + size * tg._slope_at(state, at)
+        scaled_point = frequency * x
+        first = first + amplitude * tg._slope_at(state, scaled_point)
         state = tg.rand_init(state, tg.uint32(10019689))
-        second = second + size * tg._slope_at(state, at)
+        second = second + amplitude * tg._slope_at(state, scaled_point)
         state = tg.rand_init(state, tg.uint32(13112221))
-        third = third + size * tg._slope_at(state, at)
-        size = size * gain
+        third = third + amplitude * tg._slope_at(state, scaled_point)
+        amplitude = amplitude * gain
         frequency = frequency * lacunarity
     return tg.vec3(third[1] - second[2], first[2] - third[0], second[0] - first[1])
 

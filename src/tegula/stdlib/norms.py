@@ -5,7 +5,7 @@ from __future__ import annotations
 from tegula.ops.documented import Family
 from tegula.stdlib.registry import NOT_A_VALUE, composite, tg
 
-OF_VECTORS = Family(
+VECTORS = Family(
     {},
     {
         **NOT_A_VALUE,
@@ -17,7 +17,7 @@ OF_VECTORS = Family(
 )
 
 
-@composite(OF_VECTORS)
+@composite(VECTORS)
 def norm_l1(v):
     """The sum of the magnitudes of the components of a vector.
 
@@ -32,7 +32,7 @@ def norm_l1(v):
     return tg.dot(tg.abs(v), type(v)(1.0))
 
 
-@composite(OF_VECTORS)
+@composite(VECTORS)
 def norm_l2(v):
     """The length of a vector: the root of the sum of the squares of its components.
 
@@ -46,7 +46,7 @@ def norm_l2(v):
     return tg.length(v)
 
 
-@composite(OF_VECTORS)
+@composite(VECTORS)
 def norm_huber(v, delta=1.0):
     """The Huber norm of a vector: half the square of its length up to delta, beyond that delta * (length - delta / 2).
 
@@ -65,7 +65,7 @@ def norm_huber(v, delta=1.0):
     return tg.where(square <= delta * delta, 0.5 * square, delta * (tg.sqrt(square) - 0.5 * delta))
 
 
-@composite(OF_VECTORS)
+@composite(VECTORS)
 def norm_pseudo_huber(v, delta=1.0):
     """The smooth Huber norm of a vector: delta * sqrt(1 + (length / delta)**2).
 
@@ -81,7 +81,7 @@ def norm_pseudo_huber(v, delta=1.0):
     return delta * tg.sqrt(1.0 + tg.dot(v, v) / (delta * delta))
 
 
-@composite(OF_VECTORS)
+@composite(VECTORS)
 def smooth_normalize(v, delta=1.0):
     """The vector divided by its smooth Huber norm, which is positive, so that the result is smooth at length 0.
 

@@ -260,7 +260,7 @@ def sin(x: float32):
 
 @func
 def sin(x: float64):  # noqa: F811
-    """The sine of x in radians."""
+    """The sine of a float64 angle in radians."""
     r, low, q = tg._quarter(x)
     value = tg.where(tg.abs(x) < inf, tg._sine_of_quarter(r, low, q), tg.float64(nan))
     return tg.where(tg.abs(x) < 2.0**-30, x, value)
@@ -287,7 +287,7 @@ def cos(x: float32):
 
 @func
 def cos(x: float64):  # noqa: F811
-    """The cosine of x in radians."""
+    """The cosine of a float64 angle in radians."""
     r, low, q = tg._quarter(x)
     return tg.where(tg.abs(x) < inf, tg._sine_of_quarter(r, low, q + 1), tg.float64(nan))
 
@@ -335,7 +335,7 @@ def tan(x: float32):
 
 @func
 def tan(x: float64):  # noqa: F811
-    """The tangent of x in radians."""
+    """The tangent of a float64 angle in radians."""
     r, low, q = tg._quarter(x)
     z = r * r
     cube = r * z

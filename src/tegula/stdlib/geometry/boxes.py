@@ -18,7 +18,8 @@ from tegula.stdlib.registry import composite, tg
 from tegula.types import float32, int32, uint32, uint64
 
 INTERVAL_WIDENING = 1.0 + 4.0 * 2.0**-23
-"""The factor by which intervals along rays are widened: four units in the last place, more than the rounding errors."""
+"""The factor that widens intervals along rays, by four units in the last place, which is more than the rounding
+errors."""
 
 
 @composite()
@@ -29,7 +30,7 @@ def _entry_sides(query):
 
 @composite()
 def _entry_sides(query: RAY_QUERY):
-    """The sign bits of the inverse of the direction, which equal the direction's, also for zeros."""
+    """The sign bits of the inverse of the direction, which are the sign bits of the direction, also for zeros."""
     return tg._sign_bits_of_ray(query.inverse)
 
 
@@ -75,7 +76,7 @@ def _hits(query: BVH_QUERY, nx, ny, nz, fx, fy, fz, limit: float32):
 
 @composite()
 def _boxes_intersect(low: VEC3, high: VEC3, nx, ny, nz, fx, fy, fz):
-    """Whether two boxes intersect; an empty box, or one with a NaN, intersects none."""
+    """Whether two boxes intersect. An empty box, or a box with a NaN, intersects no box."""
     x = (nx <= high[0]) & (fx >= low[0])
     y = (ny <= high[1]) & (fy >= low[1])
     z = (nz <= high[2]) & (fz >= low[2])
@@ -83,12 +84,12 @@ def _boxes_intersect(low: VEC3, high: VEC3, nx, ny, nz, fx, fy, fz):
 
 
 @composite()
-def _ball_hits_box(at: VEC3, radius: float32, nx, ny, nz, fx, fy, fz):
+def _ball_hits_box(centre: VEC3, radius: float32, nx, ny, nz, fx, fy, fz):
     """Whether a ball and a box intersect."""
     x, y, z = (
-        tg._distance_to_interval(nx, fx, at[0]),
-        tg._distance_to_interval(ny, fy, at[1]),
-        tg._distance_to_interval(nz, fz, at[2]),
+        tg._distance_to_interval(nx, fx, centre[0]),
+        tg._distance_to_interval(ny, fy, centre[1]),
+        tg._distance_to_interval(nz, fz, centre[2]),
     )
     return x * x + y * y + z * z <= radius * radius
 
@@ -167,25 +168,27 @@ def _box_hits_boxes(low: VEC3, high: VEC3, nx: VEC8, ny: VEC8, nz: VEC8, fx: VEC
 
 
 @composite()
-def _ball_hits_boxes(at: VEC3, radius: float32, nx: VEC8, ny: VEC8, nz: VEC8, fx: VEC8, fy: VEC8, fz: VEC8):
+def _ball_hits_boxes(
+    centre: VEC3, radius: float32, nx: VEC8, ny: VEC8, nz: VEC8, fx: VEC8, fy: VEC8, fz: VEC8
+):
     """The mask of the eight boxes that intersect a ball. The boxes of missing children are empty or have a NaN."""
     x, y, z = (
-        tg._distances_to_intervals(nx, fx, at[0]),
-        tg._distances_to_intervals(ny, fy, at[1]),
-        tg._distances_to_intervals(nz, fz, at[2]),
+        tg._distances_to_intervals(nx, fx, centre[0]),
+        tg._distances_to_intervals(ny, fy, centre[1]),
+        tg._distances_to_intervals(nz, fz, centre[2]),
     )
     ordered = tg._each_within(nx, fx) & tg._each_within(ny, fy) & tg._each_within(nz, fz)
-    far = tg.cw_mul(x, x) + tg.cw_mul(y, y) + tg.cw_mul(z, z)
-    square = tg._each_within(far, VEC8(radius * radius))
-    known = (at[0] == at[0]) & (at[1] == at[1]) & (at[2] == at[2])
-    return tg.where(known, tg._bits(square & ordered), tg.uint32(0))
+    squared_distance = tg.cw_mul(x, x) + tg.cw_mul(y, y) + tg.cw_mul(z, z)
+    is_within = tg._each_within(squared_distance, VEC8(radius * radius))
+    is_finite_centre = (centre[0] == centre[0]) & (centre[1] == centre[1]) & (centre[2] == centre[2])
+    return tg.where(is_finite_centre, tg._bits(is_within & ordered), tg.uint32(0))
 
 
 @composite()
 def _distances_to_intervals(low: VEC8, high: VEC8, x: float32):
     """The distances of a number from eight intervals."""
-    at = VEC8(x)
-    return tg._larger_of_each(tg._larger_of_each(low - at, at - high), VEC8(0.0))
+    number = VEC8(x)
+    return tg._larger_of_each(tg._larger_of_each(low - number, number - high), VEC8(0.0))
 
 
 @composite()
@@ -248,8 +251,8 @@ def _hits_item(query, box: VEC8, limit: float32):
 def _hits_item(query: AABB_QUERY, box: VEC8, limit: float32):
     """Whether the box of a query intersects the box of an item."""
     low, high = query.first, query.second
-    other = VEC8(high[0], high[1], high[2], low[0], low[1], low[2], 0.0, 0.0)
-    fits = (tg._bits(tg._each_within(box, other)) & 0b000111) | (
-        tg._bits(tg._each_within(other, box)) & 0b111000
+    query_box = VEC8(high[0], high[1], high[2], low[0], low[1], low[2], 0.0, 0.0)
+    hit_bits = (tg._bits(tg._each_within(box, query_box)) & 0b000111) | (
+        tg._bits(tg._each_within(query_box, box)) & 0b111000
     )
-    return fits == tg.uint32(0b111111)
+    return hit_bits == tg.uint32(0b111111)

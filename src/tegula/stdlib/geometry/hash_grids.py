@@ -112,10 +112,12 @@ def _cell_along(x, scale: float64):
 
 @composite()
 def _wrap_cell(cell: float64, dim: int32):
-    """A cell modulo the number of cells along an axis, from 0 to dim - 1."""
+    """The index of a cell modulo the number of cells along an axis, from 0 to dim - 1."""
     n = tg.float64(dim)
-    rest = tg.fma(-n, tg.floor(cell / n), cell)
-    return tg.int32(tg.where(rest < 0.0, rest + n, tg.where(rest >= n, rest - n, rest)))
+    remainder = tg.fma(-n, tg.floor(cell / n), cell)
+    return tg.int32(
+        tg.where(remainder < 0.0, remainder + n, tg.where(remainder >= n, remainder - n, remainder))
+    )
 
 
 @composite()
@@ -131,9 +133,9 @@ def _hash_grid_cell(point, scale: float64, dim_x: int32, dim_y: int32, dim_z: in
 def _cell_range(x, distance, scale: float64, dim: int32, unit, largest):
     """The first cell that a query overlaps along an axis, modulo the dimension, and the number of cells. The interval
     is widened by more than the rounding errors of distances; `unit` is the unit of rounding of the dtype."""
-    beyond = tg.min((tg.abs(x) + 8.0 * tg.abs(distance)) * unit, largest)
-    first = tg._cell_along(x - distance - beyond, scale)
-    last = tg._cell_along(x + distance + beyond, scale)
+    margin = tg.min((tg.abs(x) + 8.0 * tg.abs(distance)) * unit, largest)
+    first = tg._cell_along(x - distance - margin, scale)
+    last = tg._cell_along(x + distance + margin, scale)
     count = tg.min(last - first + 1.0, tg.float64(dim))
     return tg._wrap_cell(first, dim), tg.int32(tg.max(count, tg.float64(0.0)))
 
@@ -168,9 +170,9 @@ def hash_grid_query(id, point: VEC3, max_dist):
     Parameters:
         id: the hash grid, or its id.
         point: a vec3, vec3h or vec3d, of the dtype of the points of the grid.
-        max_dist: a scalar, half the width of the box, converted to the dtype of the points. A negative one finds no
-            points.
-        group: an int32: only points of this group are found, if the grid was built with groups.
+        max_dist: a scalar, half the width of the box, converted to the dtype of the points. A query with a negative
+            distance yields no points.
+        group: an int32: the query yields only points of this group, if the grid was built with groups.
     Returns:
         a HashGridQuery.
     """
@@ -206,16 +208,18 @@ def hash_grid_query(id, point: VEC3D, max_dist, group: int32):
 @composite()
 def hash_grid_query(id, point: VEC3H, max_dist):
     """A query with coordinates of float16, which are computed in float32."""
-    wide = VEC3(tg.float32(point[0]), tg.float32(point[1]), tg.float32(point[2]))
-    return tg._begin_hash_grid_query(tg._grid(id), wide, tg.float32(max_dist), 2.0**-10, 3.4e38, 16, 0, False)
+    point32 = VEC3(tg.float32(point[0]), tg.float32(point[1]), tg.float32(point[2]))
+    return tg._begin_hash_grid_query(
+        tg._grid(id), point32, tg.float32(max_dist), 2.0**-10, 3.4e38, 16, 0, False
+    )
 
 
 @composite()
 def hash_grid_query(id, point: VEC3H, max_dist, group: int32):
     """A query with coordinates of float16, for the points of a group."""
-    wide = VEC3(tg.float32(point[0]), tg.float32(point[1]), tg.float32(point[2]))
+    point32 = VEC3(tg.float32(point[0]), tg.float32(point[1]), tg.float32(point[2]))
     return tg._begin_hash_grid_query(
-        tg._grid(id), wide, tg.float32(max_dist), 2.0**-10, 3.4e38, 16, group, True
+        tg._grid(id), point32, tg.float32(max_dist), 2.0**-10, 3.4e38, 16, group, True
     )
 
 
@@ -232,21 +236,21 @@ def hash_grid_query_next(query: InOut[HASH_GRID_QUERY], index: InOut[int32]):
     """
     while query.item >= query.end and query.z < query.count_z:
         tg._next_cells(query)
-    has_next, point = query.item < query.end, index
+    has_next, index_of_point = query.item < query.end, index
     if has_next:
-        point = tg._element_at(query.ids + tg.uint64(query.item) * 4, int32)
+        index_of_point = tg._element_at(query.ids + tg.uint64(query.item) * 4, int32)
         query.item = query.item + 1
-    index = tg.where(has_next, point, index)
+    index = tg.where(has_next, index_of_point, index)
     return has_next
 
 
 @composite()
 def _next_span(query: InOut[HASH_GRID_QUERY]):
     """Advance to the next range of points, which may be empty. Returns whether there was a range."""
-    more = query.z < query.count_z
-    if more:
+    has_span = query.z < query.count_z
+    if has_span:
         tg._next_cells(query)
-    return more
+    return has_span
 
 
 @composite()
@@ -262,13 +266,16 @@ def _next_cells(query: InOut[HASH_GRID_QUERY]):
     x = tg.where(x >= query.dim_x, x - query.dim_x, x)
     y = tg.where(y >= query.dim_y, y - query.dim_y, y)
     z = tg.where(z >= query.dim_z, z - query.dim_z, z)
-    many = tg.where(query.grouped, 1, tg.min(query.count_x - query.x, query.dim_x - x))
-    at = query.starts + tg.uint64((z * query.dim_y + y) * query.dim_x + x) * 4
-    query.item, query.end = tg._element_at(at, int32), tg._element_at(at + tg.uint64(many) * 4, int32)
+    cell_count = tg.where(query.grouped, 1, tg.min(query.count_x - query.x, query.dim_x - x))
+    start_address = query.starts + tg.uint64((z * query.dim_y + y) * query.dim_x + x) * 4
+    query.item, query.end = (
+        tg._element_at(start_address, int32),
+        tg._element_at(start_address + tg.uint64(cell_count) * 4, int32),
+    )
     if query.grouped:
         query.item = tg._lower_bound_group(query.groups, query.item, query.end, query.group, False)
         query.end = tg._lower_bound_group(query.groups, query.item, query.end, query.group, True)
-    query.x = query.x + many
+    query.x = query.x + cell_count
     if query.x == query.count_x:
         query.x, query.y = 0, query.y + 1
         if query.y == query.count_y:
@@ -281,8 +288,8 @@ def _lower_bound_group(groups: uint64, low: int32, high: int32, group: int32, af
     after the group."""
     while low < high:
         middle = low + (high - low) // 2
-        other = tg._element_at(groups + tg.uint64(middle) * 4, int32)
-        if other < group or (after and other == group):
+        middle_group = tg._element_at(groups + tg.uint64(middle) * 4, int32)
+        if middle_group < group or (after and middle_group == group):
             low = middle + 1
         else:
             high = middle

@@ -38,18 +38,18 @@ ARRAYS = Family({"Gradient": "the gradient for the points and velocities that ar
 @composite()
 def _mesh(id: uint64):
     """The mesh of an id."""
-    at = tg._entry(id, MESH_KIND)
+    entry = tg._entry(id, MESH_KIND)
     mesh = MESH()
     mesh.nodes, mesh.items, mesh.groups = (
-        tg._element_at(at, uint64),
-        tg._element_at(at + 8, uint64),
-        tg._element_at(at + 16, uint64),
+        tg._element_at(entry, uint64),
+        tg._element_at(entry + 8, uint64),
+        tg._element_at(entry + 16, uint64),
     )
-    mesh.group_count = tg._element_at(at + 24, int32)
-    mesh.triangles, mesh.points = tg._element_at(at + 32, uint64), tg._element_at(at + 40, uint64)
-    mesh.indices, mesh.velocities = tg._element_at(at + 48, uint64), tg._element_at(at + 56, uint64)
-    mesh.winding, mesh.bvh = tg._element_at(at + 64, uint64), tg._element_at(at + 72, uint64)
-    mesh.point_count, mesh.face_count = tg._element_at(at + 80, int32), tg._element_at(at + 88, int32)
+    mesh.group_count = tg._element_at(entry + 24, int32)
+    mesh.triangles, mesh.points = tg._element_at(entry + 32, uint64), tg._element_at(entry + 40, uint64)
+    mesh.indices, mesh.velocities = tg._element_at(entry + 48, uint64), tg._element_at(entry + 56, uint64)
+    mesh.winding, mesh.bvh = tg._element_at(entry + 64, uint64), tg._element_at(entry + 72, uint64)
+    mesh.point_count, mesh.face_count = tg._element_at(entry + 80, int32), tg._element_at(entry + 88, int32)
     mesh.id = id
     return mesh
 
@@ -98,8 +98,8 @@ def _velocity(mesh: MESH, vertex: int32):
 @composite()
 def _corner(mesh: MESH, position: int32, face: int32, corner: int32):
     """A vertex of the triangle at a position of the hierarchy, with a gradient."""
-    at = mesh.triangles + tg.uint64(position) * TRIANGLE_BYTES + tg.uint64(corner) * 12
-    return tg._value_at(at, VEC3, mesh.id, tg._vertex(mesh, 3 * face + corner), POINTS_WORD)
+    address = mesh.triangles + tg.uint64(position) * TRIANGLE_BYTES + tg.uint64(corner) * 12
+    return tg._value_at(address, VEC3, mesh.id, tg._vertex(mesh, 3 * face + corner), POINTS_WORD)
 
 
 @composite()

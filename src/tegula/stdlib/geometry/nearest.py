@@ -25,7 +25,7 @@ from tegula.types import float32, int32, uint8, uint64
 
 MESH_KIND = 2
 INFINITY = float("inf")
-NEAR = Family(
+NEAREST_ITEMS = Family(
     {"Gradient": "none: results of queries have no gradient."},
     {
         "type-mismatch": "an argument is of another type",
@@ -68,13 +68,13 @@ def _structure(id: TREE):
 
 
 @composite()
-def _squared_distance_at(of: MESH, point: VEC3, item: int32, unit: float32):
+def _squared_distance_at(mesh: MESH, point: VEC3, item: int32, unit: float32):
     """The squared distance of a point from a triangle or from the box of an item, in a unit; NaN for an empty box."""
     square = 0.0
-    if of.triangles != tg.uint64(0):
-        square = tg._squared_distance(of, point, item, unit)
+    if mesh.triangles != tg.uint64(0):
+        square = tg._squared_distance(mesh, point, item, unit)
     else:
-        box = tg._element_at(of.items + tg.uint64(item) * ITEM_BYTES, VEC8)
+        box = tg._element_at(mesh.items + tg.uint64(item) * ITEM_BYTES, VEC8)
         x, y = (
             tg._distance_to_interval(box[0], box[3], point[0]),
             tg._distance_to_interval(box[1], box[4], point[1]),
@@ -87,27 +87,27 @@ def _squared_distance_at(of: MESH, point: VEC3, item: int32, unit: float32):
 
 @composite()
 def _is_near(query: SPHERE_QUERY, bounds: uint64):
-    """Whether a child's box has a point in a ball; `bounds`: the address of its first bound."""
+    """Whether a child's box has a point in a ball. `bounds`: the address of the first bound of the box."""
     square = 0.0
     for axis in tg.static(range(3)):
-        at = query.first[axis]
-        below = tg._element_at(bounds + axis * AXIS, float32) - at
-        above = at - tg._element_at(bounds + UPPER + axis * AXIS, float32)
-        away = tg._max_ignoring_nan(tg._max_ignoring_nan(0.0, below), above)
-        square += away * away
+        coordinate = query.first[axis]
+        below = tg._element_at(bounds + axis * AXIS, float32) - coordinate
+        above = coordinate - tg._element_at(bounds + UPPER + axis * AXIS, float32)
+        distance = tg._max_ignoring_nan(tg._max_ignoring_nan(0.0, below), above)
+        square += distance * distance
     return square <= query.radius * query.radius
 
 
 @composite()
 def _near_children(query: SPHERE_QUERY, node: uint64):
     """The mask of the children of a node whose boxes have a point in a ball, and the slot of the nearest child."""
-    at = query.first
+    point = query.first
     lx, ly, lz = tg._planes(node, 0, 0), tg._planes(node, 1, 0), tg._planes(node, 2, 0)
     hx, hy, hz = tg._planes(node, 0, 1), tg._planes(node, 1, 1), tg._planes(node, 2, 1)
-    # The NaN of a missing child stays: comparisons with NaN choose the second operand.
-    x = tg._larger_of_each(VEC8(0.0), tg._larger_of_each(lx - VEC8(at[0]), VEC8(at[0]) - hx))
-    y = tg._larger_of_each(VEC8(0.0), tg._larger_of_each(ly - VEC8(at[1]), VEC8(at[1]) - hy))
-    z = tg._larger_of_each(VEC8(0.0), tg._larger_of_each(lz - VEC8(at[2]), VEC8(at[2]) - hz))
+    # The NaN of a missing child is preserved, because comparisons with NaN select the second operand.
+    x = tg._larger_of_each(VEC8(0.0), tg._larger_of_each(lx - VEC8(point[0]), VEC8(point[0]) - hx))
+    y = tg._larger_of_each(VEC8(0.0), tg._larger_of_each(ly - VEC8(point[1]), VEC8(point[1]) - hy))
+    z = tg._larger_of_each(VEC8(0.0), tg._larger_of_each(lz - VEC8(point[2]), VEC8(point[2]) - hz))
     square = tg.cw_mul(x, x) + tg.cw_mul(y, y) + tg.cw_mul(z, z)
     hits = tg._bits(tg._each_within(square, VEC8(query.radius * query.radius)))
     keys = (tg.bitcast(square, int32) & EIGHT_INTS(-8)) | EIGHT_INTS(0, 1, 2, 3, 4, 5, 6, 7)
@@ -119,55 +119,55 @@ def _near_children(query: SPHERE_QUERY, node: uint64):
 
 
 @composite()
-def _next_nearest(of: MESH, point: VEC3, max_dist: float32, last: NEAREST):
+def _next_nearest(mesh: MESH, point: VEC3, max_dist: float32, last: NEAREST):
     """The nearest item or face after the last one, in the lexicographic order of distance and index."""
     nearest = NEAREST(-1, 0.0, 0)
-    known = point[0] + point[1] + point[2]
-    if of.nodes != tg.uint64(0) and max_dist > 0.0 and known == known:
-        slack = tg._box_margin(of.nodes, point)
+    finite_sum = point[0] + point[1] + point[2]
+    if mesh.nodes != tg.uint64(0) and max_dist > 0.0 and finite_sum == finite_sum:
+        slack = tg._box_margin(mesh.nodes, point)
         unit = tg._unit(slack)
-        has_faces = of.triangles != tg.uint64(0)
-        leaves = tg.where(has_faces, of.triangles, of.items)
-        size = tg.where(has_faces, tg.uint64(TRIANGLE_BYTES), tg.uint64(ITEM_BYTES))
+        has_faces = mesh.triangles != tg.uint64(0)
+        leaves = tg.where(has_faces, mesh.triangles, mesh.items)
+        item_bytes = tg.where(has_faces, tg.uint64(TRIANGLE_BYTES), tg.uint64(ITEM_BYTES))
         nearest.square = tg._limit(max_dist, unit)
         query = SPHERE_QUERY()
-        query.nodes, query.first, query.node = of.nodes, point, 1
+        query.nodes, query.first, query.node = mesh.nodes, point, 1
         query.radius = tg._search_radius(nearest.square, slack, unit)
-        root = of.nodes + NODE_BYTES
+        root = mesh.nodes + NODE_BYTES
         hits, first = tg._near_children(query, root)
         query.path0 = tg.uint64(tg._order_by_octant(hits, tg._octant_at(root, point)))
         while query.node > 0:
-            node = of.nodes + tg.uint64(query.node) * NODE_BYTES
-            left = tg.uint32(query.path0) & 255
-            if left != tg.uint32(0):
+            node = mesh.nodes + tg.uint64(query.node) * NODE_BYTES
+            remaining = tg.uint32(query.path0) & 255
+            if remaining != tg.uint32(0):
                 octant = tg.uint32(tg._octant_at(node, point))
-                slot = tg.uint64(tg.where(first >= 0, tg.uint32(first), tg.ctz(left) ^ octant))
+                slot = tg.uint64(tg.where(first >= 0, tg.uint32(first), tg.ctz(remaining) ^ octant))
                 first = -1
                 query.path0 = query.path0 & ~(tg.uint64(1) << (slot ^ tg.uint64(octant)))
                 child = tg._element_at(node + CHILDREN + slot * 4, int32)
-                # The reach may have become shorter since the children of the node were tested.
+                # The search radius may have decreased since the children of the node were tested.
                 if not tg._is_near(query, node + slot * 4):
                     child = 0
                 if child < 0:
                     leaf = -1 - child
                     end = leaf + tg.int32(tg._element_at(node + COUNTS + slot, uint8))
                     while leaf < end:
-                        square = tg._squared_distance_at(of, point, leaf, unit)
+                        square = tg._squared_distance_at(mesh, point, leaf, unit)
                         if square <= nearest.square and square >= last.square:
-                            number = tg._element_at(of.items + tg.uint64(leaf) * ITEM_BYTES + 24, int32)
-                            follows = square > last.square or number > last.face
-                            ahead = nearest.face >= 0 and number < nearest.face
-                            if follows and (square < nearest.square or ahead):
-                                nearest = NEAREST(number, square, leaf)
+                            index = tg._element_at(mesh.items + tg.uint64(leaf) * ITEM_BYTES + 24, int32)
+                            is_after_last = square > last.square or index > last.face
+                            has_lower_index = nearest.face >= 0 and index < nearest.face
+                            if is_after_last and (square < nearest.square or has_lower_index):
+                                nearest = NEAREST(index, square, leaf)
                                 query.radius = tg._search_radius(square, slack, unit)
                         leaf += 1
                 elif child > 0:
-                    at = of.nodes + tg.uint64(child) * NODE_BYTES
-                    tg._read_children_soon(at, of.nodes, leaves, size)
-                    hits, nearest_slot = tg._near_children(query, at)
+                    child_address = mesh.nodes + tg.uint64(child) * NODE_BYTES
+                    tg._prefetch_children(child_address, mesh.nodes, leaves, item_bytes)
+                    hits, nearest_slot = tg._near_children(query, child_address)
                     if hits != tg.uint32(0):
                         first = nearest_slot
-                        hits = tg._order_by_octant(hits, tg._octant_at(at, point))
+                        hits = tg._order_by_octant(hits, tg._octant_at(child_address, point))
                         tg._descend_with_mask(query, child, hits)
             elif query.node == 1:
                 query.node = 0
@@ -177,40 +177,41 @@ def _next_nearest(of: MESH, point: VEC3, max_dist: float32, last: NEAREST):
     return nearest
 
 
-@composite(NEAR)
+@composite(NEAREST_ITEMS)
 def bvh_query_nearest(id, point: VEC3, max_dist: float32 = INFINITY):
-    """The item of a BVH whose box is nearest to a point, of equally near ones the item with the lowest index.
+    """The item of a BVH whose box is nearest to a point; among items at equal distances, the item with the lowest
+    index.
 
     Parameters:
         id: the BVH, or its id.
-        point: a vec3; a point with a NaN is near no item.
+        point: a vec3; a point with a NaN has no nearest item.
         max_dist: a float32; only boxes that are closer are considered.
     Returns:
-        an int32, -1 if there is none.
+        an int32, the index of the item, or -1 if there is no such item.
     """
     nearest = tg._next_nearest(tg._mesh_of_tree(tg._tree(id)), point, max_dist, NEAREST(-1, -1.0, 0))
     return nearest.face
 
 
-@composite(NEAR)
+@composite(NEAREST_ITEMS)
 def tile_nearest(id, point: VEC3, k: int32, max_dist: float32 = INFINITY):
     """The nearest items of a BVH, by their boxes, or faces of a mesh; the arguments of thread 0 are used.
 
     Parameters:
         id: the BVH or mesh, or its id.
-        point: a vec3; a point with a NaN is near no item.
+        point: a vec3; a point with a NaN has no nearest item.
         k: the number of results, a constant int.
         max_dist: a float32; only items and faces that are closer are considered.
     Returns:
         a tile (k,) of int32, the indices in the order of distance and, at equal distances, of index; -1 where there are
         no more.
     """
-    of, at, limit = tg._structure(id), tg.uniform(point), tg.uniform(max_dist)
+    structure, point_of_block, max_distance = tg._structure(id), tg.uniform(point), tg.uniform(max_dist)
     indices = tg.tile_full(k, -1, dtype=tg.int32)
     last = NEAREST(-1, -1.0, 0)
     n = 0
     while n < k:
-        last = tg._next_nearest(of, at, limit, last)
+        last = tg._next_nearest(structure, point_of_block, max_distance, last)
         indices[n] = last.face
         n = tg.where(last.face < 0, k, n + 1)
     return indices

@@ -28,10 +28,10 @@ MESH_QUERY_POINT = StructType(
 )
 POINT = Family(
     {
-        "Returns": "a MeshQueryPoint: `result`, whether a point is found; `face`, of several the lowest; "
+        "Returns": "a MeshQueryPoint: `result`, whether a point is found; `face`, the lowest index at equal distances; "
         "`u` and `v`, the weights of the face's first two vertices; `sign`, below 0 inside of the mesh, else above.",
-        "Gradient": "that of `u` and `v` for `point` and for the points of the mesh; the face, and its closest edge or "
-        "vertex, are constant.",
+        "Gradient": "the gradient of `u` and `v` for `point` and for the points of the mesh; the face, and its "
+        "closest edge or vertex, are constant.",
     },
     {
         "type-mismatch": "an argument is of another type",
@@ -41,7 +41,8 @@ POINT = Family(
     },
 )
 NEAREST = StructType("Nearest", {"face": int32, "square": float32, "at": int32}, __name__, "NEAREST")
-"""The closest face, of equally close ones the lowest, its squared distance, and its position among the triangles."""
+"""The closest face (the lowest index among faces at equal distances), its squared distance, and its position among the
+triangles."""
 BOUND = 2.0**-20
 """The error bound of a distance, relative to the largest distance from the point along an axis."""
 
@@ -59,8 +60,8 @@ def _weights(a: VEC3, b: VEC3, c: VEC3):
     total = va + vb + vc
     w = tg.vec3(1.0, 0.0, 0.0)
     n = tg.cross(ab, ac)
-    flat = not (tg.dot(n, n) > FLAT * tg.dot(ab, ab) * tg.dot(ac, ac))
-    if flat:
+    is_degenerate = not (tg.dot(n, n) > FLAT * tg.dot(ab, ab) * tg.dot(ac, ac))
+    if is_degenerate:
         w = tg._weights_of_edges(a, b, c)
     elif d1 <= 0.0 and d2 <= 0.0:
         w = tg.vec3(1.0, 0.0, 0.0)
@@ -93,19 +94,19 @@ def _weights_of_edges(a: VEC3, b: VEC3, c: VEC3):
     ab, bc, ca = tg.length_sq(b - a), tg.length_sq(c - b), tg.length_sq(a - c)
     w = tg.vec3(1.0, 0.0, 0.0)
     if ab >= bc and ab >= ca:
-        s = tg._along(a, b)
+        s = tg._segment_weight(a, b)
         w = tg.vec3(1.0 - s, s, 0.0)
     elif bc >= ca:
-        s = tg._along(b, c)
+        s = tg._segment_weight(b, c)
         w = tg.vec3(0.0, 1.0 - s, s)
     else:
-        s = tg._along(c, a)
+        s = tg._segment_weight(c, a)
         w = tg.vec3(s, 0.0, 1.0 - s)
     return w
 
 
 @composite()
-def _along(a: VEC3, b: VEC3):
+def _segment_weight(a: VEC3, b: VEC3):
     """The weight of the end of a segment at its point that is closest to the origin."""
     d = b - a
     square = tg.dot(d, d)
@@ -135,7 +136,7 @@ LARGE, SMALL = BOUND * 2.0**24, BOUND * 2.0**-6
 
 @composite()
 def _limit(distance: float32, unit: float32):
-    """The square of a positive distance in a unit, not 0."""
+    """The square of a positive distance in a unit, at least the smallest normal float32."""
     return tg.max(distance * unit * (distance * unit), 2.0**-126)
 
 
@@ -163,7 +164,7 @@ def _octant_at(node: uint64, point: VEC3):
 
 @composite()
 def _search_radius(square: float32, slack: float32, unit: float32):
-    """The radius within which boxes may hold a point at most as far away as a squared distance in a unit."""
+    """The search radius for a squared distance in a unit: boxes farther away hold no point within that distance."""
     return tg.sqrt(square) * (1.0 / unit) * (1.0 + BOUND) + slack
 
 
@@ -177,8 +178,8 @@ def _closest(mesh: MESH, point: VEC3, max_dist: float32):
 def _furthest(mesh: MESH, point: VEC3, min_dist: float32):
     """The face with the furthest vertex."""
     furthest = NEAREST(-1, -1.0, 0)
-    known = point[0] + point[1] + point[2]
-    if mesh.nodes != tg.uint64(0) and known == known:
+    finite_sum = point[0] + point[1] + point[2]
+    if mesh.nodes != tg.uint64(0) and finite_sum == finite_sum:
         slack = tg._box_margin(mesh.nodes, point)
         unit = tg._unit(slack)
         furthest.square = tg.where(min_dist > 0.0, tg._limit(min_dist, unit), -1.0)
@@ -189,10 +190,10 @@ def _furthest(mesh: MESH, point: VEC3, min_dist: float32):
         )
         while path.node > 0:
             node = mesh.nodes + tg.uint64(path.node) * NODE_BYTES
-            left = tg.uint32(path.path0) & 255
-            if left != tg.uint32(0):
+            remaining = tg.uint32(path.path0) & 255
+            if remaining != tg.uint32(0):
                 path.path0 = path.path0 & (path.path0 - 1)
-                slot = tg.uint64(tg.ctz(left) ^ tg.uint32(7 - tg._octant_at(node, point)))
+                slot = tg.uint64(tg.ctz(remaining) ^ tg.uint32(7 - tg._octant_at(node, point)))
                 child = tg._element_at(node + CHILDREN + slot * 4, int32)
                 if child < 0:
                     leaf = -1 - child
@@ -210,9 +211,9 @@ def _furthest(mesh: MESH, point: VEC3, min_dist: float32):
                                 furthest = NEAREST(face, square, leaf)
                         leaf += 1
                 else:
-                    at = mesh.nodes + tg.uint64(child) * NODE_BYTES
+                    child_address = mesh.nodes + tg.uint64(child) * NODE_BYTES
                     tg._descend_with_mask(
-                        path, child, tg._farther_children(at, point, furthest.square, slack, unit)
+                        path, child, tg._farther_children(child_address, point, furthest.square, slack, unit)
                     )
             elif path.node == 1:
                 path.node = 0
@@ -224,7 +225,8 @@ def _furthest(mesh: MESH, point: VEC3, min_dist: float32):
 
 @composite()
 def _farther_children(node: uint64, point: VEC3, square: float32, slack: float32, unit: float32):
-    """The mask of the children that may hold a point as far away, in the order of visits."""
+    """The mask of the children that may hold a point at least as far away as a squared distance, in the order of
+    visits."""
     lx, hx = tg._planes(node, 0, 0), tg._planes(node, 0, 1)
     ly, hy = tg._planes(node, 1, 0), tg._planes(node, 1, 1)
     lz, hz = tg._planes(node, 2, 0), tg._planes(node, 2, 1)
@@ -233,8 +235,8 @@ def _farther_children(node: uint64, point: VEC3, square: float32, slack: float32
         x = (tg.max(tg.abs(lx[k] - point[0]), tg.abs(hx[k] - point[0])) + slack) * unit
         y = (tg.max(tg.abs(ly[k] - point[1]), tg.abs(hy[k] - point[1])) + slack) * unit
         z = (tg.max(tg.abs(lz[k] - point[2]), tg.abs(hz[k] - point[2])) + slack) * unit
-        far = (x * x + y * y + z * z) * (1.0 + BOUND) >= square
-        hits = hits | tg.where(far & (lx[k] == lx[k]), tg.uint32(1 << k), tg.uint32(0))
+        is_far = (x * x + y * y + z * z) * (1.0 + BOUND) >= square
+        hits = hits | tg.where(is_far & (lx[k] == lx[k]), tg.uint32(1 << k), tg.uint32(0))
     return tg._order_by_octant(hits, 7 - tg._octant_at(node, point))
 
 
@@ -253,14 +255,14 @@ def _query_result(mesh: MESH, point: VEC3, nearest: NEAREST, sign: float32):
 
 @composite(POINT)
 def mesh_query_point_no_sign(id, point: VEC3, max_dist: float32):
-    """The point of a mesh that is closest to a point; the `sign` is 0, because no inside test is made.
+    """The point of a mesh that is closest to a point; the `sign` is 0, because there is no inside test.
 
     Parameters:
         id: the mesh, or its id.
         point: a vec3.
         max_dist: a float32; only points that are closer are considered.
         face, bary_u, bary_v: variables of the caller, an int32 and two float32, for a call with all of them: if a point
-            is found, they get the face and the weights; the result is whether a point is found.
+            is found, they are set to the face and the weights; the result is whether a point is found.
     """
     mesh = tg._mesh(id)
     return tg._query_result(mesh, point, tg._closest(mesh, point, max_dist), 0.0)
@@ -270,7 +272,7 @@ def mesh_query_point_no_sign(id, point: VEC3, max_dist: float32):
 def mesh_query_point_no_sign(
     id, point: VEC3, max_dist: float32, face: InOut[int32], bary_u: InOut[float32], bary_v: InOut[float32]
 ):
-    """Whether there is such a point. The variables get its face and weights."""
+    """Whether a point is found. The variables are set to the face and the weights."""
     query = tg.mesh_query_point_no_sign(id, point, max_dist)
     if query.result:
         face, bary_u, bary_v = query.face, query.u, query.v
@@ -286,7 +288,7 @@ def mesh_query_furthest_point_no_sign(id, point: VEC3, min_dist: float32):
         point: a vec3.
         min_dist: a float32; only points that are farther away are considered.
         face, bary_u, bary_v: variables of the caller, an int32 and two float32, for a call with all of them: if a point
-            is found, they get the face and the weights; the result is whether a point is found.
+            is found, they are set to the face and the weights; the result is whether a point is found.
     """
     mesh = tg._mesh(id)
     furthest = tg._furthest(mesh, point, min_dist)
@@ -306,7 +308,7 @@ def mesh_query_furthest_point_no_sign(id, point: VEC3, min_dist: float32):
 def mesh_query_furthest_point_no_sign(
     id, point: VEC3, min_dist: float32, face: InOut[int32], bary_u: InOut[float32], bary_v: InOut[float32]
 ):
-    """Whether there is such a point. The variables get its face and weights."""
+    """Whether a point is found. The variables are set to the face and the weights."""
     query = tg.mesh_query_furthest_point_no_sign(id, point, min_dist)
     if query.result:
         face, bary_u, bary_v = query.face, query.u, query.v

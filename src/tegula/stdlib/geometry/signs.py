@@ -28,7 +28,7 @@ SEED = 42
 
 @composite()
 def _votes_inside(mesh: MESH, point: VEC3, dir: VEC3):
-    """1 if a ray hits the back of the first face, else 0."""
+    """The number 1 if a ray hits the back of the first face, else 0."""
     crossing = tg._traverse(mesh, point, dir, tg.inf, -1, CLOSEST)
     inside = 0
     if crossing.face >= 0:
@@ -74,14 +74,14 @@ def _sign_by_normals(mesh: MESH, point: VEC3, nearest: NEAREST, epsilon: float32
     w = tg._weights(first - point, second - point, third - point)
     closest = first * w[0] + second * w[1] + third * w[2]
     edges = tg.length(second - first) + tg.length(third - second) + tg.length(first - third)
-    near = epsilon * edges / 3.0
+    tolerance = epsilon * edges / 3.0
     total = tg.vec3(0.0, 0.0, 0.0)
-    reach = tg.vec3(near, near, near)
-    query = tg.bvh_query_aabb(tg._tree_of(mesh), closest - reach, closest + reach, -1)
+    extent = tg.vec3(tolerance, tolerance, tolerance)
+    query = tg.bvh_query_aabb(tg._tree_of(mesh), closest - extent, closest + extent, -1)
     position = tg._next_item_position(query)
     while position >= 0:
         a, b, c = tg._triangle(mesh, position)
-        total = total + tg._weighted_normal(a - closest, b - closest, c - closest, near)
+        total = total + tg._weighted_normal(a - closest, b - closest, c - closest, tolerance)
         position = tg._next_item_position(query)
     return tg.where(tg.dot(total, point - closest) < 0.0, -1.0, 1.0)
 
@@ -94,30 +94,34 @@ def _next_item_position(query: InOut[Any]):
 
 
 @composite()
-def _weighted_normal(a: VEC3, b: VEC3, c: VEC3, near: float32):
+def _weighted_normal(a: VEC3, b: VEC3, c: VEC3, tolerance: float32):
     """The normal of a triangle times the triangle's angle at the origin: 2 pi inside, pi on an edge, the corner's angle
     at a vertex, else 0."""
     n = tg.normalize(tg.cross(b - a, c - a))
     w = tg._weights(a, b, c)
-    away = tg.length(a * w[0] + b * w[1] + c * w[2])
+    distance = tg.length(a * w[0] + b * w[1] + c * w[2])
     angle = 2.0 * pi
-    at_a, at_b, at_c = tg.length(a) <= near, tg.length(b) <= near, tg.length(c) <= near
-    if at_a:
+    is_at_a, is_at_b, is_at_c = (
+        tg.length(a) <= tolerance,
+        tg.length(b) <= tolerance,
+        tg.length(c) <= tolerance,
+    )
+    if is_at_a:
         angle = tg._angle(b - a, c - a)
-    elif at_b:
+    elif is_at_b:
         angle = tg._angle(a - b, c - b)
-    elif at_c:
+    elif is_at_c:
         angle = tg._angle(a - c, b - c)
-    elif tg._on_edge(a, b, near) or tg._on_edge(b, c, near) or tg._on_edge(c, a, near):
+    elif tg._on_edge(a, b, tolerance) or tg._on_edge(b, c, tolerance) or tg._on_edge(c, a, tolerance):
         angle = pi
-    return n * tg.where(away <= near, angle, 0.0)
+    return n * tg.where(distance <= tolerance, angle, 0.0)
 
 
 @composite()
-def _on_edge(a: VEC3, b: VEC3, near: float32):
+def _on_edge(a: VEC3, b: VEC3, tolerance: float32):
     """Whether the origin is on a segment."""
-    s = tg._along(a, b)
-    return tg.length(a + (b - a) * s) <= near
+    s = tg._segment_weight(a, b)
+    return tg.length(a + (b - a) * s) <= tolerance
 
 
 @composite()
@@ -148,10 +152,10 @@ def _winding(mesh: MESH, point: VEC3, accuracy: float32):
     path.path0 = tg.uint64(255)
     while path.node > 0:
         node = mesh.nodes + tg.uint64(path.node) * NODE_BYTES
-        left = tg.uint32(path.path0) & 255
-        if left != tg.uint32(0):
+        remaining = tg.uint32(path.path0) & 255
+        if remaining != tg.uint32(0):
             path.path0 = path.path0 & (path.path0 - 1)
-            slot = tg.uint64(tg.ctz(left))
+            slot = tg.uint64(tg.ctz(remaining))
             child = tg._element_at(node + CHILDREN + slot * 4, int32)
             if child < 0:
                 leaf = -1 - child
@@ -161,11 +165,13 @@ def _winding(mesh: MESH, point: VEC3, accuracy: float32):
                     total += tg._solid_angle(a - point, b - point, c - point)
                     leaf += 1
             elif child > 0:
-                at = mesh.winding + tg.uint64(child) * WINDING_BYTES
-                d = tg._element_at(at, VEC3) - point
-                far = tg.length(d)
-                if far > accuracy * tg._element_at(at + 24, float32):
-                    total += tg.dot(tg._element_at(at + 12, VEC3), d) / (far * far * far)
+                data_address = mesh.winding + tg.uint64(child) * WINDING_BYTES
+                d = tg._element_at(data_address, VEC3) - point
+                distance = tg.length(d)
+                if distance > accuracy * tg._element_at(data_address + 24, float32):
+                    total += tg.dot(tg._element_at(data_address + 12, VEC3), d) / (
+                        distance * distance * distance
+                    )
                 else:
                     tg._descend_with_mask(path, child, tg.uint32(255))
         elif path.node == 1:
@@ -186,7 +192,8 @@ def mesh_query_point(id, point: VEC3, max_dist: float32):
         point: a vec3.
         max_dist: a float32; only points that are closer are considered.
         inside, face, bary_u, bary_v: variables of the caller, float32, int32 and two float32, for a call with all of
-            them: if a point is found, they get the sign, the face and the weights; the result is whether a point is
+            them: if a point is found, they are set to the sign, the face and the weights; the result is whether a point
+                is
             found.
     """
     mesh = tg._mesh(id)
@@ -209,7 +216,8 @@ def mesh_query_point_sign_parity(
         point: a vec3.
         max_dist: a float32; only points that are closer are considered.
         inside, face, bary_u, bary_v: variables of the caller, float32, int32 and two float32, for a call with all of
-            them: if a point is found, they get the sign, the face and the weights; the result is whether a point is
+            them: if a point is found, they are set to the sign, the face and the weights; the result is whether a point
+                is
             found.
         n_sample: an int32, the number of rays. All points use the same directions.
         perturbation_scale: a float32, the largest deviation of the rays from the direction (1, 1, 1) along each axis.
@@ -232,7 +240,8 @@ def mesh_query_point_sign_normal(id, point: VEC3, max_dist: float32, epsilon: fl
         point: a vec3.
         max_dist: a float32; only points that are closer are considered.
         inside, face, bary_u, bary_v: variables of the caller, float32, int32 and two float32, for a call with all of
-            them: if a point is found, they get the sign, the face and the weights; the result is whether a point is
+            them: if a point is found, they are set to the sign, the face and the weights; the result is whether a point
+                is
             found.
         epsilon: a float32, the tolerance for faces, edges and vertices at the closest point, in units of the mean edge
             length of the closest face.
@@ -259,7 +268,8 @@ def mesh_query_point_sign_winding_number(
         point: a vec3.
         max_dist: a float32; only points that are closer are considered.
         inside, face, bary_u, bary_v: variables of the caller, float32, int32 and two float32, for a call with all of
-            them: if a point is found, they get the sign, the face and the weights; the result is whether a point is
+            them: if a point is found, they are set to the sign, the face and the weights; the result is whether a point
+                is
             found.
         accuracy: a float32; the faces of a node are approximated together if their distance exceeds `accuracy` times
             their radius.
@@ -286,7 +296,7 @@ def mesh_query_point(
     bary_u: InOut[float32],
     bary_v: InOut[float32],
 ):
-    """Whether there is such a point. The variables get its face and weights."""
+    """Whether a point is found. The variables are set to the sign, the face and the weights."""
     query = tg.mesh_query_point(id, point, max_dist)
     if query.result:
         inside, face, bary_u, bary_v = query.sign, query.face, query.u, query.v
@@ -305,7 +315,7 @@ def mesh_query_point_sign_parity(
     n_sample: int32 = 1,
     perturbation_scale: float32 = 0.1,
 ):
-    """Whether there is such a point. The variables get its face and weights."""
+    """Whether a point is found. The variables are set to the sign, the face and the weights."""
     query = tg.mesh_query_point_sign_parity(id, point, max_dist, n_sample, perturbation_scale)
     if query.result:
         inside, face, bary_u, bary_v = query.sign, query.face, query.u, query.v
@@ -323,7 +333,7 @@ def mesh_query_point_sign_normal(
     bary_v: InOut[float32],
     epsilon: float32 = 0.001,
 ):
-    """Whether there is such a point. The variables get its face and weights."""
+    """Whether a point is found. The variables are set to the sign, the face and the weights."""
     query = tg.mesh_query_point_sign_normal(id, point, max_dist, epsilon)
     if query.result:
         inside, face, bary_u, bary_v = query.sign, query.face, query.u, query.v
@@ -342,7 +352,7 @@ def mesh_query_point_sign_winding_number(
     accuracy: float32 = 2.0,
     threshold: float32 = 0.5,
 ):
-    """Whether there is such a point. The variables get its face and weights."""
+    """Whether a point is found. The variables are set to the sign, the face and the weights."""
     query = tg.mesh_query_point_sign_winding_number(id, point, max_dist, accuracy, threshold)
     if query.result:
         inside, face, bary_u, bary_v = query.sign, query.face, query.u, query.v

@@ -11,7 +11,7 @@ from tegula.stdlib.geometry.points import POINT
 from tegula.stdlib.registry import composite, tg
 from tegula.types import float32
 
-SHARED = Family(
+BLOCK_QUERY = Family(
     {"Gradient": "none: results of queries have no gradient."},
     {
         "type-mismatch": "an argument is of another type",
@@ -22,13 +22,13 @@ SHARED = Family(
 )
 HIT = Family(
     {"Gradient": "the gradient of `t`, `u`, `v` and `normal` for `start`, `dir` and the points of the mesh."},
-    SHARED.raises,
+    BLOCK_QUERY.raises,
 )
 
 
 @composite()
 def _block_query(query):
-    """The state of a block's query, made from a thread's query."""
+    """The state of a block's query that corresponds to a thread's query."""
     tiled = TILED_QUERY()
     tiled.nodes, tiled.items, tiled.triangles = query.nodes, query.items, query.triangles
     tiled.first, tiled.second, tiled.inverse, tiled.radius = (
@@ -41,7 +41,7 @@ def _block_query(query):
     return tiled
 
 
-@composite(SHARED)
+@composite(BLOCK_QUERY)
 def tile_bvh_query_aabb(id, low: VEC3, high: VEC3):
     """A query of a block for the items of a BVH whose box overlaps a box; the arguments of thread 0 are used.
 
@@ -55,7 +55,7 @@ def tile_bvh_query_aabb(id, low: VEC3, high: VEC3):
     return tg._block_query(tg.bvh_query_aabb(tree, tg.uniform(low), tg.uniform(high), -1))
 
 
-@composite(SHARED)
+@composite(BLOCK_QUERY)
 def tile_bvh_query_ray(id, start: VEC3, dir: VEC3):
     """A query of a block for the items of a BVH whose box a ray intersects; the arguments of thread 0 are used.
 
@@ -70,7 +70,7 @@ def tile_bvh_query_ray(id, start: VEC3, dir: VEC3):
     return tg._block_query(tg.bvh_query_ray(tree, tg.uniform(start), tg.uniform(dir), -1))
 
 
-@composite(SHARED)
+@composite(BLOCK_QUERY)
 def tile_bvh_query_sphere(id, center: VEC3, radius: float32):
     """A query of a block for the items of a BVH whose box intersects a ball; the arguments of thread 0 are used.
 
@@ -85,7 +85,7 @@ def tile_bvh_query_sphere(id, center: VEC3, radius: float32):
     return tg._block_query(tg.bvh_query_sphere(tree, tg.uniform(center), tg.uniform(radius), -1))
 
 
-@composite(SHARED)
+@composite(BLOCK_QUERY)
 def tile_mesh_query_sphere(id, center: VEC3, radius: float32):
     """A query of a block for the faces of a mesh that intersect a ball; the arguments of thread 0 are used.
 
@@ -130,7 +130,7 @@ def tile_mesh_query_point(id, point: VEC3, max_dist: float32):
     return tg.mesh_query_point(tg._mesh(id), tg.uniform(point), tg.uniform(max_dist))
 
 
-@composite(SHARED)
+@composite(BLOCK_QUERY)
 def tile_mesh_query_aabb(id, low: VEC3, high: VEC3):
     """A query of a block for the faces of a mesh whose bounds overlap a box; the arguments of thread 0 are used.
 
@@ -143,7 +143,7 @@ def tile_mesh_query_aabb(id, low: VEC3, high: VEC3):
     return tg.tile_bvh_query_aabb(tg._tree_of(tg._mesh(id)), low, high)
 
 
-@composite(SHARED)
+@composite(BLOCK_QUERY)
 def tile_bvh_query_next(query: InOut[TILED_QUERY]):
     """The next items of a query of a block, one for each thread.
 
@@ -152,37 +152,47 @@ def tile_bvh_query_next(query: InOut[TILED_QUERY]):
     Returns:
         a tile (threads,) of int32: the items in traversal order, and -1 at the end.
     """
-    walk = BVH_QUERY()
-    walk.nodes, walk.items, walk.triangles = query.nodes, query.items, query.triangles
-    walk.first, walk.second, walk.inverse, walk.radius = (
+    traversal = BVH_QUERY()
+    traversal.nodes, traversal.items, traversal.triangles = query.nodes, query.items, query.triangles
+    traversal.first, traversal.second, traversal.inverse, traversal.radius = (
         query.first,
         query.second,
         query.inverse,
         query.radius,
     )
-    walk.kind, walk.root, walk.node, walk.item, walk.end = (
+    traversal.kind, traversal.root, traversal.node, traversal.item, traversal.end = (
         query.kind,
         query.root,
         query.node,
         query.item,
         query.end,
     )
-    walk.path0, walk.path1, walk.path2, walk.path3 = query.path0, query.path1, query.path2, query.path3
+    traversal.path0, traversal.path1, traversal.path2, traversal.path3 = (
+        query.path0,
+        query.path1,
+        query.path2,
+        query.path3,
+    )
     size = tg.block_dim()
     items = tg.tile_full(size, -1, dtype=tg.int32)
     k = 0
     while k < size:
-        item = tg._advance(walk, tg.inf)
-        while item >= 0 and not tg._is_result(walk):
-            item = tg._advance(walk, tg.inf)
+        item = tg._advance(traversal, tg.inf)
+        while item >= 0 and not tg._is_result(traversal):
+            item = tg._advance(traversal, tg.inf)
         items[k] = item
         k = tg.where(item < 0, size, k + 1)
-    query.node, query.item, query.end = walk.node, walk.item, walk.end
-    query.path0, query.path1, query.path2, query.path3 = walk.path0, walk.path1, walk.path2, walk.path3
+    query.node, query.item, query.end = traversal.node, traversal.item, traversal.end
+    query.path0, query.path1, query.path2, query.path3 = (
+        traversal.path0,
+        traversal.path1,
+        traversal.path2,
+        traversal.path3,
+    )
     return items
 
 
-@composite(SHARED)
+@composite(BLOCK_QUERY)
 def tile_mesh_query_aabb_next(query: InOut[TILED_QUERY]):
     """The next faces of a query of a block, one for each thread.
 
@@ -194,7 +204,7 @@ def tile_mesh_query_aabb_next(query: InOut[TILED_QUERY]):
     return tg.tile_bvh_query_next(query)
 
 
-@composite(SHARED)
+@composite(BLOCK_QUERY)
 def tile_query_valid(query: TILED_QUERY):
     """Whether a query of a block may have more items; the next tile may still be all -1.
 
@@ -206,7 +216,7 @@ def tile_query_valid(query: TILED_QUERY):
     return query.node > 0
 
 
-@composite(SHARED)
+@composite(BLOCK_QUERY)
 def bvh_query_aabb_tiled(id, low: VEC3, high: VEC3):
     """The function `tile_bvh_query_aabb` by its older name.
 
@@ -219,7 +229,7 @@ def bvh_query_aabb_tiled(id, low: VEC3, high: VEC3):
     return tg.tile_bvh_query_aabb(id, low, high)
 
 
-@composite(SHARED)
+@composite(BLOCK_QUERY)
 def bvh_query_ray_tiled(id, start: VEC3, dir: VEC3):
     """The function `tile_bvh_query_ray` by its older name.
 
@@ -233,7 +243,7 @@ def bvh_query_ray_tiled(id, start: VEC3, dir: VEC3):
     return tg.tile_bvh_query_ray(id, start, dir)
 
 
-@composite(SHARED)
+@composite(BLOCK_QUERY)
 def bvh_query_next_tiled(query: InOut[TILED_QUERY]):
     """The function `tile_bvh_query_next` by its older name.
 
@@ -245,7 +255,7 @@ def bvh_query_next_tiled(query: InOut[TILED_QUERY]):
     return tg.tile_bvh_query_next(query)
 
 
-@composite(SHARED)
+@composite(BLOCK_QUERY)
 def mesh_query_aabb_tiled(id, low: VEC3, high: VEC3):
     """The function `tile_mesh_query_aabb` by its older name.
 
@@ -258,7 +268,7 @@ def mesh_query_aabb_tiled(id, low: VEC3, high: VEC3):
     return tg.tile_mesh_query_aabb(id, low, high)
 
 
-@composite(SHARED)
+@composite(BLOCK_QUERY)
 def mesh_query_aabb_next_tiled(query: InOut[TILED_QUERY]):
     """The function `tile_mesh_query_aabb_next` by its older name.
 

@@ -1,7 +1,7 @@
 """Resumable traversal of a bounding volume hierarchy: a query is a value that `bvh_query_next` updates.
 
-The traversal is depth first. The state has a mask of the remaining children for each level, and the way up follows the
-parent links, so that a query needs no stack in memory and any number of queries may be active."""
+The traversal is depth first. The state has a mask of the remaining children for each level, and the traversal returns
+along the parent links, so that a query needs no stack in memory and any number of queries may be active."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def _entry(id: uint64, kind: int32):
     """The address of a structure's words in the table; the address of zeros for an unknown id."""
     table = tg._structures()
     entry = table + (id & SLOT_MASK) * ENTRY_BYTES
-    known = (tg._element_at(entry, uint64) == id) & (tg.int32((id >> 16) & 15) == kind)
-    assert known or id == 0, "the id does not name an existing structure of this kind on this device"
-    return tg.where(known, entry, table) + 8
+    is_known = (tg._element_at(entry, uint64) == id) & (tg.int32((id >> 16) & 15) == kind)
+    assert is_known or id == 0, "the id does not name an existing structure of this kind on this device"
+    return tg.where(is_known, entry, table) + 8
 
 
 @composite()
@@ -168,12 +168,12 @@ def _ray(tree: TREE, start: VEC3, dir: VEC3, displacement: float32):
     query = RAY_QUERY()
     query.nodes, query.items, query.kind = tree.nodes, tree.items, RAY
     query.inverse = tg.vec3(1.0 / dir[0], 1.0 / dir[1], 1.0 / dir[2])
-    out = tg.vec3(
+    displacements = tg.vec3(
         tg.copysign(displacement, dir[0]),
         tg.copysign(displacement, dir[1]),
         tg.copysign(displacement, dir[2]),
     )
-    query.first, query.second = start + out, start - out
+    query.first, query.second = start + displacements, start - displacements
     return query
 
 
@@ -189,10 +189,10 @@ def _advance(query: InOut[Any], limit: float32):
                 item = tg.bitcast(box[6], int32)
         else:
             node = query.nodes + tg.uint64(query.node) * NODE_BYTES
-            left = tg.uint32(query.path0) & 255
-            if left != tg.uint32(0):
+            remaining = tg.uint32(query.path0) & 255
+            if remaining != tg.uint32(0):
                 query.path0 = query.path0 & (query.path0 - 1)
-                slot = tg.uint64(tg.ctz(left))
+                slot = tg.uint64(tg.ctz(remaining))
                 child = tg._element_at(node + CHILDREN + slot * 4, int32)
                 if child < 0:
                     query.item = -1 - child
@@ -209,32 +209,35 @@ def _advance(query: InOut[Any], limit: float32):
 
 @composite()
 def _descend(query: InOut[Any], child: int32, limit: float32):
-    """Descend to a child; its remaining children are the children that the region intersects."""
-    at = query.nodes + tg.uint64(child) * NODE_BYTES
-    tg._read_children_soon(at, query.nodes, query.items, tg.uint64(ITEM_BYTES))
-    tg._descend_with_mask(query, child, tg._hit_children(query, at, limit))
+    """Descend to a child. The remaining children of the child are the children that the region intersects."""
+    child_address = query.nodes + tg.uint64(child) * NODE_BYTES
+    tg._prefetch_children(child_address, query.nodes, query.items, tg.uint64(ITEM_BYTES))
+    tg._descend_with_mask(query, child, tg._hit_children(query, child_address, limit))
 
 
 @composite()
-def _read_children_soon(node: uint64, nodes: uint64, leaves: uint64, size: uint64):
-    """Let a CPU fetch the children of a node: the first and the last line of nodes, and the first two items of leaves.
-    `leaves`, `size`: the address of all items, and the bytes of each."""
+def _prefetch_children(node: uint64, nodes: uint64, leaves: uint64, item_bytes: uint64):
+    """Prefetch the children of a node on a CPU: the first and the last cache line of nodes, and the first two items of
+    leaves. `leaves`, `item_bytes`: the address of the items, and the bytes of an item."""
     for slot in tg.static(range(8)):
-        tg._read_child_soon(node, tg.uint64(slot), nodes, leaves, size)
+        tg._prefetch_child(node, tg.uint64(slot), nodes, leaves, item_bytes)
 
 
 @composite()
-def _read_child_soon(node: uint64, slot: uint64, nodes: uint64, leaves: uint64, size: uint64):
-    """Let a CPU fetch a child of a node: the first and the last line of a node, or the first two items of a leaf."""
+def _prefetch_child(node: uint64, slot: uint64, nodes: uint64, leaves: uint64, item_bytes: uint64):
+    """Prefetch a child of a node on a CPU: the first and the last cache line of a node, or the first two items of a
+    leaf."""
     child = tg._element_at(node + CHILDREN + slot * 4, int32)
-    at = tg.where(child < 0, leaves + tg.uint64(-1 - child) * size, nodes + tg.uint64(child) * NODE_BYTES)
-    tg._read_soon(at)
-    tg._read_soon(at + tg.where(child < 0, size, tg.uint64(CHILDREN)))
+    child_address = tg.where(
+        child < 0, leaves + tg.uint64(-1 - child) * item_bytes, nodes + tg.uint64(child) * NODE_BYTES
+    )
+    tg._read_soon(child_address)
+    tg._read_soon(child_address + tg.where(child < 0, item_bytes, tg.uint64(CHILDREN)))
 
 
 @composite()
 def _descend_with_mask(query: InOut[Any], child: int32, hits: uint32):
-    """Descend to a child with a mask of its remaining children."""
+    """Descend to a child with a mask of the child's remaining children."""
     query.node = child
     query.path3 = (query.path3 << 8) | (query.path2 >> 56)
     query.path2 = (query.path2 << 8) | (query.path1 >> 56)
@@ -244,7 +247,7 @@ def _descend_with_mask(query: InOut[Any], child: int32, hits: uint32):
 
 @composite()
 def _ascend(query: InOut[Any]):
-    """Ascend to the parent and its remaining children."""
+    """Ascend to the parent, and restore the mask of its remaining children."""
     query.path0 = (query.path0 >> 8) | (query.path1 << 56)
     query.path1 = (query.path1 >> 8) | (query.path2 << 56)
     query.path2 = (query.path2 >> 8) | (query.path3 << 56)

@@ -13,9 +13,9 @@ from tegula.structs import StructType
 from tegula.types import VecType, bool_, float32, float64, int32
 
 SHEAR = StructType(
-    "Shear", {"x": int32, "y": int32, "z": int32, "by": VEC3, "start": VEC3}, __name__, "SHEAR"
+    "Shear", {"x": int32, "y": int32, "z": int32, "factors": VEC3, "start": VEC3}, __name__, "SHEAR"
 )
-"""The permutation of the axes, and the shear factors: x and y per z, and the reciprocal of the direction's z."""
+"""The permutation of the axes, and the shear factors: x / z, y / z and 1 / z of the direction."""
 CROSSING = StructType(
     "Crossing", {"hit": bool_, "front": bool_, "t": float32, "u": float32, "v": float32}, __name__, "CROSSING"
 )
@@ -30,17 +30,17 @@ SMALL, LARGE = 1e-25, 1e30
 def _shear(start: VEC3, dir: VEC3):
     """The permutation and the shear factors of a ray."""
     x, y, z = tg.abs(dir[0]), tg.abs(dir[1]), tg.abs(dir[2])
-    third = tg.where((x >= y) & (x >= z), 0, tg.where(y >= z, 1, 2))
-    first = (third + 1) % 3
-    second = (third + 2) % 3
-    down = tg._component(dir, third) < 0.0
-    reciprocal = 1.0 / tg._component(dir, third)
-    sheared_x, two = tg.where(down, second, first), tg.where(down, first, second)
+    longest_axis = tg.where((x >= y) & (x >= z), 0, tg.where(y >= z, 1, 2))
+    next_axis = (longest_axis + 1) % 3
+    last_axis = (longest_axis + 2) % 3
+    is_negative = tg._component(dir, longest_axis) < 0.0
+    reciprocal = 1.0 / tg._component(dir, longest_axis)
+    axis_x, axis_y = tg.where(is_negative, last_axis, next_axis), tg.where(is_negative, next_axis, last_axis)
     return SHEAR(
-        sheared_x,
-        two,
-        third,
-        tg.vec3(tg._component(dir, sheared_x) * reciprocal, tg._component(dir, two) * reciprocal, reciprocal),
+        axis_x,
+        axis_y,
+        longest_axis,
+        tg.vec3(tg._component(dir, axis_x) * reciprocal, tg._component(dir, axis_y) * reciprocal, reciprocal),
         start,
     )
 
@@ -57,24 +57,26 @@ def _sheared(s: SHEAR, vertex: VEC3):
     v = vertex - s.start
     along = tg._component(v, s.z)
     return tg.vec3(
-        tg._subtract_scaled(tg._component(v, s.x), s.by[0], along),
-        tg._subtract_scaled(tg._component(v, s.y), s.by[1], along),
+        tg._subtract_scaled(tg._component(v, s.x), s.factors[0], along),
+        tg._subtract_scaled(tg._component(v, s.y), s.factors[1], along),
         along,
     )
 
 
 @composite()
 def _subtract_scaled(x: float32, factor: float32, along: float32):
-    """x - by * along with two roundings on every target, not contracted to an fma."""
+    """The difference x - factor * along, with two roundings on every target: no contraction to an fma."""
     return tg.diff_of_products(x, 1.0, factor, along)
 
 
 @composite()
 def _side(value: float64, x: float64, y: float64):
-    """The sign of an edge function; if the function is 0, the sign for an infinitesimally displaced ray, most along
-    x."""
-    moved = tg.where(y > 0.0, 1, tg.where(y < 0.0, -1, tg.where(x < 0.0, 1, tg.where(x > 0.0, -1, 0))))
-    return tg.where(value > 0.0, 1, tg.where(value < 0.0, -1, moved))
+    """The sign of an edge function. If the function is 0, the sign for a ray with an infinitesimal displacement, whose
+    x component dominates."""
+    displaced_sign = tg.where(
+        y > 0.0, 1, tg.where(y < 0.0, -1, tg.where(x < 0.0, 1, tg.where(x > 0.0, -1, 0)))
+    )
+    return tg.where(value > 0.0, 1, tg.where(value < 0.0, -1, displaced_sign))
 
 
 @composite()
@@ -96,7 +98,7 @@ def _intersect_triangle(s: SHEAR, first: VEC3, second: VEC3, third: VEC3):
             total = u + v + w
             crossing.hit = True
             crossing.front = u > 0.0
-            crossing.t = (u * a[2] + v * b[2] + w * c[2]) * s.by[2] / total
+            crossing.t = (u * a[2] + v * b[2] + w * c[2]) * s.factors[2] / total
             crossing.u, crossing.v = u / total, v / total
     else:
         crossing = tg._intersect_triangle_float64(s, a, b, c)
@@ -111,7 +113,7 @@ def _intersect_triangle_float64(s: SHEAR, a: VEC3, b: VEC3, c: VEC3):
     bx, by, bz = tg.float64(b[0]), tg.float64(b[1]), tg.float64(b[2])
     cx, cy, cz = tg.float64(c[0]), tg.float64(c[1]), tg.float64(c[2])
     u, v, w = cx * by - cy * bx, ax * cy - ay * cx, bx * ay - by * ax
-    one, two, three = (
+    side_u, side_v, side_w = (
         tg._side(u, cx - bx, cy - by),
         tg._side(v, ax - cx, ay - cy),
         tg._side(w, bx - ax, by - ay),
@@ -119,10 +121,14 @@ def _intersect_triangle_float64(s: SHEAR, a: VEC3, b: VEC3, c: VEC3):
     total = u + v + w
     crossing = CROSSING()
     crossing.hit = (
-        (one == two) & (two == three) & (one != 0) & (total == total) & (tg.abs(total) > tg.float64(0.0))
+        (side_u == side_v)
+        & (side_v == side_w)
+        & (side_u != 0)
+        & (total == total)
+        & (tg.abs(total) > tg.float64(0.0))
     )
-    crossing.front = one > 0
+    crossing.front = side_u > 0
     if crossing.hit:
-        crossing.t = tg.float32((u * az + v * bz + w * cz) * tg.float64(s.by[2]) / total)
+        crossing.t = tg.float32((u * az + v * bz + w * cz) * tg.float64(s.factors[2]) / total)
         crossing.u, crossing.v = tg.float32(u / total), tg.float32(v / total)
     return crossing
