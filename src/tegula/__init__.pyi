@@ -568,7 +568,7 @@ def add(a: Any, b: Any) -> Any:
     """
 
 def argmax(v: Any) -> Any:
-    """The index of the largest component of a vector, of equal components the lowest index. Numbers are preferred to
+    """The index of the largest component of a vector; the lowest index among equal components. Numbers are preferred to
     NaNs.
 
     Parameters:
@@ -583,12 +583,12 @@ def argmax(v: Any) -> Any:
         unknown-attribute: an argument is of another kind.
         not-constant: an argument is a tuple.
     Gradient:
-        none: an index, a uint32, has none.
+        none: an index has no gradient.
     """
 
 def argmin(v: Any) -> Any:
-    """The index of the smallest component of a vector, of equal components the lowest index. Numbers are preferred to
-    NaNs.
+    """The index of the smallest component of a vector; the lowest index among equal components. Numbers are preferred
+    to NaNs.
 
     Parameters:
         v: a vector (N,) of any dtype but bool.
@@ -602,7 +602,7 @@ def argmin(v: Any) -> Any:
         unknown-attribute: an argument is of another kind.
         not-constant: an argument is a tuple.
     Gradient:
-        none: an index, a uint32, has none.
+        none: an index has no gradient.
     """
 
 def asin(x: Any) -> Any:
@@ -1068,14 +1068,15 @@ def bvh_query_capsule(id: Any, start: Any, dir: Any, radius: Any, root: Any = -1
     """
 
 def bvh_query_nearest(id: Any, point: Any, max_dist: Any = inf) -> Any:
-    """The item of a BVH whose box is nearest to a point, of equally near ones the item with the lowest index.
+    """The item of a BVH whose box is nearest to a point; among items at equal distances, the item with the lowest
+    index.
 
     Parameters:
         id: the BVH, or its id.
-        point: a vec3; a point with a NaN is near no item.
+        point: a vec3; a point with a NaN has no nearest item.
         max_dist: a float32; only boxes that are closer are considered.
     Returns:
-        an int32, -1 if there is none.
+        an int32, the index of the item, or -1 if there is no such item.
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
@@ -1255,7 +1256,8 @@ def closest_point_edge_edge(p1: Any, q1: Any, p2: Any, q2: Any, epsilon: Any) ->
 
     Parameters:
         p1, q1, p2, q2: the ends of the first and of the second edge, vectors (3,) of floats of one dtype.
-        epsilon: a scalar of that dtype: an edge whose squared length is at most this is the point at its start.
+        epsilon: a scalar of that dtype: an edge whose squared length is at most `epsilon` is the point at its
+            start.
     Returns:
         a vector (3,): (s, t, d), with s and t from 0 to 1: the points p1 + s * (q1 - p1) and p2 + t * (q2 - p2),
         and their distance d.
@@ -1470,7 +1472,7 @@ def determinant(a: Any) -> Any:
     Returns:
         a scalar of its dtype.
     Raises:
-        type-mismatch: the argument is no such square matrix of floats.
+        type-mismatch: the argument is not a square matrix of floats of this shape.
         out-of-range: a literal does not fit its dtype.
         mixed-scalar-types: an argument is a literal.
         unsupported-python: an argument is a function, a module or another object that is not a value.
@@ -1488,7 +1490,7 @@ def diag(vec: Any) -> Any:
     Returns:
         a matrix (N, N) of its dtype.
     Raises:
-        type-mismatch: the argument is no such vector of numbers.
+        type-mismatch: the argument is not a vector of numbers of this shape.
         out-of-range: a literal does not fit its dtype.
         mixed-scalar-types: an argument is a literal.
         unsupported-python: an argument is a function, a module or another object that is not a value.
@@ -1587,7 +1589,7 @@ def eig3(A: Any, Q: Any = None, d: Any = None) -> Any:
         unsupported-python: an argument is a function, a module or another object that is not a value.
         unknown-attribute: an argument is of another kind.
         not-constant: an argument is a tuple.
-        type-mismatch: `A` is no such matrix of floats, or tiles are given.
+        type-mismatch: `A` is not a matrix of floats of this shape, or is a tile.
         mixed-scalar-types: `A` is a literal.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles do not broadcast.
@@ -1750,8 +1752,8 @@ def expect_eq(a: Any, b: Any) -> Any:
     """
 
 def expect_near(a: Any, b: Any, tolerance: Any = 1e-06) -> Any:
-    """Checks that all components of two values differ by at most a tolerance, and that none is a NaN. A failed check
-    prints an error, and the kernel continues.
+    """Checks that all components of two values differ by at most a tolerance, and that no component is a NaN. A failed
+    check prints an error, and the kernel continues.
 
     Parameters:
         a, b: scalars, vectors or matrices of one type of numbers.
@@ -1904,8 +1906,8 @@ def frac(x: Any) -> Any:
         unsupported-python: an argument is a function, a module or another object that is not a value.
         unknown-attribute: an argument is of another kind.
         not-constant: an argument is a tuple.
-        type-mismatch: an argument is not a number, or a vector or matrix where a scalar is wanted.
-        mixed-scalar-types: the arguments differ in dtype, or are integers where floats are wanted.
+        type-mismatch: an argument is not a number, or is a vector or matrix instead of a scalar.
+        mixed-scalar-types: the arguments differ in dtype, or are integers instead of floats.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
     Gradient:
@@ -1920,7 +1922,7 @@ def get_diag(mat: Any) -> Any:
     Returns:
         a vector (N,) of its dtype.
     Raises:
-        type-mismatch: the argument is no such square matrix of floats.
+        type-mismatch: the argument is not a square matrix of floats of this shape.
         out-of-range: a literal does not fit its dtype.
         mixed-scalar-types: an argument is a literal.
         unsupported-python: an argument is a function, a module or another object that is not a value.
@@ -1992,9 +1994,9 @@ def hash_grid_query(id: Any, point: Any, max_dist: Any, group: Any = None) -> An
     Parameters:
         id: the hash grid, or its id.
         point: a vec3, vec3h or vec3d, of the dtype of the points of the grid.
-        max_dist: a scalar, half the width of the box, converted to the dtype of the points. A negative one finds no
-            points.
-        group: an int32: only points of this group are found, if the grid was built with groups.
+        max_dist: a scalar, half the width of the box, converted to the dtype of the points. A query with a negative
+            distance yields no points.
+        group: an int32: the query yields only points of this group, if the grid was built with groups.
     Returns:
         a HashGridQuery.
     Raises:
@@ -2088,7 +2090,7 @@ def inverse(a: Any) -> Any:
     Returns:
         a matrix of the type of `a`.
     Raises:
-        type-mismatch: the argument is no such square matrix of floats.
+        type-mismatch: the argument is not a square matrix of floats of this shape.
         out-of-range: a literal does not fit its dtype.
         mixed-scalar-types: an argument is a literal.
         unsupported-python: an argument is a function, a module or another object that is not a value.
@@ -2106,7 +2108,7 @@ def inverse_approx(a: Any) -> Any:
     Returns:
         a matrix of the type of `a`.
     Raises:
-        type-mismatch: the argument is no such square matrix of floats.
+        type-mismatch: the argument is not a square matrix of floats of this shape.
         out-of-range: a literal does not fit its dtype.
         mixed-scalar-types: an argument is a literal.
         unsupported-python: an argument is a function, a module or another object that is not a value.
@@ -2414,8 +2416,8 @@ def lerp(a: Any, b: Any, t: Any) -> Any:
         unsupported-python: an argument is a function, a module or another object that is not a value.
         unknown-attribute: an argument is of another kind.
         not-constant: an argument is a tuple.
-        type-mismatch: an argument is not a number, or a vector or matrix where a scalar is wanted.
-        mixed-scalar-types: the arguments differ in dtype, or are integers where floats are wanted.
+        type-mismatch: an argument is not a number, or is a vector or matrix instead of a scalar.
+        mixed-scalar-types: the arguments differ in dtype, or are integers instead of floats.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
     Gradient:
@@ -2500,7 +2502,8 @@ def log2(x: Any) -> Any:
 
 @typing.overload
 def lower_bound(arr: Any, value: Any) -> Any:
-    """The first index of a sorted array whose element is at least a value; the end of the range if there is none.
+    """The first index of a sorted array whose element is at least a value; the end of the range if all elements are
+    smaller.
 
     Parameters:
         arr: an array (N,) of scalars that ascends.
@@ -2938,18 +2941,18 @@ def mesh_query_furthest_point_no_sign(id: Any, point: Any, min_dist: Any, face: 
         point: a vec3.
         min_dist: a float32; only points that are farther away are considered.
         face, bary_u, bary_v: variables of the caller, an int32 and two float32, for a call with all of them: if a
-            point is found, they get the face and the weights; the result is whether a point is found.
+            point is found, they are set to the face and the weights; the result is whether a point is found.
     Returns:
-        a MeshQueryPoint: `result`, whether a point is found; `face`, of several the lowest; `u` and `v`, the
-        weights of the face's first two vertices; `sign`, below 0 inside of the mesh, else above.
+        a MeshQueryPoint: `result`, whether a point is found; `face`, the lowest index at equal distances; `u` and
+        `v`, the weights of the face's first two vertices; `sign`, below 0 inside of the mesh, else above.
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
         assertion: the id does not name an existing mesh.
     Gradient:
-        that of `u` and `v` for `point` and for the points of the mesh; the face, and its closest edge or vertex,
-        are constant.
+        the gradient of `u` and `v` for `point` and for the points of the mesh; the face, and its closest edge or
+        vertex, are constant.
     """
 
 def mesh_query_next(query: Any, index: Any) -> Any:
@@ -2978,41 +2981,41 @@ def mesh_query_point(id: Any, point: Any, max_dist: Any, inside: Any = None, fac
         point: a vec3.
         max_dist: a float32; only points that are closer are considered.
         inside, face, bary_u, bary_v: variables of the caller, float32, int32 and two float32, for a call with all
-            of them: if a point is found, they get the sign, the face and the weights; the result is whether a point
-            is found.
+            of them: if a point is found, they are set to the sign, the face and the weights; the result is whether
+            a point is found.
     Returns:
-        a MeshQueryPoint: `result`, whether a point is found; `face`, of several the lowest; `u` and `v`, the
-        weights of the face's first two vertices; `sign`, below 0 inside of the mesh, else above.
+        a MeshQueryPoint: `result`, whether a point is found; `face`, the lowest index at equal distances; `u` and
+        `v`, the weights of the face's first two vertices; `sign`, below 0 inside of the mesh, else above.
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
         assertion: the id does not name an existing mesh.
     Gradient:
-        that of `u` and `v` for `point` and for the points of the mesh; the face, and its closest edge or vertex,
-        are constant.
+        the gradient of `u` and `v` for `point` and for the points of the mesh; the face, and its closest edge or
+        vertex, are constant.
     """
 
 def mesh_query_point_no_sign(id: Any, point: Any, max_dist: Any, face: Any = None, bary_u: Any = None, bary_v: Any = None) -> Any:
-    """The point of a mesh that is closest to a point; the `sign` is 0, because no inside test is made.
+    """The point of a mesh that is closest to a point; the `sign` is 0, because there is no inside test.
 
     Parameters:
         id: the mesh, or its id.
         point: a vec3.
         max_dist: a float32; only points that are closer are considered.
         face, bary_u, bary_v: variables of the caller, an int32 and two float32, for a call with all of them: if a
-            point is found, they get the face and the weights; the result is whether a point is found.
+            point is found, they are set to the face and the weights; the result is whether a point is found.
     Returns:
-        a MeshQueryPoint: `result`, whether a point is found; `face`, of several the lowest; `u` and `v`, the
-        weights of the face's first two vertices; `sign`, below 0 inside of the mesh, else above.
+        a MeshQueryPoint: `result`, whether a point is found; `face`, the lowest index at equal distances; `u` and
+        `v`, the weights of the face's first two vertices; `sign`, below 0 inside of the mesh, else above.
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
         assertion: the id does not name an existing mesh.
     Gradient:
-        that of `u` and `v` for `point` and for the points of the mesh; the face, and its closest edge or vertex,
-        are constant.
+        the gradient of `u` and `v` for `point` and for the points of the mesh; the face, and its closest edge or
+        vertex, are constant.
     """
 
 @typing.overload
@@ -3027,19 +3030,19 @@ def mesh_query_point_sign_normal(id: Any, point: Any, max_dist: Any, epsilon: An
         epsilon: a float32, the tolerance for faces, edges and vertices at the closest point, in units of the mean
             edge length of the closest face.
         inside, face, bary_u, bary_v: variables of the caller, float32, int32 and two float32, for a call with all
-            of them: if a point is found, they get the sign, the face and the weights; the result is whether a point
-            is found.
+            of them: if a point is found, they are set to the sign, the face and the weights; the result is whether
+            a point is found.
     Returns:
-        a MeshQueryPoint: `result`, whether a point is found; `face`, of several the lowest; `u` and `v`, the
-        weights of the face's first two vertices; `sign`, below 0 inside of the mesh, else above.
+        a MeshQueryPoint: `result`, whether a point is found; `face`, the lowest index at equal distances; `u` and
+        `v`, the weights of the face's first two vertices; `sign`, below 0 inside of the mesh, else above.
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
         assertion: the id does not name an existing mesh.
     Gradient:
-        that of `u` and `v` for `point` and for the points of the mesh; the face, and its closest edge or vertex,
-        are constant.
+        the gradient of `u` and `v` for `point` and for the points of the mesh; the face, and its closest edge or
+        vertex, are constant.
     """
 @typing.overload
 def mesh_query_point_sign_normal(id: Any, point: Any, max_dist: Any, inside: Any, face: Any, bary_u: Any, bary_v: Any, epsilon: Any = 0.001) -> Any: ...
@@ -3057,19 +3060,19 @@ def mesh_query_point_sign_parity(id: Any, point: Any, max_dist: Any, n_sample: A
         perturbation_scale: a float32, the largest deviation of the rays from the direction (1, 1, 1) along each
             axis.
         inside, face, bary_u, bary_v: variables of the caller, float32, int32 and two float32, for a call with all
-            of them: if a point is found, they get the sign, the face and the weights; the result is whether a point
-            is found.
+            of them: if a point is found, they are set to the sign, the face and the weights; the result is whether
+            a point is found.
     Returns:
-        a MeshQueryPoint: `result`, whether a point is found; `face`, of several the lowest; `u` and `v`, the
-        weights of the face's first two vertices; `sign`, below 0 inside of the mesh, else above.
+        a MeshQueryPoint: `result`, whether a point is found; `face`, the lowest index at equal distances; `u` and
+        `v`, the weights of the face's first two vertices; `sign`, below 0 inside of the mesh, else above.
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
         assertion: the id does not name an existing mesh.
     Gradient:
-        that of `u` and `v` for `point` and for the points of the mesh; the face, and its closest edge or vertex,
-        are constant.
+        the gradient of `u` and `v` for `point` and for the points of the mesh; the face, and its closest edge or
+        vertex, are constant.
     """
 @typing.overload
 def mesh_query_point_sign_parity(id: Any, point: Any, max_dist: Any, inside: Any, face: Any, bary_u: Any, bary_v: Any, n_sample: Any = 1, perturbation_scale: Any = 0.1) -> Any: ...
@@ -3089,26 +3092,26 @@ def mesh_query_point_sign_winding_number(id: Any, point: Any, max_dist: Any, acc
             times their radius.
         threshold: a float32, the winding number above which a point is inside.
         inside, face, bary_u, bary_v: variables of the caller, float32, int32 and two float32, for a call with all
-            of them: if a point is found, they get the sign, the face and the weights; the result is whether a point
-            is found.
+            of them: if a point is found, they are set to the sign, the face and the weights; the result is whether
+            a point is found.
     Returns:
-        a MeshQueryPoint: `result`, whether a point is found; `face`, of several the lowest; `u` and `v`, the
-        weights of the face's first two vertices; `sign`, below 0 inside of the mesh, else above.
+        a MeshQueryPoint: `result`, whether a point is found; `face`, the lowest index at equal distances; `u` and
+        `v`, the weights of the face's first two vertices; `sign`, below 0 inside of the mesh, else above.
     Raises:
         type-mismatch: an argument is of another type.
         shape-mismatch: arguments are tiles whose shapes do not broadcast.
         out-of-range: a literal does not fit its dtype.
         assertion: the id does not name an existing mesh.
     Gradient:
-        that of `u` and `v` for `point` and for the points of the mesh; the face, and its closest edge or vertex,
-        are constant.
+        the gradient of `u` and `v` for `point` and for the points of the mesh; the face, and its closest edge or
+        vertex, are constant.
     """
 @typing.overload
 def mesh_query_point_sign_winding_number(id: Any, point: Any, max_dist: Any, inside: Any, face: Any, bary_u: Any, bary_v: Any, accuracy: Any = 2.0, threshold: Any = 0.5) -> Any: ...
 
 @typing.overload
 def mesh_query_ray(id: Any, start: Any, dir: Any, max_t: Any, root: Any = -1) -> Any:
-    """The first face of a mesh that a ray hits from either side, of faces at equal distances the lowest.
+    """The first face of a mesh that a ray hits from either side; the lowest index among faces at equal distances.
 
     A ray that goes through an edge or a vertex of a closed mesh hits exactly one of the faces around it. The result
     does not depend on how the tree was built.
@@ -3120,11 +3123,11 @@ def mesh_query_ray(id: Any, start: Any, dir: Any, max_t: Any, root: Any = -1) ->
         max_t: a float32, the largest distance of a hit, in lengths of `dir`.
         root: an int32, the node of `mesh_get_group_root` for queries of one group; all by default.
         t, bary_u, bary_v, sign, normal, face: variables of the caller, four float32, a vec3 and an int32, for a
-            call with all of them: if a face is hit, they get the values of a MeshQueryRay; the result is whether a
-            face is hit.
+            call with all of them: if a face is hit, they are set to the values of a MeshQueryRay; the result is
+            whether a face is hit.
     Returns:
         a MeshQueryRay: `result`, whether a face is hit; `face`; `t`, in lengths of `dir`; `u` and `v`, the weights
-        of the face's first two vertices; the unit `normal` of the face, and `sign`, above 0 if it is hit from the
+        of the face's first two vertices; the unit `normal` of the face, and `sign`, above 0 if the ray hits the
         side that the normal points to, else below 0.
     Raises:
         type-mismatch: an argument is of another type.
@@ -3358,8 +3361,8 @@ def nonzero(x: Any) -> Any:
         unsupported-python: an argument is a function, a module or another object that is not a value.
         unknown-attribute: an argument is of another kind.
         not-constant: an argument is a tuple.
-        type-mismatch: an argument is not a number, or a vector or matrix where a scalar is wanted.
-        mixed-scalar-types: the arguments differ in dtype, or are integers where floats are wanted.
+        type-mismatch: an argument is not a number, or is a vector or matrix instead of a scalar.
+        mixed-scalar-types: the arguments differ in dtype, or are integers instead of floats.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
     Gradient:
@@ -3522,12 +3525,12 @@ def poisson(state: Any, lam: Any) -> Any:
         a uint32.
     Raises:
         unsupported-python: a variable would advance in an expression that may not be evaluated.
-        type-mismatch: an argument is not a number, or tiles are given to a function whose result is not an element.
+        type-mismatch: an argument is not a number, or is a tile, and the result is not an element.
         mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
     Gradient:
-        none: a draw does not depend on numbers that have one.
+        none: a draw does not depend on numbers with a gradient.
     Source:
         Hörmann, The transformed rejection method for generating Poisson random variables, 1993, for means of at
         least 10; Knuth's algorithm for smaller means.
@@ -3605,7 +3608,7 @@ def qr3(A: Any, Q: Any = None, R: Any = None) -> Any:
         unsupported-python: an argument is a function, a module or another object that is not a value.
         unknown-attribute: an argument is of another kind.
         not-constant: an argument is a tuple.
-        type-mismatch: `A` is no such matrix of floats, or tiles are given.
+        type-mismatch: `A` is not a matrix of floats of this shape, or is a tile.
         mixed-scalar-types: `A` is a literal.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles do not broadcast.
@@ -3788,7 +3791,7 @@ def quat_slerp(a: Any, b: Any, t: Any) -> Any:
     """
 
 def quat_to_axis_angle(quat: Any, axis: Any = None, angle: Any = None) -> Any:
-    """The axis and the angle of a rotation, of the two possible angles the smaller one.
+    """The axis and the angle of a rotation, by the smaller of the two possible angles.
 
     Parameters:
         quat: a quaternion of floats.
@@ -3949,7 +3952,7 @@ def rand_init(seed: Any, offset: Any = None) -> Any:
     Returns:
         a uint32.
     Raises:
-        type-mismatch: an argument is not a number, or tiles are given to a function whose result is not an element.
+        type-mismatch: an argument is not a number, or is a tile, and the result is not an element.
         mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
@@ -3970,7 +3973,7 @@ def randf(state: Any, low: Any = None, high: Any = None) -> Any:
         a float32.
     Raises:
         unsupported-python: a variable would advance in an expression that may not be evaluated.
-        type-mismatch: an argument is not a number, or tiles are given to a function whose result is not an element.
+        type-mismatch: an argument is not a number, or is a tile, and the result is not an element.
         mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
@@ -3981,7 +3984,7 @@ def randf(state: Any, low: Any = None, high: Any = None) -> Any:
     """
 
 def randi(state: Any, low: Any = None, high: Any = None) -> Any:
-    """A random int32: any value, or one from low to high - 1.
+    """A random int32: any value, or a value from low to high - 1.
 
     Parameters:
         state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; any other
@@ -3991,18 +3994,18 @@ def randi(state: Any, low: Any = None, high: Any = None) -> Any:
         an int32.
     Raises:
         unsupported-python: a variable would advance in an expression that may not be evaluated.
-        type-mismatch: an argument is not a number, or tiles are given to a function whose result is not an element.
+        type-mismatch: an argument is not a number, or is a tile, and the result is not an element.
         mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
     Gradient:
-        none: a draw does not depend on numbers that have one.
+        none: a draw does not depend on numbers with a gradient.
     Source:
         Jarzynski and Olano, Hash Functions for GPU Rendering, JCGT 9 (3), 2020.
     """
 
 def randn(state: Any) -> Any:
-    """A random float32 of the normal distribution of mean 0 and variance 1. It draws twice.
+    """A random float32 of the normal distribution of mean 0 and variance 1. The function draws twice.
 
     Parameters:
         state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; any other
@@ -4011,18 +4014,18 @@ def randn(state: Any) -> Any:
         a float32.
     Raises:
         unsupported-python: a variable would advance in an expression that may not be evaluated.
-        type-mismatch: an argument is not a number, or tiles are given to a function whose result is not an element.
+        type-mismatch: an argument is not a number, or is a tile, and the result is not an element.
         mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
     Gradient:
-        none: a draw does not depend on numbers that have one.
+        none: a draw does not depend on numbers with a gradient.
     Source:
         Box and Muller, A Note on the Generation of Random Normal Deviates, 1958.
     """
 
 def randu(state: Any, low: Any = None, high: Any = None) -> Any:
-    """A random uint32: any value, or one from low to high - 1.
+    """A random uint32: any value, or a value from low to high - 1.
 
     Parameters:
         state: the state of a generator, a uint32 of tg.rand_init: a variable, which each draw advances; any other
@@ -4032,12 +4035,12 @@ def randu(state: Any, low: Any = None, high: Any = None) -> Any:
         a uint32.
     Raises:
         unsupported-python: a variable would advance in an expression that may not be evaluated.
-        type-mismatch: an argument is not a number, or tiles are given to a function whose result is not an element.
+        type-mismatch: an argument is not a number, or is a tile, and the result is not an element.
         mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
     Gradient:
-        none: a draw does not depend on numbers that have one.
+        none: a draw does not depend on numbers with a gradient.
     Source:
         Jarzynski and Olano, Hash Functions for GPU Rendering, JCGT 9 (3), 2020.
     """
@@ -4117,8 +4120,8 @@ def sample_cdf(state: Any, cdf: Any) -> Any:
     Returns:
         an int32 from 0 to N.
     Raises:
-        type-mismatch: `cdf` is not an array of one dimension; an argument is not a number, or tiles are given to a
-            function whose result is not an element.
+        type-mismatch: `cdf` is not an array of one dimension; an argument is not a number, or is a tile, and the
+            result is not an element.
         mixed-scalar-types: `cdf` holds another dtype; the arguments differ in type, such as a matrix and a vector.
         unknown-attribute: `cdf` is not an array.
         unsupported-python: `cdf` is an object that is not a value; a variable would advance in an expression that
@@ -4127,7 +4130,7 @@ def sample_cdf(state: Any, cdf: Any) -> Any:
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
     Gradient:
-        none: a draw does not depend on numbers that have one.
+        none: a draw does not depend on numbers with a gradient.
     Source:
         Jarzynski and Olano, Hash Functions for GPU Rendering, JCGT 9 (3), 2020.
     """
@@ -4142,12 +4145,12 @@ def sample_triangle(state: Any) -> Any:
         a vec2 of float32.
     Raises:
         unsupported-python: a variable would advance in an expression that may not be evaluated.
-        type-mismatch: an argument is not a number, or tiles are given to a function whose result is not an element.
+        type-mismatch: an argument is not a number, or is a tile, and the result is not an element.
         mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
     Gradient:
-        none: a draw does not depend on numbers that have one.
+        none: a draw does not depend on numbers with a gradient.
     Source:
         Jarzynski and Olano, Hash Functions for GPU Rendering, JCGT 9 (3), 2020.
     """
@@ -4162,12 +4165,12 @@ def sample_unit_cube(state: Any) -> Any:
         a vec3 of float32.
     Raises:
         unsupported-python: a variable would advance in an expression that may not be evaluated.
-        type-mismatch: an argument is not a number, or tiles are given to a function whose result is not an element.
+        type-mismatch: an argument is not a number, or is a tile, and the result is not an element.
         mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
     Gradient:
-        none: a draw does not depend on numbers that have one.
+        none: a draw does not depend on numbers with a gradient.
     Source:
         Jarzynski and Olano, Hash Functions for GPU Rendering, JCGT 9 (3), 2020.
     """
@@ -4182,12 +4185,12 @@ def sample_unit_disk(state: Any) -> Any:
         a vec2 of float32.
     Raises:
         unsupported-python: a variable would advance in an expression that may not be evaluated.
-        type-mismatch: an argument is not a number, or tiles are given to a function whose result is not an element.
+        type-mismatch: an argument is not a number, or is a tile, and the result is not an element.
         mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
     Gradient:
-        none: a draw does not depend on numbers that have one.
+        none: a draw does not depend on numbers with a gradient.
     Source:
         Jarzynski and Olano, Hash Functions for GPU Rendering, JCGT 9 (3), 2020.
     """
@@ -4202,12 +4205,12 @@ def sample_unit_hemisphere(state: Any) -> Any:
         a vec3 of float32.
     Raises:
         unsupported-python: a variable would advance in an expression that may not be evaluated.
-        type-mismatch: an argument is not a number, or tiles are given to a function whose result is not an element.
+        type-mismatch: an argument is not a number, or is a tile, and the result is not an element.
         mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
     Gradient:
-        none: a draw does not depend on numbers that have one.
+        none: a draw does not depend on numbers with a gradient.
     Source:
         Jarzynski and Olano, Hash Functions for GPU Rendering, JCGT 9 (3), 2020.
     """
@@ -4222,12 +4225,12 @@ def sample_unit_hemisphere_surface(state: Any) -> Any:
         a vec3 of float32.
     Raises:
         unsupported-python: a variable would advance in an expression that may not be evaluated.
-        type-mismatch: an argument is not a number, or tiles are given to a function whose result is not an element.
+        type-mismatch: an argument is not a number, or is a tile, and the result is not an element.
         mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
     Gradient:
-        none: a draw does not depend on numbers that have one.
+        none: a draw does not depend on numbers with a gradient.
     Source:
         Jarzynski and Olano, Hash Functions for GPU Rendering, JCGT 9 (3), 2020.
     """
@@ -4242,12 +4245,12 @@ def sample_unit_hypercube(state: Any) -> Any:
         a vec4 of float32.
     Raises:
         unsupported-python: a variable would advance in an expression that may not be evaluated.
-        type-mismatch: an argument is not a number, or tiles are given to a function whose result is not an element.
+        type-mismatch: an argument is not a number, or is a tile, and the result is not an element.
         mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
     Gradient:
-        none: a draw does not depend on numbers that have one.
+        none: a draw does not depend on numbers with a gradient.
     Source:
         Jarzynski and Olano, Hash Functions for GPU Rendering, JCGT 9 (3), 2020.
     """
@@ -4262,12 +4265,12 @@ def sample_unit_ring(state: Any) -> Any:
         a vec2 of float32.
     Raises:
         unsupported-python: a variable would advance in an expression that may not be evaluated.
-        type-mismatch: an argument is not a number, or tiles are given to a function whose result is not an element.
+        type-mismatch: an argument is not a number, or is a tile, and the result is not an element.
         mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
     Gradient:
-        none: a draw does not depend on numbers that have one.
+        none: a draw does not depend on numbers with a gradient.
     Source:
         Jarzynski and Olano, Hash Functions for GPU Rendering, JCGT 9 (3), 2020.
     """
@@ -4282,12 +4285,12 @@ def sample_unit_sphere(state: Any) -> Any:
         a vec3 of float32.
     Raises:
         unsupported-python: a variable would advance in an expression that may not be evaluated.
-        type-mismatch: an argument is not a number, or tiles are given to a function whose result is not an element.
+        type-mismatch: an argument is not a number, or is a tile, and the result is not an element.
         mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
     Gradient:
-        none: a draw does not depend on numbers that have one.
+        none: a draw does not depend on numbers with a gradient.
     Source:
         Jarzynski and Olano, Hash Functions for GPU Rendering, JCGT 9 (3), 2020.
     """
@@ -4302,12 +4305,12 @@ def sample_unit_sphere_surface(state: Any) -> Any:
         a vec3 of float32.
     Raises:
         unsupported-python: a variable would advance in an expression that may not be evaluated.
-        type-mismatch: an argument is not a number, or tiles are given to a function whose result is not an element.
+        type-mismatch: an argument is not a number, or is a tile, and the result is not an element.
         mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
     Gradient:
-        none: a draw does not depend on numbers that have one.
+        none: a draw does not depend on numbers with a gradient.
     Source:
         Jarzynski and Olano, Hash Functions for GPU Rendering, JCGT 9 (3), 2020.
     """
@@ -4322,12 +4325,12 @@ def sample_unit_square(state: Any) -> Any:
         a vec2 of float32.
     Raises:
         unsupported-python: a variable would advance in an expression that may not be evaluated.
-        type-mismatch: an argument is not a number, or tiles are given to a function whose result is not an element.
+        type-mismatch: an argument is not a number, or is a tile, and the result is not an element.
         mixed-scalar-types: the arguments differ in type, such as a matrix and a vector.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
     Gradient:
-        none: a draw does not depend on numbers that have one.
+        none: a draw does not depend on numbers with a gradient.
     Source:
         Jarzynski and Olano, Hash Functions for GPU Rendering, JCGT 9 (3), 2020.
     """
@@ -4412,7 +4415,7 @@ def skew(vec: Any) -> Any:
     Returns:
         a matrix (3, 3) of its dtype.
     Raises:
-        type-mismatch: the argument is no such vector of numbers.
+        type-mismatch: the argument is not a vector of numbers of this shape.
         out-of-range: a literal does not fit its dtype.
         mixed-scalar-types: an argument is a literal.
         unsupported-python: an argument is a function, a module or another object that is not a value.
@@ -4453,8 +4456,8 @@ def smoothstep(a: Any, b: Any, x: Any) -> Any:
         unsupported-python: an argument is a function, a module or another object that is not a value.
         unknown-attribute: an argument is of another kind.
         not-constant: an argument is a tuple.
-        type-mismatch: an argument is not a number, or a vector or matrix where a scalar is wanted.
-        mixed-scalar-types: the arguments differ in dtype, or are integers where floats are wanted.
+        type-mismatch: an argument is not a number, or is a vector or matrix instead of a scalar.
+        mixed-scalar-types: the arguments differ in dtype, or are integers instead of floats.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
     Gradient:
@@ -4462,7 +4465,7 @@ def smoothstep(a: Any, b: Any, x: Any) -> Any:
     """
 
 def softsign(x: Any) -> Any:
-    """x / (1 + |x|), which goes from -1 to 1.
+    """The softsign x / (1 + |x|), from -1 to 1.
 
     Parameters:
         x: a scalar, vector, matrix or tile of floats.
@@ -4593,8 +4596,8 @@ def step(x: Any) -> Any:
         unsupported-python: an argument is a function, a module or another object that is not a value.
         unknown-attribute: an argument is of another kind.
         not-constant: an argument is a tuple.
-        type-mismatch: an argument is not a number, or a vector or matrix where a scalar is wanted.
-        mixed-scalar-types: the arguments differ in dtype, or are integers where floats are wanted.
+        type-mismatch: an argument is not a number, or is a vector or matrix instead of a scalar.
+        mixed-scalar-types: the arguments differ in dtype, or are integers instead of floats.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit its dtype.
     Gradient:
@@ -4661,7 +4664,7 @@ def svd2(A: Any, U: Any = None, sigma: Any = None, V: Any = None) -> Any:
         unsupported-python: an argument is a function, a module or another object that is not a value.
         unknown-attribute: an argument is of another kind.
         not-constant: an argument is a tuple.
-        type-mismatch: `A` is no such matrix of floats, or tiles are given.
+        type-mismatch: `A` is not a matrix of floats of this shape, or is a tile.
         mixed-scalar-types: `A` is a literal.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles do not broadcast.
@@ -4687,7 +4690,7 @@ def svd3(A: Any, U: Any = None, sigma: Any = None, V: Any = None) -> Any:
         unsupported-python: an argument is a function, a module or another object that is not a value.
         unknown-attribute: an argument is of another kind.
         not-constant: an argument is a tuple.
-        type-mismatch: `A` is no such matrix of floats, or tiles are given.
+        type-mismatch: `A` is not a matrix of floats of this shape, or is a tile.
         mixed-scalar-types: `A` is a literal.
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles do not broadcast.
@@ -4819,15 +4822,15 @@ def tile_arange(*args: Any, dtype: Any = None, storage: Any = 'register') -> Any
     """
 
 def tile_argmax(a: Any, axis: object = None, keepdims: bool = False) -> Any:
-    """The index of the largest element of a tile, in row-major order or along a dimension; of equal elements the lowest
-    index.
+    """The index of the largest element of a tile, in row-major order or along a dimension; the lowest index among equal
+    elements.
 
     As in tg.max, numbers are preferred to NaNs, and -0.0 is below 0.0; if all elements are NaN the index is 0. Elements
     of absent threads are skipped.
 
     Parameters:
         a: a tile of scalars of any dtype, of any shape.
-        axis: the dimension to go along, a constant from -rank to rank - 1; None for all elements in row-major
+        axis: the dimension of the reduction, a constant from -rank to rank - 1; None for all elements in row-major
             order.
         keepdims: whether the result keeps a dimension of length 1, a constant; False by default.
     Returns:
@@ -4841,15 +4844,15 @@ def tile_argmax(a: Any, axis: object = None, keepdims: bool = False) -> Any:
     """
 
 def tile_argmin(a: Any, axis: object = None, keepdims: bool = False) -> Any:
-    """The index of the smallest element of a tile, in row-major order or along a dimension; of equal elements the
-    lowest index.
+    """The index of the smallest element of a tile, in row-major order or along a dimension; the lowest index among
+    equal elements.
 
     As in tg.min, numbers are preferred to NaNs, and -0.0 is below 0.0; if all elements are NaN the index is 0. Elements
     of absent threads are skipped.
 
     Parameters:
         a: a tile of scalars of any dtype, of any shape.
-        axis: the dimension to go along, a constant from -rank to rank - 1; None for all elements in row-major
+        axis: the dimension of the reduction, a constant from -rank to rank - 1; None for all elements in row-major
             order.
         keepdims: whether the result keeps a dimension of length 1, a constant; False by default.
     Returns:
@@ -4881,8 +4884,8 @@ def tile_argsort(keys: Any, axis: object = -1, descending: bool = False) -> Any:
     Gradient:
         none: indices are integers.
     Source:
-        Batcher, "Sorting networks and their applications" (1968): the bitonic network; on GPUs of 16 bits of the
-        keys at a time, from the lowest.
+        Batcher, "Sorting networks and their applications" (1968): the bitonic network; on GPUs a network for each
+        16-bit digit of the keys, from the lowest digit.
     """
 
 def tile_assign(dst: Any, src: Any, offset: Any = None) -> None:
@@ -5278,7 +5281,7 @@ def tile_cumsum(a: Any, axis: object = None) -> Any:
 
     Parameters:
         a: a tile of any dtype but bool. Vectors are summed by component.
-        axis: the dimension to go along, a constant from -rank to rank - 1; None for all elements in row-major
+        axis: the dimension of the scan, a constant from -rank to rank - 1; None for all elements in row-major
             order.
     Returns:
         a tile of the shape and dtype of `a`.
@@ -5295,7 +5298,7 @@ def tile_cumsum_inplace(a: Any, axis: object = None) -> None:
 
     Parameters:
         a: a tile of any dtype but bool. Vectors are summed by component.
-        axis: the dimension to go along, a constant from -rank to rank - 1; None for all elements in row-major
+        axis: the dimension of the scan, a constant from -rank to rank - 1; None for all elements in row-major
             order.
     Raises:
         type-mismatch: `a` is not a tile of such a dtype; `a` is not a tile bound to a name, or read-only.
@@ -6093,8 +6096,8 @@ def tile_mesh_query_point(id: Any, point: Any, max_dist: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         assertion: the id does not name an existing mesh.
     Gradient:
-        that of `u` and `v` for `point` and for the points of the mesh; the face, and its closest edge or vertex,
-        are constant.
+        the gradient of `u` and `v` for `point` and for the points of the mesh; the face, and its closest edge or
+        vertex, are constant.
     """
 
 def tile_mesh_query_ray(id: Any, start: Any, dir: Any, max_t: Any) -> Any:
@@ -6159,7 +6162,7 @@ def tile_nearest(id: Any, point: Any, k: Any, max_dist: Any = inf) -> Any:
 
     Parameters:
         id: the BVH or mesh, or its id.
-        point: a vec3; a point with a NaN is near no item.
+        point: a vec3; a point with a NaN has no nearest item.
         k: the number of results, a constant int.
         max_dist: a float32; only items and faces that are closer are considered.
     Returns:
@@ -6767,7 +6770,7 @@ def tile_sort(keys: Any, values: Any, axis: object = None, descending: bool = Fa
 
     Parameters:
         keys: a tile of float32, float64, int32, int64, uint32 or uint64.
-        values: a tile of the same shape and any dtype; it may be the same tile.
+        values: a tile of the same shape and any dtype; `keys` and `values` may be one tile.
         axis: the dimension along which lines are sorted, a constant; None for all keys as one line.
         descending: whether the largest key comes first, a constant.
     Raises:
@@ -6777,10 +6780,10 @@ def tile_sort(keys: Any, values: Any, axis: object = None, descending: bool = Fa
         popped-tile-changed: `keys` or `values` was popped from a pipe.
         not-constant: `axis` or `descending` is known at run time only.
     Gradient:
-        the adjoints, permuted back.
+        the adjoints, permuted by the inverse of the sort.
     Source:
-        Batcher, "Sorting networks and their applications" (1968): the bitonic network; on GPUs of 16 bits of the
-        keys at a time, from the lowest.
+        Batcher, "Sorting networks and their applications" (1968): the bitonic network; on GPUs a network for each
+        16-bit digit of the keys, from the lowest digit.
     """
 
 def tile_squeeze(t: Any, axis: Any = None) -> Any:
@@ -7012,8 +7015,9 @@ def tile_topk(keys: Any, k: int) -> Any:
     Gradient:
         the adjoint of each result, for the key of its index; 0 for other keys.
     Source:
-        for few keys a bisection of the values for the k-th key; else Batcher, "Sorting networks and their
-        applications" (1968): the bitonic network; on GPUs of 16 bits of the keys at a time, from the lowest.
+        for small k a bisection of the values for the k-th key; else Batcher, "Sorting networks and their
+        applications" (1968): the bitonic network; on GPUs a network for each 16-bit digit of the keys, from the
+        lowest digit.
     """
 
 def tile_transpose(a: Any) -> Any:
@@ -7305,7 +7309,7 @@ def transform_set_rotation(xform: Any, q: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
-        the last four components of the adjoint for `q`, which `xform` before the call does not get.
+        the last four components of the adjoint for `q`; the other components for the old `xform`.
     """
 
 def transform_set_translation(xform: Any, p: Any) -> Any:
@@ -7319,7 +7323,7 @@ def transform_set_translation(xform: Any, p: Any) -> Any:
         out-of-range: a literal does not fit its dtype.
         shape-mismatch: the shapes of tiles, whose elements are arguments too, do not broadcast.
     Gradient:
-        the first three components of the adjoint for `p`, which `xform` before the call does not get.
+        the first three components of the adjoint for `p`; the other components for the old `xform`.
     """
 
 def transform_to_matrix(xform: Any) -> Any:

@@ -8,7 +8,7 @@ from tegula.stdlib.coefficients import ERFCINV_64
 from tegula.stdlib.registry import func, meaning, tg
 from tegula.types import float32, float64
 
-BETWEEN = ((0.0, 2.0), (0.0, 0.01), (0.999, 1.001), (0.0, 1e-12))
+RANGES = ((0.0, 2.0), (0.0, 0.01), (0.999, 1.001), (0.0, 1e-12))
 
 
 @func
@@ -51,7 +51,7 @@ def erfcinv(x: float64):  # noqa: F811
     return tg.where((x == 0.0) | (x == 2.0), (1.0 - x) * inf, y)
 
 
-@meaning("erfcinv", BETWEEN, smooth=((0.1, 1.9),), bounds=(1.0, 2.0))
+@meaning("erfcinv", RANGES, smooth=((0.1, 1.9),), bounds=(1.0, 2.0))
 def exact(x):
     """The y with erfc(y) = x of a multiprecision number, by Newton's method on log(erfc)."""
     mp = x.context

@@ -1,7 +1,7 @@
 """Rotations in three dimensions as quaternions (x, y, z, w).
 
 A rotation by an angle about an axis of length 1 is (axis sin(angle / 2), cos(angle / 2)); q and -q are one rotation.
-Functions that take rotations expect a length of 1; gradients are those of the formula for any length."""
+Functions that take rotations expect a length of 1; gradients are the derivatives of the formula for any length."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def quat_from_axis_angle(axis: Vec3, angle: Scalar):
 
 @func
 def quat_to_axis_angle(quat: Quat):
-    """The axis and the angle of a rotation, of the two possible angles the smaller one.
+    """The axis and the angle of a rotation, by the smaller of the two possible angles.
 
     Parameters:
         axis, angle: variables, a vector (3,) and a scalar of the dtype of `quat`. If they are passed, they are set, and
@@ -75,7 +75,7 @@ def quat_to_axis_angle(quat: Quat):
 
 @func
 def quat_to_axis_angle(quat: Quat, axis: InOut[Vec3], angle: InOut[Scalar]):  # noqa: F811
-    """The axis and the angle, set in variables."""
+    """The axis and the angle of a rotation, assigned to variables."""
     axis, angle = tg.quat_to_axis_angle(quat)
 
 
@@ -135,20 +135,22 @@ def quat_from_matrix(mat: Mat33):
         Shepperd 1978, Quaternion from rotation matrix.
     """
     x, y, z = mat[0, 0], mat[1, 1], mat[2, 2]
-    # The rows are four times the products of one component with all; the row of the largest component is well
+    # A row is four times the products of one component with all components; the row of the largest component is well
     # conditioned.
-    of_w = tg.quaternion(mat[2, 1] - mat[1, 2], mat[0, 2] - mat[2, 0], mat[1, 0] - mat[0, 1], 1.0 + x + y + z)
-    of_x = tg.quaternion(1.0 + x - y - z, mat[0, 1] + mat[1, 0], mat[0, 2] + mat[2, 0], of_w.x)
-    of_y = tg.quaternion(of_x.y, 1.0 - x + y - z, mat[1, 2] + mat[2, 1], of_w.y)
-    of_z = tg.quaternion(of_x.z, of_y.z, 1.0 - x - y + z, of_w.z)
-    of_xy = tg.where(y > x, of_y, of_x)
-    of_xyz = tg.where(z > tg.max(x, y), of_z, of_xy)
-    return tg.normalize(tg.where(x + y + z >= 0.0, of_w, of_xyz))
+    row_w = tg.quaternion(
+        mat[2, 1] - mat[1, 2], mat[0, 2] - mat[2, 0], mat[1, 0] - mat[0, 1], 1.0 + x + y + z
+    )
+    row_x = tg.quaternion(1.0 + x - y - z, mat[0, 1] + mat[1, 0], mat[0, 2] + mat[2, 0], row_w.x)
+    row_y = tg.quaternion(row_x.y, 1.0 - x + y - z, mat[1, 2] + mat[2, 1], row_w.y)
+    row_z = tg.quaternion(row_x.z, row_y.z, 1.0 - x - y + z, row_w.z)
+    best_xy = tg.where(y > x, row_y, row_x)
+    best_xyz = tg.where(z > tg.max(x, y), row_z, best_xy)
+    return tg.normalize(tg.where(x + y + z >= 0.0, row_w, best_xyz))
 
 
 @func
 def quat_from_matrix(mat: Mat44):  # noqa: F811
-    """The rotation of the first three rows and columns."""
+    """The rotation of the first three rows and columns of a matrix (4, 4)."""
     return tg.quat_from_matrix(mat[0:3, 0:3])
 
 
@@ -234,9 +236,9 @@ def quat_to_euler(q: Quat, i: int32, j: int32, k: int32):
     is_same = i == k
     last = tg.where(is_same, 3 - i - j, k)
     sign = type(q.w)((i - j) * (j - last) * (last - i)) * 0.5
-    keep = tg.where(is_same, q.w * 0.0, q.w * 0.0 + 1.0)
-    a, b = q.w - q[j] * keep, q[i] + q[last] * sign * keep
-    c, d = q[j] + q.w * keep, q[last] * sign - q[i] * keep
+    weight = tg.where(is_same, q.w * 0.0, q.w * 0.0 + 1.0)
+    a, b = q.w - q[j] * weight, q[i] + q[last] * sign * weight
+    c, d = q[j] + q.w * weight, q[last] * sign - q[i] * weight
     large, small = tg.hypot(a, b), tg.hypot(c, d)
     second = 2.0 * tg.atan2(small, large)
     plus, minus = tg.atan2(b, a), tg.atan2(d, c)
@@ -247,7 +249,7 @@ def quat_to_euler(q: Quat, i: int32, j: int32, k: int32):
         first, third = q.w * 0.0, 2.0 * minus
     e = type(tg.vector(a, b, c))()
     e[i] = first
-    e[j] = second - keep * (pi / 2.0)
+    e[j] = second - weight * (pi / 2.0)
     e[last] = tg.where(is_same, third, third * sign)
     return e
 
@@ -270,11 +272,14 @@ def quat_slerp(a: Quat, b: Quat, t: Scalar):
     square, length = tg.dot(v, v), tg.length(v)
     angle = t * tg.atan2(length, w)
     # sin(angle) / length, computed by a series if both quantities are small.
-    near = square < 1e-8 * w * w
-    safe_w, safe_length = tg.where(near, w, length * 0.0 + 1.0), tg.where(near, length * 0.0 + 1.0, length)
+    is_small = square < 1e-8 * w * w
+    safe_w, safe_length = (
+        tg.where(is_small, w, length * 0.0 + 1.0),
+        tg.where(is_small, length * 0.0 + 1.0, length),
+    )
     r = square / (safe_w * safe_w)
     series = t / safe_w * (1.0 - r * (2.0 + t * t) / 6.0)
-    scale = tg.where(near, series, tg.sin(angle) / safe_length)
+    scale = tg.where(is_small, series, tg.sin(angle) / safe_length)
     return a * tg.quaternion(v * scale, tg.cos(angle))
 
 

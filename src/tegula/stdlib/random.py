@@ -11,14 +11,14 @@ from tegula.types import float32, int32, uint32
 
 PCG = "Jarzynski and Olano, Hash Functions for GPU Rendering, JCGT 9 (3), 2020."
 _MISFITS = {
-    "type-mismatch": "an argument is not a number, or tiles are given to a function whose result is not an element",
+    "type-mismatch": "an argument is not a number, or is a tile, and the result is not an element",
     "mixed-scalar-types": "the arguments differ in type, such as a matrix and a vector",
     "shape-mismatch": "the shapes of tiles do not broadcast",
     "out-of-range": "a literal does not fit its dtype",
 }
-SEEDED = Family({"Gradient": "none: integers have no gradient.", "Source": PCG}, _MISFITS)
-DRAWN = Family(
-    {"Gradient": "none: a draw does not depend on numbers that have one.", "Source": PCG}, _MISFITS
+SEEDS = Family({"Gradient": "none: integers have no gradient.", "Source": PCG}, _MISFITS)
+DRAWS = Family(
+    {"Gradient": "none: a draw does not depend on numbers with a gradient.", "Source": PCG}, _MISFITS
 )
 TWO_PI = 2.0 * pi
 ABOVE_ZERO = 5.96e-8
@@ -32,7 +32,7 @@ def _pcg(s: uint32):
     return (c >> 22) ^ c
 
 
-@composite(SEEDED)
+@composite(SEEDS)
 def rand_init(seed: int32):
     """The state of a random number generator, from a seed and an offset that distinguishes threads.
 
@@ -46,7 +46,7 @@ def rand_init(seed: int32):
 
 @composite()
 def rand_init(seed: uint32):  # noqa: F811
-    """The state of a seed."""
+    """The state of a uint32 seed."""
     return tg._pcg(seed)
 
 
@@ -62,9 +62,9 @@ def rand_init(seed: uint32, offset: uint32):  # noqa: F811
     return tg._pcg(seed + tg._pcg(offset))
 
 
-@composite(DRAWN)
+@composite(DRAWS)
 def randu(state: InOut[uint32]):
-    """A random uint32: any value, or one from low to high - 1.
+    """A random uint32: any value, or a value from low to high - 1.
 
     Parameters:
         low, high: uint32 scalars; an empty range gives `low`.
@@ -82,9 +82,9 @@ def randu(state: InOut[uint32], low: uint32, high: uint32):  # noqa: F811
     return state % (high - low) + low
 
 
-@composite(DRAWN)
+@composite(DRAWS)
 def randi(state: InOut[uint32]):
-    """A random int32: any value, or one from low to high - 1.
+    """A random int32: any value, or a value from low to high - 1.
 
     Parameters:
         low, high: int32 scalars; an empty range gives `low`.
@@ -102,7 +102,7 @@ def randi(state: InOut[uint32], low: int32, high: int32):  # noqa: F811
     return tg.int32(state % tg.uint32(high - low) + tg.uint32(low))
 
 
-@composite(DRAWN)
+@composite(DRAWS)
 def randf(state: InOut[uint32]):
     """A random float32 in [0, 1), a multiple of 2**-24; with a range low + (high - low) times this number.
 
@@ -119,24 +119,24 @@ def randf(state: InOut[uint32]):
 
 @composite()
 def randf(state: InOut[uint32], low: float32, high: float32):  # noqa: F811
-    """A random float32 from low up to high."""
+    """A random float32 from low to high."""
     return (high - low) * tg.randf(state) + low
 
 
-@composite(DRAWN)
+@composite(DRAWS)
 def randn(state: InOut[uint32]):
-    """A random float32 of the normal distribution of mean 0 and variance 1. It draws twice.
+    """A random float32 of the normal distribution of mean 0 and variance 1. The function draws twice.
 
     Returns:
         a float32.
     Source:
         Box and Muller, A Note on the Generation of Random Normal Deviates, 1958.
     """
-    size = tg.sqrt(-2.0 * tg.log(tg.randf(state) + ABOVE_ZERO))
-    return size * tg.cos(TWO_PI * tg.randf(state))
+    radius = tg.sqrt(-2.0 * tg.log(tg.randf(state) + ABOVE_ZERO))
+    return radius * tg.cos(TWO_PI * tg.randf(state))
 
 
-@composite(DRAWN)
+@composite(DRAWS)
 def sample_cdf(state: InOut[uint32], cdf):
     """A random index with a given cumulative distribution function: the first index whose value is at least a draw from
     0 to 1.
@@ -155,7 +155,7 @@ def sample_cdf(state: InOut[uint32], cdf):
     return tg.lower_bound(cdf, tg.randf(state))
 
 
-@composite(DRAWN)
+@composite(DRAWS)
 def sample_triangle(state: InOut[uint32]):
     """The first two barycentric coordinates of a random point of a triangle. It draws twice.
 
@@ -166,7 +166,7 @@ def sample_triangle(state: InOut[uint32]):
     return tg.vec2(1.0 - r, tg.randf(state) * r)
 
 
-@composite(DRAWN)
+@composite(DRAWS)
 def sample_unit_ring(state: InOut[uint32]):
     """A random point of the circle of radius 1 around the origin.
 
@@ -177,7 +177,7 @@ def sample_unit_ring(state: InOut[uint32]):
     return tg.vec2(tg.cos(theta), tg.sin(theta))
 
 
-@composite(DRAWN)
+@composite(DRAWS)
 def sample_unit_disk(state: InOut[uint32]):
     """A random point of the disk of radius 1 around the origin. It draws twice.
 
@@ -195,7 +195,7 @@ def _direction(theta: float32, phi: float32, r: float32):
     return tg.vec3(r * tg.cos(theta) * tg.sin(phi), r * tg.sin(theta) * tg.sin(phi), r * tg.cos(phi))
 
 
-@composite(DRAWN)
+@composite(DRAWS)
 def sample_unit_sphere_surface(state: InOut[uint32]):
     """A random point of the sphere of radius 1 around the origin. It draws twice.
 
@@ -207,7 +207,7 @@ def sample_unit_sphere_surface(state: InOut[uint32]):
     return tg._direction(theta, phi, 1.0)
 
 
-@composite(DRAWN)
+@composite(DRAWS)
 def sample_unit_sphere(state: InOut[uint32]):
     """A random point of the ball of radius 1 around the origin. It draws three times.
 
@@ -219,7 +219,7 @@ def sample_unit_sphere(state: InOut[uint32]):
     return tg._direction(theta, phi, tg.pow(tg.randf(state), 1.0 / 3.0))
 
 
-@composite(DRAWN)
+@composite(DRAWS)
 def sample_unit_hemisphere_surface(state: InOut[uint32]):
     """A random point of the half of the sphere of radius 1 where z is positive. It draws twice.
 
@@ -231,7 +231,7 @@ def sample_unit_hemisphere_surface(state: InOut[uint32]):
     return tg._direction(theta, phi, 1.0)
 
 
-@composite(DRAWN)
+@composite(DRAWS)
 def sample_unit_hemisphere(state: InOut[uint32]):
     """A random point of the half of the ball of radius 1 where z is positive. It draws three times.
 
@@ -243,7 +243,7 @@ def sample_unit_hemisphere(state: InOut[uint32]):
     return tg._direction(theta, phi, tg.pow(tg.randf(state), 1.0 / 3.0))
 
 
-@composite(DRAWN)
+@composite(DRAWS)
 def sample_unit_square(state: InOut[uint32]):
     """A random point of the square of edges of length 1 around the origin. It draws twice.
 
@@ -255,7 +255,7 @@ def sample_unit_square(state: InOut[uint32]):
     return tg.vec2(x, y)
 
 
-@composite(DRAWN)
+@composite(DRAWS)
 def sample_unit_cube(state: InOut[uint32]):
     """A random point of the cube of edges of length 1 around the origin. It draws three times.
 
@@ -268,7 +268,7 @@ def sample_unit_cube(state: InOut[uint32]):
     return tg.vec3(x, y, z)
 
 
-@composite(DRAWN)
+@composite(DRAWS)
 def sample_unit_hypercube(state: InOut[uint32]):
     """A random point of the cube of four dimensions of edges of length 1 around the origin. It draws four times.
 
@@ -294,14 +294,14 @@ LOG_TWO_PI = 1.8378770664093453
 @composite()
 def _log_gamma(x: float32):
     """The logarithm of the gamma function of a positive integral number."""
-    missing = tg.where(x < 7.0, tg.int32(7.0 - x), 0)
-    y = x + tg.float32(missing)
+    shift_count = tg.where(x < 7.0, tg.int32(7.0 - x), 0)
+    y = x + tg.float32(shift_count)
     inverse = (1.0 / y) * (1.0 / y)
     series = tg.float32(LOG_GAMMA[9])
     for k in tg.static(range(9)):
         series = series * inverse + LOG_GAMMA[8 - k]
     total = series / y + 0.5 * LOG_TWO_PI + (y - 0.5) * tg.log(y) - y
-    for _ in range(missing):
+    for _ in range(shift_count):
         total = total - tg.log(y - 1.0)
         y = y - 1.0
     return tg.where((x == 1.0) | (x == 2.0), tg.float32(0.0), total)
@@ -309,7 +309,7 @@ def _log_gamma(x: float32):
 
 @composite()
 def _poisson_small_mean(state: InOut[uint32], mean: float32):
-    """Knuth's algorithm: draws are multiplied until the product is at most exp(-mean)."""
+    """Knuth's algorithm: the number of draws before their product is at most exp(-mean)."""
     limit = tg.exp(-mean)
     count = tg.uint32(0)
     product = tg.randf(state)
@@ -322,28 +322,28 @@ def _poisson_small_mean(state: InOut[uint32], mean: float32):
 
 @composite()
 def _poisson_large_mean(state: InOut[uint32], mean: float32):
-    """Hörmann's transformed rejection."""
+    """Hörmann's algorithm: transformed rejection."""
     log_mean = tg.log(mean)
     b = 0.931 + 2.53 * tg.sqrt(mean)
     a = -0.059 + 0.02483 * b
     inverse_alpha = 1.1239 + 1.1328 / (b - 3.4)
     limit = 0.9277 - 3.6224 / (b - 2.0)
     k = tg.float32(0.0)
-    rejected = True
-    while rejected:
+    is_rejected = True
+    while is_rejected:
         u = tg.randf(state) - 0.5
         v = tg.randf(state)
         s = 0.5 - tg.abs(u)
         k = tg.floor((2.0 * a / s + b) * u + mean + 0.43)
         if (s >= 0.07) & (v <= limit):
-            rejected = False
+            is_rejected = False
         elif (k >= 0.0) & ((s >= 0.013) | (v <= s)):
-            left = tg.log(v) + tg.log(inverse_alpha) - tg.log(a / (s * s) + b)
-            rejected = left > -mean + k * log_mean - tg._log_gamma(k + 1.0)
+            log_ratio = tg.log(v) + tg.log(inverse_alpha) - tg.log(a / (s * s) + b)
+            is_rejected = log_ratio > -mean + k * log_mean - tg._log_gamma(k + 1.0)
     return tg.uint32(k)
 
 
-@composite(DRAWN)
+@composite(DRAWS)
 def poisson(state: InOut[uint32], lam: float32):
     """A random number of the Poisson distribution of a given mean. The number of draws varies.
 

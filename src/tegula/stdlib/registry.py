@@ -64,7 +64,8 @@ class Meaning:
 
 
 EXACT_DEFINITIONS: dict[str, Meaning] = {}
-"""The meanings of functions that declare one in their files; those of the other functions are in tables of tests."""
+"""The meanings of functions that declare a meaning in their files. The meanings of the other functions are in tables of
+tests."""
 
 
 def meaning(
@@ -85,5 +86,4 @@ def meaning(
 
 tg: Any = ModuleType("tegula")
 """The name of the language in library code: the compiler resolves `tg.fma` and `tg.exp` by name, as in users' kernels.
-
-In Python the module is empty; tests fill it with NumPy implementations and run the library code on arrays."""
+In Python the module is empty; tests add NumPy implementations to the module and run the library code on arrays."""

@@ -21,7 +21,8 @@ SEARCH = Family(
 
 @composite(SEARCH)
 def lower_bound(arr, value):
-    """The first index of a sorted array whose element is at least a value; the end of the range if there is none.
+    """The first index of a sorted array whose element is at least a value; the end of the range if all elements are
+    smaller.
 
     Parameters:
         arr: an array (N,) of scalars that ascends.

@@ -10,18 +10,20 @@ _LITERAL = {
     "mixed-scalar-types": "an argument is a literal",
     **NOT_A_VALUE,
 }
-PLACES = Family(
-    {"Gradient": "none: an index, a uint32, has none."},
+INDICES = Family(
+    {"Gradient": "none: an index has no gradient."},
     {"type-mismatch": "`v` is not a vector of numbers", **_LITERAL},
 )
-VECTORS = Family({}, {"type-mismatch": "the argument is no such vector of numbers", **_LITERAL})
-MATRICES = Family({}, {"type-mismatch": "the argument is no such square matrix of floats", **_LITERAL})
+VECTORS = Family({}, {"type-mismatch": "the argument is not a vector of numbers of this shape", **_LITERAL})
+MATRICES = Family(
+    {}, {"type-mismatch": "the argument is not a square matrix of floats of this shape", **_LITERAL}
+)
 
 
-@composite(PLACES)
+@composite(INDICES)
 def argmin(v):
-    """The index of the smallest component of a vector, of equal components the lowest index. Numbers are preferred to
-    NaNs.
+    """The index of the smallest component of a vector; the lowest index among equal components. Numbers are preferred
+    to NaNs.
 
     Parameters:
         v: a vector (N,) of any dtype but bool.
@@ -29,16 +31,16 @@ def argmin(v):
         a uint32; 0 of NaNs alone.
     """
     tg._require_vector("argmin", v)
-    best, at, n = v[0], tg.uint32(0), len(v)
+    best, index, n = v[0], tg.uint32(0), len(v)
     for k in tg.static(range(1, n)):
         if (v[k] < best) or (best != best and v[k] == v[k]):
-            best, at = v[k], tg.uint32(k)
-    return at
+            best, index = v[k], tg.uint32(k)
+    return index
 
 
-@composite(PLACES)
+@composite(INDICES)
 def argmax(v):
-    """The index of the largest component of a vector, of equal components the lowest index. Numbers are preferred to
+    """The index of the largest component of a vector; the lowest index among equal components. Numbers are preferred to
     NaNs.
 
     Parameters:
@@ -47,11 +49,11 @@ def argmax(v):
         a uint32; 0 of NaNs alone.
     """
     tg._require_vector("argmax", v)
-    best, at, n = v[0], tg.uint32(0), len(v)
+    best, index, n = v[0], tg.uint32(0), len(v)
     for k in tg.static(range(1, n)):
         if (v[k] > best) or (best != best and v[k] == v[k]):
-            best, at = v[k], tg.uint32(k)
-    return at
+            best, index = v[k], tg.uint32(k)
+    return index
 
 
 @composite(VECTORS)
@@ -190,8 +192,8 @@ def inverse(a):
     """
     tg._require_matrix("inverse", a, 2, 3, 4)
     adjugate, d = tg._adjugate(a)
-    singular = d == type(d)(0.0)
-    return tg.where(singular, type(adjugate)(0.0), adjugate / tg.where(singular, type(d)(1.0), d))
+    is_singular = d == type(d)(0.0)
+    return tg.where(is_singular, type(adjugate)(0.0), adjugate / tg.where(is_singular, type(d)(1.0), d))
 
 
 @composite(MATRICES)

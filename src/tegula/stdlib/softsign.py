@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from tegula.stdlib.registry import func, meaning, tg
 
-AROUND = ((-1.0, 1.0), (-20.0, 20.0), (-1e5, 1e5))
+RANGES = ((-1.0, 1.0), (-20.0, 20.0), (-1e5, 1e5))
 
 
 @func
 def softsign(x):
-    """x / (1 + |x|), which goes from -1 to 1.
+    """The softsign x / (1 + |x|), from -1 to 1.
 
     Parameters:
         x: a scalar, vector, matrix or tile of floats.
@@ -26,7 +26,7 @@ def softsign(x):
     return tg.where(tg.isinf(x), tg.copysign(tg.min(tg.abs(x), 1.0), x), y)
 
 
-@meaning("softsign", AROUND, smooth=((-3.0, 3.0),))
+@meaning("softsign", RANGES, smooth=((-3.0, 3.0),))
 def exact(x):
     """The softsign of a multiprecision number."""
     return x / (1 + abs(x))

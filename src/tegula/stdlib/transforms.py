@@ -40,7 +40,7 @@ def transform_set_translation(xform: InOut[Transform], p: Vec3):
         xform: a variable that holds a transform; any other argument is not changed.
         p: a vector (3,) of floats.
     Gradient:
-        the first three components of the adjoint for `p`, which `xform` before the call does not get.
+        the first three components of the adjoint for `p`; the other components for the old `xform`.
     """
     xform.p = p
 
@@ -53,7 +53,7 @@ def transform_set_rotation(xform: InOut[Transform], q: Quat):
         xform: a variable that holds a transform; any other argument is not changed.
         q: a quaternion of floats.
     Gradient:
-        the last four components of the adjoint for `q`, which `xform` before the call does not get.
+        the last four components of the adjoint for `q`; the other components for the old `xform`.
     """
     xform.q = q
 
@@ -87,7 +87,7 @@ def transform_point(xform: Transform, point: Vec3):
 
 @func
 def transform_point(xform: Mat44, point: Vec3):  # noqa: F811
-    """The first three components of the product with (point, 1)."""
+    """The first three components of the product of a matrix and (point, 1)."""
     return xform[0:3, 0:3] @ point + xform[0:3, 3]
 
 
@@ -108,7 +108,7 @@ def transform_vector(xform: Transform, vec: Vec3):
 
 @func
 def transform_vector(xform: Mat44, vec: Vec3):  # noqa: F811
-    """The first three components of the product with (vec, 0)."""
+    """The first three components of the product of a matrix and (vec, 0)."""
     return xform[0:3, 0:3] @ vec
 
 
@@ -173,7 +173,7 @@ def transform_decompose(m: Mat44):
 def transform_decompose(  # noqa: F811
     m: Mat44, translation_out: InOut[Vec3], rotation_out: InOut[Quat], scale_out: InOut[Vec3]
 ):
-    """The parts, set in variables."""
+    """The translation, rotation and scale of a matrix, assigned to variables."""
     translation_out, rotation_out, scale_out = tg.transform_decompose(m)
 
 

@@ -23,14 +23,14 @@ from tegula.types import bool_, float32, float64, int32, int64, uint32, uint64
 
 ROUND_32 = 1.5 * 2**23
 ROUND_64 = 1.5 * 2**52
-NEAR_32 = 1.0e5
+MAX_SMALL_32 = 1.0e5
 """The largest |x| for which the reduction with pi / 2 in three parts has an accurate remainder."""
-NEAR_64 = 1.0e6
+MAX_SMALL_64 = 1.0e6
 LOW_HALF = 2**32 - 1
 
 
 @func
-def _quarter_near(x: float32):
+def _reduce_small(x: float32):
     """The remainder of x by pi / 2 as a sum of two floats, and the quotient modulo 4, for |x| <= NEAR_32."""
     t = tg.fma(x, TWO_OVER_PI[0], ROUND_32)
     n = t - ROUND_32
@@ -39,14 +39,14 @@ def _quarter_near(x: float32):
     product_low = tg.fma(n, HALF_PI_32[1], -product)
     r = exact - product
     residual = r - exact
-    lost = (exact - (r - residual)) - (product + residual)
-    low = tg.fma(-n, HALF_PI_32[2], lost - product_low)
+    rounding_error = (exact - (r - residual)) - (product + residual)
+    low = tg.fma(-n, HALF_PI_32[2], rounding_error - product_low)
     high = r + low
     return high, (r - high) + low, tg.bitcast(t, tg.int32) & 3
 
 
 @func
-def _quarter_near(x: float64):
+def _reduce_small(x: float64):
     t = tg.fma(x, TWO_OVER_PI[0], ROUND_64)
     n = t - ROUND_64
     exact = tg.fma(-n, HALF_PI_64[0], x)
@@ -54,15 +54,15 @@ def _quarter_near(x: float64):
     product_low = tg.fma(n, HALF_PI_64[1], -product)
     r = exact - product
     residual = r - exact
-    lost = (exact - (r - residual)) - (product + residual)
-    low = tg.fma(-n, HALF_PI_64[2], lost - product_low)
+    rounding_error = (exact - (r - residual)) - (product + residual)
+    low = tg.fma(-n, HALF_PI_64[2], rounding_error - product_low)
     high = r + low
     return high, (r - high) + low, tg.bitcast(t, tg.int64) & 3
 
 
 @func
 def _window(upper: uint32, lower: uint32, shift: uint32):
-    """32 of the 64 bits of two words, from bit `shift` on."""
+    """A word of 32 bits of the 64 bits of two words, from bit `shift` on."""
     return (upper << shift) | ((lower >> 1) >> (31 - shift))
 
 
@@ -73,7 +73,7 @@ def _window(upper: uint64, lower: uint64, shift: uint64):
 
 @func
 def _two_over_pi(offset: uint32):
-    """96 bits of the digits of 2 / pi from bit `offset` (0 .. 159) on, as three words."""
+    """The 96 bits of 2 / pi from bit `offset` (0 .. 159) on, as three words."""
     w = TWO_OVER_PI_WORDS_32
     four, two, one = (offset & 128) != 0, (offset & 64) != 0, (offset & 32) != 0
     a0 = tg.where(four, tg.uint32(w[4]), tg.uint32(w[0]))
@@ -94,24 +94,24 @@ def _two_over_pi(offset: uint32):
 
 
 @func
-def _quarter_far(x: float32):
-    """The results of `_quarter_near` for larger |x|: the integer mantissa of x is multiplied by the digits of 2 / pi
+def _reduce_large(x: float32):
+    """The results of `_reduce_small` for larger |x|: the integer mantissa of x is multiplied by the digits of 2 / pi
     that affect the quotient modulo 4 and the remainder."""
     bits = tg.bitcast(x, tg.uint32)
-    offset = ((bits >> 23) & 255) - 120  # Higher digits contribute multiples of 4.
+    offset = ((bits >> 23) & 255) - 120  # Higher bits contribute multiples of 4.
     w0, w1, w2 = tg._two_over_pi(offset)
     m = tg.uint64((bits & 0x7FFFFF) | 0x800000)
     product = ((m * tg.uint64(w0)) << 32) + m * tg.uint64(w1) + ((m * tg.uint64(w2)) >> 32)
     q = tg.int32((product + 0x2000000000000000) >> 62)
-    turn = tg.float64(tg.bitcast(product << 2, tg.int64)) * (1.5707963267948966 * 2.0**-64)
-    turn = tg.where(x < 0.0, -turn, turn)
-    high = tg.float32(turn)
-    return high, tg.float32(turn - tg.float64(high)), tg.where(x < 0.0, -q, q) & 3
+    remainder = tg.float64(tg.bitcast(product << 2, tg.int64)) * (1.5707963267948966 * 2.0**-64)
+    remainder = tg.where(x < 0.0, -remainder, remainder)
+    high = tg.float32(remainder)
+    return high, tg.float32(remainder - tg.float64(high)), tg.where(x < 0.0, -q, q) & 3
 
 
 @func
 def _two_over_pi(offset: uint64):
-    """192 bits of the digits of 2 / pi from bit `offset` (0 .. 1087) on, as three words."""
+    """The 192 bits of 2 / pi from bit `offset` (0 .. 1087) on, as three words."""
     w = TWO_OVER_PI_WORDS_64
     sixteen, eight = (offset & 1024) != 0, (offset & 512) != 0
     four, two, one = (offset & 256) != 0, (offset & 128) != 0, (offset & 64) != 0
@@ -147,7 +147,7 @@ def _high_product(a: uint64, b: uint64):
 
 
 @func
-def _quarter_far(x: float64):
+def _reduce_large(x: float64):
     bits = tg.bitcast(x, tg.uint64)
     offset = ((bits >> 52) & 2047) - 1013
     w0, w1, w2 = tg._two_over_pi(offset)
@@ -167,37 +167,43 @@ def _quarter_far(x: float64):
     piece_3 = tg.float64(tg.uint32(second & LOW_HALF)) * 2.0**-128
     upper = piece_0 + piece_1
     lower = piece_2 + piece_3
-    rest_of_upper = ((piece_0 - upper) + piece_1) + lower
-    turn = upper + rest_of_upper
-    turn_low = ((upper - turn) + rest_of_upper) + ((piece_2 - lower) + piece_3)
-    r = turn * HALF_PI_64[0]
-    low = tg.fma(turn_low, HALF_PI_64[0], tg.fma(turn, HALF_PI_64[1], tg.fma(turn, HALF_PI_64[0], -r)))
+    upper_error = ((piece_0 - upper) + piece_1) + lower
+    remainder = upper + upper_error
+    remainder_low = ((upper - remainder) + upper_error) + ((piece_2 - lower) + piece_3)
+    r = remainder * HALF_PI_64[0]
+    low = tg.fma(
+        remainder_low, HALF_PI_64[0], tg.fma(remainder, HALF_PI_64[1], tg.fma(remainder, HALF_PI_64[0], -r))
+    )
     high = r + low
-    rest = (r - high) + low
-    minus = x < 0.0
-    return tg.where(minus, -high, high), tg.where(minus, -rest, rest), tg.where(minus, -q, q) & 3
+    high_error = (r - high) + low
+    is_negative = x < 0.0
+    return (
+        tg.where(is_negative, -high, high),
+        tg.where(is_negative, -high_error, high_error),
+        tg.where(is_negative, -q, q) & 3,
+    )
 
 
 @func
-def _quarter(x: float32):
+def _reduce_by_half_pi(x: float32):
     """The remainder r of finite x by pi / 2, the rounding error of r, and the quotient modulo 4."""
-    high, low, q = tg._quarter_near(x)
-    if tg.abs(x) > NEAR_32:
-        high, low, q = tg._quarter_far(x)
+    high, low, q = tg._reduce_small(x)
+    if tg.abs(x) > MAX_SMALL_32:
+        high, low, q = tg._reduce_large(x)
     return high, low, q
 
 
 @func
-def _quarter(x: float64):
-    high, low, q = tg._quarter_near(x)
-    if tg.abs(x) > NEAR_64:
-        high, low, q = tg._quarter_far(x)
+def _reduce_by_half_pi(x: float64):
+    high, low, q = tg._reduce_small(x)
+    if tg.abs(x) > MAX_SMALL_64:
+        high, low, q = tg._reduce_large(x)
     return high, low, q
 
 
 @func
 def _sine(r: float32, low: float32):
-    """sin(r + low) for |r| <= pi / 4."""
+    """The sine of r + low for |r| <= pi / 4."""
     z = r * r
     return r + tg.fma(r * z, tg._poly3(z, *SIN_32), tg.fma(-0.5 * z, low, low))
 
@@ -210,7 +216,7 @@ def _sine(r: float64, low: float64):
 
 @func
 def _cosine(r: float32, low: float32):
-    """cos(r + low) for |r| <= pi / 4."""
+    """The cosine of r + low for |r| <= pi / 4."""
     z = r * r
     half = 0.5 * z
     w = 1.0 - half
@@ -227,7 +233,7 @@ def _cosine(r: float64, low: float64):
 
 @func
 def _sine_of_quarter(r: float32, low: float32, q: int32):
-    """sin(r + low + q pi / 2)."""
+    """The sine of r + low + q pi / 2."""
     value = tg.where((q & 1) != 0, tg._cosine(r, low), tg._sine(r, low))
     return tg.where((q & 2) != 0, -value, value)
 
@@ -253,7 +259,7 @@ def sin(x: float32):
         remainder by pi / 2: Payne and Hanek, Radian Reduction for Trigonometric Functions, SIGNUM 18 (1983);
         polynomials by the Remez algorithm (tools/minimax.py).
     """
-    r, low, q = tg._quarter(x)
+    r, low, q = tg._reduce_by_half_pi(x)
     value = tg.where(tg.abs(x) < inf, tg._sine_of_quarter(r, low, q), tg.float32(nan))
     return tg.where(tg.abs(x) < 2.0**-30, x, value)
 
@@ -261,7 +267,7 @@ def sin(x: float32):
 @func
 def sin(x: float64):  # noqa: F811
     """The sine of a float64 angle in radians."""
-    r, low, q = tg._quarter(x)
+    r, low, q = tg._reduce_by_half_pi(x)
     value = tg.where(tg.abs(x) < inf, tg._sine_of_quarter(r, low, q), tg.float64(nan))
     return tg.where(tg.abs(x) < 2.0**-30, x, value)
 
@@ -281,30 +287,30 @@ def cos(x: float32):
         remainder by pi / 2: Payne and Hanek, Radian Reduction for Trigonometric Functions, SIGNUM 18 (1983);
         polynomials by the Remez algorithm (tools/minimax.py).
     """
-    r, low, q = tg._quarter(x)
+    r, low, q = tg._reduce_by_half_pi(x)
     return tg.where(tg.abs(x) < inf, tg._sine_of_quarter(r, low, q + 1), tg.float32(nan))
 
 
 @func
 def cos(x: float64):  # noqa: F811
     """The cosine of a float64 angle in radians."""
-    r, low, q = tg._quarter(x)
+    r, low, q = tg._reduce_by_half_pi(x)
     return tg.where(tg.abs(x) < inf, tg._sine_of_quarter(r, low, q + 1), tg.float64(nan))
 
 
 @func
-def _tangent(t: float32, low: float32, inverted: bool_):
-    """t + low, or -1 / (t + low), rounded almost once."""
+def _tangent(t: float32, low: float32, is_inverted: bool_):
+    """The number t + low, or -1 / (t + low), with an error slightly above one rounding."""
     i = 1.0 / t
-    better = tg.fma(i, tg.fma(-low, i, tg.fma(-t, i, 1.0)), i)
-    return tg.where(inverted, -better, t)
+    refined = tg.fma(i, tg.fma(-low, i, tg.fma(-t, i, 1.0)), i)
+    return tg.where(is_inverted, -refined, t)
 
 
 @func
-def _tangent(t: float64, low: float64, inverted: bool_):
+def _tangent(t: float64, low: float64, is_inverted: bool_):
     i = 1.0 / t
-    better = tg.fma(i, tg.fma(-low, i, tg.fma(-t, i, 1.0)), i)
-    return tg.where(inverted, -better, t)
+    refined = tg.fma(i, tg.fma(-low, i, tg.fma(-t, i, 1.0)), i)
+    return tg.where(is_inverted, -refined, t)
 
 
 @func
@@ -322,11 +328,11 @@ def tan(x: float32):
         remainder by pi / 2: Payne and Hanek, Radian Reduction for Trigonometric Functions, SIGNUM 18 (1983);
         polynomials by the Remez algorithm (tools/minimax.py).
     """
-    r, low, q = tg._quarter(x)
+    r, low, q = tg._reduce_by_half_pi(x)
     z = r * r
     p = tg._poly6(z, *TAN_32)
-    rough = tg.fma(r * z, p, r)
-    tail = tg.fma(r * z, p, tg.fma(rough * rough, low, low))
+    estimate = tg.fma(r * z, p, r)
+    tail = tg.fma(r * z, p, tg.fma(estimate * estimate, low, low))
     t = r + tail
     value = tg._tangent(t, (r - t) + tail, (q & 1) != 0)
     value = tg.where(tg.abs(x) < inf, value, tg.float32(nan))
@@ -336,13 +342,13 @@ def tan(x: float32):
 @func
 def tan(x: float64):  # noqa: F811
     """The tangent of a float64 angle in radians."""
-    r, low, q = tg._quarter(x)
+    r, low, q = tg._reduce_by_half_pi(x)
     z = r * r
     cube = r * z
     cube_low = tg.fma(r, tg.fma(r, r, -z), tg.fma(r, z, -cube))
     p = tg._poly14(z, *TAN_64)
-    rough = tg.fma(cube, p, r)
-    tail = tg.fma(cube, p, tg.fma(cube_low, p, tg.fma(rough * rough, low, low)))
+    estimate = tg.fma(cube, p, r)
+    tail = tg.fma(cube, p, tg.fma(cube_low, p, tg.fma(estimate * estimate, low, low)))
     t = r + tail
     value = tg._tangent(t, (r - t) + tail, (q & 1) != 0)
     value = tg.where(tg.abs(x) < inf, value, tg.float64(nan))

@@ -19,15 +19,16 @@ S = Extents("S")
 def tile_argmax(
     a: Tile[Scalar, *S], axis: constexpr = None, keepdims: constexpr[bool] = False
 ) -> Tile[int32, *R]:
-    """The index of the largest element of a tile, in row-major order or along a dimension; of equal elements the lowest
-    index.
+    """The index of the largest element of a tile, in row-major order or along a dimension; the lowest index among equal
+    elements.
 
     As in tg.max, numbers are preferred to NaNs, and -0.0 is below 0.0; if all elements are NaN the index is 0. Elements
     of absent threads are skipped.
 
     Parameters:
         a: a tile of scalars of any dtype, of any shape.
-        axis: the dimension to go along, a constant from -rank to rank - 1; None for all elements in row-major order.
+        axis: the dimension of the reduction, a constant from -rank to rank - 1; None for all elements in row-major
+            order.
         keepdims: whether the result keeps a dimension of length 1, a constant; False by default.
     Returns:
         a tile of int32 without `axis`; (1,) of all elements, or of a tile of one dimension.

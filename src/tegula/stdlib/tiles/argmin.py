@@ -39,15 +39,16 @@ R = Extents("R", value=reduced_shape)
 def tile_argmin(
     a: Tile[Scalar, *S], axis: constexpr = None, keepdims: constexpr[bool] = False
 ) -> Tile[int32, *R]:
-    """The index of the smallest element of a tile, in row-major order or along a dimension; of equal elements the
-    lowest index.
+    """The index of the smallest element of a tile, in row-major order or along a dimension; the lowest index among
+    equal elements.
 
     As in tg.min, numbers are preferred to NaNs, and -0.0 is below 0.0; if all elements are NaN the index is 0. Elements
     of absent threads are skipped.
 
     Parameters:
         a: a tile of scalars of any dtype, of any shape.
-        axis: the dimension to go along, a constant from -rank to rank - 1; None for all elements in row-major order.
+        axis: the dimension of the reduction, a constant from -rank to rank - 1; None for all elements in row-major
+            order.
         keepdims: whether the result keeps a dimension of length 1, a constant; False by default.
     Returns:
         a tile of int32 without `axis`; (1,) of all elements, or of a tile of one dimension.
@@ -77,7 +78,7 @@ def minimum_of_packed_pairs(bits, axis, keepdims):
 @_tile_index_of_min.program
 def minimum_of_flagged_indices(bits, axis, keepdims):
     """For 64-bit keys: the minimum of 32-bit integers whose bit 31 is set if the key is above the least key, and whose
-    other bits are the index."""
+    lower bits are the index."""
     is_larger = tg.tile_astype(tg.min(bits - tg.tile_min(bits, axis, True), uint64(1)), uint32)
     return tg.tile_astype(
         tg.tile_min((is_larger << uint32(31)) | tg._tile_indices(bits, axis), axis, keepdims), int
@@ -86,7 +87,7 @@ def minimum_of_flagged_indices(bits, axis, keepdims):
 
 @cooperative
 def _tile_indices(t: Tile[Element, *S], axis: constexpr) -> Tile[uint32, *S]:
-    """The row-major index of each element, or its index along an axis."""
+    """The row-major index of each element, or the index of each element along an axis."""
     shape = t.shape
     if tg.static(axis is None):
         return tg.tile_reshape(tg.tile_arange(tg.static(prod(shape)), dtype=uint32), shape)
@@ -130,14 +131,14 @@ def sample_tiles(rng: np.random.Generator) -> Iterator[np.ndarray]:
     yield np.full((2, 3), nan)
     yield rng.integers(0, 3, (4, 9)).astype(np.float16)
     yield rng.standard_normal(40)
-    for kind in (np.int8, np.uint16, np.int32, np.uint32, np.int64, np.uint64):
-        limits = np.iinfo(kind)
-        yield np.array([5, limits.max, limits.min, 7, limits.max, limits.min], kind)
+    for dtype in (np.int8, np.uint16, np.int32, np.uint32, np.int64, np.uint64):
+        limits = np.iinfo(dtype)
+        yield np.array([5, limits.max, limits.min, 7, limits.max, limits.min], dtype)
     yield np.array([False, True, True, False])
 
 
 def samples_along_axes(rng: np.random.Generator) -> Iterator[Sample]:
-    """Tiles and the dimension to go along."""
+    """Tiles and the dimension of the reduction."""
     cube = rng.integers(0, 5, (3, 4, 5)).astype(np.float32)
     for axis, keepdims in ((0, False), (1, True), (-1, False), (None, True)):
         yield Sample(cube, axis, keepdims)

@@ -37,8 +37,8 @@ def tile_argsort(
     Gradient:
         none: indices are integers.
     Source:
-        Batcher, "Sorting networks and their applications" (1968): the bitonic network; on GPUs of 16 bits of the keys
-        at a time, from the lowest.
+        Batcher, "Sorting networks and their applications" (1968): the bitonic network; on GPUs a network for each
+        16-bit digit of the keys, from the lowest digit.
     """
     shape = keys.shape
     before, length, after = tg.static(split_at_axis(shape, axis))
@@ -66,12 +66,14 @@ def reference(keys, axis=-1, descending=False):
 def samples(rng: np.random.Generator) -> Iterator[Sample]:
     for n in (1, 2, 17):
         yield Sample(rng.standard_normal(n).astype(np.float32))
-    some = np.array([0.0, nan, -0.0, inf, 2, -inf, -0.0, nan, 2, 0.0])
-    yield Sample(some)
-    yield Sample(some.astype(np.float32), descending=True)
-    few = rng.integers(0, 4, (3, 5, 2))
-    yield Sample(few)
-    yield Sample(few, 1, descending=True)
-    yield Sample(few.astype(np.uint32), None)
-    yield Refused(few, 3, code="out-of-range", says=("3 is not an axis of a tile of shape (3, 5, 2)",))
+    special_keys = np.array([0.0, nan, -0.0, inf, 2, -inf, -0.0, nan, 2, 0.0])
+    yield Sample(special_keys)
+    yield Sample(special_keys.astype(np.float32), descending=True)
+    repeated_keys = rng.integers(0, 4, (3, 5, 2))
+    yield Sample(repeated_keys)
+    yield Sample(repeated_keys, 1, descending=True)
+    yield Sample(repeated_keys.astype(np.uint32), None)
+    yield Refused(
+        repeated_keys, 3, code="out-of-range", says=("3 is not an axis of a tile of shape (3, 5, 2)",)
+    )
     yield Refused(np.ones(3, np.int8), code="type-mismatch", says=("float32, float64, int32", "int8"))

@@ -18,7 +18,7 @@ def tile_cumsum(a: Tile[Number, *S], axis: constexpr = None) -> Tile[Number, *S]
 
     Parameters:
         a: a tile of any dtype but bool. Vectors are summed by component.
-        axis: the dimension to go along, a constant from -rank to rank - 1; None for all elements in row-major order.
+        axis: the dimension of the scan, a constant from -rank to rank - 1; None for all elements in row-major order.
     Returns:
         a tile of the shape and dtype of `a`.
     Raises:

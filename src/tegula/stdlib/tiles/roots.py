@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 PRIMES = (2, 3, 5, 7, 11, 13)
-"""The prime factors of lengths that are transformed by stages of butterflies."""
+"""The prime factors of lengths that stages of butterflies transform."""
 MAX_RADIX = 16
 """The maximum radix of a stage."""
 MAX_LENGTH = 1 << 16
@@ -23,11 +23,14 @@ def roots(n: int, powers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def precise_roots(n: int, powers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The numbers of `roots` as long doubles. Angles are reduced to an eighth of a turn in integer arithmetic, so that
     symmetric roots are equal up to sign and roots on the axes are exact."""
-    octant, rest = np.divmod(8 * (powers % n), n)
-    angle = np.where(octant % 2, n - rest, rest) * (np.arctan(np.longdouble(1.0)) / n)
-    near, far = np.cos(angle), np.sin(angle)
-    swapped = (octant + 1) // 2 % 2 == 1
-    cosine, sine = np.where(swapped, far, near), np.where(swapped, near, far)
+    octant, remainder = np.divmod(8 * (powers % n), n)
+    angle = np.where(octant % 2, n - remainder, remainder) * (np.arctan(np.longdouble(1.0)) / n)
+    cosine_of_angle, sine_of_angle = np.cos(angle), np.sin(angle)
+    is_swapped = (octant + 1) // 2 % 2 == 1
+    cosine, sine = (
+        np.where(is_swapped, sine_of_angle, cosine_of_angle),
+        np.where(is_swapped, cosine_of_angle, sine_of_angle),
+    )
     cosine = np.where((octant >= 2) & (octant < 6), -cosine, cosine)
     return cosine, np.where(octant >= 4, sine, -sine)
 
@@ -46,15 +49,17 @@ def radices(n: int, largest: int = MAX_RADIX) -> tuple[int, ...]:
     among equally short factorisations the one with the smallest sum."""
     if n == 1:
         return ()
-    first = [r for r in range(2, min(n, largest) + 1) if n % r == 0] or [min(p for p in PRIMES if n % p == 0)]
-    lists = [(r, *radices(n // r, largest)) for r in first]
-    best = min(lists, key=lambda x: (len(x), sum(x)))
-    return tuple(sorted(best, reverse=True))
+    divisors = [r for r in range(2, min(n, largest) + 1) if n % r == 0] or [
+        min(p for p in PRIMES if n % p == 0)
+    ]
+    factorisations = [(r, *radices(n // r, largest)) for r in divisors]
+    shortest = min(factorisations, key=lambda x: (len(x), sum(x)))
+    return tuple(sorted(shortest, reverse=True))
 
 
 def stages(n: int, largest: int = MAX_RADIX) -> tuple[tuple[int, int, int], ...]:
-    """The stages of a transform: the radix r, the number m of butterflies of a part, and the number s of parts, with
-    r * m * s = n."""
+    """The stages of a transform: the radix r, the number m of butterflies per part, and the number s of parts, with r *
+    m * s = n."""
     result, parts = list[tuple[int, int, int]](), 1
     for r in radices(n, largest):
         result.append((r, n // parts // r, parts))
@@ -69,8 +74,7 @@ def twiddles(r: int, m: int) -> np.ndarray:
 
 
 def padded_length(n: int) -> int:
-    """The padded length of Bluestein's algorithm: the least length of at least 2 n - 1 without prime factors above
-    5."""
+    """The padded length of Bluestein's algorithm: the smallest length from 2 n - 1 on without prime factors above 5."""
     length = 2 * n - 1
     while not is_smooth(length, (2, 3, 5)):
         length += 1
@@ -89,10 +93,10 @@ def chirp_spectrum(n: int) -> np.ndarray:
     by the length: real and imaginary parts in the last dimension."""
     length = padded_length(n)
     cosine, sine = precise_roots(2 * n, np.arange(n) ** 2)
-    around = np.zeros(length, np.clongdouble)
-    around[:n] = cosine - 1j * sine
-    around[length - n + 1 :] = around[1:n][::-1]
-    result = np.fft.fft(around) / length
+    padded = np.zeros(length, np.clongdouble)
+    padded[:n] = cosine - 1j * sine
+    padded[length - n + 1 :] = padded[1:n][::-1]
+    result = np.fft.fft(padded) / length
     return np.stack((result.real, result.imag), axis=-1).astype(np.float64)
 
 

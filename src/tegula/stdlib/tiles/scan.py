@@ -25,14 +25,14 @@ Number = Dtypes(
 )
 Kind, Flag = constexpr["sum", "min", "max"], constexpr[bool]
 REGISTERS = 64
-"""The number of 32-bit registers that the elements of a thread may take."""
+"""The maximum number of 32-bit registers for the elements of a thread."""
 
 
 def chunk_length(n: int, threads: int) -> int:
-    """The number of consecutive elements per thread: the least sufficient divisor of n, or n / threads rounded up if
-    the divisor is more than 4 times as large."""
-    least = -(-n // threads)
-    return next((c for c in range(least, 4 * least + 1) if n % c == 0), least)
+    """The number of consecutive elements per thread: the smallest divisor of n from n / threads on, or n / threads
+    rounded up if the divisor is more than 4 times as large."""
+    min_length = -(-n // threads)
+    return next((c for c in range(min_length, 4 * min_length + 1) if n % c == 0), min_length)
 
 
 def fits_in_registers(n: int, t: DType, threads: int) -> bool:
@@ -140,31 +140,31 @@ def tile_scan_min_inclusive(a: Tile[Number, *S], axis: constexpr = None) -> Tile
 def _tile_scan_axis(
     t: Tile[Number, *S], axis: constexpr, kind: Kind, exclusive: constexpr[bool]
 ) -> Tile[Number, *S]:
-    """Combines the elements up to each one along an axis, in steps that double. Absent threads are the last threads, so
-    that the elements of present threads are complete."""
+    """The scan along an axis, in steps whose strides double. Absent threads are the last threads, so that the elements
+    of present threads are complete."""
     shape = t.shape
     before, n, after = tg.static(split_at_axis(shape, axis))
     result = tg.tile_reshape(t, (before, n, after))
     for k in tg.static(range((n - 1).bit_length())):
         stride = 1 << k
-        near, far = result[:, stride:], result[:, : n - stride]
+        later, earlier = result[:, stride:], result[:, : n - stride]
         if tg.static(kind == "sum"):
-            combined = near + far
+            combined = later + earlier
         elif tg.static(kind == "min"):
-            combined = tg.min(near, far)
+            combined = tg.min(later, earlier)
         else:
-            combined = tg.max(near, far)
+            combined = tg.max(later, earlier)
         result = tg.tile_concat((result[:, :stride], combined), 1)
     if tg.static(exclusive):
-        nothing = tg.tile_zeros(shape=(before, 1, after), dtype=result.dtype)
+        identity = tg.tile_zeros(shape=(before, 1, after), dtype=result.dtype)
         if tg.static(n > 1):
-            result = tg.tile_concat((nothing, result[:, : n - 1]), 1)
+            result = tg.tile_concat((identity, result[:, : n - 1]), 1)
         else:
-            result = nothing
+            result = identity
     return tg.tile_map(tg._tile_select_second, t, tg.tile_reshape(result, shape))
 
 
-# With a gradient -----------------------------------------------------------------------------------------------------
+# Scans with an adjoint -----------------------------------------------------------------------------------------------
 
 
 @cooperative
@@ -187,7 +187,7 @@ def _tile_scan_extreme(t: Tile[Number, *S], kind: Kind) -> Tile[Number, *S]:
 
 @_tile_scan_extreme.vjp(keep="t")
 def scan_extreme_vjp(t, grad, kind):
-    """Elements of absent threads are read as NaN, which never changes the extreme."""
+    """The adjoint of the elements. Elements of absent threads are read as NaN, which never changes the extreme."""
     shape = t.shape
     n = tg.static(prod(shape))
     flat, present = tg.tile_reshape(t, (n,)), tg.tile_reshape(tg.tile_map(tg._tile_is_present, t), (n,))
@@ -195,13 +195,13 @@ def scan_extreme_vjp(t, grad, kind):
     return tg.tile_reshape(tg._tile_gradient_of_extremes(numbers, tg.tile_reshape(grad, (n,)), kind), shape)
 
 
-# Combination---------------------------------------------------------------------------------------------------------
+# Scans over threads --------------------------------------------------------------------------------------------------
 
 
 @cooperative
 def _tile_scan(t: Tile[Number, *S], kind: Kind, exclusive: Flag, reverse: Flag) -> Tile[Number, *S]:
-    """Combines the elements up to each element, exclusive of the element itself if `exclusive`; `reverse`: from the
-    last element to the first."""
+    """The scan of the elements in row-major order. `exclusive`: whether the scan leaves out the element itself;
+    `reverse`: whether the scan starts from the last element."""
     if tg.group_present() == tg.group_size():
         result = tg._tile_scan_chunked(t, kind, exclusive, reverse)
     else:
@@ -231,14 +231,14 @@ def chunks_in_registers(t, kind, exclusive, reverse):
     local = tg.tile_local(tg._tile_pad_to_rows(t, rows, c), (threads, 1))
     first, last = (c - 1, 0) if tg.static(reverse) else (0, c - 1)
     for k in tg.unrolled(1, c):
-        i, before = (c - 1 - k, c - k) if tg.static(reverse) else (k, k - 1)
-        local[0, i] = tg._tile_combine(kind, local[0, i], local[0, before])
+        i, previous = (c - 1 - k, c - k) if tg.static(reverse) else (k, k - 1)
+        local[0, i] = tg._tile_combine(kind, local[0, i], local[0, previous])
     identity = type(local[0, 0])(0) if tg.static(kind == "sum") else local[0, 0]
     prefix = tg._tile_exclusive_prefix(kind, reverse, rows, identity, local[0, last])
     if tg.static(exclusive):
         for k in tg.unrolled(c - 1):
-            i, before = (k, k + 1) if tg.static(reverse) else (c - 1 - k, c - 2 - k)
-            local[0, i] = tg._tile_combine(kind, local[0, before], prefix)
+            i, previous = (k, k + 1) if tg.static(reverse) else (c - 1 - k, c - 2 - k)
+            local[0, i] = tg._tile_combine(kind, local[0, previous], prefix)
         local[0, first] = prefix
     else:
         for k in tg.unrolled(c):
@@ -336,8 +336,8 @@ def extreme_adjoint_of_components(t, grad, kind):
 
 @cooperative
 def _tile_extreme_adjoint_chunked(t: Tile[Number, N], grad: Tile[Number, N], kind: Kind) -> Tile[Number, N]:
-    """The result of `_tile_gradient_of_extremes`; a scan over threads computes the extremes before the elements of each
-    thread and the sums after them."""
+    """The result of `_tile_gradient_of_extremes`. Scans over threads compute the extreme before the elements of each
+    thread and the sum after the elements of each thread."""
     return tg._tile_extreme_adjoint_shared(t, grad, kind, tg.group_size())
 
 
@@ -349,10 +349,10 @@ def extreme_adjoint_in_registers(t, grad, kind):
     changes = tg.tile_local(tg._tile_pad_to_rows(t, rows, c), (threads, 1))
     sums = tg.tile_local(tg._tile_pad_to_rows(grad, rows, c), (threads, 1))
     identity, zero = type(t[0])(nan), type(t[0])(0.0)
-    best = changes[0, 0]
+    extreme = changes[0, 0]
     for k in tg.unrolled(1, c):
-        best = tg._tile_combine(kind, best, changes[0, k])
-    before = tg._tile_exclusive_prefix(kind, False, rows, identity, best)
+        extreme = tg._tile_combine(kind, extreme, changes[0, k])
+    before = tg._tile_exclusive_prefix(kind, False, rows, identity, extreme)
     for k in tg.unrolled(c):
         after = tg._tile_combine(kind, before, changes[0, k])
         changes[0, k] = tg._tile_changes_extreme(before, after)
@@ -362,11 +362,11 @@ def extreme_adjoint_in_registers(t, grad, kind):
         aggregate = tg._tile_combine(
             "segment", tg._tile_segment(sums[0, c - 1 - k], changes[0, c - 1 - k]), aggregate
         )
-    following = tg._tile_exclusive_prefix("segment", True, rows, tg.vector(zero, zero), aggregate)
+    next_segment = tg._tile_exclusive_prefix("segment", True, rows, tg.vector(zero, zero), aggregate)
     for k in tg.unrolled(c):
         i = c - 1 - k
-        total = tg.where(changes[0, i] > zero, sums[0, i] + following[0], zero)
-        following = tg._tile_combine("segment", tg._tile_segment(sums[0, i], changes[0, i]), following)
+        total = tg.where(changes[0, i] > zero, sums[0, i] + next_segment[0], zero)
+        next_segment = tg._tile_combine("segment", tg._tile_segment(sums[0, i], changes[0, i]), next_segment)
         sums[0, i] = total
     return tg._tile_drop_padding(tg.tile_from_local(sums, (threads, 1), (rows, c)), n)
 
@@ -385,11 +385,11 @@ def _tile_extreme_adjoint_shared(
     tg.tile_assign(line, t, 0)
     tg.tile_assign(scan_lines, grad, 0)
     changes, sums = tg.tile_reshape(line, (rows, c)), tg.tile_reshape(scan_lines, (rows, c))
-    best = identity
+    extreme = identity
     if lane < rows:
         for k in range(c):
-            best = tg._tile_combine(kind, best, changes[lane, k])
-    before = tg._tile_exclusive_prefix(kind, False, rows, identity, best)
+            extreme = tg._tile_combine(kind, extreme, changes[lane, k])
+    before = tg._tile_exclusive_prefix(kind, False, rows, identity, extreme)
     aggregate = tg.vector(zero, zero)
     if lane < rows:
         for k in range(c):
@@ -401,13 +401,13 @@ def _tile_extreme_adjoint_shared(
             aggregate = tg._tile_combine(
                 "segment", tg._tile_segment(sums[lane, i], changes[lane, i]), aggregate
             )
-    following = tg._tile_exclusive_prefix("segment", True, rows, tg.vector(zero, zero), aggregate)
+    next_segment = tg._tile_exclusive_prefix("segment", True, rows, tg.vector(zero, zero), aggregate)
     if lane < rows:
         for k in range(c):
             i = c - 1 - k
-            total = tg.where(changes[lane, i] > zero, sums[lane, i] + following[0], zero)
-            following = tg._tile_combine(
-                "segment", tg._tile_segment(sums[lane, i], changes[lane, i]), following
+            total = tg.where(changes[lane, i] > zero, sums[lane, i] + next_segment[0], zero)
+            next_segment = tg._tile_combine(
+                "segment", tg._tile_segment(sums[lane, i], changes[lane, i]), next_segment
             )
             sums[lane, i] = total
     return scan_lines[:n]
@@ -454,7 +454,7 @@ def drop_padding(t, n):
     return line[:n]
 
 
-# Parts ---------------------------------------------------------------------------------------------------------------
+# Functions of elements -----------------------------------------------------------------------------------------------
 
 
 @part
@@ -484,33 +484,38 @@ def _tile_exclusive_prefix(kind, reverse, count, identity, aggregate):
     warps, is_uneven = tg.static((count + 31) // 32), tg.static((threads % 32) & (threads % 32 - 1) != 0)
     prefix = identity
     for k in tg.unrolled(tg.static(min(count - 1, 31).bit_length())):
-        far = ((lane & (1 << k)) == 0) == tg.static(reverse)
+        is_later_half = ((lane & (1 << k)) == 0) == tg.static(reverse)
         if tg.static(reverse and is_uneven):
-            other = tg.lane_shuffle(aggregate, (lane ^ (1 << k)) & -(1 << k))
+            received = tg.lane_shuffle(aggregate, (lane ^ (1 << k)) & -(1 << k))
         else:
-            other = tg.lane_xor(aggregate, 1 << k)
-        prefix = tg.where(far, tg._tile_combine(kind, prefix, other) if k > 0 else other, prefix)
+            received = tg.lane_xor(aggregate, 1 << k)
+        prefix = tg.where(
+            is_later_half, tg._tile_combine(kind, prefix, received) if k > 0 else received, prefix
+        )
         if tg.static(kind == "segment"):
-            ahead, after = tg._tile_combine(kind, aggregate, other), tg._tile_combine(kind, other, aggregate)
-            aggregate = tg.where(far, ahead, after)
+            own_first, received_first = (
+                tg._tile_combine(kind, aggregate, received),
+                tg._tile_combine(kind, received, aggregate),
+            )
+            aggregate = tg.where(is_later_half, own_first, received_first)
         else:
-            aggregate = tg._tile_combine(kind, aggregate, other)
+            aggregate = tg._tile_combine(kind, aggregate, received)
     if tg.static(warps > 1):
         warp_aggregates = tg.tile_empty(shape=(threads + 31) // 32, dtype=type(identity), storage="shared")
         if lane == 0:
             warp_aggregates[warp] = aggregate
-        before = identity
+        preceding = identity
         for k in tg.unrolled(warps - 1):
             w = warps - 1 - k if tg.static(reverse) else k
-            combined = tg._tile_combine(kind, warp_aggregates[w], before) if k > 0 else warp_aggregates[w]
-            before = tg.where(w > warp if tg.static(reverse) else w < warp, combined, before)
-        prefix = tg._tile_combine(kind, prefix, before)
+            combined = tg._tile_combine(kind, warp_aggregates[w], preceding) if k > 0 else warp_aggregates[w]
+            preceding = tg.where(w > warp if tg.static(reverse) else w < warp, combined, preceding)
+        prefix = tg._tile_combine(kind, prefix, preceding)
     return prefix
 
 
 @part
 def _tile_changes_extreme(before, after):
-    """1 if an element changed the running extreme from `before` to `after`, else 0."""
+    """The number 1 if an element changed the running extreme from `before` to `after`, else 0."""
     return tg.where(tg.isnan(after) | (after == before), type(after)(0.0), type(after)(1.0))
 
 
@@ -522,19 +527,20 @@ def _tile_segment(x, begins):
 
 @part
 def _tile_is_present(x):
-    """True; `tile_map` of this function returns a tile that is False for the elements of absent threads."""
+    """The constant True. `tile_map` of this function returns a tile that is False for the elements of absent
+    threads."""
     return True
 
 
 @part
 def _tile_select_second(x, y):
-    """y; `tile_map` of this function makes the elements of y absent where the elements of x are absent."""
+    """The element y. `tile_map` of this function makes the elements of y absent where the elements of x are absent."""
     return y
 
 
 @part
 def _tile_component(x, k):
-    """Component k of a scalar, vector or matrix x, in row-major order."""
+    """The component k of a scalar, vector or matrix x, in row-major order."""
     t = type(x)
     if tg.static(isinstance(t, MatType)):
         columns = tg.static(t.cols)
@@ -545,7 +551,7 @@ def _tile_component(x, k):
 
 @part
 def _tile_with_component(x, k, y):
-    """x with component k replaced by y."""
+    """The vector or matrix x with y instead of component k."""
     t = type(x)
     if tg.static(isinstance(t, MatType)):
         columns = tg.static(t.cols)
@@ -555,7 +561,7 @@ def _tile_with_component(x, k, y):
     return x
 
 
-# Meaning -------------------------------------------------------------------------------------------------------------
+# References and samples ----------------------------------------------------------------------------------------------
 
 
 @tile_scan_inclusive.reference
@@ -593,10 +599,12 @@ def _extremes(a: np.ndarray, sign: int) -> np.ndarray:
     """Running maxima, or minima for the sign -1; numbers are preferred to NaN, and -0.0 is below 0.0."""
     result = a.ravel().copy()
     for k in range(1, result.size):
-        x, best = result[k], result[k - 1]
-        above = np.signbit(best) != np.signbit(x) and np.signbit(best) == (sign > 0)
-        beyond = np.isnan(best) or sign * float(x) > sign * float(best) or (x == best and above)
-        result[k] = x if beyond and not np.isnan(x) else best
+        x, extreme = result[k], result[k - 1]
+        is_above = np.signbit(extreme) != np.signbit(x) and np.signbit(extreme) == (sign > 0)
+        is_beyond = (
+            np.isnan(extreme) or sign * float(x) > sign * float(extreme) or (x == extreme and is_above)
+        )
+        result[k] = x if is_beyond and not np.isnan(x) else extreme
     return result.reshape(a.shape)
 
 
@@ -607,8 +615,8 @@ def scan_samples(rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(rng.standard_normal(shape).astype(np.float32), differentiable=size in (7, 30))
     yield Sample(rng.standard_normal(40))
     yield Sample(rng.integers(-9, 9, 50).astype(np.float16))
-    for kind in (np.int8, np.uint16, np.int32, np.uint32, np.int64, np.uint64):
-        yield Sample(rng.integers(0, 100, 45).astype(kind))
+    for dtype in (np.int8, np.uint16, np.int32, np.uint32, np.int64, np.uint64):
+        yield Sample(rng.integers(0, 100, 45).astype(dtype))
     for shape, axis in (((3, 5, 4), 1), ((2, 9), -1), ((7, 3), 0), ((1, 4), 0), ((6,), 0)):
         numbers = rng.permutation(int(np.prod(shape))).reshape(shape).astype(np.float32)
         yield Sample(numbers, axis, differentiable=shape == (2, 9))

@@ -35,8 +35,8 @@ def tile_slogdet(a: Tile[Real, ..., N, N]) -> tuple[Tile[Real, ..., ONE], Tile[R
     sign, log = type(a[0, 0])(1.0), type(a[0, 0])(0.0)
     for k in range(n):
         d = lu[k, k]
-        signed = tg.where(piv[k] == k, sign, -sign)
-        sign = tg.where(d == 0.0, 0.0, tg.where(d < 0.0, -signed, signed))
+        permuted_sign = tg.where(piv[k] == k, sign, -sign)
+        sign = tg.where(d == 0.0, 0.0, tg.where(d < 0.0, -permuted_sign, permuted_sign))
         log = log + tg.log(tg.abs(d))
     return tg.tile_full(shape=1, value=sign), tg.tile_full(shape=1, value=log)
 

@@ -30,7 +30,7 @@ def tile_sort(
 
     Parameters:
         keys: a tile of float32, float64, int32, int64, uint32 or uint64.
-        values: a tile of the same shape and any dtype; it may be the same tile.
+        values: a tile of the same shape and any dtype; `keys` and `values` may be one tile.
         axis: the dimension along which lines are sorted, a constant; None for all keys as one line.
         descending: whether the largest key comes first, a constant.
     Raises:
@@ -38,12 +38,12 @@ def tile_sort(
         type-mismatch: `keys` has another dtype, or an operand is not a tile bound to a name.
         out-of-range: there is no such axis.
     Gradient:
-        the adjoints, permuted back.
+        the adjoints, permuted by the inverse of the sort.
     Source:
-        Batcher, "Sorting networks and their applications" (1968): the bitonic network; on GPUs of 16 bits of the keys
-        at a time, from the lowest.
+        Batcher, "Sorting networks and their applications" (1968): the bitonic network; on GPUs a network for each
+        16-bit digit of the keys, from the lowest digit.
     """
-    flat, along = tg.tile_reshape(keys, (-1,)), tg.tile_reshape(values, (-1,))
+    flat, flat_values = tg.tile_reshape(keys, (-1,)), tg.tile_reshape(values, (-1,))
     shape = keys.shape
     before, length, after = tg.static(split_at_axis(shape, axis))
     indices = tg.tile_argsort(tg.tile_reshape(keys, (before, length, after)), axis=1, descending=descending)
@@ -52,9 +52,9 @@ def tile_sort(
         first = line // after * (length * after) + line % after
         indices = indices * after + tg.tile_reshape(first, (before, 1, after))
     order = tg.tile_reshape(indices, (-1,))
-    sorted_keys, sorted_values = flat[order], along[order]
+    sorted_keys, sorted_values = flat[order], flat_values[order]
     tg.tile_assign(flat, sorted_keys, 0)
-    tg.tile_assign(along, sorted_values, 0)
+    tg.tile_assign(flat_values, sorted_values, 0)
 
 
 def split_at_axis(shape: tuple[int, ...], axis: int | None) -> tuple[int, int, int]:
@@ -64,8 +64,8 @@ def split_at_axis(shape: tuple[int, ...], axis: int | None) -> tuple[int, int, i
         return 1, math.prod(shape), 1
     if isinstance(axis, bool) or not isinstance(axis, int) or not -len(shape) <= axis < len(shape):
         raise OutOfRange(None, what=f"{axis!r} is not an axis of a tile of shape {shape}")
-    at = axis % len(shape)
-    return math.prod(shape[:at]), shape[at], math.prod(shape[at + 1 :])
+    index = axis % len(shape)
+    return math.prod(shape[:index]), shape[index], math.prod(shape[index + 1 :])
 
 
 @part
@@ -105,11 +105,11 @@ def _tile_sort_bits(x: uint64):
 
 @tile_sort.reference
 def reference(keys, values, axis=None, descending=False):
-    at = 0 if axis is None else axis
-    flat, along = (keys.ravel(), values.ravel()) if axis is None else (keys, values)
-    order = sort_indices(flat, at, descending)
-    made = (np.take_along_axis(x, order, axis=at) for x in (flat, along))
-    return tuple(x.reshape(keys.shape) for x in made)
+    sort_axis = 0 if axis is None else axis
+    flat, sort_values = (keys.ravel(), values.ravel()) if axis is None else (keys, values)
+    order = sort_indices(flat, sort_axis, descending)
+    sorted_arrays = (np.take_along_axis(x, order, axis=sort_axis) for x in (flat, sort_values))
+    return tuple(x.reshape(keys.shape) for x in sorted_arrays)
 
 
 def sort_indices(keys: np.ndarray, axis: int, descending: bool) -> np.ndarray:
@@ -127,23 +127,23 @@ def sort_indices(keys: np.ndarray, axis: int, descending: bool) -> np.ndarray:
 def samples(rng: np.random.Generator) -> Iterator[Sample]:
     for n in (1, 2, 7, 33):
         yield Sample(rng.standard_normal(n).astype(np.float32), rng.integers(0, 99, n, np.int32), tolerance=0)
-    some = np.array([0.0, np.nan, -0.0, np.inf, 2, -np.inf, -0.0, -np.nan, 2, 0.0], np.float32)
-    yield Sample(some, np.arange(10, dtype=np.float64), tolerance=0)
-    yield Sample(some.astype(np.float64), np.arange(10), tolerance=0)
+    special_keys = np.array([0.0, np.nan, -0.0, np.inf, 2, -np.inf, -0.0, -np.nan, 2, 0.0], np.float32)
+    yield Sample(special_keys, np.arange(10, dtype=np.float64), tolerance=0)
+    yield Sample(special_keys.astype(np.float64), np.arange(10), tolerance=0)
     yield Sample(rng.integers(-3, 3, (3, 5), np.int32), rng.standard_normal((3, 5)).astype(np.float16))
-    few = rng.integers(0, 3, 17, np.uint32) << np.uint32(30)
-    yield Sample(few, rng.standard_normal(17), tolerance=0, differentiable=True)
+    repeated_keys = rng.integers(0, 3, 17, np.uint32) << np.uint32(30)
+    yield Sample(repeated_keys, rng.standard_normal(17), tolerance=0, differentiable=True)
     distinct = rng.permutation(12).astype(np.float32)
     yield Sample(distinct, rng.standard_normal(12).astype(np.float32), tolerance=0)
-    ends = np.iinfo(np.int64)
-    yield Sample(np.array([ends.max, 0, ends.min, -1, ends.max]), np.arange(5, dtype=np.int8))
+    limits = np.iinfo(np.int64)
+    yield Sample(np.array([limits.max, 0, limits.min, -1, limits.max]), np.arange(5, dtype=np.int8))
     yield Sample(rng.integers(0, 4, (2, 3, 4)).astype(np.uint64), np.arange(24).reshape(2, 3, 4) % 2 == 0)
     yield Sample(rng.integers(0, 4, (3, 5), np.int32), np.arange(15).reshape(3, 5), axis=1, tolerance=0)
-    yield Sample(some, np.arange(10), descending=True, tolerance=0)
+    yield Sample(special_keys, np.arange(10), descending=True, tolerance=0)
     cube, values = rng.standard_normal((3, 7, 2)).astype(np.float32), rng.standard_normal((3, 7, 2))
     yield Sample(cube, values, -2, descending=True, tolerance=0, differentiable=False)
-    wide = rng.integers(0, 4, (2, 9)).astype(np.uint64)
-    yield Sample(wide, rng.standard_normal((2, 9)), 1, tolerance=0, differentiable=True)
+    rows = rng.integers(0, 4, (2, 9)).astype(np.uint64)
+    yield Sample(rows, rng.standard_normal((2, 9)), 1, tolerance=0, differentiable=True)
     yield Refused(cube, cube, 3, code="out-of-range", says=("3 is not an axis of a tile of shape (3, 7, 2)",))
     three, four = np.ones(3, np.float32), np.ones(4, np.float32)
     yield Refused(three, four, code="shape-mismatch", says=("(3,)", "(4,)", "'keys' and 'values'"))

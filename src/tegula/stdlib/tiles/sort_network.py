@@ -12,12 +12,13 @@ from tegula.types import int32, uint16, uint32, uint64
 M, N = Extent("M"), Extent("N")
 Bits = Dtypes("Bits", uint32, uint64)
 WARP = 32
-MOST = 64
-"""The number of elements that each lane may hold in registers."""
-COUNTED = 192
-"""The number of elements from which one thread counts digits, instead of following a network in SIMD registers."""
+MAX_LANE_ELEMENTS = 64
+"""The maximum number of elements that a lane holds in registers."""
+MIN_COUNTED_ELEMENTS = 192
+"""The minimum number of elements for which one thread counts digits instead of running a network in SIMD registers."""
 DIGIT, MASK = 16, 0xFFFF
-"""The number of bits of a digit, which are the upper bits of a 32-bit integer; the lower bits hold a place."""
+"""The number of bits of a digit, which is the upper half of a 32-bit integer, and the mask of the lower half, which
+holds a position."""
 
 
 def lanes_of_network(group: int) -> int:
@@ -26,13 +27,13 @@ def lanes_of_network(group: int) -> int:
 
 
 def elements_of_lane(n: int, lanes: int) -> int:
-    """The number of elements that each lane holds of a row: the least power of two that suffices."""
+    """The number of elements of a row that each lane holds: the smallest sufficient power of two."""
     return 1 << max(0, (n - 1).bit_length() - (lanes - 1).bit_length())
 
 
 def fits_in_registers(n: int, group: int) -> bool:
     """Whether the registers of a group of whole warps hold a row of more elements than lanes."""
-    return group % WARP == 0 and 1 < elements_of_lane(n, lanes_of_network(group)) <= MOST
+    return group % WARP == 0 and 1 < elements_of_lane(n, lanes_of_network(group)) <= MAX_LANE_ELEMENTS
 
 
 def bit_reversal(n: int) -> np.ndarray:
@@ -43,7 +44,7 @@ def bit_reversal(n: int) -> np.ndarray:
 
 @cooperative
 def _tile_sort_indices(bits: Tile[Bits, M, N]) -> Tile[int32, M, N]:
-    """For each element of the sorted rows of a matrix, its index in the row before."""
+    """For each element of the sorted rows of a matrix, its index in the unsorted row."""
 
 
 @_tile_sort_indices.program(when=lambda M, N, group: M == 1 and fits_in_registers(N, group))
@@ -57,7 +58,7 @@ def sort_row_in_registers(bits):
         return tg._tile_sort_by_gathers(bits)
 
 
-@_tile_sort_indices.program(when=lambda N, group: group == 1 and N >= COUNTED)
+@_tile_sort_indices.program(when=lambda N, group: group == 1 and N >= MIN_COUNTED_ELEMENTS)
 def sort_rows_by_counts(bits):
     return tg._tile_sort_by_counts(bits)
 
@@ -72,61 +73,61 @@ def sort_rows_by_gathers(bits):
 
 @cooperative
 def _tile_sort_digits(bits: Tile[Bits, M, N]) -> Tile[int32, M, N]:
-    """The indices that sort one row, from the lowest digit of the keys to the highest. With the place after the digits
-    before in the lower half, the integers of a pass are distinct, so that minima and maxima of 32 bits sort them."""
+    """The indices that sort one row, by a pass for each digit of the keys, from the lowest. A pass sorts 32-bit
+    integers by minima and maxima: the upper half is the digit, and the lower half is the element's position after the
+    earlier passes, so that the integers are distinct and the sort is stable."""
     n, group, lane = bits.shape[1], tg.group_size(), tg.group_lane()
     lanes = tg.static(lanes_of_network(group))
-    each = tg.static(elements_of_lane(n, lanes))
+    per_lane = tg.static(elements_of_lane(n, lanes))
     digits = tg.static((32 if bits.dtype == uint32 else 64) // DIGIT)
-    # Two more columns, so that lanes that access a column access different banks of shared memory.
-    order = tg.tile_empty(shape=(lanes, each + 2), dtype=uint16, storage="shared")
+    # The two additional columns avoid bank conflicts of lanes that access a column of shared memory.
+    order = tg.tile_empty(shape=(lanes, per_lane + 2), dtype=uint16, storage="shared")
     for d in range(digits):
-        x = tg.vector(uint32(0), length=each)
+        x = tg.vector(uint32(0), length=per_lane)
         if lane < lanes:
             if d == 0:
-                for k in tg.unrolled(each):
+                for k in tg.unrolled(per_lane):
                     x[k] = uint32(k * lanes + lane)
             else:
-                for k in tg.unrolled(each):
-                    place = uint32(k * lanes + lane)
-                    x[k] = uint32(order[place // uint32(each), place % uint32(each)])
-            for k in tg.unrolled(each):
+                for k in tg.unrolled(per_lane):
+                    position = uint32(k * lanes + lane)
+                    x[k] = uint32(order[position // uint32(per_lane), position % uint32(per_lane)])
+            for k in tg.unrolled(per_lane):
                 digit = uint32(MASK)
-                if n == lanes * each or x[k] < uint32(n):
+                if n == lanes * per_lane or x[k] < uint32(n):
                     digit = uint32(bits[0, x[k]] >> type(bits[0, 0])(d * DIGIT)) & uint32(MASK)
                 x[k] = digit << uint32(DIGIT) | uint32(k * lanes + lane)
         x = tg._tile_sort_lanes(x, lanes)
-        for k in tg.unrolled(each):
+        for k in tg.unrolled(per_lane):
             x[k] = x[k] & uint32(MASK)
         if d > 0 and lane < lanes:
-            for k in tg.unrolled(each):
-                x[k] = uint32(order[x[k] // uint32(each), x[k] % uint32(each)])
+            for k in tg.unrolled(per_lane):
+                x[k] = uint32(order[x[k] // uint32(per_lane), x[k] % uint32(per_lane)])
         if lane < lanes:
-            for k in tg.unrolled(each):
-                order[lane, tg.table(tg.static(bit_reversal(each)))[k]] = uint16(x[k])
+            for k in tg.unrolled(per_lane):
+                order[lane, tg.table(tg.static(bit_reversal(per_lane)))[k]] = uint16(x[k])
     rows = tg.static(-(-n // group))
     indices = tg.vector(0, length=rows)
     for k in tg.unrolled(rows):
-        place = uint32(tg.min(k * group + lane, n - 1))
-        indices[k] = int(order[place // uint32(each), place % uint32(each)])
+        position = uint32(tg.min(k * group + lane, n - 1))
+        indices[k] = int(order[position // uint32(per_lane), position % uint32(per_lane)])
     return tg.tile_reshape(tg.tile_from_local(indices, (group,), (n,)), (1, n))
 
 
 @part
 def _tile_sort_lanes(x, lanes):
-    """Sorts the integers of all lanes by a bitonic network: lane l gets the elements from l * n on, component k of its
-    vector the element whose number has the bits of k in reverse order.
-
-    In this order a step compares neighbouring components, and the results, minima first, are in order for the next
-    step. The first step of each merge compares an element with its mirror image, so that all parts ascend."""
+    """Sorts the integers of all lanes by a bitonic network. Lane l gets the sorted elements from l * n on; component k
+    of its vector is the element whose index is k with the bits in reverse order. In this order a step compares
+    neighbouring components, and its results, minima first, are in order for the next step. The first step of each merge
+    compares an element with its mirror image, so that all parts ascend."""
     n = tg.static(x.shape[0])
     for k in tg.static(range(1, n.bit_length())):
         parts = tg.matrix(x, shape=tg.static((1 << k, n >> k)), dtype=uint32)
         for step in tg.static(range(k)):
-            near = parts[0::2, :]
-            far = parts[::-2, :] if tg.static(step == 0) else parts[1::2, :]
+            lower = parts[0::2, :]
+            upper = parts[::-2, :] if tg.static(step == 0) else parts[1::2, :]
             parts = tg.matrix(
-                tg.min(near, far), tg.max(near, far), shape=tg.static(parts.shape), dtype=uint32
+                tg.min(lower, upper), tg.max(lower, upper), shape=tg.static(parts.shape), dtype=uint32
             )
         x = tg.vector(parts, length=n)
     half = 1
@@ -146,16 +147,16 @@ def _tile_sort_lanes(x, lanes):
             x = tg._tile_compare_lanes(x, x, stride, stride, WARP)
             stride = stride // 2
         for _ in tg.static(range(n.bit_length() - 1)):
-            near, far = x[0::2], x[1::2]
-            x = tg.vector(tg.min(near, far), tg.max(near, far))
+            lower, upper = x[0::2], x[1::2]
+            x = tg.vector(tg.min(lower, upper), tg.max(lower, upper))
         half = 2 * half
     return x
 
 
 @part
 def _tile_compare_lanes(x, sent, mask, half, width):
-    """The minima of the components of this lane and those that the lane at a distance has sent if this lane's bit
-    `half` is 0, else the maxima."""
+    """The minima of the components of this lane and of the components that its partner lane sent, if this lane's bit
+    `half` is 0; else the maxima."""
     received = tg.lane_xor(sent, mask, width)
     return tg.where((tg.group_lane() & int(half)) == 0, tg.min(x, received), tg.max(x, received))
 
@@ -180,13 +181,13 @@ def sort_packed_pairs(bits):
     pairs = tg.tile_reshape(pairs, (rows * m,))
     lane = tg.tile_arange(rows * m, dtype=int)
     for k in range(tg.static((m - 1).bit_length())):
-        # Every other part is sorted in descending order, except the last part, which is the whole row.
+        # Every second part is sorted in descending order, except for the last merge, whose part is the whole row.
         descends = lane & (m - 1) & (2 << k)
         for step in range(k + 1):
             stride = 1 << (k - step)
-            other = pairs[lane ^ stride]
+            partner = pairs[lane ^ stride]
             takes_min = ((lane & stride) == 0) == (descends == 0)
-            pairs = tg.where(takes_min, tg.min(pairs, other), tg.max(pairs, other))
+            pairs = tg.where(takes_min, tg.min(pairs, partner), tg.max(pairs, partner))
     return tg.tile_astype(tg.tile_reshape(pairs, (rows, m))[:, :n] & uint64(0xFFFFFFFF), int)
 
 
@@ -207,7 +208,7 @@ def sort_keys_and_indices(bits):
             stride = 1 << (k - step)
             key, index = keys[lane ^ stride], indices[lane ^ stride]
             takes_min = ((lane & stride) == 0) == (descends == 0)
-            before = (keys < key) | ((keys == key) & (indices < index))
-            stays = before == takes_min
-            keys, indices = tg.where(stays, keys, key), tg.where(stays, indices, index)
+            is_before = (keys < key) | ((keys == key) & (indices < index))
+            is_kept = is_before == takes_min
+            keys, indices = tg.where(is_kept, keys, key), tg.where(is_kept, indices, index)
     return tg.tile_reshape(indices, (rows, m))[:, :n]

@@ -35,17 +35,17 @@ def tile_topk(keys: Tile[Key, ..., N], k: constexpr[int]) -> tuple[Tile[Key, ...
     Gradient:
         the adjoint of each result, for the key of its index; 0 for other keys.
     Source:
-        for few keys a bisection of the values for the k-th key; else Batcher, "Sorting networks and their applications"
-        (1968): the bitonic network; on GPUs of 16 bits of the keys at a time, from the lowest.
+        for small k a bisection of the values for the k-th key; else Batcher, "Sorting networks and their applications"
+        (1968): the bitonic network; on GPUs a network for each 16-bit digit of the keys, from the lowest digit.
     """
     ...
 
 
-FEW = 32
-"""The largest number of keys that are selected before they are sorted."""
+MAX_SELECTED = 32
+"""The maximum number of keys that are selected before the sort."""
 
 
-@tile_topk.program(when=lambda N, k: type(k) is int and 1 <= k <= min(FEW, N // 4))
+@tile_topk.program(when=lambda N, k: type(k) is int and 1 <= k <= min(MAX_SELECTED, N // 4))
 def select_and_sort(keys, k):
     indices = tg._tile_select_largest(tg._tile_sort_bits(keys), k)
     return keys[indices], indices
@@ -61,26 +61,25 @@ def sort_all(keys, k):
 
 @cooperative
 def _tile_select_largest(bits: Tile[Bits, N], k: constexpr[int]) -> Tile[int32, K]:
-    """The indices of the k largest integers in descending order; of equal ones those with the least indices.
-
-    Bisects the values for the largest one that at least k integers reach, and where more than k do, the indices of the
-    integers that are equal to this value."""
+    """The indices of the k largest integers in descending order; the lowest indices among equal integers. A bisection
+    finds the largest value that at least k integers reach. If more than k integers reach the value, a second bisection
+    finds the indices of the integers that are equal to it."""
     n, lane, present = bits.shape[0], tg.group_lane(), tg.group_present()
     one, threads = type(bits[0])(1), tg.group_size()
-    low, high, reach = type(bits[0])(0), tg.tile_max(bits)[0], n
-    if tg.static(n % FEW == 0):
-        # Each of FEW parts has an integer that is not below the least maximum of a part.
-        low = tg.tile_min(tg.tile_max(tg.tile_reshape(bits, (n // FEW, FEW)), axis=0))[0]
-        reach = tg.tile_sum(tg.tile_astype(bits >= low, int))[0]
-    while low < high and reach != k:
+    low, high, reached = type(bits[0])(0), tg.tile_max(bits)[0], n
+    if tg.static(n % MAX_SELECTED == 0):
+        # Each of the parts has an integer that is not below the minimum of the parts' maxima.
+        low = tg.tile_min(tg.tile_max(tg.tile_reshape(bits, (n // MAX_SELECTED, MAX_SELECTED)), axis=0))[0]
+        reached = tg.tile_sum(tg.tile_astype(bits >= low, int))[0]
+    while low < high and reached != k:
         middle = high - (high - low) // type(one)(2)
-        found = tg.tile_sum(tg.tile_astype(bits >= middle, int))[0]
-        if found >= k:
-            low, reach = middle, found
+        middle_count = tg.tile_sum(tg.tile_astype(bits >= middle, int))[0]
+        if middle_count >= k:
+            low, reached = middle, middle_count
         else:
             high = middle - one
     end = n
-    if reach > k:
+    if reached > k:
         index, above = tg.tile_arange(n, dtype=int), tg.tile_sum(tg.tile_astype(bits > low, int))[0]
         begin = 0
         while begin < end:
@@ -94,14 +93,14 @@ def _tile_select_largest(bits: Tile[Bits, N], k: constexpr[int]) -> Tile[int32, 
     for e in range(lane, n, present):
         if bits[e] > low or (bits[e] == low and e < end):
             count += 1
-    place = tg._tile_exclusive_prefix("sum", False, threads, 0, count)
-    # Each place gets one index; additions, unlike assignments, need no proof of that.
-    chosen = tg.tile_zeros(shape=k, dtype=uint32, storage="shared")
+    position = tg._tile_exclusive_prefix("sum", False, threads, 0, count)
+    # Each element gets one index. Additions, unlike assignments, need no proof that the elements are distinct.
+    selected = tg.tile_zeros(shape=k, dtype=uint32, storage="shared")
     for e in range(lane, n, present):
         if bits[e] > low or (bits[e] == low and e < end):
-            chosen[place] += uint32(e)
-            place += 1
-    by_index = tg.tile_reshape(chosen[tg._tile_sort_row(chosen)], (k,))
+            selected[position] += uint32(e)
+            position += 1
+    by_index = tg.tile_reshape(selected[tg._tile_sort_row(selected)], (k,))
     return tg.tile_astype(by_index[tg._tile_sort_row(~bits[tg.tile_astype(by_index, int)])], int)
 
 
@@ -144,7 +143,7 @@ def check_k(k: int, n: int) -> int:
     """The number k; OutOfRange unless k is between 1 and the number of keys."""
     if not 1 <= k <= n:
         raise OutOfRange(
-            None, what=f"'k' is {k}, and there are {n} keys", help="k is 1 to the number of keys"
+            None, what=f"'k' is {k}, but there are {n} keys", help="pass k from 1 to the number of keys"
         )
     return k
 
@@ -165,7 +164,7 @@ def samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(np.zeros(37, np.uint64), 9)
     yield Sample(rng.integers(-3, 3, (2, 64)), 16)
     yield Sample(rng.integers(0, 5, (2, 3, 9), np.uint32), 9)
-    yield Refused(np.ones(3, np.float32), 4, code="out-of-range", says=("'k' is 4, and there are 3 keys",))
+    yield Refused(np.ones(3, np.float32), 4, code="out-of-range", says=("'k' is 4, but there are 3 keys",))
     yield Refused(np.ones(3, np.float32), 0, code="out-of-range", says=("'k' is 0",))
     yield Refused(
         np.ones(3, np.float32), 1.5, code="type-mismatch", says=("'k' must be of type int, got 1.5",)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tegula.types import DType
 
 WARP, REGISTERS = 32, 128
-"""The threads of a warp, and the registers of each that the matrix may take in a block of one warp."""
+"""The number of threads of a warp, and the maximum number of registers of a thread that hold elements of the matrix."""
 
 
 def fits_warp(n: int, group: int, dtype: DType) -> bool:
