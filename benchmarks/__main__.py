@@ -64,8 +64,8 @@ def main(
         raise SystemExit(compile_forms(name_filter, gate))
     report = Report()
     console = Console() if sys.stdout.isatty() else Console(width=LINE)
-    known = [r.name for r in saved_rows(save, into, commit())] if resume and save else []
-    for row in _rows(name_filter, only, report, seconds, known):
+    saved_names = [r.name for r in saved_rows(save, into, commit())] if resume and save else []
+    for row in _rows(name_filter, only, report, seconds, saved_names):
         if resume and row.failure == gpu.NO_TIME:
             console.print(f"left for the next part: {row.name}", markup=False, highlight=False)
             continue
@@ -85,15 +85,17 @@ def main(
 
 
 def _rows(
-    name_filter: str, only: str | None, report: Report, seconds: float, known: list[str]
+    name_filter: str, only: str | None, report: Report, seconds: float, saved_names: list[str]
 ) -> Iterator[Row]:
     if only in ON_GPUS:
         limit = gpu.SWEEP_LIMIT if only == "sweep" else gpu.CASE_LIMIT
-        yield from gpu.rows(name_filter, report, seconds, limit=limit, family=only, known=known)
+        yield from gpu.rows(name_filter, report, seconds, limit=limit, family=only, saved_names=saved_names)
         return
     for family in (latency, cpu, spatial):
         if (only is None and family is not spatial) or family.__name__.endswith(str(only)):
-            yield from (row for row in family.rows() if name_filter in row.name and row.name not in known)
+            yield from (
+                row for row in family.rows() if name_filter in row.name and row.name not in saved_names
+            )
 
 
 def _print_sweep_summary(rows: list[Row], path: Path | None, console: Console) -> None:

@@ -112,8 +112,8 @@ def fast_exp2(t: Any):
 
 
 def attention(power: Any, causal: bool = False) -> Any:
-    """softmax(scale * Q @ K.T) @ V for heads of 128. `power`: exp, or exp2 if the scale includes log2(e); `causal`:
-    with a causal mask."""
+    """The attention softmax(scale * Q @ K.T) @ V for heads of dimension 128. `power`: exp, or exp2 if the scale
+    includes log2(e); `causal`: whether there is a causal mask."""
 
     @tg.kernel
     def forward(
@@ -121,7 +121,7 @@ def attention(power: Any, causal: bool = False) -> Any:
     ):
         h, i = tg.tid()
         q = tg.tile_load(Q[h], shape=(ROWS, DEPTH), offset=(i * ROWS, 0))
-        top = tg.tile_full(shape=(ROWS, 1), value=MASKED_SCORE, dtype=float)
+        row_max = tg.tile_full(shape=(ROWS, 1), value=MASKED_SCORE, dtype=float)
         total = tg.tile_zeros(shape=(ROWS, 1), dtype=float)
         acc = tg.tile_zeros(shape=(ROWS, DEPTH), dtype=float)
         rows = tg.tile_reshape(tg.tile_arange(ROWS, dtype=int), shape=(ROWS, 1)) + i * ROWS
@@ -133,16 +133,16 @@ def attention(power: Any, causal: bool = False) -> Any:
             if causal:
                 columns = tg.tile_reshape(tg.tile_arange(ROWS, dtype=int), shape=(1, ROWS)) + n * ROWS
                 s = tg.where(columns <= rows, s, -tg.inf)
-            higher = tg.max(top, tg.tile_max(s, axis=1, keepdims=True))
-            p = power(s - tg.tile_broadcast(higher, shape=(ROWS, ROWS)))
-            shrink = power(top - higher)
-            total = total * shrink + tg.tile_sum(p, axis=1, keepdims=True)
-            acc = acc * tg.tile_broadcast(shrink, shape=(ROWS, DEPTH))
+            new_max = tg.max(row_max, tg.tile_max(s, axis=1, keepdims=True))
+            p = power(s - tg.tile_broadcast(new_max, shape=(ROWS, ROWS)))
+            rescale = power(row_max - new_max)
+            total = total * rescale + tg.tile_sum(p, axis=1, keepdims=True)
+            acc = acc * tg.tile_broadcast(rescale, shape=(ROWS, DEPTH))
             v = tg.tile_load(V[h], shape=(ROWS, DEPTH), offset=(n * ROWS, 0))
             tg.tile_matmul(tg.tile_astype(p, bf16), v, acc)
-            top = higher
-        share = 1.0 / total
-        acc = acc * tg.tile_broadcast(share, shape=(ROWS, DEPTH))
+            row_max = new_max
+        inverse_sum = 1.0 / total
+        acc = acc * tg.tile_broadcast(inverse_sum, shape=(ROWS, DEPTH))
         tg.tile_store(Out[h], tg.tile_astype(acc, bf16), offset=(i * ROWS, 0))
 
     return forward

@@ -23,7 +23,7 @@ CYCLES = 2e9
 """The approximate clock rate in cycles per second, by which the time of a spin kernel is computed."""
 
 Call = Callable[[int], object]
-"""An implementation: queues its work on input set k."""
+"""An implementation, which queues its work on input set k."""
 
 
 @dataclass(slots=True)
@@ -44,15 +44,15 @@ class BurstTimes:
 def bursts(calls: Mapping[str, Call], sets: int, iterations: int = ITERATIONS) -> dict[str, BurstTimes]:
     """Time implementations alternately, each on `sets` sets of inputs in rotation; on PyTorch's current stream, the
     default stream."""
-    timed = {name: _prepared(call, sets) for name, call in calls.items()}
+    timings = {name: _warm_up(call, sets) for name, call in calls.items()}
     for k in range(iterations):
         # The order alternates, so that no implementation is always first.
-        for name in list(timed) if k % 2 else reversed(list(timed)):
-            timed[name].seconds.append(_burst(timed[name], sets))
-    return timed
+        for name in list(timings) if k % 2 else reversed(list(timings)):
+            timings[name].seconds.append(_burst(timings[name], sets))
+    return timings
 
 
-def _prepared(call: Call, sets: int) -> BurstTimes:
+def _warm_up(call: Call, sets: int) -> BurstTimes:
     """Warm up an implementation and determine its number of calls per burst."""
     for k in range(sets):
         call(k)
@@ -62,8 +62,8 @@ def _prepared(call: Call, sets: int) -> BurstTimes:
     for k in range(trial.calls):
         call(k % sets)
     trial.host = (time.perf_counter() - start) / trial.calls
-    once = _burst(trial, sets)
-    return BurstTimes(call, [], max(1, min(MAX_CALLS, round(BURST / once))), trial.host)
+    burst_seconds = _burst(trial, sets)
+    return BurstTimes(call, [], max(1, min(MAX_CALLS, round(BURST / burst_seconds))), trial.host)
 
 
 def _burst(timed: BurstTimes, sets: int) -> float:
@@ -89,8 +89,10 @@ def _keep_gpu_busy(seconds: float) -> None:
 
 def relative_error(actual: torch.Tensor, expected: torch.Tensor) -> float:
     """The 2-norm of the difference divided by the 2-norm of `expected`, in float64."""
-    wide = expected.double()
-    return float(torch.linalg.vector_norm(actual.double() - wide) / torch.linalg.vector_norm(wide))
+    expected64 = expected.double()
+    return float(
+        torch.linalg.vector_norm(actual.double() - expected64) / torch.linalg.vector_norm(expected64)
+    )
 
 
 def comparison_row(
@@ -103,35 +105,34 @@ def comparison_row(
     threshold: float | None = None,
     work: float | None = None,
     unit: str = "ms",
-    most: float | None = None,
+    max_ms: float | None = None,
     note: str = "",
     iterations: int = ITERATIONS,
 ) -> Row:
     """A row with the speed in `unit` for `work` per call, or milliseconds. The ratio is to the first peer; the other
-    peers are in the note. `threshold` is the least ratio, `most` the largest time in milliseconds.
-
-    AssertionError where `error` is more than the type of the result explains."""
+    peers are in the note. `threshold` is the minimum ratio, `max_ms` the maximum time in milliseconds. AssertionError
+    if `error` exceeds the tolerance of the result's dtype."""
     if not error <= TOLERANCE[dtype]:
         raise AssertionError(f"relative error {error:.2e} is above {TOLERANCE[dtype]:.0e}")
-    timed = bursts({"": kernel, **peers}, sets, iterations)
-    kernel_timing = timed.pop("")
-    values = {peer: t.median * 1e3 if work is None else work / t.median for peer, t in timed.items()}
+    timings = bursts({"": kernel, **peers}, sets, iterations)
+    kernel_timing = timings.pop("")
+    values = {peer: t.median * 1e3 if work is None else work / t.median for peer, t in timings.items()}
     peer = next(iter(peers), "")
-    pairs = zip(timed[peer].seconds, kernel_timing.seconds, strict=True) if peer else []
+    pairs = zip(timings[peer].seconds, kernel_timing.seconds, strict=True) if peer else []
     ratio = statistics.median(p / m for p, m in pairs) if peer else None
-    others = [f"{peer_name} {values[peer_name]:.4g}" for peer_name in list(values)[1:]]
-    others += [f"{kernel_timing.median * 1e3:.4f} ms"] if work is not None else []
-    if most is not None and ratio is not None:
-        others.append(f"{ratio:.3f} of {peer}")
+    notes = [f"{peer_name} {values[peer_name]:.4g}" for peer_name in list(values)[1:]]
+    notes += [f"{kernel_timing.median * 1e3:.4f} ms"] if work is not None else []
+    if max_ms is not None and ratio is not None:
+        notes.append(f"{ratio:.3f} of {peer}")
     return Row(
         name,
         kernel_timing.median * 1e3 if work is None else work / kernel_timing.median,
         unit,
         peer,
         values.get(peer),
-        ratio if most is None else None,
-        threshold if most is None else most,
+        ratio if max_ms is None else None,
+        threshold if max_ms is None else max_ms,
         error,
         len(kernel_timing.seconds) * kernel_timing.calls,
-        "; ".join([*others, *([note] if note else [])]),
+        "; ".join([*notes, *([note] if note else [])]),
     )

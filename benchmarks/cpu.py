@@ -61,7 +61,7 @@ def gemm_row(
     a, b = random(n, n, dtype=t), random(n, n, dtype=t)
     if operand == "cast":
         a = a.astype(np.float16)
-    wide = PREPARE[operand](a.astype(np.float64)) @ b.astype(np.float64)
+    expected = PREPARE[operand](a.astype(np.float64)) @ b.astype(np.float64)
     A, B, C = tg.array(a), tg.array(b), tg.zeros((n, n), dtype=getattr(tg, dtype))
     kernel = gemm_kernel(*tile, getattr(tg, dtype), operand)
     grid = (-(-n // tile[0]), -(-n // tile[1]))
@@ -70,7 +70,7 @@ def gemm_row(
         f"gemm {dtype} {n} tile {'x'.join(map(str, tile))} {operand}",
         lambda: tg.launch_tiled(kernel, grid, inputs=[A, B], outputs=[C], block_dim=64),
         lambda: np.matmul(PREPARE[operand](a).astype(t, copy=False), b, out=out),
-        C.numpy, wide, 2 * n**3 / 1e9, "GFLOP/s", "np.matmul", threshold, dtype,
+        C.numpy, expected, 2 * n**3 / 1e9, "GFLOP/s", "np.matmul", threshold, dtype,
     )  # fmt: skip
 
 
@@ -186,11 +186,11 @@ def softmax_row() -> Row:
 def chain_row() -> Row:
     x = random(1 << 24)
     a, b, y = tg.array(x), tg.zeros(1 << 24), np.empty(1 << 24, np.float32)
-    wide = x.astype(np.float64)
+    x64 = x.astype(np.float64)
     return compare(
         "four-operation chain 64 MiB",
         lambda: tg.launch_tiled(chain, (1 << 24) // 4096, inputs=[a], outputs=[b], block_dim=64),
-        lambda: np.copyto(y, x), b.numpy, ((wide * 2 + 1) - 3) * wide, 2 * x.nbytes / 1e9, "GB/s", "np.copyto", 0.7,
+        lambda: np.copyto(y, x), b.numpy, ((x64 * 2 + 1) - 3) * x64, 2 * x.nbytes / 1e9, "GB/s", "np.copyto", 0.7,
     )  # fmt: skip
 
 
@@ -222,10 +222,10 @@ def saxpy_row() -> Row:
     n = 1 << 24
     x, y = random(n), random(n)
     X, Y, out = tg.array(x), tg.array(y), tg.zeros(n)
-    wide = np.where(x > 0, 1.5 * np.exp(x.astype(np.float64)) + y, y)
+    expected = np.where(x > 0, 1.5 * np.exp(x.astype(np.float64)) + y, y)
     return compare(
         "lanes: if, exp, multiply-add 64 MiB", lambda: tg.launch(saxpy, n, inputs=[1.5, X, Y], outputs=[out]),
-        lambda: np.where(x > 0, np.float32(1.5) * np.exp(x) + y, y), out.numpy, wide, 3 * x.nbytes / 1e9, "GB/s",
+        lambda: np.where(x > 0, np.float32(1.5) * np.exp(x) + y, y), out.numpy, expected, 3 * x.nbytes / 1e9, "GB/s",
         "NumPy", 3.0,
     )  # fmt: skip
 
@@ -233,32 +233,32 @@ def saxpy_row() -> Row:
 def mandelbrot_row() -> Row:
     """A Mandelbrot kernel against the same kernel with blocks of two lanes, which run one after another."""
     shape = (768, 1024)
-    out, single = tg.zeros(shape, dtype=tg.int32), tg.zeros(shape, dtype=tg.int32)
+    out, two_lane_out = tg.zeros(shape, dtype=tg.int32), tg.zeros(shape, dtype=tg.int32)
     kernel_time, peer_time, ratio = interleaved(
         lambda: tg.launch(mandelbrot, shape, inputs=[out]),
-        lambda: tg.launch(mandelbrot, shape, inputs=[single], block_dim=2),
+        lambda: tg.launch(mandelbrot, shape, inputs=[two_lane_out], block_dim=2),
     )
-    same = float((out.numpy() == single.numpy()).mean())
+    equal_fraction = float((out.numpy() == two_lane_out.numpy()).mean())
     return Row(
         "lanes: mandelbrot 1024x768", 1 / kernel_time, "1/s", "one lane at a time", 1 / peer_time, ratio, 3.0,
-        1.0 - same, 54,
+        1.0 - equal_fraction, 54,
     )  # fmt: skip
 
 
 def fft_row(n: int, threshold: float) -> Row:
     """Fourier transforms of many rows against pocketfft, in CPU time, since that has one thread."""
-    many = (1 << 19) // n
-    x = random(many, n) + 1j * random(many, n)
+    row_count = (1 << 19) // n
+    x = random(row_count, n) + 1j * random(row_count, n)
     X, expected = tg.array(x), np.fft.fft(x.astype(np.complex128))
     return compare(
         f"Fourier transforms of {n} complex64", lambda: tg.kernels.fft(X), lambda: np.fft.fft(x),
-        lambda: tg.kernels.fft(X).numpy(), np.stack([expected.real, expected.imag], -1), many / 1e6, "M/s",
+        lambda: tg.kernels.fft(X).numpy(), np.stack([expected.real, expected.imag], -1), row_count / 1e6, "M/s",
         "np.fft.fft, CPU time", threshold, clock=time.process_time,
     )  # fmt: skip
 
 
 def rows() -> Iterator[Row]:
-    """All rows, with the gates of each."""
+    """All rows, with their thresholds."""
     yield gemm_row(1024, (64, 64, 64), 1.2)
     yield peak_row()
     for operand in ("scaled", "masked", "cast"):

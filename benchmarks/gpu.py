@@ -22,7 +22,7 @@ SWEEP_LIMIT = 150.0
 """The time limit of one point of the sweep, whose peers may be compiled."""
 NO_TIME = "not measured: no time was left"
 MIN_SECONDS_LEFT = 5.0
-"""The seconds that must be left for a case to start."""
+"""The minimum remaining seconds for the start of a case."""
 
 
 def rows(
@@ -32,33 +32,33 @@ def rows(
     worker: Sequence[str] = WORKER,
     limit: float = CASE_LIMIT,
     family: str = "gpu",
-    known: Iterable[str] = (),
+    saved_names: Iterable[str] = (),
 ) -> Iterator[Row]:
-    """The rows of the cases of a family whose name contains `name_filter`, without the `known` rows, within `seconds`
-    in all. A case for which no time is left, that takes longer than `limit` seconds or that ends its process gets a row
-    with this failure."""
+    """The rows of the cases of a family whose name contains `name_filter`, without the rows named `saved_names`, within
+    `seconds` in all. The row of a case that is not started in time, takes longer than `limit` seconds or ends its
+    process states this failure."""
     end = time.monotonic() + seconds
-    done = list(known)
-    left: list[str] | None = None
-    while left is None or left:
+    done = list(saved_names)
+    remaining: list[str] | None = None
+    while remaining is None or remaining:
         with _Worker(
             [*worker, json.dumps({"family": family, "name_filter": name_filter, "done": done})]
         ) as process:
             first = process.next(min(limit, end - time.monotonic()))
             if not isinstance(first, dict):
-                yield failed((left or [f"gpu {name_filter}".strip()])[0], first)
-                if left is None:
+                yield failed((remaining or [f"gpu {name_filter}".strip()])[0], first)
+                if remaining is None:
                     return
-                done.append(left.pop(0))
+                done.append(remaining.pop(0))
                 continue
             report.device = first["device"]
-            left = first["cases"]
-            while left:
+            remaining = first["cases"]
+            while remaining:
                 if end - time.monotonic() < MIN_SECONDS_LEFT:
-                    yield from (failed(name, NO_TIME) for name in left)
+                    yield from (failed(name, NO_TIME) for name in remaining)
                     return
                 result = process.next(min(limit, end - time.monotonic()))
-                name = left.pop(0)
+                name = remaining.pop(0)
                 done.append(name)
                 if not isinstance(result, dict):
                     yield failed(name, NO_TIME if time.monotonic() >= end else result)

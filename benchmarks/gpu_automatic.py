@@ -20,7 +20,7 @@ from benchmarks.measure import Row
 
 TILE = (128, 256)
 SIZES = ((4096, 4096, 4096), (8192, 8192, 8192), (8192, 8192, 1024), (16384, 4096, 4096))
-"""M, N, K."""
+"""The values of M, N and K."""
 RAGGED = ((4001, 4104, 4040), (8191, 8200, 1032))
 """Sizes that are not multiples of the tiles; rows are odd multiples of 16 bytes."""
 UNALIGNED = ((4096, 4098, 4098),)
@@ -34,12 +34,12 @@ def matmul(
     m: int, n: int, k: int, title: str, kernel: Any, threshold: float | None, after: Activation | None = None
 ) -> Iterator[Row]:
     """A matmul with bfloat16 operands; the peer's result has the same type."""
-    transposed, wide = kernel is kernels.int8_weights, kernel is kernels.tile_gemm
-    converted, shape = transposed or kernel is kernels.CONVERTED, (n, k) if transposed else (k, n)
+    transposed, has_float32_result = kernel is kernels.int8_weights, kernel is kernels.tile_gemm
+    is_converted, shape = transposed or kernel is kernels.CONVERTED, (n, k) if transposed else (k, n)
     a = [random((m, k), "bfloat16", seed) for seed in range(SETS)]
-    b = [_right_operand(shape, seed + 9, converted) for seed in range(SETS)]
-    narrow = [t.to(torch.bfloat16).T if transposed else t.to(torch.bfloat16) for t in b]
-    dtype = torch.float32 if wide else torch.bfloat16
+    b = [_right_operand(shape, seed + 9, is_converted) for seed in range(SETS)]
+    right_operands = [t.to(torch.bfloat16).T if transposed else t.to(torch.bfloat16) for t in b]
+    dtype = torch.float32 if has_float32_result else torch.bfloat16
     c = [torch.full((m, n), float("nan"), device="cuda", dtype=dtype) for _ in range(SETS)]
     d = [torch.empty((m, n), device="cuda", dtype=dtype) for _ in range(SETS)]
     arrays = [[*map(array_of, arrays_of_set)] for arrays_of_set in zip(a, b, c, strict=True)]
@@ -49,15 +49,15 @@ def matmul(
         tg.launch_tiled(kernel, grid, arrays[i], block_dim=kernels.THREADS)
 
     def peer(i: int) -> torch.Tensor:
-        if wide:
-            return torch.mm(a[i], narrow[i], out_dtype=dtype, out=d[i])
-        result = torch.matmul(a[i], narrow[i], out=d[i])
+        if has_float32_result:
+            return torch.mm(a[i], right_operands[i], out_dtype=dtype, out=d[i])
+        result = torch.matmul(a[i], right_operands[i], out=d[i])
         return result if after is None else after(result)
 
     run(0)
-    expected = a[0].double() @ narrow[0].double()
+    expected = a[0].double() @ right_operands[0].double()
     error = relative_error(c[0], expected if after is None else after(expected))
-    name = "torch.mm to float32" if wide else "torch.matmul"
+    name = "torch.mm to float32" if has_float32_result else "torch.matmul"
     name += "" if after is None else " and activation"
     yield comparison_row(
         matmul_name(m, n, k, title), run, {name: peer}, SETS, error, "bfloat16", threshold,
@@ -90,10 +90,10 @@ def attention(size: str, exact: bool, causal: bool, threshold: float | None) -> 
     )
     o = [poisoned(t) for t in q]
     scale = 1 / math.sqrt(128) * (1 if exact else math.log2(math.e))
-    full, half = (
+    unmasked, masked = (
         (kernels.EXACT_ATTENTION, kernels.EXACT_CAUSAL) if exact else (kernels.ATTENTION, kernels.CAUSAL)
     )
-    kernel = half if causal else full
+    kernel = masked if causal else unmasked
     arrays = [[*map(array_of, arrays_of_set)] for arrays_of_set in zip(q, k, v, o, strict=True)]
 
     def run(i: int) -> None:

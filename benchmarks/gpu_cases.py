@@ -18,9 +18,9 @@ SETS = 3
 COPIED = 1 << 26
 ROWS, WIDTH = 16384, 4096
 EPS = 1e-5
-THREADS, OTHERS = 128, (256, 512)
-"""The number of threads of blocks that work on rows, the fastest for 16-bit floats and not slower for other types; and
-further numbers that are measured for the notes."""
+THREADS, OTHER_THREADS = 128, (256, 512)
+"""The number of threads of blocks that work on rows, which is the fastest for 16-bit floats and not slower for other
+types; and other numbers, whose rates are in the notes."""
 DTYPES = {
     **{dtype: getattr(torch, dtype) for dtype in ("float32", "bfloat16", "float64")},
     "float8_e4m3": torch.float8_e4m3fn,
@@ -30,8 +30,8 @@ DTYPES = {
 def random(shape: tuple[int, ...], dtype: str, seed: int) -> torch.Tensor:
     """Normally distributed numbers on the device."""
     generator = torch.Generator("cuda").manual_seed(seed)
-    wide = torch.float64 if dtype == "float64" else torch.float32
-    return torch.randn(shape, generator=generator, device="cuda", dtype=wide).to(DTYPES[dtype])
+    drawn_dtype = torch.float64 if dtype == "float64" else torch.float32
+    return torch.randn(shape, generator=generator, device="cuda", dtype=drawn_dtype).to(DTYPES[dtype])
 
 
 def array_of(t: torch.Tensor) -> Any:
@@ -113,7 +113,7 @@ def norm(norm_kind: str, dtype: str) -> Iterator[Row]:
     x = [random((ROWS, WIDTH), dtype, seed) for seed in range(SETS)]
     y = [poisoned(t) for t in x]
     w, v = random((WIDTH,), dtype, 11), random((WIDTH,), dtype, 12)
-    kernel, arguments, torchs, expected = _norm(norm_kind, dtype, x, y, w, v)
+    kernel, arguments, torch_function, expected = _norm(norm_kind, dtype, x, y, w, v)
 
     def run(k: int, threads: int = THREADS) -> None:
         tg.launch_tiled(kernel, ROWS, arguments[k], block_dim=threads)
@@ -122,8 +122,8 @@ def norm(norm_kind: str, dtype: str) -> Iterator[Row]:
     error = relative_error(y[0], expected(x[0].double(), w.double(), v.double()))
     peers = {
         "copy_": lambda k: y[k].copy_(x[k]),
-        "torch": lambda k: torchs(x[k], w, v),
-        **{f"{threads} threads": partial(run, threads=threads) for threads in OTHERS},
+        "torch": lambda k: torch_function(x[k], w, v),
+        **{f"{threads} threads": partial(run, threads=threads) for threads in OTHER_THREADS},
     }
     yield comparison_row(
         f"{norm_kind} {dtype} {ROWS}x{WIDTH}", run, peers, SETS, error, dtype, 0.9,
@@ -191,8 +191,8 @@ SQUARES = f"sum of squares float64 {WIDTH}x{WIDTH}"
 def squares_by_rows() -> Iterator[Row]:
     """The sum of squares by row tiles against eager PyTorch."""
     rows = SumOfSquares(by_rows=True)
-    others = {f"{threads} threads": partial(rows, threads=threads) for threads in OTHERS}
-    peers = {"torch": rows.eager, "with the result zeroed": rows.zeroed, **others}
+    other_runs = {f"{threads} threads": partial(rows, threads=threads) for threads in OTHER_THREADS}
+    peers = {"torch": rows.eager, "with the result zeroed": rows.zeroed, **other_runs}
     yield comparison_row(f"{SQUARES}, row tiles", rows, peers, SETS, rows.error(), "float64")
 
 
@@ -201,7 +201,7 @@ def squares_of_the_guide() -> Iterator[Row]:
     guide = SumOfSquares(by_rows=False)
     peers = {"torch": guide.eager, "with the result zeroed": guide.zeroed}
     yield comparison_row(
-        f"{SQUARES}, the guide's kernel", guide, peers, SETS, guide.error(), "float64", most=0.06
+        f"{SQUARES}, the guide's kernel", guide, peers, SETS, guide.error(), "float64", max_ms=0.06
     )
 
 
@@ -251,8 +251,8 @@ def pipelining() -> Iterator[Row]:
     x = [random((512, 256), "float32", seed) for seed in range(SETS)]
     y = [poisoned(t) for t in x]
     arrays = [[array_of(a), array_of(b)] for a, b in zip(x, y, strict=True)]
-    wide = x[0].double()
-    expected = torch.tanh(torch.sqrt(torch.exp(-torch.abs(torch.sin(wide * 1.1 + 0.1)) * 0.5) + 1.0) * 0.7)
+    x64 = x[0].double()
+    expected = torch.tanh(torch.sqrt(torch.exp(-torch.abs(torch.sin(x64 * 1.1 + 0.1)) * 0.5) + 1.0) * 0.7)
 
     def run(kernel: Any, k: int) -> None:
         tg.launch_tiled(kernel, 1, arrays[k], block_dim=256)

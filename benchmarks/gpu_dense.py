@@ -1,5 +1,5 @@
-"""Batches of small matrices, Fourier transforms and sorts on a GPU: against PyTorch's calls, and copies of as many
-bytes."""
+"""Batches of small matrices, Fourier transforms and sorts on a GPU: against PyTorch's calls, and copies of the same
+number of bytes."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ BATCHES_OF_SLOW_PEERS = {"QR": 2048, "eigenvectors": 16384, "singular vectors": 
 SIZES = (8, 16, 32, 64)
 NEIGHBOURS = (7, 12, 17, 24, 31, 33, 48)
 LENGTHS = {64: 1.0, 256: 1.0, 1024: 1.0, 4096: 1.0, 8192: 1.0, 1000: 0.95, 1155: 0.95, 1009: 0.8}
-"""The lengths of transforms, with the least ratio to cuFFT's speed."""
-NEAR_LENGTHS = (60, 128, 240, 512, 960, 2048, 3000)
+"""The lengths of transforms, with the minimum ratio to cuFFT's speed."""
+NEIGHBOUR_LENGTHS = (60, 128, 240, 512, 960, 2048, 3000)
 NUMBERS = 1 << 26
-"""The complex numbers of a batch of transforms, as many as 65536 rows of 1024."""
+"""The number of complex numbers of a batch of transforms: 65536 rows of 1024."""
 ROWS_OF_KEYS = (128, 256, 512, 1024, 2048, 4096)
-NEAR_ROWS = (100, 129, 257, 1000, 1025)
+NEIGHBOUR_ROWS = (100, 129, 257, 1000, 1025)
 KEYS = 1 << 24
 LARGEST = 32
-"""The number of keys that top-k keeps."""
+"""The k of top-k."""
 FEWER_ITERATIONS = 5
 """Iterations of rows whose peer takes tenths of a second."""
 
 Tensors = Sequence[torch.Tensor]
 
 
-def positive_definite(many: int, n: int, seed: int) -> torch.Tensor:
+def positive_definite(count: int, n: int, seed: int) -> torch.Tensor:
     """Symmetric positive definite matrices whose eigenvalues are far from 0."""
-    a = random((many, n, n), "float32", seed)
+    a = random((count, n, n), "float32", seed)
     return torch.baddbmm(torch.eye(n, device="cuda"), a, a.transpose(1, 2), alpha=1 / n).contiguous()
 
 
@@ -57,19 +57,19 @@ def row_of_matrices(
     peer: Callable[..., Any],
     error: Callable[..., float],
     gate: float | None,
-    of_copy: bool = False,
+    is_gate_on_copy: bool = False,
     iterations: int = 15,
 ) -> Row:
     """A row with the rate of the bytes that must be moved. `inputs`: the tensors of each set; `error`: of the results
-    for the first set; `of_copy`: whether the gate is on the ratio to a copy, instead of PyTorch."""
+    for the first set; `is_gate_on_copy`: whether the gate is on the ratio to a copy, instead of PyTorch."""
     first_results = run_kernel(*inputs[0])
     result = error(inputs[0], first_results)
     results = first_results if isinstance(first_results, tuple) else (first_results,)
-    moved = sum(t.numel() * t.element_size() for t in (*inputs[0], *results))
-    source, target = (torch.empty(moved // 8, device="cuda").normal_() for _ in range(2))
+    moved_bytes = sum(t.numel() * t.element_size() for t in (*inputs[0], *results))
+    source, target = (torch.empty(moved_bytes // 8, device="cuda").normal_() for _ in range(2))
     del first_results, results
     peers: dict[str, Call] = {"torch": lambda k: peer(*inputs[k]), "copy_": lambda k: target.copy_(source)}
-    order = ("copy_", "torch") if of_copy else ("torch", "copy_")
+    order = ("copy_", "torch") if is_gate_on_copy else ("torch", "copy_")
     return comparison_row(
         title(name, n),
         lambda k: run_kernel(*inputs[k]),
@@ -78,7 +78,7 @@ def row_of_matrices(
         result,
         "float32",
         gate,
-        moved / 1e9,
+        moved_bytes / 1e9,
         "GB/s",
         note=f"{len(inputs[0][0])} matrices",
         iterations=iterations,
@@ -100,7 +100,7 @@ def cholesky(n: int) -> Iterator[Row]:
 
 
 def lower_solve(n: int) -> Iterator[Row]:
-    """Triangular systems with a right-hand side each."""
+    """Triangular systems, each with one right-hand side."""
     arguments = [
         [torch.linalg.cholesky(positive_definite(MATRICES, n, seed)), random((MATRICES, n), "float32", seed)]
         for seed in range(SETS)
@@ -122,7 +122,7 @@ def lower_solve(n: int) -> Iterator[Row]:
 
 
 def solve(n: int) -> Iterator[Row]:
-    """Systems with a right-hand side each."""
+    """Systems, each with one right-hand side."""
     arguments = [
         [positive_definite(MATRICES, n, seed), random((MATRICES, n), "float32", seed)] for seed in range(SETS)
     ]
@@ -195,23 +195,23 @@ def svd(n: int) -> Iterator[Row]:
 
 def transform(n: int) -> Iterator[Row]:
     """Transforms of rows of complex64."""
-    many = NUMBERS // n
-    x = [torch.view_as_complex(random((many, n, 2), "float32", seed)) for seed in range(SETS)]
+    row_count = NUMBERS // n
+    x = [torch.view_as_complex(random((row_count, n, 2), "float32", seed)) for seed in range(SETS)]
     expected = torch.fft.fft(x[0][:4096].to(torch.complex128))
     error = relative_error_of_complex(kernels.fft(x[0])[:4096], expected)
     last = relative_error_of_complex(kernels.fft(x[0])[-16:], torch.fft.fft(x[0][-16:].to(torch.complex128)))
-    moved = torch.empty(many * n, dtype=torch.complex64, device="cuda")
+    copy_target = torch.empty(row_count * n, dtype=torch.complex64, device="cuda")
     yield comparison_row(
         f"FFT of {n} complex64",
         lambda k: kernels.fft(x[k]),
-        {"torch": lambda k: torch.fft.fft(x[k]), "copy_": lambda k: moved.copy_(x[k].reshape(-1))},
+        {"torch": lambda k: torch.fft.fft(x[k]), "copy_": lambda k: copy_target.copy_(x[k].reshape(-1))},
         SETS,
         max(error, last),
         "float32",
         LENGTHS.get(n),
-        16 * many * n / 1e9,
+        16 * row_count * n / 1e9,
         "GB/s",
-        note=f"{many} rows",
+        note=f"{row_count} rows",
     )
 
 
@@ -221,8 +221,8 @@ def relative_error_of_complex(actual: torch.Tensor, expected: torch.Tensor) -> f
 
 def convolution(n: int) -> Iterator[Row]:
     """A transform, a multiplication by weights and the inverse transform in one kernel, against three calls."""
-    many, threads = NUMBERS // n, max(32, min(256, n // 16))
-    x = [torch.view_as_complex(random((many, n, 2), "float32", seed)) for seed in range(SETS)]
+    row_count, threads = NUMBERS // n, max(32, min(256, n // 16))
+    x = [torch.view_as_complex(random((row_count, n, 2), "float32", seed)) for seed in range(SETS)]
     y = [torch.empty_like(t) for t in x]
     weights = random((n,), "float32", 9)
     arrays = [
@@ -231,7 +231,7 @@ def convolution(n: int) -> Iterator[Row]:
     ]
 
     @tg.func
-    def weighed(z: tg.vec2f, w: float):
+    def weighted(z: tg.vec2f, w: float):
         return z * w
 
     @tg.kernel
@@ -239,20 +239,22 @@ def convolution(n: int) -> Iterator[Row]:
         i = tg.tid()
         t = tg.tile_load(x[i], shape=n)
         tg.tile_fft(t)
-        t = tg.tile_map(weighed, t, tg.tile_load(w, shape=n))
+        t = tg.tile_map(weighted, t, tg.tile_load(w, shape=n))
         tg.tile_ifft(t)
         tg.tile_store(y[i], t)
 
     def run(k: int) -> None:
-        tg.launch_tiled(convolve, many, [arrays[k][0], scaled], [arrays[k][1]], block_dim=threads)
+        tg.launch_tiled(
+            convolve, row_count, [arrays[k][0], scaled_weights], [arrays[k][1]], block_dim=threads
+        )
 
-    def peer(k: int, some: slice = slice(None)) -> torch.Tensor:
-        return torch.fft.ifft(torch.fft.fft(x[k][some]) * weights)
+    def peer(k: int, rows: slice = slice(None)) -> torch.Tensor:
+        return torch.fft.ifft(torch.fft.fft(x[k][rows]) * weights)
 
-    scaled = array_of(weights / n)
+    scaled_weights = array_of(weights / n)
     run(0)
-    wide = x[0][:1024].to(torch.complex128)
-    expected = torch.fft.ifft(torch.fft.fft(wide) * weights.double())
+    x128 = x[0][:1024].to(torch.complex128)
+    expected = torch.fft.ifft(torch.fft.fft(x128) * weights.double())
     error = relative_error_of_complex(y[0][:1024], expected)
     yield comparison_row(
         f"FFT, weights, inverse of {n} complex64",
@@ -262,9 +264,9 @@ def convolution(n: int) -> Iterator[Row]:
         error,
         "float32",
         2.5 if n == 1024 else None,
-        16 * many * n / 1e9,
+        16 * row_count * n / 1e9,
         "GB/s",
-        note=f"{many} rows",
+        note=f"{row_count} rows",
     )
 
 
@@ -278,8 +280,8 @@ SORTS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 
 def sorts(name: str, n: int) -> Iterator[Row]:
     """Sorted keys, sorted indices, or the largest keys of rows of float32."""
-    many, gate = KEYS // n, 2.0 if 256 <= n <= 4096 and n in ROWS_OF_KEYS else None
-    x = [random((many, n), "float32", seed) for seed in range(SETS)]
+    row_count, gate = KEYS // n, 2.0 if 256 <= n <= 4096 and n in ROWS_OF_KEYS else None
+    x = [random((row_count, n), "float32", seed) for seed in range(SETS)]
     call, peer = SORTS[name]
     result, expected = call(x[0]), peer(x[0])
     if name == "argsort":
@@ -298,13 +300,13 @@ def sorts(name: str, n: int) -> Iterator[Row]:
         0.0,
         "float32",
         gate,
-        many * n / 1e9,
+        row_count * n / 1e9,
         "Gkeys/s",
-        note=f"{many} rows",
+        note=f"{row_count} rows",
     )
 
 
-OF_MATRICES: dict[str, tuple[Callable[[int], Iterator[Row]], tuple[int, ...], tuple[int, ...]]] = {
+MATRIX_CASES: dict[str, tuple[Callable[[int], Iterator[Row]], tuple[int, ...], tuple[int, ...]]] = {
     "Cholesky": (cholesky, SIZES, NEIGHBOURS),
     "triangular solve": (lower_solve, SIZES[:3], (17, 24)),
     "solve": (solve, SIZES[:3], (17, 24)),
@@ -313,31 +315,32 @@ OF_MATRICES: dict[str, tuple[Callable[[int], Iterator[Row]], tuple[int, ...], tu
     "eigenvectors": (eigh, SIZES[:3], (24,)),
     "singular vectors": (svd, SIZES[:3], (24,)),
 }
-"""For each function of matrices the case, the named sizes and their neighbours."""
+"""For each function of matrices the case, the main sizes and the neighbouring sizes."""
 
 
 def cases() -> dict[str, Callable[[], Iterator[Row]]]:
-    """The cases by the name of their row, the named sizes first."""
+    """The cases by the name of their row, the main sizes first."""
     result: dict[str, Callable[[], Iterator[Row]]] = {}
-    for near in (False, True):
-        of_matrices = {
+    for with_neighbours in (False, True):
+        matrix_cases = {
             title(name, n): partial(case, n)
-            for name, (case, sizes, neighbours) in OF_MATRICES.items()
-            for n in (neighbours if near else sizes)
+            for name, (case, sizes, neighbours) in MATRIX_CASES.items()
+            for n in (neighbours if with_neighbours else sizes)
         }
-        result |= {name: case for name, case in of_matrices.items() if "Cholesky" in name}
+        result |= {name: case for name, case in matrix_cases.items() if "Cholesky" in name}
         result |= {
-            f"FFT of {n} complex64": partial(transform, n) for n in (NEAR_LENGTHS if near else LENGTHS)
+            f"FFT of {n} complex64": partial(transform, n)
+            for n in (NEIGHBOUR_LENGTHS if with_neighbours else LENGTHS)
         }
         result |= {
             f"FFT, weights, inverse of {n} complex64": partial(convolution, n)
-            for n in ((256, 4096) if near else (1024,))
+            for n in ((256, 4096) if with_neighbours else (1024,))
         }
-        result |= of_matrices
+        result |= matrix_cases
         result |= {
             f"{name} of {n} float32": partial(sorts, name, n)
             for name in SORTS
-            for n in (NEAR_ROWS if near else ROWS_OF_KEYS)
+            for n in (NEIGHBOUR_ROWS if with_neighbours else ROWS_OF_KEYS)
         }
     return result
 

@@ -1,4 +1,4 @@
-"""Gradients on a GPU: matmuls against cuBLAS, norms against copies of as many bytes.
+"""Gradients on a GPU: matmuls against cuBLAS, norms against copies of the same number of bytes.
 
 A backward launch clears the gradient of its output, and multiplying zeros is faster than multiplying other numbers. The
 gradient is therefore copied in before each launch, also for the peer."""
@@ -21,8 +21,8 @@ TILE, BLOCK = (128, 256, 64), 256
 WEIGHTS = {"softmax": 0, "layernorm": 2, "rmsnorm": 1}
 """The number of weights of each norm."""
 COPIED, LOADED = 2, 5
-"""The number of arrays that a copy of the gradient moves, and that the backward launch of a norm moves, which reads the
-input and both gradients, and writes the gradients."""
+"""The number of arrays that a copy of the gradient moves, and the number that the backward launch of a norm moves: the
+launch reads the input and both gradients, and writes the gradients."""
 
 
 def matmul(n: int) -> Iterator[Row]:
@@ -68,7 +68,7 @@ def norm(norm_kind: str, dtype: str) -> Iterator[Row]:
         "layernorm": kernels.layernorm_kernel,
         "rmsnorm": kernels.rmsnorm_kernel,
     }[norm_kind](element)
-    last = [EPS] if weights else []
+    eps_arguments = [EPS] if weights else []
     ws, dws = [*map(array_of, weights)], [*map(array_of, grads)]
     arrays = [[*map(array_of, arrays_of_set)] for arrays_of_set in zip(x, y, dx, seeds, strict=True)]
 
@@ -76,13 +76,21 @@ def norm(norm_kind: str, dtype: str) -> Iterator[Row]:
         seeds[k].copy_(g[k])
         a, b, da, db = arrays[k]
         tg.launch(
-            kernel, (ROWS, threads), [a, *ws, b, *last], [], [da, *dws, db], adjoint=True, block_dim=threads
+            kernel,
+            (ROWS, threads),
+            [a, *ws, b, *eps_arguments],
+            [],
+            [da, *dws, db],
+            adjoint=True,
+            block_dim=threads,
         )
 
     run(0)
-    wide = [t.double().requires_grad_() for t in (x[0], *weights)]
-    _reference(norm_kind, *wide).backward(g[0].double())
-    error = max(relative_error(gradient, t.grad) for gradient, t in zip((dx[0], *grads), wide, strict=True))  # type: ignore[arg-type]
+    inputs64 = [t.double().requires_grad_() for t in (x[0], *weights)]
+    _reference(norm_kind, *inputs64).backward(g[0].double())
+    error = max(
+        relative_error(gradient, t.grad) for gradient, t in zip((dx[0], *grads), inputs64, strict=True)
+    )  # type: ignore[arg-type]
     moved = (COPIED + LOADED) * x[0].numel()
     source, target = (random((moved // 2,), dtype, 5 + k) for k in range(2))
     peers = {"copy_": lambda k: target.copy_(source), "256 threads": partial(run, threads=256)}

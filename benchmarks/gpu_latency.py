@@ -19,7 +19,7 @@ from tegula.kernels import gemm
 from tegula.kernels.shapes import Tile
 
 LAUNCHES, SAMPLES, RUNS = 300, 41, 5
-COUNTED = LAUNCHES * SAMPLES
+LAUNCH_COUNT = LAUNCHES * SAMPLES
 
 CONTEXT = """
 import ctypes
@@ -121,7 +121,7 @@ def launches(tensors: bool) -> Iterator[Row]:
         raise AssertionError(f"the launch computed {c[0].item()}, not 5")
     name = f"host time of a launch with three {'tensors of PyTorch' if tensors else 'arrays'} and two scalars"
     peer = peer_launch(a, b)
-    row = Row(name, kernel_time, "us", threshold=8.0 if tensors else 5.0, error=error, samples=COUNTED)
+    row = Row(name, kernel_time, "us", threshold=8.0 if tensors else 5.0, error=error, samples=LAUNCH_COUNT)
     if peer is not None:
         row.peer, row.peer_value = "cupy.RawKernel", peer
     yield row
@@ -140,13 +140,13 @@ def recorded_graphs() -> Iterator[Row]:
         kernel_time,
         "us",
         error=largest_difference(arrays[2].numpy(), 5),
-        samples=COUNTED,
+        samples=LAUNCH_COUNT,
     )
 
 
 def launches_with_tensor_maps() -> Iterator[Row]:
-    """A kernel whose bulk copies are described by tensor maps that are passed with each launch; the peer is a
-    kernel with as many arguments and no maps."""
+    """A kernel whose launches pass tensor maps for bulk copies; the peer is a kernel with the same number of arguments
+    and no maps."""
     a, b, c = (tg.full((64, 64), float(k), tg.bfloat16, "cuda:0") for k in (1, 2, 3))
     kernel = gemm.matmul_kernel(tg.bfloat16, Tile(64, 64, 64, 2, 1), False, gemm.Epilogue(tg.bfloat16))
 
@@ -156,8 +156,8 @@ def launches_with_tensor_maps() -> Iterator[Row]:
     def plain() -> None:
         tg.launch_tiled(kernels.no_maps, 1, [a, b, 0, 1.0, 0.0, c], block_dim=256)
 
-    name, peer = "host time of a launch with tensor maps", host_time(plain)
-    row = Row(name, host_time(launch), "us", "without", peer, samples=COUNTED)
+    name, peer = "host time of a launch with tensor maps", host_time(launch_without_maps)
+    row = Row(name, host_time(launch), "us", "without", peer, samples=LAUNCH_COUNT)
     row.error = largest_difference(c.numpy().astype(float), 128)
     yield row
 
@@ -186,7 +186,14 @@ def library_calls(tensors: bool) -> Iterator[Row]:
         )
         title = f"host time of {name} with {kind}"
         yield Row(
-            title, kernel_time, "us", "PyTorch", host_time(peer), threshold=15.0, error=error, samples=COUNTED
+            title,
+            kernel_time,
+            "us",
+            "PyTorch",
+            host_time(peer),
+            threshold=15.0,
+            error=error,
+            samples=LAUNCH_COUNT,
         )
 
 
@@ -217,10 +224,13 @@ def peer_launch(a: torch.Tensor, b: torch.Tensor) -> float | None:
 def process(name: str, code: str, threshold: float | None, warm: bool) -> Iterator[Row]:
     """First launches, each in a new process; `warm`: with a filled disk cache. The driver's own cache is disabled."""
     samples = []
-    with tempfile.TemporaryDirectory() as shared:
+    with tempfile.TemporaryDirectory() as warm_folder:
         for k in range(RUNS + 1):
-            with tempfile.TemporaryDirectory() as empty:
-                environment = {"TEGULA_CACHE_DIR": shared if warm else empty, "CUDA_CACHE_DISABLE": "1"}
+            with tempfile.TemporaryDirectory() as cold_folder:
+                environment = {
+                    "TEGULA_CACHE_DIR": warm_folder if warm else cold_folder,
+                    "CUDA_CACHE_DISABLE": "1",
+                }
                 # The first run fills the disk cache and Python's cache of bytecode.
                 if k == 0:
                     fresh_process(COLD if warm else code, environment)

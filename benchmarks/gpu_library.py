@@ -28,7 +28,7 @@ MATMULS = (
     (16384, 4096, 4096),
     (4096, 14336, 4096),
 )
-"""M, N, K."""
+"""The values of M, N and K."""
 SMALL_TILE_SHAPES = (
     (1024, 1024, 1024),
     (2048, 2048, 2048),
@@ -40,10 +40,10 @@ SMALL_TILE_SHAPES = (
 """Shapes for which large tiles alone are slow; the threshold is on the geometric mean of their ratios."""
 RAGGED = ((4000, 4040, 4008), (8200, 8200, 1032), (5000, 5000, 5000), (4004, 4004, 4004))
 """Shapes that are not multiples of tiles; the rows of the last are not multiples of 16 bytes either."""
-SHARED = ((512, 512, 8192), (16, 4096, 16384), (256, 256, 65536))
+SPLIT_K_SHAPES = ((512, 512, 8192), (16, 4096, 16384), (256, 256, 65536))
 """Shapes with few tiles and many steps along K."""
 ATTENTIONS = {"2k": (4, 16, 2048, 0.95), "8k": (1, 16, 8192, 1.0), "16k": (1, 8, 16384, 1.0)}
-"""The batch, heads, length and the least ratio to cuDNN's speed."""
+"""The batch, heads, length and the minimum ratio to cuDNN's speed."""
 DEPTH = 128
 
 
@@ -92,8 +92,8 @@ def narrow_matmul(n: int, transposed: bool) -> Iterator[Row]:
     error = relative_error(c[0], exact)
     peers = {"cuBLAS": partial(peer, True), "exact sums": partial(peer, False)}
     peer_errors = []
-    for one_of_them in peers.values():
-        one_of_them(0)
+    for run_peer in peers.values():
+        run_peer(0)
         peer_errors.append(f"{relative_error(c[0], exact):.2e}")
     yield comparison_row(
         matmul_name(n, n, n, transposed, "float8_e4m3"), run, peers, SETS, error, "bfloat16",
@@ -104,7 +104,7 @@ def narrow_matmul(n: int, transposed: bool) -> Iterator[Row]:
 def float32_matmul(precision: str, n: int, transposed: bool) -> Iterator[Row]:
     """A float32 matmul. With "tf32" on tensor cores, our kernel needs B with K along rows, and transposes it
     otherwise."""
-    rounded = precision == "tf32"
+    uses_tf32 = precision == "tf32"
     a, b = ([random((n, n), "float32", seed + 9 * variant) for seed in range(SETS)] for variant in range(2))
     c = [poisoned(t) for t in a]
     arrays = [[*map(array_of, arrays_of_set)] for arrays_of_set in zip(a, b, c, strict=True)]
@@ -115,16 +115,16 @@ def float32_matmul(precision: str, n: int, transposed: bool) -> Iterator[Row]:
 
     run(0)
     error = relative_error(c[0], a[0].double() @ right[0].double())
-    before = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = rounded
+    previous = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = uses_tf32
     try:
         yield comparison_row(
-            matmul_name(n, n, n, transposed, "tf32" if rounded else "float32"), run,
+            matmul_name(n, n, n, transposed, "tf32" if uses_tf32 else "float32"), run,
             {"torch.matmul": lambda i: torch.matmul(a[i], right[i], out=c[i])}, SETS, error,
-            "tf32" if rounded else "float32", 0.93 if rounded and transposed else None, 2 * n**3 / 1e12, "TFLOP/s",
+            "tf32" if uses_tf32 else "float32", 0.93 if uses_tf32 and transposed else None, 2 * n**3 / 1e12, "TFLOP/s",
         )  # fmt: skip
     finally:
-        torch.backends.cuda.matmul.allow_tf32 = before
+        torch.backends.cuda.matmul.allow_tf32 = previous
 
 
 def small_matmuls() -> Iterator[Row]:
@@ -233,10 +233,10 @@ def attention(size: str, causal: bool, depth: int = DEPTH, groups: int = 1) -> I
         )
         for h in (0, heads - 1)
     )
-    plain = depth == DEPTH and groups == 1
+    has_threshold = depth == DEPTH and groups == 1
     yield comparison_row(
         attention_name(size, causal, depth, groups), run, {"cuDNN": peer}, SETS, error, "bfloat16",
-        threshold if plain else None, 4 * batch * heads * length**2 * depth / (2 if causal else 1) / 1e12, "TFLOP/s",
+        threshold if has_threshold else None, 4 * batch * heads * length**2 * depth / (2 if causal else 1) / 1e12, "TFLOP/s",
     )  # fmt: skip
 
 
@@ -274,7 +274,7 @@ CASES: dict[str, Callable[[], Iterator[Row]]] = {
     "library matmul bfloat16, small and thin": small_matmuls,
     **{
         matmul_name(*shape, False): partial(matmul, *shape, False, threshold)
-        for shapes, threshold in ((RAGGED, 0.85), (SHARED, None))
+        for shapes, threshold in ((RAGGED, 0.85), (SPLIT_K_SHAPES, None))
         for shape in shapes
     },
     "library tg.autotune over tiles": tuned_matmul,
@@ -289,6 +289,6 @@ CASES: dict[str, Callable[[], Iterator[Row]]] = {
 """The cases by name, in order; each yields its row."""
 
 LAST: dict[str, Callable[[], Iterator[Row]]] = {
-    chosen_tile_name(*shape): partial(chosen_tile, *shape) for shape in (*SMALL_TILE_SHAPES, *SHARED)
+    chosen_tile_name(*shape): partial(chosen_tile, *shape) for shape in (*SMALL_TILE_SHAPES, *SPLIT_K_SHAPES)
 }
 """Cases that compile many kernels and run last."""

@@ -14,7 +14,7 @@ from benchmarks.measure import Row
 from benchmarks.role_kernels import blocks, one_consumer_role, two_consumer_roles
 
 SHAPES = ((4096, 4096, 4096), (8192, 8192, 1024))
-"""M, N, K."""
+"""The values of M, N and K."""
 
 
 def consumers(m: int, n: int, k: int) -> Iterator[Row]:

@@ -1,9 +1,10 @@
 """Spatial structures on a GPU: builds, refits, rays, and hash grids.
 
 The peer of rays is a traversal of a binary hierarchy in float32, written here in CUDA: each node has the boxes of its
-two children, the nearer child is visited first, triangles are intersected by Möller and Trumbore's algorithm. The
-peer's hierarchy has the same builder and the same leaves. (Warp's package is too large for the machines where this
-runs.) Builds and refits are compared with a copy of the bytes that they read and write at least."""
+two children, the traversal visits the nearer child first, and triangles are intersected by Möller and Trumbore's
+algorithm. The peer's hierarchy has the same builder and the same leaves. (Warp's package is too large for the machines
+on which these rows are measured.) Builds and refits are compared with a copy of the minimum of bytes that they read and
+write."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ from tegula.stdlib.geometry.layout import ITEM_BYTES, NODE_BYTES
 
 BOXES, POINTS = 10_000_000, 4_000_000
 SIDE = 2048
-"""The rays: a square picture of parallel rays, and as many random rays."""
+"""The rows and columns of a picture of parallel rays; there is the same number of random rays."""
 LEAF = 2
 DEVICE = "cuda:0"
 
@@ -98,22 +99,22 @@ def vectors(t: torch.Tensor) -> tg.array:
 
 
 def random_boxes(seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Small boxes in a cube, each of which overlaps few others."""
+    """Small boxes in a cube. Each box overlaps few other boxes."""
     generator = torch.Generator("cuda").manual_seed(seed)
     low = torch.rand((BOXES, 3), generator=generator, device="cuda")
     return low, low + 0.002 * torch.rand((BOXES, 3), generator=generator, device="cuda")
 
 
 def require_overlaps(bvh: tg.Bvh, low: torch.Tensor, high: torch.Tensor) -> None:
-    """AssertionError unless some boxes find as many as overlap them."""
-    chosen = torch.arange(0, BOXES, BOXES // 200, device="cuda")
-    first, last = low[chosen] - 0.01, high[chosen] + 0.01
-    count = torch.full((len(chosen),), -1, dtype=torch.int32, device="cuda")
+    """Raise AssertionError unless queries of about 200 boxes count the boxes that overlap them."""
+    sample = torch.arange(0, BOXES, BOXES // 200, device="cuda")
+    first, last = low[sample] - 0.01, high[sample] + 0.01
+    count = torch.full((len(sample),), -1, dtype=torch.int32, device="cuda")
     tg.launch(
-        count_overlaps, len(chosen), [bvh, vectors(first), vectors(last)], [tg.array(count, copy=False)]
+        count_overlaps, len(sample), [bvh, vectors(first), vectors(last)], [tg.array(count, copy=False)]
     )
     tg.synchronize()
-    for k in range(len(chosen)):
+    for k in range(len(sample)):
         expected = int(((low <= last[k]).all(1) & (high >= first[k]).all(1)).sum())
         assert int(count[k]) == expected, f"query {k} found {int(count[k])} boxes of {expected}"
 
@@ -128,16 +129,16 @@ def bvh_builds() -> Iterator[Row]:
     tg.synchronize()
     start = time.perf_counter()
     bvh.rebuild()
-    queued = time.perf_counter() - start
-    timed = bursts({"": lambda _: bvh.rebuild()}, 1, 5)[""]
+    queue_seconds = time.perf_counter() - start
+    timing = bursts({"": lambda _: bvh.rebuild()}, 1, 5)[""]
     require_overlaps(bvh, low, high)
-    most = 25.0
-    note = f"goal 13; {nodes} nodes; the host queued it in {queued * 1e3:.1f} ms"
+    max_ms = 25.0
+    note = f"goal 13; {nodes} nodes; the host queued it in {queue_seconds * 1e3:.1f} ms"
     yield Row(
         "spatial: build of 10 M boxes",
-        timed.median * 1e3,
+        timing.median * 1e3,
         "ms",
-        threshold=most,
+        threshold=max_ms,
         error=0.0,
         samples=5,
         note=note,
@@ -146,7 +147,7 @@ def bvh_builds() -> Iterator[Row]:
     high += 0.01
     bvh.refit()
     require_overlaps(bvh, low, high)
-    # Read: corners, numbers; written and read: boxes of items; written: bounds of nodes; read: children.
+    # A refit reads corners, indices and children, writes and reads the boxes of items, and writes the bounds of nodes.
     bytes_moved = BOXES * (24 + 4 + 2 * ITEM_BYTES) + nodes * NODE_BYTES
     source, target = (torch.empty(bytes_moved // 8, device="cuda") for _ in range(2))
     yield comparison_row(
@@ -175,7 +176,7 @@ def mesh_on(device: str, constructor: str) -> tg.Mesh:
 
 
 def binary_tree() -> tuple[np.ndarray, np.ndarray]:
-    """The nodes of the binary hierarchy as the peer reads them, and the faces in the order of its leaves."""
+    """The nodes of the binary hierarchy in the peer's layout, and the faces in the order of the leaves."""
     points, faces = scene()
     corners = points[faces]
     lower, upper = (tg.array(x, dtype=tg.vec3, device="cpu") for x in (corners.min(1), corners.max(1)))
@@ -185,11 +186,11 @@ def binary_tree() -> tuple[np.ndarray, np.ndarray]:
     box = r.box.numpy()
     low, high = box[:, :3], -box[:, 3:6]
     inner = [int(result.roots[0])]
-    number: dict[int, int] = {inner[0]: 0}
+    node_index: dict[int, int] = {inner[0]: 0}
     for node in inner:
         for child in (int(left[node]), int(left[node]) + 1):
             if left[child]:
-                number[child] = len(inner)
+                node_index[child] = len(inner)
                 inner.append(child)
     dtype = np.dtype([("low", "f4", (2, 3)), ("high", "f4", (2, 3)), ("child", "i4", 2), ("count", "i4", 2)])
     nodes = np.zeros(len(inner), dtype)
@@ -197,8 +198,8 @@ def binary_tree() -> tuple[np.ndarray, np.ndarray]:
         child = left[inner] + side
         leaf = left[child] == 0
         nodes["low"][:, side], nodes["high"][:, side] = low[child], high[child]
-        inner_number = np.array([number.get(int(c), 0) for c in child])
-        nodes["child"][:, side] = np.where(leaf, begin[child], inner_number)
+        child_index = np.array([node_index.get(int(c), 0) for c in child])
+        nodes["child"][:, side] = np.where(leaf, begin[child], child_index)
         nodes["count"][:, side] = np.where(leaf, end[child] - begin[child], 0)
     return nodes, result.order.numpy()
 
@@ -222,7 +223,7 @@ def peer() -> Callable[[torch.Tensor, torch.Tensor, torch.Tensor], None]:
 
 
 def rays_of(kind: str) -> tuple[np.ndarray, np.ndarray]:
-    """Starts and directions: parallel rays from outside in the order of a picture, or random ones from inside."""
+    """Starts and directions: parallel rays from outside in the order of a picture, or random rays from inside."""
     if kind == "primary":
         x, y = np.meshgrid(np.linspace(-0.7, 0.7, SIDE), np.linspace(-0.7, 0.7, SIDE))
         queries = np.stack([x.ravel(), y.ravel(), np.full(SIDE * SIDE, -3.0)], 1)
@@ -242,28 +243,30 @@ def bvh_meshes() -> dict[str, tg.Mesh]:
 
 
 def rays(kind: str) -> Iterator[Row]:
-    """Closest hits; the results are the same bits as on the CPU for some of the rays."""
+    """Closest hits. For some rays the results are compared with the CPU's, bit for bit."""
     starts, dirs = rays_of(kind)
-    queries, along = torch.from_numpy(starts).cuda(), torch.from_numpy(dirs).cuda()
+    queries, directions = torch.from_numpy(starts).cuda(), torch.from_numpy(dirs).cuda()
     out, peer_out = (torch.full((len(starts),), float("nan"), device="cuda") for _ in range(2))
 
     def trace_rays(_: int, constructor: str = "sah", block_dim: int = 128) -> None:
-        inputs = [bvh_meshes()[constructor], vectors(queries), vectors(along)]
+        inputs = [bvh_meshes()[constructor], vectors(queries), vectors(directions)]
         tg.launch(cast, len(starts), inputs, [tg.array(out, copy=False)], block_dim=block_dim)
 
-    few = slice(None, None, 997)
-    exact = tg.zeros(len(starts[few]), device="cpu")
-    arguments = [tg.array(np.ascontiguousarray(x[few]), dtype=tg.vec3, device="cpu") for x in (starts, dirs)]
+    sample = slice(None, None, 997)
+    exact = tg.zeros(len(starts[sample]), device="cpu")
+    arguments = [
+        tg.array(np.ascontiguousarray(x[sample]), dtype=tg.vec3, device="cpu") for x in (starts, dirs)
+    ]
     tg.launch(cast, exact.size, [mesh_on("cpu", "lbvh"), *arguments], [exact], device="cpu")
     for constructor in bvh_meshes():
         trace_rays(0, constructor)
-        np.testing.assert_array_equal(out.cpu().numpy()[few], exact.numpy())
-    peer()(queries, along, peer_out)
+        np.testing.assert_array_equal(out.cpu().numpy()[sample], exact.numpy())
+    peer()(queries, directions, peer_out)
     torch.cuda.synchronize()
-    differ = int(((out - peer_out).abs() > 1e-4).sum())
-    assert differ <= 1e-4 * len(starts) and float((out >= 0).float().mean()) > 0.1
+    difference_count = int(((out - peer_out).abs() > 1e-4).sum())
+    assert difference_count <= 1e-4 * len(starts) and float((out >= 0).float().mean()) > 0.1
     peers = {
-        "a binary hierarchy": lambda _: peer()(queries, along, peer_out),
+        "a binary hierarchy": lambda _: peer()(queries, directions, peer_out),
         "the GPU's own hierarchy": partial(trace_rays, constructor="lbvh"),
         "blocks of 256": partial(trace_rays, block_dim=256),
     }
@@ -277,15 +280,17 @@ def rays(kind: str) -> Iterator[Row]:
         2.0,
         len(starts) / 1e6,
         "M/s",
-        note=f"of {len(starts)} rays the peer finds another distance for {differ}",
+        note=f"of {len(starts)} rays the peer finds another distance for {difference_count}",
     )
 
 
 def hash_grid_queries() -> Iterator[Row]:
-    """The build of a hash grid, and the points around each of some points."""
-    parts = 1 << 12
-    x = (np.random.default_rng(3).integers(0, parts, (POINTS, 3)) / parts).astype(np.float32)
-    radius = (round((9.6 / POINTS / (4 / 3 * np.pi)) ** (1 / 3) * parts) + 0.5) / parts
+    """The build of a hash grid, and the queries around all points."""
+    cells_per_axis = 1 << 12
+    x = (np.random.default_rng(3).integers(0, cells_per_axis, (POINTS, 3)) / cells_per_axis).astype(
+        np.float32
+    )
+    radius = (round((9.6 / POINTS / (4 / 3 * np.pi)) ** (1 / 3) * cells_per_axis) + 0.5) / cells_per_axis
     points = tg.array(x, dtype=tg.vec3, device=DEVICE)
     grid = tg.HashGrid(256, 256, 256, device=DEVICE)
     count = tg.zeros(POINTS, dtype=int, device=DEVICE)
@@ -299,12 +304,12 @@ def hash_grid_queries() -> Iterator[Row]:
     for k in range(0, POINTS, POINTS // 50):
         distance = np.linalg.norm((x - x[k]).astype(np.float64), axis=1)
         assert result[k] == (distance <= radius).sum(), f"the points around point {k}"
-    timed = bursts({"build": lambda _: grid.build(points, radius), "query": query}, 1, 7)
+    timings = bursts({"build": lambda _: grid.build(points, radius), "query": query}, 1, 7)
     for name, label in (
         ("build", "build of a hash grid of 4 M points"),
         ("query", "points of a hash grid around a point"),
     ):
-        t = timed[name]
+        t = timings[name]
         note = f"{t.median * 1e3:.3f} ms; {result.mean():.2f} points are found"
         yield Row(
             f"spatial: {label}",

@@ -2,7 +2,7 @@
 
     python -m benchmarks.gpu_worker '{"family": "gpu", "name_filter": "", "done": []}'
 
-It prints one line of JSON with the properties of the device and the cases that it will run, then one line for each
+The process prints one line of JSON with the properties of the device and the names of its cases, then one line for each
 case. A fault of the GPU ends the process; another process then continues with the remaining cases."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from benchmarks.measure import Row, failed, version_of
 
 MARK = "benchmark: "
-"""The start of a line for the waiting process."""
+"""The prefix of a line for the waiting process."""
 
 
 def print_record(record: dict[str, Any]) -> None:
@@ -28,12 +28,16 @@ def print_record(record: dict[str, Any]) -> None:
 def main(arguments: str) -> None:
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
     request = json.loads(arguments)
-    every = FAMILIES[request["family"]]()
-    parts = request["name_filter"].split("|")
-    cases = {k: v for k, v in every.items() if any(part in k for part in parts) and k not in request["done"]}
+    family_cases = FAMILIES[request["family"]]()
+    alternatives = request["name_filter"].split("|")
+    cases = {
+        k: v
+        for k, v in family_cases.items()
+        if any(part in k for part in alternatives) and k not in request["done"]
+    }
     print_record({"device": device(), "cases": list(cases)})
     for name, case in cases.items():
-        rows = measured(name, case)
+        rows = measure_case(name, case)
         print_record({"case": name, "rows": [row.json() for row in rows]})
         if any(row.failure for row in rows) and not is_alive():
             raise SystemExit("the device cannot be used any more in this process")
@@ -47,7 +51,7 @@ def sweep_cases() -> dict[str, Callable[[], Iterator[Row]]]:
 
 
 def peer_cases() -> dict[str, Callable[[], Iterator[Row]]]:
-    """Run the cases that compare a kernel with a peer."""
+    """The cases that compare a kernel with a peer."""
     from benchmarks import (
         gpu_automatic,
         gpu_cases,
@@ -59,8 +63,8 @@ def peer_cases() -> dict[str, Callable[[], Iterator[Row]]]:
     )
 
     families = (gpu_cases, gpu_library, gpu_automatic, gpu_roles, gpu_gradients, gpu_latency, gpu_spatial)
-    every = {k: v for family in families for k, v in family.CASES.items()}
-    return every | gpu_cases.LAST | gpu_library.LAST
+    cases = {k: v for family in families for k, v in family.CASES.items()}
+    return cases | gpu_cases.LAST | gpu_library.LAST
 
 
 def dense_cases() -> dict[str, Callable[[], Iterator[Row]]]:
@@ -74,8 +78,8 @@ FAMILIES = {"gpu": peer_cases, "sweep": sweep_cases, "dense": dense_cases}
 """The cases of each family of rows that need a GPU."""
 
 
-def measured(name: str, case: Callable[[], Iterator[Row]]) -> list[Row]:
-    """The rows of a case; the last row has the failure if there was one."""
+def measure_case(name: str, case: Callable[[], Iterator[Row]]) -> list[Row]:
+    """The rows of a case. If the case fails, the last row states the failure."""
     rows: list[Row] = []
     try:
         for row in case():

@@ -68,12 +68,14 @@ def launch_row() -> Row:
 def process_row(name: str, code: str, threshold: float, warm: bool, runs: int = 7) -> Row:
     """First launches, each in a new process; `warm`: with a filled disk cache."""
     samples = []
-    with tempfile.TemporaryDirectory() as shared:
+    with tempfile.TemporaryDirectory() as warm_folder:
         if warm:
-            fresh_process(COLD, {"TEGULA_CACHE_DIR": shared})
+            fresh_process(COLD, {"TEGULA_CACHE_DIR": warm_folder})
         for _ in range(runs):
-            with tempfile.TemporaryDirectory() as empty:
-                samples.append(fresh_process(code, {"TEGULA_CACHE_DIR": shared if warm else empty}))
+            with tempfile.TemporaryDirectory() as cold_folder:
+                samples.append(
+                    fresh_process(code, {"TEGULA_CACHE_DIR": warm_folder if warm else cold_folder})
+                )
     return Row(name, statistics.median(samples), "ms", threshold=threshold, samples=runs)
 
 

@@ -24,7 +24,7 @@ import numpy as np
 
 RESULTS = Path(__file__).parent / "results"
 TOLERANCE = {"float32": 2e-5, "float64": 1e-12, "bfloat16": 4e-3, "float16": 5e-4, "tf32": 7e-4}
-"""The largest relative error (2-norm) against float64 of a correct result, by the dtype of the result."""
+"""The maximum relative error (2-norm) against float64 of a correct result, by the dtype of the result."""
 
 
 @dataclass(slots=True)
@@ -62,13 +62,13 @@ class Row:
         }
 
 
-def failed(name: str, why: str) -> Row:
+def failed(name: str, reason: str) -> Row:
     """The row of a benchmark that could not be measured."""
-    return Row(name, math.nan, "", failure=why)
+    return Row(name, math.nan, "", failure=reason)
 
 
 def row_of(data: dict[str, Any]) -> Row:
-    """The row of a result of `Row.json`, also in the form of a file."""
+    """The row of a result of `Row.json`, or of an entry of a file."""
     fields = {k: v for k, v in data.items() if k not in ("passes", "machine", "measured")}
     return Row(**{**fields, "value": math.nan if data["value"] is None else data["value"]})
 
@@ -116,11 +116,11 @@ def _text(rows: list[dict[str, Any]]) -> str:
     machines: list[dict[str, Any]] = []
     numbered: list[dict[str, Any]] = []
     for row in rows:
-        known = row["measured"]
-        if known not in machines:
-            machines.append(known)
-        rest = {k: v for k, v in row.items() if k != "measured"}
-        numbered.append({**rest, "machine": machines.index(known)})
+        machine_properties = row["measured"]
+        if machine_properties not in machines:
+            machines.append(machine_properties)
+        values = {k: v for k, v in row.items() if k != "measured"}
+        numbered.append({**values, "machine": machines.index(machine_properties)})
     return json.dumps({"machines": machines, "rows": numbered}, indent=1) + "\n"
 
 
@@ -177,8 +177,8 @@ def interleaved(
     clock: Callable[[], float] = time.perf_counter,
 ) -> tuple[float, float, float]:
     """The median seconds of both implementations, and the median over iterations of the ratio of peer time to kernel
-    time. Each measurement repeats one implementation, so that idle threads of one disturb only the first call of the
-    other. `clock`: `time.process_time` sums the time of all threads."""
+    time. Each measurement repeats one implementation, so that idle threads of one implementation disturb only the first
+    call of the other. `clock`: `time.process_time` sums the time of all threads."""
     kernel()
     peer()
     ratios, kernel_time, peer_time = [], [], []

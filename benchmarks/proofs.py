@@ -28,7 +28,7 @@ from tegula.types import ArrayType
 
 SAMPLES = 9
 FRACTION = 0.2
-"""The largest time of a verification, as a fraction of the time of the proof."""
+"""The maximum time of a verification, as a fraction of the time of the proof."""
 
 
 def _gemm() -> Any:
@@ -48,10 +48,11 @@ CASES: tuple[tuple[str, Callable[[], Any], int, float], ...] = (
     ("attention", lambda: _attention(False), 2, 200.0),
     ("a persistent matmul with two consumers", lambda: role_kernels.two_consumer_roles, 2, 1000.0),
 )
-"""The name of a kernel, its maker, the dimensions of its launch, and the most milliseconds of a proof."""
+"""The name of a kernel, the function that creates the kernel, the number of launch dimensions, and the maximum
+milliseconds of a proof."""
 
 
-def lowered(kernel: Any, ndim: int) -> tuple[Kernel, GpuCompilation]:
+def lower_kernel(kernel: Any, ndim: int) -> tuple[Kernel, GpuCompilation]:
     """A kernel with roles, lowered for a Hopper GPU with packed arrays."""
     types = argument_types(kernel, ())
     access = tuple(PACKED if isinstance(t, ArrayType) else None for t in types)
@@ -77,15 +78,15 @@ def _milliseconds(run: Callable[[], object]) -> float:
 
 def rows() -> Iterator[Row]:
     """For each kernel, the time to find a proof, and the time to verify it."""
-    for name, make, ndim, most in CASES:
-        kernel, parts = lowered(make(), ndim)
+    for name, make, ndim, max_ms in CASES:
+        kernel, parts = lower_kernel(make(), ndim)
         certificate = json.loads(json.dumps(prove(kernel, parts)))
         proof = _milliseconds(lambda kernel=kernel, parts=parts: prove(kernel, parts))
         check = _milliseconds(
             lambda kernel=kernel, parts=parts, certificate=certificate: verify(kernel, parts, certificate)
         )
         note = f"{100 * check / proof:.0f} % of the proof"
-        yield Row(f"proof of {name}", proof, "ms", threshold=most, samples=SAMPLES, note="CPU time")
+        yield Row(f"proof of {name}", proof, "ms", threshold=max_ms, samples=SAMPLES, note="CPU time")
         yield Row(
             f"verification of {name}", check, "ms", threshold=FRACTION * proof, samples=SAMPLES, note=note
         )

@@ -119,7 +119,7 @@ def structure_of(kernel: Any) -> Any:
 
 
 def arguments(kernel: Any, count: int) -> Callable[[], list[Any]]:
-    """The function that makes the arguments of a kernel."""
+    """The function that creates the arguments of a kernel."""
 
     def make() -> list[Any]:
         vectors = [tg.zeros(count, dtype=tg.vec3) for _ in range(2)]

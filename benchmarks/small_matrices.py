@@ -22,15 +22,15 @@ GATES = {
     "eigenvectors": (4, 4, 3, 2),
     "singular vectors": (3, 3, 3, 3),
 }
-"""How many times faster than NumPy each size is to be, with AVX-512."""
+"""The minimum speed of each size relative to NumPy, with AVX-512."""
 
 
-def matrices(n: int, many: int) -> np.ndarray:
-    return np.random.default_rng(n).standard_normal((many, n, n)).astype(np.float32)
+def matrices(n: int, count: int) -> np.ndarray:
+    return np.random.default_rng(n).standard_normal((count, n, n)).astype(np.float32)
 
 
-def positive_definite(n: int, many: int) -> np.ndarray:
-    a = matrices(n, many)
+def positive_definite(n: int, count: int) -> np.ndarray:
+    a = matrices(n, count)
     return (a @ np.swapaxes(a, 1, 2) / n + np.eye(n)).astype(np.float32)
 
 
@@ -38,7 +38,7 @@ def row(
     name: str, n: int, run_kernel: Call, peer: Call, inputs: list[np.ndarray], parts: Call, gate: float
 ) -> Row:
     """`parts`: the parts of the results that are compared with float64."""
-    arrays, many = [tg.array(x) for x in inputs], len(inputs[0])
+    arrays, count = [tg.array(x) for x in inputs], len(inputs[0])
     expected = parts(peer(*(x.astype(np.float64) for x in inputs)), inputs)
 
     def result() -> np.ndarray:
@@ -53,7 +53,7 @@ def row(
         lambda: peer(*inputs),
         result,
         expected,
-        many / 1e6,
+        count / 1e6,
         "M/s",
         f"np.linalg.{peer.__name__}, CPU time",
         gate,
@@ -67,16 +67,25 @@ def solve(a: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def matrix_rows() -> Iterator[Row]:
     for k, n in enumerate(SIZES):
-        many, few = (1 << 19) // (n * n), max(64, (1 << 16) // (n * n))
-        y = np.random.default_rng(1).standard_normal((many, n)).astype(np.float32)
-        spd, symmetric = positive_definite(n, many), matrices(n, few) + np.swapaxes(matrices(n, few), 1, 2)
+        count, small_count = (1 << 19) // (n * n), max(64, (1 << 16) // (n * n))
+        y = np.random.default_rng(1).standard_normal((count, n)).astype(np.float32)
+        spd, symmetric = (
+            positive_definite(n, count),
+            matrices(n, small_count) + np.swapaxes(matrices(n, small_count), 1, 2),
+        )
         gates = {name: factors[k] for name, factors in GATES.items()}
         cases: tuple[tuple[str, Call, Call, list[np.ndarray], Call], ...] = (
             ("Cholesky", kernels.cholesky, np.linalg.cholesky, [spd], lambda made, given: made),
             ("solve", kernels.solve, solve, [spd, y], lambda made, given: made),
-            ("QR", kernels.qr, np.linalg.qr, [matrices(n, many)], lambda made, given: made[0] @ made[1]),
+            ("QR", kernels.qr, np.linalg.qr, [matrices(n, count)], lambda made, given: made[0] @ made[1]),
             ("eigenvectors", kernels.eigh, np.linalg.eigh, [symmetric], lambda made, given: made[0]),
-            ("singular vectors", kernels.svd, np.linalg.svd, [matrices(n, few)], lambda made, given: made[1]),
+            (
+                "singular vectors",
+                kernels.svd,
+                np.linalg.svd,
+                [matrices(n, small_count)],
+                lambda made, given: made[1],
+            ),
         )
         for name, run_kernel, peer, arguments, parts in cases:
             yield row(name, n, run_kernel, peer, arguments, parts, gates[name])

@@ -1,8 +1,8 @@
 """Spatial queries on the CPU against Embree (embreex, one thread) and Warp, where these are installed.
 
-Warp and embreex run CPU kernels in one thread; kernels of Tegula have as many threads as there are cores. Runs of the
-kernel and of the peer alternate. The ratio is of elapsed times; the note has the ratio of the CPU times of all threads,
-which compares single threads and does not depend on other programs of the machine."""
+Warp and embreex run CPU kernels in one thread; kernels of Tegula have a thread for each core. Runs of the kernel and of
+the peer alternate. The ratio is of elapsed times; the note has the ratio of the CPU times of all threads, which
+compares single threads and does not depend on other programs of the machine."""
 
 from __future__ import annotations
 
@@ -18,34 +18,35 @@ import numpy as np
 import tegula as tg
 from benchmarks.measure import Row, failed, relative_error, require_right
 
-TURNS = 9
+ITERATIONS = 9
 RAYS, BOXES, POINTS, GRID_POINTS = 160_000, 5_000, 5_000, 262_144
 PEERS = ("embreex", "warp")
-FAR = 1e30
+MAX_DISTANCE = 1e30
 
 
-def icosphere(cuts: int) -> tuple[np.ndarray, np.ndarray]:
-    """An icosahedron whose faces are cut in four `cuts` times, with vertices moved along their radius by waves."""
+def icosphere(levels: int) -> tuple[np.ndarray, np.ndarray]:
+    """An icosahedron whose faces are split in four `levels` times, with vertices displaced along their radius by
+    waves."""
     g = (1 + 5**0.5) / 2
     corners = [(-1, g, 0), (1, g, 0), (-1, -g, 0), (1, -g, 0)]
     points = np.array([np.roll(c, k) for k in range(3) for c in corners], float)
-    near = np.linalg.norm(points[:, None] - points, axis=2) < 2.1
-    np.fill_diagonal(near, False)
+    is_edge = np.linalg.norm(points[:, None] - points, axis=2) < 2.1
+    np.fill_diagonal(is_edge, False)
     triples = [
         (a, b, c)
         for a in range(12)
         for b in range(a)
         for c in range(b)
-        if near[a, b] & near[b, c] & near[a, c]
+        if is_edge[a, b] & is_edge[b, c] & is_edge[a, c]
     ]
     faces = np.array(triples)
     normal = np.cross(points[faces[:, 1]] - points[faces[:, 0]], points[faces[:, 2]] - points[faces[:, 0]])
     inward = (normal * points[faces[:, 0]]).sum(1) < 0
     faces[inward] = faces[inward][:, ::-1]
-    for _ in range(cuts):
+    for _ in range(levels):
         edges = np.sort(np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]]), axis=1)
-        unique, number = np.unique(edges, axis=0, return_inverse=True)
-        d, e, f = (number.reshape(3, -1) + len(points)).astype(faces.dtype)
+        unique, midpoint_index = np.unique(edges, axis=0, return_inverse=True)
+        d, e, f = (midpoint_index.reshape(3, -1) + len(points)).astype(faces.dtype)
         points = np.concatenate([points, points[unique].mean(1)])
         a, b, c = faces.T
         faces = np.concatenate([np.stack(x, 1) for x in ((a, d, f), (d, b, e), (f, e, c), (d, e, f))])
@@ -94,25 +95,25 @@ def comparison_row(
     peer_name: str,
     threshold: float,
     error: float,
-    before: Callable[[], object] = lambda: None,
+    prepare: Callable[[], object] = lambda: None,
 ) -> Row:
-    """A row of alternating runs; AssertionError if the result is wrong. `before` is called before each run of the
+    """A row of alternating runs; AssertionError if the result is wrong. `prepare` is called before each run of the
     kernel, and is not timed. `error`: the relative error of the result."""
     require_right(name, error)
-    before()
+    prepare()
     run_kernel()
     peer()
     samples = []
-    for _ in range(TURNS):
-        before()
+    for _ in range(ITERATIONS):
+        prepare()
         samples.append([*time_of_call(run_kernel), *time_of_call(peer)])
     kernel_time, kernel_cpu, peer_time, peer_cpu = zip(*samples, strict=True)
     ratio = statistics.median(b / a for a, b in zip(kernel_time, peer_time, strict=True))
     cpu = statistics.median(b / a for a, b in zip(kernel_cpu, peer_cpu, strict=True))
     a, b = statistics.median(kernel_time), statistics.median(peer_time)
-    spent = [statistics.median(x) * 1e3 for x in (kernel_cpu, peer_cpu)]
-    note = f"{cpu:.2f} in CPU time, {spent[0]:.1f} and {spent[1]:.1f} ms"
-    return Row(name, work / a, unit, peer_name, work / b, ratio, threshold, error, TURNS, note)
+    cpu_ms = [statistics.median(x) * 1e3 for x in (kernel_cpu, peer_cpu)]
+    note = f"{cpu:.2f} in CPU time, {cpu_ms[0]:.1f} and {cpu_ms[1]:.1f} ms"
+    return Row(name, work / a, unit, peer_name, work / b, ratio, threshold, error, ITERATIONS, note)
 
 
 def time_of_call(f: Callable[[], object]) -> tuple[float, float]:
@@ -129,7 +130,7 @@ def time_of_call(f: Callable[[], object]) -> tuple[float, float]:
 @tg.kernel
 def cast(m: tg.Mesh, starts: tg.array1d[tg.vec3], dirs: tg.array1d[tg.vec3], out: tg.array1d[float]):
     i = tg.tid()
-    hit = tg.mesh_query_ray(m, starts[i], dirs[i], FAR)
+    hit = tg.mesh_query_ray(m, starts[i], dirs[i], MAX_DISTANCE)
     out[i] = tg.where(hit.result, hit.t, -1.0)
 
 
@@ -146,7 +147,7 @@ def overlaps(m: tg.Mesh, centres: tg.array1d[tg.vec3], half: float, out: tg.arra
 @tg.kernel
 def closest(m: tg.Mesh, points: tg.array1d[tg.vec3], out: tg.array1d[float]):
     i = tg.tid()
-    result = tg.mesh_query_point_no_sign(m, points[i], FAR)
+    result = tg.mesh_query_point_no_sign(m, points[i], MAX_DISTANCE)
     out[i] = tg.length(tg.mesh_eval_position(m, result.face, result.u, result.v) - points[i])
 
 
@@ -239,7 +240,7 @@ def warp_mesh_of(points: np.ndarray, faces: np.ndarray) -> Any:
 
 
 def rays(kind: str) -> tuple[np.ndarray, np.ndarray]:
-    """Starts and directions: parallel rays from outside in the order of a picture, or random ones from inside."""
+    """Starts and directions: parallel rays from outside in the order of a picture, or random rays from inside."""
     if kind == "primary":
         side = int(RAYS**0.5)
         x, y = np.meshgrid(np.linspace(-0.7, 0.7, side), np.linspace(-0.7, 0.7, side))
@@ -311,7 +312,7 @@ def ray_rows(kind: str) -> Iterator[Row]:
 def against_warp(
     name: str, kernel: Any, count: int, inputs: list[Any], dtype: Any, peer: list[Any], threshold: float
 ) -> Row:
-    """A kernel of one output, against the kernel of the same name for Warp."""
+    """A kernel with one output, against the kernel of the same name for Warp."""
     import warp as wp
 
     out, peer_result = tg.zeros(count, dtype), wp.zeros(count, dtype=dtype, device="cpu")
@@ -370,13 +371,13 @@ def build_rows() -> Iterator[Row]:
     arguments = [vectors(points), tg.array(faces.reshape(-1), dtype=int)]
     start, dir = np.array([[0, 0, 5]], np.float32), np.array([[0.01, 0.2, -1]], np.float32)
 
-    def committed() -> Any:
-        # Triangles are copied before the turn; the first ray makes Embree build.
+    def new_scene() -> Any:
+        # Triangles are copied before the timed run; the first ray starts Embree's build.
         embree = EmbreeScene()
         TriangleMesh(embree, points, faces)
         return embree
 
-    scenes = [committed() for _ in range(TURNS + 1)]
+    scenes = [new_scene() for _ in range(ITERATIONS + 1)]
     error = hit_distance_error(tg.Mesh(*arguments), points, faces)
     yield comparison_row(
         "build of 262k triangles, against Embree",
@@ -394,9 +395,11 @@ def build_rows() -> Iterator[Row]:
         "refit of 262k triangles", mesh.refit, peer_mesh.refit, size, "M/s", "Warp", 1 / 0.3, error
     )
     # Squares of the distances between these coordinates are exact, and no distance is close to the radius.
-    parts = 8192
-    x = (np.random.default_rng(3).integers(0, parts, (GRID_POINTS, 3)) / parts).astype(np.float32)
-    radius = (round((9.6 / GRID_POINTS / (4 / 3 * np.pi)) ** (1 / 3) * parts) + 0.5) / parts
+    cells_per_axis = 8192
+    x = (np.random.default_rng(3).integers(0, cells_per_axis, (GRID_POINTS, 3)) / cells_per_axis).astype(
+        np.float32
+    )
+    radius = (round((9.6 / GRID_POINTS / (4 / 3 * np.pi)) ** (1 / 3) * cells_per_axis) + 0.5) / cells_per_axis
     grid, peer = tg.HashGrid(128, 128, 128), wp.HashGrid(128, 128, 128, "cpu")
     positions, peer_positions = vectors(x), warp_vectors(x)
     yield comparison_row(
@@ -422,19 +425,19 @@ def build_rows() -> Iterator[Row]:
 
 def hit_distance_error(built_mesh: tg.Mesh, points: np.ndarray, faces: np.ndarray) -> float:
     """The error of the distances along rays to the centres of some faces, from just outside of the faces."""
-    chosen = np.arange(0, len(faces), 97)
-    corners = points[faces[chosen]].astype(np.float64)
+    sample = np.arange(0, len(faces), 97)
+    corners = points[faces[sample]].astype(np.float64)
     normal = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     normal /= np.linalg.norm(normal, axis=1, keepdims=True)
-    out = tg.zeros(len(chosen))
+    out = tg.zeros(len(sample))
     tg.launch(
-        cast, len(chosen), [built_mesh, vectors(corners.mean(1) + 1e-3 * normal), vectors(-normal)], [out]
+        cast, len(sample), [built_mesh, vectors(corners.mean(1) + 1e-3 * normal), vectors(-normal)], [out]
     )
-    return relative_error(out.numpy(), np.full(len(chosen), 1e-3))
+    return relative_error(out.numpy(), np.full(len(sample), 1e-3))
 
 
 def rows() -> Iterator[Row]:
-    """All rows, with the gates of each; one failed row where a peer is not installed."""
+    """All rows, with their thresholds; one failed row if a peer is not installed."""
     missing = [name for name in PEERS if find_spec(name) is None]
     if missing:
         yield failed("spatial queries", f"not installed: {', '.join(missing)}")

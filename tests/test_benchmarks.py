@@ -83,7 +83,7 @@ def test_a_benchmark_beyond_the_time_limit_is_not_measured(tmp_path: Path) -> No
 
 def test_known_rows_of_results_are_not_measured_again() -> None:
     measured = list(
-        rows("", Report(), 60.0, [sys.executable, "-c", WORKER], 2.0, known=["good", "fatal", "slow"])
+        rows("", Report(), 60.0, [sys.executable, "-c", WORKER], 2.0, saved_names=["good", "fatal", "slow"])
     )
     assert [row.name for row in measured] == ["wrong", "last"]
 

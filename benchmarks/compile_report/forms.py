@@ -30,14 +30,15 @@ SCHEDULED = Path(__file__).parents[2] / "tests" / "automatic"
 PROCESSORS = 132
 """Multiprocessors of an H200, for choices that depend on their number."""
 PACKED = AccessClass(align=64, contiguous=True, dense=True, bulk=True)
-Prepared = Iterator[tuple[str, Kernel]]
-"""Kernels before the passes for GPUs; a gradient has several, whose names are appended to the name of the form."""
+PreparedKernels = Iterator[tuple[str, Kernel]]
+"""Kernels before the passes for GPUs. A gradient has several kernels, whose names are appended to the name of the
+form."""
 DTYPES = (tg.bfloat16, tg.float32)
 
 
 def forward_form(
     kernel: Any, arguments: Callable[[], Sequence[Any]], dims: Sequence[int], threads: int
-) -> Prepared:
+) -> PreparedKernels:
     """A kernel specialised for the types, ranks and memory layouts of the arguments, and for a launch of `dims` blocks,
     which determines the size of logical blocks."""
     args = arguments()
@@ -54,7 +55,7 @@ def forward_form(
 
 def gradient_form(
     kernel: Any, arguments: Callable[[], Sequence[Any]], dims: Sequence[int], threads: int
-) -> Prepared:
+) -> PreparedKernels:
     """Every kernel that may be launched for the gradients of all arrays of floats among the arguments."""
     args = arguments()
     positions = tuple(k for k, a in enumerate(args) if isinstance(a, tg.array) and a.dtype is not tg.int32)
@@ -72,7 +73,7 @@ def gradient_form(
 
 
 def zeros(*shapes: Sequence[int], dtype: Any = tg.bfloat16, out: Any = None) -> Callable[[], list[Any]]:
-    """A function that makes arrays of one type, or of the type `out` for the last."""
+    """A function that creates arrays of one type; the last array has the type `out`, if there is one."""
 
     def make() -> list[Any]:
         types = [dtype] * (len(shapes) - 1) + [out or dtype]
@@ -88,7 +89,7 @@ def array_maker(arrays: Callable[[], list[Any]], *numbers: Any) -> Callable[[], 
 # Rows of benchmarks/gpu_cases.py -------------------------------------------------------------------------------------
 
 
-def rows_of_memory() -> Iterator[tuple[str, Callable[[], Prepared]]]:
+def rows_of_memory() -> Iterator[tuple[str, Callable[[], PreparedKernels]]]:
     """Copies, maps, norms and sums, and the gradients of norms."""
     n = 1 << 13
     for dtype in DTYPES:
@@ -107,7 +108,7 @@ def rows_of_memory() -> Iterator[tuple[str, Callable[[], Prepared]]]:
         ):
             yield f"{name} {dtype}", partial(forward_form, make(dtype), arguments, (64,), 128)
             yield f"gradients of {name} {dtype}", partial(gradient_form, make(dtype), arguments, (64,), 128)
-    wide = zeros((64, 4096), (1,), dtype=tg.float64)
+    float64_rows = zeros((64, 4096), (1,), dtype=tg.float64)
     yield (
         "copy, one element a lane",
         partial(forward_form, gpu_kernels.copy_lanes, zeros((n,), (n,), dtype=tg.float32), (n // 256,), 256),
@@ -122,17 +123,20 @@ def rows_of_memory() -> Iterator[tuple[str, Callable[[], Prepared]]]:
             256,
         ),
     )
-    yield "sum of squares, row tiles", partial(forward_form, gpu_kernels.squares_by_rows, wide, (64,), 128)
+    yield (
+        "sum of squares, row tiles",
+        partial(forward_form, gpu_kernels.squares_by_rows, float64_rows, (64,), 128),
+    )
     yield (
         "sum of squares, the guide's",
-        partial(forward_form, gpu_kernels.reduce_array_tile, wide, (64, 16), 256),
+        partial(forward_form, gpu_kernels.reduce_array_tile, float64_rows, (64, 16), 256),
     )
     rows = zeros((512, 256), (512, 256), dtype=tg.float32)
     for kernel in (gpu_kernels.sequential, gpu_kernels.pipelined):
         yield f"the guide's {kernel.name}", partial(forward_form, kernel, rows, (1,), 256)
 
 
-def rows_of_matmuls() -> Iterator[tuple[str, Callable[[], Prepared]]]:
+def rows_of_matmuls() -> Iterator[tuple[str, Callable[[], PreparedKernels]]]:
     """Matmuls without roles, matmuls with explicit roles, and the gradients of a matmul without roles."""
     square = zeros(*[(512, 512)] * 3)
     for (tm, tn, tk), stages, threads in (((128, 256, 64), 3, 256), ((128, 128, 32), 4, 128)):
@@ -150,7 +154,9 @@ def rows_of_matmuls() -> Iterator[tuple[str, Callable[[], Prepared]]]:
 # Rows of benchmarks/gpu_library.py -----------------------------------------------------------------------------------
 
 
-def library_matmul(tile: shapes.Tile, transposed: bool, dtype: Any, precision: str, result: Any) -> Prepared:
+def library_matmul(
+    tile: shapes.Tile, transposed: bool, dtype: Any, precision: str, result: Any
+) -> PreparedKernels:
     """The kernel of kernels.matmul for a tile."""
     m, n, k = 512, 512, 4096
     kernel = gemm.matmul_kernel(
@@ -163,7 +169,7 @@ def library_matmul(tile: shapes.Tile, transposed: bool, dtype: Any, precision: s
     return forward_form(kernel, lambda: [a, b, 0, 1.0, 0.0, c], (PROCESSORS,), 128 * (1 + tile.groups))
 
 
-def library_attention(depth: int, causal: bool, heads: int, shared: int) -> Prepared:
+def library_attention(depth: int, causal: bool, heads: int, shared: int) -> PreparedKernels:
     """The kernel of kernels.attention."""
     q, o = (tg.zeros((1, heads, 1024, depth), dtype=tg.bfloat16) for _ in range(2))
     k, v = (tg.zeros((1, heads // shared, 1024, depth), dtype=tg.bfloat16) for _ in range(2))
@@ -172,7 +178,7 @@ def library_attention(depth: int, causal: bool, heads: int, shared: int) -> Prep
     return forward_form(kernel, lambda: [q, k, v, 0.1, *scalars, 0, o], grid, 384)
 
 
-def rows_of_the_library() -> Iterator[tuple[str, Callable[[], Prepared]]]:
+def rows_of_the_library() -> Iterator[tuple[str, Callable[[], PreparedKernels]]]:
     """kernels.matmul with all tiles and types of the rows, and kernels.attention."""
     for dtype, precision, result in (
         (tg.bfloat16, "default", tg.bfloat16),
@@ -209,19 +215,19 @@ def rows_of_the_library() -> Iterator[tuple[str, Callable[[], Prepared]]]:
 # Rows of benchmarks/gpu_automatic.py ---------------------------------------------------------------------------------
 
 
-def rows_of_automatic_schedules() -> Iterator[tuple[str, Callable[[], Prepared]]]:
+def rows_of_automatic_schedules() -> Iterator[tuple[str, Callable[[], PreparedKernels]]]:
     """Kernels that get automatic roles, and such kernels of the tests."""
-    k, plain = automatic_kernels, zeros(*[(512, 512)] * 3)
+    k, operands = automatic_kernels, zeros(*[(512, 512)] * 3)
     for name, kernel, arguments in (
         ("tile_gemm, float32 result", k.tile_gemm, zeros(*[(512, 512)] * 3, out=tg.float32)),
-        ("matmul", k.PLAIN, plain),
-        ("one tile ahead", k.prefetching_gemm, plain),
-        ("matmul and relu", k.RELU, plain),
-        ("matmul and silu", k.SILU, plain),
+        ("matmul", k.PLAIN, operands),
+        ("one tile ahead", k.prefetching_gemm, operands),
+        ("matmul and relu", k.RELU, operands),
+        ("matmul and silu", k.SILU, operands),
         ("matmul, ragged", k.PLAIN, zeros((129, 520), (520, 264), (129, 264))),
         ("matmul, unaligned rows", k.PLAIN, zeros((128, 514), (514, 258), (128, 258))),
-        ("matmul with int8", k.CONVERTED, _int8(plain)),
-        ("matmul with int8 in rows along K", k.int8_weights, _int8(plain)),
+        ("matmul with int8", k.CONVERTED, _int8(operands)),
+        ("matmul with int8 in rows along K", k.int8_weights, _int8(operands)),
     ):
         yield f"automatic {name}", partial(forward_form, kernel, arguments, (4, 2), k.THREADS)
     heads = array_maker(zeros(*[(2, 512, 128)] * 4), 0.1)
@@ -259,8 +265,8 @@ def _int8(arrays: Callable[[], list[Any]]) -> Callable[[], list[Any]]:
 # Points of benchmarks/sweep -------------------------------------------------------------------------------------------
 
 
-def rows_of_the_sweep() -> Iterator[tuple[str, Callable[[], Prepared]]]:
-    """The kernels of all points, and the adjoints of some."""
+def rows_of_the_sweep() -> Iterator[tuple[str, Callable[[], PreparedKernels]]]:
+    """The kernels of all points, and the adjoints of the points in COMPILED_GRADIENTS."""
     for name, p in points().items():
         yield PREFIX + name, partial(forward_form, p.kernel, p.small.form, p.full.grid, p.threads)
         if name in COMPILED_GRADIENTS:
@@ -273,21 +279,21 @@ def rows_of_the_sweep() -> Iterator[tuple[str, Callable[[], Prepared]]]:
 # Queries of benchmarks/query_kernels.py -------------------------------------------------------------------------------
 
 
-def query_form(kernel: Any) -> Prepared:
+def query_form(kernel: Any) -> PreparedKernels:
     """A kernel with a structure among its arguments, which is passed as the struct's fields; a query for each thread or
     for each block."""
-    plain, leaves = flattened(kernel, tuple(query_kernels.arguments(kernel, 512)()))
+    leaf_kernel, leaves = flattened(kernel, tuple(query_kernels.arguments(kernel, 512)()))
     dims = (2,) if kernel is query_kernels.first_hit_of_block else ()
-    return forward_form(plain, lambda: list(leaves), dims, 256)
+    return forward_form(leaf_kernel, lambda: list(leaves), dims, 256)
 
 
-def rows_of_queries() -> Iterator[tuple[str, Callable[[], Prepared]]]:
+def rows_of_queries() -> Iterator[tuple[str, Callable[[], PreparedKernels]]]:
     """The queries of spatial structures."""
     for kernel in (*query_kernels.BVH, *query_kernels.MESH, query_kernels.points_around):
         yield f"query: {kernel.name}", partial(query_form, kernel)
 
 
-def forms() -> dict[str, Callable[[], Prepared]]:
+def forms() -> dict[str, Callable[[], PreparedKernels]]:
     """All forms of the report by name, in order."""
     groups = (
         *(rows_of_memory, rows_of_matmuls, rows_of_the_library),

@@ -22,7 +22,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "shuffles": ("SHFL", "REDUX"),
 }
 """The families of instructions that are counted, by the first part of the name."""
-LOOK = "SYNCS.PHASECHK"
+PHASE_TEST = "SYNCS.PHASECHK"
 """The instruction that tests the phase of an mbarrier; a loop with no other work is a wait."""
 
 
@@ -72,11 +72,11 @@ def read(sass: str) -> Code:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """The control flow graph of a kernel: the `spans` of instructions of its basic blocks, and the successors of
-    each."""
+    """The control flow graph of a kernel: the `spans` of instructions of its basic blocks, and the `successors` of each
+    block."""
 
     spans: tuple[tuple[int, int], ...]
-    follow: tuple[tuple[int, ...], ...]
+    successors: tuple[tuple[int, ...], ...]
 
 
 def graph(code: Code) -> Graph:
@@ -84,56 +84,61 @@ def graph(code: Code) -> Graph:
     other labels are ignored, because nvdisasm prints some of them and cuobjdump none."""
     count = len(code.instructions)
     ends = (k + 1 for k, i in enumerate(code.instructions) if i.family in ("BRA", "EXIT"))
-    looks = (k for k, i in enumerate(code.instructions) if i.name.startswith(LOOK))
+    phase_tests = (k for k, i in enumerate(code.instructions) if i.name.startswith(PHASE_TEST))
     successors_of = (code.labels.get(i.target, count) for i in code.instructions)
-    cuts = sorted(
-        {0, count, *(block_start for block_start in successors_of if block_start < count), *ends, *looks}
+    leaders = sorted(
+        {
+            0,
+            count,
+            *(block_start for block_start in successors_of if block_start < count),
+            *ends,
+            *phase_tests,
+        }
     )
-    spans = tuple(pairwise(cuts))
+    spans = tuple(pairwise(leaders))
     block_at = {start: k for k, (start, _) in enumerate(spans)}
-    follow: list[tuple[int, ...]] = []
+    successor_lists: list[tuple[int, ...]] = []
     for k, (_, end) in enumerate(spans):
         last = code.instructions[end - 1]
-        goes_on = last.predicated or last.family not in ("BRA", "EXIT")
-        successors = [k + 1] if goes_on and k + 1 < len(spans) else []
+        falls_through = last.predicated or last.family not in ("BRA", "EXIT")
+        successors = [k + 1] if falls_through and k + 1 < len(spans) else []
         successors += (
             [block_at[code.labels[last.target]]] if code.labels.get(last.target, count) < count else []
         )
-        follow.append(tuple(successors))
-    return Graph(spans, tuple(follow))
+        successor_lists.append(tuple(successors))
+    return Graph(spans, tuple(successor_lists))
 
 
 def loops(flow: Graph) -> list[frozenset[int]]:
-    """The blocks of each natural loop: the blocks that reach a back edge without passing through the head of the
-    loop."""
-    before: list[list[int]] = [[] for _ in flow.spans]
-    for k, following in enumerate(flow.follow):
-        for block in following:
-            before[block].append(k)
+    """The blocks of each natural loop: the blocks that reach a back edge without passing through the loop's header."""
+    predecessors: list[list[int]] = [[] for _ in flow.spans]
+    for k, successors in enumerate(flow.successors):
+        for block in successors:
+            predecessors[block].append(k)
     heads: dict[int, set[int]] = {}
-    dominators = _dominators(flow, before)
-    for k, following in enumerate(flow.follow):
-        for head in following:
+    dominators = _dominators(flow, predecessors)
+    for k, successors in enumerate(flow.successors):
+        for head in successors:
             if head in dominators.get(k, ()):
-                heads.setdefault(head, {head}).update(_reaching(k, head, before))
+                heads.setdefault(head, {head}).update(_loop_body(k, head, predecessors))
     return [frozenset(body) for body in heads.values()]
 
 
-def _reaching(tail: int, head: int, before: list[list[int]]) -> set[int]:
+def _loop_body(tail: int, head: int, predecessors: list[list[int]]) -> set[int]:
     result, pending = {head}, [tail]
     while pending:
         block = pending.pop()
         if block not in result:
             result.add(block)
-            pending += before[block]
+            pending += predecessors[block]
     return result
 
 
-def _dominators(flow: Graph, before: list[list[int]]) -> dict[int, set[int]]:
+def _dominators(flow: Graph, predecessors: list[list[int]]) -> dict[int, set[int]]:
     """The dominators of each reachable block."""
     order, pending = dict.fromkeys([0]), [0]
     while pending:
-        for block in flow.follow[pending.pop()]:
+        for block in flow.successors[pending.pop()]:
             if block not in order:
                 order[block] = None
                 pending.append(block)
@@ -143,7 +148,7 @@ def _dominators(flow: Graph, before: list[list[int]]) -> dict[int, set[int]]:
     while changed:
         changed = False
         for block in order:
-            incoming = [dominators[b] for b in before[block] if b in dominators]
+            incoming = [dominators[b] for b in predecessors[block] if b in dominators]
             new = set.intersection(*incoming) | {block} if block and incoming else {block}
             if new != dominators[block]:
                 dominators[block], changed = new, True
@@ -151,24 +156,23 @@ def _dominators(flow: Graph, before: list[list[int]]) -> dict[int, set[int]]:
 
 
 def main_loop(code: Code) -> Sequence[Instruction]:
-    """The innermost loop with tensor-core instructions that has the most of them, the longest if there are several; the
-    longest innermost loop of code without such loops; empty for code without loops. Loops and blocks that only wait are
-    ignored, and so are loops without tensor-core instructions, such as loops of rare quotients, within a loop with such
-    instructions."""
+    """The innermost loop with the most tensor-core instructions, and among equals the longest; the longest innermost
+    loop if no loop has such instructions; empty for code without loops. The function ignores loops and blocks that only
+    wait, and loops without tensor-core instructions within a loop with such instructions."""
     flow = graph(code)
 
     def body(blocks: frozenset[int]) -> list[Instruction]:
         spans = (code.instructions[slice(*flow.spans[k])] for k in sorted(blocks))
         return [i for span in spans if not _only_waits(span) for i in span]
 
-    working = [loop for loop in loops(flow) if body(loop)]
-    able = [loop for loop in working if counts(body(loop))["tensor"]] or working
-    innermost = [loop for loop in able if not any(candidate < loop for candidate in able)]
+    working_loops = [loop for loop in loops(flow) if body(loop)]
+    tensor_loops = [loop for loop in working_loops if counts(body(loop))["tensor"]] or working_loops
+    innermost = [loop for loop in tensor_loops if not any(candidate < loop for candidate in tensor_loops)]
     return max(map(body, innermost), key=lambda b: (counts(b)["tensor"], len(b)), default=())
 
 
 def _only_waits(body: Sequence[Instruction]) -> bool:
-    return all(i.name.startswith(LOOK) or i.family in ("BRA", "NANOSLEEP", "NOP") for i in body)
+    return all(i.name.startswith(PHASE_TEST) or i.family in ("BRA", "NANOSLEEP", "NOP") for i in body)
 
 
 def counts(body: Sequence[Instruction]) -> dict[str, int]:
@@ -179,5 +183,7 @@ def counts(body: Sequence[Instruction]) -> dict[str, int]:
 
 def waits(body: Sequence[Instruction]) -> list[int]:
     """For each wait for wgmma, in order, the number of groups that it leaves in flight."""
-    left = (re.search(r"gsb0, (0x[0-9a-f]+)", i.operands) for i in body if i.name == "WARPGROUP.DEPBAR.LE")
-    return [int(wait[1], 16) for wait in left if wait]
+    wait_counts = (
+        re.search(r"gsb0, (0x[0-9a-f]+)", i.operands) for i in body if i.name == "WARPGROUP.DEPBAR.LE"
+    )
+    return [int(wait[1], 16) for wait in wait_counts if wait]

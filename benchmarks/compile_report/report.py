@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.compile_report import machine_code
-from benchmarks.compile_report.forms import Prepared, forms
+from benchmarks.compile_report.forms import PreparedKernels, forms
 from benchmarks.measure import RESULTS
 from tegula.backend import ptx
 from tegula.ir import Kernel
@@ -31,9 +31,9 @@ def row(name: str, kernel: Kernel) -> Row:
     for the main loop, and `whole`: numbers of instructions by family; `waits`: the number of matmul groups that each
     wait of the main loop leaves in flight. `seconds`: the CPU time of the passes, LLVM and ptxas, which other programs
     change less than the elapsed time; nothing of a kernel is compiled in parallel."""
-    began = _cpu_seconds()
+    start = _cpu_seconds()
     built = build(kernel, TARGET)
-    seconds = _cpu_seconds() - began
+    seconds = _cpu_seconds() - start
     code = machine_code.read(built.cubin.sass())
     loop = machine_code.main_loop(code)
     return {
@@ -66,7 +66,7 @@ def rows(name_filter: str) -> Iterator[Row]:
             yield from rows_of(name, make)
 
 
-def rows_of(name: str, make: Callable[[], Prepared]) -> Iterator[Row]:
+def rows_of(name: str, make: Callable[[], PreparedKernels]) -> Iterator[Row]:
     """A row for each kernel of a form."""
     for suffix, kernel in make():
         yield row(name + suffix, kernel)
@@ -99,9 +99,9 @@ def differences(measured: Row, stored: Row | None) -> list[str]:
         return [f"{measured['name']}: new"]
     changed: list[str] = []
     for metric, value in _flat(measured):
-        before = dict(_flat(stored)).get(metric)
-        if before != value and metric not in TIMES:
-            changed.append(f"{measured['name']}: {metric} {before} -> {value}")
+        old_value = dict(_flat(stored)).get(metric)
+        if old_value != value and metric not in TIMES:
+            changed.append(f"{measured['name']}: {metric} {old_value} -> {value}")
     return changed
 
 

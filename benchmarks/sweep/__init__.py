@@ -1,2 +1,2 @@
-"""The neighbourhood sweep: kernels in plain code, each one change away from one that is known to be fast, against their
-peers."""
+"""The neighbourhood sweep: kernels in plain code, each one change away from a kernel that is known to be fast, against
+their peers."""

@@ -1,4 +1,5 @@
-"""The points with attention: one change each of 16 heads of 128 with 8192 keys and tg.fast.exp2, and its gradients."""
+"""The points with attention: each point is one change of 16 heads of 128 with 8192 keys and tg.fast.exp2; and their
+gradients."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ def point(
     queries: int = LENGTH,
     keys: int = LENGTH,
     small: tuple[int, int, int] = (4, CPU_LENGTH, CPU_LENGTH),
-    **more: Any,
+    **settings: Any,
 ) -> Point:
     """A point of the factory. `small`: heads, queries and keys on the CPU."""
 
@@ -54,7 +55,7 @@ def point(
         full,
         reduced,
         exact(options),
-        **{"tolerance": 4e-3, **more},
+        **{"tolerance": 4e-3, **settings},
     )
 
 
@@ -79,7 +80,7 @@ def option_arrays(o: Options, heads: int, queries: int, keys: int) -> tuple[Arra
 
 
 def scored_pairs(o: Options, queries: int, keys: int, first: Array | None) -> float:
-    """The pairs of query and key that have a score, as the work of the peers is counted."""
+    """The number of pairs of a query and a key with a score, which is the unit of the peers' work."""
     if o.documents:
         assert first is not None and isinstance(first.values, np.ndarray)
         distance_ahead = np.arange(queries) - first.values.repeat(ROWS)[:queries] * ROWS
@@ -90,22 +91,22 @@ def scored_pairs(o: Options, queries: int, keys: int, first: Array | None) -> fl
 
 
 def exact(o: Options) -> Callable[..., Iterator[Part]]:
-    """The definition, computed for one head after another."""
+    """The definition, computed head by head."""
 
-    def parts(xp: Any, q: Any, k: Any, v: Any, scale: float, *more: Any) -> Iterator[Part]:
-        extra = first = more[-1] if more else None
+    def parts(xp: Any, q: Any, k: Any, v: Any, scale: float, *option_values: Any) -> Iterator[Part]:
+        extra = first = option_values[-1] if option_values else None
         if o.documents:
-            extra, first = more
+            extra, first = option_values
         heads, queries = q.shape[:2]
         keys = first.shape[1] * ROWS if o.paged else k.shape[1]
         rows, columns = (xp.arange(n) for n in (queries, keys))
         for h in range(heads):
             g = (h % o.paged if o.paged else h) // o.ratio
-            kernel_time, peer_time = k[g], v[g]
+            keys_of_head, values_of_head = k[g], v[g]
             if o.paged:
                 index = (first[h // o.paged][:, None] * ROWS + columns[None, :ROWS]).reshape(-1)
-                kernel_time, peer_time = kernel_time[index], peer_time[index]
-            s = q[h] @ kernel_time.T * (o.depth**-0.5)
+                keys_of_head, values_of_head = keys_of_head[index], values_of_head[index]
+            s = q[h] @ keys_of_head.T * (o.depth**-0.5)
             if o.softcap:
                 s = o.softcap * xp.tanh(s / o.softcap)
             if o.alibi:
@@ -121,14 +122,14 @@ def exact(o: Options) -> Callable[..., Iterator[Part]]:
                 mask = mask & (extra[None, :] == extra[:, None])
             if mask is not None:
                 s = xp.where(mask, s, -math.inf)
-            top = xp.amax(s, axis=1, keepdims=True)
-            p = xp.exp(s - top)
+            row_max = xp.amax(s, axis=1, keepdims=True)
+            p = xp.exp(s - row_max)
             total = p.sum(axis=1, keepdims=True)
             if o.sink:
-                total = total + xp.exp(extra[h] - top)
-            yield 0, h, p @ peer_time / total
+                total = total + xp.exp(extra[h] - row_max)
+            yield 0, h, p @ values_of_head / total
             if o.sums:
-                yield 1, h, ((top + xp.log(total)) * LOG2E)[:, 0]
+                yield 1, h, ((row_max + xp.log(total)) * LOG2E)[:, 0]
 
     return parts
 

@@ -50,8 +50,8 @@ def fast_power(t: Any):
 
 
 def attention(o: Options) -> Any:
-    """softmax(scale * Q @ K.T) @ V. `scale` includes log2(e) unless the powers are exact. The arrays of options
-    that are off are None."""
+    """The attention softmax(scale * Q @ K.T) @ V. `scale` includes log2(e) unless the powers are exact. The arrays of
+    options that are off are None."""
     depth, values, ratio, window, softcap = o.depth, o.values, o.ratio, o.window, o.softcap
     causal, aligned, alibi, documents, bias, sink, paged, sums = (
         *(o.causal, o.aligned, o.alibi, o.documents),
@@ -73,7 +73,7 @@ def attention(o: Options) -> Any:
         h, i = tg.tid()
         g = (h % paged if paged > 0 else h) // ratio
         q = tg.tile_load(Q[h], shape=(ROWS, depth), offset=(i * ROWS, 0))
-        top = tg.tile_full(shape=(ROWS, 1), value=MASKED_SCORE, dtype=float)
+        row_max = tg.tile_full(shape=(ROWS, 1), value=MASKED_SCORE, dtype=float)
         total = tg.tile_zeros(shape=(ROWS, 1), dtype=float)
         acc = tg.tile_zeros(shape=(ROWS, values), dtype=float)
         rows = tg.tile_reshape(tg.tile_arange(ROWS, dtype=int), shape=(ROWS, 1)) + i * ROWS
@@ -87,7 +87,9 @@ def attention(o: Options) -> Any:
             first = tg.max(i * ROWS - window + 1, 0) // ROWS
         if documents:
             first = Table[i]
-            kernel_time = tg.tile_reshape(tg.tile_load(Extra, shape=ROWS, offset=i * ROWS), shape=(ROWS, 1))
+            query_documents = tg.tile_reshape(
+                tg.tile_load(Extra, shape=ROWS, offset=i * ROWS), shape=(ROWS, 1)
+            )
         for n in range(first, last):
             first_row = n * ROWS
             if paged > 0:
@@ -114,23 +116,25 @@ def attention(o: Options) -> Any:
             if window > 0:
                 s = tg.where(columns > rows - window, s, -tg.inf)
             if documents:
-                peer_time = tg.tile_reshape(tg.tile_load(Extra, shape=ROWS, offset=n * ROWS), shape=(1, ROWS))
-                s = tg.where(kernel_time == peer_time, s, -tg.inf)
+                key_documents = tg.tile_reshape(
+                    tg.tile_load(Extra, shape=ROWS, offset=n * ROWS), shape=(1, ROWS)
+                )
+                s = tg.where(query_documents == key_documents, s, -tg.inf)
             if not aligned:
                 s = tg.where(columns < K.shape[1], s, -tg.inf)
-            higher = tg.max(top, tg.tile_max(s, axis=1, keepdims=True))
-            p = power(s - tg.tile_broadcast(higher, shape=(ROWS, ROWS)))
-            shrink = power(top - higher)
-            total = total * shrink + tg.tile_sum(p, axis=1, keepdims=True)
-            acc = acc * tg.tile_broadcast(shrink, shape=(ROWS, values))
+            new_max = tg.max(row_max, tg.tile_max(s, axis=1, keepdims=True))
+            p = power(s - tg.tile_broadcast(new_max, shape=(ROWS, ROWS)))
+            rescale = power(row_max - new_max)
+            total = total * rescale + tg.tile_sum(p, axis=1, keepdims=True)
+            acc = acc * tg.tile_broadcast(rescale, shape=(ROWS, values))
             v = tg.tile_load(V[g], shape=(ROWS, values), offset=(first_row, 0))
             tg.tile_matmul(tg.tile_astype(p, bf16), v, acc)
-            top = higher
+            row_max = new_max
         if sink:
-            total = total + power(Extra[h] * LOG2E - top)
+            total = total + power(Extra[h] * LOG2E - row_max)
         acc = acc * tg.tile_broadcast(1.0 / total, shape=(ROWS, values))
         tg.tile_store(Out[h], tg.tile_astype(acc, bf16), offset=(i * ROWS, 0))
         if sums:
-            tg.tile_store(Sums[h], tg.tile_reshape(top + tg.log2(total), shape=ROWS), offset=i * ROWS)
+            tg.tile_store(Sums[h], tg.tile_reshape(row_max + tg.log2(total), shape=ROWS), offset=i * ROWS)
 
     return forward

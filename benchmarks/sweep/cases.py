@@ -1,4 +1,4 @@
-"""The measurements of the sweep on a GPU: every point, then the adjoint of every differentiable one."""
+"""The measurements of the sweep on a GPU: every point, then the adjoint of every differentiable point."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ from benchmarks.sweep.points import GRADIENTS, PREFIX, points
 
 DEVICE = "cuda"
 SETS, LARGE = 3, 1 << 28
-"""The sets of inputs that calls rotate over; a single set if it is larger than the caches."""
+"""The number of sets of inputs, which calls use in rotation, and the bytes from which there is one set."""
 SLOW_SECONDS, SLOW_ITERATIONS = 0.05, 3
 """The seconds from which a call is slow, and the number of timed iterations of slow calls."""
-LAXER = 3.0
+GRADIENT_TOLERANCE = 3.0
 """The tolerance of gradients, relative to the tolerance of results: an adjoint sums rounded numbers."""
-PEER_LAXER = 8.0
-"""The tolerance of peers, which may round more often; a peer with a larger error computes something else."""
+PEER_TOLERANCE = 8.0
+"""The tolerance of peers, relative to the tolerance of results, because peers may round more often. A peer with a
+larger error is not compared."""
 GRADIENT_WORK = {"GEMM": 2.0, "attention": 2.5}
 """The work of an adjoint, in units of the work of the forward launch."""
 DTYPES = {
@@ -52,7 +53,7 @@ def tensor(a: Array, seed: int) -> torch.Tensor:
 
 
 def tensors(launch: Launch, seed: int) -> list[Any]:
-    """Random values for all arguments."""
+    """Tensors of random values for all arguments."""
     return [tensor(a, seed + 101 * k) if isinstance(a, Array) else a for k, a in enumerate(launch.arguments)]
 
 
@@ -62,7 +63,7 @@ def arrays_of(values: Sequence[Any]) -> list[Any]:
 
 
 def to_float64(values: Sequence[Any], gradients: bool = False) -> list[Any]:
-    """The values in float64, without the tables; with `gradients`, gradients of the floats are collected."""
+    """The values in float64, except for the tables. `gradients`: whether the floats collect gradients."""
     result: list[Any] = []
     for v in values:
         if isinstance(v, torch.Tensor) and v.dtype is not torch.int32:
@@ -77,7 +78,7 @@ def as_tuple(result: Any) -> tuple[torch.Tensor, ...]:
 
 
 class Errors:
-    """The relative errors (2-norm) of several attempts at the same results, which are summed part by part."""
+    """The relative errors (2-norm) of several implementations of the same results, which are summed part by part."""
 
     def __init__(self, attempts: dict[str, Sequence[torch.Tensor]]) -> None:
         self.attempts = attempts
@@ -85,7 +86,7 @@ class Errors:
         self.norms: dict[int, float] = {}
 
     def add(self, number: int, index: Any, expected: torch.Tensor) -> None:
-        """A part of a result. An attempt without this result has no error there."""
+        """Add a part of a result. An implementation without this result has no error for it."""
         expected = expected.detach()
         self.norms[number] = self.norms.get(number, 0.0) + float(expected.square().sum())
         for name, attempt in self.attempts.items():
@@ -103,10 +104,10 @@ Attempt = tuple[Call, Sequence[torch.Tensor]]
 """An implementation, and its results for set 0."""
 
 
-def measured(
+def measured_row(
     point: Point,
     name: str,
-    kernel_time: Call,
+    run_kernel: Call,
     actual: dict[str, Attempt],
     errors: Errors,
     tolerances: Sequence[float],
@@ -117,30 +118,39 @@ def measured(
     notes: list[str],
 ) -> Row:
     """The row of a correct result, against the fastest of the peers whose results are correct."""
-    own = errors.of_attempt("")
-    for error, most in zip(own, tolerances, strict=True):
-        if not error <= most:
-            raise AssertionError(f"relative error {error:.2e} is above {most:.0e}")
+    kernel_errors = errors.of_attempt("")
+    for error, tolerance in zip(kernel_errors, tolerances, strict=True):
+        if not error <= tolerance:
+            raise AssertionError(f"relative error {error:.2e} is above {tolerance:.0e}")
     calls: dict[str, Call] = {}
-    allowed = PEER_LAXER * max(*tolerances, *known_tolerances(point))
+    peer_tolerance = PEER_TOLERANCE * max(*tolerances, *known_tolerances(point))
     for peer, (call, _) in actual.items():
-        wrong = [e for e in errors.of_attempt(peer) if not e <= allowed]
-        if wrong:
-            notes.append(f"{peer} computes something else: error {wrong[0]:.1e}")
+        large_errors = [e for e in errors.of_attempt(peer) if not e <= peer_tolerance]
+        if large_errors:
+            notes.append(f"{peer} computes something else: error {large_errors[0]:.1e}")
         else:
             calls[peer] = call
-    slow = seconds_of(kernel_time) > SLOW_SECONDS
-    timed = bursts({"": kernel_time, **calls}, 1 if slow else sets, SLOW_ITERATIONS if slow else ITERATIONS)
-    me = timed.pop("")
-    fastest = min(timed, key=lambda peer: timed[peer].median, default="")
-    notes[:0] = [f"{me.median * 1e3:.4f} ms"]
-    notes += [f"{peer} {work / t.median:.4g}" for peer, t in timed.items() if peer != fastest]
+    is_slow = seconds_of(run_kernel) > SLOW_SECONDS
+    timings = bursts(
+        {"": run_kernel, **calls}, 1 if is_slow else sets, SLOW_ITERATIONS if is_slow else ITERATIONS
+    )
+    kernel_timing = timings.pop("")
+    fastest = min(timings, key=lambda peer: timings[peer].median, default="")
+    notes[:0] = [f"{kernel_timing.median * 1e3:.4f} ms"]
+    notes += [f"{peer} {work / t.median:.4g}" for peer, t in timings.items() if peer != fastest]
     notes += [line for line in point.kernel.explain().splitlines() if line.startswith("automatic schedule")]
-    value = work / me.median
-    row = Row(name, value, unit, threshold=None, error=max(own), samples=len(me.seconds) * me.calls)
+    value = work / kernel_timing.median
+    row = Row(
+        name,
+        value,
+        unit,
+        threshold=None,
+        error=max(kernel_errors),
+        samples=len(kernel_timing.seconds) * kernel_timing.calls,
+    )
     if fastest:
-        pairs = zip(timed[fastest].seconds, me.seconds, strict=True)
-        row.peer, row.peer_value = fastest, work / timed[fastest].median
+        pairs = zip(timings[fastest].seconds, kernel_timing.seconds, strict=True)
+        row.peer, row.peer_value = fastest, work / timings[fastest].median
         row.ratio, row.threshold = statistics.median(p / m for p, m in pairs), target
     row.note = "; ".join(notes)
     return row
@@ -164,7 +174,7 @@ def seconds_of(call: Call) -> float:
 def measured_peers(
     point: Point, arguments: Sequence[Any], attempt: Callable[[Function], Attempt], notes: list[str]
 ) -> dict[str, Attempt]:
-    """The peers that work, by name; for each other peer a note with the reason."""
+    """The peers that run without an error, by name. For each other peer the notes state the reason."""
     torch._dynamo.reset()
     torch.cuda.empty_cache()
     result: dict[str, Attempt] = {}
@@ -180,19 +190,19 @@ def measured_peers(
     return result
 
 
-def copied(count: int, before: Call = lambda k: None) -> Attempt:
-    """A copy that moves `count` bytes, after the call `before`."""
+def copy_call(count: int, prepare: Call = lambda k: None) -> Attempt:
+    """A copy that moves `count` bytes, after the call of `prepare`."""
     source, target = (torch.zeros(count // 2, dtype=torch.uint8, device=DEVICE) for _ in range(2))
 
     def call(k: int) -> None:
-        before(k)
+        prepare(k)
         target.copy_(source)
 
     return call, ()
 
 
 def adjoint_bytes(launch: Launch) -> int:
-    """The bytes that an adjoint launch moves at least: inputs are read, their gradients are read and written, and the
+    """The minimum bytes that an adjoint launch moves: inputs are read, their gradients are read and written, and the
     gradients of results are read and cleared."""
     return sum(a.bytes * (2 if a.result else 3 if a.differentiable else 1) for a in launch.arrays)
 
@@ -221,10 +231,10 @@ def forward(point: Point) -> Iterator[Row]:
         for number, index, expected in point.exact(torch, *to_float64(arguments[0])):
             errors.add(number, index, expected)
     if point.group == "rows":
-        result["copy"] = copied(launch.bytes)
+        result["copy"] = copy_call(launch.bytes)
     unit, work = point.unit
     tolerances = [point.tolerance or TOLERANCE[a.dtype] for a in launch.arrays if a.result]
-    yield measured(
+    yield measured_row(
         point, PREFIX + point.name, run, result, errors, tolerances, work, unit, sets, point.target, notes
     )
 
@@ -246,7 +256,7 @@ def gradients(point: Point) -> Iterator[Row]:
     ]
     for set_values, gradients_of in zip(values, seeds, strict=True):
         for output, gradient in zip(results(launch, set_values), gradients_of, strict=True):
-            # Arrays that the launch does not write have no gradient, in the peers either.
+            # Arrays that the launch does not write have no gradient, and neither in the peers.
             gradient.masked_fill_(output.isnan(), 0.0)
     seed_copies = [[torch.clone(g) for g in set_values] for set_values in seeds]
     grads = [
@@ -256,19 +266,19 @@ def gradients(point: Point) -> Iterator[Row]:
     adjoint = [arrays_of(set_values) for set_values in grads]
     dims = (*launch.grid, point.threads)
 
-    def take(k: int) -> None:
+    def copy_seeds(k: int) -> None:
         for target, source in zip(seed_copies[k], seeds[k], strict=True):
             target.copy_(source)
 
     def run(k: int) -> None:
-        take(k)
+        copy_seeds(k)
         tg.launch(point.kernel, dims, arrays[k], [], adjoint[k], [], adjoint=True, block_dim=point.threads)
 
     def attempt(function: Function) -> Attempt:
         graphs = [graph(function, argument) for argument in arguments]
 
         def call(k: int) -> Any:
-            take(k)
+            copy_seeds(k)
             outputs, leaves = graphs[k]
             return torch.autograd.grad(outputs, leaves, seeds[k][: len(outputs)], retain_graph=True)
 
@@ -277,12 +287,15 @@ def gradients(point: Point) -> Iterator[Row]:
     run(0)
     result = measured_peers(point, arguments[0], attempt, notes)
     if point.group == "rows":
-        result["copy"] = copied(adjoint_bytes(launch), take)
-    kernel_time = [
+        result["copy"] = copy_call(adjoint_bytes(launch), copy_seeds)
+    kernel_gradients = [
         g for a, g in zip(launch.arguments, grads[0], strict=True) if g is not None and not a.result
     ]
     errors = Errors(
-        {"": [g.clone() for g in kernel_time], **{name: outcome for name, (_, outcome) in result.items()}}
+        {
+            "": [g.clone() for g in kernel_gradients],
+            **{name: outcome for name, (_, outcome) in result.items()},
+        }
     )
     exact = to_float64(arguments[0], gradients=True)
     with torch.device(DEVICE):
@@ -291,7 +304,7 @@ def gradients(point: Point) -> Iterator[Row]:
     leaves = [v for v in exact if isinstance(v, torch.Tensor) and v.requires_grad]
     for number, leaf in enumerate(leaves):
         errors.add(number, ..., leaf.grad if leaf.grad is not None else torch.zeros_like(leaf))
-    most = LAXER * max(point.tolerance or 0.0, *known_tolerances(point))
+    tolerance = GRADIENT_TOLERANCE * max(point.tolerance or 0.0, *known_tolerances(point))
     unit, work = point.unit
     if point.group in GRADIENT_WORK:
         work *= GRADIENT_WORK[point.group]
@@ -299,21 +312,21 @@ def gradients(point: Point) -> Iterator[Row]:
         # The seeds are read and written before each launch.
         work = (adjoint_bytes(launch) + 2 * sum(a.bytes for a in launch.arrays if a.result)) / 1e9
     name = PREFIX + point.name + GRADIENTS
-    yield measured(
-        *(point, name, run, result, errors, [most] * len(kernel_time)),
+    yield measured_row(
+        *(point, name, run, result, errors, [tolerance] * len(kernel_gradients)),
         *(work, unit, sets, point.gradient_target, notes),
     )
 
 
 def adjoints(launch: Launch, values: Sequence[Any], seed_copies: Sequence[torch.Tensor]) -> list[Any]:
     """The gradients of all arguments, zeros for inputs; None for arguments without a gradient."""
-    left = iter(seed_copies)
+    remaining = iter(seed_copies)
     result: list[Any] = []
     for a, v in zip(launch.arguments, values, strict=True):
         if not isinstance(a, Array) or not a.differentiable:
             result.append(None)
         else:
-            result.append(next(left) if a.result else torch.zeros_like(v))
+            result.append(next(remaining) if a.result else torch.zeros_like(v))
     return result
 
 

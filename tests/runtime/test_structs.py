@@ -244,8 +244,8 @@ def scale_first(balls: tg.array[FIRST], ball: FIRST, y: tg.array[float]):
 def test_launches_distinguish_structs_of_one_name(balls: Any, ball: Any, name: str) -> None:
     with pytest.raises(tg.LaunchError) as caught:
         tg.launch(scale_first, 1, inputs=[tg.zeros(2, dtype=balls), ball(), tg.zeros(1)])
-    message = f"argument '{name}' is of another struct Ball than the one that annotates the parameter"
-    help = "after Ball is defined again, define again the kernels that it annotates, and make new values"
+    message = f"argument '{name}' has a struct Ball that is not the struct of the annotation"
+    help = "after a new definition of Ball, define its kernels again and create new values"
     assert str(caught.value) == f"error[launch]: kernel scale_first: {message}\nhelp: {help}"
 
 
