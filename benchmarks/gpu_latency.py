@@ -153,7 +153,7 @@ def launches_with_tensor_maps() -> Iterator[Row]:
     def launch() -> None:
         tg.launch_tiled(kernel, 1, [a, b, 0, 1.0, 0.0, c])
 
-    def plain() -> None:
+    def launch_without_maps() -> None:
         tg.launch_tiled(kernels.no_maps, 1, [a, b, 0, 1.0, 0.0, c], block_dim=256)
 
     name, peer = "host time of a launch with tensor maps", host_time(launch_without_maps)

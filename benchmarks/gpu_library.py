@@ -236,7 +236,8 @@ def attention(size: str, causal: bool, depth: int = DEPTH, groups: int = 1) -> I
     has_threshold = depth == DEPTH and groups == 1
     yield comparison_row(
         attention_name(size, causal, depth, groups), run, {"cuDNN": peer}, SETS, error, "bfloat16",
-        threshold if has_threshold else None, 4 * batch * heads * length**2 * depth / (2 if causal else 1) / 1e12, "TFLOP/s",
+        threshold if has_threshold else None, 4 * batch * heads * length**2 * depth / (2 if causal else 1) / 1e12,
+        "TFLOP/s",
     )  # fmt: skip
 
 
