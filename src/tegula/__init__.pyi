@@ -5402,9 +5402,8 @@ def tile_eigh(a: Any, fill_mode: str = 'lower', info: bool = False) -> Any:
         info: whether to return the third result too, a constant bool.
     Returns:
         w, a tile (..., N) in ascending order, and v, a tile (..., N, N) whose columns are orthonormal; the entry of
-        largest magnitude in each column is positive. Both are NaN if the iteration does not converge in 12 sweeps
-        (float64: 16), which includes matrices with a NaN. With `info`, also a tile (..., 1) of int32: 0, or 1
-        without convergence.
+        largest magnitude in each column is positive. Both are NaN for a matrix with a NaN or an infinity, or if an
+        iteration does not converge. With `info`, also a tile (..., 1) of int32: 0, or 1 without convergence.
     Raises:
         type-mismatch: `a` is not a tile of square matrices of floats, or there is no such fill_mode.
         not-constant: `fill_mode` or `info` is known at run time only.
@@ -5413,8 +5412,8 @@ def tile_eigh(a: Any, fill_mode: str = 'lower', info: bool = False) -> Any:
         0 where the difference is within 8 * N units of rounding of the largest eigenvalue; the triangle of K + K.T
         that is read, with half of its diagonal.
     Source:
-        Brent and Luk, "The solution of singular-value and symmetric eigenvalue problems on multiprocessor arrays"
-        (1985): Jacobi rotations, N / 2 at a time.
+        LAPACK sytrd, steqr: Householder reflections to a tridiagonal matrix, then QR iterations with implicit
+        shifts.
     """
 
 def tile_empty(shape: Any, dtype: Any = ..., storage: Any = 'register') -> Any:
@@ -6984,8 +6983,8 @@ def tile_svd(a: Any, info: bool = False) -> Any:
     Returns:
         u, a tile (..., M, K) with orthonormal columns; s, a tile (..., K) in descending order, not negative; vt, a
         tile (..., K, N) with orthonormal rows. The entry of largest magnitude in each row of vt (if M < N: in each
-        column of u) is positive. All are NaN if the iteration does not converge in 12 sweeps (float64: 16), which
-        includes matrices with a NaN. With `info`, also a tile (..., 1) of int32: 0, or 1 without convergence.
+        column of u) is positive. All are NaN for a matrix with a NaN or an infinity, or if an iteration does not
+        converge. With `info`, also a tile (..., 1) of int32: 0, or 1 without convergence.
     Raises:
         type-mismatch: `a` is not a tile of matrices of floats.
         not-constant: `info` is known at run time only.
@@ -6995,7 +6994,8 @@ def tile_svd(a: Any, info: bool = False) -> Any:
         j] = 1 / (s[j]**2 - s[i]**2), and 0 where the difference is within 8 * K units of rounding of the largest
         square.
     Source:
-        Hestenes (1958): one-sided Jacobi rotations; the order of Brent and Luk (1985).
+        LAPACK gebrd, bdsqr: Householder reflections to a bidiagonal matrix, then QR iterations with implicit
+        shifts.
     """
 
 def tile_topk(keys: Any, k: int) -> Any:

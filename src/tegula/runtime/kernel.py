@@ -238,7 +238,7 @@ class Kernel(KernelDef):
         """The compiled forms for a specialisation in the current modes.
 
         Parameters:
-            wanted: the types of the arguments, the class of the launch, how arrays are accessed, and the
+            specialisation: the types of the arguments, the class of the launch, how arrays are accessed, and the
                 device.
         Returns:
             the forms, possibly none yet.

@@ -25,7 +25,7 @@ from tegula.stdlib.registry import func, tg
 from tegula.types import float32, float64, int32, int64
 
 ROUND_32 = 1.5 * 2**23
-"""The number whose addition rounds a float32 to an integer, which is then in the low bits of the sum."""
+"""The constant that is added to a float32: the integer nearest to the float32 is then in the low bits of the sum."""
 ROUND_64 = 1.5 * 2**52
 ROUND_BITS_32 = 0x4B400000
 ROUND_BITS_64 = 0x4338000000000000
