@@ -155,8 +155,7 @@ def _launch(function: str, x: Any, source: Any, out: Any, n: int, result: Any) -
 
 
 def _elements_per_thread(n: int) -> int:
-    """The number of elements of a thread: the radix of a butterfly, if n is a product of a few factors of similar
-    size."""
+    """The number of elements of a thread: the radix of a butterfly, if n has a few factors of similar size."""
     stages = max(1, math.ceil(math.log(n, ELEMENTS_PER_THREAD) - 1e-9))
     min_radix = n ** (1 / stages) - 1e-9
     return next(
