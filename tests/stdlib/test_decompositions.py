@@ -207,3 +207,56 @@ def test_backward_errors_of_each_kind_of_matrix_are_within_bounds(
 ) -> None:
     use = {"block_dim": block_dim, "storage": "register", "transposed": True}
     check((np.random.default_rng(7), 19, use, np.float32, kind))
+
+
+def graded(rng: np.random.Generator, n: int, is_ascending: bool) -> np.ndarray:
+    scales = np.logspace(-20, 0, n) if is_ascending else np.logspace(0, -20, n)
+    a = rng.standard_normal((n, n))
+    return (a + a.T) * np.sqrt(np.outer(scales, scales))
+
+
+def clustered(rng: np.random.Generator, n: int) -> np.ndarray:
+    q = np.linalg.qr(rng.standard_normal((n, n)))[0]
+    return q * np.where(np.arange(n) < n // 2, 1.0, 2.0) @ q.T
+
+
+@pytest.mark.slow(every=1)
+@pytest.mark.machine_code
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_batches_of_hard_matrices_have_orthonormal_vectors_and_small_residuals(dtype: Any) -> None:
+    """Matrices that need different numbers of iterations run side by side in SIMD lanes."""
+    rng, n = np.random.default_rng(3), 11
+    kinds = [graded(rng, n, True), graded(rng, n, False), clustered(rng, n), np.eye(n), np.zeros((n, n))]
+    kinds += [np.ones((n, n)), 1e-30 * rng.standard_normal((n, n)), np.diag(np.ones(n - 1), 1)]
+    a = np.stack([(x + x.T) / 2 for x in kinds] * 5).astype(dtype)
+    eps = float(np.finfo(dtype).eps)
+    w, v = (x.numpy().astype(np.float64) for x in tg.kernels.eigh(tg.array(a)))
+    u, s, vt = (x.numpy().astype(np.float64) for x in tg.kernels.svd(tg.array(a)))
+    for k, x in enumerate(a.astype(np.float64)):
+        for q in (v[k], u[k], vt[k].T):
+            orthonormal(q, n, eps)
+        bound = 8 * n * eps * np.linalg.norm(x, 2)
+        assert_bounded(np.linalg.norm(x @ v[k] - v[k] * w[k], 2), bound)
+        assert_bounded(np.linalg.norm(x - u[k] * s[k] @ vt[k], 2), bound)
+
+
+RESULTS: dict[str, Any] = {
+    "tile_qr": lambda n: [((n, n), np.float32)] * 2,
+    "tile_eigh": lambda n: [(n, np.float32), ((n, n), np.float32)],
+    "tile_svd": lambda n: [((n, n), np.float32), (n, np.float32), ((n, n), np.float32)],
+}
+
+
+@pytest.mark.slow(every=1)
+@pytest.mark.machine_code
+@pytest.mark.parametrize("block_dim", [1, 32])
+@pytest.mark.parametrize("name", RESULTS)
+def test_a_nan_or_an_infinity_makes_all_results_nan(name: str, block_dim: int) -> None:
+    n = 6
+    use = {"block_dim": block_dim, "storage": "register", "transposed": False}
+    for value, at in ((np.nan, (5, 5)), (np.inf, (3, 0)), (-np.inf, (4, 2))):
+        a = np.random.default_rng(1).standard_normal((n, n)).astype(np.float32)
+        a[at] = value
+        for x in run(name, [a], RESULTS[name](n), use):
+            upper = np.triu(np.ones(x.shape, bool)) if name == "tile_qr" else np.ones(x.shape, bool)
+            assert np.isnan(x[upper]).all()

@@ -54,22 +54,8 @@ def _tile_bidiagonal(
             for j in range(k + 1, m):
                 line = matrix[j, :]
                 matrix[j, :] = line - normal * (scale * tg.tile_sum(line * normal)[0])
-    u = tg.copy(tg.where(tg.tile_reshape(high, (m, 1)) == tg.tile_reshape(index, (1, n)), one, zero))
-    v = tg.copy(tg.where(tg.tile_reshape(index, (n, 1)) == tg.tile_reshape(index, (1, n)), one, zero))
-    for step in range(n):
-        k = n - 1 - step
-        inner = tg.tile_zeros(shape=n, dtype=type(one))
-        for j in range(k, m):
-            inner = inner + u[j, :] * left[k, j]
-        inner = inner * left_scales[k]
-        for j in range(k, m):
-            u[j, :] = u[j, :] - inner * left[k, j]
-        inner = tg.tile_zeros(shape=n, dtype=type(one))
-        for j in range(k + 1, n):
-            inner = inner + v[j, :] * right[k, j]
-        inner = inner * right_scales[k]
-        for j in range(k + 1, n):
-            v[j, :] = v[j, :] - inner * right[k, j]
+    u = tg._tile_product_of_reflections(left, left_scales)
+    v = tg._tile_product_of_reflections(right, right_scales)
     return diagonal, superdiagonal, u, v
 
 

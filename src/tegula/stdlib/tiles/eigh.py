@@ -12,7 +12,7 @@ from tegula.signature import Asked, Extent, Real, Tile, constexpr
 from tegula.stdlib.registry import tg
 from tegula.stdlib.tiles.cholesky import FillMode
 from tegula.stdlib.tiles.rotations import CHUNK
-from tegula.types import bool_, int32
+from tegula.types import int32
 
 N, ONE, INFO = Extent("N"), 1, "info"
 
@@ -65,22 +65,12 @@ def _tile_eigh_by_chunks(
     bad = tg.isnan(tg.tile_sum(scaled)[0])
     d, e, q = tg._tile_tridiagonal(tg.where(bad, zero, scaled))
     w, vt, failed = tg._tile_tridiagonal_eigen(d, e, q, width)
-    return tg._tile_ordered_eigenvectors(w * size, tg.tile_transpose(vt), bad | (failed[0] > 0))
-
-
-@cooperative
-def _tile_ordered_eigenvectors(
-    w: Tile[Real, N], v: Tile[Real, N, N], bad: bool_
-) -> tuple[Tile[Real, N], Tile[Real, N, N], Tile[int32, ONE]]:
-    """Eigenvalues in ascending order, and their vectors with positive largest entries; NaN if `bad`."""
-    n = w.shape[0]
-    one, zero = type(w[0])(1.0), type(w[0])(0.0)
-    order = tg.tile_reshape(tg._tile_sort_indices(tg.tile_reshape(tg._tile_sort_bits(w), (1, n))), (n,))
-    v = tg.tile_slice_indexed(v, order, 1)
-    sign = tg.where(-tg.tile_min(v, axis=0) > tg.tile_max(v, axis=0), -one, one)
-    missing = tg.where(bad, type(one)(nan), zero)
-    failed = tg.tile_full(shape=1, value=tg.where(bad, 1, 0))
-    return w[order] + missing, v * tg.tile_reshape(sign, (1, n)) + missing, failed
+    order = tg._tile_ascending(w)
+    v, is_bad = tg.tile_transpose(tg.tile_slice_indexed(vt, order)), bad | (failed[0] > 0)
+    sign = tg.tile_reshape(tg._tile_positive_signs(v), (1, n))
+    missing = tg.where(is_bad, type(zero)(nan), zero)
+    info = tg.tile_full(shape=1, value=tg.where(is_bad, 1, 0))
+    return w[order] * size + missing, v * sign + missing, info
 
 
 @cooperative

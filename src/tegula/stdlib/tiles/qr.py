@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import nan
 
 import numpy as np
 
@@ -31,6 +32,38 @@ def tile_qr(a: Tile[Real, ..., M, N]) -> tuple[Tile[Real, ..., M, N], Tile[Real,
         LAPACK geqrf: Householder reflections.
     """
     ...
+
+
+@tile_qr.program(when=lambda M, N, group: M >= N and group == 1)
+def by_one_thread(a):
+    """Subtracts the multiples of each normal from one row after the other."""
+    m, n = a.shape
+    index, column_index = tg.tile_arange(m, dtype=int), tg.tile_arange(n, dtype=int)
+    rows, columns = tg.tile_reshape(column_index, (n, 1)), tg.tile_reshape(column_index, (1, n))
+    one, zero = type(a[0, 0])(1.0), type(a[0, 0])(0.0)
+    matrix, normals = tg.copy(a), tg.tile_zeros(shape=(n, m), dtype=type(one))
+    scales, diagonal = tg.tile_zeros(shape=n, dtype=type(one)), tg.tile_zeros(shape=n, dtype=type(one))
+    for k in range(n):
+        column = tg.where(index >= k, matrix[:, k], zero)
+        # Squares of the scaled column neither overflow nor underflow. A NaN or an infinity makes all results NaN.
+        size = tg.tile_max(tg.abs(column))[0]
+        column = column / tg.where(size > zero, size, one)
+        square, head = tg.tile_sum(column * column)[0], column[k]
+        reflected, scale = tg._tile_reflected(square, head), tg._tile_reflection_scale(square, head)
+        normals[k, :] = tg.where(index == k, column - reflected, column)
+        scales[k], diagonal[k] = scale, reflected * size
+        inner = tg.tile_zeros(shape=n, dtype=type(one))
+        for j in range(k, m):
+            inner = inner + matrix[j, :] * normals[k, j]
+        inner = inner * scale
+        for j in range(k, m):
+            matrix[j, :] = matrix[j, :] - inner * normals[k, j]
+    q = tg._tile_product_of_reflections(normals, scales)
+    sign = tg.where(diagonal < zero, -one, one)
+    missing = tg.where(tg.isnan(tg.tile_sum(scales)[0]), type(one)(nan), zero)
+    upper = tg.where(rows == columns, diagonal, matrix[:n, :]) + missing
+    upper = tg.where(rows <= columns, upper, zero)
+    return q * tg.tile_reshape(sign, (1, n)), upper * tg.tile_reshape(sign, (n, 1))
 
 
 @tile_qr.program(when=lambda M, N: M >= N)

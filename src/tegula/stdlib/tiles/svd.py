@@ -75,15 +75,18 @@ def _tile_svd_by_chunks(
     bad = tg.isnan(tg.tile_sum(scaled)[0])
     d, e, u, v = tg._tile_bidiagonal(tg.where(bad, zero, scaled))
     s, ut, vt, failed = tg._tile_bidiagonal_svd(d, e, u, v, width)
-    bits = tg.tile_reshape(~tg._tile_sort_bits(tg.abs(s)), (1, n))
-    order = tg.tile_reshape(tg._tile_sort_indices(bits), (n,))
-    ut, vt, s = tg.tile_slice_indexed(ut, order), tg.tile_slice_indexed(vt, order), s[order]
-    sign = tg.where(-tg.tile_min(vt, axis=1) > tg.tile_max(vt, axis=1), -one, one)
-    missing = tg.where(bad | (failed[0] > 0), type(one)(nan), zero)
-    failed = tg.tile_full(shape=1, value=tg.where(bad, 1, failed[0]))
-    left_sign = tg.where(s < zero, -sign, sign)
-    u = tg.tile_transpose(ut * tg.tile_reshape(left_sign, (n, 1)))
-    return u + missing, tg.abs(s) * size + missing, vt * tg.tile_reshape(sign, (n, 1)) + missing, failed
+    order = tg._tile_ascending(-tg.abs(s))
+    u, v = (
+        tg.tile_transpose(tg.tile_slice_indexed(ut, order)),
+        tg.tile_transpose(tg.tile_slice_indexed(vt, order)),
+    )
+    s, is_bad = s[order], bad | (failed[0] > 0)
+    sign = tg._tile_positive_signs(v)
+    left_sign = tg.tile_reshape(tg.where(s < zero, -sign, sign), (1, n))
+    missing = tg.where(is_bad, type(one)(nan), zero)
+    info = tg.tile_full(shape=1, value=tg.where(is_bad, 1, 0))
+    vt = tg.tile_transpose(v * tg.tile_reshape(sign, (1, n)))
+    return u * left_sign + missing, tg.abs(s) * size + missing, vt + missing, info
 
 
 @tile_svd.vjp(keep="result")

@@ -43,16 +43,8 @@ def _tile_tridiagonal(
         for j in range(k + 1, n):
             matrix[j, :] = matrix[j, :] - (update * matrix[k, j] + normal * update[j])
     diagonal[n - 1] = matrix[n - 1, n - 1]
-    q = tg.copy(tg.where(tg.tile_reshape(index, (n, 1)) == tg.tile_reshape(index, (1, n)), one, zero))
-    for step in range(n - 1):
-        k = n - 2 - step
-        inner = tg.tile_zeros(shape=n, dtype=type(one))
-        for j in range(k + 1, n):
-            inner = inner + q[j, :] * matrix[k, j]
-        inner = inner * scales[k]
-        for j in range(k + 1, n):
-            q[j, :] = q[j, :] - inner * matrix[k, j]
-    return diagonal, superdiagonal, q
+    matrix[n - 1, :] = tg.tile_zeros(shape=n, dtype=type(one))
+    return diagonal, superdiagonal, tg._tile_product_of_reflections(matrix, scales)
 
 
 @cooperative
