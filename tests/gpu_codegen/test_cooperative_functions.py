@@ -30,16 +30,19 @@ def accepted_samples(name: str) -> list[Sample]:
     ]
 
 
-PUBLIC = [name for name in sorted(DECLARED) if name[0] != "_"]
-ALL = [
-    pytest.param(name, s, id=f"{name}-{k}") for name in PUBLIC for k, s in enumerate(accepted_samples(name))
+PUBLIC_FUNCTIONS = [name for name in sorted(DECLARED) if name[0] != "_"]
+ALL_SAMPLES = [
+    pytest.param(name, s, id=f"{name}-{k}")
+    for name in PUBLIC_FUNCTIONS
+    for k, s in enumerate(accepted_samples(name))
 ]
-ONE_SAMPLE_EACH = [
-    max((p for p in ALL if p.values[0] == name), key=lambda p: p.values[1].differentiable) for name in PUBLIC
+ONE_SAMPLE_PER_FUNCTION = [
+    max((p for p in ALL_SAMPLES if p.values[0] == name), key=lambda p: p.values[1].differentiable)
+    for name in PUBLIC_FUNCTIONS
 ]
 
 
-BUILT_OF_OTHERS = (
+COMPOSED_FUNCTIONS = (
     "tile_cholesky_solve",
     "tile_dct",
     "tile_determinant",
@@ -57,58 +60,58 @@ BUILT_OF_OTHERS = (
     "tile_svd",
     "tile_topk",
 )
-"""Functions whose programs mostly call other functions, so that their tests are slow tests."""
+"""Functions whose programs mostly call other functions. Their tests are marked slow."""
 
 
 def marks(name: str) -> list[pytest.MarkDecorator]:
-    return [pytest.mark.slow] if name in BUILT_OF_OTHERS else []
+    return [pytest.mark.slow] if name in COMPOSED_FUNCTIONS else []
 
 
-WITH_SUMS = ("tile_eigh", "tile_lstsq", "tile_qr", "tile_svd")
-"""Functions whose programs sum floats, in an order of each device's own."""
-MAX_SPILLED = {"tile_eigh": 64, "tile_svd": 64}
-"""Bytes that a thread of long programs may keep outside registers, by function; other functions keep none."""
+FUNCTIONS_WITH_SUMS = ("tile_eigh", "tile_lstsq", "tile_qr", "tile_svd")
+"""Functions whose programs sum floats, in an order that depends on the device."""
+MAX_SPILL_BYTES = {"tile_eigh": 64, "tile_svd": 64}
+"""The largest number of spilled bytes per thread, by function; other functions spill nothing."""
 
 
-def check_alike(name: str, sample: Sample, actual: np.ndarray, expected: np.ndarray) -> None:
-    if name in WITH_SUMS:
+def check_equal(name: str, sample: Sample, actual: np.ndarray, expected: np.ndarray) -> None:
+    if name in FUNCTIONS_WITH_SUMS:
         testing.check_close(actual, expected.astype(np.float64), sample.tolerance)
     else:
         assert_same_bits(actual, expected, name)
 
 
-def pairs(x: np.ndarray) -> np.ndarray:
+def complex_as_pairs(x: np.ndarray) -> np.ndarray:
     """A copy of an array, with complex numbers as pairs of floats."""
     return np.stack([x.real, x.imag], axis=-1) if x.dtype.kind == "c" else x.copy()
 
 
-def interpreted(program: testing.SampleProgram, block_dim: int) -> list[np.ndarray]:
+def run_in_interpreter(program: testing.SampleProgram, block_dim: int) -> list[np.ndarray]:
     """The arrays after a run of the program in the interpreter, after contraction, which fixes the rounding."""
     args = [tg.array(x) for x in (*program.tiles, *program.outs)]
     kernel = traced(program.kernel, args, (1, block_dim), block_dim)
     prepare(kernel)
-    plain: list[Any] = [pairs(x) for x in (*program.tiles, *program.outs)]
-    interp.run(kernel, plain, (1, block_dim), block_dim, print)
-    return plain
+    arrays: list[Any] = [complex_as_pairs(x) for x in (*program.tiles, *program.outs)]
+    interp.run(kernel, arrays, (1, block_dim), block_dim, print)
+    return arrays
 
 
 def check_lowered(name: str, sample: Sample, block_dim: int, on_cpu: bool = False) -> None:
     program = testing.program(name, sample)
-    expected = interpreted(program, block_dim)
+    expected = run_in_interpreter(program, block_dim)
     if on_cpu:
         for a, b in zip(program.run(block_dim), expected[len(program.tiles) :], strict=True):
-            check_alike(name, sample, a, b)
+            check_equal(name, sample, a, b)
     launch = tiled(program.kernel, [tg.array(x) for x in (*program.tiles, *program.outs)], (1,), block_dim)
     kernel, parts = lower_to_threads(launch)
     actual, _ = run_lowered(kernel, parts, launch)
     for a, b in zip(actual, expected, strict=True):
-        check_alike(name, sample, a, b)
+        check_equal(name, sample, a, b)
 
 
 @sampled(
     3,
     ("name", "sample"),
-    [pytest.param(*p.values, id=p.id, marks=marks(p.values[0])) for p in ONE_SAMPLE_EACH],
+    [pytest.param(*p.values, id=p.id, marks=marks(p.values[0])) for p in ONE_SAMPLE_PER_FUNCTION],
 )
 def test_lowered_cooperative_functions_match_the_interpreter(name: str, sample: Sample) -> None:
     check_lowered(name, sample, 33)
@@ -117,7 +120,7 @@ def test_lowered_cooperative_functions_match_the_interpreter(name: str, sample: 
 @pytest.mark.slow(every=17)
 @pytest.mark.machine_code
 @pytest.mark.parametrize("block_dim", [1, 33, 64])
-@pytest.mark.parametrize(("name", "sample"), ALL)
+@pytest.mark.parametrize(("name", "sample"), ALL_SAMPLES)
 def test_all_lowered_cooperative_functions_match_cpu_and_interpreter(
     name: str, sample: Sample, block_dim: int
 ) -> None:
@@ -129,12 +132,12 @@ def test_all_lowered_cooperative_functions_match_cpu_and_interpreter(
     ("name", "sample", "arch"),
     [
         pytest.param(*p.values, arch, id=f"{p.id}-{arch}")
-        for arch, of in (
-            ("sm_80", ONE_SAMPLE_EACH),
-            ("sm_90a", ALL),
-            ("sm_100a", ONE_SAMPLE_EACH),
+        for arch, samples in (
+            ("sm_80", ONE_SAMPLE_PER_FUNCTION),
+            ("sm_90a", ALL_SAMPLES),
+            ("sm_100a", ONE_SAMPLE_PER_FUNCTION),
         )
-        for p in of
+        for p in samples
     ],
 )
 def test_cooperative_functions_assemble_without_spills(name: str, sample: Sample, arch: str) -> None:
@@ -142,4 +145,4 @@ def test_cooperative_functions_assemble_without_spills(name: str, sample: Sample
     _, code = assemble(
         lower_to_llvm(program.kernel, [*program.tiles, *program.outs], (1,), 64, arch=arch), arch
     )
-    assert code.spill_bytes <= MAX_SPILLED.get(name, 0)
+    assert code.spill_bytes <= MAX_SPILL_BYTES.get(name, 0)

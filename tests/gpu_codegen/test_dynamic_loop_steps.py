@@ -19,7 +19,7 @@ HALF = tg.bfloat16
 
 
 @tg.kernel
-def strided(
+def strided_matmul(
     x: tg.array2d[HALF], y: tg.array2d[HALF], z: tg.array2d[tg.float32], first: int, last: int, step: int
 ):
     p = tg.tile_pipe(shape=(M, K), dtype=HALF, stages=2)
@@ -38,18 +38,25 @@ def strided(
 @pytest.mark.machine_code
 def test_loops_with_steps_of_either_sign_match_python() -> None:
     rng = np.random.default_rng(1)
-    kind = tg.zeros(1, dtype=HALF).numpy().dtype
+    numpy_dtype = tg.zeros(1, dtype=HALF).numpy().dtype
     x, y = (rng.integers(-3, 4, s).astype(np.float32) for s in ((M, 5 * K), (5 * K, N)))
-    args = [tg.array(x.astype(kind)), tg.array(y.astype(kind)), tg.zeros((M, N), dtype=tg.float32), 0, 5, 1]
-    threads = block_size(strided, None, args)
-    kernel, parts = run_gpu_passes(strided, args, (1,), threads)
+    args = [
+        tg.array(x.astype(numpy_dtype)),
+        tg.array(y.astype(numpy_dtype)),
+        tg.zeros((M, N), dtype=tg.float32),
+        0,
+        5,
+        1,
+    ]
+    threads = block_size(strided_matmul, None, args)
+    kernel, parts = run_gpu_passes(strided_matmul, args, (1,), threads)
     verdict = check_schedule(kernel, parts)
     assert verdict.accepted, verdict.message
     assert any(op.attrs.get("wait") is False for op in kernel.walk()), "the wait is not delayed"
     code = lower_kernel(kernel, parts, get_cuda_target())
     for bounds in ((0, 3, 2), (2, -1, -1), (0, 5, -1)):
         args[3:] = bounds
-        run_together(code, strided, args, (1, threads), 1)
+        run_together(code, strided_matmul, args, (1, threads), 1)
         expected = np.zeros((M, N), np.float32)
         for k in range(*bounds):
             expected += x[:, k * K : k * K + K] @ y[k * K : k * K + K]

@@ -1,5 +1,5 @@
 """Matmuls of warp groups as GPU code, run by the model of tests/gpu_codegen/simt.py: descriptors, swizzles, copies,
-memory barriers. bfloat16, which has run on a GPU, shows that the model is correct."""
+memory barriers. Matmuls of bfloat16 have run on a GPU, which validates the model."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tegula.kernels import gemm, shapes
 
 def check(shape: tuple[int, int, int], a: Any, b: Any, c: Any, transposed: tuple[bool, bool], groups: int = 1,
           steps: int = 3, ragged: int = 16) -> list[str]:  # fmt: skip
-    """The shapes and types of the instructions of a matmul that the model finds right. `ragged`: elements of K that
-    the last tile lacks; if odd, threads copy the arrays."""
+    """The shapes and types of the instructions of a matmul, whose results match NumPy. `ragged`: elements of K that the
+    last tile lacks; with an odd number, threads copy the arrays."""
     m, n, k = shape
-    long = k * steps - ragged
-    x = numbers(*((long, m) if transposed[0] else (m, long)), dtype=a)
-    y = numbers(*((n, long) if transposed[1] else (long, n)), dtype=b, seed=1)
+    depth = k * steps - ragged
+    x = numbers(*((depth, m) if transposed[0] else (m, depth)), dtype=a)
+    y = numbers(*((n, depth) if transposed[1] else (depth, n)), dtype=b, seed=1)
     z = tg.zeros((m, n), dtype=c)
     text = run(roles(shape, a, b, c, transposed, groups), [x, y, z, steps])
     expected = (to_float64(x).T if transposed[0] else to_float64(x)) @ (
@@ -53,7 +53,7 @@ def test_matmuls_of_16_bit_operands_in_every_order_match_numpy(transposed: tuple
     ids=str,
 )
 def test_operands_of_several_narrow_boxes_match_numpy(n: int, k: int, transposed: tuple[bool, bool]) -> None:
-    """Rows of 96, 160, 192 and 320 bytes are boxes of 32 and 64 bytes."""
+    """Rows of 96, 160, 192 and 320 bytes are copied as boxes of 32 and 64 bytes."""
     actual = check((64, n, k), tg.bfloat16, tg.bfloat16, tg.float32, transposed, steps=2, ragged=8)
     assert actual == [f"m64n{n}k16.f32.bf16.bf16"] * (k // 16)
 
@@ -61,7 +61,8 @@ def test_operands_of_several_narrow_boxes_match_numpy(n: int, k: int, transposed
 @pytest.mark.machine_code
 @sampled(2, ("n", "transposed"), [(192, False), (192, True), (96, False)], ids=str)
 def test_warp_groups_whose_columns_start_within_a_box_match_numpy(n: int, transposed: bool) -> None:
-    """Half of 192 columns is one box and a half: instructions read whole boxes, so that K runs along rows instead."""
+    """Half of 192 columns is one box and a half. Instructions read whole boxes, so that the operand is transposed to
+    have K along the rows."""
     actual = check((64, n, 32), tg.bfloat16, tg.bfloat16, tg.float32, (False, transposed), groups=2, steps=2)
     assert actual == [f"m64n{n // 2}k16.f32.bf16.bf16"] * 2
 
@@ -69,7 +70,7 @@ def test_warp_groups_whose_columns_start_within_a_box_match_numpy(n: int, transp
 @pytest.mark.machine_code
 @sampled(
     3,
-    ("a", "b", "c", "k", "name"),
+    ("a", "b", "c", "k", "instruction"),
     [
         (tg.float8_e4m3, tg.float8_e4m3, tg.float32, 128, "m64n48k32.f32.e4m3.e4m3"),
         (tg.float8_e5m2, tg.float8_e4m3, tg.float32, 64, "m64n48k32.f32.e5m2.e4m3"),
@@ -80,10 +81,10 @@ def test_warp_groups_whose_columns_start_within_a_box_match_numpy(n: int, transp
     ],
     ids=str,
 )
-def test_k_major_operands_match_numpy(a: Any, b: Any, c: Any, k: int, name: str) -> None:
+def test_k_major_operands_match_numpy(a: Any, b: Any, c: Any, k: int, instruction: str) -> None:
     for ragged in (min(16, k // 2), 5):
         actual = check((64, 48, k), a, b, c, (False, True), ragged=ragged)
-        assert actual == [name] * (k * a.bits // 256)
+        assert actual == [instruction] * (k * a.bits // 256)
 
 
 @pytest.mark.machine_code
@@ -113,7 +114,7 @@ def test_operands_that_are_not_k_major_are_transposed_into_shared_memory(
     [(tg.float16, tg.float16, 64), (tg.float8_e5m2, tg.bfloat16, 64), (tg.int8, tg.int8, 64)],
     ids=str,
 )
-def test_sums_are_narrowed_after_each_matmul(a: Any, c: Any, k: int) -> None:
+def test_accumulators_are_narrowed_after_each_matmul(a: Any, c: Any, k: int) -> None:
     actual = check((64, 32, k), a, a, c, (False, True))
     assert len(actual) == k * a.bits // 256
 
@@ -126,7 +127,7 @@ def test_sums_are_narrowed_after_each_matmul(a: Any, c: Any, k: int) -> None:
     ids=str,
 )
 def test_the_library_matmul_in_the_model_of_instructions_matches_numpy(dtype: Any, result: Any) -> None:
-    """Several tiles with ragged ends and every epilogue."""
+    """Several tiles with ragged ends, and an epilogue with a factor and an activation."""
     tile = next(t for t in shapes.candidates(dtype, False, "tf32") if t[:2] == (64, 128))
     m, n, k = 72, 144, tile.depth + 16
     kernel = gemm.matmul_kernel(
@@ -153,13 +154,13 @@ def test_matmuls_of_a_pipe_and_a_computed_tile_match_numpy(dtype: Any, groups: i
             for i in range(3):
                 tg.tile_pipe_load(p, x, offset=(0, i * k))
         with tg.role("multiply", warp_groups=groups):
-            fixed = tg.tile_load(w, shape=(n, k))
+            weights = tg.tile_load(w, shape=(n, k))
             total = tg.tile_zeros(shape=(128, n), dtype=tg.float32)
             for i in range(3):
                 left = tg.tile_pipe_pop(p)
                 right = tg.tile_load(y, shape=(k, n), offset=(i * k, 0))
                 tg.tile_matmul(left, right, total, precision="tf32")
-                tg.tile_matmul(left, tg.tile_transpose(fixed), total, precision="tf32")
+                tg.tile_matmul(left, tg.tile_transpose(weights), total, precision="tf32")
             tg.tile_store(z, total)
 
     x, y = numbers(128, 3 * k, dtype=dtype), numbers(3 * k, n, dtype=dtype, seed=1)
@@ -179,11 +180,11 @@ def test_matmuls_of_a_pipe_and_a_computed_tile_match_numpy(dtype: Any, groups: i
 @pytest.mark.machine_code
 @pytest.mark.parametrize("groups", [1, 2])
 def test_left_operands_in_registers_match_numpy(groups: int) -> None:
-    """A matmul whose operand is the result of a matmul, which stays in registers."""
+    """A matmul whose left operand is the result of another matmul and stays in registers."""
     m, n, k, half = 64 * groups, 64, 64, tg.bfloat16
 
     @tg.kernel
-    def chain(a: tg.array2d[Any], b: tg.array2d[Any], c: tg.array2d[float], steps: int):
+    def chained_matmuls(a: tg.array2d[Any], b: tg.array2d[Any], c: tg.array2d[float], steps: int):
         left = tg.tile_pipe(shape=(m, k), dtype=half, stages=1)
         right = tg.tile_pipe(shape=(n, k), dtype=half, stages=2)
         values = tg.tile_pipe(shape=(n, k), dtype=half, stages=2)
@@ -202,6 +203,6 @@ def test_left_operands_in_registers_match_numpy(groups: int) -> None:
 
     x, y = np.random.default_rng(3).integers(-1, 2, (2, 2 * n, k)).astype(np.float32)
     a, b, c = tg.array(x[:m], dtype=half), tg.array(y, dtype=half), tg.zeros((m, k))
-    text = run(chain, [a, b, c, 2])
+    text = run(chained_matmuls, [a, b, c, 2])
     np.testing.assert_array_equal(to_float64(c), x[:m].astype(np.float64) @ y.T @ y)
     assert len(re.findall(r"bf16\.bf16 \{[^}]*\}, \{", text)) == n // 16

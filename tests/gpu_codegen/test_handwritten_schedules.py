@@ -1,4 +1,4 @@
-"""Schedules by hand as code for Hopper: the intended instructions, no warnings of ptxas, no spills."""
+"""Handwritten schedules as code for Hopper: the intended instructions, no warnings of ptxas, no spills."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def matmul(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[float], steps
 
 
 @tg.kernel
-def staged(x: tg.array2d[float], out: tg.array2d[float], n: int):
+def staged_stores(x: tg.array2d[float], out: tg.array2d[float], n: int):
     stage = tg.tile_empty(shape=(2, 1, 32), dtype=float, storage="shared")
     barrier = tg.named_barrier(warps=8)
     with tg.ws(0):
@@ -59,7 +59,7 @@ def staged(x: tg.array2d[float], out: tg.array2d[float], n: int):
         tg.named_barrier_sync(barrier)
 
 
-def text_of(kernel: Any, args: list[Any], threads: int) -> tuple[str, Any]:
+def compile_to_ptx(kernel: Any, args: list[Any], threads: int) -> tuple[str, Any]:
     return assemble(lower_to_llvm(kernel, args, (1,), threads))
 
 
@@ -68,16 +68,19 @@ def zeros(*shape: int, dtype: Any = HALF) -> tg.array:
 
 
 @pytest.fixture(scope="module")
-def compiled() -> dict[str, tuple[str, Any]]:
-    of_matmul = [zeros(M, 4 * K), zeros(4 * K, N), zeros(M, N, dtype=float), 4]
-    of_staged = [zeros(8, 32, dtype=float), zeros(8, 32, dtype=float), 8]
-    return {"matmul": text_of(matmul, of_matmul, 384), "staged": text_of(staged, of_staged, 256)}
+def compiled_kernels() -> dict[str, tuple[str, Any]]:
+    matmul_args = [zeros(M, 4 * K), zeros(4 * K, N), zeros(M, N, dtype=float), 4]
+    staged_args = [zeros(8, 32, dtype=float), zeros(8, 32, dtype=float), 8]
+    return {
+        "matmul": compile_to_ptx(matmul, matmul_args, 384),
+        "staged_stores": compile_to_ptx(staged_stores, staged_args, 256),
+    }
 
 
 def test_a_matmul_of_a_handwritten_schedule_reads_stages_in_place(
-    compiled: dict[str, tuple[str, Any]],
+    compiled_kernels: dict[str, tuple[str, Any]],
 ) -> None:
-    text, _ = compiled["matmul"]
+    text, _ = compiled_kernels["matmul"]
     assert "wgmma.mma_async" in text and "wgmma.wait_group.sync.aligned 1;" in text
     assert len(re.findall(r"mbarrier\.init\S* \[\S+\], 8;", text)) == S
     assert re.search(rf"mbarrier\.arrive\.expect_tx\S* _, \[\S+\], {BYTES};", text)
@@ -85,19 +88,19 @@ def test_a_matmul_of_a_handwritten_schedule_reads_stages_in_place(
 
 
 def test_stores_of_a_handwritten_schedule_are_committed_in_groups(
-    compiled: dict[str, tuple[str, Any]],
+    compiled_kernels: dict[str, tuple[str, Any]],
 ) -> None:
-    text, _ = compiled["staged"]
-    copy = text.index("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group")
-    assert text.rindex("fence.proxy.async.shared::cta", 0, copy) > 0
-    assert text.index("cp.async.bulk.commit_group", copy) > copy
+    text, _ = compiled_kernels["staged_stores"]
+    copy_position = text.index("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group")
+    assert text.rindex("fence.proxy.async.shared::cta", 0, copy_position) > 0
+    assert text.index("cp.async.bulk.commit_group", copy_position) > copy_position
     assert "cp.async.bulk.wait_group.read 1;" in text and "cp.async.bulk.wait_group.read 0;" in text
     assert re.search(r"bar(rier)?\S*\.arrive\S* ", text) and re.search(r"bar(rier)?\S*\.sync\S* ", text)
 
 
 @pytest.mark.skipif(not ptx.candidates(), reason="there is no ptxas")
-@pytest.mark.parametrize("name", ["matmul", "staged"])
+@pytest.mark.parametrize("name", ["matmul", "staged_stores"])
 def test_handwritten_schedules_assemble_without_warnings(
-    compiled: dict[str, tuple[str, Any]], name: str
+    compiled_kernels: dict[str, tuple[str, Any]], name: str
 ) -> None:
-    assert compiled[name][1].spill_bytes == 0
+    assert compiled_kernels[name][1].spill_bytes == 0

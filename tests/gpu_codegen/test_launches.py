@@ -1,4 +1,4 @@
-"""Overlapping launches: the points where kernels wait for earlier launches."""
+"""Overlapping launches: where kernels wait for earlier launches, and where kernels trigger later launches."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tegula.ir import LOOPED, WAITED, LaunchOverlap
 from tegula.target import get_cuda_target
 
 HALF = tg.bfloat16
-LET, WAIT = "griddepcontrol.launch_dependents", "griddepcontrol.wait"
-MEMORY = re.compile(r"\b(ld\.global|st\.global|atom\.|red\.|cp\.async|cp\.reduce)")
+TRIGGER, WAIT = "griddepcontrol.launch_dependents", "griddepcontrol.wait"
+MEMORY_ACCESS = re.compile(r"\b(ld\.global|st\.global|atom\.|red\.|cp\.async|cp\.reduce)")
 
 
 @tg.kernel
@@ -51,7 +51,7 @@ def matmul(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[HALF], steps:
         tg.tile_store(c, tg.tile_astype(total, HALF))
 
 
-def text_of(kernel: Any, args: list[Any], threads: int, arch: str = "sm_90a") -> str:
+def compile_to_ptx(kernel: Any, args: list[Any], threads: int, arch: str = "sm_90a") -> str:
     text, cubin = assemble(lower_to_llvm(kernel, args, (1,), threads, arch=arch), arch)
     assert cubin.spill_bytes == 0
     return text
@@ -65,42 +65,42 @@ def arguments(kernel: Any) -> list[Any]:
         count: [n],
         empty_kernel: [1],
         matmul: [*matrices, n],
-        steady_matmul: [*matrices, n],
+        fixed_matmul: [*matrices, n],
     }[kernel]
 
 
 @pytest.mark.parametrize("kernel", [scale, count, empty_kernel, matmul], ids=lambda k: k.name)
 def test_a_kernel_waits_once_before_accesses_to_memory(kernel: Any) -> None:
-    text = text_of(kernel, arguments(kernel), 256)
-    assert text.count(LET) == text.count(WAIT) == 1
-    assert text.index(LET) < text.index(WAIT)
-    match = MEMORY.search(text)
+    text = compile_to_ptx(kernel, arguments(kernel), 256)
+    assert text.count(TRIGGER) == text.count(WAIT) == 1
+    assert text.index(TRIGGER) < text.index(WAIT)
+    match = MEMORY_ACCESS.search(text)
     assert (match is None) == (kernel is empty_kernel)
     assert match is None or text.index(WAIT) < match.start()
 
 
 def test_barriers_are_initialised_before_the_wait_for_earlier_launches() -> None:
-    text = text_of(matmul, arguments(matmul), 256)
+    text = compile_to_ptx(matmul, arguments(matmul), 256)
     assert text.rindex("mbarrier.init") < text.index("bar.sync") < text.index(WAIT)
 
 
 def test_every_thread_waits_for_earlier_launches_before_branches() -> None:
-    """Threads wait before they diverge, so that a launch completes only after the earlier ones."""
-    text = text_of(scale, arguments(scale), 256)
+    """Threads wait before they diverge, so that a launch completes only after earlier launches."""
+    text = compile_to_ptx(scale, arguments(scale), 256)
     assert not re.search(r"@%?p\d+ bra", text[: text.index(WAIT)])
 
 
-FIRST, LATER = LaunchOverlap(lets=WAITED), LaunchOverlap(waits_at_end=True)
+FIRST_LAUNCH, LATER_LAUNCH = LaunchOverlap(lets=WAITED), LaunchOverlap(waits_at_end=True)
 
 
-def text_in_series(kernel: Any, overlap: LaunchOverlap) -> str:
+def compile_in_series(kernel: Any, overlap: LaunchOverlap) -> str:
     lowered_kernel, parts = run_gpu_passes(kernel, arguments(kernel), (1,), 256)
     lowered_kernel.overlap = overlap
     return assemble(lower_kernel(lowered_kernel, parts, get_cuda_target("sm_90a")))[0]
 
 
 @tg.kernel
-def steady_matmul(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[HALF], n: tg.array1d[int]):
+def fixed_matmul(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[HALF], n: tg.array1d[int]):
     left = tg.tile_pipe(shape=(64, 64), dtype=HALF, stages=3)
     right = tg.tile_pipe(shape=(64, 64), dtype=HALF, stages=3)
     with tg.ws(0):
@@ -115,7 +115,7 @@ def steady_matmul(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[HALF],
 
 
 @tg.kernel
-def sums(x: tg.array2d[float], y: tg.array2d[float]):
+def accumulate_rows(x: tg.array2d[float], y: tg.array2d[float]):
     i = tg.tid()
     total = tg.tile_zeros(shape=256)
     for k in range(x.shape[0]):
@@ -123,41 +123,41 @@ def sums(x: tg.array2d[float], y: tg.array2d[float]):
     tg.tile_store(y[i], total)
 
 
-def test_blocks_that_all_run_at_once_let_the_next_launch_start_after_their_loop() -> None:
-    kernel, parts = run_gpu_passes(sums, [tg.zeros((4, 256)), tg.zeros((4, 256))], (1,), 256)
+def test_concurrent_blocks_trigger_the_next_launch_after_their_loop() -> None:
+    kernel, parts = run_gpu_passes(accumulate_rows, [tg.zeros((4, 256)), tg.zeros((4, 256))], (1,), 256)
     kernel.overlap = LaunchOverlap(lets=LOOPED)
     text = assemble(lower_kernel(kernel, parts, get_cuda_target("sm_90a")))[0]
-    assert text.count(LET) == text.count(WAIT) == 1
-    assert text.rindex("ld.global") < text.index(LET) < text.index("st.global")
+    assert text.count(TRIGGER) == text.count(WAIT) == 1
+    assert text.rindex("ld.global") < text.index(TRIGGER) < text.index("st.global")
 
 
-def test_kernels_without_a_loop_let_the_next_kernel_start_at_once() -> None:
-    text = text_in_series(empty_kernel, LaunchOverlap(lets=LOOPED))
-    assert text.count(LET) == 1 and text.index(LET) < text.index(WAIT)
+def test_kernels_without_a_loop_trigger_the_next_launch_at_once() -> None:
+    text = compile_in_series(empty_kernel, LaunchOverlap(lets=LOOPED))
+    assert text.count(TRIGGER) == 1 and text.index(TRIGGER) < text.index(WAIT)
 
 
 def test_the_first_launch_of_a_series_triggers_the_next_when_earlier_launches_are_complete() -> None:
     for kernel in (scale, matmul):
-        text = text_in_series(kernel, FIRST)
-        assert text.count(LET) == text.count(WAIT) == 1
-        match = MEMORY.search(text)
-        assert match is not None and text.index(WAIT) < text.index(LET) < match.start()
+        text = compile_in_series(kernel, FIRST_LAUNCH)
+        assert text.count(TRIGGER) == text.count(WAIT) == 1
+        match = MEMORY_ACCESS.search(text)
+        assert match is not None and text.index(WAIT) < text.index(TRIGGER) < match.start()
 
 
 def test_later_launches_of_a_series_wait_at_their_end() -> None:
     """Threads without a role wait too."""
-    text = text_in_series(steady_matmul, LATER)
-    assert text.count(LET) == text.count(WAIT) == 1
+    text = compile_in_series(fixed_matmul, LATER_LAUNCH)
+    assert text.count(TRIGGER) == text.count(WAIT) == 1
     first, last = text.index("cp.async.bulk.tensor"), text.rindex("cp.async.bulk")
-    assert text.index(LET) < first < last < text.index(WAIT)
+    assert text.index(TRIGGER) < first < last < text.index(WAIT)
     assert text.rindex("bar.sync") < text.index(WAIT) < text.rindex("ret;")
     assert not re.search(r"@%?p\d+ bra", text[text.index(WAIT) :])
 
 
 @pytest.mark.parametrize("kernel", [scale, count, matmul], ids=lambda k: k.name)
 def test_kernels_that_read_by_loads_wait_for_earlier_launches_first(kernel: Any) -> None:
-    assert text_in_series(kernel, LATER) == text_of(kernel, arguments(kernel), 256)
+    assert compile_in_series(kernel, LATER_LAUNCH) == compile_to_ptx(kernel, arguments(kernel), 256)
 
 
 def test_before_hopper_launches_do_not_overlap() -> None:
-    assert "griddepcontrol" not in text_of(scale, arguments(scale), 256, "sm_89")
+    assert "griddepcontrol" not in compile_to_ptx(scale, arguments(scale), 256, "sm_89")

@@ -17,14 +17,14 @@ BF16 = ml_dtypes.bfloat16
 
 
 @tg.func
-def rooted(x: float):
+def square_root(x: float):
     return tg.sqrt(x)
 
 
 @tg.kernel
-def calling(x: tg.array1d[float], y: tg.array1d[float]):
+def call_function(x: tg.array1d[float], y: tg.array1d[float]):
     i = tg.tid()
-    y[i] = rooted(x[i]) + 1.0
+    y[i] = square_root(x[i]) + 1.0
 
 
 @tg.kernel
@@ -42,13 +42,13 @@ def with_roles(a: tg.array2d[tg.bfloat16], b: tg.array2d[tg.bfloat16], c: tg.arr
         tg.tile_store(c, total)
 
 
-def line_of(text: str) -> int:
+def line_containing(text: str) -> int:
     """The first line of this file that contains a text."""
     lines = Path(__file__).read_text().splitlines()
     return next(n for n, line in enumerate(lines, 1) if text in line)
 
 
-def lines_before(ptx: str, instruction: str) -> set[int]:
+def lines_of_instruction(ptx: str, instruction: str) -> set[int]:
     """The source lines that the PTX gives for an instruction."""
     source_line, result = 0, set[int]()
     for line in ptx.splitlines():
@@ -60,10 +60,10 @@ def lines_before(ptx: str, instruction: str) -> set[int]:
 
 
 def test_instructions_have_the_lines_of_their_statements() -> None:
-    code = lower_to_llvm(calling, (ones(64), ones(64)), (64,), 64, lines=True)
+    code = lower_to_llvm(call_function, (ones(64), ones(64)), (64,), 64, lines=True)
     text, cubin = assemble(code)
-    assert lines_before(text, r"sqrt\.rn\.f32") == {line_of("return tg.sqrt(x)")}
-    assert lines_before(text, r"st\.global") == {line_of("y[i] = rooted")}
+    assert lines_of_instruction(text, r"sqrt\.rn\.f32") == {line_containing("return tg.sqrt(x)")}
+    assert lines_of_instruction(text, r"st\.global") == {line_containing("y[i] = square_root")}
     assert re.search(r'\.file\s+1 ".*test_line_info\.py"', text)
     assert cubin.is_ptx or b"debug_line" in cubin.code
 
@@ -71,10 +71,14 @@ def test_instructions_have_the_lines_of_their_statements() -> None:
 def test_roles_and_matmuls_have_line_information() -> None:
     args = (ones(64, 128, dtype=BF16), ones(128, 64, dtype=BF16), ones(64, 64))
     text, _ = assemble(lower_to_llvm(with_roles, args, (1,), 256, lines=True))
-    assert lines_before(text, r"wgmma\.mma_async") == {line_of("tg.tile_matmul(tg.tile_pipe_pop(left)")}
-    copies = {line_of("tg.tile_pipe_load(left"), line_of("tg.tile_pipe_load(right")}
-    assert lines_before(text, r"cp\.async\.bulk\.tensor.*shared::cluster\.global") == copies
-    assert lines_before(text, r"cp\.async\.bulk\.tensor.*global\.shared::cta") == {line_of("tg.tile_store(c")}
+    assert lines_of_instruction(text, r"wgmma\.mma_async") == {
+        line_containing("tg.tile_matmul(tg.tile_pipe_pop(left)")
+    }
+    copies = {line_containing("tg.tile_pipe_load(left"), line_containing("tg.tile_pipe_load(right")}
+    assert lines_of_instruction(text, r"cp\.async\.bulk\.tensor.*shared::cluster\.global") == copies
+    assert lines_of_instruction(text, r"cp\.async\.bulk\.tensor.*global\.shared::cta") == {
+        line_containing("tg.tile_store(c")
+    }
 
 
 @sampled(3, "name", KERNELS)
@@ -92,5 +96,5 @@ def test_line_information_changes_no_instruction(name: str) -> None:
 
 
 def test_without_the_option_code_has_no_line_information() -> None:
-    text, _ = assemble(lower_to_llvm(calling, (ones(64), ones(64)), (64,), 64))
+    text, _ = assemble(lower_to_llvm(call_function, (ones(64), ones(64)), (64,), 64))
     assert ".loc" not in text

@@ -21,13 +21,13 @@ from tegula.runtime.launch import block_size, plan
 from tegula.runtime.resolve import overlaps, specialisation
 from tegula.target import get_cuda_target
 
-GROUPS = "tensor cores of warp groups (wgmma)"
-WARPS = "tensor cores of warps (mma.sync); not wgmma: "
+WARP_GROUP_UNIT = "tensor cores of warp groups (wgmma)"
+WARP_UNIT = "tensor cores of warps (mma.sync); not wgmma: "
 HALF = tg.bfloat16
 
 
-def units_of(kernel: Any, args: list[Any], arch: str = "sm_90a") -> list[str]:
-    """The text about each matmul, without its line. Every matmul that is not done by wgmma has a reason."""
+def matmul_units(kernel: Any, args: list[Any], arch: str = "sm_90a") -> list[str]:
+    """The text about each matmul, without the line number. Every matmul that does not use wgmma has a reason."""
     lowered_kernel, _ = run_gpu_passes(kernel, args, (1,), block_size(kernel, None, args), arch)
     for op in lowered_kernel.walk():
         if isinstance(op, SharedMma | RegisterMma):
@@ -37,7 +37,7 @@ def units_of(kernel: Any, args: list[Any], arch: str = "sm_90a") -> list[str]:
     return [line.split(": ", 1)[1] for line in lines]
 
 
-def explained(kernel: Any, args: list[Any]) -> list[str]:
+def explain_lines(kernel: Any, args: list[Any]) -> list[str]:
     """The lines of `explain()` on a GPU."""
     specialisations = [SPECIALISATIONS[pack(a)[0]] for pack, a in zip(kernel.packers, args, strict=True)]
     threads = block_size(kernel, None, args)
@@ -49,39 +49,49 @@ def explained(kernel: Any, args: list[Any]) -> list[str]:
     )
 
 
-def piped(shape: tuple[int, int, int], a: Any, b: Any, c: Any, transposed: tuple[bool, bool], groups: int = 1,
-          arch: str = "sm_90a") -> list[str]:  # fmt: skip
+def pipe_matmul_units(
+    shape: tuple[int, int, int],
+    a: Any,
+    b: Any,
+    c: Any,
+    transposed: tuple[bool, bool],
+    groups: int = 1,
+    arch: str = "sm_90a",
+) -> list[str]:
     m, n, k = shape
     x, y = (
         numbers(*((k, m) if transposed[0] else (m, k)), dtype=a),
         numbers(*((n, k) if transposed[1] else (k, n)), dtype=b),
     )
-    return units_of(roles(shape, a, b, c, transposed, groups), [x, y, tg.zeros((m, n), dtype=c), 1], arch)
+    return matmul_units(roles(shape, a, b, c, transposed, groups), [x, y, tg.zeros((m, n), dtype=c), 1], arch)
 
 
 ROW_MAJOR, TRANSPOSED = (False, False), (True, True)
-PIPED = [
-    ((64, 32, 64), HALF, HALF, ROW_MAJOR, 1, GROUPS),
-    ((64, 32, 8), HALF, HALF, ROW_MAJOR, 1, f"{WARPS}K is 8, which is not a multiple of 16"),
+PIPE_MATMULS = [
+    ((64, 32, 64), HALF, HALF, ROW_MAJOR, 1, WARP_GROUP_UNIT),
+    ((64, 32, 8), HALF, HALF, ROW_MAJOR, 1, f"{WARP_UNIT}K is 8, which is not a multiple of 16"),
     ((64, 20, 64), HALF, HALF, ROW_MAJOR, 1,
-     f"{WARPS}64 rows and 20 columns are not a multiple of 64 by 8 for each of 1 warp group"),
-    ((64, 32, 64), HALF, tg.float16, ROW_MAJOR, 1, f"{WARPS}wgmma does not multiply bfloat16 by float16 into float32"),
+     f"{WARP_UNIT}64 rows and 20 columns are not a multiple of 64 by 8 for each of 1 warp group"),
+    ((64, 32, 64), HALF, tg.float16, ROW_MAJOR, 1,
+     f"{WARP_UNIT}wgmma does not multiply bfloat16 by float16 into float32"),
     ((256, 256, 64), tg.float32, tg.float32, TRANSPOSED, 2,
-     f"{WARPS}the left operand of 32 bits does not have K along its rows, and it would need its own stage, "
+     f"{WARP_UNIT}the left operand of 32 bits does not have K along its rows, and it would need its own stage, "
      "which exceeds shared memory"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("shape", "a", "b", "transposed", "groups", "unit"), PIPED, ids=range(len(PIPED)))
+@pytest.mark.parametrize(
+    ("shape", "a", "b", "transposed", "groups", "unit"), PIPE_MATMULS, ids=range(len(PIPE_MATMULS))
+)
 def test_explain_states_the_unit_of_matmuls_of_pipes(
     shape: tuple[int, int, int], a: Any, b: Any, transposed: tuple[bool, bool], groups: int, unit: str
 ) -> None:
-    assert piped(shape, a, b, tg.float32, transposed, groups) == [unit]
+    assert pipe_matmul_units(shape, a, b, tg.float32, transposed, groups) == [unit]
 
 
 def test_explain_states_that_earlier_gpus_have_no_wgmma() -> None:
-    assert piped((64, 32, 64), HALF, HALF, tg.float32, ROW_MAJOR, arch="sm_80") == [
-        f"{WARPS}sm_80 has no wgmma"
+    assert pipe_matmul_units((64, 32, 64), HALF, HALF, tg.float32, ROW_MAJOR, arch="sm_80") == [
+        f"{WARP_UNIT}sm_80 has no wgmma"
     ]
 
 
@@ -113,11 +123,13 @@ def split_matmul(x: tg.array2d[HALF], y: tg.array2d[HALF], z: tg.array2d[tg.floa
 def test_explain_states_the_unit_of_matmuls_of_partially_filled_stages() -> None:
     """The message names the line of the first part."""
     args = [numbers(64, 64, dtype=HALF), numbers(64, 32, dtype=HALF), tg.zeros((64, 32), dtype=tg.float32), 1]
-    (actual,) = units_of(split_matmul, args)
+    (actual,) = matmul_units(split_matmul, args)
     line = split_matmul.definition.location.line + 11
-    why = f"the left operand lies in a ring with an access other than to a whole stage (line {line}), and it "
-    assert actual == f"{WARPS}{why}is in a hand-written ring, which is never copied to a swizzled stage"
-    assert f"  line {line + 8}: {actual}" in explained(split_matmul, args)
+    assert actual == (
+        f"{WARP_UNIT}the left operand lies in a ring with an access other than to a whole stage (line {line}), and it "
+        "is in a hand-written ring, which is never copied to a swizzled stage"
+    )
+    assert f"  line {line + 8}: {actual}" in explain_lines(split_matmul, args)
 
 
 @tg.kernel

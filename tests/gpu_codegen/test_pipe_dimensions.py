@@ -23,8 +23,8 @@ def test_a_tile_of_any_rank_is_one_bulk_copy(shape: tuple[int, ...], arch: str) 
     assert check_schedule(lowered_kernel, parts).passed
     code = lower_to_llvm(kernel, args, (1,), threads, arch=arch)
     text, cubin = assemble(code, arch)
-    copied = f"cp.async.bulk.tensor.{len(shape)}d.shared::cluster.global" in text
-    assert copied == (arch == "sm_90a" and shape[-1] * 4 % 16 == 0)
-    assert [m.box for m in code.maps] == [shape] * copied
+    is_bulk_copy = f"cp.async.bulk.tensor.{len(shape)}d.shared::cluster.global" in text
+    assert is_bulk_copy == (arch == "sm_90a" and shape[-1] * 4 % 16 == 0)
+    assert [m.box for m in code.maps] == [shape] * is_bulk_copy
     if ptx.candidates():
         assert cubin.spill_bytes == 0

@@ -1,4 +1,4 @@
-"""Addresses of the stages of pipes: bulk copies write at multiples of 128 bytes, whatever the size of a stage."""
+"""Addresses of the stages of pipes: bulk copies write to multiples of 128 bytes for stages of any size."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tegula.types import BufType, element_bytes, scalar_of
 STAGES = 3
 
 
-def copying(dtype: Any, shape: tuple[int, int], second_shape: tuple[int, int]) -> Any:
-    """Two pipes that one role fills and another role copies from."""
+def two_pipe_kernel(dtype: Any, shape: tuple[int, int], second_shape: tuple[int, int]) -> Any:
+    """A kernel in which one role fills two pipes and another role copies the tiles."""
 
     @tg.kernel
-    def copies(x: tg.array2d[dtype], y: tg.array2d[dtype], n: int):
+    def copy_pipes(x: tg.array2d[dtype], y: tg.array2d[dtype], n: int):
         pipe = tg.tile_pipe(shape=shape, dtype=dtype, stages=STAGES)
         second_pipe = tg.tile_pipe(shape=second_shape, dtype=dtype, stages=STAGES)
         with tg.ws(0):
@@ -33,7 +33,7 @@ def copying(dtype: Any, shape: tuple[int, int], second_shape: tuple[int, int]) -
                 tg.tile_store(y, tg.tile_pipe_pop(pipe), offset=(k * 8, 0))
                 tg.tile_store(y, tg.tile_pipe_pop(second_pipe), offset=(k * 8, 128))
 
-    return copies
+    return copy_pipes
 
 
 SHAPES = [
@@ -50,7 +50,7 @@ SHAPES = [
 def test_stages_of_bulk_copies_are_aligned_to_128_bytes(
     dtype: Any, shape: tuple[int, int], second_shape: tuple[int, int]
 ) -> None:
-    kernel = copying(dtype, shape, second_shape)
+    kernel = two_pipe_kernel(dtype, shape, second_shape)
     args = [tg.zeros((64, 256), dtype=dtype), tg.zeros((64, 256), dtype=dtype), 4]
     threads = block_size(kernel, None, args)
     lowered_kernel, parts = run_gpu_passes(kernel, args, (1,), threads)
@@ -59,19 +59,21 @@ def test_stages_of_bulk_copies_are_aligned_to_128_bytes(
     assert len(rings) == 2
     for ring, allocation in rings.items():
         assert isinstance(ring.type, BufType)
-        step = allocation.strides[0] * scalar_of(ring.type.dtype).bits // 8
-        needed = prod(ring.type.shape[1:]) * element_bytes(ring.type.dtype)
-        assert allocation.offset % 128 == step % 128 == 0 and needed <= step < needed + 128
-        assert allocation.size == STAGES * step
-    # The announced bytes are the bytes of the copy, not of the stage.
-    announced = sum(op.attrs["bytes"] for op in lowered_kernel.walk() if isinstance(op, MbarrierExpect))
-    assert announced == (prod(shape) + prod(second_shape)) * element_bytes(dtype)
+        stage_bytes = allocation.strides[0] * scalar_of(ring.type.dtype).bits // 8
+        tile_bytes = prod(ring.type.shape[1:]) * element_bytes(ring.type.dtype)
+        assert (
+            allocation.offset % 128 == stage_bytes % 128 == 0 and tile_bytes <= stage_bytes < tile_bytes + 128
+        )
+        assert allocation.size == STAGES * stage_bytes
+    # The barrier expects the bytes of the copies, not of the stages.
+    expected_bytes = sum(op.attrs["bytes"] for op in lowered_kernel.walk() if isinstance(op, MbarrierExpect))
+    assert expected_bytes == (prod(shape) + prod(second_shape)) * element_bytes(dtype)
     assert check_schedule(lowered_kernel, parts).passed
     assemble(lower_to_llvm(kernel, args, (1,), threads))
 
 
 def test_stages_that_threads_fill_are_contiguous() -> None:
-    kernel = copying(tg.float32, (3, 5), (1, 3))
+    kernel = two_pipe_kernel(tg.float32, (3, 5), (1, 3))
     args = [tg.zeros((64, 256)), tg.zeros((64, 256)), 4]
     _, parts = run_gpu_passes(kernel, args, (1,), block_size(kernel, None, args))
     sizes = [p.size for v, p in parts.shared.allocations.items() if isinstance(v.type, BufType)]

@@ -1,4 +1,4 @@
-"""Quaternions and transforms as GPU code: values that threads hold in registers."""
+"""Quaternions and transforms as GPU code: values in the registers of threads."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tegula.target import get_cuda_target
 @tg.kernel
 def transform_points(a: tg.array[tg.quat], x: tg.array[tg.transform], o: tg.array[tg.transform]):
     i = tg.tid()
-    turn = a[i] * tg.quat_inverse(a[i + 1])
-    o[i] = tg.transform(tg.quat_rotate(turn, x[i].p) + tg.vec3(1.0, 2.0, 3.0), turn) * x[i]
+    rotation = a[i] * tg.quat_inverse(a[i + 1])
+    o[i] = tg.transform(tg.quat_rotate(rotation, x[i].p) + tg.vec3(1.0, 2.0, 3.0), rotation) * x[i]
 
 
 @pytest.mark.machine_code
@@ -28,8 +28,8 @@ def test_transforms_of_points_stay_in_registers() -> None:
     x = tg.array(rng.integers(-3, 4, (32, 7)), dtype=tg.transform)
     launch = Launch(transform_points, [a, x, tg.zeros(32, dtype=tg.transform)], (32,), 32)
     expected = agree(transform_points, launch.args, 32, 32)
-    lowered, spread = agrees(launch)
-    code = lower_kernel(lowered, spread, get_cuda_target("sm_90a"))
+    lowered_kernel, compilation = agrees(launch)
+    code = lower_kernel(lowered_kernel, compilation, get_cuda_target("sm_90a"))
     actual = [tg.clone(argument) for argument in launch.args]
     run_together(code, transform_points, actual, launch.dims, 1)
     assert_same_bits(actual[2].numpy(), expected[2])

@@ -17,13 +17,13 @@ from tegula.runtime.launch import block_size
 ASSEMBLER = bool(ptx.candidates())
 
 
-def copying(*registers: int) -> Any:
-    """A kernel without matmuls: one role fetches rows, and each of the others sums them. The budgets may be 0 for
-    any."""
+def sum_kernel(*registers: int) -> Any:
+    """A kernel without matmuls: one role fetches rows, and two roles store results. A budget of 0 requests no
+    registers."""
     first, second, third = registers
 
     @tg.kernel
-    def sums(x: tg.array2d[float], y: tg.array2d[float], n: int):
+    def add_to_rows(x: tg.array2d[float], y: tg.array2d[float], n: int):
         pipe = tg.tile_pipe(shape=(8, 64), dtype=float, stages=3)
         with tg.ws(0, registers=first):
             for k in range(n):
@@ -35,11 +35,11 @@ def copying(*registers: int) -> Any:
             for k in range(n):
                 tg.tile_store(y, tg.tile_pipe_pop(pipe) * 2.0, offset=(16 * k + 8, 0))
 
-    return sums
+    return add_to_rows
 
 
 @tg.kernel
-def pair(x: tg.array2d[float], y: tg.array2d[float], n: int):
+def fetch_and_store(x: tg.array2d[float], y: tg.array2d[float], n: int):
     pipe = tg.tile_pipe(shape=(8, 64), dtype=float, stages=3)
     with tg.ws(0, registers=24):
         for k in range(n):
@@ -49,11 +49,11 @@ def pair(x: tg.array2d[float], y: tg.array2d[float], n: int):
             tg.tile_store(y, tg.tile_pipe_pop(pipe) + 1.0, offset=(8 * k, 0))
 
 
-def changes(text: str) -> list[tuple[str, int]]:
+def register_changes(text: str) -> list[tuple[str, int]]:
     return [(kind, int(n)) for kind, n in re.findall(r"setmaxnreg\.(\w+)\.sync\.aligned\.u32 (\d+)", text)]
 
 
-def code_of(kernel: Any) -> Any:
+def compile_kernel(kernel: Any) -> Any:
     args = [tg.zeros((64, 64)), tg.zeros((128, 64)), 4]
     return lower_to_llvm(kernel, args, (1,), block_size(kernel, None, args))
 
@@ -70,34 +70,34 @@ def code_of(kernel: Any) -> Any:
 def test_roles_without_matmuls_start_with_the_registers_of_a_single_block(
     registers: tuple[int, ...], expected: list[tuple[str, int]]
 ) -> None:
-    """Roles start with the registers of a block that is alone on its multiprocessor, although such kernels run faster
-    with several."""
-    code = code_of(copying(*registers))
+    """Roles start with the registers of the only block of a multiprocessor, although such kernels run faster with
+    several blocks."""
+    code = compile_kernel(sum_kernel(*registers))
     assert code.start_registers == 168 and code.waiting == 0
     text, cubin = assemble(code)
     assert ".maxntid 384" in text and ".maxnreg 168" in text and "minnctapersm" not in text
-    assert changes(text) == expected
-    assert all((n < 168) == (kind == "dec") for kind, n in changes(text))
+    assert register_changes(text) == expected
+    assert all((n < 168) == (kind == "dec") for kind, n in register_changes(text))
     if ASSEMBLER:
         assert cubin.registers == 168 and cubin.spill_bytes == 0
 
 
-def test_roles_may_request_the_most_registers_of_a_thread() -> None:
-    code = code_of(pair)
+def test_roles_may_request_the_maximum_registers_of_a_thread() -> None:
+    code = compile_kernel(fetch_and_store)
     text, cubin = assemble(code)
-    assert changes(text) == [("dec", 24), ("inc", 256)] and ".maxnreg 248" in text
+    assert register_changes(text) == [("dec", 24), ("inc", 256)] and ".maxnreg 248" in text
     if ASSEMBLER:
         assert cubin.registers == 248
 
 
 def test_kernels_without_requests_or_matmuls_set_no_registers() -> None:
-    code = code_of(copying(0, 0, 0))
+    code = compile_kernel(sum_kernel(0, 0, 0))
     assert code.waiting == 384 and not code.budgets
-    assert changes(compile_ptx(code.text, "sm_90a")) == []
+    assert register_changes(compile_ptx(code.text, "sm_90a")) == []
 
 
 def test_code_assembled_for_other_registers_is_refused() -> None:
-    code = code_of(copying(24, 240, 240))
+    code = compile_kernel(sum_kernel(24, 240, 240))
     code.check_registers(168)
     for registers in (32, 160, 176):
         with pytest.raises(InternalError, match=f"was assembled for {registers}"):

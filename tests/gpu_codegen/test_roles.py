@@ -32,13 +32,13 @@ from tegula.runtime.launch import block_size
 TESTS = Path(__file__).parents[1]
 
 
-def code_of(kernel: Any, args: Sequence[Any]) -> GpuCode:
+def compile_kernel(kernel: Any, args: Sequence[Any]) -> GpuCode:
     return lower_to_llvm(kernel, args, (1,), block_size(kernel, None, args))
 
 
 @pytest.fixture(scope="module")
 def texts() -> dict[str, tuple[GpuCode, str]]:
-    """The kernels above as LLVM IR and PTX."""
+    """Each kernel as LLVM IR and PTX, by name."""
     compiled: dict[str, tuple[GpuCode, str]] = {}
     for kernel, out in (
         (matmul, HALF),
@@ -47,7 +47,7 @@ def texts() -> dict[str, tuple[GpuCode, str]]:
         (chained_matmuls, float),
         (two_readers, float),
     ):
-        code = code_of(kernel, [*arrays(HALF, HALF, out), 4])
+        code = compile_kernel(kernel, [*arrays(HALF, HALF, out), 4])
         compiled[kernel.name] = code, compile_ptx(code.text, "sm_90a")
     return compiled
 
@@ -55,29 +55,29 @@ def texts() -> dict[str, tuple[GpuCode, str]]:
 Texts = dict[str, tuple[GpuCode, str]]
 
 
-def inits(text: str) -> list[int]:
+def barrier_counts(text: str) -> list[int]:
     return [int(n) for n in re.findall(r"mbarrier\.init\.shared::cta\.b64 \[[^]]*\], (\d+)", text)]
 
 
 def test_pipes_of_two_producers_have_barriers_of_their_own(texts: Texts) -> None:
-    assert len(inits(texts["two_producers"][1])) == 2 * 2 * STAGES
+    assert len(barrier_counts(texts["two_producers"][1])) == 2 * 2 * STAGES
 
 
 def test_pipes_in_lockstep_share_a_pair_of_barriers(texts: Texts) -> None:
-    assert len(inits(texts["matmul"][1])) == 2 * STAGES
+    assert len(barrier_counts(texts["matmul"][1])) == 2 * STAGES
 
 
 def test_arrivals_count_the_participating_warps(texts: Texts) -> None:
-    assert sorted(inits(texts["matmul"][1])) == [1] * STAGES + [8] * STAGES
+    assert sorted(barrier_counts(texts["matmul"][1])) == [1] * STAGES + [8] * STAGES
     # One arrival with the bytes of a copy; four warps that push; four warps that release each pipe.
-    assert sorted(inits(texts["pushed_operand"][1])) == [1] * STAGES + [4] * 3 * STAGES
+    assert sorted(barrier_counts(texts["pushed_operand"][1])) == [1] * STAGES + [4] * 3 * STAGES
 
 
 def test_bytes_that_will_arrive_are_announced_once_a_stage(texts: Texts) -> None:
-    announced = re.findall(r"expect_tx\.shared::cta\.b64 _, \[[^]]*\], (\d+)", texts["matmul"][1])
-    assert announced == [str(2 * (M * K + K * N))]
-    announced = re.findall(r"expect_tx\.shared::cta\.b64 _, \[[^]]*\], (\d+)", texts["two_producers"][1])
-    assert sorted(announced) == sorted([str(2 * M * K), str(2 * K * N)])
+    expected_bytes = re.findall(r"expect_tx\.shared::cta\.b64 _, \[[^]]*\], (\d+)", texts["matmul"][1])
+    assert expected_bytes == [str(2 * (M * K + K * N))]
+    expected_bytes = re.findall(r"expect_tx\.shared::cta\.b64 _, \[[^]]*\], (\d+)", texts["two_producers"][1])
+    assert sorted(expected_bytes) == sorted([str(2 * M * K), str(2 * K * N)])
 
 
 def test_one_thread_initialises_barriers_and_fences_before_the_block_barrier(texts: Texts) -> None:
@@ -134,8 +134,8 @@ def test_a_computed_left_operand_stays_in_registers(texts: Texts) -> None:
 
 def test_tiles_of_different_roles_and_stages_share_no_bytes(texts: Texts) -> None:
     for code, _ in texts.values():
-        pieces = list(zip(code.shared.offsets, code.shared.intervals, strict=True))
-        for (x, a), (y, b) in combinations(pieces, 2):
+        allocations = list(zip(code.shared.offsets, code.shared.intervals, strict=True))
+        for (x, a), (y, b) in combinations(allocations, 2):
             assert x + a.size <= y or y + b.size <= x
 
 
@@ -147,7 +147,7 @@ def test_the_bytes_of_barriers_are_never_reused(texts: Texts) -> None:
 
 
 def test_arrays_that_no_tensor_map_describes_are_copied_by_threads() -> None:
-    code = code_of(matmul, [*arrays(HALF, HALF, HALF, align=False), 4])
+    code = compile_kernel(matmul, [*arrays(HALF, HALF, HALF, align=False), 4])
     assert not code.maps
     text = compile_ptx(code.text, "sm_90a")
     assert "cp.async.bulk" not in text and "wgmma.mma_async" in text and "fence.proxy.async" in text

@@ -25,10 +25,19 @@ from tegula.runtime.launch import block_size
 
 ASSEMBLER = bool(ptx.candidates())
 KERNELS = {k.name: k for k in (matmul, two_producers, pushed_operand, chained_matmuls, two_readers)}
-MUCH = {"chained_matmuls", "pushed_operand"}
-"""Kernels whose accumulators fit the registers with wgmma, but not with mma."""
+MAY_SPILL = {"chained_matmuls", "pushed_operand"}
+"""Kernels whose accumulators fit into registers with wgmma, but not with mma."""
 # Instructions of Hopper and later.
-NEW = ("cp.async.bulk", "elect.sync", "try_wait", "expect_tx", "fence.", "setmaxnreg", "stmatrix", "wgmma")
+HOPPER_INSTRUCTIONS = (
+    "cp.async.bulk",
+    "elect.sync",
+    "try_wait",
+    "expect_tx",
+    "fence.",
+    "setmaxnreg",
+    "stmatrix",
+    "wgmma",
+)
 
 
 def arguments(kernel: Any, align: bool = True) -> list[Any]:
@@ -44,19 +53,19 @@ def arguments(kernel: Any, align: bool = True) -> list[Any]:
     ),
 )
 def test_roles_before_hopper_use_cp_async_and_mma_sync(arch: str, name: str) -> None:
-    """Copies are cp.async, barriers count arrivals alone, matmuls are mma.sync of warps."""
+    """Copies are cp.async, barriers count arrivals only, and matmuls are mma.sync of warps."""
     kernel = KERNELS[name]
     args = arguments(kernel)
     threads = block_size(kernel, None, args)
     lowered_kernel, parts = run_gpu_passes(kernel, args, (1,), threads, arch)
     assert check_schedule(lowered_kernel, parts).passed
     text, cubin = assemble(lower_to_llvm(kernel, args, (1,), threads, arch=arch), arch)
-    assert not [part for part in NEW if part in text]
+    assert not [i for i in HOPPER_INSTRUCTIONS if i in text]
     assert "mma.sync" in text and re.search(r"mbarrier\.test_wait\.parity", text)
-    copied = text.index("cp.async.cg")
-    waited = text.index("cp.async.wait_group", copied)
-    assert copied < waited < text.index("mbarrier.arrive", waited)
-    if ASSEMBLER and name not in MUCH:
+    copy_position = text.index("cp.async.cg")
+    wait_position = text.index("cp.async.wait_group", copy_position)
+    assert copy_position < wait_position < text.index("mbarrier.arrive", wait_position)
+    if ASSEMBLER and name not in MAY_SPILL:
         assert cubin.spill_bytes == 0
 
 
@@ -77,15 +86,15 @@ def test_roles_after_hopper_use_bulk_copies_and_mma_sync(arch: str, name: str) -
     assert "cp.async.bulk.tensor" in text and "mma.sync" in text and "wgmma" not in text
     assert bool(code.budgets) == ("setmaxnreg" in text)
     assert arch == "sm_100a" or not code.budgets
-    if ASSEMBLER and name not in MUCH:
+    if ASSEMBLER and name not in MAY_SPILL:
         assert cubin.spill_bytes == 0
 
 
 def test_large_loads_by_few_threads_are_asynchronous() -> None:
-    """Asynchronous copies, on Hopper too: 64 x 128 elements of an array that no tensor map describes, by one warp."""
+    """One warp loads 64 x 128 elements of an array that no tensor map describes."""
 
     @tg.kernel
-    def rows(x: tg.array2d[HALF], y: tg.array2d[float], n: int):
+    def sum_rows(x: tg.array2d[HALF], y: tg.array2d[float], n: int):
         pipe = tg.tile_pipe(shape=(64, 128), dtype=HALF, stages=2)
         with tg.role("fetch", warps=1):
             for k in range(n):
@@ -96,7 +105,7 @@ def test_large_loads_by_few_threads_are_asynchronous() -> None:
                 tg.tile_store(y, tg.tile_sum(tile, axis=1, keepdims=True), offset=(k * 64, 0))
 
     args = [*arrays(HALF, float, align=False), 2]
-    text, cubin = assemble(lower_to_llvm(rows, args, (1,), block_size(rows, None, args)))
+    text, cubin = assemble(lower_to_llvm(sum_rows, args, (1,), block_size(sum_rows, None, args)))
     assert "cp.async.wait_group" in text and "cp.async.bulk" not in text
     if ASSEMBLER:
         assert cubin.spill_bytes == 0
@@ -118,7 +127,7 @@ def few_registers(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[float]
 
 
 def test_copies_by_threads_with_few_registers_bypass_registers() -> None:
-    """A role with few registers, whose threads copy without the bulk-copy engine."""
+    """A role with few registers, whose threads copy without bulk copies."""
     args = arguments(few_registers, align=False)
     text, cubin = assemble(lower_to_llvm(few_registers, args, (1,), block_size(few_registers, None, args)))
     assert "setmaxnreg.dec.sync.aligned.u32 40" in text and "cp.async.wait_group" in text

@@ -61,7 +61,7 @@ def test_lane_exchanges_assemble_for_earlier_gpus(kernel: Any) -> None:
 
 
 @tg.kernel
-def special(a: tg.array[Any], o: tg.array2d[Any]):
+def extremes_of_lanes(a: tg.array[Any], o: tg.array2d[Any]):
     i = tg.tid()
     o[0, i] = tg.lane_max(a[i], 4)
     o[1, i] = tg.lane_min(a[i], 4)
@@ -74,14 +74,14 @@ def special(a: tg.array[Any], o: tg.array2d[Any]):
 def test_lane_extremes_of_nan_and_zeros_match_the_interpreter(dtype: Any) -> None:
     nan = float("nan")
     x = [0.0, -0.0, nan, -0.0, nan, nan, nan, nan, nan, 2.0, 2.0, 1.0]
-    o = agree(special, [tg.array(x, dtype=dtype), tg.zeros((4, 12), dtype=dtype)], 12, 32)[1]
+    o = agree(extremes_of_lanes, [tg.array(x, dtype=dtype), tg.zeros((4, 12), dtype=dtype)], 12, 32)[1]
     high, low, last, first = o.astype(np.float64)[:, ::4]
     np.testing.assert_array_equal(high, [0.0, nan, 2.0])
     assert not np.signbit(high[0]) and np.signbit(low[0])
     assert last.tolist() == [0, 0, 1] and first.tolist() == [1, 0, 3]
 
 
-def spread(shape: tuple[int, ...], grid: tuple[int, ...]) -> Any:
+def square_kernel(shape: tuple[int, ...], grid: tuple[int, ...]) -> Any:
     """A kernel that squares each thread's elements of a tile."""
     array = f"tg.array{len(shape)}d[float]"
     text = f"""def kernel(a: {array}, o: {array}):
@@ -103,7 +103,7 @@ def test_tiles_over_grids_of_threads_match_the_interpreter(
 ) -> None:
     block = int(np.prod(grid))
     x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
-    launch = tiled(spread(shape, grid), [tg.array(x), tg.zeros(shape)], (1,), block)
+    launch = tiled(square_kernel(shape, grid), [tg.array(x), tg.zeros(shape)], (1,), block)
     result = agree(launch.kernel, launch.args, 1, block, tiled=True)[1]
     np.testing.assert_array_equal(result, x * x)
     kernel, parts = agrees(launch)
@@ -116,7 +116,7 @@ def test_tiles_over_grids_of_threads_match_the_interpreter(
 
 def test_threads_of_a_grid_own_their_elements_of_a_tile() -> None:
     @tg.kernel
-    def ends(a: tg.array2d[float], o: tg.array2d[float]):
+    def store_local(a: tg.array2d[float], o: tg.array2d[float]):
         b, t = tg.tid()
         v = tg.tile_local(tg.tile_load(a, shape=(6, 10)), (4, 8))
         for r, c in ((0, 0), (0, 1), (1, 0), (1, 1)):
@@ -124,13 +124,13 @@ def test_threads_of_a_grid_own_their_elements_of_a_tile() -> None:
 
     x = np.arange(1, 61, dtype=np.float32).reshape(6, 10)
     o = np.zeros((32, 4), np.float32)
-    interpret(ends, [x, o], (1, 32), 32)
+    interpret(store_local, [x, o], (1, 32), 32)
     padded = np.pad(x, ((0, 2), (0, 6)))
     for t in range(32):
         np.testing.assert_array_equal(o[t].reshape(2, 2), padded[t // 8 :: 4, t % 8 :: 8])
 
 
-REFUSED = {
+REFUSED_EXPRESSIONS = {
     "tg.tile_local(tg.tile_load(a, shape=8), 4)": ("type-mismatch", "a grid of 4 threads for a group of 8"),
     "tg.tile_local(tg.tile_load(a, shape=8), (2, 4))": ("type-mismatch", "a tile of 1"),
     "tg.tile_from_local(x, 8, 16)": ("type-mismatch", "takes vec"),
@@ -145,24 +145,24 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("written", REFUSED)
-def test_invalid_lane_exchanges_are_refused(written: str) -> None:
-    text = f"def kernel(a: tg.array[float], n: int):\n    i = tg.tid()\n    x = a[i]\n    y = {written}\n"
+@pytest.mark.parametrize("expression", REFUSED_EXPRESSIONS)
+def test_invalid_lane_exchanges_are_refused(expression: str) -> None:
+    text = f"def kernel(a: tg.array[float], n: int):\n    i = tg.tid()\n    x = a[i]\n    y = {expression}\n"
     space: dict[str, Any] = {"tg": tg}
     exec(text, space)
-    code, message = REFUSED[written]
-    with pytest.raises(tg.CompileError) as caught:
+    code, message = REFUSED_EXPRESSIONS[expression]
+    with pytest.raises(tg.CompileError) as raised:
         tg.launch(tg.kernel(source=text)(space["kernel"]), 8, [tg.zeros(8), 3], block_dim=8)
-    assert caught.value.CODE == code and message in str(caught.value)
+    assert raised.value.CODE == code and message in str(raised.value)
 
 
 def test_grids_of_threads_with_more_rows_need_whole_warps() -> None:
     @tg.kernel
-    def rows(x: tg.array2d[float]):
-        own = tg.tile_local(tg.tile_load(x, shape=(34, 4)), (33, 1))
-        tg.tile_store(x, tg.tile_from_local(own, (33, 1), (34, 4)))
+    def copy_rows(x: tg.array2d[float]):
+        row = tg.tile_local(tg.tile_load(x, shape=(34, 4)), (33, 1))
+        tg.tile_store(x, tg.tile_from_local(row, (33, 1), (34, 4)))
 
-    with pytest.raises(tg.CompileError) as caught:
-        tg.launch_tiled(rows, 1, [tg.zeros((34, 4))], block_dim=33)
-    assert "a grid of 33 threads does not end with a warp" in str(caught.value)
-    assert "make the grid's first dimension at least as long as the tile's" in str(caught.value)
+    with pytest.raises(tg.CompileError) as raised:
+        tg.launch_tiled(copy_rows, 1, [tg.zeros((34, 4))], block_dim=33)
+    assert "a grid of 33 threads does not end with a warp" in str(raised.value)
+    assert "make the grid's first dimension at least as long as the tile's" in str(raised.value)

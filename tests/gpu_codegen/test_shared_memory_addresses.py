@@ -36,15 +36,15 @@ def test_elements_of_a_column_share_an_address() -> None:
     view = View("%base", float32, (64, 64), (64, 1))
     for k in range(8):
         for column in (0, 16, 32, 48):
-            offset_of_row = view.at(memory, [memory.add("%row", str(k)), memory.add(str(column), "%column")])
-            code.line(f"store volatile float 0.0, ptr {offset_of_row}")
+            address = view.at(memory, [memory.add("%row", str(k)), memory.add(str(column), "%column")])
+            code.line(f"store volatile float 0.0, ptr {address}")
     text = compile_ptx(KERNEL.format(body="\n".join(code.lines)), "sm_90a")
     addresses = re.findall(r"\tst\.volatile\.shared\.\S+ \s*\[(%rd?\d+)", text)
     assert len(addresses) == 32 and len(set(addresses)) == 1, sorted(set(addresses))
 
 
 class NumericAddresses(GpuMemory):
-    """Addresses as numbers. A multiple of `unit` in an index counts as the constant of the index."""
+    """Addresses as numbers. Multiples of `unit` in an index count as the constant part of the index."""
 
     unit = 1
 
@@ -52,8 +52,8 @@ class NumericAddresses(GpuMemory):
         return str(int(a) + int(b))
 
     def separated_constant(self, index: str) -> tuple[str, int]:
-        number, unit = int(index), self.unit
-        return str(number % unit), number - number % unit
+        value, unit = int(index), self.unit
+        return str(value % unit), value - value % unit
 
     def bytes_offset(self, pointer: str, count: str) -> str:
         return str(int(pointer) + int(count))
@@ -68,6 +68,6 @@ def test_constants_of_rows_do_not_change_swizzled_addresses(row_bytes: int, unit
     view = SwizzledView("0", bfloat16, root, (FAR, FAR, 1), 1, root, row_bytes)
     for stage, row, column in ((s, i, j) for s in (0, 1) for i in range(32) for j in range(0, 128, 7)):
         box, byte = divmod(2 * column, row_bytes)
-        plain = ((stage * (256 // row_bytes) + box) * 32 + row) * row_bytes + byte
-        expected = plain ^ (plain >> 7 & row_bytes // 16 - 1) << 4
+        unswizzled = ((stage * (256 // row_bytes) + box) * 32 + row) * row_bytes + byte
+        expected = unswizzled ^ (unswizzled >> 7 & row_bytes // 16 - 1) << 4
         assert int(view.at(memory, [str(stage), str(row), str(column)])) == expected, (stage, row, column)

@@ -21,7 +21,7 @@ from tegula.stdlib.tiles.sort_network import elements_of_lane, fits_in_registers
 from tegula.target import get_cuda_target
 
 
-def kernel_of(n: int, descending: bool = False) -> Any:
+def argsort_kernel(n: int, descending: bool = False) -> Any:
     """A kernel that writes the indices that sort rows of n keys."""
 
     @tg.kernel
@@ -39,8 +39,8 @@ def special_keys(n: int, dtype: Any) -> np.ndarray:
         return rng.integers(0, 9, (2, n)).astype(dtype) << np.dtype(dtype).type(
             np.dtype(dtype).itemsize * 8 - 5
         )
-    chosen = np.array([0.0, -0.0, np.nan, -np.nan, np.inf, -np.inf, 1.5, -1.5])
-    return rng.choice(np.concatenate([chosen, rng.standard_normal(8)]), (2, n)).astype(dtype)
+    special_values = np.array([0.0, -0.0, np.nan, -np.nan, np.inf, -np.inf, 1.5, -1.5])
+    return rng.choice(np.concatenate([special_values, rng.standard_normal(8)]), (2, n)).astype(dtype)
 
 
 @pytest.mark.parametrize(
@@ -53,11 +53,11 @@ def special_keys(n: int, dtype: Any) -> np.ndarray:
         (256, 96, np.int64, False),
     ],
 )
-def test_rows_in_registers_are_sorted_as_by_numpy(n: int, threads: int, dtype: Any, descending: bool) -> None:
+def test_rows_in_registers_are_sorted_like_numpy(n: int, threads: int, dtype: Any, descending: bool) -> None:
     assert fits_in_registers(n, threads)
     keys = special_keys(n, dtype)
     arrays = [tg.array(keys), tg.zeros(keys.shape, tg.int32)]
-    kernel = kernel_of(n, descending)
+    kernel = argsort_kernel(n, descending)
     launch = tiled(kernel, arrays, (2,), threads)
     actual, _ = run_lowered(*lower_to_threads(launch), launch)
     np.testing.assert_array_equal(actual[1], sort_indices(keys, -1, descending))
@@ -67,33 +67,33 @@ def test_rows_in_registers_are_sorted_as_by_numpy(n: int, threads: int, dtype: A
     ("n", "k", "threads", "dtype"),
     [(64, 16, 32, np.float32), (100, 7, 64, np.int64), (128, 32, 33, np.float64), (70, 1, 1, np.uint32)],
 )
-def test_the_largest_of_equal_keys_are_those_of_numpy(n: int, k: int, threads: int, dtype: Any) -> None:
+def test_topk_of_equal_keys_matches_numpy(n: int, k: int, threads: int, dtype: Any) -> None:
     keys = special_keys(n, dtype)
 
     @tg.kernel
-    def largest(a, out, places: tg.array2d[tg.int32]):
+    def largest_keys(a, out, index_array: tg.array2d[tg.int32]):
         i = tg.tid()
-        largest, indices = tg.tile_topk(tg.tile_load(a[i], shape=n), k)
-        tg.tile_store(out[i], largest)
-        tg.tile_store(places[i], indices)
+        largest_keys, indices = tg.tile_topk(tg.tile_load(a[i], shape=n), k)
+        tg.tile_store(out[i], largest_keys)
+        tg.tile_store(index_array[i], indices)
 
     arrays = [tg.array(keys), tg.array(np.zeros((2, k), dtype)), tg.zeros((2, k), tg.int32)]
-    launch = tiled(largest, arrays, (2,), threads)
-    (_, largest, largest_indices), _ = run_lowered(*lower_to_threads(launch), launch)
+    launch = tiled(largest_keys, arrays, (2,), threads)
+    (_, largest_keys, largest_indices), _ = run_lowered(*lower_to_threads(launch), launch)
     expected = sort_indices(keys, -1, descending=True)[:, :k]
     np.testing.assert_array_equal(largest_indices, expected)
-    np.testing.assert_array_equal(largest, np.take_along_axis(keys, expected, -1))
+    np.testing.assert_array_equal(largest_keys, np.take_along_axis(keys, expected, -1))
 
 
 def test_rows_of_a_warp_are_exchanged_by_shuffles() -> None:
     arrays = [tg.zeros((2, 256), tg.float32), tg.zeros((2, 256), tg.int32)]
-    text, code = assemble(lower_to_llvm(kernel_of(256), arrays, (2,), 32))
+    text, code = assemble(lower_to_llvm(argsort_kernel(256), arrays, (2,), 32))
     assert code.spill_bytes == 0
     assert len(re.findall(r"shfl\.sync\.bfly", text)) >= 2 * elements_of_lane(256, 32)
     assert "bar.sync" not in text and "barrier.sync" not in text
 
 
-def test_blocks_without_all_their_threads_sort_by_gathers() -> None:
+def test_partial_blocks_sort_by_gathers() -> None:
     """Absent lanes cannot exchange elements."""
 
     @tg.kernel

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.machine_code
 
 
 @tg.kernel
-def boxes(bvh: tg.Bvh, low: tg.array1d[tg.vec3], high: tg.array1d[tg.vec3], out: tg.array1d[int]):
+def count_boxes(bvh: tg.Bvh, low: tg.array1d[tg.vec3], high: tg.array1d[tg.vec3], out: tg.array1d[int]):
     i = tg.tid()
     n = 0
     for _ in tg.bvh_query_aabb(bvh, low[i], high[i]):
@@ -25,26 +25,28 @@ def boxes(bvh: tg.Bvh, low: tg.array1d[tg.vec3], high: tg.array1d[tg.vec3], out:
 
 
 @tg.kernel
-def rays(mesh: tg.Mesh, start: tg.array1d[tg.vec3], dir: tg.array1d[tg.vec3], out: tg.array1d[float]):
+def ray_distances(
+    mesh: tg.Mesh, start: tg.array1d[tg.vec3], dir: tg.array1d[tg.vec3], out: tg.array1d[float]
+):
     i = tg.tid()
     out[i] = tg.mesh_query_ray(mesh, start[i], dir[i], tg.inf).t
 
 
 @tg.kernel
-def points(mesh: tg.Mesh, queries: tg.array1d[tg.vec3], out: tg.array1d[float]):
+def closest_points(mesh: tg.Mesh, queries: tg.array1d[tg.vec3], out: tg.array1d[float]):
     i = tg.tid()
     out[i] = tg.mesh_query_point_no_sign(mesh, queries[i], tg.inf).u
 
 
-def code_of(kernel: Any, *args: Any) -> tuple[str, Any]:
-    plain, leaves = flattened(kernel, args)
-    return assemble(lower_to_llvm(plain, list(leaves), (64,), 64))
+def compile_query(kernel: Any, *args: Any) -> tuple[str, Any]:
+    flat_kernel, leaves = flattened(kernel, args)
+    return assemble(lower_to_llvm(flat_kernel, list(leaves), (64,), 64))
 
 
 @pytest.mark.slow
 def test_bvh_queries_keep_their_state_in_registers() -> None:
     v = tg.zeros(64, dtype=tg.vec3)
-    text, cubin = code_of(boxes, tg.Bvh(v, v), v, v, tg.zeros(64, dtype=int))
+    text, cubin = compile_query(count_boxes, tg.Bvh(v, v), v, v, tg.zeros(64, dtype=int))
     assert cubin.registers <= 48 and cubin.spill_bytes == 0
     assert len(re.findall(r"ld\.global\.nc\.v4", text)) + len(re.findall(r"ld\.global\.v4", text)) >= 12
     assert "ld.local" not in text
@@ -53,6 +55,9 @@ def test_bvh_queries_keep_their_state_in_registers() -> None:
 @pytest.mark.slow
 def test_mesh_queries_keep_their_state_in_registers() -> None:
     v, mesh = tg.zeros(64, dtype=tg.vec3), mesh_of(*sphere(1))
-    for kernel, args, most in ((rays, (mesh, v, v, tg.zeros(64)), 64), (points, (mesh, v, tg.zeros(64)), 48)):
-        text, cubin = code_of(kernel, *args)
-        assert cubin.registers <= most and cubin.spill_bytes == 0 and "ld.local" not in text
+    for kernel, args, max_registers in (
+        (ray_distances, (mesh, v, v, tg.zeros(64)), 64),
+        (closest_points, (mesh, v, tg.zeros(64)), 48),
+    ):
+        text, cubin = compile_query(kernel, *args)
+        assert cubin.registers <= max_registers and cubin.spill_bytes == 0 and "ld.local" not in text

@@ -1,4 +1,4 @@
-"""Rows, columns and elements of tiles that threads take from registers and by shuffles, run by the model of the
+"""Rows, columns and elements of tiles that threads take from registers and by shuffles, run by the model of
 instructions, and by the interpreter with a check for races."""
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from tegula.ops.tile import TileExtract, TileSlice
 from tegula.target import get_cuda_target
 
 
-def run_both_ways(kernel: Any, args: list[Any], block_dim: int) -> tuple[Any, Any]:
-    """Run the lowered kernel by the interpreter and as code of threads, which have to agree. Returns the kernel and
+def run_in_interpreter_and_model(kernel: Any, args: list[Any], block_dim: int) -> tuple[Any, Any]:
+    """Run the lowered kernel in the interpreter and as GPU code, whose results must be equal. Returns the kernel and
     the code."""
     lowered_kernel, parts = run_gpu_passes(kernel, args, (1,), block_dim)
     launch = tiled(kernel, args, (1,), block_dim)
@@ -37,7 +37,9 @@ ROWS, COLUMNS = 12, 5
 
 
 @tg.kernel
-def lines(x: tg.array2d[float], columns: tg.array1d[int], rows: tg.array2d[float], sums: tg.array1d[float]):
+def combine_rows_and_columns(
+    x: tg.array2d[float], columns: tg.array1d[int], rows: tg.array2d[float], sums: tg.array1d[float]
+):
     a = tg.tile_load(x, shape=(ROWS, COLUMNS))
     total = tg.tile_zeros(shape=(ROWS,), dtype=float)
     for k in range(COLUMNS):
@@ -59,14 +61,14 @@ def test_columns_and_elements_of_tiles_at_computed_indices_match_the_interpreter
         total += a[:, p] * a[k, COLUMNS - 1 - k]
         a = a + (a[:, p] * a[:, k] * a[p, k])[:, None]
     args = [tg.array(x), tg.array(columns), tg.zeros((ROWS, COLUMNS)), tg.zeros(ROWS)]
-    result, _ = run_both_ways(lines, args, 32)
+    result, _ = run_in_interpreter_and_model(combine_rows_and_columns, args, 32)
     np.testing.assert_allclose(args[2].numpy(), a, rtol=1e-4)
     np.testing.assert_allclose(args[3].numpy(), total, rtol=1e-4)
     assert not any(isinstance(op, For) for op in result.walk()), "the loop is not unrolled"
-    assert any(isinstance(op, TileSlice) for op in result.walk()), "no line stays in registers"
+    assert any(isinstance(op, TileSlice) for op in result.walk()), "no row or column stays in registers"
 
 
-def factored(n: int) -> Any:
+def cholesky_kernel(n: int) -> Any:
     @tg.kernel
     def factor(x: tg.array2d[float], out: tg.array2d[float]):
         tg.tile_store(out, tg.tile_cholesky(tg.tile_load(x, shape=(n, n))))
@@ -83,7 +85,7 @@ def test_factors_of_decompositions_stay_in_registers(n: int) -> None:
     m = rng.standard_normal((n, n))
     x = (m @ m.T + n * np.eye(n)).astype(np.float32)
     args = [tg.array(x), tg.zeros((n, n))]
-    result, code = run_both_ways(factored(n), args, 32)
+    result, code = run_in_interpreter_and_model(cholesky_kernel(n), args, 32)
     np.testing.assert_allclose(args[1].numpy(), np.linalg.cholesky(x.astype(np.float64)), atol=1e-5)
     buffers = [op.tile.type.size for op in result.walk() if isinstance(op, BufNew)]
     assert sum(size == n * n for size in buffers) <= 2, "the matrix is written to memory in each step"

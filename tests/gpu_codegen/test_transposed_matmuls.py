@@ -1,5 +1,5 @@
-"""Right operands converted from bytes stay in registers, because the transposed matmul is computed. Tested by the model
-of tests/gpu_codegen/simt.py, which is validated by bfloat16 matmuls that have run on a GPU."""
+"""Right operands converted from bytes stay in registers: the transposed matmul is computed. Tested by the model of
+tests/gpu_codegen/simt.py, which is validated by bfloat16 matmuls that have run on a GPU."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from support.small_integers import numbers, to_float64
 HALF = tg.bfloat16
 
 
-def matmul(
+def converted_matmul(
     shape: tuple[int, int, int], source: Any, result: Any, transposed: bool = False, groups: int = 1
 ) -> Any:
-    """A sum of matmuls with converted right operands; `transposed`: left operands have K along their columns."""
+    """A sum of matmuls with converted right operands. `transposed`: left operands have K along their columns."""
     m, n, k = shape
 
     @tg.kernel
@@ -45,9 +45,9 @@ def check(
     kernel: Any, shape: tuple[int, int, int], source: Any, result: Any, transposed: bool = False
 ) -> str:
     m, n, k = shape
-    long = 2 * k - 16
-    x = numbers(*((long, m) if transposed else (m, long)), dtype=HALF)
-    y, z = numbers(long, n, dtype=source, seed=1), tg.zeros((m, n), dtype=result)
+    depth = 2 * k - 16
+    x = numbers(*((depth, m) if transposed else (m, depth)), dtype=HALF)
+    y, z = numbers(depth, n, dtype=source, seed=1), tg.zeros((m, n), dtype=result)
     text = run(kernel, [x, y, z, 2])
     expected = (
         ((to_float64(x).T if transposed else to_float64(x)) @ to_float64(y))
@@ -63,7 +63,7 @@ def check(
 @sampled(2, "result", [HALF, tg.float32], ids=str)
 def test_bytes_become_the_left_operand_of_the_transposed_matmul(source: Any, result: Any) -> None:
     shape = (64, 128, 64)
-    text = check(matmul(shape, source, result), shape, source, result)
+    text = check(converted_matmul(shape, source, result), shape, source, result)
     assert len(re.findall(r"wgmma\.mma_async\.sync\.aligned\.m64n64k16\S* \{[^}]*\}, \{", text)) == 2 * 4
     assert text.count("ldmatrix.sync.aligned.m8n8.x4.trans") == 2 * 2 and "fence.proxy.async" in text
     assert text.count("st.shared") > 0 and "cp.async.bulk.tensor.2d.global.shared::cta" in text
@@ -73,7 +73,7 @@ def test_bytes_become_the_left_operand_of_the_transposed_matmul(source: Any, res
 @sampled(2, "transposed", [False, True])
 def test_transposed_matmuls_of_two_warp_groups_match_the_interpreter(transposed: bool) -> None:
     shape = (128, 256, 32)
-    text = check(matmul(shape, tg.int8, HALF, transposed, 2), shape, tg.int8, HALF, transposed)
+    text = check(converted_matmul(shape, tg.int8, HALF, transposed, 2), shape, tg.int8, HALF, transposed)
     assert "m64n128k16" in text
 
 
@@ -82,24 +82,24 @@ def test_transposed_matmuls_of_two_warp_groups_match_the_interpreter(transposed:
 @pytest.mark.parametrize("result", [HALF, tg.float32], ids=str)
 def test_transposed_matmuls_of_few_rows_store_by_bulk_copies(rows: int, result: Any) -> None:
     shape = (rows, 64, 32)
-    text = check(matmul(shape, tg.int8, result), shape, tg.int8, result)
+    text = check(converted_matmul(shape, tg.int8, result), shape, tg.int8, result)
     assert f"m64n{rows}k16" in text and "cp.async.bulk.tensor.2d.global.shared::cta" in text
 
 
 @pytest.mark.machine_code
 def test_transposed_matmuls_store_results_without_bulk_copies() -> None:
     shape = (24, 64, 32)
-    text = check(matmul(shape, tg.int8, tg.float64), shape, tg.int8, tg.float64)
+    text = check(converted_matmul(shape, tg.int8, tg.float64), shape, tg.int8, tg.float64)
     assert "m64n24k16" in text and "global.shared::cta" not in text
 
 
 @pytest.mark.machine_code
-def test_ops_after_a_transposed_matmul_have_its_layout() -> None:
-    """Rows, columns and loaded tiles are added; rows are summed."""
+def test_ops_after_a_transposed_matmul_use_the_transposed_layout() -> None:
+    """A row, a column and a loaded tile are added; rows are summed."""
     m, n, k = 64, 128, 32
 
     @tg.kernel
-    def fused(
+    def fused_epilogue(
         x: tg.array2d[Any], y: tg.array2d[Any], row: tg.array1d[float], column: tg.array1d[float],
         addend: tg.array2d[float], z: tg.array2d[float], sums: tg.array1d[float],
     ):  # fmt: skip
@@ -114,18 +114,21 @@ def test_ops_after_a_transposed_matmul_have_its_layout() -> None:
             total = tg.tile_zeros(shape=(m, n), dtype=tg.float32)
             scaled = tg.tile_astype(tg.tile_pipe_pop(q), HALF) * HALF(2.0)
             tg.tile_matmul(tg.tile_pipe_pop(p), scaled, total)
-            across = tg.tile_broadcast(tg.tile_load(row, shape=n), shape=(m, n))
-            down = tg.tile_reshape(tg.tile_load(column, shape=m), shape=(m, 1))
-            combined = (
-                total + across + tg.tile_broadcast(down, shape=(m, n)) + tg.tile_load(addend, shape=(m, n))
+            row_tile = tg.tile_broadcast(tg.tile_load(row, shape=n), shape=(m, n))
+            column_tile = tg.tile_reshape(tg.tile_load(column, shape=m), shape=(m, 1))
+            epilogue_sum = (
+                total
+                + row_tile
+                + tg.tile_broadcast(column_tile, shape=(m, n))
+                + tg.tile_load(addend, shape=(m, n))
             )
-            tg.tile_store(z, combined)
-            tg.tile_store(sums, tg.tile_sum(combined, axis=1))
+            tg.tile_store(z, epilogue_sum)
+            tg.tile_store(sums, tg.tile_sum(epilogue_sum, axis=1))
 
     x, y = numbers(m, k, dtype=HALF), numbers(k, n, dtype=tg.int8, seed=1)
     row, column = (numbers(length, dtype=tg.float32, seed=length) for length in (n, m))
     addend, z, sums = numbers(m, n, dtype=tg.float32, seed=2), tg.zeros((m, n)), tg.zeros(m)
-    text = run(fused, [x, y, row, column, addend, z, sums])
+    text = run(fused_epilogue, [x, y, row, column, addend, z, sums])
     expected = (
         2 * to_float64(x) @ to_float64(y) + to_float64(row) + to_float64(column)[:, None] + to_float64(addend)
     )
@@ -135,12 +138,12 @@ def test_ops_after_a_transposed_matmul_have_its_layout() -> None:
 
 
 @pytest.mark.machine_code
-def test_matmuls_are_not_transposed_if_another_of_the_role_cannot_be() -> None:
-    """Both matmuls have one accumulator, which has one layout."""
+def test_matmuls_with_a_common_accumulator_have_one_layout() -> None:
+    """Both matmuls have the same accumulator, which has one layout."""
     m, n, k = 64, 64, 32
 
     @tg.kernel
-    def both(x: tg.array2d[Any], y: tg.array2d[Any], w: tg.array2d[Any], z: tg.array2d[float]):
+    def two_matmuls(x: tg.array2d[Any], y: tg.array2d[Any], w: tg.array2d[Any], z: tg.array2d[float]):
         p, q = (
             tg.tile_pipe(shape=(m, k), dtype=HALF, stages=2),
             tg.tile_pipe(shape=(k, n), dtype=tg.int8, stages=2),
@@ -159,7 +162,7 @@ def test_matmuls_are_not_transposed_if_another_of_the_role_cannot_be() -> None:
 
     x, y = numbers(m, k, dtype=HALF), numbers(k, n, dtype=tg.int8, seed=1)
     w, z = numbers(k, n, dtype=HALF, seed=2), tg.zeros((m, n))
-    text = run(both, [x, y, w, z])
+    text = run(two_matmuls, [x, y, w, z])
     np.testing.assert_array_equal(to_float64(z), to_float64(x) @ (to_float64(y) + to_float64(w)))
     assert "ldmatrix" not in text
 

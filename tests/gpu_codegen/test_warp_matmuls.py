@@ -19,7 +19,7 @@ from tegula.target import CUDA_TARGETS, get_cuda_target
 
 
 def plain_matmul(shape: tuple[int, int, int], transposed: tuple[bool, bool], precision: str) -> Any:
-    """A matmul of one block; the transposed operands are transposes of loaded tiles."""
+    """A matmul of one block. Transposed operands are transposes of loaded tiles."""
     m, n, k = shape
     left, right = ((k, m) if transposed[0] else (m, k)), ((n, k) if transposed[1] else (k, n))
     left_transposed, right_transposed = transposed
@@ -40,7 +40,7 @@ def plain_matmul(shape: tuple[int, int, int], transposed: tuple[bool, bool], pre
 
 def check(shape: tuple[int, int, int], a: Any, b: Any, c: Any, transposed: tuple[bool, bool] = (False, False),
           threads: int = 32, precision: str = "default", arch: str = "sm_90a") -> str:  # fmt: skip
-    """Runs a matmul by the model; its code as PTX."""
+    """Run a matmul in the model and compare with NumPy. Returns the PTX."""
     m, n, k = shape
     kernel = plain_matmul(shape, transposed, precision)
     x = numbers(*((k, m) if transposed[0] else (m, k)), dtype=a)
@@ -56,26 +56,34 @@ def check(shape: tuple[int, int, int], a: Any, b: Any, c: Any, transposed: tuple
     return text
 
 
-NARROW, MIXED = "m16n8k16.row.col.f32.f16.f16.f32", "m16n8k8.row.col.f32.tf32.tf32.f32"
-DOUBLE = "m16n8k16.row.col.f64.f64.f64.f64"
+FLOAT16_INSTRUCTION, TF32_INSTRUCTION = (
+    "m16n8k16.row.col.f32.f16.f16.f32",
+    "m16n8k8.row.col.f32.tf32.tf32.f32",
+)
+FLOAT64_INSTRUCTION = "m16n8k16.row.col.f64.f64.f64.f64"
 KINDS = [
-    (tg.float16, tg.float16, tg.float32, NARROW),
+    (tg.float16, tg.float16, tg.float32, FLOAT16_INSTRUCTION),
     (tg.bfloat16, tg.bfloat16, tg.bfloat16, "m16n8k16.row.col.f32.bf16.bf16.f32"),
-    (tg.float32, tg.float32, tg.float32, MIXED),
-    (tg.float64, tg.float64, tg.float64, DOUBLE),
+    (tg.float32, tg.float32, tg.float32, TF32_INSTRUCTION),
+    (tg.float64, tg.float64, tg.float64, FLOAT64_INSTRUCTION),
     (tg.int8, tg.uint8, tg.int32, "m16n8k32.row.col.s32.s8.u8.s32"),
     (tg.uint8, tg.uint8, tg.int8, "m16n8k32.row.col.s32.u8.u8.s32"),
-    (tg.float8_e4m3, tg.float8_e5m2, tg.float32, NARROW),
+    (tg.float8_e4m3, tg.float8_e5m2, tg.float32, FLOAT16_INSTRUCTION),
     (tg.bfloat16, tg.float8_e5m2, tg.float16, "m16n8k16.row.col.f32.bf16.bf16.f32"),
-    (tg.bfloat16, tg.float16, tg.float32, MIXED),
-    (tg.float32, tg.float16, tg.float64, DOUBLE),
+    (tg.bfloat16, tg.float16, tg.float32, TF32_INSTRUCTION),
+    (tg.float32, tg.float16, tg.float64, FLOAT64_INSTRUCTION),
 ]
-ROW_MAJOR, TRANSPOSED, COLUMNS, ROWS = (False, False), (True, True), (False, True), (True, False)
-kinds = sampled(3, ("a", "b", "c", "name"), KINDS, ids=str)
+ROW_MAJOR, TRANSPOSED, RIGHT_TRANSPOSED, LEFT_TRANSPOSED = (
+    (False, False),
+    (True, True),
+    (False, True),
+    (True, False),
+)
+sampled_kinds = sampled(3, ("a", "b", "c", "name"), KINDS, ids=str)
 
 
 @pytest.mark.machine_code
-@kinds
+@sampled_kinds
 @sampled(
     3,
     "transposed",
@@ -91,14 +99,16 @@ def test_warp_matmuls_of_whole_tiles_match_numpy(
 
 
 @pytest.mark.machine_code
-@kinds
+@sampled_kinds
 def test_warp_matmuls_of_ragged_tiles_match_numpy(a: Any, b: Any, c: Any, name: str) -> None:
-    assert name.replace(DOUBLE, "m16n8k4.row.col.f64") in check((20, 9, 36), a, b, c, COLUMNS, 64, "tf32")
+    assert name.replace(FLOAT64_INSTRUCTION, "m16n8k4.row.col.f64") in check(
+        (20, 9, 36), a, b, c, RIGHT_TRANSPOSED, 64, "tf32"
+    )
 
 
 @pytest.mark.machine_code
 def test_warp_matmuls_of_small_tiles_match_numpy() -> None:
-    check((3, 5, 2), tg.bfloat16, tg.bfloat16, tg.float32, ROWS)
+    check((3, 5, 2), tg.bfloat16, tg.bfloat16, tg.float32, LEFT_TRANSPOSED)
     check((1, 1, 9), tg.float64, tg.float64, tg.float64)
 
 
@@ -111,7 +121,7 @@ def test_warp_matmuls_in_loops_of_several_warps_match_numpy(transposed: tuple[bo
 @pytest.mark.machine_code
 def test_mmas_of_float64_before_hopper_have_8_rows() -> None:
     """Before Hopper, float64 MMAs have 8 rows."""
-    text = check((16, 8, 12), tg.float64, tg.float64, tg.float64, COLUMNS, 32, arch="sm_80")
+    text = check((16, 8, 12), tg.float64, tg.float64, tg.float64, RIGHT_TRANSPOSED, 32, arch="sm_80")
     assert text.count("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64") == 2 * 3
     assert "m16n8k" not in text
 
@@ -139,10 +149,10 @@ def test_every_gpu_has_the_instructions_of_warp_matmuls(arch: str) -> None:
     dtypes = (tg.float16, tg.bfloat16, tg.float32, tg.float64, tg.int8)
     args = [*(tg.zeros((16, 32), dtype=t) for t in dtypes), tg.zeros((16, 16), dtype=tg.int32)]
     text, cubin = assemble(lower_to_llvm(multiply, args, (1,), 32, arch=arch), arch)
-    deep = "m16n8k16" if get_cuda_target(arch).capability >= (9, 0) else "m8n8k4"
+    float64_shape = "m16n8k16" if get_cuda_target(arch).capability >= (9, 0) else "m8n8k4"
     for name in ("f16.f16", "bf16.bf16", "tf32.tf32", "s8.s8", "f64.f64"):
         assert f".{name}." in text, name
-    assert f"{deep}.row.col.f64" in text
+    assert f"{float64_shape}.row.col.f64" in text
     assert cubin.spill_bytes == 0
 
 
@@ -176,15 +186,15 @@ def test_widened_operands_are_multiplied_in_their_narrow_type(narrow: Any, name:
 
 @pytest.mark.machine_code
 def test_operands_that_ldmatrix_cannot_read_match_numpy() -> None:
-    """Rows of a slice start anywhere, but ldmatrix needs multiples of 16 bytes."""
+    """Rows of a slice may start at any element, but ldmatrix reads at multiples of 16 bytes."""
 
     @tg.kernel
     def multiply(x: tg.array2d[tg.float16], y: tg.array2d[tg.float16], z: tg.array2d[float], first: int):
         p, q = tg.tile_load(x, shape=(16, 64)), tg.tile_load(y, shape=(64, 16))
         total = tg.tile_matmul(p[:, 8:24], q[8:24, 0:8])
-        odd = tg.tile_matmul(p[:, 3:19], q[3:19, 5:13])
-        later = tg.tile_matmul(tg.tile_view(p, offset=(0, first), shape=(16, 16)), q[0:16, 8:16])
-        tg.tile_store(z, tg.tile_astype(total + odd + later, tg.float32))
+        misaligned = tg.tile_matmul(p[:, 3:19], q[3:19, 5:13])
+        dynamic_offset = tg.tile_matmul(tg.tile_view(p, offset=(0, first), shape=(16, 16)), q[0:16, 8:16])
+        tg.tile_store(z, tg.tile_astype(total + misaligned + dynamic_offset, tg.float32))
 
     x, y, z = numbers(16, 64, dtype=tg.float16), numbers(64, 16, dtype=tg.float16, seed=1), tg.zeros((16, 8))
     code = lower_to_llvm(multiply, [x, y, z, 5], (1,), 32)

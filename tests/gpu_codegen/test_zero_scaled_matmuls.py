@@ -1,4 +1,4 @@
-"""Matmuls scaled by 0 as GPU code: the scaled term is 0, on every unit that multiplies."""
+"""Matmuls scaled by 0 as GPU code: the scaled term is 0, for every matmul unit."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tegula.runtime.launch import block_size
 from tegula.target import get_cuda_target
 
 M, N, K = 64, 16, 32
-NONE = (np.nan, np.inf, -np.inf)
+NON_FINITE = (np.nan, np.inf, -np.inf)
 
 
 @tg.kernel
-def matmul_of_warps(
+def warp_matmul(
     x: tg.array2d[Any], y: tg.array2d[Any], z: tg.array2d[tg.float32], alpha: tg.float32, beta: tg.float32
 ):
     out = tg.tile_load(z, shape=(M, N))
@@ -28,7 +28,7 @@ def matmul_of_warps(
 
 
 @tg.kernel
-def matmul_of_warp_groups(
+def warp_group_matmul(
     x: tg.array2d[Any], y: tg.array2d[Any], z: tg.array2d[tg.float32], alpha: tg.float32, beta: tg.float32
 ):
     p = tg.tile_pipe(shape=(M, K), dtype=tg.bfloat16, stages=2)
@@ -43,9 +43,9 @@ def matmul_of_warp_groups(
 
 
 UNITS = {
-    "threads": (matmul_of_warps, np.float32, "fma.rn"),
-    "warps": (matmul_of_warps, "bfloat16", "mma.sync"),
-    "groups": (matmul_of_warp_groups, "bfloat16", "wgmma.mma_async"),
+    "threads": (warp_matmul, np.float32, "fma.rn"),
+    "warps": (warp_matmul, "bfloat16", "mma.sync"),
+    "groups": (warp_group_matmul, "bfloat16", "wgmma.mma_async"),
 }
 
 
@@ -63,15 +63,15 @@ UNITS = {
 def test_matmuls_with_zero_factors_known_at_run_time_match_numpy(
     unit: str, factors: tuple[float, float]
 ) -> None:
-    kernel, kind, instruction = UNITS[unit]
-    kind = tg.zeros(1, dtype=tg.bfloat16).numpy().dtype if kind == "bfloat16" else kind
+    kernel, dtype, instruction = UNITS[unit]
+    dtype = tg.zeros(1, dtype=tg.bfloat16).numpy().dtype if dtype == "bfloat16" else dtype
     rng = np.random.default_rng(len(unit))
     a, b, c = (rng.integers(-3, 4, s).astype(np.float32) for s in ((M, K), (K, N), (M, N)))
     expected = factors[0] * (a @ b) if factors[0] else factors[1] * c
     for array in (a, b) if not factors[0] else (c,):
-        array.flat[::5] = rng.choice(NONE, array.flat[::5].shape)
-    args = [tg.array(a.astype(kind)), tg.array(b.astype(kind)), tg.array(c), *factors]
-    threads = block_size(kernel, None, args) if kernel is matmul_of_warp_groups else 64
+        array.flat[::5] = rng.choice(NON_FINITE, array.flat[::5].shape)
+    args = [tg.array(a.astype(dtype)), tg.array(b.astype(dtype)), tg.array(c), *factors]
+    threads = block_size(kernel, None, args) if kernel is warp_group_matmul else 64
     lowered_kernel, parts = run_gpu_passes(kernel, args, (1,), threads)
     code = lower_kernel(lowered_kernel, parts, get_cuda_target())
     run_together(code, kernel, args, (1, threads), 1)
