@@ -181,7 +181,7 @@ class Tape:
             self._has_run_backward = True
             saved_gradients, retained = seeds.apply(self.records), RetainedGradients()
             for record in reversed(self.records):
-                retained.keep(record)
+                retained.save(record)
                 if isinstance(record, AssignmentRecord):
                     record.propagate_gradient()
                 elif isinstance(record, CallRecord):
