@@ -22,7 +22,7 @@ def use_larger_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make launches use the larger tiles whenever the results are the same."""
 
     def steps(self: ForwardLaunch, step: Any) -> tuple[Any, ...]:
-        result = step.use_larger_tiles
+        result = step.wide
         fits = result is not None and self.number(result.covered) >= self.number(result.length)
         return (result.step,) if fits else (step,)
 
