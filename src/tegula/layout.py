@@ -168,7 +168,7 @@ class Layout:
         """The layout with the same registers of the tile reshaped to `shape`, in row-major order; None if the
         distribution cannot be expressed by modes."""
         shape = tuple(shape)
-        if any(self.padded(d) for d in range(1, len(self.shape))):
+        if self._wraps():
             return None
         weights, split = _weights(self.shape), list[tuple[Mode, ...]]()
         for modes in (self.registers, self.threads):
@@ -180,7 +180,12 @@ class Layout:
                 cut += pieces
             split.append(tuple(cut))
         layout = Layout(shape, *split)
-        return None if any(layout.padded(d) for d in range(1, len(shape))) else layout
+        return None if layout._wraps() else layout
+
+    def _wraps(self) -> bool:
+        """Whether a dimension after the first dimension of several elements is padded, so that indices beyond the
+        dimension would be those of other elements in row-major order."""
+        return any(self.padded(d) for d in range(1, len(self.shape)) if prod(self.shape[:d]) > 1)
 
     def parts(self, axis: int | None) -> tuple[Layout, Layout, list[tuple[int, ...]]]:
         """For a reduction along `axis` (None: all dimensions) within warps: the layout of the partial results, in which
@@ -219,13 +224,13 @@ def _weights(shape: Sequence[int]) -> list[int]:
 
 def _cut(size: int, apart: int, shape: Sequence[int]) -> list[Mode] | None:
     """The modes of a tile of `shape` for `size` steps of `apart` elements in row-major order; None if a step runs along
-    two dimensions. Steps beyond the tile continue along the first dimension."""
-    modes: list[Mode] = []
+    two dimensions. Steps beyond the tile continue along the first dimension of several elements."""
+    modes, first = list[Mode](), next((d for d, n in enumerate(shape) if n > 1), 0)
     for d, weight in reversed([*enumerate(_weights(shape))]):
         stride, rest = divmod(apart, weight)
         if d and stride >= shape[d]:
             continue
-        inside = size if d == 0 else min(size, shape[d] // max(stride, 1))
+        inside = size if d in (0, first) else min(size, shape[d] // max(stride, 1))
         if rest or size % inside or (inside < size and inside * stride != shape[d]):
             return None
         modes.append(Mode(inside, d, stride))

@@ -212,6 +212,21 @@ def test_more_blocks_are_tried_only_with_enough_registers(
     assert [path.read_text() for path in tried] == [f"{entry}.minnctapersm {n}\n" for n in blocks]
 
 
+@pytest.mark.parametrize(("registers", "spilled"), [(64, 0), (255, 8)])
+def test_kernels_that_spill_with_few_registers_are_assembled_for_as_many_blocks(
+    registers: int, spilled: int, tmp_path: Path
+) -> None:
+    """With a ptxas that spills unless a number of CTAs is given."""
+    actual = program(
+        tmp_path,
+        'while [ "$1" != -o ]; do shift; done; printf code > "$2"; spilled=8\n'
+        'grep -q "minnctapersm 4" "$3" && spilled=0\n'
+        f'echo "$spilled bytes spill stores, 0 bytes spill loads" >&2; echo "Used {registers} registers" >&2',
+    )
+    cubin = compile_for_occupancy(".maxntid 32, 8\n", "sm_90a", 256, configured=actual)
+    assert (cubin.registers, cubin.spill_bytes) == (registers, spilled)
+
+
 @pytest.mark.parametrize(("spilled", "runs"), [(0, [6]), (8, [6, None])])
 def test_kernels_that_hold_many_registers_of_tiles_are_assembled_once(
     spilled: int, runs: list[int | None], tmp_path: Path

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from math import prod
+
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,6 +46,32 @@ def elements(layout: Layout, owners: bool) -> dict[int, set[tuple[int, ...]]]:
         for t in {min(threads)} if owners else threads:
             by_owner.setdefault(t, set()).add(index)
     return by_owner
+
+
+@given(layouts(), st.integers(0, 2), st.sampled_from(["flat", "leading", "trailing"]))
+def test_reshaped_layouts_hold_the_same_elements(layout: Layout, ones: int, kind: str) -> None:
+    size = prod(layout.shape)
+    shapes = {
+        "flat": (*(1,) * ones, size),
+        "leading": (*(1,) * ones, *layout.shape),
+        "trailing": (*layout.shape, *(1,) * ones),
+    }
+    reshaped = layout.reshaped(shapes[kind])
+    if reshaped is None:
+        assert any(layout.padded(d) for d in range(len(layout.shape)))
+        return
+    before, after = (
+        {t: {int(np.ravel_multi_index(i, x.shape)) for i in at} for t, at in elements(x, False).items()}
+        for x in (layout, reshaped)
+    )
+    assert before == after
+
+
+def test_padded_rows_are_reshaped_to_vectors_and_back() -> None:
+    vector = over_grid((1009,), (128,), 128)
+    row = vector.reshaped((1, 1009))
+    assert row is not None and row.reshaped((1009,)) == vector
+    assert over_grid((3, 1009), (1, 128), 128).reshaped((3027,)) is None
 
 
 @given(layouts())

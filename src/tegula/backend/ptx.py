@@ -23,6 +23,8 @@ TIMEOUT = 600
 
 REGISTERS, THREADS, MAX_BLOCKS = 65536, 2048, 32
 """The registers, the threads and the maximum number of CTAs of an SM."""
+MAX_REGISTERS = 255
+"""The maximum number of registers of a thread."""
 SHARED_BYTES, RESERVED_BYTES = 228 << 10, 1 << 10
 """The bytes of shared memory of an SM, and the bytes of each CTA that are reserved by the hardware."""
 MIN_FRACTION = 0.6
@@ -97,9 +99,13 @@ def fill_multiprocessor(
     Memory-bound kernels gain from occupancy. The highest occupancy is tried first, then half of it, then one more
     block; but not if a thread would get less than `MIN_FRACTION` of the registers that ptxas chose, or as many as for a
     number of blocks that was tried before."""
-    if cubin.is_ptx or cubin.spill_bytes:
+    if cubin.is_ptx:
         return cubin
     now = REGISTERS // (-(-cubin.registers // 8) * 8 * threads)
+    if cubin.spill_bytes:
+        # ptxas may spill although it uses fewer registers than there are, unless a number of CTAs is given.
+        same = _for_blocks(ptx, arch, now, configured) if cubin.registers < MAX_REGISTERS and now else cubin
+        return cubin if same.spill_bytes else same
     max_blocks = min(THREADS // threads, MAX_BLOCKS, SHARED_BYTES // (shared_bytes + RESERVED_BYTES))
     tried = int(cubin.registers * MIN_FRACTION)
     for blocks in (max_blocks, (now + max_blocks) // 2, now + 1):
@@ -109,11 +115,15 @@ def fill_multiprocessor(
         if registers <= tried:
             continue
         tried = registers
-        fuller = _MAX_THREADS.sub(rf"\g<0>.minnctapersm {blocks}\n", ptx, count=1)
-        denser = compile_cubin(fuller, arch, configured)
+        denser = _for_blocks(ptx, arch, blocks, configured)
         if not denser.spill_bytes:
             return denser
     return cubin
+
+
+def _for_blocks(ptx: str, arch: str, blocks: int, configured: str | None) -> Cubin:
+    """The code of a kernel with so few registers that `blocks` CTAs can be resident."""
+    return compile_cubin(_MAX_THREADS.sub(rf"\g<0>.minnctapersm {blocks}\n", ptx, count=1), arch, configured)
 
 
 def compile_for_occupancy(
@@ -137,8 +147,7 @@ def compile_resident(
     number of resident CTAs at which a thread has `BESIDES` registers more; None if this spills registers."""
     most = min(THREADS // threads, MAX_BLOCKS, SHARED_BYTES // (shared_bytes + RESERVED_BYTES))
     blocks = min(most, REGISTERS // ((held + BESIDES) * threads))
-    fuller = _MAX_THREADS.sub(rf"\g<0>.minnctapersm {blocks}\n", ptx, count=1)
-    cubin = compile_cubin(fuller, arch, configured) if blocks else None
+    cubin = _for_blocks(ptx, arch, blocks, configured) if blocks else None
     return cubin if cubin is not None and not cubin.is_ptx and not cubin.spill_bytes else None
 
 

@@ -26,6 +26,11 @@ def shuffle(s: GpuState, value: str, dtype: DType, mode: str, operand: str, clam
     segment operand of the shuffle; by default the lanes of a block are one segment."""
     clamp = clamp or str((WARP - min(s.block_lanes, WARP)) << 8 | WARP - 1)
     t, code = register_type(dtype, 1), s.code
+    if t == "float":
+        # PTX has only shuffles of 32 bits, but LLVM would negate the bits of an integer by an instruction of their own.
+        return code.emit(
+            f"call float @llvm.nvvm.shfl.sync.{mode}.f32(i32 {ALL}, float {value}, i32 {operand}, i32 {clamp})"
+        )
     bits = 1 if dtype.is_bool else dtype.bits
     raw = value if t == f"i{bits}" else code.emit(f"bitcast {t} {value} to i{bits}")
     if bits < 32:
