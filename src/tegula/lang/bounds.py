@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tegula.lang.loops import Loops
 
 JOINING = (Builtin("enumerate"), Builtin("zip"))
-COUNTED = tuple(map(Builtin, ("range", "pipelined", "unrolled", "persistent_tiles")))
+COUNTED = tuple(map(Builtin, ("range", "pipelined", "unrolled", "_rolled", "persistent_tiles")))
 
 
 @dataclass(slots=True)

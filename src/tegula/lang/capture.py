@@ -52,7 +52,7 @@ BUILTINS = (
     "slice",
 )
 SPECIAL = (
-    *("tid", "static", "constant", "print", "range", "pipelined", "unrolled"),
+    *("tid", "static", "constant", "print", "range", "pipelined", "unrolled", "_rolled"),
     *("persistent_tiles", "ws", "role", "elect"),
 )
 """Functions of the language that the tracer itself implements."""
@@ -64,6 +64,7 @@ USED_IN = {
     "zip": "for x, y in zip(...)",
     "pipelined": "for k in tg.pipelined(...)",
     "unrolled": "for k in tg.unrolled(...)",
+    "_rolled": "for k in tg._rolled(...)",
     "persistent_tiles": "for i, j in tg.persistent_tiles(...)",
     "ws": "with tg.ws(...):",
     "role": "with tg.role(...):",

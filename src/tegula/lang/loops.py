@@ -166,6 +166,8 @@ class Loops(Branches):
                 raise E.NotConstant(self.location(call), what="the trip count of an unrolled loop")
             check_unrolled(len(bounds.numbers), self.location(call))
             bounds.options = {"unroll": True}
+        elif kind == "_rolled":
+            bounds.options = {"rolled": True}
         self._trace_counted_loop(node, bounds)
 
     def _trace_counted_loop(self, node: ast.For, bounds: Bounds) -> None:

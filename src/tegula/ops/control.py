@@ -57,7 +57,7 @@ def branches(op: object) -> TypeGuard[If]:
 class For(LoopLike):
     """A counted loop. Operands: start, stop, step (one integer type), then initial values. Region arguments: index,
     carried values; it yields the carried values. The step is not 0; a negative step counts down. Results: the carried
-    values."""
+    values. Attribute `unroll`: the loop is unrolled after all passes; `rolled`: the loop is never unrolled."""
 
     __slots__ = ()
     NAME = "for"
@@ -70,6 +70,7 @@ class For(LoopLike):
     asked = attr(False)
     specialize = attr(True)
     unroll = attr(False)
+    rolled = attr(False)
 
     @property
     def unrolled(self) -> range | None:

@@ -226,7 +226,7 @@ def _for(s: GpuState, op: For, body: Body) -> None:
     body(region)
     s.inside = saved
     lines, number = s.length() - begin, _known_trips(op)
-    short = number <= UNROLLED and number * lines <= LINES
+    short = not op.rolled and number <= UNROLLED and number * lines <= LINES
     if short and number:
         s.repeated += (number - 1) * lines
     following, more = code.emit(f"add {t} {index}, {step}"), code.emit(f"add nuw {t} {trip}, 1")

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import nan
+from math import inf, nan
 
 import numpy as np
 
-from tegula.declaration import Refused, Sample, cooperative
+from tegula.declaration import Refused, Sample, cooperative, part
 from tegula.signature import Asked, Extent, Real, Tile, constexpr
 from tegula.stdlib.registry import tg
-from tegula.stdlib.tiles.warps import fits_warp
-from tegula.types import int32
+from tegula.stdlib.tiles.warps import WARP, fits_warp
+from tegula.types import DType, float32, float64, int32
 
 N, ONE, INFO = Extent("N"), 1, "info"
 PANEL = 32
 """The number of columns of a panel. Narrower panels take longer to compile, wider panels take longer to run."""
 NARROW = 8
 """The number of columns of a panel that one thread factors."""
+ROWS, COLUMNS = 4, 8
+"""The grid of the lanes of a warp that holds a matrix."""
 FillMode = constexpr["lower", "upper"]
 
 
@@ -48,6 +50,17 @@ def tile_cholesky(
     ...
 
 
+def copies(n: int) -> int:
+    """The number of copies of a step in the loop over the columns of a slot. Copies save instructions, but more of them
+    than the instruction cache holds take longer to run."""
+    return ROWS if n <= WARP else 1
+
+
+def fits_grid(n: int, group: int, dtype: DType) -> bool:
+    """Whether the lanes of a warp hold a matrix as a grid. Smaller matrices share warps, with a row in each lane."""
+    return n > WARP // 2 and fits_warp(n, group, dtype)
+
+
 @tile_cholesky.program(when=lambda N, fill_mode, group: N > NARROW and group == 1 and fill_mode == "lower")
 def lower_by_one_thread(a):
     """Factors NARROW columns at a time: subtracts the product of the columns on the left, then each column from the
@@ -69,6 +82,69 @@ def lower_by_one_thread(a):
             below, right = tg.tile_reshape(column, (m, 1)), tg.tile_reshape(column[:b], (1, b))
             panel = tg.where(columns > k, panel - below * right, tg.where(columns == k, below, panel))
         tg.tile_assign(factor, tg.where(rows >= columns, panel, 0.0), (p, p))
+    return factor, tg._tile_first_nan(factor)
+
+
+@tile_cholesky.program(
+    when=lambda N, fill_mode, group, Real, partial: (
+        fill_mode == "lower" and not partial and fits_grid(N, group, Real)
+    )
+)
+def lower_on_grid(a):
+    if tg._on_gpu():
+        return tg._tile_cholesky_on_grid(a)
+    else:
+        return tg._tile_cholesky_by_columns(a)
+
+
+@cooperative
+def _tile_cholesky_on_grid(a: Tile[Real, N, N]) -> tuple[Tile[Real, N, N], Tile[int32, ONE]]:
+    """The lower factor in the registers of a warp. Lane (i, j) of a grid of 4 x 8 holds rows i, i + 4, .. and columns
+    j, j + 8, .., of which only elements that may be below the diagonal are read and computed. In step k each lane gets
+    the elements of column k in its rows and in its columns by shuffles. Steps beyond the matrix change only elements
+    beyond the matrix."""
+    n, lane = a.shape[0], tg.group_lane()
+    row, column = lane // COLUMNS, lane % COLUMNS
+    rows, columns = tg.static(-(-n // ROWS)), tg.static(-(-n // COLUMNS))
+    source = column % ROWS * COLUMNS + column
+    x = tg.tile_local(a, (ROWS, COLUMNS))
+    one, zero = type(x[0, 0])(1.0), type(x[0, 0])(0.0)
+    for first in tg.unrolled(rows):
+        own = first // 2
+        for base in tg._rolled(tg.static(ROWS // copies(n))):
+            for copy in tg.unrolled(tg.static(copies(n))):
+                step = base * tg.static(copies(n)) + copy
+                k = first % 2 * ROWS + step
+                d = tg.lane_shuffle(x[first, own], step * COLUMNS + k)
+                pivot, inverse = tg._tile_root_of_pivot(d)
+                scale = tg.where(column == k, inverse, one)
+                below, right = tg.vector(zero, length=rows), tg.vector(zero, length=columns)
+                for r in tg.unrolled(rows):
+                    if r >= first:
+                        x[r, own] = x[r, own] * scale
+                x[first, own] = tg.where(lane == step * COLUMNS + k, pivot, x[first, own])
+                for r in tg.unrolled(rows):
+                    if r >= first:
+                        below[r] = tg.lane_shuffle(x[r, own], k, COLUMNS)
+                for c in tg.unrolled(columns):
+                    if c >= own:
+                        # Row i of this lane's column is among the rows of the lanes with row i % 4.
+                        upper, lower = below[2 * c], below[tg.min(2 * c + 1, tg.static(rows - 1))]
+                        right[c] = tg.lane_shuffle(tg.where(column < ROWS, upper, lower), source)
+                        for r in tg.unrolled(rows):
+                            if r >= first and r >= 2 * c:
+                                updated = x[r, c] - below[r] * right[c]
+                                if c > own:
+                                    x[r, c] = updated
+                                else:
+                                    x[r, c] = tg.where(column > k, updated, x[r, c])
+    for c in tg.unrolled(columns):
+        for r in tg.unrolled(rows):
+            if r < 2 * c:
+                x[r, c] = zero
+            elif r < 2 * c + 2:
+                x[r, c] = tg.where(row + r * ROWS >= column + c * COLUMNS, x[r, c], zero)
+    factor = tg.tile_from_local(x, (ROWS, COLUMNS), (n, n))
     return factor, tg._tile_first_nan(factor)
 
 
@@ -101,6 +177,11 @@ def lower_blocked(a):
 
 @tile_cholesky.program(when=lambda fill_mode: fill_mode == "lower")
 def lower_unblocked(a):
+    return tg._tile_cholesky_by_columns(a)
+
+
+@cooperative
+def _tile_cholesky_by_columns(a: Tile[Real, N, N]) -> tuple[Tile[Real, N, N], Tile[int32, ONE]]:
     """Factors column by column, and subtracts the outer product of each column with itself from the trailing matrix."""
     n = a.shape[0]
     index = tg.tile_arange(n, dtype=int)
@@ -120,6 +201,19 @@ def lower_unblocked(a):
 def upper(a):
     factor, first = tg.tile_cholesky(tg.tile_transpose(a), info=True)
     return tg.tile_transpose(factor), first
+
+
+@part
+def _tile_root_of_pivot(d: float32):
+    """The root of a pivot, NaN if the pivot is not positive, and its reciprocal."""
+    root = tg.where(d > 0.0, tg.sqrt(d), nan)
+    return root, tg.where(d == inf, 0.0, tg._reciprocal(root))
+
+
+@part
+def _tile_root_of_pivot(d: float64):
+    root = tg.where(d > 0.0, tg.sqrt(d), float64(nan))
+    return root, 1.0 / root
 
 
 @cooperative
