@@ -79,7 +79,7 @@ class Tree:
         area = size[..., 0] * size[..., 1] + size[..., 1] * size[..., 2] + size[..., 2] * size[..., 0]
         extent = np.nanmax(self.high[1], 0) - np.nanmin(self.low[1], 0)
         total = extent[0] * extent[1] + extent[1] * extent[2] + extent[2] * extent[0]
-        return 1 + float(area[self.children > 0].sum() / total)
+        return 1 + float(area[1:][self.children[1:] > 0].sum() / total)
 
 
 @pytest.mark.parametrize("scene", SCENES)

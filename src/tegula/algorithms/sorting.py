@@ -333,6 +333,17 @@ class Chunks:
 def sort(keys: array, values: array, count: int, begin: int, end: int, chunks: Chunks | None = None) -> None:
     """Sort the first `count` key-value pairs by the keys' bits from `begin` to `end`; later elements are scratch
     memory. `chunks`: the scratch memory of an earlier sort of at least as many elements, which is reused."""
+    for now, first in zip(
+        sorted_halves(keys, values, count, begin, end, chunks), (keys, values), strict=True
+    ):
+        if now.ptr != first.ptr:
+            first[:count].assign(now)
+
+
+def sorted_halves(
+    keys: array, values: array, count: int, begin: int, end: int, chunks: Chunks | None = None
+) -> tuple[array, array]:
+    """The sorted keys and values, as `sort` sorts them, in the first or in the second half of the arrays."""
     buffers = chunks or Chunks(count, keys.device)
     kernels = buffers.kernels(keys.dtype)
     length, number = buffers.cut(count)
@@ -346,9 +357,7 @@ def sort(keys: array, values: array, count: int, begin: int, end: int, chunks: C
         moved = [k, v, positions, count, length, low, mask]
         tg.launch(kernels[1], number, moved, [to_k, to_v], block_dim=buffers.block_dim)
         pairs.reverse()
-    for now, first in zip(pairs[0], (keys, values), strict=True):
-        if now.ptr != first.ptr:
-            first[:count].assign(now)
+    return pairs[0]
 
 
 def digits(begin: int, end: int, widest: int = DIGIT) -> Iterator[tuple[int, int]]:

@@ -22,8 +22,8 @@ from tegula.spatial.clusters import (
     write_items,
 )
 from tegula.spatial.host_boxes import HostBoxes, ints, launch, sort_boxes
-from tegula.spatial.widen import RECORD, Items, Records, widen_subtrees, widen_top
-from tegula.stdlib.geometry.layout import LEVELS, MAX_ITEMS, WIDTH
+from tegula.spatial.widen import BASE, HOLDER, RECORD, SOURCE, Items, Records, widen_subtrees, widen_top
+from tegula.stdlib.geometry.layout import LEVELS, WIDTH
 from tegula.types import components
 
 CLUSTER = 4
@@ -37,8 +37,6 @@ SUBTREES, SUBTREE_ITEMS = 64, 4096
 
 MOST = 1 << 20
 """A number of nodes above that of any level that one thread writes."""
-STACK = MAX_ITEMS * WIDTH + 2
-"""The maximum number of binary nodes below a binary node that becomes leaves, with room for one more."""
 
 
 class Groups(NamedTuple):
@@ -87,18 +85,16 @@ def build_bottom_up(found: HostBoxes) -> BinaryBuild:
     tree = BinaryTree()
     size = 2 * count + 2 * chunks * KEPT + 2 * CHUNK
     tree.nodes, tree.sizes = tg.empty(size, VEC8, "cpu"), ints(size)
-    threads = min(chunks, MERGING)
-    merging = _merging(threads)
+    threads, first, each = min(chunks, MERGING), 2 * count, CHUNK // KEPT
+    merging = _merging(max(threads, -(-chunks // each)))
     left, numbers = tg.empty((chunks, KEPT), VEC8, "cpu"), ints(chunks)
     launch(
         merge_chunks,
         threads,
         [merging, found.boxes, found.boxes.ptr, keys, ids, tree, left, numbers, threads],
     )
-    first, each = 2 * count, CHUNK // KEPT
     while True:
         chunks = -(-len(numbers) // each)
-        merging = _merging(chunks)
         merged, rest = tg.empty((chunks, KEPT), VEC8, "cpu"), ints(chunks)
         most = 1 if chunks == 1 else KEPT
         launch(merge_rest, chunks, [merging, left, numbers, tree, first, most, merged, rest])
@@ -251,16 +247,17 @@ def widen(binary: BinaryBuild, leaf: int) -> WideBuild | None:
     # Subtrees of a binary hierarchy with groups have no known maximum number of nodes.
     wanted = max(SUBTREES, count // SUBTREE_ITEMS) if groups is None else MOST
     room = 2 * WIDTH * wanted if groups is None else 2 * len(groups.keys)
-    r = _records(max_nodes(count, 0) + room)
-    launch(widen_top, 1, [_with_threads(r, 1), tree, items, fixed, leaf, root, wanted])
+    threads = 1 if groups is not None else WIDTH * wanted
+    r = _records(max_nodes(count, 0) + room, threads, leaf)
+    launch(widen_top, 1, [r, tree, items, fixed, leaf, root, wanted])
     top = r.levels.numpy()[0].tolist()
     done = top[-1]
     roots = top[done + 1] - top[done]
     known, first = np.diff(top[: done + 1]).tolist(), top[done]
     extents, levels = ints(roots, 2), np.zeros((0, LEVELS + 2), np.int32)
     if roots:
-        launch(widen_subtrees, roots, [_with_threads(r, roots), tree, items, fixed, leaf, first, extents])
-        levels = r.levels.numpy()[:, :-1]
+        launch(widen_subtrees, roots, [r, tree, items, fixed, leaf, first, extents])
+        levels = r.levels.numpy()[:roots, :-1]
     counts = np.diff(levels, axis=1)
     known += counts.sum(0)[: np.count_nonzero(counts.sum(0))].tolist()
     if len(known) > LEVELS or roots and done == LEVELS:
@@ -280,28 +277,21 @@ def _pairs(r: Records, groups: Groups | None, nodes: int) -> array | None:
     """The pairs of a group and its node."""
     if groups is None:
         return None
-    number = dict(zip(r.source.numpy()[:nodes].tolist(), range(1, nodes + 1), strict=True))
+    number = dict(zip(r.origin.numpy()[SOURCE, :nodes].tolist(), range(1, nodes + 1), strict=True))
     pairs = [(key, number[int(root)]) for key, root in zip(groups.keys, groups.roots, strict=True)]
     return tg.array(np.array(pairs, np.int32).reshape(-1), device="cpu")
 
 
-def _records(capacity: int) -> Records:
-    """The memory of records."""
+def _records(capacity: int, threads: int, leaf: int) -> Records:
+    """The memory of records, and the scratch memory of threads for leaves of at most `leaf` items."""
     r = Records()
-    r.words = ints(capacity * RECORD * WIDTH)
+    r.words, r.origin = ints(capacity * RECORD * WIDTH), ints(BASE + 1, capacity)
     r.records = view_of(r.words, EIGHT)
-    r.source, r.begin, r.parent = (ints(capacity) for _ in range(3))
-    r.base = ints(capacity)
-    return r
-
-
-def _with_threads(r: Records, threads: int) -> Records:
-    """Records with the scratch memory of threads."""
-    r.kid, r.start, r.size, r.cut, r.slot, r.holder = (ints(threads, WIDTH) for _ in range(6))
-    r.kids, r.cuts = view_of(r.kid, EIGHT), view_of(r.cut, EIGHT)
-    r.clusters = ints(threads, STACK)
-    r.slots, r.holders = view_of(r.slot, EIGHT), view_of(r.holder, EIGHT)
-    r.stack, r.levels = ints(threads, STACK), ints(threads, LEVELS + 3)
+    r.child = ints(threads, HOLDER + 1, WIDTH)
+    shape = (threads, HOLDER + 1)
+    r.children = array(ptr=r.child.ptr, dtype=EIGHT, shape=shape, device="cpu")
+    # A binary node that becomes leaves has fewer nodes on the stack than items.
+    r.stack, r.levels = ints(threads, 2, WIDTH * leaf + 2), ints(threads, LEVELS + 3)
     return r
 
 

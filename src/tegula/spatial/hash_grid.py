@@ -13,15 +13,17 @@ from tegula.lang.annotations import GENERIC
 from tegula.runtime.array import array
 from tegula.runtime.device import Device, get_device
 from tegula.runtime.structures import Structure
+from tegula.spatial.boxes import EIGHT
 from tegula.stdlib.geometry.hash_grids import HASH_GRID, HASH_GRID_QUERY
+from tegula.stdlib.geometry.layout import WIDTH
 from tegula.structs import Struct as StructOfKernels
 from tegula.types import VecType, element_type, float16, float32, float64, int32, scalar_of
 
 _DOUBLE = Struct("<d")
 COORDINATES = (float16, float32, float64)
 MAX_CELLS = (1 << 31) - 1
-CELLS, CELLS_ON_GPU = 2048, 32
-"""The number of cells per thread of `find_starts`, on a CPU and on a GPU."""
+CELLS, CELLS_ON_GPU = 1 << 15, 32
+"""The number of cells per thread that writes starts, on a CPU and on a GPU."""
 NEAR = 8
 """The number of points that are searched linearly before the steps double."""
 
@@ -101,6 +103,44 @@ def find_starts(cells: tg.array1d[tg.uint32], count: int, last: int, each: int, 
                 high = tg.min(high + step, count)
                 step = 2 * step
             at = lower_bound_cell(cells, low, high, tg.uint32(cell))
+
+
+@tg.kernel
+def fill_starts(
+    cells: tg.array1d[tg.uint32],
+    count: int,
+    last: int,
+    each: int,
+    starts: tg.array1d[int],
+    windows: tg.array1d[EIGHT],
+):
+    """Write the starts as `find_starts` does, in vectors. `windows`: the eight starts from a cell on.
+
+    The vectors of a point also set the starts of later cells, which the next points correct; near the end of the
+    thread's cells, where another thread's starts follow, the starts are written one by one."""
+    cell = tg.tid() * each
+    end = tg.min(cell + each, last + 1)
+    at = lower_bound_cell(cells, 0, count, tg.uint32(cell))
+    found = end
+    if at < count:
+        found = tg.int32(tg.min(cells[at], tg.uint32(end)))
+    while found < end:
+        if found < end - 2 * WIDTH:
+            windows[cell], windows[cell + WIDTH] = EIGHT(at), EIGHT(at)
+            k = cell + 2 * WIDTH
+            while k <= found:
+                windows[k], windows[k + WIDTH] = EIGHT(at), EIGHT(at)
+                k += 2 * WIDTH
+        else:
+            for k in range(cell, found + 1):
+                starts[k] = at
+        cell = found + 1
+        at += 1
+        found = end
+        if at < count:
+            found = tg.int32(tg.min(cells[at], tg.uint32(end)))
+    for k in range(cell, end):
+        starts[k] = at
 
 
 class _SortBuffers:
@@ -196,9 +236,16 @@ class HashGrid(Structure):
             self._launch(number_groups, count, args)
             sort(m.wide_keys, m.ids, count, 0, 32 + bits, m.chunks)
             self._launch(split_keys, count, [m.wide_keys, m.keys, self._groups])
-        each = CELLS if self.device.is_cpu else CELLS_ON_GPU
-        args = [m.keys, count, cells, each, self._starts]
-        self._launch(find_starts, cells // each + 1, args, 1 if self.device.is_cpu else None)
+        if self.device.is_cpu:
+            # The last vectors of the table overlap its end, and are not written.
+            shape = max(self._starts.size - WIDTH + 1, 1)
+            windows = array(ptr=self._starts.ptr, dtype=EIGHT, shape=shape, strides=4, device=self.device)
+            self._launch(
+                fill_starts, cells // CELLS + 1, [m.keys, count, cells, CELLS, self._starts, windows], 1
+            )
+        else:
+            args = [m.keys, count, cells, CELLS_ON_GPU, self._starts]
+            self._launch(find_starts, cells // CELLS_ON_GPU + 1, args)
         self.publish()
 
     def reserve(self, num_points: int, with_groups: bool = False) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import tegula as tg
-from tegula.algorithms.sorting import Chunks, sort
+from tegula.algorithms.sorting import Chunks, sorted_halves
 from tegula.runtime.array import array
 from tegula.runtime.device import get_device
 from tegula.spatial.boxes import EIGHT, VEC8, centre, clamped, lang, make_box, union
@@ -160,8 +160,7 @@ def sort_boxes(found: HostBoxes) -> tuple[array, array]:
     ids = tg.empty(2 * count, tg.int32, "cpu")
     threads = len(found.middles)
     launch(kernel, threads, [*found, threads, keys, ids])
-    sort(keys, ids, count, 0, 3 * bits, Chunks(count, get_device("cpu")))
-    return keys[:count], ids[:count]
+    return sorted_halves(keys, ids, count, 0, 3 * bits, Chunks(count, get_device("cpu")))
 
 
 def launch(kernel: Any, dim: int, inputs: list[Any], block_dim: int | None = 1) -> None:

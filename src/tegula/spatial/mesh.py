@@ -346,8 +346,7 @@ class Mesh(Structure):
 
 def check_indices(indices: np.ndarray, points: int) -> None:
     """Raise LaunchError for an index that is out of range."""
-    wrong = np.flatnonzero((indices < 0) | (indices >= points))
-    if len(wrong):
-        k = int(wrong[0])
+    if len(indices) and (indices.min() < 0 or indices.max() >= points):
+        k = int(np.flatnonzero((indices < 0) | (indices >= points))[0])
         what = f"indices[{k}] is {int(indices[k])}, and there are {points} points"
         raise LaunchError(what, f"indices must be from 0 to {points - 1}")

@@ -13,7 +13,7 @@ from tegula.spatial.boxes import (
     named_item,
     write_box,
 )
-from tegula.spatial.widen import RECORD, Records
+from tegula.spatial.widen import PARENT, RECORD, Records
 from tegula.stdlib.geometry.layout import WIDTH
 
 
@@ -46,11 +46,11 @@ def place_nodes(
             shift, following = shifts[t, level], shifts[t, level + 1]
             for node in range(subtrees[t, 2 * level + 2], subtrees[t, 2 * level + 3]):
                 record = node - shift
-                place_node(r, record, node, following, before + r.parent[record], nodes)
+                place_node(r, record, node, following, before + r.origin[PARENT, record], nodes)
             before = shift
     elif t == subtrees.shape[0] - 1:
         for record in range(top):
-            place_node(r, record, 1 + record, 1, 1 + r.parent[record], nodes)
+            place_node(r, record, 1 + record, 1, 1 + r.origin[PARENT, record], nodes)
 
 
 @tg.kernel

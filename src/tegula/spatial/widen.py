@@ -29,31 +29,27 @@ RECORD = 2
 and the words of the numbers of items of leaves."""
 
 
+KID, START, SIZE, CUT, SLOT, HOLDER = range(6)
+"""The rows with the binary node of each child of a node, its first item, its number of items, 1 for a leaf that is a
+part of a binary node, and its slot; and with the child in each slot, -1 for a missing child."""
+SOURCE, BEGIN, PARENT, BASE = range(4)
+"""The rows with the binary node of each record, its first item and the record of its parent; and with the first record
+of each subtree."""
+
+
 @tg.struct
 class Records:
-    """The records of nodes, and for each of them its binary node, its first item and the record of its parent. `words`:
-    the components of `records`. For each thread: the binary node, the first item and the number of items of each child
-    of a node, a stack of binary nodes, and the records at which the levels of its subtree begin."""
+    """The records of nodes, their components (`words`), and rows of data about them (`origin`). For each thread: rows
+    about the children of a node, as vectors too, a stack of binary nodes, the leaf clusters of the items of a node, and
+    the records at which the levels of its subtree begin, with the number of these levels at the end."""
 
     records: tg.array1d[EIGHT]
     words: tg.array1d[int]
-    source: tg.array1d[int]
-    begin: tg.array1d[int]
-    parent: tg.array1d[int]
-    kid: tg.array2d[int]
-    kids: tg.array1d[EIGHT]
-    cut: tg.array2d[int]
-    cuts: tg.array1d[EIGHT]
-    clusters: tg.array2d[int]
-    start: tg.array2d[int]
-    size: tg.array2d[int]
-    slot: tg.array2d[int]
-    slots: tg.array1d[EIGHT]
-    holder: tg.array2d[int]
-    holders: tg.array1d[EIGHT]
-    stack: tg.array2d[int]
+    origin: tg.array2d[int]
+    child: tg.array3d[int]
+    children: tg.array2d[EIGHT]
+    stack: tg.array3d[int]
     levels: tg.array2d[int]
-    base: tg.array1d[int]
 
 
 @tg.struct
@@ -92,7 +88,7 @@ def children_of(tree: BinaryTree, node: int):
 @tg.func
 def write_order(r: Records, t: int, tree: BinaryTree, items: Items, node: int, begin: int):
     """Write the indices of the items of a binary node from a position on, and their leaf clusters to a row."""
-    stack, clusters = r.stack[t], r.clusters[t]
+    stack, clusters = r.stack[t, 0], r.stack[t, 1]
     stack[0] = node
     top, done = 1, 0
     while top > 0:
@@ -144,10 +140,10 @@ def open_children(
     begin: int,
 ):
     """Write the children of the node of a binary node. Returns their number."""
-    kid, start, size = r.kid[t], r.start[t], r.size[t]
+    kid, start, size = r.child[t, KID], r.child[t, START], r.child[t, SIZE]
     lanes = EIGHT(0, 1, 2, 3, 4, 5, 6, 7)
     # Missing children have the box of the root.
-    r.kids[t], r.cuts[t] = EIGHT(root), EIGHT(0)
+    r.children[t, KID], r.children[t, CUT] = EIGHT(root), EIGHT(0)
     start[0], size[0] = begin, tree.sizes[root]
     number = 1
     keys, parts = EIGHT(0, -1, -1, -1, -1, -1, -1, -1), EIGHT(1)
@@ -173,8 +169,8 @@ def open_children(
             for k in range(leaves):
                 at = k * count // leaves
                 to = tg.where(k == 0, which, number)
-                kid[to], start[to], size[to] = r.clusters[t, at], first + at, (k + 1) * count // leaves - at
-                r.cut[t, to] = 1
+                kid[to], start[to], size[to] = r.stack[t, 1, at], first + at, (k + 1) * count // leaves - at
+                r.child[t, CUT, to] = 1
                 number += tg.where(k == 0, 0, 1)
             keys = lang._pick_each(chosen, EIGHT(-1), keys)
         fitting = lang._each_within(parts, EIGHT(WIDTH + 1 - number))
@@ -205,7 +201,7 @@ def child_slots(r: Records, t: int, tree: BinaryTree):
     """The slots of a node's children, with one bit per axis, so that rays visit near children before far children. Bit
     0 is set for children in the upper half along x, bit 1 in the upper half of each half along y, bit 2 in the upper
     half of each quarter along z."""
-    nodes, kid = tree.nodes, r.kid[t]
+    nodes, kid = tree.nodes, r.child[t, KID]
     a, b, c, d = nodes[kid[0]], nodes[kid[1]], nodes[kid[2]], nodes[kid[3]]
     e, f, g, h = nodes[kid[4]], nodes[kid[5]], nodes[kid[6]], nodes[kid[7]]
     x, y, z, w = transposed_half(a, b, c, d)
@@ -236,22 +232,31 @@ def widen_node(
 ):
     """Write the record of a node, and begin the records of its child nodes from `following` on. Returns the record
     after the last one."""
-    root = r.source[record]
-    number = open_children(r, t, tree, items, fixed, leaf, root, r.begin[record])
-    r.slots[t] = child_slots(r, t, tree)
-    r.records[RECORD * record], r.holders[t] = EIGHT(0), EIGHT(-1)
+    root = r.origin[SOURCE, record]
+    number = open_children(r, t, tree, items, fixed, leaf, root, r.origin[BEGIN, record])
+    r.children[t, SLOT] = child_slots(r, t, tree)
+    r.records[RECORD * record], r.children[t, HOLDER] = EIGHT(0), EIGHT(-1)
     for k in range(number):
-        r.holder[t, r.slot[t, k]] = k
+        r.child[t, HOLDER, r.child[t, SLOT, k]] = k
     counts = tg.uint64(0)
     for slot in range(WIDTH):
-        k = r.holder[t, slot]
+        k = r.child[t, HOLDER, slot]
         if k < 0:
             continue
-        child, begin, size, cut = r.kid[t, k], r.start[t, k], r.size[t, k], r.cut[t, k]
+        child, begin, size, cut = (
+            r.child[t, KID, k],
+            r.child[t, START, k],
+            r.child[t, SIZE, k],
+            r.child[t, CUT, k],
+        )
         word = -1 - begin
         if cut == 0 and (size > leaf or is_fixed(fixed, child)):
             word = 1 + following
-            r.source[following], r.begin[following], r.parent[following] = child, begin, record
+            r.origin[SOURCE, following], r.origin[BEGIN, following], r.origin[PARENT, following] = (
+                child,
+                begin,
+                record,
+            )
             following += 1
         else:
             if cut == 0:
@@ -296,13 +301,13 @@ def widen_top(
 ):
     """Write the records of the first levels, in one thread, and the first record of the subtree of each node of the
     last level."""
-    r.source[0], r.begin[0], r.parent[0] = root, 0, -1
+    r.origin[SOURCE, 0], r.origin[BEGIN, 0], r.origin[PARENT, 0] = root, 0, -1
     widen_levels(r, 0, tree, items, fixed, leaf, 0, wanted)
     done = r.levels[0, r.levels.shape[1] - 1]
     first, base = r.levels[0, done], r.levels[0, done + 1]
     for k in range(first, r.levels[0, done + 1]):
-        r.base[k - first] = base
-        base += tree.sizes[r.source[k]] * (WIDTH // 2) // (WIDTH - 1) + 1
+        r.origin[BASE, k - first] = base
+        base += tree.sizes[r.origin[SOURCE, k]] * (WIDTH // 2) // (WIDTH - 1) + 1
 
 
 @tg.kernel
@@ -318,8 +323,12 @@ def widen_subtrees(
     """Write the records of the subtree of each root, and the range of its items. `roots`: the record of the first
     root."""
     t = tg.tid()
-    source, begin = r.source[roots + t], r.begin[roots + t]
-    record = r.base[t]
-    r.source[record], r.begin[record], r.parent[record] = source, begin, r.parent[roots + t]
+    source, begin = r.origin[SOURCE, roots + t], r.origin[BEGIN, roots + t]
+    record = r.origin[BASE, t]
+    r.origin[SOURCE, record], r.origin[BEGIN, record], r.origin[PARENT, record] = (
+        source,
+        begin,
+        r.origin[PARENT, roots + t],
+    )
     extents[t, 0], extents[t, 1] = begin, begin + tree.sizes[source]
     widen_levels(r, t, tree, items, fixed, leaf, record, ALL)
