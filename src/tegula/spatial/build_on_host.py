@@ -21,8 +21,18 @@ from tegula.spatial.clusters import (
     write_cluster_offsets,
     write_items,
 )
-from tegula.spatial.host_boxes import HostBoxes, ints, launch, sort_boxes
-from tegula.spatial.widen import BASE, HOLDER, RECORD, SOURCE, Items, Records, widen_subtrees, widen_top
+from tegula.spatial.host_boxes import SPARE, HostBoxes, ints, launch, sort_boxes
+from tegula.spatial.widen import (
+    BASE,
+    CLUSTERS,
+    HOLDER,
+    RECORD,
+    SOURCE,
+    Items,
+    Records,
+    widen_subtrees,
+    widen_top,
+)
 from tegula.stdlib.geometry.layout import LEVELS, WIDTH
 from tegula.types import components
 
@@ -49,9 +59,10 @@ class Groups(NamedTuple):
 
 
 class BinaryBuild(NamedTuple):
-    """A binary hierarchy of boxes. `items`: its boxes and orders; `root`: its root."""
+    """A binary hierarchy of boxes. `ids`: the indices of items in Morton order, which `items` refers to."""
 
     tree: BinaryTree
+    ids: array
     items: Items
     root: int
     groups: Groups | None
@@ -101,9 +112,15 @@ def build_bottom_up(found: HostBoxes) -> BinaryBuild:
         first, left, numbers = first + chunks * CHUNK, merged, rest
         if chunks == 1:
             break
+    return BinaryBuild(tree, ids, _items(ids), int(left.numpy().view(np.int32).reshape(-1)[6]), None)
+
+
+def _items(ids: array) -> Items:
+    """The data of items from their indices in Morton order, which have room for SPARE indices after the last one."""
     items = Items()
-    items.boxes, items.ids, items.order = found.boxes, ids, ints(count)
-    return BinaryBuild(tree, items, int(left.numpy().view(np.int32).reshape(-1)[6]), None)
+    items.windows = array(ptr=ids.ptr, dtype=EIGHT, shape=len(ids), strides=4, device="cpu")
+    items.order = ints(len(ids))
+    return items
 
 
 def _merging(threads: int) -> Merging:
@@ -145,7 +162,7 @@ class TopDown:
         starts = self._find_clusters(groups, min(cluster, whole))
         self._make_nodes(starts)
         self._part(whole, by)
-        self.at, self.order = ints(len(self.ranges.boxes) + 1), ints(self.count)
+        self.at, self.order = ints(len(self.ranges.boxes) + 1), ints(self.count + SPARE)[: self.count]
         launch(write_cluster_offsets, 1, [self.ranges.boxes, self.at])
         args = [self.ranges.boxes, self.at, self.first, self.ids, self.order]
         launch(write_items, len(self.ranges.boxes), args, None)
@@ -155,14 +172,12 @@ class TopDown:
         r, count, tree = self.ranges, len(self.ranges.begin), BinaryTree()
         tree.nodes, tree.sizes = tg.empty(count, VEC8, "cpu"), r.weight
         launch(write_binary_tree, count, [r, self.at, tree.nodes], None)
-        items = Items()
-        items.boxes, items.ids, items.order = self.boxes, self.order, ints(self.count)
         groups = None
         if self.keys_of_groups is not None:
             fixed = tg.zeros(count, dtype=int, device="cpu")
             fixed.numpy()[self.roots] = 1
             groups = Groups(self.keys_of_groups, self.roots, fixed)
-        return BinaryBuild(tree, items, 0, groups)
+        return BinaryBuild(tree, self.order, _items(self.order), 0, groups)
 
     def _find_clusters(self, groups: array | None, most: int) -> np.ndarray:
         """Find the clusters. Returns the first cluster of each group."""
@@ -242,8 +257,8 @@ def widen(binary: BinaryBuild, leaf: int) -> WideBuild | None:
     Raises:
         nothing.
     """
-    tree, items, root, groups = binary
-    count, fixed = len(items.boxes), None if groups is None else groups.fixed
+    tree, _, items, root, groups = binary
+    count, fixed = len(items.order), None if groups is None else groups.fixed
     # Subtrees of a binary hierarchy with groups have no known maximum number of nodes.
     wanted = max(SUBTREES, count // SUBTREE_ITEMS) if groups is None else MOST
     room = 2 * WIDTH * wanted if groups is None else 2 * len(groups.keys)
@@ -291,7 +306,10 @@ def _records(capacity: int, threads: int, leaf: int) -> Records:
     shape = (threads, HOLDER + 1)
     r.children = array(ptr=r.child.ptr, dtype=EIGHT, shape=shape, device="cpu")
     # A binary node that becomes leaves has fewer nodes on the stack than items.
-    r.stack, r.levels = ints(threads, 2, WIDTH * leaf + 2), ints(threads, LEVELS + 3)
+    length = WIDTH * leaf + 2 * WIDTH
+    r.stack, r.levels = ints(threads, CLUSTERS + 1, length), ints(threads, LEVELS + 3)
+    shape, strides = (threads, CLUSTERS + 1, length - WIDTH + 1), (4 * (CLUSTERS + 1) * length, 4 * length, 4)
+    r.windows = array(ptr=r.stack.ptr, dtype=EIGHT, shape=shape, strides=strides, device="cpu")
     return r
 
 

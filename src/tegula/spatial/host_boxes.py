@@ -15,6 +15,8 @@ THREADS = 64
 """The maximum number of threads that read all boxes."""
 SHORT, SHORT_BITS, BITS = 1 << 20, 10, 21
 """The number of boxes up to which keys have 10 bits per coordinate, and the numbers of bits below and above it."""
+SPARE = 8
+"""The number of unused indices after those of all boxes, which vectors of indices may include."""
 ROUNDING = float(1 << 23)
 """A float whose unit in the last place is 1."""
 
@@ -157,7 +159,7 @@ def sort_boxes(found: HostBoxes) -> tuple[array, array]:
     if count > SHORT:
         bits, kernel, dtype = BITS, key_many_boxes, tg.uint64
     keys = tg.empty(2 * count, dtype, "cpu")
-    ids = tg.empty(2 * count, tg.int32, "cpu")
+    ids = ints(2 * count + SPARE)
     threads = len(found.middles)
     launch(kernel, threads, [*found, threads, keys, ids])
     return sorted_halves(keys, ids, count, 0, 3 * bits, Chunks(count, get_device("cpu")))

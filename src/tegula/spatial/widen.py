@@ -13,7 +13,6 @@ from tegula.spatial.agglomerate import BinaryTree
 from tegula.spatial.boxes import (
     EIGHT,
     EIGHT_FLOATS,
-    VEC8,
     area,
     first_half,
     lang,
@@ -36,12 +35,16 @@ SOURCE, BEGIN, PARENT, BASE = range(4)
 """The rows with the binary node of each record, its first item and the record of its parent; and with the first record
 of each subtree."""
 
+STACK, ORDER, CLUSTERS = range(3)
+"""The rows of `Records.stack`."""
+
 
 @tg.struct
 class Records:
     """The records of nodes, their components (`words`), and rows of data about them (`origin`). For each thread: rows
-    about the children of a node, as vectors too, a stack of binary nodes, the leaf clusters of the items of a node, and
-    the records at which the levels of its subtree begin, with the number of these levels at the end."""
+    about the children of a node, as vectors too; a stack of binary nodes, and for the items of a node their indices and
+    leaf clusters (`windows`: the eight integers from a position on); and the records at which the levels of its subtree
+    begin, with the number of these levels at the end."""
 
     records: tg.array1d[EIGHT]
     words: tg.array1d[int]
@@ -49,15 +52,15 @@ class Records:
     child: tg.array3d[int]
     children: tg.array2d[EIGHT]
     stack: tg.array3d[int]
+    windows: tg.array3d[EIGHT]
     levels: tg.array2d[int]
 
 
 @tg.struct
 class Items:
-    """The boxes by their indices, the indices in Morton order, and the indices in the order of the hierarchy."""
+    """The indices of items in Morton order, eight from each position on, and in the order of the hierarchy."""
 
-    boxes: tg.array1d[VEC8]
-    ids: tg.array1d[int]
+    windows: tg.array1d[EIGHT]
     order: tg.array1d[int]
 
 
@@ -87,22 +90,28 @@ def children_of(tree: BinaryTree, node: int):
 
 @tg.func
 def write_order(r: Records, t: int, tree: BinaryTree, items: Items, node: int, begin: int):
-    """Write the indices of the items of a binary node from a position on, and their leaf clusters to a row."""
-    stack, clusters = r.stack[t, 0], r.stack[t, 1]
+    """Write the indices of the items of a binary node from a position on, and their leaf clusters to a row.
+
+    The items of a leaf are written in vectors, whose end the next leaf overwrites, so that no branch depends on whether
+    a node is a leaf."""
+    stack, row = r.stack[t, STACK], r.stack[t, ORDER]
     stack[0] = node
-    top, done = 1, 0
+    top, count = 1, 0
     while top > 0:
         top -= 1
         current = stack[top]
         left, right = children_of(tree, current)
-        if left < 0:
-            for i in range(right):
-                items.order[begin + done + i] = items.ids[i - 1 - left]
-                clusters[done + i] = current
-            done += right
-        else:
-            stack[top], stack[top + 1] = right, left
-            top += 2
+        first = tg.max(-1 - left, 0)
+        r.windows[t, ORDER, count], r.windows[t, CLUSTERS, count] = items.windows[first], EIGHT(current)
+        size = tg.where(left < 0, right, 0)
+        for k in range(WIDTH, size, WIDTH):
+            r.windows[t, ORDER, count + k] = items.windows[first + k]
+            r.windows[t, CLUSTERS, count + k] = EIGHT(current)
+        count += size
+        stack[top], stack[top + 1] = right, left
+        top += tg.where(left < 0, 0, 2)
+    for i in range(count):
+        items.order[begin + i] = row[i]
 
 
 @tg.func
@@ -123,9 +132,10 @@ def is_split(tree: BinaryTree, fixed: tg.array1d[int], leaf: int, node: int, siz
 
 
 @tg.func
-def parts_of(tree: BinaryTree, fixed: tg.array1d[int], leaf: int, node: int, size: int):
-    """The number of children that replace a child: two, or the leaves of a binary node of few items."""
-    return tg.where(is_split(tree, fixed, leaf, node, size), 2, (size + leaf - 1) // leaf)
+def room_for(tree: BinaryTree, fixed: tg.array1d[int], leaf: int, node: int, size: int):
+    """The number of items for which a node must have leaves left before a child is opened: 0 for a child that is
+    replaced by two children."""
+    return tg.where(is_split(tree, fixed, leaf, node, size), 0, size)
 
 
 @tg.func
@@ -141,13 +151,14 @@ def open_children(
 ):
     """Write the children of the node of a binary node. Returns their number."""
     kid, start, size = r.child[t, KID], r.child[t, START], r.child[t, SIZE]
-    lanes = EIGHT(0, 1, 2, 3, 4, 5, 6, 7)
     # Missing children have the box of the root.
     r.children[t, KID], r.children[t, CUT] = EIGHT(root), EIGHT(0)
     start[0], size[0] = begin, tree.sizes[root]
-    number = 1
-    keys, parts = EIGHT(0, -1, -1, -1, -1, -1, -1, -1), EIGHT(1)
-    which = 0
+    # Vectors that are read from memory are in vector registers.
+    r.children[t, SLOT] = EIGHT(0, 1, 2, 3, 4, 5, 6, 7)
+    lanes = r.children[t, SLOT]
+    keys, rooms = EIGHT(0, -1, -1, -1, -1, -1, -1, -1), EIGHT(0)
+    number, which = 1, 0
     while which >= 0:
         child, first, count = kid[which], start[which], size[which]
         chosen = lang._each_within(lanes, EIGHT(which)) & lang._each_within(EIGHT(which), lanes)
@@ -160,22 +171,25 @@ def open_children(
             kid[number], start[number], size[number] = right, first + lower, upper
             keys = lang._pick_each(chosen, EIGHT(opening_key(tree, fixed, leaf, left, lower)), keys)
             keys = lang._pick_each(added, EIGHT(opening_key(tree, fixed, leaf, right, upper)), keys)
-            parts = lang._pick_each(chosen, EIGHT(parts_of(tree, fixed, leaf, left, lower)), parts)
-            parts = lang._pick_each(added, EIGHT(parts_of(tree, fixed, leaf, right, upper)), parts)
+            rooms = lang._pick_each(chosen, EIGHT(room_for(tree, fixed, leaf, left, lower)), rooms)
+            rooms = lang._pick_each(added, EIGHT(room_for(tree, fixed, leaf, right, upper)), rooms)
             number += 1
         else:
             write_order(r, t, tree, items, child, first)
             leaves = tg.min(count, WIDTH + 1 - number)
+            each = count // leaves
+            longer = count - each * leaves
             for k in range(leaves):
-                at = k * count // leaves
+                at = k * each + tg.min(k, longer)
                 to = tg.where(k == 0, which, number)
-                kid[to], start[to], size[to] = r.stack[t, 1, at], first + at, (k + 1) * count // leaves - at
+                kid[to], start[to] = r.stack[t, CLUSTERS, at], first + at
+                size[to] = each + tg.where(k < longer, 1, 0)
                 r.child[t, CUT, to] = 1
                 number += tg.where(k == 0, 0, 1)
             keys = lang._pick_each(chosen, EIGHT(-1), keys)
-        fitting = lang._each_within(parts, EIGHT(WIDTH + 1 - number))
+        fitting = lang._each_within(rooms, EIGHT(leaf * (WIDTH + 1 - number)))
         best = high_of_eight(lang._pick_each(fitting, (keys & EIGHT(-WIDTH)) | lanes, EIGHT(-1)))
-        which = tg.where(best < 0 or number == WIDTH, -1, best & (WIDTH - 1))
+        which = tg.where((best < 0) | (number == WIDTH), -1, best & (WIDTH - 1))
     return number
 
 
