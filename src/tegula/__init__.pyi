@@ -4766,8 +4766,7 @@ def tile_all(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
 
     Parameters:
         a: a tile.
-        axis: the dimension to go along, a constant from -rank to rank - 1, or a tuple of such; all elements by
-            default.
+        axis: the dimension or tuple of dimensions, constants from -rank to rank - 1; all dimensions by default.
         keepdims: whether the result keeps a dimension of length 1; False by default.
     Returns:
         a tile without `axis`; (1,) of all elements, or of a tile of one dimension.
@@ -4786,8 +4785,7 @@ def tile_any(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
 
     Parameters:
         a: a tile.
-        axis: the dimension to go along, a constant from -rank to rank - 1, or a tuple of such; all elements by
-            default.
+        axis: the dimension or tuple of dimensions, constants from -rank to rank - 1; all dimensions by default.
         keepdims: whether the result keeps a dimension of length 1; False by default.
     Returns:
         a tile without `axis`; (1,) of all elements, or of a tile of one dimension.
@@ -5442,7 +5440,7 @@ def tile_empty_like(a: Any, dtype: Any = None, storage: Any = 'register') -> Any
 
     Parameters:
         a: a tile.
-        dtype: the element type, a scalar, vector or matrix type; that of `a` by default.
+        dtype: the element type, a scalar, vector or matrix type; the element type of `a` by default.
         storage: "register", a value, the default, or "shared", an object that several names may stand for.
     Returns:
         a tile of the shape of `a` and of `dtype`.
@@ -5510,8 +5508,8 @@ def tile_from_local(x: Any, grid: Any, shape: Any, storage: Any = 'register') ->
     Parameters:
         x: a vector or matrix, as `tile_local` returns for this grid and shape; the elements of absent threads are
             0.
-        grid: the number of threads along each dimension of the tile, constants; in all as many threads as the
-            block, or inside a role the role, has. The last dimension is the fastest. In all dimensions but the last
+        grid: the number of threads along each dimension of the tile, constants whose product is the number of
+            threads of the block, or of the role. The last dimension is the fastest. In all dimensions but the last
             two the grid is as long as the tile.
         shape: 1 to 4 lengths, constants, as an int or a tuple; at most 2**26 elements in all.
         storage: "register", a value, the default, or "shared", an object that several names may stand for.
@@ -5576,7 +5574,7 @@ def tile_full_like(a: Any, value: Any, dtype: Any = None, storage: Any = 'regist
         a: a tile.
         value: a scalar, vector, matrix or literal, the same in all threads of the block: the value of thread 0 is
             used. A number fills all components of a vector or matrix.
-        dtype: the element type, a scalar, vector or matrix type; that of `a` by default.
+        dtype: the element type, a scalar, vector or matrix type; the element type of `a` by default.
         storage: "register", a value, the default, or "shared", an object that several names may stand for.
     Returns:
         a tile of the shape of `a` and of `dtype`.
@@ -5819,8 +5817,8 @@ def tile_local(a: Any, grid: Any) -> Any:
 
     Parameters:
         a: a tile (N,), (M, N) or (.., M, N).
-        grid: the number of threads along each dimension of the tile, constants; in all as many threads as the
-            block, or inside a role the role, has. The last dimension is the fastest. In all dimensions but the last
+        grid: the number of threads along each dimension of the tile, constants whose product is the number of
+            threads of the block, or of the role. The last dimension is the fastest. In all dimensions but the last
             two the grid is as long as the tile.
     Returns:
         a vector for a tile of one dimension, else a matrix, of ceil(extent / grid) elements in each dimension;
@@ -6020,8 +6018,7 @@ def tile_max(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
 
     Parameters:
         a: a tile; of vectors and matrices each component by itself.
-        axis: the dimension to go along, a constant from -rank to rank - 1, or a tuple of such; all elements by
-            default.
+        axis: the dimension or tuple of dimensions, constants from -rank to rank - 1; all dimensions by default.
         keepdims: whether the result keeps a dimension of length 1; False by default.
     Returns:
         a tile without `axis`; (1,) of all elements, or of a tile of one dimension.
@@ -6143,8 +6140,7 @@ def tile_min(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
 
     Parameters:
         a: a tile; of vectors and matrices each component by itself.
-        axis: the dimension to go along, a constant from -rank to rank - 1, or a tuple of such; all elements by
-            default.
+        axis: the dimension or tuple of dimensions, constants from -rank to rank - 1; all dimensions by default.
         keepdims: whether the result keeps a dimension of length 1; False by default.
     Returns:
         a tile without `axis`; (1,) of all elements, or of a tile of one dimension.
@@ -6199,7 +6195,7 @@ def tile_ones_like(a: Any, dtype: Any = None, storage: Any = 'register') -> Any:
 
     Parameters:
         a: a tile.
-        dtype: the element type, a scalar, vector or matrix type; that of `a` by default.
+        dtype: the element type, a scalar, vector or matrix type; the element type of `a` by default.
         storage: "register", a value, the default, or "shared", an object that several names may stand for.
     Returns:
         a tile of the shape of `a` and of `dtype`.
@@ -6457,8 +6453,7 @@ def tile_reduce(op: Any, a: Any, axis: Any = None, keepdims: Any = False) -> Any
         op: a function (x, y) of two elements that gives one of the same type, associative and commutative:
             `tg.add`, `tg.max`, a @tg.func.
         a: a tile.
-        axis: the dimension to go along, a constant from -rank to rank - 1, or a tuple of such; all elements by
-            default.
+        axis: the dimension or tuple of dimensions, constants from -rank to rank - 1; all dimensions by default.
         keepdims: whether the result keeps a dimension of length 1; False by default.
     Returns:
         a tile without `axis`; (1,) of all elements, or of a tile of one dimension.
@@ -6961,8 +6956,7 @@ def tile_sum(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
 
     Parameters:
         a: a tile of any dtype; the sum of bools is the number of true elements, in int32.
-        axis: the dimension to go along, a constant from -rank to rank - 1, or a tuple of such; all elements by
-            default.
+        axis: the dimension or tuple of dimensions, constants from -rank to rank - 1; all dimensions by default.
         keepdims: whether the result keeps a dimension of length 1; False by default.
     Returns:
         a tile without `axis`; (1,) of all elements, or of a tile of one dimension.
@@ -7133,7 +7127,7 @@ def tile_zeros_like(a: Any, dtype: Any = None, storage: Any = 'register') -> Any
 
     Parameters:
         a: a tile.
-        dtype: the element type, a scalar, vector or matrix type; that of `a` by default.
+        dtype: the element type, a scalar, vector or matrix type; the element type of `a` by default.
         storage: "register", a value, the default, or "shared", an object that several names may stand for.
     Returns:
         a tile of the shape of `a` and of `dtype`.

@@ -80,7 +80,7 @@ def doctor() -> None:
 @main.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @click.option("--target", default="sm_90a", show_default=True, help="The GPU generation.")
-@click.option("--certificate", is_flag=True, help="Print the certificates of what is proved, as JSON.")
+@click.option("--certificate", is_flag=True, help="Print the certificates of the proofs as JSON.")
 @click.option(
     "--verify",
     type=click.Path(exists=True, dir_okay=False),

@@ -28,7 +28,7 @@ def fitted(data: np.ndarray, target: np.dtype, name: str, help: str = "") -> np.
     if data.dtype.kind == "O":
         return _from_objects(data, target, name, help)
     if not is_numeric(data.dtype):
-        raise UnfitNumber(f"expected numbers for {name}, got data of NumPy's type {data.dtype}", help)
+        raise UnfitNumber(f"expected numbers for {name}, got data of NumPy dtype {data.dtype}", help)
     if _lossless(data.dtype, target):
         return data.astype(target)
     with np.errstate(all="ignore"):

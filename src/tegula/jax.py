@@ -174,7 +174,7 @@ def _dtype(f: KernelFunction, dtype: Any) -> np.dtype[Any]:
     """The dtype of an output; LaunchError for a dtype that JAX would convert to another."""
     numpy_dtype = np.dtype(dtype)
     if jax.dtypes.canonicalize_dtype(numpy_dtype) != numpy_dtype:
-        help = 'jax.config.update("jax_enable_x64", True), before arrays are made'
+        help = 'call jax.config.update("jax_enable_x64", True) before the first array is created'
         raise LaunchError(
             f"kernel {f.name}: an output is of {numpy_dtype}, a type that JAX has not enabled", help
         )
@@ -240,7 +240,7 @@ class _Call:
         for k, value in zip(self.positions, values, strict=True):
             if k in active and not f.is_array(k, value):
                 name = f.kernel.parameters[k].name
-                help = "make the parameter an array, or differentiate by other arguments"
+                help = "make the parameter an array, or differentiate with respect to other arguments"
                 raise LaunchError(
                     f"kernel {f.name}: argument '{name}' is a number, which has no gradient", help
                 )

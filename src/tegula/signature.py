@@ -419,7 +419,7 @@ class Unifier:
         if expected.members and self.unified.dtypes.setdefault(expected.name, actual) != actual:
             before, *_ = self.origin["dtype " + expected.name]
             message = f"'{name}' is of {actual} and '{before}' of {self.unified.dtypes[expected.name]}"
-            raise Misfit(name, message, "convert one of them: tg.tile_astype")
+            raise Misfit(name, message, "convert one of the arguments: tg.tile_astype")
         self.origin.setdefault("dtype " + expected.name, (name, TilePattern(expected, ()), ()))
 
     def _tile(self, name: str, pattern: TilePattern, tile: TileArgument) -> None:

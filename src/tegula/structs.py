@@ -130,7 +130,7 @@ class StructType(Compound):
         if struct_type is not self:
             raise PicklingError(
                 f"the struct '{self.name}' cannot be pickled: module {self.__module__} has another object, or none, "
-                "under that name; define it at the top of a module"
+                "under that name; define the struct at the top level of a module"
             )
         return _bound, identity
 

@@ -121,7 +121,8 @@ def _check_shared(a: array, data: Any) -> None:
     """Raise ValueError if the elements had to be converted, because writes to the array would be lost."""
     if a.size and a.ptr != data.data_ptr():
         raise ValueError(
-            f"a tensor of {data.dtype} cannot be viewed as elements of {a.dtype}: convert it, t.to(torch.float32)"
+            f"a tensor of {data.dtype} cannot be viewed as elements of {a.dtype}: convert the tensor, "
+            "t.to(torch.float32)"
         )
 
 

@@ -42,7 +42,7 @@ def test_code_that_does_not_follow_its_roles_is_an_error(monkeypatch: pytest.Mon
         return compile_ptx(text, arch).replace("mbarrier.try_wait.parity", "mbarrier.test_wait.parity", 1)
 
     monkeypatch.setattr(llvm, "compile_ptx", another_order)
-    with pytest.raises(InternalError, match=r"the PTX does not follow mbarrier\.wait at .*\.py:\d+"):
+    with pytest.raises(InternalError, match=r"the PTX does not match mbarrier\.wait at .*\.py:\d+"):
         build(prepared(LAUNCHES[0]), HOPPER)
 
 

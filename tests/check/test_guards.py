@@ -108,7 +108,7 @@ def test_hosts_evaluate_guards_on_exact_integers(
     guards = LaunchGuards(kernel, [g.row() for g in check_schedule(kernel, spread).guards])
     assert len(guards.guards) == 1
     guards.check(packed(built_kernel, X, OUT, *good))
-    with pytest.raises(LaunchError, match="a launch must satisfy .* \\(line 2 of") as error:
+    with pytest.raises(LaunchError, match="the launch does not satisfy .* \\(line 2 of") as error:
         guards.check(packed(built_kernel, X, OUT, *bad))
     assert named in str(error.value)
 

@@ -38,10 +38,10 @@ def test_optimisers_refuse_parameters_that_are_not_lists_of_float_arrays(
         (tg.zeros(3), "the gradients of an optimiser must be a list of arrays, got one array"),
         (
             [None],
-            r"the gradient of parameter 0 is an array, got none\nhelp: make the parameter with requires_grad",
+            r"the gradient of parameter 0 must be an array, got none\nhelp: make the parameter with requires_grad",
         ),
-        ([1.0], "got a value of type float as it"),
-        ([], "0 gradients are given for 1 parameters"),
+        ([1.0], "got a value of type float"),
+        ([], "the numbers of gradients and parameters differ: 0 and 1"),
     ],
 )
 def test_optimisers_refuse_gradients_that_are_not_lists_of_arrays(

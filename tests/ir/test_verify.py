@@ -198,13 +198,13 @@ def test_a_region_that_appears_twice_is_refused():
 def test_a_result_of_another_op_is_refused():
     _, k = make()
     named(k, "mul").results = named(k, "add").results
-    refuse(k, "mul at .*belongs elsewhere")
+    refuse(k, "mul at .*belongs to another")
 
 
 def test_an_argument_of_another_region_is_refused():
     _, k = make()
     named(k, "tile.map").regions[0].args = [Value(float32, Region())]
-    refuse(k, "tile.map at .*belongs elsewhere")
+    refuse(k, "tile.map at .*belongs to another")
 
 
 def test_an_unregistered_op_is_refused():

@@ -420,7 +420,7 @@ def test_invalid_parts_of_cooperative_functions_are_refused_at_their_lines() -> 
             return doubled(a)
 
     for part, gradient, message in (
-        (unknown_letter, False, ("'K', which the condition of a program of doubled takes", "N, Real, group")),
+        (unknown_letter, False, ("the condition of a program of doubled takes 'K'", "N, Real, group")),
         (two_results, False, ("returns 2 values, its signature says 1", "return a, a", "-> tile[Real, N]")),
         (shorter_adjoint, True, ("returns tile[float32, 2], not tile[float32, 4]", "return grad[:2]")),
         (unknown_kept, True, ("the adjoint of doubled cannot keep 'results'", "choose from: a, result")),

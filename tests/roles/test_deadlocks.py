@@ -96,7 +96,7 @@ WAITS = {
     waits_for_nobody: [
         "ws1 waits here for phase 0 of barrier 'barrier', to be ended by ws1, which waits too"
     ],
-    never_filled: ["ws0 waits here for tile 0 of pipe 'pipe' from any role: none fills it"],
+    never_filled: ["ws0 waits here for tile 0 of pipe 'pipe' from any role, but no role fills the pipe"],
     popped_too_often: ["ws1 waits here for tile 3 of pipe 'pipe' from ws0, which has ended"],
     filled_too_often: [
         "ws0 waits here with tile 5 for one of 2 stages of pipe 'pipe': "

@@ -689,5 +689,5 @@ def test_line_information_for_profilers_is_a_separate_form(
 def test_code_with_other_registers_than_its_roles_change_is_not_launched(driver: SimulatedDriver) -> None:
     module = LoadedModule(context(0), b"code", is_ptx=False)
     assert module.function("kernel", registers=0)
-    with pytest.raises(InternalError, match="168 registers per thread, but the code has 0"):
+    with pytest.raises(InternalError, match="168 registers per thread at launch, but the code uses 0"):
         module.function("kernel", registers=168)

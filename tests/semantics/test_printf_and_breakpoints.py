@@ -42,7 +42,7 @@ def test_printf_formats_numbers_as_c(capfd: pytest.CaptureFixture[str]) -> None:
         ('tg.printf("%d", 1.0)', TypeMismatch, "'%d' prints a scalar integer, got float literal"),
         ('tg.printf("%f", 1)', TypeMismatch, "'%f' prints a scalar float"),
         ('tg.printf("%f", tg.vec2(1.0))', TypeMismatch, "print\\(...\\)"),
-        ('tg.printf("%d %d", 1)', OutOfRange, "2 places for 1 values"),
+        ('tg.printf("%d %d", 1)', OutOfRange, "2 specifiers for 1 values"),
         ('tg.printf("%q", 1)', TypeMismatch, "no specifier"),
         ("tg.printf(1.0)", NotConstant, "the format of printf"),
     ],

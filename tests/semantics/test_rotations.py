@@ -172,7 +172,7 @@ def test_rotations_are_constructed_in_python() -> None:
         ("tg.quat(1.0)", "quat takes 4 components, got 1"),
         ("tg.quat_identity(int)", "the components of a quat must be floats, not int32"),
         ("t.x", "transform has no attribute 'x'"),
-        ("tg.mat33(v, v, tg.vec2())", "the rows of mat33 are vectors (3,)"),
+        ("tg.mat33(v, v, tg.vec2())", "the rows of a mat33 are vectors of length 3"),
     ],
 )
 def test_invalid_rotations_are_refused(expression: str, message: str) -> None:

@@ -35,9 +35,13 @@ def array_cast(in_array: array, out_array: array, count: int | None = None) -> N
     number = in_array.size if count is None else count
     if same and in_array.ndim > 1:
         if in_array.shape != out_array.shape:
-            raise LaunchError(f"array_cast: the arrays have shapes {in_array.shape} and {out_array.shape}")
+            raise LaunchError(
+                f"array_cast: the arrays must have one shape, got {in_array.shape} and {out_array.shape}"
+            )
         if number != in_array.size:
-            raise LaunchError("array_cast: count= needs arrays of one dimension")
+            raise LaunchError(
+                "array_cast: count= needs arrays of one dimension, got {in_array.ndim} dimensions"
+            )
     contiguous = out_array if out_array.is_contiguous else tg.clone(out_array)
     source, target = scalars(packed(in_array)), scalars(contiguous)
     length = number * components(in_array.dtype)

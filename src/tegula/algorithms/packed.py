@@ -48,10 +48,12 @@ def check_together(function: str, first: array, **others: array | None) -> None:
     """Raise LaunchError unless all arrays are on one device."""
     for name, other in others.items():
         if other is not None and other.device != first.device:
-            raise LaunchError(f"{function}: {name} is on {other.device}, the first array on {first.device}")
+            raise LaunchError(
+                f"{function}: the arrays are on several devices: {name} on {other.device}, the first on {first.device}"
+            )
 
 
 def check_dtype(function: str, name: str, a: array, dtype: Any) -> None:
     """Raise LaunchError unless an array has the expected dtype."""
     if a.dtype != dtype:
-        raise LaunchError(f"{function}: {name} holds {a.dtype}, not {dtype}")
+        raise LaunchError(f"{function}: {name} must hold {dtype}, got {a.dtype}")

@@ -92,7 +92,7 @@ def array_inner(
         flows to `a` and `b` where a tape records and `out` is given.
     """
     if a.shape != b.shape:
-        raise ValueError(f"array_inner: the arrays have shapes {a.shape} and {b.shape}")
+        raise ValueError(f"array_inner: the arrays must have one shape, got {a.shape} and {b.shape}")
     check_together("array_inner", a, b=b)
     check_dtype("array_inner", "b", b, a.dtype)
     axis = None if axis is None else checked_axis("array_inner", axis, a.ndim)
@@ -133,7 +133,7 @@ def _result(function: str, values: array, out: array | None, axis: int | None, d
     check_together(function, values, out=out)
     check_dtype(function, "out", out, dtype)
     if out.shape != shape:
-        raise LaunchError(f"{function}: out has shape {out.shape}, not {shape}")
+        raise LaunchError(f"{function}: out must have shape {shape}, got {out.shape}")
     return out
 
 

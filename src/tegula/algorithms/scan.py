@@ -48,7 +48,9 @@ def array_scan(in_array: array, out_array: array, inclusive: bool = True) -> Non
     check_together("array_scan", in_array, out_array=out_array)
     check_dtype("array_scan", "out_array", out_array, in_array.dtype)
     if in_array.size != out_array.size:
-        raise LaunchError(f"array_scan: the arrays have {in_array.size} and {out_array.size} elements")
+        raise LaunchError(
+            f"array_scan: the arrays must have equally many elements, got {in_array.size} and {out_array.size}"
+        )
     if not in_array.size:
         return
     shape = in_array.size, components(in_array.dtype)

@@ -25,7 +25,9 @@ def apply(machine: int, image: bytearray, at: int, kind: int, target: int, offse
         else:
             _apply_aarch64(image, at, kind, target, offset)
     except struct.error as error:
-        raise InternalError(f"relocation {kind} does not reach {target:#x} from {offset:#x}") from error
+        raise InternalError(
+            f"the target {target:#x} is out of range of relocation {kind} at {offset:#x}"
+        ) from error
 
 
 def _apply_x86(image: bytearray, at: int, kind: int, target: int, offset: int) -> None:

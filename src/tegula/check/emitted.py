@@ -54,7 +54,7 @@ def require(ptx: str, kernel: Kernel) -> None:
     op = wrong.op.NAME if wrong.op is not None else "the roles"
     location = wrong.op.loc if wrong.op is not None else kernel.loc
     raise InternalError(
-        f"kernel {kernel.name}: the PTX does not follow {op} at {location}: {wrong.description} "
+        f"kernel {kernel.name}: the PTX does not match {op} at {location}: {wrong.description} "
         f"(line {wrong.line} of the PTX)"
     )
 

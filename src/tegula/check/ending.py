@@ -42,7 +42,7 @@ def _note_wait(run: Run, warp: Warp) -> None:
     event = done.events[warp.event]
     if isinstance(event, E.Wait | E.NamedWait):
         _, phase = run.phase(done.op, event.barrier, event.stage if isinstance(event, E.Wait) else 0)
-        run.note(warp, done.op, f"waits for phase {phase.number} without end", phase, phase.number)
+        run.note(warp, done.op, f"waits for phase {phase.number}, which never completes", phase, phase.number)
 
 
 def _starved(run: Run, stuck: Sequence[Warp]) -> Refuted | None:
@@ -105,7 +105,8 @@ def check_end(run: Run) -> None:
             at = phase.last if phase.last is not None else phase.copies[-1][1]
             raise Refuted(
                 "arrivals",
-                f"at the end {named(phase)} is inside phase {phase.number}: {phase.count - phase.pending} of "
+                f"phase {phase.number} of {named(phase)} is incomplete when all roles have ended: "
+                f"{phase.count - phase.pending} of "
                 f"{phase.count} arrivals were made",
                 at.loc,
                 "let each arriving role arrive once for each item",

@@ -24,7 +24,7 @@ store."""
 MAX_EXTENT = 2**31 - 1
 """The maximum extent of an array dimension in kernels."""
 TEXTS = {
-    "fits": "a number that trip counts of role loops depend on is at most 2^28 in size",
+    "fits": "a number that determines trip counts of role loops is at most 2^28 in magnitude",
     "factor": "a factor of a trip count is not negative",
 }
 
@@ -68,8 +68,10 @@ def require(kernel: Kernel, guards: Sequence[Guard], value_of: Callable[[Leaf], 
         if not guard.holds(value_of):
             arguments = ", ".join(f"{_named(kernel, leaf)} = {value_of(leaf)}" for leaf in leaves(guard.term))
             location = f"line {guard.loc.line} of {guard.loc.file}"
-            message = f"kernel {kernel.name}: a launch must satisfy '{guard.text}' ({location}), not with {arguments}"
-            raise LaunchError(message, "the schedule is proved for launches that satisfy it")
+            message = (
+                f"kernel {kernel.name}: the launch does not satisfy '{guard.text}' ({location}): {arguments}"
+            )
+            raise LaunchError(message, "the schedule is proved only for launches that satisfy this condition")
 
 
 def requiring(kernel: Kernel, guards: Sequence[Guard]) -> Callable[[Sequence[Any]], None]:

@@ -58,7 +58,10 @@ def _check_counts(kernel: Kernel) -> None:
         if count > MAX_COUNTED:
             subject = "bytes are announced" if isinstance(op, MbarrierExpect) else "arrivals are counted"
             raise Refuted(
-                "budget", f"{count} {subject}, a barrier counts {MAX_COUNTED}", op.loc, "use smaller tiles"
+                "budget",
+                f"{count} {subject}, but a barrier counts at most {MAX_COUNTED}",
+                op.loc,
+                "use smaller tiles",
             )
 
 
@@ -77,7 +80,7 @@ def _check_disjoint(allocations: Mapping[Value, SharedAllocation]) -> None:
                 assert isinstance(a.owner, Op)
                 raise Refuted(
                     "budget",
-                    f"{a.name} lies in the bytes of {b.name or 'a buffer'}",
+                    f"{a.name} overlaps {b.name or 'a buffer'} in shared memory",
                     a.owner.loc,
                     "allocate the barrier at another offset",
                 )
@@ -116,7 +119,9 @@ def _check_named_barriers(kernel: Kernel, threads: int) -> None:
             message = (
                 f"no named barrier is left for {barrier.name or 'this one'}: a block has {NAMED_BARRIERS}"
             )
-            raise Refuted("budget", message, barrier.owner.loc, "create fewer named barriers")
+            raise Refuted(
+                "budget", message, barrier.owner.loc, "create fewer named barriers, or use fewer roles"
+            )
     for op in kernel.walk():
         for name in own_barriers(op, threads):
             other = users_of_barrier.setdefault(name, op)
@@ -124,7 +129,7 @@ def _check_named_barriers(kernel: Kernel, threads: int) -> None:
                 message = f"this role needs named barrier {name}, but a block has only {NAMED_BARRIERS}"
                 raise Refuted("budget", message, op.loc, "use fewer roles")
             if isinstance(op, Barrier) != isinstance(other, Barrier):
-                notes = ((other.loc, "the other one"),)
+                notes = ((other.loc, "the other synchronisation"),)
                 message = f"two groups of threads synchronise at named barrier {name}"
                 raise Refuted("budget", message, op.loc, "use fewer roles", notes)
 
@@ -137,7 +142,7 @@ def _check_warps(roles: Roles, threads: int) -> None:
             other = names.setdefault(warp, name)
             if other != name or warp * WARP >= threads:
                 message = (
-                    f"warp {warp} is in {other} and in {name}"
+                    f"warp {warp} belongs to two roles, {other} and {name}"
                     if other != name
                     else f"{name} has no warp {warp}"
                 )
@@ -152,11 +157,11 @@ def _check_registers(roles: Roles, threads: int) -> None:
         if budget and not (MIN_REGISTERS <= budget <= MAX_REGISTERS and budget % REGISTER_STEP == 0):
             allowed = f"a multiple of {REGISTER_STEP} from {MIN_REGISTERS} to {MAX_REGISTERS}"
             message = f"a role has registers={budget}, which must be {allowed}"
-            raise Refuted("budget", message, roles.loc, "change its registers=")
+            raise Refuted("budget", message, roles.loc, "change registers= of the role")
         for group in range(first // 4, (first + warps + 3) // 4):
             if budget and budgets.setdefault(group, budget) != budget:
                 message = (
-                    f"roles in warp group {group} ask for {budgets[group]} and {budget} registers a thread"
+                    f"roles in warp group {group} request {budgets[group]} and {budget} registers a thread"
                 )
                 raise Refuted(
                     "budget", message, roles.loc, "give all roles of a warp group the same registers="

@@ -123,7 +123,7 @@ class Run:
         if stage < 0 or at >= count or self.phases[at].barrier is not barrier:
             raise Refuted(
                 "stage",
-                f"{op.NAME} names stage {stage} of {barrier.name or 'a barrier'}, which has fewer",
+                f"{op.NAME} uses stage {stage} of {barrier.name or 'a barrier'}, which has fewer stages",
                 op.loc,
                 "a stage is the number of the item modulo the number of stages",
             )
@@ -164,7 +164,11 @@ class Run:
         warp.known_waits |= bit
         phase.waited.setdefault(awaited, []).append((warp, bit))
         self.note(
-            warp, op, f"goes past phase {awaited}" if awaited >= 0 else "finds it fresh", phase, awaited
+            warp,
+            op,
+            f"passes phase {awaited}" if awaited >= 0 else "passes before the first phase",
+            phase,
+            awaited,
         )
         return True
 
@@ -209,7 +213,7 @@ class Run:
         _join(warp.clock, phase.ended[own])
         warp.known_waits |= phase.known_waits_of_phases[own]
         self._tick(warp)
-        self.note(warp, op, f"goes past synchronisation {own}", phase, own)
+        self.note(warp, op, f"passes synchronisation {own}", phase, own)
         return True
 
     def _arrive(self, warp: Warp, op: Op, event: E.Arrive, weight: int) -> None:
@@ -372,7 +376,7 @@ class Run:
         if barrier is not None:
             raise Refuted(
                 "budget",
-                f"{barrier.name} lies in the bytes of {access.at.buffer.name or 'a buffer'}",
+                f"{barrier.name} overlaps {access.at.buffer.name or 'a buffer'} in shared memory",
                 access.op.loc,
                 "allocate the barrier at another offset",
             )

@@ -96,7 +96,7 @@ def verify_certificate(kernel: Kernel, compilation: GpuCompilation, certificate:
     if shared is not None:
         first, second = (v.name or "a buffer" for v in shared)
         owner = shared[0].owner
-        message = f"{first} and {second}, of two roles, share bytes"
+        message = f"{first} and {second}, which different roles use, overlap in shared memory"
         raise Rejected(message, owner if isinstance(owner, Op) else None)
 
 

@@ -186,7 +186,10 @@ def length_of(s: State, op: ArrayShape) -> str:
     long = access.long if access is not None else ()
     if k is not None and long and (root is not array or dim in long):
         name = s.kernel.param_names[k]
-        message = f"the length of array '{name}' is needed here as an int32, and dimension {long[0]} has 2**31 or more"
+        message = (
+            f"dimension {long[0]} of array '{name}' has 2**31 elements or more, but its length is used as an int32 "
+            "here"
+        )
         raise TypeMismatch(
             op.loc, what=message, help="pass a view of fewer elements, or pass the length as an argument"
         )

@@ -65,7 +65,9 @@ def run_const(m: Machine, op: Const, mask: Mask) -> Any:
 def run_tid(m: Machine, op: Tid, mask: Mask) -> Any:
     count, tid = op.count, m.tid
     if count > len(tid):
-        raise InternalError(f"{op.loc}: {count} thread index components of {len(tid)}")
+        raise InternalError(
+            f"{op.loc}: the kernel reads {count} components of the thread index, the launch has {len(tid)}"
+        )
     if op.block is not None:
         lanes = m.report.kernel.launch.block_dim
         tid = [np.resize(c, m.lanes) for c in m.grid.thread_indices(int(m.group(op.block)), lanes)[0]]

@@ -145,7 +145,7 @@ def _argument(name: str, t: Type, arg: Any, lane_count: int) -> RunValue:
     dtype = element(t)
     shape = element_shape(dtype)
     if np.shape(arg) != shape:
-        raise LaunchError(f"argument '{name}' is a {t}, got a value of shape {np.shape(arg)}")
+        raise LaunchError(f"argument '{name}' must be a {t}, got a value of shape {np.shape(arg)}")
     value = lanes.constant(np.asarray(arg).tolist(), dtype)
     return np.broadcast_to(value, (lane_count, *shape)).copy()
 
@@ -154,7 +154,9 @@ def _array(name: str, t: ArrayType, arg: Any) -> np.ndarray:
     shape = element_shape(t.dtype)
     dtype = to_numpy(scalar_of(t.dtype))
     if not isinstance(arg, np.ndarray) or arg.dtype != dtype:
-        raise LaunchError(f"argument '{name}' is an {t}, got {getattr(arg, 'dtype', type(arg).__name__)}")
+        raise LaunchError(
+            f"argument '{name}' must be an {t}, got {getattr(arg, 'dtype', type(arg).__name__)}"
+        )
     if arg.ndim != t.ndim + len(shape) or arg.shape[t.ndim :] != shape:
-        raise LaunchError(f"argument '{name}' is an {t}, got an array of shape {arg.shape}")
+        raise LaunchError(f"argument '{name}' must be an {t}, got an array of shape {arg.shape}")
     return arg

@@ -161,7 +161,9 @@ def run_shape(m: Machine, op: ArrayShape, mask: Mask) -> Any:
     for lane in np.flatnonzero(mask):
         n = (reference[lane] if isinstance(reference, list) else reference).shape[dim]
         if n >= 2**31:
-            raise TypeMismatch(op.loc, what=f"the length {n} of an array is needed here as an int32")
+            raise TypeMismatch(
+                op.loc, what=f"the length {n} of an array is used here as an int32, which cannot represent it"
+            )
         out[lane] = n
     return out
 

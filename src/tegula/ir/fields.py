@@ -226,12 +226,12 @@ class Signature:
         """The reason why an op violates its declaration; empty if the op is valid."""
         count = len(op.operands)
         if count < self.fixed or (self.most is not None and count > self.most):
-            return f"it takes {_numbered(self.operands)}, got {count} operands"
+            return f"the op takes {_numbered(self.operands)}, got {count} operands"
         unknown = [name for name in op.attrs if name not in self.attrs]
         if unknown:
-            return f"it has no attribute {', '.join(unknown)}"
+            return f"the op has no attribute {', '.join(unknown)}"
         missing = [name for name, f in self.attrs.items() if f.default is MISSING and name not in op.attrs]
-        return f"it lacks the attribute {', '.join(missing)}" if missing else ""
+        return f"the op lacks the attribute {', '.join(missing)}" if missing else ""
 
 
 def _numbered(operands: Sequence[operand]) -> str:

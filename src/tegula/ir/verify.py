@@ -38,7 +38,9 @@ def verify(kernel: Kernel, known: Verified | None = None) -> None:
     `known`: the results of earlier verifications, to which the results of this one are added."""
     counts = len(kernel.params), len(kernel.param_names), len(kernel.access)
     if len(set(counts)) != 1:
-        raise InternalError(f"kernel {kernel.name}: {counts} parameters, names and access classes")
+        raise InternalError(
+            f"kernel {kernel.name} has different numbers of parameters, names and access classes: {counts}"
+        )
     if kernel.body.parent is not None:
         raise InternalError(f"kernel {kernel.name}: the body has a parent")
     known = Verified() if known is None else known
@@ -89,7 +91,7 @@ class _Verifier:
         defined: list[Value] = []
         for arg in region.args:
             if arg.owner is not region or arg in visible:
-                self.fail(parent, f"argument {arg} belongs elsewhere")
+                self.fail(parent, f"argument {arg} belongs to another region")
             visible.add(arg)
             defined.append(arg)
         if not region.ops or region.ops[-1].NAME != "yield":
@@ -108,7 +110,7 @@ class _Verifier:
                 self.fail(op, f"operand {missing} is not defined before this use")
             for result in op.results:
                 if result.owner is not op or result in visible:
-                    self.fail(op, f"result {result} belongs elsewhere")
+                    self.fail(op, f"result {result} belongs to another op")
             if op.regions:
                 self.nested(op, visible)
                 self.types(op)

@@ -28,7 +28,9 @@ def _configure(*given: Any) -> BatchLaunch:
     found = [as_array(name, key, x) for key, x in zip(keys, arrays, strict=True)]
     device, like = found[0].device, arrays[0]
     if any(x.device != device for x in found):
-        raise tg.LaunchError(f"{name}: the arrays are on several devices", "copy them to one: x.to(device)")
+        raise tg.LaunchError(
+            f"{name}: the arrays are on several devices", "copy the arrays to one device: x.to(device)"
+        )
     made = tg.over_batches(function, found, {key: x for key, x, _ in constants}, name)
     allocate = tuple(make_allocator(shape, dtype, like, device) for shape, dtype in made.results)
     is_empty = not all(math.prod(x.shape) for x in found)

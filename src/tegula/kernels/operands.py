@@ -49,7 +49,7 @@ def expect_shape(function: str, name: str, array: Any, expected: tuple[int, ...]
     expected shape."""
     if array.shape != expected:
         message = f"{function}: '{name}' must have shape {expected} to fit {source}, got {array.shape}"
-        raise tg.LaunchError(message, "check the order of the dimensions")
+        raise tg.LaunchError(message, "check the order of the array's dimensions")
 
 
 def expect_disjoint(function: str, out: Any, inputs: dict[str, Any]) -> "ByteRanges":
@@ -80,7 +80,7 @@ class ByteRanges:
                 message = (
                     f"{self.function}: 'out' shares memory with '{name}', which is read while it is written"
                 )
-                raise tg.LaunchError(message, "leave out=, or pass other memory")
+                raise tg.LaunchError(message, "omit out=, or pass an array that overlaps no input")
 
 
 def address(x: Any) -> int:

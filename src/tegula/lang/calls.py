@@ -352,7 +352,7 @@ class Calls(TracerState):
             return self.number({"float": float, "int": int, "bool": bool}[name], args, kwargs, node)
         if RENAMED.get(name, name) in PUBLIC:
             return self.public_call(RENAMED.get(name, name), args, kwargs, node)
-        help = f"use it as '{USED_IN[name]}'" if name in USED_IN else ""
+        help = f"write '{USED_IN[name]}'" if name in USED_IN else ""
         raise E.UnsupportedPython(self.location(node), help=help, what=f"'{name}'")
 
     def thread_index(self, count: int, node: ast.AST | None) -> list[Value]:
@@ -451,7 +451,7 @@ class Calls(TracerState):
             arrays = [p.name for p, x in pairs if p.name in updated and kind_of(self.builder, x)]
             for name in [*chosen.definition.changed, *arrays]:
                 message = f"{f.name} has a declared gradient, so it cannot modify {name!r}"
-                raise E.UnsupportedPython(self.location(node), what=message, help="return it")
+                raise E.UnsupportedPython(self.location(node), what=message, help="return the new value")
             return call_with_derivative(self, chosen, rule, ordered, node)
         if self.differentiable and self.keeps_calls:
             chosen = chosen.replay or chosen

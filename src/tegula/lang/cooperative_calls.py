@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from tegula.lang.calls import Calls
 
 _GROWN = (
-    "an adjoint returns what the adjoint of each float parameter grows by, in the order of the parameters"
+    "an adjoint returns the increment of the adjoint of each float parameter, in the order of the parameters"
 )
 
 
@@ -273,7 +273,7 @@ class _Call:
             variant = self.f.fitting_program(facts)
         except KeyError as unknown:
             variant, name = unknown.args
-            message = f"'{name}', which the condition of a program of {self.f.name} takes, is not known"
+            message = f"the condition of a program of {self.f.name} takes '{name}', which is not a property of the call"
             help = f"choose from: {', '.join(facts)}"
             raise E.TypeMismatch(variant.function.definition.location, what=message, help=help) from None
         if variant is not None:

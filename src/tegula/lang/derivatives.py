@@ -227,7 +227,7 @@ def _increments(tracer: Calls, rule: FuncDef, args: Sequence[Value], grads: Sequ
     if len(names) != len(args) + len(grads):
         expected = f"{len(args)} arguments and {len(grads)} results"
         message = f"{rule.name} is the gradient of a function of {expected}, but has {len(names)} parameters"
-        help = "the parameters must be those of the function, then the adjoint of each result that is a float"
+        help = "declare the parameters of the function, then the adjoint of each result that is a float"
         raise E.WrongArguments(d.location, what=message, help=help)
     wide = {n: adjoint_type(v.type) for n, v in zip(names, args, strict=False) if has_adjoint(v.type)}
     narrow = [n for n, v in zip(names, args, strict=False) if wide.get(n, v.type) != v.type]

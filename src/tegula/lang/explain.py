@@ -60,6 +60,15 @@ def quoted(node: ast.AST) -> str:
     return text if len(text) <= SHORT else "..."
 
 
+def _primary(node: ast.AST) -> str:
+    """The node's source text as the left side of an attribute or a subscript: operators are in parentheses."""
+    text = quoted(node)
+    is_operator = isinstance(
+        node, ast.BinOp | ast.UnaryOp | ast.BoolOp | ast.Compare | ast.IfExp | ast.Lambda
+    )
+    return f"({text})" if is_operator and text != "..." else text
+
+
 def _name(t: DType) -> str:
     """The name of a type as users write it."""
     return {"float32": "float", "int32": "int", "bool": "bool"}.get(t.name, f"tg.{t}")
@@ -106,10 +115,10 @@ def is_rounded_matmul(node: ast.AST, x: Any, to: DType) -> bool:
 def conversion(node: ast.AST, x: Any, to: object) -> str:
     """A help text with the conversion of a value to the expected type."""
     if isinstance(to, DType) and isinstance(x, Value) and isinstance(x.type, VecType | MatType):
-        part = f"{quoted(node)}.x" if isinstance(x.type, VecType) else f"{quoted(node)}[0, 0]"
+        part = f"{_primary(node)}.x" if isinstance(x.type, VecType) else f"{_primary(node)}[0, 0]"
         return f"take a component, as in {part}"
     if isinstance(to, DType) and scalar(x) == to and isinstance(x, Value) and isinstance(x.type, TileType):
-        element = f"{quoted(node)}[{', '.join('0' for _ in x.type.shape)}]"
+        element = f"{_primary(node)}[{', '.join('0' for _ in x.type.shape)}]"
         return f"take an element, as in {element}; tg.tile_store stores a whole tile"
     if not isinstance(to, DType) or scalar(x) in (None, to):
         return ""
@@ -140,7 +149,7 @@ WAYS_OUT: dict[type[ast.AST], str] = {
     ast.BinOp: "operators combine numbers, vectors, matrices and tiles",
     ast.UnaryOp: "operators work on numbers, vectors, matrices and tiles",
     ast.Compare: "numbers and tiles are compared with each other, types and strings with == and !=",
-    ast.Assign: "what is assigned to an element has the type of the elements",
+    ast.Assign: "a value that is assigned to an element must have the element type",
     ast.AugAssign: "a value that is added to an element must have the element type",
 }
 

@@ -419,7 +419,10 @@ class Expressions(StructAccesses):
             return self.builder.truth(self.typed(x))
         if x is None or (isinstance(x, str | tuple) and not isinstance(x, Fields)):
             return bool(x)
-        raise TypeRule(f"a condition must be a scalar, got {describe_type(x)}", "compare it, as in x > 0")
+        raise TypeRule(
+            f"a condition must be a scalar, got {describe_type(x)}",
+            "compare the value with a number, as in x > 0",
+        )
 
     def _BoolOp(self, node: ast.BoolOp) -> Any:
         op = "and" if isinstance(node.op, ast.And) else "or"

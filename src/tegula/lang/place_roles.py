@@ -90,10 +90,11 @@ def _budgets(groups: dict[int, list[RoleRequest]]) -> dict[int, int]:
     needed = sum(max(budgets.get(g, 0), MIN_BUDGET) for g in range(1 + max(groups))) * WARP_GROUP
     available = start_registers(threads) * threads
     if any(budgets.values()) and needed > available:
-        message = (
-            f"the roles request {needed:,} registers, a block of {threads} threads starts with {available:,}"
+        message = f"the roles request {needed:,} registers, but a block of {threads} threads starts with {available:,}"
+        help = (
+            f"lower registers=: the roles request the sum over warp groups ({MIN_BUDGET} if omitted), times "
+            f"{WARP_GROUP} threads"
         )
-        help = f"registers= ({MIN_BUDGET} if omitted), summed over warp groups, times {WARP_GROUP} must fit"
         asking = next(w for g in sorted(groups) for w in groups[g] if w.registers)
         raise E.RoleRegisters(asking.loc, what=message, help=help)
     return budgets

@@ -80,7 +80,7 @@ def _called(op: Op) -> str:
 
 
 MADE_BEFORE = (PipeNew, MbarrierNew, NamedNew)
-TOP_LEVEL = "create it before the roles, at the top level of the kernel"
+TOP_LEVEL = "create pipes and barriers before the roles, at the top level of the kernel"
 IN_ROLE = "move the operation into a role"
 
 
@@ -150,4 +150,4 @@ def _pipe(roles: Roles, pipe: Op) -> Iterator[E.CompileError]:
 
 
 def _at_location(loc: Location) -> Sequence[tuple[Location, str]]:
-    return [(loc, "filled here too")]
+    return [(loc, "also filled here")]

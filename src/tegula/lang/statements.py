@@ -29,9 +29,9 @@ UNSUPPORTED = {
     ast.AsyncFunctionDef: "async", ast.AsyncFor: "async", ast.AsyncWith: "async",
 }  # fmt: skip
 HINTS = {
-    ast.Raise: "use assert", ast.Match: "use if and elif", ast.Delete: "leave it out: names end with the kernel",
-    ast.Import: "import it in the module", ast.ImportFrom: "import it in the module",
-    ast.Global: "store the value in an array argument", ast.Try: "test for what may go wrong with if",
+    ast.Raise: "use assert", ast.Match: "use if and elif", ast.Delete: "remove the statement: names are local",
+    ast.Import: "import the module at the top of the file", ast.ImportFrom: "import the module at the top of the file",
+    ast.Global: "store the value in an array argument", ast.Try: "test for the error with an if",
 }  # fmt: skip
 
 
@@ -388,7 +388,7 @@ class ItemTarget(AssignTarget):
         if isinstance(self.owner, tuple):
             raise TypeRule("tuples cannot be changed")
         if isinstance(self.owner, Value) and isinstance(self.owner.type, TileType):
-            raise TypeRule("this tile has no name", "bind it to a name before changing it")
+            raise TypeRule("this tile has no name", "bind the tile to a name before changing it")
 
 
 class AttributeTarget(AssignTarget):

@@ -145,7 +145,7 @@ class BufView(ViewLike):
 
     def infer(self) -> Sequence[Type]:
         buffer = buffer_type(self.buffer.type)
-        require(len(self.starts) == len(buffer.shape), "a view gives one start per dimension")
+        require(len(self.starts) == len(buffer.shape), "a view has one start per dimension")
         require(
             len(self.shape) == len(self.dims) == len(self.steps),
             "a view's dims do not match its shape",

@@ -21,7 +21,7 @@ from tegula.ops.lane import LaneIndex
 from tegula.ops.structs import moved
 from tegula.types import DTYPES, DType, float32, int32, scalar_of
 
-BOOLS = "count them: tg.bit_count(tg.lane_ballot(x))"
+BOOLS = "count the lanes where x is true: tg.bit_count(tg.lane_ballot(x))"
 
 
 def _width(width: Operand) -> dict[str, int]:

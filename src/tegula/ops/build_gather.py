@@ -48,7 +48,7 @@ def _indexed(
         message = f"indices must be a 1-D integer index tile, got {describe(indices)}"
         raise TypeRule(message, help, culprit=indices)
     if line.shape[0] != shape[k]:
-        message = f"{name}: as many indices are needed as there are elements along axis {k}"
+        message = f"{name}: the number of indices must equal the length of axis {k}"
         raise TypeRule("", "", "ShapeMismatch", what=message, left=line.shape, right=tuple(shape))
     return array, [
         coordinate(b, shape, d, first, index_tile if d == k else None) for d, first in enumerate(at)

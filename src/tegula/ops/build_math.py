@@ -467,7 +467,7 @@ def where(b: OpBuilder, cond: Condition, value_if_true: Chosen, value_if_false: 
     if isinstance(test.type, DType) and test.type.is_float:
         raise TypeRule(
             f"the condition of where must be bool, got {test.type}",
-            "compare it, as in mask > 0.0",
+            "compare the operand with a number, as in mask > 0.0",
             culprit=cond,
         )
     return b.one(S.Select, [b.truth(test), left, right])

@@ -44,7 +44,7 @@ def printf(b: OpBuilder, fmt: Operand, *args: Operand) -> None:
     specifiers = [*SPECIFIER.finditer(fmt)]
     expected = sum(each["letter"] != "%" for each in specifiers)
     require_range(len(args) <= MAX_PRINTED, f"printf takes {MAX_PRINTED} values at most, got {len(args)}")
-    message = f"the format of printf has {expected} places for {len(args)} values"
+    message = f"the format of printf has {expected} specifiers for {len(args)} values"
     require_range(expected == len(args), message, "write %% for a percent sign")
     parts: list[str | tuple[str]] = []
     operands: list[Value] = []

@@ -68,7 +68,9 @@ def composite(b: OpBuilder, to: VecType | MatType, args: Sequence[Operand]) -> V
     if len(args) == 1 and components(to) != 1 and algebra.fills and not is_vector(first):
         return b.one(VecSplat, [_component(b, first, to.dtype)], {"type": to})
     if isinstance(to, MatType) and any(_holds_rows(x) for x in args):
-        message = f"the rows of {to} are vectors ({to.cols},) or in matrices of {to.cols} columns"
+        message = (
+            f"the rows of a {to} are vectors of length {to.cols}, or rows of matrices with {to.cols} columns"
+        )
         require(all(_holds_rows(x, to) for x in args), message)
     parts = [*args]
     missing = components(to) - sum(components(x.type) if is_vector(x) else 1 for x in args)
@@ -95,7 +97,9 @@ def _part(b: OpBuilder, x: Operand, dtype: DType) -> Value:
         return _component(b, x, dtype)
     part = b.value(x)
     if scalar_of(element(part.type)) != dtype:
-        raise TypeRule(f"a component must be {dtype}, got {part.type}", f"cast it: tg.{dtype}(...)")
+        raise TypeRule(
+            f"a component must be {dtype}, got {part.type}", f"cast the component: tg.{dtype}(...)"
+        )
     return part
 
 

@@ -103,7 +103,7 @@ def _check_constant_starts(
             n = extents[d - lead] if d >= lead else 1
             require_range(
                 0 <= start and start + n <= full_shape[d],
-                f"the view leaves dimension {d} of a tile of shape {full_shape}: elements {start} to {start + n - 1}",
+                f"elements {start} to {start + n - 1} of the view exceed dimension {d} of a tile of shape {full_shape}",
                 f"start at 0 to {full_shape[d] - n}",
             )
 

@@ -408,7 +408,7 @@ class OpBuilder(Builder):
         message = f"a condition must be a scalar, got {describe(a)}"
         if self.is_tile(a):
             raise TypeRule(message, "reduce the tile, or choose with tg.where", what=message, tile=a)
-        raise TypeRule(message, "compare one of its elements")
+        raise TypeRule(message, "compare one of the components with a number, as in v.x > 0")
 
     def compare(self, pred: str, a: Operand, b: Operand) -> Operand:
         """The value of a comparison, element by element of tiles; vectors and matrices are equal as wholes."""

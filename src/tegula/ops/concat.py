@@ -32,7 +32,10 @@ class TileConcat(Op):
         first = tiles[0]
         for t in tiles[1:]:
             if t.dtype != first.dtype:
-                help = f"convert one: tg.tile_astype(..., tg.{wider(scalar_of(first.dtype), scalar_of(t.dtype))})"
+                help = (
+                    "convert one of the tiles: tg.tile_astype(..., "
+                    f"tg.{wider(scalar_of(first.dtype), scalar_of(t.dtype))})"
+                )
                 raise TypeRule(
                     f"the tiles of tile_concat must have one dtype, got {first.dtype} and {t.dtype}", help
                 )

@@ -34,7 +34,7 @@ class CooperativeCall(Call):
         return result_types
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
-        assert self.has_rule, "calls without an adjoint end before the kernel is differentiated"
+        assert self.has_rule, "calls without an adjoint are inlined before the kernel is differentiated"
         adjoints_of_results = [
             b.zero(adjoint_type(r.type)) if g is None else g
             for r, g in zip(self.results, grads, strict=True)

@@ -79,7 +79,7 @@ class SegmentOp(Op):
         width, max_width = self.width, self.MAX_WIDTH
         require_range(
             0 < width <= max_width and width & (width - 1) == 0,
-            f"the width of a segment is a power of two up to {max_width}, got {width}",
+            f"the width of a segment must be a power of two up to {max_width}, got {width}",
             culprit=width,
         )
         return [self.result_type(element(self.value.type))]

@@ -155,7 +155,10 @@ class GatherEach(ElementwiseTiles):
 
     def infer(self) -> Sequence[Type]:
         source, index = buffer_type(self.buffer.type), tile_type(self.index.type)
-        require(len(source.shape) == 1, f"places are one number each, got a buffer of shape {source.shape}")
+        require(
+            len(source.shape) == 1,
+            f"a gather by single indices needs a one-dimensional buffer, got shape {source.shape}",
+        )
         return [TileType(source.dtype, index.shape)]
 
 

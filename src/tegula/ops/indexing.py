@@ -264,7 +264,7 @@ class KernelBuilder(OpBuilder):
     def _wrapped(self, i: Operand, n: int) -> Value:
         """An index into n items; negative ones count from the end. A constant outside is an error."""
         if isinstance(i, int) and not isinstance(i, bool):
-            help = f"give it {-n} to {n - 1}; negative indices count from the end"
+            help = f"use an index from {-n} to {n - 1}; negative indices count from the end"
             require_range(-n <= i < n, f"index {i} is out of bounds for a dimension of {n}", help)
             return self.const(i % n, int32)
         value = self.index(i)

@@ -128,7 +128,7 @@ ElementDtype: TypeAlias = Annotated[
 LikeDtype: TypeAlias = Annotated[
     Any,
     Kind(
-        "the element type, a scalar, vector or matrix type; that of `a` by default.",
+        "the element type, a scalar, vector or matrix type; the element type of `a` by default.",
         {"type-mismatch": "{name} is not an element type"},
     ),
 ]
@@ -142,7 +142,7 @@ Storage: TypeAlias = Annotated[
 Axis: TypeAlias = Annotated[
     Any,
     Kind(
-        "the dimension to go along, a constant from -rank to rank - 1, or a tuple of such; all elements by default.",
+        "the dimension or tuple of dimensions, constants from -rank to rank - 1; all dimensions by default.",
         {"not-constant": "{name} is known at run time only", "out-of-range": "there is no such dimension"},
     ),
 ]
@@ -159,9 +159,9 @@ KeepDims: TypeAlias = Annotated[
 ThreadGrid: TypeAlias = Annotated[
     Any,
     Kind(
-        "the number of threads along each dimension of the tile, constants; in all as many threads as the block, or "
-        "inside a role the role, has. The last dimension is the fastest. In all dimensions but the last two the grid "
-        "is as long as the tile.",
+        "the number of threads along each dimension of the tile, constants whose "
+        "product is the number of threads of the block, or of the role. The last dimension is the fastest. In all "
+        "dimensions but the last two the grid is as long as the tile.",
         {
             "not-constant": "a number of {name} is known at run time only, or below 1",
             "type-mismatch": "{name} has another rank or number of threads",

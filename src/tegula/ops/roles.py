@@ -209,7 +209,7 @@ def waiting(
     called = f"pipe '{pipe}'" if pipe else "a pipe"
     ended = [f"{name}, which {'has ended' if done else 'waits too'}" for name, done in others]
     if not fills:
-        awaited = " and ".join(ended) or "any role: none fills it"
+        awaited = " and ".join(ended) or "any role, but no role fills the pipe"
         return f"{role} waits here for tile {item} of {called} from {awaited}"
     stage_text = "the only stage" if stages == 1 else f"one of {stages} stages"
     reason = f"tile {item - stages} is not released by {' and '.join(ended)}"

@@ -477,5 +477,5 @@ def describe_wait_at(
     called = f"barrier '{barrier}'" if barrier else "a barrier"
     of = f"stage {stage} of {called}" if stage >= 0 else called
     ended = [f"{name}, which {'has ended' if done else 'waits too'}" for name, done in others]
-    awaited = " and ".join(ended) or "any role: none arrives there"
+    awaited = " and ".join(ended) or "any role, but no role arrives at the barrier"
     return f"{role} waits here for phase {phase} of {of}, to be ended by {awaited}"

@@ -92,7 +92,7 @@ def check_count(params: Sequence[array] | None, grads: Sequence[array]) -> Seque
         )
     _check_list(grads, "gradients")
     if len(grads) != len(params):
-        raise LaunchError(f"{len(grads)} gradients are given for {len(params)} parameters")
+        raise LaunchError(f"the numbers of gradients and parameters differ: {len(grads)} and {len(params)}")
     for k, grad in enumerate(grads):
         if not isinstance(grad, array):
             help = (
@@ -100,6 +100,6 @@ def check_count(params: Sequence[array] | None, grads: Sequence[array]) -> Seque
                 if grad is None
                 else "pass a.grad of each parameter"
             )
-            actual = "none" if grad is None else f"a value of type {type(grad).__name__} as it"
-            raise LaunchError(f"the gradient of parameter {k} is an array, got {actual}", help)
+            actual = "none" if grad is None else f"a value of type {type(grad).__name__}"
+            raise LaunchError(f"the gradient of parameter {k} must be an array, got {actual}", help)
     return params

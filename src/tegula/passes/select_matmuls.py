@@ -141,7 +141,7 @@ def _chosen(
                 slots[op, k] = slot
                 continue
             left.pop(op, None)
-            op.declined = f"the {SIDES[k]} operand {reason}, and it {slot}"
+            op.declined = f"the {SIDES[k]} operand {reason}, and {slot}"
         if left == chosen:
             return chosen, slots
         chosen = left

@@ -213,7 +213,8 @@ def type_of(x: Any, a: Any) -> ElementType:
 def _checked(a: Any, other: Any) -> Any:
     if scalar_of(a.dtype) != scalar_of(other.dtype):
         raise LaunchError(
-            f"arrays of {a.dtype} and {other.dtype} cannot be combined", "convert one: a.astype(tg.float32)"
+            f"arrays of {a.dtype} and {other.dtype} cannot be combined",
+            "convert one of the arrays: a.astype(tg.float32)",
         )
     return other
 

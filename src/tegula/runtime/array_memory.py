@@ -174,7 +174,7 @@ def dtype_of_numbers(data: Any, source: np.ndarray) -> ElementType:
             else float32
         )
     if not is_numeric(dtype):
-        raise UnfitNumber(f"expected numbers, got data of NumPy's type {dtype}")
+        raise UnfitNumber(f"expected numbers, got data of NumPy dtype {dtype}")
     return from_numpy(dtype)
 
 

@@ -94,15 +94,13 @@ def argument_leaves(annotation: Any, x: Any, name: str) -> Iterator[Any]:
             return
         if not isinstance(x, indexedarray | array):
             message = f"argument '{name}': expected {annotation}, got {type(x).__name__}"
-            raise LaunchError(message, "create an indexed array with tg.indexedarray(data, [indices])")
+            raise LaunchError(message, "create one with tg.indexedarray(data, [indices])")
         if x.ndim != annotation.array.ndim:
-            message = f"argument '{name}': expected {annotation}, got {x.ndim} dimensions"
+            message = f"argument '{name}': expected {annotation}, got an indexed array with {x.ndim} dimensions"
             raise LaunchError(message, f"pass an indexed array with {annotation.array.ndim} dimensions")
         yield from (indexedarray(x) if isinstance(x, array) else x).parts
     elif isinstance(x, indexedarray):
-        message = (
-            f"argument '{name}' is an indexed array, but the annotation of the parameter is another type"
-        )
+        message = f"argument '{name}' is an indexed array, but the parameter is not annotated as one"
         help = f"annotate the parameter with tg.indexedarray{x.ndim}d[...], or pass a copy: a.contiguous()"
         raise LaunchError(message, help)
     else:

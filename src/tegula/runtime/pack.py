@@ -147,7 +147,7 @@ def _scalar_packer(p: Parameter, dtype: DType) -> Packer:
             converted = fitted(np.asarray(float(value)), to_numpy(dtype), dtype.name)
             return id, converted.tobytes().ljust(8, b"\0")
         except (TypeError, ValueError, struct.error, OverflowError) as e:
-            help = "convert the number: the type of the parameter must represent it exactly"
+            help = f"pass a number that {dtype} represents exactly"
             raise LaunchError(f"argument '{p.name}': expected {dtype}, got {shown(value)}", help) from e
 
     return pack

@@ -151,7 +151,7 @@ class Verifier(Obligations):
             self._arrives(_nth(self.certificate["labels"], rest[0]), numbers)
         elif kind == "absurd":
             never = (self.known(plus(number(-1), p, -1)) for p in self.state.facts.ge)
-            self.require(any(never), "the side of a branch without a proof may be taken")
+            self.require(any(never), "a branch may take the side that the certificate does not prove")
         else:
             self.require(kind == "end", "the certificate has a node of an unknown kind")
             self._ends()

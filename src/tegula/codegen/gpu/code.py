@@ -51,10 +51,10 @@ class GpuCode:
             return
         if assembled != self.start_registers:
             message = f"the roles start with {self.start_registers} registers a thread"
-            raise InternalError(f"{message}, and the code was assembled for {assembled}")
+            raise InternalError(f"{message}, but the code was assembled for {assembled}")
         if sum(self.budgets) * WARP_GROUP > assembled * self.threads:
             raise InternalError(
-                f"the roles take {self.budgets} registers of a block that starts with {assembled} a thread"
+                f"the roles request {self.budgets} registers a thread, in a block that starts with {assembled} a thread"
             )
 
     @property

@@ -54,7 +54,7 @@ class Reverse(ForwardReplay):
 
     def forward_value(self, value: Value) -> Value:
         primal = self.scope.primal(value)
-        assert primal is not None, f"{value} was not computed again"
+        assert primal is not None, f"{value} was not recomputed"
         return primal
 
     def primal(self, value: Value) -> Value:
@@ -146,7 +146,7 @@ class Reverse(ForwardReplay):
         """Add a contribution to the adjoint of a value. `total`: whether the contribution is the block's, or each
         lane's."""
         expected = adjoint_type(value.type)
-        assert more.type == expected, f"an adjoint of {expected} grows by {more.type}"
+        assert more.type == expected, f"an increment of {more.type} for an adjoint of {expected}"
         is_total = isinstance(value.type, TileType) or (total and self.shared(value))
         if total and not is_total:
             more = self.from_first(more)

@@ -218,7 +218,9 @@ def _misfit(matmuls: Sequence[LoadedMatmul], choice: Choice) -> str:
         assert isinstance(a, TileType) and isinstance(b, TileType) and isinstance(c, TileType)
         shapes = f"{a.dtype} {_by(a)} times {b.dtype} {_by(b)} to {c.dtype} {_by(c)}"
         if not any(_fits(p, n) for n in range(1, MAX_GROUPS + 1)):
-            return f"warp groups do not multiply {shapes}: docs/schedules.md says which matmuls they take"
+            return (
+                f"warp groups do not multiply {shapes}: docs/schedules.md lists the matmuls that they support"
+            )
     if choice.consumers is not None:
         return f"consumers={choice.consumers} warp groups cannot split the matmuls of this kernel"
     return "no number of warp groups fits all matmuls of this kernel"

@@ -48,7 +48,7 @@ class LoadedModule:
         if registers and self.attribute(handle, REGISTERS) != registers:
             register_count = self.attribute(handle, REGISTERS)
             raise InternalError(
-                f"the roles assume {registers} registers per thread, but the code has {register_count}"
+                f"the roles assume {registers} registers per thread at launch, but the code uses {register_count}"
             )
         if shared_bytes > SHARED_ALWAYS:
             call("cuFuncSetAttribute", handle, MAX_DYNAMIC_SHARED, shared_bytes)
