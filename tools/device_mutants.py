@@ -153,7 +153,7 @@ def selected_mutants(name: str, count: int) -> Iterator[dict[str, Any]]:
                 "number": number,
                 "group": group,
                 "operator": mutant.operator,
-                "change": mutant.what,
+                "change": mutant.change,
                 "checker": verdict.kind or verdict.status,
             }
 
@@ -193,7 +193,7 @@ def judged_in_child(name: str, number: int, limit: float, offline: bool) -> dict
     return json.loads(process.stdout.splitlines()[-1])
 
 
-# In a process of its own ---------------------------------------------------------------------------------------------
+# In a process of its own ----------------------------------------------------------------------------------------------
 
 
 def mutate(name: str, number: int) -> list[str]:
@@ -214,7 +214,7 @@ def mutate(name: str, number: int) -> list[str]:
         result: Any = None
         candidates: Sequence[Mutant] = list(mutants(Subject(name, kernel, parts, result, (), [])))
         candidates[number].apply()
-        changes.append(candidates[number].what)
+        changes.append(candidates[number].change)
         return parts
 
     pipeline_gpu.for_gpu = automatic.for_gpu = mutated

@@ -76,10 +76,10 @@ def main() -> int:
     print(f"{time.monotonic() - start:.0f} s")
     if options.save:
         options.save.write_text(text, encoding="utf-8")
-    alarms = sum(j.alarm for j in judgements)
+    alarms = sum(j.is_false_alarm for j in judgements)
     return int(
-        any(j.missed for j in judgements)
-        or any(j.same and not j.passed for j in judgements)
+        any(j.is_missed for j in judgements)
+        or any(j.same_events and not j.passed for j in judgements)
         or alarms >= MAX_ALARMS * len(judgements)
     )
 
@@ -114,27 +114,29 @@ def page(results: Sequence[JudgedMutant], orders: int, launches: int) -> str:
         "fail": len(failing),
         "of these refuted": sum(j.status == "refuted" for j in failing),
         "of these unproved": sum(j.status == "unproved" for j in failing),
-        "of these passed": sum(j.missed for j in failing),
-        "do the same as the kernel": sum(j.same for j in results),
-        "of these passed ": sum(j.same and j.passed for j in results),
+        "of these passed": sum(j.is_missed for j in failing),
+        "do the same as the kernel": sum(j.same_events for j in results),
+        "of these passed ": sum(j.same_events and j.passed for j in results),
         "store something else, the same in every order": sum(j.other for j in results),
         "of these passed: other kernels, with correct schedules": sum(j.other and j.passed for j in results),
-        "do something else, and do not fail": sum(not (j.failure or j.same or j.other) for j in results),
-        "of these passed  ": sum(not (j.failure or j.same or j.other) and j.passed for j in results),
-        "false alarms: not passed, and do not fail": f"{sum(j.alarm for j in results)} "
-        f"({100 * sum(j.alarm for j in results) / max(1, len(results)):.1f} %)",
+        "do something else, and do not fail": sum(
+            not (j.failure or j.same_events or j.other) for j in results
+        ),
+        "of these passed  ": sum(not (j.failure or j.same_events or j.other) and j.passed for j in results),
+        "false alarms: not passed, and do not fail": f"{sum(j.is_false_alarm for j in results)} "
+        f"({100 * sum(j.is_false_alarm for j in results) / max(1, len(results)):.1f} %)",
     }
     lines = [HEAD.format(orders=orders, launches=launches).rstrip()]
     lines += [f"| {name.strip()} | {n} |" for name, n in rows.items()]
     lines += ["", "## By operator", "", *_table(results, "operator")]
     lines += ["", "## By kernel", "", *_table(results, "subject")]
     lines += ["", "## How mutants fail", "", *_kinds(failing)]
-    lines += ["", "## False alarms", "", *_alarms([j for j in results if j.alarm])]
+    lines += ["", "## False alarms", "", *_alarms([j for j in results if j.is_false_alarm])]
     others = [j for j in results if j.other and j.passed]
     lines += ["", "## Other kernels", "", *_other_counts(others)] if others else []
     for j in results:
-        if j.missed or (j.same and not j.passed):
-            lines.append(f"- **{j.subject}**: {j.operator}: {j.what}: {j.status} {j.message}; {j.failure}")
+        if j.is_missed or (j.same_events and not j.passed):
+            lines.append(f"- **{j.subject}**: {j.operator}: {j.change}: {j.status} {j.message}; {j.failure}")
     return "\n".join(lines) + "\n"
 
 
@@ -150,7 +152,7 @@ def _table(results: Sequence[JudgedMutant], by: str) -> list[str]:
         members = [j for j in results if getattr(j, by) == name]
         fail = [j for j in members if j.failure]
         cells = [len(members), len(fail), sum(not j.passed for j in fail)]
-        cells += [sum(j.passed and not j.failure for j in members), sum(j.alarm for j in members)]
+        cells += [sum(j.passed and not j.failure for j in members), sum(j.is_false_alarm for j in members)]
         cells += [sum(j.subject == s for j in members) for s in listed_subjects]
         out.append(f"| {name} | " + " | ".join(map(str, cells)) + " |")
     return out
@@ -173,12 +175,12 @@ def _alarms(alarms: Sequence[JudgedMutant]) -> list[str]:
     for why in dict.fromkeys(map(reason, alarms)):
         members = [j for j in alarms if reason(j) == why]
         out += [f"{len(members)}: {why}.", ""]
-        out += [f"- {j.subject}, {j.operator}: {j.what}" for j in members] + [""]
+        out += [f"- {j.subject}, {j.operator}: {j.change}" for j in members] + [""]
     return out[:-1]
 
 
 def _other_counts(others: Sequence[JudgedMutant]) -> list[str]:
-    return [f"- {j.subject}, {j.operator}: {j.what}" for j in others]
+    return [f"- {j.subject}, {j.operator}: {j.change}" for j in others]
 
 
 if __name__ == "__main__":

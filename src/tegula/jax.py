@@ -78,7 +78,7 @@ def function(
     return JaxFunction(function_of(kernel, dim, outputs, block_dim, tiled))
 
 
-# Arrays --------------------------------------------------------------------------------------------------------------
+# Arrays ---------------------------------------------------------------------------------------------------------------
 
 
 def from_jax(data: Any, dtype: object = None) -> array:
@@ -143,7 +143,7 @@ def dtype_from_jax(dtype: Any) -> DType:
     return from_numpy(np.dtype(dtype))
 
 
-# Parts of functions --------------------------------------------------------------------------------------------------
+# Parts of functions ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ def function(
     return TorchFunction(function_of(kernel, dim, outputs, block_dim, tiled))
 
 
-# Arrays --------------------------------------------------------------------------------------------------------------
+# Arrays ---------------------------------------------------------------------------------------------------------------
 
 
 def from_torch(
@@ -200,7 +200,7 @@ def stream_to_torch(stream: Any = None) -> Any:
     return torch.cuda.ExternalStream(tegula_stream.cuda_stream, device=f"cuda:{tegula_stream.device.ordinal}")
 
 
-# Parts of functions --------------------------------------------------------------------------------------------------
+# Parts of functions ---------------------------------------------------------------------------------------------------
 
 
 def _needs_gradient(x: Any) -> bool:

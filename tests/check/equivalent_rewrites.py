@@ -30,14 +30,16 @@ def kernel(text: str, change: Change | None = None, stages: int = STAGES, **opti
 
 def rename(function: ast.FunctionDef) -> None:
     """Rename every name that the kernel binds."""
-    bound = [a.arg for a in function.args.args]
-    bound += [n.id for n in ast.walk(function) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)]
-    new = {name: f"v{k}" for k, name in enumerate(dict.fromkeys(bound))}
+    bound_names = [a.arg for a in function.args.args]
+    bound_names += [
+        n.id for n in ast.walk(function) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)
+    ]
+    new_names = {name: f"v{k}" for k, name in enumerate(dict.fromkeys(bound_names))}
     for node in ast.walk(function):
         if isinstance(node, ast.Name):
-            node.id = new.get(node.id, node.id)
+            node.id = new_names.get(node.id, node.id)
         elif isinstance(node, ast.arg):
-            node.arg = new[node.arg]
+            node.arg = new_names[node.arg]
 
 
 def move_into_functions(function: ast.FunctionDef) -> None:
@@ -83,7 +85,7 @@ def _blocks(body: list[ast.stmt]) -> list[list[ast.stmt]]:
     return [body, *(block for s in body if isinstance(s, ast.If) for block in _blocks(s.body))]
 
 
-DISGUISES: dict[str, tuple[Change | None, int]] = {
+REWRITES: dict[str, tuple[Change | None, int]] = {
     "as written": (None, STAGES),
     "other names": (rename, STAGES),
     "one more stage": (None, STAGES + 1),

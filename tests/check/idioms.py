@@ -31,7 +31,7 @@ def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
             if s == S:
                 s = 0
                 phase ^= 1""",
-    "the first waits for room are left out": """\
+    "the waits for initially empty stages are omitted": """\
 def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
     ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
     full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
@@ -136,7 +136,7 @@ def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int, m: int):
                 tg.fence_async()
                 tg.mbarrier_arrive(empty, s)
                 it += 1""",
-    "the item is computed from tile and step": """\
+    "the item index is computed from tile and iteration": """\
 def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int, m: int):
     ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
     full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
@@ -158,7 +158,7 @@ def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int, m: int):
                 tg.tile_store(out, ring[s] * 2.0, offset=(it, 0))
                 tg.fence_async()
                 tg.mbarrier_arrive(empty, s)""",
-    "each tile takes more steps": """\
+    "each tile takes more iterations": """\
 def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
     ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
     full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
@@ -331,7 +331,7 @@ def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
 def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
     ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
     full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(1, stages=S)
-    mine = tg.named_barrier(warps=4)
+    consumers = tg.named_barrier(warps=4)
     with tg.ws(0):
         if tg.elect():
             for k in range(n):
@@ -345,7 +345,7 @@ def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
             tg.mbarrier_wait(full, s, k // S)
             tg.tile_store(out, ring[s] * 2.0, offset=(k, 0))
             tg.fence_async()
-            tg.named_barrier_sync(mine)
+            tg.named_barrier_sync(consumers)
             if tg.elect():
                 tg.mbarrier_arrive(empty, s)""",
     "one role does everything": """\
@@ -373,13 +373,13 @@ def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
                     tg.tile_load_async(x, ring[p], (p, 0), full, p)
         for k in range(n):
             s = k % S
-            nxt = k + S - 1
+            ahead = k + S - 1
             tg.fence_async()
-            if nxt < n:
-                t = nxt % S
+            if ahead < n:
+                t = ahead % S
                 if tg.elect():
                     tg.mbarrier_expect_bytes(full, t, N * 4)
-                    tg.tile_load_async(x, ring[t], (nxt, 0), full, t)
+                    tg.tile_load_async(x, ring[t], (ahead, 0), full, t)
             tg.mbarrier_wait(full, s, k // S)
             tg.tile_store(out, ring[s] * 2.0, offset=(k, 0))""",
     "two items in an iteration": """\
@@ -472,7 +472,7 @@ def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
             tg.fence_async()
             if k > 0:
                 tg.mbarrier_arrive(empty, (k - 1) % S)""",
-    "two roles take turns": """\
+    "two roles alternate": """\
 def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
     ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
     full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
@@ -487,7 +487,7 @@ def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
             tg.mbarrier_wait(order, 1, k)
             tg.tile_store(out, tg.tile_load(x, shape=(1, N), offset=(2 * k, 0)), offset=(2 * k, 0))
             tg.mbarrier_arrive(order, 0)""",
-    "a tile that stays for many steps": """\
+    "a tile is read in many iterations": """\
 def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int, m: int):
     ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
     full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
@@ -611,11 +611,11 @@ def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
             tg.tile_store(out, ring[s] * 2.0, offset=(k, 0))
             tg.fence_async()
             tg.mbarrier_arrive(empty, s)""",
-    "two roles take turns at named barriers": """\
+    "two roles alternate at named barriers": """\
 def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
     ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
     full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(8, stages=S)
-    one, two = tg.named_barrier(warps=8), tg.named_barrier(warps=8)
+    first_turn, second_turn = tg.named_barrier(warps=8), tg.named_barrier(warps=8)
     with tg.ws(0):
         if tg.elect():
             for k in range(n):
@@ -627,22 +627,22 @@ def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
         for k in range(n):
             s = k % S
             tg.mbarrier_wait(full, s, k // S)
-            tg.named_barrier_sync(one)
+            tg.named_barrier_sync(first_turn)
             tg.tile_store(out, ring[s] * 2.0, offset=(2 * k, 0))
-            tg.named_barrier_arrive(two)
+            tg.named_barrier_arrive(second_turn)
             tg.fence_async()
             tg.mbarrier_arrive(empty, s)
     with tg.ws(2):
-        tg.named_barrier_arrive(one)
+        tg.named_barrier_arrive(first_turn)
         for k in range(n):
             s = k % S
             tg.mbarrier_wait(full, s, k // S)
-            tg.named_barrier_sync(two)
+            tg.named_barrier_sync(second_turn)
             tg.tile_store(out, ring[s] * 3.0, offset=(2 * k + 1, 0))
-            tg.named_barrier_arrive(one)
+            tg.named_barrier_arrive(first_turn)
             tg.fence_async()
             tg.mbarrier_arrive(empty, s)""",
-    "whole rings, and the rest after them": """\
+    "full rings, then the remaining items": """\
 def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
     ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
     full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
@@ -665,7 +665,7 @@ def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
             tg.tile_store(out, ring[s] * 2.0, offset=(n // S * S + s, 0))
             tg.fence_async()
             tg.mbarrier_arrive(empty, s)""",
-    "two roles take turns over one ring": """\
+    "two roles alternate over one ring": """\
 def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
     ring = tg.tile_empty(shape=(4, 1, N), dtype=float, storage="shared")
     full, empty = tg.mbarrier(1, stages=4), tg.mbarrier(4, stages=4)
@@ -707,7 +707,7 @@ def kernel(x: tg.array2d[float], out: tg.array2d[float], ends: tg.array1d[int], 
             for i in range(start // 4, end // 4):
                 tg.tile_store(out, tg.tile_pipe_pop(rows) * float(g), offset=(4 * i, 0))
             start = end""",
-    "items go to two pipes in turn": """\
+    "items alternate between two pipes": """\
 def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
     even = tg.tile_pipe(shape=(1, N), dtype=float, stages=S)
     odd = tg.tile_pipe(shape=(1, N), dtype=float, stages=S)
@@ -725,41 +725,41 @@ def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
             tg.tile_store(out, tg.tile_pipe_pop(odd) * 3.0, offset=(k, 0))""",
     "every fourth item goes to another pipe": """\
 def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
-    most = tg.tile_pipe(shape=(1, N), dtype=float, stages=S)
-    some = tg.tile_pipe(shape=(1, N), dtype=float, stages=S)
+    all_items = tg.tile_pipe(shape=(1, N), dtype=float, stages=S)
+    fourth_items = tg.tile_pipe(shape=(1, N), dtype=float, stages=S)
     with tg.role("load", warps=1):
         for k in range(n):
             if k & 3 == 3:
-                tg.tile_pipe_load(some, x, offset=(k, 0))
-            tg.tile_pipe_load(most, x, offset=(k, 0))
+                tg.tile_pipe_load(fourth_items, x, offset=(k, 0))
+            tg.tile_pipe_load(all_items, x, offset=(k, 0))
     with tg.role("all", warps=4):
         for k in range(n):
-            tg.tile_store(out, tg.tile_pipe_pop(most) * 2.0, offset=(k, 0))
-    with tg.role("some", warps=4):
+            tg.tile_store(out, tg.tile_pipe_pop(all_items) * 2.0, offset=(k, 0))
+    with tg.role("fourth_items", warps=4):
         for k in range(n // 4):
-            tg.tile_store(out, tg.tile_pipe_pop(some) * 3.0, offset=(n + k, 0))""",
+            tg.tile_store(out, tg.tile_pipe_pop(fourth_items) * 3.0, offset=(n + k, 0))""",
 }
 
 MUTATED: dict[str, tuple[str, str, str]] = {
-    "the rest is left out": ("whole rings, and the rest after them", "range(n % S)", "range(0)"),
-    "the rest of another number": (
-        "whole rings, and the rest after them",
+    "the remaining items are omitted": ("full rings, then the remaining items", "range(n % S)", "range(0)"),
+    "the remainder of another divisor": (
+        "full rings, then the remaining items",
         "range(n % S)",
         "range(n % (S + 1))",
     ),
-    "fewer whole rings far away": (
-        "whole rings, and the rest after them",
+    "at most 90 full rings": (
+        "full rings, then the remaining items",
         "range(n // S)",
         "range(tg.min(n // S, 90))",
     ),
-    "more rings than there are": ("whole rings, and the rest after them", "range(n // S)", "range(n // 2)"),
-    "nobody takes every third item": ("two roles take turns over one ring", ", n, 2)", ", n, 3)"),
-    "one stops far away": (
-        "two roles take turns over one ring",
+    "too many full rings": ("full rings, then the remaining items", "range(n // S)", "range(n // 2)"),
+    "every third item is never popped": ("two roles alternate over one ring", ", n, 2)", ", n, 3)"),
+    "one consumer stops after 90 items": (
+        "two roles alternate over one ring",
         "range(1, n, 2)",
         "range(1, tg.min(n, 90), 2)",
     ),
-    "a group ends elsewhere": (
+    "a group starts four rows late": (
         "groups of rows whose ends an array holds",
         "            start = end\n    with",
         "            start = end + 4\n    with",
@@ -769,7 +769,7 @@ MUTATED: dict[str, tuple[str, str, str]] = {
         "range(start // 4, end // 4):\n                tg.tile_store",
         "range((start + 1) // 4, end // 4):\n                tg.tile_store",
     ),
-    "groups of another array": (
+    "the end of the next group": (
         "groups of rows whose ends an array holds",
         "end = ends[g]\n            for i in range(start // 4, end // 4):\n                tg.tile_pipe_load",
         "end = ends[g + 1]\n            for i in range(start // 4, end // 4):\n                tg.tile_pipe_load",
@@ -779,10 +779,22 @@ MUTATED: dict[str, tuple[str, str, str]] = {
         "with tg.ws(1):\n        start = int(0)\n        for g in range(groups)",
         "with tg.ws(1):\n        start = int(0)\n        for g in range(tg.min(groups, 90))",
     ),
-    "every third item is for the second": ("items go to two pipes in turn", "k % 2 == 0", "k % 3 != 0"),
-    "the turns change": ("items go to two pipes in turn", "k % 2 == 0", "k % 2 == 1"),
-    "turns end far away": ("items go to two pipes in turn", "range(0, n, 2)", "range(0, tg.min(n, 90), 2)"),
-    "one more of the fourth ones": ("every fourth item goes to another pipe", "n // 4", "(n + 3) // 4"),
-    "both take the same": ("two roles take turns over one ring", "range(1, n, 2)", "range(0, n, 2)"),
+    "every third item goes to the second pipe": (
+        "items alternate between two pipes",
+        "k % 2 == 0",
+        "k % 3 != 0",
+    ),
+    "even and odd items are exchanged": ("items alternate between two pipes", "k % 2 == 0", "k % 2 == 1"),
+    "the even items end at 90": (
+        "items alternate between two pipes",
+        "range(0, n, 2)",
+        "range(0, tg.min(n, 90), 2)",
+    ),
+    "one fourth item too many": ("every fourth item goes to another pipe", "n // 4", "(n + 3) // 4"),
+    "both roles pop the same items": (
+        "two roles alternate over one ring",
+        "range(1, n, 2)",
+        "range(0, n, 2)",
+    ),
 }
 """Wrong variants: the idiom, and the lines that are changed."""

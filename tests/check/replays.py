@@ -14,8 +14,10 @@ from tegula.ir import Kernel
 from tegula.passes.runner import GpuCompilation
 
 
-def ready(kernel: Kernel, parts: GpuCompilation) -> PreparedKernel:
-    return prepared(kernel, BlockDistribution(parts.layouts, parts.shared.allocations, parts.threads))
+def ready(kernel: Kernel, compilation: GpuCompilation) -> PreparedKernel:
+    return prepared(
+        kernel, BlockDistribution(compilation.layouts, compilation.shared.allocations, compilation.threads)
+    )
 
 
 def failure(

@@ -82,19 +82,21 @@ class Order(Rule):
         return patch.object(Memory, "_after", _order_of_kind(self.instead))
 
 
-LATE_WAIT_RULE = "a matmul of registers goes on in the next iteration"
+LATE_WAIT_RULE = "a matmul that reads registers is in flight in the next iteration"
 
 RULES: dict[str, Rule] = {
     "two accesses have an order": Order(Memory, "_after", (), True, "corpus refill_during_matmul"),
     "proxies are fenced": Order(Memory, "_after", (), False, "corpus missing_fence_before_bulk_store"),
-    "what is read was written": Rule(Memory, "has_uninitialised", (), False, "gemm: copy to another stage"),
-    "barriers lie apart": Rule(limits, "_check_disjoint", (), None, "two barriers in the same bytes"),
-    "nothing else is written there": Rule(Memory, "barrier_in", (), None, "gemm: a barrier overlaps a stage"),
+    "reads are of initialised memory": Rule(
+        Memory, "has_uninitialised", (), False, "gemm: copy to another stage"
+    ),
+    "barriers are disjoint": Rule(limits, "_check_disjoint", (), None, "two barriers in the same bytes"),
+    "barriers are not overwritten": Rule(Memory, "barrier_in", (), None, "gemm: a barrier overlaps a stage"),
     "barriers are published": Rule(limits, "_check_initialised", (), None, "gemm: barriers not published"),
-    "barriers count so far": Rule(limits, "_check_counts", (), None, "more bytes than a barrier counts"),
+    "counts fit a barrier": Rule(limits, "_check_counts", (), None, "more bytes than a barrier counts"),
     "there are 16 named barriers": Rule(limits, "_check_named_barriers", (), None, "too many named barriers"),
     "each warp has one role": Rule(limits, "_check_warps", (), None, "2: idle warps join a role"),
-    "budgets of registers": Rule(
+    "register budgets are valid": Rule(
         limits, "_check_registers", (), None, "3: different budgets in one warp group"
     ),
     "arrivals are counted": Rule(Run, "_arrive", ("arrivals",), None, "gemm: two releases"),
@@ -102,25 +104,27 @@ RULES: dict[str, Rule] = {
     "parities tell phases apart": Rule(
         Run, "wait", ("aliasing", "phase"), True, "gemm: consumer's phase is flipped"
     ),
-    "waiters are waited for": Rule(
+    "no phase overtakes a waiting role": Rule(
         Run, "_complete_phase", ("aliasing",), None, "gemm: fewer steps multiplied"
     ),
-    "stages exist": Rule(Run, "phase", ("stage",), None, "a stage that there is not"),
-    "somebody can go on": Rule(
+    "stages exist": Rule(Run, "phase", ("stage",), None, "a stage out of range"),
+    "some role can proceed": Rule(
         Run, "_simulate", ("deadlock", "arrivals", "bytes"), None, "corpus unguarded_first_item"
     ),
-    "nothing is on its way at the end": Rule(
+    "nothing is in flight at the end": Rule(
         machine, "check_end", (), None, "gemm: stores in flight at the end"
     ),
     "matmuls are waited for": Rule(
         Program, "_track_in_flight", ("in-flight",), None, "gemm: result used in flight"
     ),
-    "registers are read in the iteration": Rule(
+    "registers are read before they are overwritten": Rule(
         Program, "_check_register_operands", (), None, LATE_WAIT_RULE
     ),
-    "threads go the same way": Rule(Program, "diverges", (), False, "17: some threads of a role wait"),
+    "threads of a role do not diverge": Rule(
+        Program, "diverges", (), False, "17: some threads of a role wait"
+    ),
     "numbers of the kernel are tried": Rule(launches, "_decisions", (), (), "a constant phase"),
-    "one number after the other": Rule(Candidates, "per_leaf_candidates", (), (), "a constant phase"),
+    "numbers are tried one by one": Rule(Candidates, "per_leaf_candidates", (), (), "a constant phase"),
     "large numbers are combined": Rule(
         Candidates, "random_launches", (), (), "a fence unless two numbers are large"
     ),
@@ -132,7 +136,7 @@ HEAD = """def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
     full = tg.mbarrier(4, stages=S)
 """
 TEXTS: dict[str, tuple[str, str]] = {
-    "a stage that there is not": (
+    "a stage out of range": (
         "stage",
         HEAD + "    with tg.ws(0):\n        for k in range(n):\n            tg.mbarrier_arrive(full, k)\n",
     ),
@@ -169,7 +173,7 @@ def cases() -> dict[str, tuple[str, Callable[[], Any]]]:
         for name, (mutate, kind) in table.items():
             result[f"{kernel_name}: {name}"] = (
                 kind,
-                lambda made=kernel_name, mutate=mutate: verdict(KERNEL_MAKERS[made](), mutate),
+                lambda maker=kernel_name, mutate=mutate: verdict(KERNEL_MAKERS[maker](), mutate),
             )
     for name, (make, mutate, _, kind) in impossible.IN_MEMORY.items():
         result[name] = (kind or "undecided", lambda make=make, mutate=mutate: verdict(make(), mutate))
@@ -196,16 +200,16 @@ def rejection_kind(verdict: Verdict) -> str:
 
 
 def cases_that_depend_on(
-    rule: Rule, known: dict[str, tuple[str, Callable[[], Any]]]
+    rule: Rule, all_cases: dict[str, tuple[str, Callable[[], Any]]]
 ) -> Iterator[tuple[str, str]]:
-    """The cases whose verdicts change if a rule is disabled, with these verdicts, which are not cached on disk."""
-    first = [rule.noticed] if rule.noticed in known else []
-    for name in [*first, *(n for n in known if n != rule.noticed)]:
-        kind, check = known[name]
+    """The cases whose verdicts change if a rule is disabled, with the changed verdicts; the disk cache is not used."""
+    first = [rule.noticed] if rule.noticed in all_cases else []
+    for name in [*first, *(n for n in all_cases if n != rule.noticed)]:
+        kind, check = all_cases[name]
         with rule.disabled(), patch.object(check_of_kernels, "disk_cache", lambda: None):
             try:
-                text = rejection_kind(check())
+                kind_without_rule = rejection_kind(check())
             except Exception as e:
-                text = f"{type(e).__name__}"
-        if text != kind:
-            yield name, text
+                kind_without_rule = f"{type(e).__name__}"
+        if kind_without_rule != kind:
+            yield name, kind_without_rule

@@ -46,14 +46,14 @@ def lowered(kernel: Any, ndim: int = 2, arrays: AccessClass = PACKED) -> tuple[K
 
 
 def verdict(kernel: Any, mutate: Callable[[Kernel, GpuCompilation], None] | None = None) -> Verdict:
-    lowered_kernel, parts = lowered(kernel)
+    lowered_kernel, compilation = lowered(kernel)
     if mutate is not None:
-        mutate(lowered_kernel, parts)
-    return check_schedule(lowered_kernel, parts)
+        mutate(lowered_kernel, compilation)
+    return check_schedule(lowered_kernel, compilation)
 
 
 def lowered_late(kernel: Any, ndim: int = 2) -> tuple[Kernel, GpuCompilation]:
-    """A kernel lowered so that matmuls that read registers are waited for one iteration late, as others are."""
+    """A kernel lowered so that the wait for matmuls that read registers is one iteration late, as for other matmuls."""
     with (
         patch.object(place_waits, "is_made_in", lambda value, region: False),
         patch.object(
@@ -107,7 +107,7 @@ def two_producers(stages: int = 3) -> Any:
 
 
 def registers(stages: int = 2) -> Any:
-    """Left operands that threads load, into registers, by tiles that copies bring."""
+    """Matmuls of left operands that threads load into registers and right operands that bulk copies load."""
 
     @tg.kernel
     def multiply(a: tg.array2d[bf16], b: tg.array2d[bf16], c: tg.array2d[float], n: int):
@@ -172,13 +172,13 @@ def adding(stages: int = 2) -> Any:
     return twice
 
 
-# Mutations -----------------------------------------------------------------------------------------------------------
+# Mutations ------------------------------------------------------------------------------------------------------------
 
 Mutation = Callable[[Kernel, GpuCompilation], None]
 
 
 def ops(kernel: Kernel, name: str, barrier: str = "") -> list[Op]:
-    """The ops of that name, of a barrier."""
+    """The ops with a name that have a barrier as operand; all ops with the name if no barrier is given."""
     matching = [op for op in kernel.walk() if op.NAME == name]
     return [op for op in matching if not barrier or any(v.name == barrier for v in op.operands)]
 
@@ -189,7 +189,7 @@ def _region(op: Op) -> list[Op]:
 
 
 def drop(name: str, barrier: str = "", occurrence: int = 0) -> Mutation:
-    def mutate(kernel: Kernel, parts: GpuCompilation) -> None:
+    def mutate(kernel: Kernel, compilation: GpuCompilation) -> None:
         op = ops(kernel, name, barrier)[occurrence]
         _region(op).remove(op)
 
@@ -197,11 +197,11 @@ def drop(name: str, barrier: str = "", occurrence: int = 0) -> Mutation:
 
 
 def double(name: str, barrier: str = "", occurrence: int = 0) -> Mutation:
-    def mutate(kernel: Kernel, parts: GpuCompilation) -> None:
+    def mutate(kernel: Kernel, compilation: GpuCompilation) -> None:
         op = ops(kernel, name, barrier)[occurrence]
-        twin = type(op)(list(op.operands), [], op.attrs, [], op.loc)
-        twin.parent = op.parent
-        _region(op).insert(_region(op).index(op), twin)
+        duplicate = type(op)(list(op.operands), [], op.attrs, [], op.loc)
+        duplicate.parent = op.parent
+        _region(op).insert(_region(op).index(op), duplicate)
 
     return mutate
 
@@ -209,7 +209,7 @@ def double(name: str, barrier: str = "", occurrence: int = 0) -> Mutation:
 def change(name: str, barrier: str = "", occurrence: int = 0, **attrs: int) -> Mutation:
     """Add to attributes of an op."""
 
-    def mutate(kernel: Kernel, parts: GpuCompilation) -> None:
+    def mutate(kernel: Kernel, compilation: GpuCompilation) -> None:
         op = ops(kernel, name, barrier)[occurrence]
         for key, by in attrs.items():
             op.attrs[key] += by
@@ -217,19 +217,21 @@ def change(name: str, barrier: str = "", occurrence: int = 0, **attrs: int) -> M
     return mutate
 
 
-def count(barrier: str, by: int) -> Mutation:
-    def mutate(kernel: Kernel, parts: GpuCompilation) -> None:
-        next(op for op in ops(kernel, "mbarrier.new") if op.result.name == barrier).attrs["arrivals"] += by
+def count(barrier: str, increment: int) -> Mutation:
+    def mutate(kernel: Kernel, compilation: GpuCompilation) -> None:
+        next(op for op in ops(kernel, "mbarrier.new") if op.result.name == barrier).attrs["arrivals"] += (
+            increment
+        )
 
     return mutate
 
 
 def constant(name: str, barrier: str, operand: int, value: int = 0) -> Mutation:
-    """The op's operand is always the same."""
+    """Replace an operand of an op by a constant."""
 
-    def mutate(kernel: Kernel, parts: GpuCompilation) -> None:
+    def mutate(kernel: Kernel, compilation: GpuCompilation) -> None:
         op = ops(kernel, name, barrier)[0]
-        op.operands[operand] = put_before(op, S.Const([], [int32], {"type": int32, "value": value}))
+        op.operands[operand] = insert_before(op, S.Const([], [int32], {"type": int32, "value": value}))
 
     return mutate
 
@@ -237,32 +239,32 @@ def constant(name: str, barrier: str, operand: int, value: int = 0) -> Mutation:
 def flip(name: str, operand: int, barrier: str = "", occurrence: int = 0) -> Mutation:
     """Flip the lowest bit of an op's operand."""
 
-    def mutate(kernel: Kernel, parts: GpuCompilation) -> None:
+    def mutate(kernel: Kernel, compilation: GpuCompilation) -> None:
         op = ops(kernel, name, barrier)[occurrence]
-        constant_one = put_before(op, S.Const([], [int32], {"type": int32, "value": 1}))
-        op.operands[operand] = put_before(op, S.Xor([op.operands[operand], constant_one], [int32]))
+        constant_one = insert_before(op, S.Const([], [int32], {"type": int32, "value": 1}))
+        op.operands[operand] = insert_before(op, S.Xor([op.operands[operand], constant_one], [int32]))
 
     return mutate
 
 
-def put_before(op: Op, new: Op) -> Value:
+def insert_before(op: Op, inserted: Op) -> Value:
     """The result of a new op inserted in front of another op."""
-    new.parent, new.loc = op.parent, op.loc
-    _region(op).insert(_region(op).index(op), new)
-    return new.result
+    inserted.parent, inserted.loc = op.parent, op.loc
+    _region(op).insert(_region(op).index(op), inserted)
+    return inserted.result
 
 
 def stage_of(name: str, occurrence: int = 0) -> Mutation:
-    """The op accesses another stage than the stage of its item."""
+    """Let an op access another stage than the stage of its item."""
 
-    def mutate(kernel: Kernel, parts: GpuCompilation) -> None:
+    def mutate(kernel: Kernel, compilation: GpuCompilation) -> None:
         buffer = next(
             v for v in ops(kernel, name)[occurrence].operands if v.type.__class__.__name__ == "BufType"
         )
         view = buffer.owner
         assert isinstance(view, Op)
-        constant_one = put_before(view, S.Const([], [int32], {"type": int32, "value": 1}))
-        view.operands[1] = put_before(view, S.Xor([view.operands[1], constant_one], [int32]))
+        constant_one = insert_before(view, S.Const([], [int32], {"type": int32, "value": 1}))
+        view.operands[1] = insert_before(view, S.Xor([view.operands[1], constant_one], [int32]))
 
     return mutate
 
@@ -270,7 +272,7 @@ def stage_of(name: str, occurrence: int = 0) -> Mutation:
 def move_before(name: str, barrier: str, other: str, occurrence: int = 0) -> Mutation:
     """Move an op in front of an op of another name in its region."""
 
-    def mutate(kernel: Kernel, parts: GpuCompilation) -> None:
+    def mutate(kernel: Kernel, compilation: GpuCompilation) -> None:
         op = ops(kernel, name, barrier)[0]
         region = _region(op)
         region.remove(op)
@@ -280,9 +282,9 @@ def move_before(name: str, barrier: str, other: str, occurrence: int = 0) -> Mut
 
 
 def move_to_end(name: str) -> Mutation:
-    """The op is moved to the end of its region."""
+    """Move an op to the end of its region."""
 
-    def mutate(kernel: Kernel, parts: GpuCompilation) -> None:
+    def mutate(kernel: Kernel, compilation: GpuCompilation) -> None:
         op = ops(kernel, name)[0]
         region = _region(op)
         region.remove(op)
@@ -292,9 +294,9 @@ def move_to_end(name: str) -> Mutation:
 
 
 def retarget(name: str, barrier: str, to: str) -> Mutation:
-    """The op is about another barrier."""
+    """Replace the barrier of an op by another barrier."""
 
-    def mutate(kernel: Kernel, parts: GpuCompilation) -> None:
+    def mutate(kernel: Kernel, compilation: GpuCompilation) -> None:
         target_value = next(op.result for op in ops(kernel, "mbarrier.new") if op.result.name == to)
         op = ops(kernel, name, barrier)[0]
         op.operands = [target_value if v.name == barrier else v for v in op.operands]
@@ -303,13 +305,13 @@ def retarget(name: str, barrier: str, to: str) -> Mutation:
 
 
 def on_top(buffer: str, below: str) -> Mutation:
-    """Give a buffer the address of another."""
+    """Give a buffer the address of another buffer."""
 
-    def mutate(kernel: Kernel, parts: GpuCompilation) -> None:
-        named = {v.name: v for v in parts.shared.allocations}
-        allocations = parts.shared.allocations
-        allocations[named[buffer]] = replace(
-            allocations[named[buffer]], offset=allocations[named[below]].offset
+    def mutate(kernel: Kernel, compilation: GpuCompilation) -> None:
+        buffers_by_name = {v.name: v for v in compilation.shared.allocations}
+        allocations = compilation.shared.allocations
+        allocations[buffers_by_name[buffer]] = replace(
+            allocations[buffers_by_name[buffer]], offset=allocations[buffers_by_name[below]].offset
         )
 
     return mutate
@@ -318,10 +320,10 @@ def on_top(buffer: str, below: str) -> Mutation:
 def shorter_loop(occurrence: int, role: int) -> Mutation:
     """Start a loop of a role one iteration later."""
 
-    def mutate(kernel: Kernel, parts: GpuCompilation) -> None:
+    def mutate(kernel: Kernel, compilation: GpuCompilation) -> None:
         roles = next(op for op in kernel.body.ops if isinstance(op, Roles))
         loop = [op for op in roles.regions[role].walk() if op.NAME == "for"][occurrence]
-        constant_one = put_before(loop, S.Const([], [int32], {"type": int32, "value": 1}))
-        loop.operands[0] = put_before(loop, S.Add([loop.operands[0], constant_one], [int32]))
+        constant_one = insert_before(loop, S.Const([], [int32], {"type": int32, "value": 1}))
+        loop.operands[0] = insert_before(loop, S.Add([loop.operands[0], constant_one], [int32]))
 
     return mutate

@@ -22,22 +22,22 @@ from tegula.passes.runner import GpuCompilation
 from tegula.runtime.check import PACKED, STRIDED
 from tegula.runtime.launch import block_size
 
-PROGRAMS, FEW = 40, range(10)
+PROGRAMS, FAST_SEEDS = 40, range(10)
 ITERATIONS = (1, 2, 7)
 ORDERS = 25
 
 
-SEEDS = [pytest.param(k, marks=[] if k in FEW else [pytest.mark.slow]) for k in range(PROGRAMS)]
+SEEDS = [pytest.param(k, marks=[] if k in FAST_SEEDS else [pytest.mark.slow]) for k in range(PROGRAMS)]
 
 
 @cache
 def judged(seed: int, arrays: AccessClass) -> tuple[Kernel, GpuCompilation, Verdict] | None:
-    """A lowered program and its verdict; None for a program that is refused before."""
+    """A lowered program and its verdict; None for a program that the language refuses."""
     try:
-        kernel, parts = lowered(Program(seed).kernel(), arrays=arrays)
+        kernel, compilation = lowered(Program(seed).kernel(), arrays=arrays)
     except tg.CompileError:
         return None
-    return kernel, parts, check_schedule(kernel, parts)
+    return kernel, compilation, check_schedule(kernel, compilation)
 
 
 def deadlocks(program: Program) -> bool:
@@ -78,9 +78,9 @@ def test_programs_that_pass_the_checker_never_fail_in_replays(seed: int, arrays:
     program, judgement = Program(seed), judged(seed, arrays)
     if judgement is None:
         return
-    kernel, parts, actual = judgement
-    result = ready(kernel, parts)
+    kernel, compilation, actual = judgement
+    result = ready(kernel, compilation)
     args = [np.zeros((ROWS, N), np.float32), np.zeros((2 * program.roles, N), np.float32)]
-    failures = [failure(result, [*args, n], (1, parts.threads), ORDERS) for n in (1, 2, 9)]
+    failures = [failure(result, [*args, n], (1, compilation.threads), ORDERS) for n in (1, 2, 9)]
     allowed = ("refuted",) if any(failures) else ("proved", "no schedule", "unproved")
     assert actual.status in allowed, f"{program.text}\n{actual.message}\n{failures}"

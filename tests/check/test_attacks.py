@@ -14,10 +14,10 @@ from support.attacks.rows import CLASSES, ROWS
 from support.campaigns import chunks, sampled
 
 COMPLETE = False
-"""The least fraction of correct schedules of all classes that are proved; no wrong one may be."""
-SEEDS, MANY, CHUNKS, FEWER = range(200), range(2250), 321, 10
-"""The number of chunks of 50 wrong schedules for each of 45 rows, eight rows in a chunk; and the number of chunks of
-correct schedules."""
+"""Whether nearly all correct schedules of each class must be proved."""
+SEEDS, CAMPAIGN_SEEDS, CHUNKS, CORRECT_CHUNK = range(200), range(2250), 321, 10
+"""`CHUNKS`: the number of chunks of the wrong schedules, 50 for each of 45 rows; `CORRECT_CHUNK`: the number of correct
+schedules in a chunk."""
 MAX_UNPROVED, MAX_UNPROVED_PER_ROW = 0.05, 0.15
 
 RING = """\
@@ -79,15 +79,15 @@ def test_a_correct_ring_has_no_fault(n: int) -> None:
 
 @pytest.mark.parametrize("kind", MUTATED)
 def test_the_simulation_finds_a_fault_in_its_iteration(kind: str) -> None:
-    text = RING.replace(*MUTATED[kind], 1) if kind != "unfinished" else swapped(*MUTATED[kind])
+    text = RING.replace(*MUTATED[kind], 1) if kind != "unfinished" else replace_last(*MUTATED[kind])
     assert text != RING
     assert simulate(text, launch(4)) == ""
     actual = simulate(text, launch(20 if kind == "unfinished" else 24, 1 << 28 if kind == "unwritten" else 1))
     assert actual.startswith(("race", "unwritten") if kind == "unwritten" else kind), actual
 
 
-def swapped(old: str, new: str) -> str:
-    """The last occurrence of a text."""
+def replace_last(old: str, new: str) -> str:
+    """The text of the ring with the last occurrence of a line replaced."""
     index = RING.rindex(old)
     return RING[:index] + new + RING[index + len(old) :]
 
@@ -106,8 +106,8 @@ def test_the_integer_model_of_two_blocks_finds_deadlocks() -> None:
 
 @pytest.mark.parametrize("seed", [3, 47, 105])
 def test_a_seed_generates_the_same_attack_each_time(seed: int) -> None:
-    first, two = wrong_attack(seed), wrong_attack(seed)
-    assert (first.text, first.name, first.fault) == (two.text, two.name, two.fault)
+    first, second = wrong_attack(seed), wrong_attack(seed)
+    assert (first.text, first.name, first.fault) == (second.text, second.name, second.fault)
     assert right_attack(seed).text == right_attack(seed).text
 
 
@@ -120,14 +120,14 @@ def test_each_attack_violates_the_rule_of_its_class() -> None:
 @sampled(3, "first", range(0, len(SEEDS), 50))
 def test_generated_wrong_schedules_compile_or_have_an_error_with_a_reason(first: int) -> None:
     """Wrong schedules compile, or an error gives the reason."""
-    classes = set()
+    programs = set()
     for seed in SEEDS[first : first + 50]:
         attack = wrong_attack(seed)
         assert attack.fault, attack.name
-        classes.add(attack.text + attack.name)
+        programs.add(attack.text + attack.name)
         status, message = compiled(attack) if seed % 3 == 0 else ("", "")
         assert status != "crash", f"{seed}: {message}\n{attack.text}"
-    assert len(classes) == 50
+    assert len(programs) == 50
 
 
 @sampled(2, "seed", [57, 98])
@@ -161,23 +161,23 @@ def test_generated_correct_schedules_have_no_fault(seed: int) -> None:
     assert not any(faults), f"{attack.name}: {faults}\n{attack.text}"
 
 
-# Many -----------------------------------------------------------------------------------------------------------------
+# Campaigns ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("first", chunks(range(CHUNKS)))
 def test_many_generated_wrong_schedules_are_not_proved(first: int) -> None:
-    for seed in MANY[first::CHUNKS]:
+    for seed in CAMPAIGN_SEEDS[first::CHUNKS]:
         attack = wrong_attack(seed)
         status, message = attack.verdict()
         assert status != "crash", f"{seed}: {message}\n{attack.text}"
         assert status != "proved" or attack.guarded, f"{seed}: {attack.name}\n{attack.text}"
 
 
-@pytest.mark.parametrize("first", chunks(range(0, len(MANY), FEWER)))
+@pytest.mark.parametrize("first", chunks(range(0, len(CAMPAIGN_SEEDS), CORRECT_CHUNK)))
 def test_many_generated_correct_schedules_are_proved_and_never_fail(first: int) -> None:
     """Correct schedules do not fail in many orders of several launches, and nearly all are proved."""
     unproved: dict[str, list[int]] = {row: [] for row in CLASSES}
-    for seed in MANY[first : first + FEWER]:
+    for seed in CAMPAIGN_SEEDS[first : first + CORRECT_CHUNK]:
         attack = right_attack(seed)
         status, message = attack.verdict()
         assert status != "crash", f"{seed}: {message}\n{attack.text}"
@@ -191,6 +191,6 @@ def test_many_generated_correct_schedules_are_proved_and_never_fail(first: int) 
         if status != "proved":
             unproved[attack.row].append(seed)
     if COMPLETE:
-        assert sum(map(len, unproved.values())) <= 1 + MAX_UNPROVED * FEWER, unproved
+        assert sum(map(len, unproved.values())) <= 1 + MAX_UNPROVED * CORRECT_CHUNK, unproved
         for row, seeds in unproved.items():
-            assert len(seeds) <= 1 + MAX_UNPROVED_PER_ROW * FEWER / len(CLASSES), f"{row}: {seeds}"
+            assert len(seeds) <= 1 + MAX_UNPROVED_PER_ROW * CORRECT_CHUNK / len(CLASSES), f"{row}: {seeds}"

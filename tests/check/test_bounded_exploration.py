@@ -1,4 +1,4 @@
-"""Kernels that accept schedules without a proof: the verdict says which launches were explored."""
+"""Kernels that accept schedules without a proof: the verdict names the explored launches."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_writes_of_a_branch_happen_where_the_branch_is_taken() -> None:
 
 KEYS = """def first(x: tg.array2d[float], out: tg.array2d[float], n: int, keys: tg.array1d[int]):
     ring = tg.tile_empty(shape=(2, 1, 32), dtype=float, storage="shared")
-    other = tg.tile_empty(shape=(2, 1, 32), dtype=float, storage="shared")
+    key_ring = tg.tile_empty(shape=(2, 1, 32), dtype=float, storage="shared")
     full, empty = tg.mbarrier(1, stages=2), tg.mbarrier(4, stages=2)
     loaded, unused = tg.mbarrier(1, stages=2), tg.mbarrier(4, stages=2)
     with tg.role("fetch", warps=1):
@@ -118,7 +118,7 @@ KEYS = """def first(x: tg.array2d[float], out: tg.array2d[float], n: int, keys: 
                 at += 1
                 tg.mbarrier_wait(unused, at % 2, (at // 2 & 1) ^ 1)
                 tg.mbarrier_expect_bytes(loaded, at % 2, 128)
-                tg.tile_load_async(x, other[at % 2], (keys[k], 0), loaded, at % 2)
+                tg.tile_load_async(x, key_ring[at % 2], (keys[k], 0), loaded, at % 2)
     with tg.ws(1):
         at = int(-1)
         for k in range(n):
@@ -129,7 +129,7 @@ KEYS = """def first(x: tg.array2d[float], out: tg.array2d[float], n: int, keys: 
                 at += 1
                 tg.mbarrier_wait(loaded, at % 2, at // 2 & 1)
             tg.mbarrier_wait(full, k % 2, k // 2 & 1)
-            tg.tile_store(out, ring[{stage}] * other[at % 2], offset=(k, 0))
+            tg.tile_store(out, ring[{stage}] * key_ring[at % 2], offset=(k, 0))
             tg.fence_async()
             tg.mbarrier_arrive(empty, k % 2)
 """

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from equivalent_rewrites import DISGUISES, kernel
+from equivalent_rewrites import REWRITES, kernel
 
 from support.campaigns import rest_slow, sampled, slow_except
 from tegula.errors import ScheduleRefuted
@@ -24,7 +24,7 @@ UNPROVED = {
     "mixed_fills_of_one_barrier",
     ("release_before_bulk_store_read", "a loop peeled"),
 }
-"""Correct twins without a proof: all disguises of one, or one disguise."""
+"""Correct programs without a proof: the name of a program, or of a program and one rewrite."""
 
 
 def program(name: str) -> ModuleType:
@@ -36,10 +36,10 @@ def program(name: str) -> ModuleType:
 
 
 @sampled(
-    4, ("name", "disguise"), rest_slow(product(PROGRAMS, DISGUISES), lambda name, _: name != SLOW_REFUTATION)
+    4, ("name", "rewrite"), rest_slow(product(PROGRAMS, REWRITES), lambda name, _: name != SLOW_REFUTATION)
 )
-def test_wrong_programs_of_the_corpus_are_refuted(name: str, disguise: str) -> None:
-    change, stages = DISGUISES[disguise]
+def test_wrong_programs_of_the_corpus_are_refuted(name: str, rewrite: str) -> None:
+    change, stages = REWRITES[rewrite]
     expected = program(name)
     verdict = kernel(expected.WRONG, change, stages).check()
     assert (verdict.status, verdict.kind) == ("refuted", expected.KIND), verdict.message
@@ -50,11 +50,11 @@ def test_wrong_programs_of_the_corpus_are_refuted(name: str, disguise: str) -> N
         assert any(s.barrier and s.stage >= 0 and s.phase >= 0 for s in verdict.steps)
 
 
-@sampled(2, ("name", "disguise"), product(PROGRAMS, DISGUISES))
-def test_correct_programs_of_the_corpus_are_proved(name: str, disguise: str) -> None:
-    change, stages = DISGUISES[disguise]
+@sampled(2, ("name", "rewrite"), product(PROGRAMS, REWRITES))
+def test_correct_programs_of_the_corpus_are_proved(name: str, rewrite: str) -> None:
+    change, stages = REWRITES[rewrite]
     verdict = kernel(program(name).RIGHT, change, stages).check()
-    expected = "unproved" if (name, disguise) in UNPROVED or name in UNPROVED else "proved"
+    expected = "unproved" if (name, rewrite) in UNPROVED or name in UNPROVED else "proved"
     assert verdict.status == expected, f"{verdict.kind}: {verdict.message}{verdict.launch_text}"
 
 

@@ -21,18 +21,18 @@ ITEMS = (0, 1, 2, 3, 4, 5, 7, 9, 20)
 CAMPAIGN_SEEDS, CHUNK = range(4000), 20
 
 
-def fault(text: str, kernel: Kernel, parts: GpuCompilation, items: tuple[int, ...], count: int) -> str:
-    """The first fault in a number of orders of several launches, or ""."""
+def fault(text: str, kernel: Kernel, compilation: GpuCompilation, items: tuple[int, ...], count: int) -> str:
+    """The first fault that `count` orders of launches with these numbers of items show; "" if there is none."""
     for n in items:
         args = judge.replay_arguments(text, {**defaults(200), "n": n, "m": 2})
-        failure = judge.replay_lowered(kernel, parts, args, count)
+        failure = judge.replay_lowered(kernel, compilation, args, count)
         if failure:
             return f"n = {n}: {failure}"
     return ""
 
 
 def attack(seed: int) -> tuple[str, str]:
-    """An edited program, and the edits."""
+    """An edited program, and the names of its shape and edits."""
     rng = Random(f"edit {seed}")
     name = rng.choice([*SHAPES])
     text = SHAPES[name].replace(
@@ -43,22 +43,22 @@ def attack(seed: int) -> tuple[str, str]:
 
 
 def wrongly_proved(seed: int, items: tuple[int, ...] = ITEMS, count: int = 20) -> str:
-    """The fault of an edited program that is proved; "" for others."""
+    """The fault of an edited program that the checker proves; "" for a program without a fault or a proof."""
     text, edit_name = attack(seed)
     try:
-        kernel, parts = judge.lowered(judge.kernel_of(text))
+        kernel, compilation = judge.lowered(judge.kernel_of(text))
     except tg.CompileError:
         return ""
-    actual = fault(text, kernel, parts, items, count) if proved(kernel, parts) else ""
-    return f"{seed}: {edit_name}: {actual}\n{text}" if actual and "unknown" not in actual else ""
+    failure = fault(text, kernel, compilation, items, count) if proved(kernel, compilation) else ""
+    return f"{seed}: {edit_name}: {failure}\n{text}" if failure and "unknown" not in failure else ""
 
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_unedited_programs_of_all_shapes_are_proved(name: str) -> None:
     text = SHAPES[name].replace("{S}", "3")
-    kernel, parts = judge.lowered(judge.kernel_of(text))
-    assert proved(kernel, parts) == (name not in UNPROVED)
-    assert not fault(text, kernel, parts, (1, 4), 6)
+    kernel, compilation = judge.lowered(judge.kernel_of(text))
+    assert proved(kernel, compilation) == (name not in UNPROVED)
+    assert not fault(text, kernel, compilation, (1, 4), 6)
 
 
 def test_each_edit_applies_to_some_line() -> None:

@@ -50,12 +50,12 @@ PROVED = [
 ]
 
 
-@sampled(2, "parts", PROVED)
-def test_each_assert_about_arguments_is_needed_for_the_proof(parts: tuple[str, ...]) -> None:
+@sampled(2, "case", PROVED)
+def test_each_assert_about_arguments_is_needed_for_the_proof(case: tuple[str, ...]) -> None:
     """Without any one of the asserts the prover does not prove the schedule."""
-    fills, pops, *asserts = parts
-    kernel, spread = lowered(copies(fills, pops, *asserts))
-    verdict = check_schedule(kernel, spread)
+    fills, pops, *asserts = case
+    kernel, compilation = lowered(copies(fills, pops, *asserts))
+    verdict = check_schedule(kernel, compilation)
     assert verdict.status == "proved", verdict.message
     assert [g.text for g in verdict.guards] == list(asserts)
     assert [g.loc.line for g in verdict.guards] == [2 + k for k in range(len(asserts))]
@@ -63,11 +63,11 @@ def test_each_assert_about_arguments_is_needed_for_the_proof(parts: tuple[str, .
     assert with_asserts.status != "proved" or with_asserts.guards
 
 
-@pytest.mark.parametrize("written", ["x[0, 0] > 1.0", "float(n) < 5.0", "m < 5", "n < 5 or m == 3"])
-def test_asserts_about_memory_and_floats_are_not_guards(written: str) -> None:
+@pytest.mark.parametrize("condition", ["x[0, 0] > 1.0", "float(n) < 5.0", "m < 5", "n < 5 or m == 3"])
+def test_asserts_about_memory_and_floats_are_not_guards(condition: str) -> None:
     """Values read from memory and floats are not facts; facts about other numbers do not help."""
-    verdict = check_schedule(*lowered(copies("n", "1, n + 1", written)))
-    assert written not in [g.text for g in verdict.guards] or "m" in written
+    verdict = check_schedule(*lowered(copies("n", "1, n + 1", condition)))
+    assert condition not in [g.text for g in verdict.guards] or "m" in condition
     assert verdict.status != "proved" or "fits" in [g.kind for g in verdict.guards]
 
 
@@ -88,7 +88,7 @@ X, OUT = tg.zeros((7, 8)), tg.zeros((7, 8))
 
 
 @pytest.mark.parametrize(
-    ("written", "good", "bad", "named"),
+    ("condition", "good", "bad", "named"),
     [
         ("n < m", (3, 4), (4, 4), "n = 4, m = 4"),
         ("n * m < 1000", (-5, 3), (2**17, 2**17), "n = 131072, m = 131072"),
@@ -100,12 +100,12 @@ X, OUT = tg.zeros((7, 8)), tg.zeros((7, 8))
     ],
 )
 def test_hosts_evaluate_guards_on_exact_integers(
-    written: str, good: tuple[int, int], bad: tuple[int, int], named: str
+    condition: str, good: tuple[int, int], bad: tuple[int, int], named: str
 ) -> None:
     """Hosts compute on exact integers: a number of 2**34 is not small."""
-    built_kernel = copies("n", "n", written)
-    kernel, spread = lowered(built_kernel)
-    guards = LaunchGuards(kernel, [g.row() for g in check_schedule(kernel, spread).guards])
+    built_kernel = copies("n", "n", condition)
+    kernel, compilation = lowered(built_kernel)
+    guards = LaunchGuards(kernel, [g.row() for g in check_schedule(kernel, compilation).guards])
     assert len(guards.guards) == 1
     guards.check(packed(built_kernel, X, OUT, *good))
     with pytest.raises(LaunchError, match="the launch does not satisfy .* \\(line 2 of") as error:
@@ -134,8 +134,8 @@ def test_guards_read_the_numbers_of_all_kinds_of_arguments() -> None:
         with tg.ws(1):
             tg.tile_store(f, tg.tile_pipe_pop(pipe) * e * v[0], offset=(0, 0))
 
-    kernel, spread = lowered(mixed)
-    verdict = check_schedule(kernel, spread)
+    kernel, compilation = lowered(mixed)
+    verdict = check_schedule(kernel, compilation)
     assert verdict.status == "proved", verdict.message
     guards = LaunchGuards(kernel, json.loads(json.dumps([g.row() for g in verdict.guards])))
     assert len(guards.guards) == 3
@@ -148,9 +148,9 @@ def test_guards_read_the_numbers_of_all_kinds_of_arguments() -> None:
 
 def test_guards_depend_on_launch_arguments_alone() -> None:
     """Conditions that are computed in roles, or that the kernel does not assert, are not guards."""
-    kernel, spread = lowered(copies("n", "1, n + 1", "n < 1000"))
-    certificate = json.loads(check_schedule(kernel, spread).certificate)
-    verify_certificate(kernel, spread, certificate)
+    kernel, compilation = lowered(copies("n", "1, n + 1", "n < 1000"))
+    certificate = json.loads(check_schedule(kernel, compilation).certificate)
+    verify_certificate(kernel, compilation, certificate)
     ((kind, number),) = certificate["guards"]
     for corrupted in (
         [],
@@ -160,10 +160,10 @@ def test_guards_depend_on_launch_arguments_alone() -> None:
         [[kind, 10**6]],
     ):
         with pytest.raises(Rejected):
-            verify_certificate(kernel, spread, {**certificate, "guards": corrupted})
+            verify_certificate(kernel, compilation, {**certificate, "guards": corrupted})
 
 
 def test_a_launch_that_does_not_satisfy_a_guard_is_not_a_counterexample() -> None:
-    kernel, spread = lowered(copies("tg.min(n, 4)", "n", "n <= 4"))
-    assert explore(kernel, spread, Gap("")).status == "refuted"
-    assert explore(kernel, spread, Gap(""), asserted(kernel)).status == "unproved"
+    kernel, compilation = lowered(copies("tg.min(n, 4)", "n", "n <= 4"))
+    assert explore(kernel, compilation, Gap("")).status == "refuted"
+    assert explore(kernel, compilation, Gap(""), asserted(kernel)).status == "unproved"

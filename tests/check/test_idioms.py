@@ -11,24 +11,24 @@ from support.campaigns import rest_slow, sampled
 
 SLOW_IDIOMS = {
     "only 90 groups",
-    "turns end far away",
-    "the item is computed from tile and step",
-    "a tile that stays for many steps",
-    "items go to two pipes in turn",  # similar wrong schedules are checked in fast tests
-    "fewer whole rings far away",
+    "the even items end at 90",
+    "the item index is computed from tile and iteration",
+    "a tile is read in many iterations",
+    "items alternate between two pipes",  # similar wrong schedules are checked in fast tests
+    "at most 90 full rings",
     "a group begins one row later",
-    "groups of another array",
-    "the turns change",
+    "the end of the next group",
+    "even and odd items are exchanged",
 }
-"""An idiom of each group of similar idioms."""
+"""Idioms that take long, and are similar to faster ones."""
 
 UNPROVED = {
-    "items go to two pipes in turn",
-    "the item is computed from tile and step",
+    "items alternate between two pipes",
+    "the item index is computed from tile and iteration",
     "both roles leave the loop",
     "one role does everything",
-    "a tile that stays for many steps",
-    "two roles take turns over one ring",
+    "a tile is read in many iterations",
+    "two roles alternate over one ring",
 }
 """Correct schedules without a proof."""
 
@@ -39,7 +39,7 @@ UNPROVED = {
     rest_slow(
         product(RIGHT, (2, 1, 4)),
         lambda name, stages: stages == 2 and name not in SLOW_IDIOMS,
-        lambda _, stages: stages != 4,  # as 2 are
+        lambda _, stages: stages != 4,  # campaigns test 4 stages
     ),
 )
 def test_idioms_of_users_pass_with_any_stage_count(name: str, stages: int) -> None:

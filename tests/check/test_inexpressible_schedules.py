@@ -97,7 +97,7 @@ def test_an_unmutated_branch_passes_the_checker() -> None:
     """The divergence of threads is refused, not the branch."""
     from schedules import lowered
 
-    kernel, parts = lowered(gemm())
-    branch_around("mbarrier.wait")(kernel, parts)
-    parts.uniformity.divergent.clear()
-    assert check_schedule(kernel, parts).passed
+    kernel, compilation = lowered(gemm())
+    branch_around("mbarrier.wait")(kernel, compilation)
+    compilation.uniformity.divergent.clear()
+    assert check_schedule(kernel, compilation).passed

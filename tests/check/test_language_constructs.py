@@ -7,7 +7,7 @@ import pytest
 from support.attacks.constructs import judge_program
 from support.campaigns import chunks
 
-WRONG_SEEDS, CHUNK = range(600), 8
+CAMPAIGN_SEEDS, CHUNK = range(600), 8
 
 
 def wrongly_proved(seeds: range, count: int) -> list[str]:
@@ -19,6 +19,6 @@ def test_schedules_with_faults_in_any_construct_are_not_proved() -> None:
     assert not wrongly_proved(range(4), 4)
 
 
-@pytest.mark.parametrize("first", chunks(range(0, len(WRONG_SEEDS), CHUNK)))
+@pytest.mark.parametrize("first", chunks(range(0, len(CAMPAIGN_SEEDS), CHUNK)))
 def test_many_schedules_with_faults_in_any_construct_are_not_proved(first: int) -> None:
-    assert not wrongly_proved(WRONG_SEEDS[first : first + CHUNK], 12)
+    assert not wrongly_proved(CAMPAIGN_SEEDS[first : first + CHUNK], 12)

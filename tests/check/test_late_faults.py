@@ -73,10 +73,10 @@ def test_schedules_that_depend_on_a_slowly_growing_number_pass(fence_if: str) ->
 
 
 @pytest.mark.parametrize(
-    ("fence_if", "right"), [("seen != 3", False), ("seen != 9", False), ("seen >= 0", True)]
+    ("fence_if", "is_correct"), [("seen != 3", False), ("seen != 9", False), ("seen >= 0", True)]
 )
-def test_faults_that_depend_on_counted_elements_are_refuted(fence_if: str, right: bool) -> None:
+def test_faults_that_depend_on_counted_elements_are_refuted(fence_if: str, is_correct: bool) -> None:
     text = RING.replace("last = int(0)", "seen = int(0)")
     text = text.replace("last = flags[k]", "if flags[k] != 0:\n                seen += 1")
     verdict = kernel(text.format(**{**CORRECT_PARTS, "fence_if": fence_if}), None, 2).check()
-    assert verdict.status == ("unproved" if right else "refuted")
+    assert verdict.status == ("unproved" if is_correct else "refuted")

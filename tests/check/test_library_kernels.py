@@ -26,23 +26,23 @@ TILES = [
 
 @sampled(
     3,
-    ("number", "more", "transposed"),
+    ("number", "fused", "transposed"),
     rest_slow(
         product(range(len(TILES)), (False, True), (False, True)),
-        lambda number, more, transposed: more != transposed and transposed == bool(number % 2),
-        lambda number, more, transposed: more != transposed,
+        lambda number, fused, transposed: fused != transposed and transposed == bool(number % 2),
+        lambda number, fused, transposed: fused != transposed,
     ),
 )
-def test_matmul_kernels_of_the_library_pass_the_checker(number: int, more: bool, transposed: bool) -> None:
+def test_matmul_kernels_of_the_library_pass_the_checker(number: int, fused: bool, transposed: bool) -> None:
     tile, dtype, precision = TILES[number]
-    result, activation = (dtype if dtype.bits > 8 else tg.bfloat16), "gelu" if more else ""
+    result, activation = (dtype if dtype.bits > 8 else tg.bfloat16), "gelu" if fused else ""
     # Operands in other orders are transposed first.
     b_transposed = transposed or dtype.bits == 8 or precision == "tf32"
     exact = dtype is tg.float32 and precision == "default"
-    epilogue = gemm.Epilogue(result, scaled=more, keeps=more, activation=activation, exact=exact)
+    epilogue = gemm.Epilogue(result, scaled=fused, keeps=fused, activation=activation, exact=exact)
     kernel = gemm.matmul_kernel(dtype, tile, b_transposed, epilogue, precision)
-    lowered_kernel, parts = lowered(kernel)
-    verdict = check_schedule(lowered_kernel, parts)
+    lowered_kernel, compilation = lowered(kernel)
+    verdict = check_schedule(lowered_kernel, compilation)
     assert verdict.passed, verdict.message
     # wgmma reads stages in the layout in which copies write them.
     assert any(op.NAME == "fence.async" for op in lowered_kernel.walk()) == exact
@@ -72,18 +72,20 @@ def test_matmul_kernels_with_splits_pass_the_checker(tile: shapes.Tile, splits: 
 def test_attention_kernels_of_the_library_pass_the_checker(
     depth: int, causal: bool, ragged: bool, logs: bool
 ) -> None:
-    kernel, parts = lowered(attention.forward(tg.bfloat16, depth, causal, ragged, logs), 4 if causal else 2)
-    verdict = check_schedule(kernel, parts)
+    kernel, compilation = lowered(
+        attention.forward(tg.bfloat16, depth, causal, ragged, logs), 4 if causal else 2
+    )
+    verdict = check_schedule(kernel, compilation)
     assert verdict.passed, verdict.message
     assert not any(op.NAME == "fence.async" for op in kernel.walk())
 
 
 def test_a_stage_that_overlaps_the_staging_of_the_second_warp_group_is_refuted() -> None:
     """The staging slots of the first warp group have other bytes."""
-    kernel, parts = lowered(attention.forward(tg.bfloat16, 64, False, False, True), 2)
-    allocations = {v.name: (v, allocation) for v, allocation in parts.shared.allocations.items()}
+    kernel, compilation = lowered(attention.forward(tg.bfloat16, 64, False, False, True), 2)
+    allocations = {v.name: (v, allocation) for v, allocation in compilation.shared.allocations.items()}
     (staging, index), (_, query) = allocations["staging"], allocations["query_pipe"]
     assert query.size == index.size // 2
-    parts.shared.allocations[staging] = replace(index, offset=query.offset - query.size)
-    verdict = check_schedule(kernel, parts)
+    compilation.shared.allocations[staging] = replace(index, offset=query.offset - query.size)
+    verdict = check_schedule(kernel, compilation)
     assert (verdict.status, verdict.kind) == ("refuted", "race")

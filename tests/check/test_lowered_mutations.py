@@ -38,7 +38,7 @@ SLOW_MUTATIONS = {
     "producer's phase is constant",
     "matmul of another stage",
 }
-"""Mutants of the matmul that are found faster in another kernel, or together with others of their kind."""
+"""Mutations of the matmul that are refuted slowly; another kernel has the same mutation, or a similar one."""
 MUTANTS = [
     pytest.param(
         *(kernel, mutate, kind),
@@ -84,7 +84,10 @@ HARMLESS: dict[str, tuple[str, Mutation]] = {
     "consumer waits twice": ("gemm", double("mbarrier.wait", FULL)),
     "producer waits twice": ("gemm", double("mbarrier.wait", EMPTY)),
     "bytes are announced after the copies": ("two_producers", move_to_end("mbarrier.expect")),
-    "room is waited for in another pipe": ("two_producers", retarget("mbarrier.wait", EMPTY, "right.empty")),
+    "the wait for a free stage is in another pipe": (
+        "two_producers",
+        retarget("mbarrier.wait", EMPTY, "right.empty"),
+    ),
 }
 
 
@@ -95,7 +98,7 @@ def test_mutations_without_effect_still_pass(name: str) -> None:
     assert actual.passed, actual.message
 
 
-def last_apart() -> Any:
+def peeled_last_item() -> Any:
     @tg.kernel
     def sums(x: tg.array2d[float], out: tg.array2d[float], n: int):
         pipe = tg.tile_pipe(shape=(8, 64), dtype=float, stages=3)
@@ -114,14 +117,14 @@ def last_apart() -> Any:
 
 def test_reading_an_item_from_another_stage_is_refuted() -> None:
     """The last item: its stage is not filled again, so the reads are ordered but read the wrong item."""
-    kernel, parts = lowered(last_apart())
+    kernel, compilation = lowered(peeled_last_item())
     view = ops(kernel, "buf.view")[-1]
     zero = S.Const([], [int32], {"type": int32, "value": 0}, loc=view.loc)
     assert view.parent is not None
     zero.parent = view.parent
     view.parent.ops.insert(view.parent.ops.index(view), zero)
     view.operands[1] = zero.result
-    verdict = check_schedule(kernel, parts)
+    verdict = check_schedule(kernel, compilation)
     assert (verdict.status, verdict.kind) == ("refuted", "stage"), verdict.message
     assert "after its release" in verdict.message
 

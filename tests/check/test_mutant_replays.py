@@ -15,8 +15,8 @@ from mutation.subjects import MAKERS, subject
 
 from tegula.ir.text import print_kernel
 
-PART = {"attention": 90, "chain": 20, "matmul": 20, "matmul32": 10, "producers": 12, "persistent": 30}
-"""The step of the sample of mutants."""
+SAMPLE_STEP = {"attention": 90, "chain": 20, "matmul": 20, "matmul32": 10, "producers": 12, "persistent": 30}
+"""The step by which the mutants of each kernel are sampled."""
 ORDERS = 12
 
 
@@ -28,18 +28,18 @@ def judge(name: str) -> MutantJudge:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MAKERS)
 def test_mutants_that_fail_in_a_replay_do_not_pass_the_checker(name: str) -> None:
-    judgements = list(judge(name).all(7, PART[name]))
-    assert [j for j in judgements if j.missed] == []
-    assert [j for j in judgements if j.same and not j.passed] == []
+    judgements = list(judge(name).all(7, SAMPLE_STEP[name]))
+    assert [j for j in judgements if j.is_missed] == []
+    assert [j for j in judgements if j.same_events and not j.passed] == []
     assert sum(bool(j.failure) for j in judgements) > len(judgements) // 2
-    assert sum(j.alarm for j in judgements) <= 1 + len(judgements) // 20
+    assert sum(j.is_false_alarm for j in judgements) <= 1 + len(judgements) // 20
 
 
 def test_each_subject_has_many_mutants() -> None:
     """Each kernel has many mutants, and no two are equal."""
     mutant_judge = judge("persistent")
     assert len(mutant_judge.mutants) > 300
-    assert len({(m.operator, m.what) for m in mutant_judge.mutants}) == len(mutant_judge.mutants)
+    assert len({(m.operator, m.change) for m in mutant_judge.mutants}) == len(mutant_judge.mutants)
     kinds = {m.operator.partition(" ")[0] for m in mutant_judge.mutants}
     assert kinds >= {
         "drop",
@@ -59,19 +59,21 @@ def test_mutants_restore_their_kernel() -> None:
     mutant_judge = judge("producers")
     before, allocations = (
         print_kernel(mutant_judge.subject.kernel),
-        dict(mutant_judge.subject.parts.shared.allocations),
+        dict(mutant_judge.subject.compilation.shared.allocations),
     )
     before_mutation = saved(mutant_judge.subject)
     for mutant in mutant_judge.mutants:
         mutant.apply()
         before_mutation.restore(mutant_judge.subject)
     assert print_kernel(mutant_judge.subject.kernel) == before
-    assert mutant_judge.subject.parts.shared.allocations == allocations
+    assert mutant_judge.subject.compilation.shared.allocations == allocations
 
 
 def judged_mutant(name: str, operator: str, mutant_name: str) -> JudgedMutant:
     mutant_judge = judge(name)
-    (mutant,) = (m for m in mutant_judge.mutants if m.operator == operator and m.what.startswith(mutant_name))
+    (mutant,) = (
+        m for m in mutant_judge.mutants if m.operator == operator and m.change.startswith(mutant_name)
+    )
     return mutant_judge.judge(mutant)
 
 
@@ -94,5 +96,5 @@ def test_device_mutants_are_selected_by_number() -> None:
     spec.loader.exec_module(tool)
     row = next(row for row in tool.selected_mutants("producers", 1) if row["group"] == "wrong")
     assert row["operator"] == "drop fence" and row["checker"] == "fence"
-    assert judge("producers").mutants[row["number"]].what == row["change"]
+    assert judge("producers").mutants[row["number"]].change == row["change"]
     assert set(tool.SIZES) == set(tool.OUTPUTS) == set(tool.BLOCKS) == set(MAKERS)

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from equivalent_rewrites import kernel as in_words
+from equivalent_rewrites import kernel as kernel_from_text
 from idioms import RIGHT
 from schedules import chain, gemm, two_producers
 from schedules import lowered as lowered_matmul
@@ -34,8 +34,8 @@ HOPPER = get_cuda_target("sm_90a")
 
 
 def emitted(lowered_kernel: Any) -> tuple[Kernel, str]:
-    kernel, parts = lowered_kernel
-    return kernel, compile_ptx(lower_kernel(kernel, parts, HOPPER, False).text, "sm_90a")
+    kernel, compilation = lowered_kernel
+    return kernel, compile_ptx(lower_kernel(kernel, compilation, HOPPER, False).text, "sm_90a")
 
 
 def library(tile: int, transposed: bool) -> Any:
@@ -79,7 +79,7 @@ def test_ptx_of_kernels_agrees_with_their_lowered_ir(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RIGHT)
 def test_ptx_of_idioms_agrees_with_their_lowered_ir(name: str) -> None:
-    kernel, ptx = emitted(lowered_roles(in_words(RIGHT[name], None, 3)))
+    kernel, ptx = emitted(lowered_roles(kernel_from_text(RIGHT[name], None, 3)))
     assert disagreement(ptx, kernel) is None
 
 
@@ -104,7 +104,7 @@ def test_ptx_of_generated_schedules_agrees_with_their_lowered_ir(first: int) -> 
 
 
 def assemblies(ptx: str) -> list[tuple[int, int, int]]:
-    """First and last line, and number, of the noted inline assembly."""
+    """The first line, last line and op number of each piece of inline assembly that names an op."""
     lines, out, begin = ptx.splitlines(), [], 0
     for k, line in enumerate(lines):
         if "// begin inline asm" in line:
@@ -166,7 +166,7 @@ def test_changed_instructions_and_constants_are_reported(
 
 
 def test_added_jumps_after_an_op_are_reported(emitted_kernel: tuple[Kernel, str]) -> None:
-    """A label of a loop moves after the first op of its block, so that later iterations leave that out."""
+    """The label of a loop moves after the first op of its block, so that later iterations omit the op."""
     kernel, ptx = emitted_kernel
     ops, lines, code, tried = list(numbered(kernel.body)), ptx.splitlines(), Code(ptx), 0
     single = [n for n, count in Counter(step.number for step in code.steps).items() if count == 1]

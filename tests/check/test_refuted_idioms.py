@@ -51,7 +51,7 @@ def test_filling_more_stages_than_exist_before_a_release_is_refuted() -> None:
     )
 
 
-def bounded(most: int) -> Any:
+def consumer_with_limit(limit: int) -> Any:
     @tg.kernel
     def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
         pipe = tg.tile_pipe(shape=(1, N), dtype=float, stages=2)
@@ -59,23 +59,23 @@ def bounded(most: int) -> Any:
             for k in range(n):
                 tg.tile_pipe_load(pipe, x, offset=(k, 0))
         with tg.ws(1):
-            for k in range(tg.min(n, most)):
+            for k in range(tg.min(n, limit)):
                 tg.tile_store(out, tg.tile_pipe_pop(pipe), offset=(k, 0))
 
     return kernel
 
 
-@pytest.mark.parametrize("most", [4, 1000])
-def test_roles_with_different_trip_counts_are_refuted(most: int) -> None:
+@pytest.mark.parametrize("limit", [4, 1000])
+def test_roles_with_different_trip_counts_are_refuted(limit: int) -> None:
     """The search tries numbers that occur in the kernel."""
-    actual = verdict(bounded(most))
+    actual = verdict(consumer_with_limit(limit))
     assert actual.status == "refuted"
-    assert dict(actual.launch)["n"] > most
+    assert dict(actual.launch)["n"] > limit
 
 
 def test_trip_counts_that_differ_for_large_numbers_are_not_proved() -> None:
-    """The checker unrolls no launch with as many tiles."""
-    actual = verdict(bounded(10**6))
+    """The checker unrolls no launch with so many tiles."""
+    actual = verdict(consumer_with_limit(10**6))
     assert actual.status == "unproved" and actual.gap is not None
 
 
@@ -113,7 +113,7 @@ def loads_overlapped_with_other_work(x: tg.array2d[float], out: tg.array2d[float
 def test_a_waiter_that_may_miss_a_phase_is_refuted() -> None:
     assert verdict(loads_overlapped_with_other_work).passed
 
-    def all_wait(kernel: Any, parts: Any) -> None:
+    def all_wait(kernel: Any, compilation: Any) -> None:
         for op in kernel.walk():
             if isinstance(op, MbarrierWait):
                 op.attrs["elected"] = False
@@ -123,7 +123,7 @@ def test_a_waiter_that_may_miss_a_phase_is_refuted() -> None:
 
 
 @tg.kernel
-def from_an_array(x: tg.array2d[float], counts: tg.array1d[int], out: tg.array2d[float]):
+def trip_count_from_array(x: tg.array2d[float], counts: tg.array1d[int], out: tg.array2d[float]):
     pipe = tg.tile_pipe(shape=(1, N), dtype=float, stages=2)
     with tg.ws(0):
         for k in range(counts[0]):
@@ -134,12 +134,12 @@ def from_an_array(x: tg.array2d[float], counts: tg.array1d[int], out: tg.array2d
 
 
 def test_trip_counts_from_a_read_only_array_pass() -> None:
-    assert verdict(from_an_array).passed
+    assert verdict(trip_count_from_array).passed
 
 
 @tg.kernel
 def causal(x: tg.array2d[float], out: tg.array2d[float]):
-    """Each tile takes more steps than the previous one."""
+    """Each tile takes more iterations than the previous tile."""
     pipe = tg.tile_pipe(shape=(1, N), dtype=float, stages=3)
     with tg.ws(0):
         for i, _j in tg.persistent_tiles((x.shape[0], 1)):
@@ -157,7 +157,7 @@ def test_loops_whose_steps_depend_on_the_tile_pass() -> None:
     assert verdict(causal).passed
 
 
-# The kernels of other tests ------------------------------------------------------------------------------------------
+# The kernels of other tests -------------------------------------------------------------------------------------------
 
 ROLES = Path(__file__).parent.parent / "roles"
 MODULES = sorted(p.stem for p in ROLES.glob("test_*.py"))
@@ -214,7 +214,7 @@ def test_checker_and_code_generation_agree_on_the_warps_of_a_role(name: str) -> 
     assert not answers[-1]
 
 
-# Limits --------------------------------------------------------------------------------------------------------------
+# Limits ---------------------------------------------------------------------------------------------------------------
 
 
 def many_roles(roles: int) -> Any:
@@ -240,16 +240,16 @@ def test_more_roles_than_named_barriers_are_refuted() -> None:
     assert "named barrier 16" in actual.message
 
 
-def loops(outer: str, inner: str) -> Any:
+def loops(fills: str, pops: str) -> Any:
     """Two roles with the given loops."""
     text = f"""
 def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
     pipe = tg.tile_pipe(shape=(1, 8), dtype=float, stages=2)
     with tg.ws(0):
-        for k in range({outer}):
+        for k in range({fills}):
             tg.tile_pipe_load(pipe, x, offset=(k, 0))
     with tg.ws(1):
-        for k in range({inner}):
+        for k in range({pops}):
             tg.tile_store(out, tg.tile_pipe_pop(pipe), offset=(k, 0))
 """
     names: dict[str, Any] = {"tg": tg}
@@ -266,7 +266,7 @@ def test_loops_with_analysable_bounds_pass(bounds: str) -> None:
 
 @sampled(
     3,
-    ("outer", "inner"),
+    ("fills", "pops"),
     [
         *(("2 * n", "n * 2"), ("n - 1, -1, -1", "n"), ("n + 1", "1, n + 2"), ("n + n", "0, 4 * n, 2")),
         *(("0, n, 4", "(n + 3) // 4"), ("n >> 1", "n // 2"), ("n << 1", "2 * n"), ("n // 8 // 4", "n // 32")),
@@ -274,13 +274,13 @@ def test_loops_with_analysable_bounds_pass(bounds: str) -> None:
         ("tg.max(n, 2) - 2", "n - 2"),
     ],
 )
-def test_loops_with_equal_bounds_pass(outer: str, inner: str) -> None:
-    assert verdict(loops(outer, inner)).status == "proved"
+def test_loops_with_equal_bounds_pass(fills: str, pops: str) -> None:
+    assert verdict(loops(fills, pops)).status == "proved"
 
 
 @sampled(
     4,
-    ("outer", "inner"),
+    ("fills", "pops"),
     [
         *(("n", "n + 1"), ("n // 2", "n - n // 2"), ("0, n, 2", "n // 2"), ("n >> 1", "(n + 1) >> 1")),
         *(
@@ -291,8 +291,8 @@ def test_loops_with_equal_bounds_pass(outer: str, inner: str) -> None:
         ),
     ],
 )
-def test_loops_with_different_bounds_are_refuted(outer: str, inner: str) -> None:
-    assert verdict(loops(outer, inner)).status == "refuted"
+def test_loops_with_different_bounds_are_refuted(fills: str, pops: str) -> None:
+    assert verdict(loops(fills, pops)).status == "refuted"
 
 
 def test_remainders_and_masks_of_negative_numbers_are_distinguished() -> None:

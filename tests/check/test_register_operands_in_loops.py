@@ -17,8 +17,8 @@ M, N, K = 64, 64, 64
 
 
 def matmul(reads: str, pending: int) -> Any:
-    """A sum over a loop. `reads`: where its left operand comes from; `pending`: matmuls in flight after each
-    iteration's own wait."""
+    """A kernel that sums matmuls in a loop. `reads`: who reads the left operand, "the iteration" or "all iterations";
+    `pending`: the matmuls in flight after the wait of each iteration."""
 
     @tg.kernel
     def multiply(a: tg.array2d[half], b: tg.array2d[half], c: tg.array2d[float], n: int):
@@ -28,14 +28,14 @@ def matmul(reads: str, pending: int) -> Any:
                 tg.tile_pipe_load(pipe, b, offset=(k * K, 0))
         with tg.ws(1):
             acc = tg.tile_zeros(shape=(M, N), dtype=tg.float32)
-            same = tg.tile_load(a, shape=(M, K))
+            invariant_left = tg.tile_load(a, shape=(M, K))
             for k in range(n):
                 right = tg.tile_pipe_pop(pipe)
                 if tg.static(reads == "the iteration"):
                     left = tg.tile_load(a, shape=(M, K), offset=(0, k * K))
                     tg.tile_matmul(left * half(2.0), right, acc, wait=False)
                 else:
-                    tg.tile_matmul(same, right, acc, wait=False)
+                    tg.tile_matmul(invariant_left, right, acc, wait=False)
                 tg.tile_matmul_wait(pending)
             tg.tile_matmul_wait(0)
             tg.tile_store(c, acc)
@@ -56,7 +56,7 @@ def body_of_matmul(kernel: Kernel) -> list[Op]:
 def test_matmuls_that_read_registers_need_a_wait_at_the_end_of_an_iteration(
     reads: str, pending: int, last: int | None
 ) -> None:
-    kernel, parts = lowered(matmul(reads, pending))
-    assert check_schedule(kernel, parts).passed
+    kernel, compilation = lowered(matmul(reads, pending))
+    assert check_schedule(kernel, compilation).passed
     end = body_of_matmul(kernel)[-2]
     assert (end.attrs["pending"] if end.NAME == "group.mma_wait" else None) == last

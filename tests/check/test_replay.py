@@ -69,47 +69,47 @@ KERNELS = {
 }
 
 
-def stored(kernel: Any, args: list[Any], ndim: int = 2, threads: int = 384) -> None:
-    """The results, equal in many orders, which are copied to the arrays."""
+def replay_and_store(kernel: Any, args: list[Any], ndim: int = 2, threads: int = 384) -> None:
+    """Replay a launch in many orders, require equal results, and store the results in the arrays."""
     launch = EngineLaunch(ready(*lowered(kernel, ndim)), args, (*(1,) * (ndim - 1), threads))
-    failure = [launch.run(order) for order in sample_orders(launch, ORDERS)]
-    assert all(x == failure[0] for x in failure)
-    Values(launch).store(failure[-1])
+    results = [launch.run(order) for order in sample_orders(launch, ORDERS)]
+    assert all(x == results[0] for x in results)
+    Values(launch).store(results[-1])
 
 
 @pytest.mark.parametrize("depth", [8, 64, 264])
 def test_replays_of_a_matmul_in_many_orders_have_one_result(depth: int) -> None:
     a, b, c = args = gemm_arguments(depth)
-    stored(persistent(), args)
+    replay_and_store(persistent(), args)
     assert np.array_equal(c, (a.astype(np.float32) @ b.astype(np.float32)).astype(bf16))
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_replays_of_a_chain_in_many_orders_have_one_result(n: int) -> None:
     a, b, c, _ = args = chain_arguments(n)
-    stored(chain(), args)
+    replay_and_store(chain(), args)
     assert np.array_equal(c, a.astype(np.float32) ** 2 @ b.astype(np.float32))
 
 
 def test_replays_of_additions_in_many_orders_have_one_result() -> None:
     a, b, c, n = chain_arguments(3)
     c += 1
-    stored(adding(), [a, b, c, n])
+    replay_and_store(adding(), [a, b, c, n])
     assert np.array_equal(c, 1 + 2 * (a.astype(np.float32) @ b.astype(np.float32)))
 
 
 def test_a_matmul_that_reads_registers_waits_in_its_iteration() -> None:
     a, b, c, _ = args = register_arguments()
-    stored(registers(), args, threads=256)
+    replay_and_store(registers(), args, threads=256)
     assert np.array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
     launch = EngineLaunch(ready(*lowered_late(registers())), args, (1, 256))
-    failure = [launch.run(order) for order in sample_orders(launch, ORDERS)]
-    assert any(x != failure[0] for x in failure)
+    results = [launch.run(order) for order in sample_orders(launch, ORDERS)]
+    assert any(x != results[0] for x in results)
 
 
 def test_replays_of_two_producers_in_many_orders_have_one_result() -> None:
     x, y, out, _ = args = producer_arguments()
-    stored(two_producers(), args)
+    replay_and_store(two_producers(), args)
     assert np.array_equal(out, x * y)
 
 
@@ -118,7 +118,9 @@ def test_replays_of_attention_in_many_orders_have_one_result() -> None:
     q, k, v = (rng.standard_normal((1, 1, n, 128)).astype(bf16) for n in (256, 480, 480))
     lse, out = np.zeros((1, 1, 256), np.float32), np.zeros((1, 1, 256, 128), bf16)
     _, scalars = attention.launch_shape(q.shape, k.shape, 16, 1, False)
-    stored(attention.forward(tg.bfloat16, 128, False, False, True), [q, k, v, 0.1275, *scalars, lse, out])
+    replay_and_store(
+        attention.forward(tg.bfloat16, 128, False, False, True), [q, k, v, 0.1275, *scalars, lse, out]
+    )
     s = q[0, 0].astype(np.float32) @ k[0, 0].astype(np.float32).T * (0.1275 * np.log(2))
     w = np.exp(s - s.max(1, keepdims=True))
     expected = w @ v[0, 0].astype(np.float32) / w.sum(1, keepdims=True)
@@ -146,10 +148,10 @@ def test_replays_of_library_matmuls_have_correct_results(name: str) -> None:
     b_transposed = len(sizes) == 2
     operand, result = getattr(tg, dtype), "bfloat16" if dtype.startswith("float8") else dtype
     epilogue = gemm.Epilogue(getattr(tg, result), exact=dtype == "float32" and precision == "default")
-    kernel, parts = lowered(gemm.matmul_kernel(operand, tile, b_transposed, epilogue, precision))
+    kernel, compilation = lowered(gemm.matmul_kernel(operand, tile, b_transposed, epilogue, precision))
     a, b = (np.zeros(size, to_numpy(operand)) for size in sizes[:2])
     c = np.zeros((sizes[0][0], sizes[1][0 if b_transposed else 1]), to_numpy(getattr(tg, result)))
-    assert failure(ready(kernel, parts), [a, b, 0, 1.0, 0.0, c], (1, parts.threads), 20) == ""
+    assert failure(ready(kernel, compilation), [a, b, 0, 1.0, 0.0, c], (1, compilation.threads), 20) == ""
 
 
 BY_HAND = {
@@ -165,8 +167,10 @@ BY_HAND = {
 @pytest.mark.parametrize("n", [0, 1, 7])
 def test_replays_of_schedules_by_hand_have_one_result(name: str, n: int) -> None:
     grid = (1, 1) if name == "matmul" else (1,)
-    kernel, parts = lowered(getattr(handwritten_schedules, name), len(grid) + 1)
-    assert failure(ready(kernel, parts), [*BY_HAND[name], n], (*grid, parts.threads), ORDERS) == ""
+    kernel, compilation = lowered(getattr(handwritten_schedules, name), len(grid) + 1)
+    assert (
+        failure(ready(kernel, compilation), [*BY_HAND[name], n], (*grid, compilation.threads), ORDERS) == ""
+    )
 
 
 @pytest.mark.parametrize(
@@ -184,16 +188,16 @@ def test_replays_of_schedules_by_hand_have_one_result(name: str, n: int) -> None
 )
 def test_replays_of_wrong_schedules_by_hand_fail(name: str, mutate: Mutation, kinds: set[str]) -> None:
     """The replay fails, and the checker refutes the schedule too."""
-    kernel, parts = lowered(getattr(handwritten_schedules, name))
-    mutate(kernel, parts)
-    actual = failure(ready(kernel, parts), [*BY_HAND[name], 7], (1, parts.threads), ORDERS)
+    kernel, compilation = lowered(getattr(handwritten_schedules, name))
+    mutate(kernel, compilation)
+    actual = failure(ready(kernel, compilation), [*BY_HAND[name], 7], (1, compilation.threads), ORDERS)
     assert actual.partition(":")[0] in kinds, actual
-    assert check_schedule(kernel, parts).status == "refuted"
+    assert check_schedule(kernel, compilation).status == "refuted"
 
 
 WRONG_SCHEDULES: dict[str, tuple[str, Mutation, set[str]]] = {
-    "a dropped wait for data": ("gemm", drop("mbarrier.wait", "left.full"), {"race"}),
-    "a dropped wait for room": ("gemm", drop("mbarrier.wait", "left.empty"), {"race", "arrivals"}),
+    "a dropped wait for a full stage": ("gemm", drop("mbarrier.wait", "left.full"), {"race"}),
+    "a dropped wait for a free stage": ("gemm", drop("mbarrier.wait", "left.empty"), {"race", "arrivals"}),
     "a release before the wait": ("gemm", move_to_end("group.mma_wait"), {"race"}),
     "no wait for matmuls": ("gemm", drop("group.mma_wait"), {"race"}),
     "too few arrivals": ("gemm", count("left.empty", -1), {"race", "deadlock"}),
@@ -217,17 +221,17 @@ WRONG_SCHEDULES: dict[str, tuple[str, Mutation, set[str]]] = {
 def test_replays_of_wrong_schedules_fail(name: str) -> None:
     """The replay fails in one of the first orders."""
     kernel, mutate, kinds = WRONG_SCHEDULES[name]
-    kernel_and_parts, args = KERNELS[kernel]
-    kernel, parts = lowered(kernel_and_parts())
-    mutate(kernel, parts)
-    assert failure(ready(kernel, parts), args(), (1, 384), ORDERS).partition(":")[0] in kinds
+    make_kernel, make_arguments = KERNELS[kernel]
+    kernel, compilation = lowered(make_kernel())
+    mutate(kernel, compilation)
+    assert failure(ready(kernel, compilation), make_arguments(), (1, 384), ORDERS).partition(":")[0] in kinds
 
 
 @pytest.mark.parametrize("occurrence", [0, 1])
 def test_a_dropped_fence_changes_replayed_values(occurrence: int) -> None:
     """A copy overtakes the reads before it, or tensor cores read old values."""
-    kernel, parts = lowered(chain())
-    drop("fence.async", "", occurrence)(kernel, parts)
-    assert failure(ready(kernel, parts), chain_arguments(), (1, 384), ORDERS, ignore_races=True).startswith(
-        "value"
-    )
+    kernel, compilation = lowered(chain())
+    drop("fence.async", "", occurrence)(kernel, compilation)
+    assert failure(
+        ready(kernel, compilation), chain_arguments(), (1, 384), ORDERS, ignore_races=True
+    ).startswith("value")

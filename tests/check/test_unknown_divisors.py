@@ -26,7 +26,7 @@ BOUNDS += [
 
 @sampled(4, "bound", BOUNDS)
 def test_schedules_with_unknown_divisors_get_a_verdict(bound: str) -> None:
-    """Proved or not, by a verdict or an error that names the line; never a traceback."""
+    """The checker returns a verdict or raises an error that names the line; no internal error."""
     text = (
         "def kernel(x: tg.array1d[float], y: tg.array1d[float], n: int, m: int):\n"
         "    pipe = tg.tile_pipe(shape=(8,), dtype=float, stages=2)\n"

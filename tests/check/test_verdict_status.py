@@ -144,13 +144,13 @@ def test_buffers_of_two_roles_in_the_same_bytes_are_refuted() -> None:
         with tg.ws(1):
             tg.tile_store(out, tg.tile_sum(tg.tile_load(x, shape=(16, 16), offset=(0, 0))), offset=1)
 
-    kernel, parts = lowered(sums)
-    assert schedule.check_schedule(kernel, parts).status == "proved"
-    allocations = parts.shared.allocations
+    kernel, compilation = lowered(sums)
+    assert schedule.check_schedule(kernel, compilation).status == "proved"
+    allocations = compilation.shared.allocations
     first, *others = allocations
     for v in others:
         allocations[v] = replace(allocations[v], offset=allocations[first].offset)
-    verdict = schedule.check_schedule(kernel, parts)
+    verdict = schedule.check_schedule(kernel, compilation)
     assert (verdict.status, verdict.kind) == ("refuted", "race"), verdict.message
 
 

@@ -43,7 +43,7 @@ def copies(args: Sequence[Any]) -> list[Any]:
     return [a.numpy().copy() if isinstance(a, tg.array) else a for a in args]
 
 
-def run_lowered(kernel: Kernel, parts: GpuCompilation, launch: Launch) -> tuple[list[Any], list[str]]:
+def run_lowered(kernel: Kernel, compilation: GpuCompilation, launch: Launch) -> tuple[list[Any], list[str]]:
     """The arguments after the run, and the printed lines. DataRace if threads race."""
     args, printed = copies(launch.args), []
     interp.run_lowered(
@@ -51,9 +51,9 @@ def run_lowered(kernel: Kernel, parts: GpuCompilation, launch: Launch) -> tuple[
         args,
         launch.dims,
         launch.block_dim,
-        parts.layouts,
-        parts.shared.allocations,
-        parts.threads,
+        compilation.layouts,
+        compilation.shared.allocations,
+        compilation.threads,
         printed.append,
     )
     return args, printed
@@ -69,13 +69,13 @@ def agrees(launch: Launch) -> tuple[Kernel, GpuCompilation]:
         launch.block_dim,
         lines.append,
     )
-    kernel, parts = lowered(launch)
-    actual, printed = run_lowered(kernel, parts, launch)
+    kernel, compilation = lowered(launch)
+    actual, printed = run_lowered(kernel, compilation, launch)
     assert printed == lines
     for name, a, b in zip(kernel.param_names, actual, expected, strict=True):
         if isinstance(a, np.ndarray):
             assert_same_bits(a, b, name)
-    return kernel, parts
+    return kernel, compilation
 
 
 def barriers(kernel: Kernel) -> list[Op]:

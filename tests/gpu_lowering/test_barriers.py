@@ -61,29 +61,29 @@ def test_kernels_have_the_expected_number_of_barriers(name: str, memory: str) ->
 
 @pytest.mark.parametrize("name", [name for name, n in COUNTS.items() if n])
 def test_kernels_race_without_any_one_barrier(name: str, memory: str) -> None:
-    kernel, parts = lowered(LAUNCHES[name])
+    kernel, compilation = lowered(LAUNCHES[name])
     for barrier in barriers(kernel):
         region = barrier.parent
         assert region is not None
         position = region.ops.index(barrier)
         region.ops.remove(barrier)
         with pytest.raises(DataRace):
-            run_lowered(kernel, parts, LAUNCHES[name])
+            run_lowered(kernel, compilation, LAUNCHES[name])
         region.ops.insert(position, barrier)
 
 
 def test_large_buffers_reuse_shared_memory() -> None:
-    _, parts = lowered(LAUNCHES["in_turn"])
-    first, second = parts.shared.allocations.values()
+    _, compilation = lowered(LAUNCHES["in_turn"])
+    first, second = compilation.shared.allocations.values()
     assert first.offset < second.offset + second.size and second.offset < first.offset + first.size
 
 
 def test_rows_of_staged_operands_are_padded() -> None:
     """Eight rows that a matmul reads together fall on different banks."""
-    _, parts = lowered(LAUNCHES["gemm_ahead"])
+    _, compilation = lowered(LAUNCHES["gemm_ahead"])
     rows = [
         2 * allocation.strides[1]
-        for allocation in parts.shared.allocations.values()
+        for allocation in compilation.shared.allocations.values()
         if len(allocation.strides) == 3
     ]
     assert rows == [48, 48]

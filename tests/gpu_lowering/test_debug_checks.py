@@ -57,9 +57,9 @@ def distributed(launch: Launch, debug: bool, arch: str = ARCH) -> tuple[Kernel, 
     return kernel, for_gpu(kernel, get_cuda_target(arch), debug=debug)
 
 
-def reports(kernel: Kernel, parts: GpuCompilation, debug: bool = True, arch: str = ARCH) -> list[str]:
+def reports(kernel: Kernel, compilation: GpuCompilation, debug: bool = True, arch: str = ARCH) -> list[str]:
     """The reports of the code, which assembles."""
-    code = lower_kernel(kernel, parts, get_cuda_target(arch), debug=debug)
+    code = lower_kernel(kernel, compilation, get_cuda_target(arch), debug=debug)
     ptx.compile_cubin(compile_ptx(code.text, arch), arch)
     return [site.kind for site in code.sites]
 
@@ -68,18 +68,18 @@ def reports(kernel: Kernel, parts: GpuCompilation, debug: bool = True, arch: str
 @pytest.mark.parametrize("lanes", [40, 64])
 def test_debug_mode_reports_uniform_values_that_differ_between_threads(kernel: Any, lanes: int) -> None:
     equal, differing = [3] * lanes, [3] * 35 + [4] * (lanes - 35)
-    traced_kernel, parts, launch = lowered(kernel, equal, debug=True)
-    assert reports(traced_kernel, parts).count("uniform") == 1
-    np.testing.assert_array_equal(run_lowered(traced_kernel, parts, launch)[0][1], equal)
+    traced_kernel, compilation, launch = lowered(kernel, equal, debug=True)
+    assert reports(traced_kernel, compilation).count("uniform") == 1
+    np.testing.assert_array_equal(run_lowered(traced_kernel, compilation, launch)[0][1], equal)
     with pytest.raises(tg.BrokenPromise, match="lane 35"):
         run_lowered(*lowered(kernel, differing, debug=True))
     assert run_lowered(*lowered(kernel, differing, debug=False))[0][1].tolist() == equal
 
 
 def test_debug_mode_does_not_compare_group_operands() -> None:
-    kernel, parts, launch = lowered(rows, list(range(8)), debug=True)
-    assert "uniform" not in reports(kernel, parts)
-    assert run_lowered(kernel, parts, launch)[0][1].tolist() == [0, 1, 2, 3, 0, 0, 0, 0]
+    kernel, compilation, launch = lowered(rows, list(range(8)), debug=True)
+    assert "uniform" not in reports(kernel, compilation)
+    assert run_lowered(kernel, compilation, launch)[0][1].tolist() == [0, 1, 2, 3, 0, 0, 0, 0]
 
 
 @tg.kernel

@@ -62,12 +62,12 @@ def test_shared_memory_is_reused_without_more_barriers(
 ) -> None:
     kernel, args, most = CASES[name]
     launch = tiled(kernel, args, (1,), threads)
-    actual, parts = agrees(launch)
+    actual, compilation = agrees(launch)
     other_passes = tuple(step for step in pipeline_gpu.FOR_GPU if step.name != "reuse_shared")
     monkeypatch.setattr(pipeline_gpu, "FOR_GPU", other_passes)
     plain, without_reuse = lowered(launch)
     assert len(barriers(actual)) == len(barriers(plain))
-    assert parts.shared.plan.total <= min(most, without_reuse.shared.plan.total)
+    assert compilation.shared.plan.total <= min(most, without_reuse.shared.plan.total)
 
 
 @tg.kernel
@@ -101,5 +101,5 @@ def stages(a: tg.array2d[tg.vec2f], o: tg.array2d[tg.vec2f]):
 def test_results_take_the_place_of_operands_where_this_multiplies_resident_threads() -> None:
     """Each stage of a transform synchronises once more, and a block has one buffer in place of two."""
     args = [tg.zeros((2, 4096), dtype=tg.vec2f), tg.zeros((2, 4096), dtype=tg.vec2f)]
-    _, parts = lowered(tiled(stages, args, (2,), 256))
-    assert parts.shared.plan.total < 1.25 * 4096 * 8
+    _, compilation = lowered(tiled(stages, args, (2,), 256))
+    assert compilation.shared.plan.total < 1.25 * 4096 * 8

@@ -104,7 +104,7 @@ def race(kernel: Kernel, parts: Any, single: Launch) -> bool:
 def test_accesses_within_a_warp_need_warp_barriers_only(name: str) -> None:
     program, threads, wide, narrow = CASES[name]
     race_free = launch(program, threads)
-    kernel, parts = agrees(race_free)
+    kernel, compilation = agrees(race_free)
     actual = barriers(kernel)
     assert (sum(not b.of_warps for b in actual), sum(b.of_warps for b in actual)) == (wide, narrow)
 
@@ -114,18 +114,18 @@ def test_accesses_within_a_warp_need_warp_barriers_only(name: str) -> None:
 def test_programs_race_without_any_one_barrier(name: str) -> None:
     program, threads, _, _ = CASES[name]
     program_launch = launch(program, threads)
-    kernel, parts = lowered(program_launch)
+    kernel, compilation = lowered(program_launch)
     actual = barriers(kernel)
     for barrier in actual[:: max(1, len(actual) // 5)]:
         assert barrier.parent is not None
         position = barrier.parent.ops.index(barrier)
         if barrier.of_warps:
             del barrier.parent.ops[position]
-            assert race(kernel, parts, program_launch), barrier
+            assert race(kernel, compilation, program_launch), barrier
             barrier.parent.ops.insert(position, barrier)
         else:
             barrier.of_warps = True
-            assert race(kernel, parts, program_launch), barrier
+            assert race(kernel, compilation, program_launch), barrier
             del barrier.of_warps
 
 

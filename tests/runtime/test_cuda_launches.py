@@ -218,7 +218,7 @@ def test_launches_restore_the_context_of_another_library(driver: SimulatedDriver
     assert driver.current == 0xC001
 
 
-# Streams -------------------------------------------------------------------------------------------------------------
+# Streams --------------------------------------------------------------------------------------------------------------
 
 
 def test_launches_use_the_chosen_stream(driver: SimulatedDriver) -> None:
@@ -281,7 +281,7 @@ def test_streams_need_a_cuda_device(driver: SimulatedDriver) -> None:
     assert tg.Stream("cuda:0", cuda_stream=0).handle == 1
 
 
-# Reports -------------------------------------------------------------------------------------------------------------
+# Reports --------------------------------------------------------------------------------------------------------------
 
 
 def failing(driver: SimulatedDriver) -> None:
@@ -348,7 +348,7 @@ def test_every_launch_of_a_reporting_kernel_has_memory_for_reports(
     assert checked.native is not None and len(checked.compiled) == 1
 
 
-# Graphs --------------------------------------------------------------------------------------------------------------
+# Graphs ---------------------------------------------------------------------------------------------------------------
 
 
 def test_recorded_launches_repeat(driver: SimulatedDriver) -> None:
@@ -443,7 +443,7 @@ def test_failures_in_recorded_launches_are_raised(driver: SimulatedDriver) -> No
     assert driver.calls.count("cuMemHostAlloc") == 1
 
 
-# Faults and absence --------------------------------------------------------------------------------------------------
+# Faults and absence ---------------------------------------------------------------------------------------------------
 
 
 def test_a_fault_names_the_kernel_and_sticks(driver: SimulatedDriver) -> None:
@@ -543,7 +543,7 @@ def test_unusable_drivers_are_errors_with_a_reason(code: int, version: int, mess
         initialised(Unusable())
 
 
-# Arguments of other libraries ----------------------------------------------------------------------------------------
+# Arguments of other libraries -----------------------------------------------------------------------------------------
 
 
 class ForeignArray:

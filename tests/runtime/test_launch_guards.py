@@ -115,13 +115,13 @@ def test_guards_read_lengths_of_arrays(driver: RecordingDriver) -> None:
 
 
 def test_the_interpreter_of_lowered_kernels_asks_guards() -> None:
-    kernel, parts = lowered(flattened_loop)
-    spread = BlockDistribution(parts.layouts, parts.shared.allocations, parts.threads)
-    built_kernel = prepared(kernel, spread, requiring(kernel, check_schedule(kernel, parts).guards))
+    kernel, compilation = lowered(flattened_loop)
+    spread = BlockDistribution(compilation.layouts, compilation.shared.allocations, compilation.threads)
+    built_kernel = prepared(kernel, spread, requiring(kernel, check_schedule(kernel, compilation).guards))
     x = np.arange(80, dtype=np.float32).reshape(10, 8)
 
     def run(n: int, m: int) -> list[Any]:
-        launch = EngineLaunch(built_kernel, [x, np.zeros_like(x), n, m], (1, parts.threads))
+        launch = EngineLaunch(built_kernel, [x, np.zeros_like(x), n, m], (1, compilation.threads))
         return [launch.run(order) for order in orders([role for role, *_ in launch.programs], 2)]
 
     for n, m, guard, line in BAD:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from schedules import Mutation, chain, change, drop, gemm, on_top, put_before, two_producers
+from schedules import Mutation, chain, change, drop, gemm, insert_before, on_top, two_producers
 
 from tegula.ir import Kernel, Op, Region
 from tegula.ops import scalar as S
@@ -42,7 +42,7 @@ def branch_around(name: str) -> Mutation:
         region = op.parent
         assert region is not None
         then_region, else_region = Region(), Region()
-        flag = put_before(op, S.Const([], [bool_], {"type": bool_, "value": True}))
+        flag = insert_before(op, S.Const([], [bool_], {"type": bool_, "value": True}))
         position = region.ops.index(op)
         branch = If([flag], [], None, [then_region, else_region], op.loc)
         branch.parent, region.ops[position] = region, branch

@@ -47,7 +47,7 @@ def lower_access(s: State, op: Op) -> Components | None:
     return rule(s, op)
 
 
-# Arrays --------------------------------------------------------------------------------------------------------------
+# Arrays ---------------------------------------------------------------------------------------------------------------
 
 
 def array_view(s: State, op: ArrayView) -> None:
@@ -213,7 +213,7 @@ def _array_cas(s: State, op: ArrayCas) -> Components:
     return compare_and_swap_element(s.code, pointer, array.dtype, expected, value)
 
 
-# Tiles ---------------------------------------------------------------------------------------------------------------
+# Tiles ----------------------------------------------------------------------------------------------------------------
 
 
 def buffer_view(s: State, op: BufView) -> None:
@@ -318,7 +318,7 @@ def _stack_count(s: State, op: StackCount) -> Components:
     return (s.code.emit(f"load i32, ptr {s.stacks[op.stack][0]}, align 4"),)
 
 
-# Thread index --------------------------------------------------------------------------------------------------------
+# Thread index ---------------------------------------------------------------------------------------------------------
 
 
 def thread_component(s: State, k: int, uniform: bool, block: str | None = None) -> str:
@@ -370,7 +370,7 @@ def _block_count(s: State, op: Op) -> Components:
     return (s.code.emit(f"trunc i64 {s.code.emit(f'udiv i64 {rounded}, {n}')} to i32"),)
 
 
-# Reports -------------------------------------------------------------------------------------------------------------
+# Reports --------------------------------------------------------------------------------------------------------------
 
 
 def report_unless(s: State, ok: str, site: int, values: list[str]) -> None:

@@ -43,7 +43,7 @@ UPDATES: dict[str, Combine] = {
 }
 
 
-# Elements ---------------------------------------------------------------------------------------------------
+# Elements -------------------------------------------------------------------------------------------------------------
 
 
 def accesses(
@@ -151,7 +151,7 @@ def run_cas(m: Machine, op: ArrayCas, mask: Mask) -> Any:
     return _atomic(m, op, mask, [op.value, op.expected], op.indices, swapped)
 
 
-# Views of arrays --------------------------------------------------------------------------------------------
+# Views of arrays ------------------------------------------------------------------------------------------------------
 
 
 @handles(ArrayShape)
@@ -220,7 +220,7 @@ def _array_view(m: Machine, op: ArrayView, array: np.ndarray, numbers: list[int]
     return array[tuple(index)]
 
 
-# Buffers ----------------------------------------------------------------------------------------------------
+# Buffers --------------------------------------------------------------------------------------------------------------
 
 
 def view_range(op: BufView | TileSlice, numbers: Sequence[int]) -> list[tuple[int, int]]:
@@ -301,7 +301,7 @@ def run_reshape(m: Machine, op: BufReshape, mask: Mask) -> Any:
     return [reshaped(b) if active else b for b, active in zip(reference, mask, strict=True)]
 
 
-# Stacks -----------------------------------------------------------------------------------------------------
+# Stacks ---------------------------------------------------------------------------------------------------------------
 
 
 @handles(StackNew)

@@ -179,7 +179,7 @@ def block_threads(roles: Roles) -> int:
     return WARP * (-(-end // 4) * 4)
 
 
-# Messages about roles that wait for each other -----------------------------------------------------------------------
+# Messages about roles that wait for each other ------------------------------------------------------------------------
 
 
 def fills(op: Op, pipe: Value) -> bool:

@@ -356,7 +356,7 @@ class FenceAsync(ScheduleOp):
         return []
 
 
-# Barriers at which threads of several roles synchronise --------------------------------------------------------------
+# Barriers at which threads of several roles synchronise ---------------------------------------------------------------
 
 
 def _named(t: Type) -> None:
@@ -401,7 +401,7 @@ class NamedArrive(ScheduleOp):
         return []
 
 
-# 2-CTA clusters ------------------------------------------------------------------------------------------------------
+# 2-CTA clusters -------------------------------------------------------------------------------------------------------
 
 
 class _ClusterOp(Op):
@@ -454,7 +454,7 @@ def arrivals_at(barrier: Value) -> int:
     return barrier.owner.arrivals if isinstance(barrier.owner, MbarrierNew) else barrier.owner.warps
 
 
-# Messages about roles that wait at barriers --------------------------------------------------------------------------
+# Messages about roles that wait at barriers ---------------------------------------------------------------------------
 
 
 def arriving(roles: Op, barrier: Value) -> list[int]:

@@ -1,1 +1,1 @@
-"""Mutants of schedules: one change at every place, the checker's verdicts, and the replays."""
+"""Mutants of schedules, each with one change; the checker's verdicts on mutants, and their replays."""

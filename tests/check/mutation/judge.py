@@ -21,29 +21,29 @@ ORDERS = 40
 @dataclass(slots=True)
 class JudgedMutant:
     """A mutant: `status`, `kind`, `message` of the checker's verdict, and whether it has `passed`; `failure`: the
-    replay's failure, "" for none. `same`: the events equal those of the kernel; `other`: all orders store the same
-    results, which differ from the kernel's."""
+    replay's failure, "" for none. `same_events`: the events equal the events of the kernel;
+    `other_results`: all orders store the same results, which differ from the results of the kernel."""
 
     subject: str
     operator: str
-    what: str
+    change: str
     status: str
     kind: str
     message: str
     passed: bool
     failure: str
-    same: bool
-    other: bool
+    same_events: bool
+    other_results: bool
 
     @property
-    def missed(self) -> bool:
+    def is_missed(self) -> bool:
         """Whether the mutant fails in a replay but passes the checker."""
         return self.passed and bool(self.failure)
 
     @property
-    def alarm(self) -> bool:
-        """Whether the mutant does not pass the checker and does not fail."""
-        return not self.passed and not self.failure and not self.other
+    def is_false_alarm(self) -> bool:
+        """Whether the checker refuses the mutant, but no replay fails."""
+        return not self.passed and not self.failure and not self.other_results
 
 
 class MutantJudge:
@@ -69,39 +69,41 @@ class MutantJudge:
         subject = self.subject
         try:
             mutant.apply()
-            verdict = check_schedule(subject.kernel, subject.parts)
-            failure, same, reordered = self.replayed()
+            verdict = check_schedule(subject.kernel, subject.compilation)
+            failure, same, differs = self.replayed()
         finally:
             self.saved.restore(subject)
         verdict_fields = (verdict.status, verdict.kind, verdict.message, verdict.passed)
         return JudgedMutant(
-            subject.name, mutant.operator, mutant.what, *verdict_fields, failure, same, reordered
+            subject.name, mutant.operator, mutant.change, *verdict_fields, failure, same, differs
         )
 
     def replayed(self) -> tuple[str, bool, bool]:
         """The first failure, whether the events equal the events of the kernel, and whether the results differ from the
         results of the kernel."""
-        every, reordered = True, False
-        for args, known, stored in zip(self.subject.launches, self.graphs, self.stored, strict=True):
+        all_same, differs = True, False
+        for args, expected_events, expected_results in zip(
+            self.subject.launches, self.graphs, self.stored, strict=True
+        ):
             try:
                 launch = EngineLaunch(self.subject.prepared, args, self.subject.dims)
             except Wrong as e:
                 return f"{e.kind}: {e.text}", False, False
-            same = graph(launch) == known
-            every = every and same
+            same = graph(launch) == expected_events
+            all_same = all_same and same
             if same:
                 continue
-            first: Any = None
+            first_results: Any = None
             for order in orders(_roles(launch), self.count):
                 try:
-                    failure = launch.run(order)
+                    results = launch.run(order)
                 except ReplayFailed as e:
                     return f"{e.kind}: {e.text} ({order.name})", False, False
-                first = failure if first is None else first
-                if failure != first:
+                first_results = results if first_results is None else first_results
+                if results != first_results:
                     return f"value: other results ({order.name})", False, False
-            reordered = reordered or first != stored
-        return "", every, reordered
+            differs = differs or first_results != expected_results
+        return "", all_same, differs
 
 
 def _roles(launch: EngineLaunch) -> list[int]:
@@ -130,14 +132,13 @@ def graph(launch: EngineLaunch) -> Any:
 
 
 REASONS = {
-    "arrivals": "too many or too few arrivals at a barrier that nobody waits for any more",
-    "aliasing": "what keeps the barrier from being a phase ahead is not one of the arrivals that end it",
+    "arrivals": "too many or too few arrivals at a barrier for which no role waits any more",
+    "aliasing": "the order that keeps the barrier from being a phase ahead is not caused by the arrivals that end the "
+    "phase",
     "stage": "a stage is read after its release, and never filled again",
 }
 """The reasons why mutants that do not fail are unproved, by the kind of the message."""
 
 
 def reason(judged: JudgedMutant) -> str:
-    if "nothing says" in judged.message:
-        return "bytes are announced before it is known, but by way of another pipe, that the phase before is over"
     return REASONS.get(judged.kind, judged.kind)

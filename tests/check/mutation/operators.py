@@ -27,11 +27,10 @@ GROUPS = {
 
 @dataclass(slots=True)
 class Mutant:
-    """A mutant. `operator`: its class, for the table; `what`: the change as text; `apply`: the function that makes
-    it."""
+    """A mutant. `operator`: its class, for the table; `change`: the change as text; `apply`: changes the kernel."""
 
     operator: str
-    what: str
+    change: str
     apply: Callable[[], None]
 
 
@@ -59,7 +58,7 @@ class SavedOps:
     """A copy of a kernel's ops, from which the kernel is restored."""
 
     kernel: Kernel
-    places: dict[Value, SharedAllocation]
+    allocations: dict[Value, SharedAllocation]
     regions: list[tuple[Region, list[Op]]] = field(default_factory=list)
     ops: list[tuple[Op, Region | None, list[Value], dict[str, Any]]] = field(default_factory=list)
 
@@ -68,12 +67,12 @@ class SavedOps:
             region.ops = list(ops)
         for op, parent, operands, attrs in self.ops:
             op.parent, op.operands, op.attrs = parent, list(operands), dict(attrs)
-        subject.parts.shared.allocations.clear()
-        subject.parts.shared.allocations.update(self.places)
+        subject.compilation.shared.allocations.clear()
+        subject.compilation.shared.allocations.update(self.allocations)
 
 
 def saved(subject: Subject) -> SavedOps:
-    result = SavedOps(subject.kernel, dict(subject.parts.shared.allocations))
+    result = SavedOps(subject.kernel, dict(subject.compilation.shared.allocations))
     result.regions.append((subject.kernel.body, list(subject.kernel.body.ops)))
     for op in subject.kernel.walk():
         result.ops.append((op, op.parent, list(op.operands), dict(op.attrs)))
@@ -81,7 +80,7 @@ def saved(subject: Subject) -> SavedOps:
     return result
 
 
-# Places --------------------------------------------------------------------------------------------------------------
+# Sites ----------------------------------------------------------------------------------------------------------------
 
 
 def _sites(subject: Subject, *names: str) -> list[Op]:
@@ -103,10 +102,10 @@ def _ops(op: Op) -> list[Op]:
     return op.parent.ops
 
 
-def _before(op: Op, new: Op) -> Value:
-    new.parent, new.loc = op.parent, op.loc
-    _ops(op).insert(_ops(op).index(op), new)
-    return new.result
+def _before(op: Op, inserted: Op) -> Value:
+    inserted.parent, inserted.loc = op.parent, op.loc
+    _ops(op).insert(_ops(op).index(op), inserted)
+    return inserted.result
 
 
 def _const(op: Op, n: int) -> Value:
@@ -117,11 +116,11 @@ def _barriers(subject: Subject) -> list[Value]:
     return [op.result for op in subject.kernel.walk() if op.NAME == "mbarrier.new"]
 
 
-def _spoken(n: int) -> str:
+def _signed(n: int) -> str:
     return f"+{n}" if n > 0 else str(n)
 
 
-# Drop, double, move --------------------------------------------------------------------------------------------------
+# Drop, double, move ---------------------------------------------------------------------------------------------------
 
 
 def _kind(op: Op) -> str:
@@ -143,11 +142,11 @@ def drops(subject: Subject) -> Iterator[Mutant]:
 
 
 def _replace_results(kernel: Kernel, op: Op) -> None:
-    """The results of a wait for matmuls are its operands."""
-    new = dict(zip(op.results, op.operands, strict=False))
+    """Replace the results of a wait for matmuls by its operands."""
+    operand_of_result = dict(zip(op.results, op.operands, strict=False))
     for user in kernel.walk():
         if user is not op:
-            user.operands = [new.get(v, v) for v in user.operands]
+            user.operands = [operand_of_result.get(v, v) for v in user.operands]
 
 
 def doubles(subject: Subject) -> Iterator[Mutant]:
@@ -156,14 +155,14 @@ def doubles(subject: Subject) -> Iterator[Mutant]:
             continue
 
         def apply(op: Op = op) -> None:
-            twin = type(op)(list(op.operands), [], op.attrs, [], op.loc)
-            twin.parent = op.parent
-            _ops(op).insert(_ops(op).index(op), twin)
+            duplicate = type(op)(list(op.operands), [], op.attrs, [], op.loc)
+            duplicate.parent = op.parent
+            _ops(op).insert(_ops(op).index(op), duplicate)
 
         yield Mutant(f"double {_kind(op)}", f"{_label(subject, op)} twice", apply)
 
 
-def _loud(op: Op) -> bool:
+def _has_events(op: Op) -> bool:
     """Whether an op is part of the schedule, or contains such ops."""
     return any(inner.NAME in (*EVENTS, "group.mma", "buf.read", "buf.write") for inner in op.walk())
 
@@ -174,11 +173,11 @@ def moves(subject: Subject) -> Iterator[Mutant]:
     for op in _sites(subject, *EVENTS):
         ops = _ops(op)
         position = ops.index(op)
-        event_indices = [k for k, o in enumerate(ops) if o is not op and _loud(o)]
+        event_indices = [k for k, o in enumerate(ops) if o is not op and _has_events(o)]
         earlier = [k for k in reversed(event_indices) if k < position][:4]
         later_events = [k for k in event_indices if k > position][:4]
         for k in earlier:
-            if _may_stand(op, ops, k):
+            if _may_precede(op, ops, k):
                 yield _move_mutant(subject, op, k, f"before {ops[k].NAME}")
         for k in later_events:
             if _may_follow(op, ops, position, k):
@@ -186,21 +185,21 @@ def moves(subject: Subject) -> Iterator[Mutant]:
         last = len(ops) - 2
         if not later_events and position < last and _may_follow(op, ops, position, last):
             yield _move_mutant(subject, op, last, "to the end")
-        holder = op.parent.parent if op.parent is not None else None
-        if holder is None or holder.NAME not in ("for", "if") or op.results:
+        enclosing = op.parent.parent if op.parent is not None else None
+        if enclosing is None or enclosing.NAME not in ("for", "if") or op.results:
             continue
-        if all(not _is_defined_inside(v, holder) for v in op.operands):
-            yield _out(subject, op, holder, 0, "before")
-            yield _out(subject, op, holder, 1, "after")
+        if all(not _is_defined_inside(v, enclosing) for v in op.operands):
+            yield _hoisted_mutant(subject, op, enclosing, 0, "before")
+            yield _hoisted_mutant(subject, op, enclosing, 1, "after")
 
 
-def _is_defined_inside(value: Value, holder: Op) -> bool:
+def _is_defined_inside(value: Value, enclosing: Op) -> bool:
     """Whether a value is defined in an op's regions."""
-    defined = {r for o in holder.walk() for r in o.results} - set(holder.results)
-    return value in defined or any(value in region.args for o in holder.walk() for region in o.regions)
+    defined = {r for o in enclosing.walk() for r in o.results} - set(enclosing.results)
+    return value in defined or any(value in region.args for o in enclosing.walk() for region in o.regions)
 
 
-def _may_stand(op: Op, ops: list[Op], to: int) -> bool:
+def _may_precede(op: Op, ops: list[Op], to: int) -> bool:
     return all(v.owner not in ops[to:] for v in op.operands)
 
 
@@ -218,17 +217,17 @@ def _move_mutant(subject: Subject, op: Op, to: int, position: str) -> Mutant:
     return Mutant(f"move {_kind(op)}", f"{_label(subject, op)} {position} ({to})", apply)
 
 
-def _out(subject: Subject, op: Op, holder: Op, by: int, position: str) -> Mutant:
+def _hoisted_mutant(subject: Subject, op: Op, enclosing: Op, by: int, position: str) -> Mutant:
     def apply() -> None:
         _ops(op).remove(op)
-        outer = _ops(holder)
-        outer.insert(outer.index(holder) + by, op)
-        op.parent = holder.parent
+        outer = _ops(enclosing)
+        outer.insert(outer.index(enclosing) + by, op)
+        op.parent = enclosing.parent
 
-    return Mutant(f"move {_kind(op)}", f"{_label(subject, op)} {position} its {holder.NAME}", apply)
+    return Mutant(f"move {_kind(op)}", f"{_label(subject, op)} {position} its {enclosing.NAME}", apply)
 
 
-# Other operands ------------------------------------------------------------------------------------------------------
+# Other operands -------------------------------------------------------------------------------------------------------
 
 
 def retargets(subject: Subject) -> Iterator[Mutant]:
@@ -238,20 +237,22 @@ def retargets(subject: Subject) -> Iterator[Mutant]:
             if isinstance(v.type, MbarrierType):
                 for barrier in _barriers(subject):
                     if barrier is not v:
-                        yield _with(subject, f"retarget {_kind(op)}", op, k, barrier, barrier.name)
+                        yield _operand_mutant(subject, f"retarget {_kind(op)}", op, k, barrier, barrier.name)
     rings = [op.result for op in subject.kernel.walk() if op.NAME == "buf.new" and op.attrs.get("stages")]
     for view in _sites(subject, "buf.view"):
         for barrier in rings:
             ring = view.operands[0]
             if barrier is not ring and barrier.type == ring.type:
-                yield _with(subject, "retarget buffer", view, 0, barrier, barrier.name)
+                yield _operand_mutant(subject, "retarget buffer", view, 0, barrier, barrier.name)
 
 
-def _with(subject: Subject, operator: str, op: Op, k: int, value: Value, formatted: str) -> Mutant:
+def _operand_mutant(
+    subject: Subject, operator: str, op: Op, k: int, value: Value, target_name: str
+) -> Mutant:
     def apply() -> None:
         op.operands[k] = value
 
-    return Mutant(operator, f"{_label(subject, op)} of {formatted}", apply)
+    return Mutant(operator, f"{_label(subject, op)} of {target_name}", apply)
 
 
 def _counters(subject: Subject, op: Op, k: int) -> list[Value]:
@@ -266,12 +267,12 @@ def _counters(subject: Subject, op: Op, k: int) -> list[Value]:
 def phases(subject: Subject) -> Iterator[Mutant]:
     for op in _sites(subject, "mbarrier.wait"):
         for value in (0, 1):
-            yield _computed(
+            yield _computed_operand_mutant(
                 subject, "phase", op, 2, f"is always {value}", lambda op, v, n=value: _const(op, n)
             )
-        yield _computed(subject, "phase", op, 2, "is flipped", _flipped)
+        yield _computed_operand_mutant(subject, "phase", op, 2, "is flipped", _flipped)
         for n, counter in enumerate(_counters(subject, op, 2)):
-            yield _with(subject, "phase", op, 2, counter, f"counter {n}")
+            yield _operand_mutant(subject, "phase", op, 2, counter, f"counter {n}")
 
 
 def _flipped(op: Op, value: Value) -> Value:
@@ -283,7 +284,7 @@ def _next(op: Op, value: Value, stages: int, by: int) -> Value:
     return _before(op, S.Mod([more, _const(op, stages)], [int32]))
 
 
-def _computed(
+def _computed_operand_mutant(
     subject: Subject, operator: str, op: Op, k: int, operation: str, make: Callable[[Op, Value], Value]
 ) -> Mutant:
     def apply() -> None:
@@ -303,21 +304,23 @@ def stages(subject: Subject) -> Iterator[Mutant]:
             if count < 2:
                 continue
             for by in (1, count - 1) if count > 2 else (1,):
-                yield _computed(
+                yield _computed_operand_mutant(
                     subject, "stage", op, k + 1, f"is {by} further",
                     lambda op, v, n=count, by=by: _next(op, v, n, by),
                 )  # fmt: skip
-            yield _computed(subject, "stage", op, k + 1, "is always 0", lambda op, v: _const(op, 0))
-            yield _computed(
+            yield _computed_operand_mutant(
+                subject, "stage", op, k + 1, "is always 0", lambda op, v: _const(op, 0)
+            )
+            yield _computed_operand_mutant(
                 subject, "stage", op, k + 1, "is one too large",
                 lambda op, v: _before(op, S.Add([v, _const(op, 1)], [int32])),
             )  # fmt: skip
 
 
-# Numbers -------------------------------------------------------------------------------------------------------------
+# Numbers --------------------------------------------------------------------------------------------------------------
 
 
-def _attribute(subject: Subject, operator: str, op: Op, key: str, value: Any) -> Mutant:
+def _attribute_mutant(subject: Subject, operator: str, op: Op, key: str, value: Any) -> Mutant:
     def apply() -> None:
         op.attrs[key] = value
 
@@ -330,7 +333,7 @@ def counts(subject: Subject) -> Iterator[Mutant]:
         n = op.attrs["arrivals"]
         for changed_count in dict.fromkeys((n - 1, n + 1, n + 4, n - 4, 2 * n, n // 2, 32 * n, 1, 1 << 20)):
             if changed_count > 0 and changed_count != n:
-                yield _attribute(subject, "count", op, "arrivals", changed_count)
+                yield _attribute_mutant(subject, "count", op, "arrivals", changed_count)
 
 
 def bytes_(subject: Subject) -> Iterator[Mutant]:
@@ -340,19 +343,19 @@ def bytes_(subject: Subject) -> Iterator[Mutant]:
             (n - 16, n + 16, n // 2, 2 * n, 16, n - n // 4, n + 1024, 1 << 20)
         ):
             if changed_bytes > 0 and changed_bytes != n:
-                yield _attribute(subject, "bytes", op, "bytes", changed_bytes)
+                yield _attribute_mutant(subject, "bytes", op, "bytes", changed_bytes)
 
 
 def commits(subject: Subject) -> Iterator[Mutant]:
     """Other numbers of matmuls in flight, matmuls with and without waits, and other kinds of waits for stores."""
     for op in _sites(subject, "group.mma_wait"):
         for pending in {0, 1, 2, op.attrs["pending"] + 1} - {op.attrs["pending"]}:
-            yield _attribute(subject, "commit", op, "pending", pending)
+            yield _attribute_mutant(subject, "commit", op, "pending", pending)
     for op in _sites(subject, "group.mma", "group.register_mma"):
         if op.attrs.get("unit") == "wgmma":
-            yield _attribute(subject, "commit", op, "wait", not op.attrs.get("wait", True))
+            yield _attribute_mutant(subject, "commit", op, "wait", not op.attrs.get("wait", True))
     for op in _sites(subject, "bulk.wait"):
-        yield _attribute(subject, "commit", op, "read", not op.attrs["read"])
+        yield _attribute_mutant(subject, "commit", op, "read", not op.attrs["read"])
 
 
 def budgets(subject: Subject) -> Iterator[Mutant]:
@@ -364,40 +367,40 @@ def budgets(subject: Subject) -> Iterator[Mutant]:
         ):
             if changed_registers >= 0 and changed_registers != n:
                 changed = (*registers[:k], changed_registers, *registers[k + 1 :])
-                yield _attribute(subject, "budget", roles, "registers", changed)
+                yield _attribute_mutant(subject, "budget", roles, "registers", changed)
 
 
 def addresses(subject: Subject) -> Iterator[Mutant]:
     """Buffers and barriers that overlap others, are moved by a few bytes, or are placed in unused memory."""
-    allocations = subject.parts.shared.allocations
+    allocations = subject.compilation.shared.allocations
     end = max(p.offset + p.size for p in allocations.values())
     for v, allocation in allocations.items():
         targets = [(f"on {o.name}", p.offset) for o, p in allocations.items() if o is not v]
         targets += [
-            (f"{_spoken(by)} bytes", allocation.offset + by) for by in (-1024, -128, -16, 16, 128, 1024)
+            (f"{_signed(by)} bytes", allocation.offset + by) for by in (-1024, -128, -16, 16, 128, 1024)
         ]
         targets += [("after all others", -(-end // 1024) * 1024)]
         targets += [
             (f"on the end of {o.name}", p.offset + p.size - allocation.size) for o, p in allocations.items()
         ]
-        for formatted, offset in targets:
+        for target_name, offset in targets:
             if offset < 0 or offset == allocation.offset:
                 continue
 
             def apply(v: Value = v, allocation: SharedAllocation = allocation, offset: int = offset) -> None:
                 allocations[v] = replace(allocation, offset=offset)
 
-            yield Mutant("address", f"{v.name or 'scratch'} {formatted}", apply)
+            yield Mutant("address", f"{v.name or 'scratch'} {target_name}", apply)
 
 
-# Control -------------------------------------------------------------------------------------------------------------
+# Control --------------------------------------------------------------------------------------------------------------
 
 
 def loops(subject: Subject) -> Iterator[Mutant]:
     """Loops of roles that run once more or less, branches that are always or never taken."""
     roles = next(op for op in subject.kernel.body.ops if isinstance(op, Roles))
     for role, region in zip(roles.attrs["names"], roles.regions, strict=True):
-        candidates = [op for op in region.walk() if op.NAME in ("for", "if") and _loud(op)]
+        candidates = [op for op in region.walk() if op.NAME in ("for", "if") and _has_events(op)]
         for n, op in enumerate(candidates):
             name = f"{role}: {op.NAME} {n}"
             if op.NAME == "for":
@@ -406,7 +409,7 @@ def loops(subject: Subject) -> Iterator[Mutant]:
                     def apply(op: Op = op, k: int = k, by: int = by) -> None:
                         op.operands[k] = _before(op, S.Add([op.operands[k], _const(op, by)], [int32]))
 
-                    yield Mutant("loop", f"{name}: {'from' if k == 0 else 'to'} {_spoken(by)}", apply)
+                    yield Mutant("loop", f"{name}: {'from' if k == 0 else 'to'} {_signed(by)}", apply)
                 continue
             for value in (True, False):
 

@@ -25,11 +25,11 @@ bf16, f32 = ml_dtypes.bfloat16, np.float32
 
 @dataclass(slots=True)
 class Subject:
-    """A lowered kernel, and the names and makers of its launches' arguments."""
+    """A lowered kernel, and the arguments of the launches in which the kernel is replayed."""
 
     name: str
     kernel: Kernel
-    parts: GpuCompilation
+    compilation: GpuCompilation
     prepared: PreparedKernel
     dims: tuple[int, ...]
     launches: list[list[Any]]
@@ -129,9 +129,14 @@ MAKERS: dict[str, tuple[Callable[[], Any], int, Callable[..., list[Any]], list[t
 
 def subject(name: str) -> Subject:
     kernel, ndim, args, sizes = MAKERS[name]
-    lowered_kernel, parts = lowered(kernel(), ndim)
-    spread = BlockDistribution(parts.layouts, parts.shared.allocations, parts.threads)
-    dims = (*(1,) * (ndim - 1), parts.threads)
+    lowered_kernel, compilation = lowered(kernel(), ndim)
+    distribution = BlockDistribution(compilation.layouts, compilation.shared.allocations, compilation.threads)
+    dims = (*(1,) * (ndim - 1), compilation.threads)
     return Subject(
-        name, lowered_kernel, parts, prepared(lowered_kernel, spread), dims, [args(*s) for s in sizes]
+        name,
+        lowered_kernel,
+        compilation,
+        prepared(lowered_kernel, distribution),
+        dims,
+        [args(*s) for s in sizes],
     )

@@ -28,11 +28,11 @@ def copies(x: tg.array2d[float], out: tg.array2d[float], n: int):
 
 
 def outcome(lowered_kernel: Any) -> str:
-    """ "proved" for a lowered kernel, or the reason against a proof; the certificate passes through its text form."""
-    kernel, parts = lowered_kernel
+    """ "proved" for a lowered kernel, or the reason against a proof; the certificate is serialised and parsed."""
+    kernel, compilation = lowered_kernel
     try:
-        certificate = json.loads(json.dumps(prove(kernel, parts)))
-        verify(kernel, parts, certificate)
+        certificate = json.loads(json.dumps(prove(kernel, compilation)))
+        verify(kernel, compilation, certificate)
     except (Stuck, Rejected) as e:
         return e.message
     return "proved"
@@ -64,26 +64,26 @@ def program(name: str) -> ModuleType:
     return module
 
 
-Place: TypeAlias = tuple[Any, ...]
+CertificatePath: TypeAlias = tuple[Any, ...]
 """A path in a certificate: keys and indices."""
 
 
-def paths_of(x: Any, path: Place = ()) -> Iterator[Place]:
+def paths_of(x: Any, path: CertificatePath = ()) -> Iterator[CertificatePath]:
     if path:
         yield path
     for k in x if isinstance(x, dict) else range(len(x)) if isinstance(x, list) else ():
         yield from paths_of(x[k], (*path, k))
 
 
-def element_at(x: Any, path: Place) -> Any:
+def element_at(x: Any, path: CertificatePath) -> Any:
     for k in path:
         x = x[k]
     return x
 
 
-def rejected(kernel: Any, parts: Any, certificate: Any) -> bool:
+def rejected(kernel: Any, compilation: Any, certificate: Any) -> bool:
     try:
-        verify(kernel, parts, certificate)
+        verify(kernel, compilation, certificate)
     except Rejected:
         return True
     return False

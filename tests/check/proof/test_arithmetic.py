@@ -52,7 +52,7 @@ class Prover:
     def times(self, p: Any, q: Any) -> Any:
         return p * q
 
-    def pick(self, kind: str, p: Any, q: Any) -> Any:
+    def extreme(self, kind: str, p: Any, q: Any) -> Any:
         return terms.extreme(kind, p, q)
 
     def function(self, function: Any, *args: Any) -> Any:
@@ -71,7 +71,7 @@ class Verifier:
     def __init__(self) -> None:
         self.atoms = verifier.Atoms()
         self.facts = verifier.Facts(self.atoms)
-        self.mod, self.div, self.pick = self.atoms.mod, self.atoms.div, self.atoms.pick
+        self.mod, self.div, self.extreme = self.atoms.mod, self.atoms.div, self.atoms.pick
         self.choose = self.atoms.choose
 
     def symbol(self, name: str) -> Any:
@@ -120,7 +120,7 @@ class Numbers:
     def times(self, p: int, q: int) -> int:
         return p * q
 
-    def pick(self, kind: str, p: int, q: int) -> int:
+    def extreme(self, kind: str, p: int, q: int) -> int:
         return min(p, q) if kind == "min" else max(p, q)
 
     def choose(self, c: bool, p: int, q: int) -> int:
@@ -142,41 +142,41 @@ class Numbers:
         return not c
 
 
-def term(source: random.Random, depth: int) -> Any:
+def term(rng: random.Random, depth: int) -> Any:
     """A random term, as a function of an arithmetic."""
     if depth == 0:
-        name, n = source.choice(SYMBOLS), source.randint(-4, 4)
-        return (lambda a: a.symbol(name)) if source.random() < 0.7 else (lambda a: a.number(n))
-    kind = source.choice(("plus", "plus", "mod", "mod", "div", "div", "pick", "choose", "times"))
-    p, q = term(source, depth - 1), term(source, depth - 1)
-    n, k = source.randint(1, 5), source.randint(-2, 2)
+        name, n = rng.choice(SYMBOLS), rng.randint(-4, 4)
+        return (lambda a: a.symbol(name)) if rng.random() < 0.7 else (lambda a: a.number(n))
+    kind = rng.choice(("plus", "plus", "mod", "mod", "div", "div", "extreme", "choose", "times"))
+    p, q = term(rng, depth - 1), term(rng, depth - 1)
+    n, k = rng.randint(1, 5), rng.randint(-2, 2)
     if kind == "plus":
         return lambda a: a.plus(p(a), q(a), k)
-    if kind == "times" and source.random() < 0.5:
+    if kind == "times" and rng.random() < 0.5:
         return lambda a: a.times(p(a), q(a))
     if kind == "times":
         return lambda a: a.times(p(a), a.number(k))
     if kind in ("mod", "div"):
         return lambda a: getattr(a, kind)(p(a), n)
-    if kind == "pick":
-        form = source.choice(("min", "max"))
-        return lambda a: a.pick(form, p(a), q(a))
-    c = condition(source, depth - 1)
+    if kind == "extreme":
+        form = rng.choice(("min", "max"))
+        return lambda a: a.extreme(form, p(a), q(a))
+    c = condition(rng, depth - 1)
     return lambda a: a.choose(c(a), p(a), q(a))
 
 
-def condition(source: random.Random, depth: int) -> Any:
-    p, q = term(source, depth), term(source, depth)
-    test = source.choice(("at_least", "is_zero"))
+def condition(rng: random.Random, depth: int) -> Any:
+    p, q = term(rng, depth), term(rng, depth)
+    test = rng.choice(("at_least", "is_zero"))
     return lambda a: getattr(a, test)(a.plus(p(a), q(a), -1))
 
 
-def compound(source: random.Random, depth: int) -> Any:
+def compound(rng: random.Random, depth: int) -> Any:
     """A random condition that combines several comparisons."""
     if depth == 0:
-        return condition(source, source.choice((0, 0, 1)))
-    kind = source.choice(("both", "either", "negated"))
-    c, d = compound(source, depth - 1), compound(source, source.randrange(depth))
+        return condition(rng, rng.choice((0, 0, 1)))
+    kind = rng.choice(("both", "either", "negated"))
+    c, d = compound(rng, depth - 1), compound(rng, rng.randrange(depth))
     if kind == "negated":
         return lambda a: a.negated(c(a))
     return lambda a: getattr(a, kind)(c(a), d(a))
@@ -186,24 +186,24 @@ def assignments() -> Iterator[Numbers]:
     return (Numbers(dict(zip(SYMBOLS, row, strict=True))) for row in product(RANGE, repeat=len(SYMBOLS)))
 
 
-WORLDS = list(assignments())
+ASSIGNMENTS = list(assignments())
 
 
 @pytest.mark.parametrize("arithmetic", [Prover, Verifier])
 @pytest.mark.parametrize("seed", range(4))
 def test_decided_conditions_hold_wherever_the_facts_hold(arithmetic: Any, seed: int) -> None:
-    """A decided condition holds in every world in which the facts hold."""
-    source, decided = random.Random(seed), 0
+    """A decided condition holds under every assignment that satisfies the facts."""
+    rng, decided = random.Random(seed), 0
     for _ in range(150):
-        facts = [condition(source, source.choice((0, 0, 1))) for _ in range(source.randint(0, 3))]
-        query = condition(source, source.choice((1, 2, 3)))
+        facts = [condition(rng, rng.choice((0, 0, 1))) for _ in range(rng.randint(0, 3))]
+        query = condition(rng, rng.choice((1, 2, 3)))
         a = arithmetic()
         for fact in facts:
             a.assume(fact(a))
         answer = a.decide(query(a))
         decided += answer is not None
         if answer is not None:
-            truths = {query(w) for w in WORLDS if all(fact(w) for fact in facts)}
+            truths = {query(w) for w in ASSIGNMENTS if all(fact(w) for fact in facts)}
             assert truths <= {answer}
     assert decided > 20
 
@@ -211,18 +211,18 @@ def test_decided_conditions_hold_wherever_the_facts_hold(arithmetic: Any, seed: 
 @pytest.mark.parametrize("arithmetic", [Prover, Verifier])
 @pytest.mark.parametrize("seed", range(4))
 def test_conclusions_from_compound_facts_hold_wherever_the_facts_hold(arithmetic: Any, seed: int) -> None:
-    """Conclusions from conjunctions and disjunctions of facts hold in every world in which the facts hold."""
-    source, decided = random.Random(f"compound {seed}"), 0
+    """Conclusions from conjunctions and disjunctions of facts hold under every assignment that satisfies the facts."""
+    rng, decided = random.Random(f"compound {seed}"), 0
     for _ in range(100):
-        facts = [compound(source, source.choice((0, 1, 2))) for _ in range(source.randint(1, 4))]
-        query = condition(source, source.choice((1, 2)))
+        facts = [compound(rng, rng.choice((0, 1, 2))) for _ in range(rng.randint(1, 4))]
+        query = condition(rng, rng.choice((1, 2)))
         a = arithmetic()
         for fact in facts:
             a.assume(fact(a))
         answer = a.decide(query(a))
         decided += answer is not None
         if answer is not None:
-            truths = {query(w) for w in WORLDS if all(fact(w) for fact in facts)}
+            truths = {query(w) for w in ASSIGNMENTS if all(fact(w) for fact in facts)}
             assert truths <= {answer}
     assert decided > 20
 
@@ -233,7 +233,7 @@ def test_products_with_a_maximum_are_not_bounded_by_its_operands(arithmetic: Any
     """A maximum is not less than either number, but products with it may be."""
     a = arithmetic()
     x, y = a.symbol("x"), a.symbol("y")
-    m = a.pick(kind, a.number(0), y)
+    m = a.extreme(kind, a.number(0), y)
     assert a.decide(a.at_least(a.plus(m, a.times(m, y), -1))) is None
     a.assume(a.at_least(a.plus(a.plus(m, a.times(m, x), -1), a.number(4))))
     assert a.decide(a.at_least(a.plus(a.plus(y, a.times(y, x), -1), a.number(4)))) is None
@@ -241,7 +241,8 @@ def test_products_with_a_maximum_are_not_bounded_by_its_operands(arithmetic: Any
 
 @pytest.mark.parametrize("arithmetic", [Prover, Verifier])
 def test_excluded_alternatives_leave_the_one_that_holds(arithmetic: Any) -> None:
-    """If all alternatives but one are excluded, that one holds; a known remainder leaves a quotient."""
+    """If all alternatives but one are excluded, the remaining alternative holds; a known remainder determines a
+    quotient."""
     a = arithmetic()
     x, y = a.symbol("x"), a.symbol("y")
     above, below = a.at_least(x), a.at_least(a.plus(a.number(-1), x, -1))
@@ -261,9 +262,9 @@ def stage(n: int, k: int = 0) -> Any:
     return lambda a: a.mod(a.plus(a.symbol("x"), a.number(k)), n)
 
 
-def parity(n: int, turn: int, k: int = 0) -> Any:
-    """The parity of item x + k, of a ring of n stages that begins with phase `turn`."""
-    return lambda a: a.mod(a.plus(a.number(turn), a.div(a.plus(a.symbol("x"), a.number(k)), n)), 2)
+def parity(n: int, first_phase: int, k: int = 0) -> Any:
+    """The parity of item x + k, of a ring of n stages that begins with phase `first_phase`."""
+    return lambda a: a.mod(a.plus(a.number(first_phase), a.div(a.plus(a.symbol("x"), a.number(k)), n)), 2)
 
 
 def shifted(k: int, p: Any, factor: int = 1) -> Any:
@@ -303,8 +304,8 @@ def test_quotients_by_positive_symbols_equal_trip_counts(arithmetic: Any, kind: 
 @pytest.mark.parametrize("arithmetic", [Prover, Verifier])
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_a_choice_is_the_next_stage_only_if_all_alternatives_are(arithmetic: Any, n: int) -> None:
-    """A select is recognised as the next stage or parity only if it is equal in all worlds."""
-    source, other_formula = random.Random(n), lambda a: a.mod(a.symbol("y"), 2)
+    """A select is recognised as the next stage or parity only if the two are equal under all assignments."""
+    rng, other_formula = random.Random(n), lambda a: a.mod(a.symbol("y"), 2)
     parities = [parity(n, 0), parity(n, 1), other_formula]
     numbers = [lambda a: a.number(0), lambda a: a.number(1), *(shifted(1, p, -1) for p in parities)]
     rest = [stage(n), shifted(1, stage(n)), *parities]
@@ -314,13 +315,13 @@ def test_a_choice_is_the_next_stage_only_if_all_alternatives_are(arithmetic: Any
         *(is_ring_choice(n, n - 1, shifted(1, parities[k], -1), parities[k], after[1 + k]) for k in (0, 1)),
     ]
     ends = range(-1, n + 1)
-    any_ = [
-        is_ring_choice(n, source.choice(ends), *map(source.choice, (numbers, rest, after))) for _ in range(25)
+    random_choices = [
+        is_ring_choice(n, rng.choice(ends), *map(rng.choice, (numbers, rest, after))) for _ in range(25)
     ]
     assert all((a := arithmetic()).decide(c(a)) is True for c in right)
-    for c in any_:
+    for c in random_choices:
         answer = (a := arithmetic()).decide(c(a))
-        assert answer is None or {c(w) for w in WORLDS} == {answer}
+        assert answer is None or {c(w) for w in ASSIGNMENTS} == {answer}
 
 
 @pytest.mark.parametrize("arithmetic", [Prover, Verifier])
@@ -371,7 +372,7 @@ def test_known_remainders_determine_a_number_in_a_strip(arithmetic: Any, n: int,
     assert a.decide(a.is_zero(a.plus(last, a.number(1)))) is (True if n == 2 else None)
 
 
-# Ops that wrap -------------------------------------------------------------------------------------------------------
+# Ops that wrap --------------------------------------------------------------------------------------------------------
 
 
 def bytes_kernel(expression: str, dtype: str) -> Any:
@@ -386,7 +387,7 @@ def bytes_kernel(expression: str, dtype: str) -> Any:
 """
     names: dict[str, Any] = {"tg": tg}
     exec(text, names)
-    return tg.kernel(source=text)(names["kernel"])
+    return tg.kernel(rng=text)(names["kernel"])
 
 
 EXPRESSIONS = (
@@ -400,11 +401,11 @@ def test_terms_of_wrapping_ops_evaluate_to_the_results_of_the_ops(dtype: str) ->
     """The term of a number, evaluated for numbers instead of parameters, is the result of the ops."""
     numbers = np.array([0, 1, 2, 3, 5, 7, 8, 100, 126, 127, 128, 129, 200, 254, 255], np.uint8).view(dtype)
     for expression in EXPRESSIONS:
-        kernel, parts = lowered(bytes_kernel(expression.format(t=dtype), dtype))
+        kernel, compilation = lowered(bytes_kernel(expression.format(t=dtype), dtype))
         stop = next(op for op in kernel.walk() if isinstance(op, For)).stop
-        machine = Machine(Program(kernel, parts))
+        machine = Machine(Program(kernel, compilation))
         machine.state, machine.role = machine.start(), 0
-        replay = Verifying(kernel, parts, claims_without_proof(machine.program))
+        replay = Verifying(kernel, compilation, claims_without_proof(machine.program))
         replay.state = State([Role([Frame(replay.layout.roles[0], 0, {})])], verifier.Facts(replay.atoms))
         first, second = machine.value(stop), keyed(replay.atoms, replay.value(stop))
         for a, b in product(numbers, repeat=2):

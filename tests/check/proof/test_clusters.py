@@ -25,20 +25,20 @@ def random_cluster_kernel(seed: int) -> Any:
     return result
 
 
-def shared(kernel: Kernel) -> BulkLoad:
+def multicast_load(kernel: Kernel) -> BulkLoad:
     return next(op for op in kernel.walk() if isinstance(op, BulkLoad) and op.cluster)
 
 
-def freed_in_one(kernel: Kernel) -> None:
-    """A stage is released in one block only."""
+def release_in_one_cta(kernel: Kernel) -> None:
+    """Release stages in one CTA only."""
     for op in kernel.walk():
         if isinstance(op, MbarrierNew):
             op.cluster = False
 
 
-def always_shared(kernel: Kernel) -> None:
-    """Different tiles are fetched as if they were the same."""
-    op = shared(kernel)
+def always_multicast(kernel: Kernel) -> None:
+    """Multicast different tiles as if they were equal."""
+    op = multicast_load(kernel)
     assert op.parent is not None
     true = S.Const([], [bool_], {"type": bool_, "value": True})
     true.parent, true.loc = op.parent, op.loc
@@ -46,16 +46,16 @@ def always_shared(kernel: Kernel) -> None:
     op.both = true.result
 
 
-def odd_end(kernel: Kernel) -> None:
-    """One block may run one iteration more than the other."""
+def allow_unequal_iterations(kernel: Kernel) -> None:
+    """Let one CTA execute one iteration more than the other."""
     for end in [op for op in kernel.walk() if isinstance(op, ClusterEnd)]:
         for op in kernel.walk():
             op.operands = [end.number if v is end.result else v for v in op.operands]
 
 
-def shared_by_place(kernel: Kernel) -> None:
-    """Whether a copy is shared depends on the block's own number."""
-    op = shared(kernel)
+def multicast_by_block_index(kernel: Kernel) -> None:
+    """Let the index of the block decide whether a copy is multicast."""
+    op = multicast_load(kernel)
     index = next(o for o in kernel.walk() if isinstance(o, BlockIndex))
     assert op.parent is not None and op.both is not None
     zero = S.Const([], [index.result.type], {"type": index.result.type, "value": 0})
@@ -67,10 +67,9 @@ def shared_by_place(kernel: Kernel) -> None:
     op.both = conjunction.result
 
 
-def computed_apart(kernel: Kernel) -> None:
-    """A block compares its own tile with another function of the numbers from which the other block computes its
-    tile."""
-    conjunction: Any = shared(kernel).both
+def compare_with_wrong_index(kernel: Kernel) -> None:
+    """Compare the tile of a CTA with a tile that the peer CTA does not compute."""
+    conjunction: Any = multicast_load(kernel).both
     same = next(v.owner for v in conjunction.owner.operands if isinstance(v.owner, S.Cmp))
     right = same.b.owner
     assert isinstance(right, S.Add) and right.parent is not None
@@ -85,8 +84,17 @@ def test_schedules_of_clusters_are_proved(seed: int) -> None:
     assert outcome(random_cluster_kernel(seed)) == "proved"
 
 
-@pytest.mark.parametrize("mutate", [freed_in_one, always_shared, odd_end, shared_by_place, computed_apart])
+@pytest.mark.parametrize(
+    "mutate",
+    [
+        release_in_one_cta,
+        always_multicast,
+        allow_unequal_iterations,
+        multicast_by_block_index,
+        compare_with_wrong_index,
+    ],
+)
 def test_faulty_variants_of_clusters_are_not_proved(mutate: Callable[[Kernel], None]) -> None:
-    kernel, parts = random_cluster_kernel(0)
+    kernel, compilation = random_cluster_kernel(0)
     mutate(kernel)
-    assert outcome((kernel, parts)) != "proved"
+    assert outcome((kernel, compilation)) != "proved"

@@ -51,15 +51,15 @@ CHAIN = """def chain(x: tg.array2d[float], out: tg.array2d[float], n: int):
 TEXTS = {"drawn": DRAWN_TILES, "chain": CHAIN}
 MUTATED = {
     "one more row is fetched": ("drawn", "range(t % 3 + 1)", "range(t % 3 + 2)"),
-    "the one who draws goes on": ("drawn", "go = t < n", "go = t <= n"),
+    "the drawing role continues": ("drawn", "go = t < n", "go = t <= n"),
 }  # fmt: skip
 
 
-def program_text(text: str, stages: int, others: int) -> str:
-    sized = text.replace("S)", f"{stages})").replace("T)", f"{others})").replace("(S,", f"({stages},")
+def program_text(text: str, stages: int, second_stages: int) -> str:
+    sized = text.replace("S)", f"{stages})").replace("T)", f"{second_stages})").replace("(S,", f"({stages},")
     for sign in ("%", "//"):
-        sized = sized.replace(f"{sign} S", f"{sign} {stages}").replace(f"{sign} T", f"{sign} {others}")
-    return sized.replace("(T,", f"({others},")
+        sized = sized.replace(f"{sign} S", f"{sign} {stages}").replace(f"{sign} T", f"{sign} {second_stages}")
+    return sized.replace("(T,", f"({second_stages},")
 
 
 @pytest.mark.parametrize("stages", [(1, 2), (2, 3)])

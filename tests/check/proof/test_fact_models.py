@@ -16,20 +16,20 @@ X, Y = atom("sym", "x"), atom("sym", "y")
 RANGE = range(-3, 9)
 
 
-def numbers(rng: Random) -> Sum:
-    """A random number of x and y."""
+def random_expression(rng: Random) -> Sum:
+    """A random expression in x and y."""
     p, q = X * rng.randrange(-2, 3) + rng.randrange(-4, 5), Y * rng.randrange(-2, 3)
     kinds = [p + q, mod(X + q, 3), div(p, 2) + Y, extreme("min", p, q), extreme("max", q, X)]
     return rng.choice(kinds)
 
 
-def conditions(rng: Random) -> list[Any]:
+def random_conditions(rng: Random) -> list[Any]:
     """Random conditions that hold together in at least one point of the range."""
     point = {X: rng.choice(RANGE), Y: rng.choice(RANGE)}
     model = Model(0, {next(iter(s.atoms())): n for s, n in point.items()})
     out = []
     for _ in range(rng.randrange(1, 4)):
-        p = numbers(rng)
+        p = random_expression(rng)
         c = rng.choice([ge(p), eq(p - model.number(p)), negation(eq(p - model.number(p) - 1))])
         out.append(c if model.holds(c) else negation(c))
     return out
@@ -45,11 +45,11 @@ def points_that_satisfy(known: list[Any]) -> list[Model]:
 @pytest.mark.parametrize("seed", range(60))
 def test_facts_hold_in_constructed_models(seed: int) -> None:
     rng = Random(f"models {seed}")
-    facts = conditions(rng)
+    facts = random_conditions(rng)
     known = Known()
     for c in facts:
         known.assume(c)
-    query = numbers(rng)
+    query = random_expression(rng)
     answer = known.nonnegative(query)
     assert all(model.holds(c) for model in known.models for c in facts)
     if answer:

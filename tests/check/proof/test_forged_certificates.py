@@ -51,39 +51,54 @@ def kernels() -> dict[str, Any]:
 @cache
 def certified_kernel(name: str) -> tuple[Any, Any, str]:
     """A lowered correct kernel with its certificate."""
-    parts = lowered(kernels()[name])
-    return *parts, certified(*parts)[0]
+    compilation = lowered(kernels()[name])
+    return *compilation, certified(*compilation)[0]
 
 
-def edits(rng: Random, x: Any, count: int) -> Iterator[Any]:
-    """Copies of a certificate with a few of its parts replaced, dropped, repeated, swapped, widened, or moved."""
-    candidates = list(paths_of(x))
+def edits(rng: Random, certificate: Any, count: int) -> Iterator[Any]:
+    """Copies of a certificate with up to three entries replaced, dropped, repeated, swapped, widened or moved."""
+    candidates = list(paths_of(certificate))
     for _ in range(count):
-        new = copy.deepcopy(x)
+        edited = copy.deepcopy(certificate)
         for _ in range(rng.choice((1, 1, 2, 3))):
             path = rng.choice(candidates)
             try:
-                inside, k = element_at(new, path[:-1]), path[-1]
-                was = inside[k]
-                if isinstance(was, bool | int):
-                    numbers = [was + 0.5, float(was), -was, was + 1, was - 1, 10**9, None, [was], not was]
-                    inside[k] = rng.choice(numbers)
-                elif isinstance(inside, list) and rng.random() < 0.8:
-                    other_key = rng.randrange(len(inside))
+                container, k = element_at(edited, path[:-1]), path[-1]
+                value = container[k]
+                if isinstance(value, bool | int):
+                    numbers = [
+                        value + 0.5,
+                        float(value),
+                        -value,
+                        value + 1,
+                        value - 1,
+                        10**9,
+                        None,
+                        [value],
+                        not value,
+                    ]
+                    container[k] = rng.choice(numbers)
+                elif isinstance(container, list) and rng.random() < 0.8:
+                    other_key = rng.randrange(len(container))
                     kind = rng.choice(("drop", "repeat", "swap"))
                     if kind == "drop":
-                        inside.pop(k)
+                        container.pop(k)
                     elif kind == "repeat":
-                        inside.insert(k, copy.deepcopy(inside[k]))
+                        container.insert(k, copy.deepcopy(container[k]))
                     else:
-                        inside[:] = swapped(inside, k, other_key)
-                elif isinstance(was, list):
-                    inside[k] = rng.choice(
-                        ([], was[::-1], was + was, copy.deepcopy(element_at(new, rng.choice(candidates))))
+                        container[:] = swapped(container, k, other_key)
+                elif isinstance(value, list):
+                    container[k] = rng.choice(
+                        (
+                            [],
+                            value[::-1],
+                            value + value,
+                            copy.deepcopy(element_at(edited, rng.choice(candidates))),
+                        )
                     )
             except (LookupError, TypeError):  # an earlier edit has removed this path
                 continue
-        yield new
+        yield edited
 
 
 def swapped(x: list[Any], k: int, j: int) -> list[Any]:
@@ -92,27 +107,27 @@ def swapped(x: list[Any], k: int, j: int) -> list[Any]:
     return out
 
 
-TWINS = {
-    "no wait for room": ("copies", drop("mbarrier.wait", "pipe.empty")),
-    "no wait for data": ("copies", drop("mbarrier.wait", "pipe.full")),
+WRONG_KERNELS = {
+    "no wait for a free stage": ("copies", drop("mbarrier.wait", "pipe.empty")),
+    "no wait for a full stage": ("copies", drop("mbarrier.wait", "pipe.full")),
     "no release": ("copies", drop("mbarrier.arrive", "pipe.empty")),
     "two releases": ("copies", double("mbarrier.arrive", "pipe.empty")),
     "no fence": ("copies", drop("fence.async")),
     "two copies": ("copies", double("bulk.load")),
-    "no arrival by name": ("turns", drop("named.arrive", "ready")),
-    "no arrival by name of the reader": ("turns", drop("named.arrive", "free")),
-    "no wait by name": ("turns", drop("named.sync", "free")),
+    "no named arrival": ("turns", drop("named.arrive", "ready")),
+    "no named arrival of the reader": ("turns", drop("named.arrive", "free")),
+    "no named wait": ("turns", drop("named.sync", "free")),
 }
 
 
-@sampled(4, "name", TWINS)
+@sampled(4, "name", WRONG_KERNELS)
 def test_no_forged_certificate_of_a_wrong_kernel_is_accepted(name: str) -> None:
     accepted, count = forged(name, 40)
     assert accepted == [] and count == 40
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", TWINS)
+@pytest.mark.parametrize("name", WRONG_KERNELS)
 def test_no_forged_certificate_of_many_wrong_kernels_is_accepted(name: str) -> None:
     assert forged(name, 300) == ([], 300)
 
@@ -120,45 +135,47 @@ def test_no_forged_certificate_of_many_wrong_kernels_is_accepted(name: str) -> N
 def forged(name: str, count: int) -> tuple[list[Any], int]:
     """The edited certificates of a correct kernel that the verifier accepts for a wrong kernel, and the number of
     edits."""
-    original, mutate = TWINS[name]
+    original, mutate = WRONG_KERNELS[name]
     text = certified_kernel(original)[2]
-    kernel, parts = lowered(kernels()[original])
-    mutate(kernel, parts)
+    kernel, compilation = lowered(kernels()[original])
+    mutate(kernel, compilation)
     certificate = {**json.loads(text), "kernel": fingerprint(kernel)}
-    assert rejected(kernel, parts, certificate)
+    assert rejected(kernel, compilation, certificate)
     certificates = list(edits(Random(name), certificate, count))
-    return [x for x in certificates if not rejected(kernel, parts, x)], len(certificates)
+    return [x for x in certificates if not rejected(kernel, compilation, x)], len(certificates)
 
 
 def test_certificates_with_fractions_are_rejected() -> None:
-    """With half a stage of delay for each of two hand-overs, two engines would be in order in neither."""
-    kernel, parts, text = certified_kernel("copies")
+    """With a delay of half a stage for each of two hand-overs, neither hand-over would order the two engines."""
+    kernel, compilation, text = certified_kernel("copies")
     certificate = json.loads(text)
-    assert not rejected(kernel, parts, certificate)
+    assert not rejected(kernel, compilation, certificate)
     ((_, rows, _),) = certificate["rings"]
     assert sorted(row[6] for row in rows) == [0, 1]
     for row in rows:
         row[6] = 0.5
-    assert rejected(kernel, parts, certificate)
+    assert rejected(kernel, compilation, certificate)
 
 
 @pytest.mark.parametrize("offset", [-1, 1, 2])
 def test_certificates_whose_named_waits_skip_the_first_item_are_rejected(offset: int) -> None:
-    """The offset of a named wait alone states from which item on a role waits at a barrier in registers."""
-    kernel, parts, text = certified_kernel("turns")
+    """Only the offset of a named wait states the first item for which a role waits at a named barrier."""
+    kernel, compilation, text = certified_kernel("turns")
     certificate = json.loads(text)
     for b, r in ((b, r) for b in range(2) for r in range(2)):
-        assert rejected(kernel, parts, {**certificate, "offsets": [[b, r, offset]]})
+        assert rejected(kernel, compilation, {**certificate, "offsets": [[b, r, offset]]})
 
 
 def test_certificates_with_contradictory_guards_are_rejected() -> None:
     """Guards that no launch satisfies prove nothing."""
-    kernel, parts, text = certified_kernel("bounds")
+    kernel, compilation, text = certified_kernel("bounds")
     certificate = json.loads(text)
     kinds = [kind for kind, _ in certificate["guards"]]
-    assert kinds and not rejected(kernel, parts, certificate)
+    assert kinds and not rejected(kernel, compilation, certificate)
     contradictory = {**certificate, "start": [["absurd"]], "labels": []}
-    assert rejected(kernel, parts, contradictory)
+    assert rejected(kernel, compilation, contradictory)
     for kind in ("factor", "fits", "assert", "holds"):
         for v in range(0, 80, 4):
-            assert rejected(kernel, parts, {**contradictory, "guards": [*certificate["guards"], [kind, v]]})
+            assert rejected(
+                kernel, compilation, {**contradictory, "guards": [*certificate["guards"], [kind, v]]}
+            )

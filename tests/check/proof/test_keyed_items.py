@@ -78,9 +78,9 @@ def test_stages_released_when_a_key_changes_are_proved(first: str, second: str) 
     3,
     ("released", "instead"),
     [
-        ("if k > 0:", "if k > 1:"),  # the first change after item 1 gives nothing back
-        ("if k > 0:", "if k >= 0:"),  # restored before its use
-        ("keys[k] != keys[k - 1]", "keys[k] > keys[k - 1]"),  # changes of other objects
+        ("if k > 0:", "if k > 1:"),  # the first key change after item 1 releases nothing
+        ("if k > 0:", "if k >= 0:"),  # a release before the first use
+        ("keys[k] != keys[k - 1]", "keys[k] > keys[k - 1]"),  # other changes of keys
     ],
 )
 def test_faulty_releases_by_key_are_not_proved(first: str, second: str, released: str, instead: str) -> None:

@@ -32,8 +32,8 @@ tg.fence_async()
 tg.mbarrier_arrive(empty, k % 3)"""
 
 
-def indented(text: str, by: int) -> str:
-    return "\n".join(" " * by + line for line in text.split("\n"))
+def indented(text: str, width: int) -> str:
+    return "\n".join(" " * width + line for line in text.split("\n"))
 
 
 def nested_in_loops(loops: str, body: str) -> str:
@@ -97,7 +97,7 @@ RIGHT = {
         "for k in range(n):\n    if m > 0 and d > 0 and m + d < 0:\n        pass\n    else:\n        BODY",
         FETCH,
     ),
-    "an assert of two ways": (
+    "an assert of a disjunction": (
         "assert n == m or n == 7",
         PLAIN,
         "for k in range(m if n != 7 else 7):\n    BODY",
@@ -147,20 +147,20 @@ RIGHT = {
     "an assert": ("assert n <= m", PLAIN, "for k in range(tg.min(n, m)):\n    BODY", FETCH),
 }
 WRONG = {
-    "an assert on less than a condition within others": (
+    "a weaker assert on a condition within others": (
         "assert not (m > 0 and m < d)",
         TWO_CONDITIONS,
         ONE_CONDITION,
         FETCH,
     ),
     "an assert on half of the remainder": ("assert n % 3 == 0", CONSECUTIVE, CONSECUTIVE, FETCH),
-    "an assert on a remainder, of others than negative numbers": (
+    "an assert on the remainder of numbers up to 1000": (
         "assert n % 6 == 0 or n > 1000",
         CONSECUTIVE,
         CONSECUTIVE,
         FETCH,
     ),
-    "an assert of one of two ways": (
+    "an assert of a disjunction, one case ignored": (
         "assert n == m or n == 7",
         PLAIN,
         "for k in range(m):\n    BODY",
@@ -197,7 +197,7 @@ WRONG = {
         NESTED.replace("range(m)", "range(tg.min(m, 21))"),
         FETCH,
     ),
-    "other data": ("", CONDITION, CONDITION.replace("> m", ">= m"), FETCH),
+    "a condition on other data": ("", CONDITION, CONDITION.replace("> m", ">= m"), FETCH),
     "a wait too late": ("", PLAIN, PLAIN, FETCH_WITHOUT_FIRST_WAITS.replace("k >= 3", "k >= 4")),
     "other steps": ("", STEPS, STEPS.replace("range(m, n, d)", "range(m, n, d + 1)"), FETCH),
     "a step of 0, which makes no iteration": (
@@ -227,24 +227,24 @@ def test_roles_whose_loops_agree_are_proved(name: str) -> None:
     assert outcome(lowered(roles(*RIGHT[name]))) == "proved"
 
 
-FEW = {
+FAST = {
     "an assert on half of the remainder",
     "other steps",
-    "other data",
+    "a condition on other data",
     "a wait too late",
     "a step of 0, which makes no iteration",
 }
 
 
 @pytest.mark.parametrize(
-    "name", [name if name in FEW else pytest.param(name, marks=pytest.mark.slow(every=3)) for name in WRONG]
+    "name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow(every=3)) for name in WRONG]
 )
 def test_roles_whose_loops_disagree_are_not_proved(name: str) -> None:
     assert outcome(lowered(roles(*WRONG[name]))) != "proved"
 
 
-def one_pipe_ahead(by: int, first: int, rest: str) -> Any:
-    """A role fills one pipe some items ahead of the other, which it drains after the loop."""
+def one_pipe_ahead(lead: int, first: int, remaining: str) -> Any:
+    """A role fills one pipe `lead` items ahead of another pipe, whose remaining items it fills after the loop."""
     return kernel(f"""def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
     rows = tg.tile_pipe(shape=(1, 8), dtype=float, stages=3)
     more = tg.tile_pipe(shape=(1, 8), dtype=float, stages=2)
@@ -255,7 +255,7 @@ def one_pipe_ahead(by: int, first: int, rest: str) -> Any:
             if k >= {first}:
                 tg.tile_pipe_load(more, x, offset=(k, 0))
             count += 1
-        for k in range({rest}):
+        for k in range({remaining}):
             tg.tile_pipe_load(more, x, offset=(k, 0))
     with tg.ws(1):
         for k in range(n):
@@ -266,7 +266,7 @@ def one_pipe_ahead(by: int, first: int, rest: str) -> Any:
 
 @sampled(3, "by", [2, 0, 1], slow=1)
 def test_a_role_ahead_of_its_consumer_is_proved_up_to_the_stage_count(by: int) -> None:
-    """The role may be ahead by at most one item less than the other pipe has stages, and must fill the rest."""
+    """The lead must be less than the stage count of the pipe, and the role must fill the remaining items."""
     assert outcome(lowered(one_pipe_ahead(by, by, f"tg.min({by}, count)"))) == "proved"
     assert outcome(lowered(one_pipe_ahead(by, by, f"tg.min({by}, count - 1)"))) != "proved" or by == 0
     assert outcome(lowered(one_pipe_ahead(by, by + 1, f"tg.min({by}, count)"))) != "proved"
@@ -290,7 +290,7 @@ def test_late_releases_are_proved_up_to_the_stage_count(by: int) -> None:
     assert (outcome(lowered(built_kernel)) == "proved") is (by < 3)
 
 
-# Guards --------------------------------------------------------------------------------------------------------------
+# Guards ---------------------------------------------------------------------------------------------------------------
 
 
 def test_proofs_have_guards_only_where_needed() -> None:
@@ -302,9 +302,9 @@ def test_proofs_have_guards_only_where_needed() -> None:
 
 def test_guards_of_proofs_depend_on_launch_arguments_alone() -> None:
     """Conditions that the host cannot compute, or that the kernel does not assert, are not guards."""
-    kernel, parts = lowered(roles("assert n <= m", PLAIN, "for k in range(tg.min(n, m)):\n    BODY"))
-    certificate = prove(kernel, parts)
-    verify(kernel, parts, certificate)
+    kernel, compilation = lowered(roles("assert n <= m", PLAIN, "for k in range(tg.min(n, m)):\n    BODY"))
+    certificate = prove(kernel, compilation)
+    verify(kernel, compilation, certificate)
     ((_, asserted),) = certificate["guards"]
     values = [*kernel.params]
     for op in kernel.walk():
@@ -318,7 +318,7 @@ def test_guards_of_proofs_depend_on_launch_arguments_alone() -> None:
     forged += [[["other", asserted]], [["factor", -1]], [["fits", len(values)]]]
     for guards in forged:
         with pytest.raises(Rejected):
-            verify(kernel, parts, {**certificate, "guards": guards})
+            verify(kernel, compilation, {**certificate, "guards": guards})
 
 
 CHUNKS_OF_BLOCKS = """def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int, m: int, c: int, e: int):
@@ -350,7 +350,7 @@ CHUNKS_OF_BLOCKS = """def kernel(x: tg.array2d[float], out: tg.array2d[float], n
     ],
 )
 def test_items_of_a_block_walked_by_tiles_are_proved(first: str, stop: str) -> None:
-    """One role walks over all items of a block, the other over tiles, the first and last of which may be cut off."""
+    """One role walks over all items of a block, the other over tiles, the first and last of which may be partial."""
     assert outcome(lowered(kernel(CHUNKS_OF_BLOCKS.format(first=first, stop=stop, next="stop")))) == "proved"
 
 

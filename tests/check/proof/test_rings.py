@@ -1,4 +1,4 @@
-"""Rings with other handovers than from one producer role to some consumer roles, and wrong variants of them."""
+"""Rings whose hand-overs are not from one producer role to consumer roles, and wrong variants of them."""
 
 from __future__ import annotations
 
@@ -195,21 +195,21 @@ RIGHT = {
     "mixed": (MIXED, 4),
 }
 MUTATED = {
-    "handed to itself without a fence": (
+    "filled by its own role without a fence": (
         "own",
         "            tg.fence_async()\n            tg.mbarrier_arrive(full",
         "            tg.mbarrier_arrive(full",
     ),
-    "given back to itself while a copy reads": ("own", "pending=1", "pending=3"),
-    "filled again without room": ("own", "(empty, s, k // S + 1)", "(empty, s, k // S)"),
-    "two copies at once, as nobody reads the first": (
+    "released to its own role while a copy reads": ("own", "pending=1", "pending=3"),
+    "refilled before the release": ("own", "(empty, s, k // S + 1)", "(empty, s, k // S)"),
+    "two copies in flight to one stage": (
         "partly",
         "                tg.mbarrier_wait(full, 0, k // 2)\n                if k + 1 < n:\n"
         "                    tg.mbarrier_arrive(empty, 1)\n",
         "                if k + 1 < n:\n                    tg.mbarrier_arrive(empty, 1)\n"
         "                tg.mbarrier_wait(full, 0, k // 2)\n",
     ),
-    "changed while a copy out reads it": (
+    "changed while a bulk store reads the stage": (
         "changed",
         "            ring[s] = row\n            tg.fence_async()\n"
         "            tg.tile_store_async(out, ring[s], (k, 0))\n            tg.store_commit()\n",
@@ -219,7 +219,7 @@ MUTATED = {
     "copies into parts that overlap": ("parts", "ring[s][32:64]", "ring[s][16:48]"),
     "two copies into one part": ("parts", "ring[s][32:64]", "ring[s][0:32]"),
     "one of two copies is not announced": ("parts", "64 * N * 4", "32 * N * 4"),
-    "both begin": ("turns", "    with tg.ws(0):\n", "    with tg.ws(0):\n        tg.named_barrier_arrive(two)\n"),
+    "both roles begin": ("turns", "    with tg.ws(0):\n", "    with tg.ws(0):\n        tg.named_barrier_arrive(two)\n"),
     "handed on before the last use": (
         "turns",
         "            tg.tile_store(out, ring, offset=(2 * k, 0))\n            tg.named_barrier_arrive(two)\n",
@@ -233,12 +233,12 @@ MUTATED = {
     ),
     "two items ahead": ("named", "        tg.named_barrier_arrive(free)\n        for", "        for _ in range(2):\n"
                         "            tg.named_barrier_arrive(free)\n        for"),
-    "written without room": (
+    "written before the release": (
         "named",
         "            tg.named_barrier_sync(free)\n            ring[:, :]",
         "            tg.named_barrier_arrive(free)\n            ring[:, :]",
     ),
-    "a number that is read after the stage is given back": (
+    "a number that is read after the release of its stage": (
         "drawn",
         "            t = numbers[k % S][0, 0]\n            tg.mbarrier_arrive(free, k % S)\n",
         "            tg.mbarrier_arrive(free, k % S)\n            t = numbers[k % S][0, 0]\n",
@@ -248,7 +248,7 @@ MUTATED = {
         "            tg.mbarrier_arrive(announced, k % S)\n",
         "            numbers[k % S, 0, 0] = t + int(t == 9)\n            tg.mbarrier_arrive(announced, k % S)\n",
     ),
-    "some numbers are others": (
+    "some numbers differ": (
         "drawn",
         "            tg.mbarrier_arrive(announced, k % S)\n",
         "            if t > 5:\n                numbers[k % S] = tg.tile_full(shape=(1, 8), value=t + 1, dtype=int)\n"
@@ -259,20 +259,20 @@ MUTATED = {
         "            tg.mbarrier_wait(announced, k % S, k // S)\n            t = numbers[k % S][0, 0]\n",
         "            t = numbers[k % S][0, 0]\n            tg.mbarrier_wait(announced, k % S, k // S)\n",
     ),
-    "each draws a number": (
+    "each role draws a number": (
         "drawn",
         "            t = numbers[k % S][0, 0]\n",
         "            t = tg.uniform(tg.atomic_add(count, 0, 0))\n",
     ),
     "a counter that ends inside of a ring": ("mixed", "", ""),
-    "written and copied": ("mixed", "            else:\n", "            if k % 3 != 1:\n"),
+    "filled by threads and by a copy": ("mixed", "            else:\n", "            if k % 3 != 1:\n"),
     "no fence after threads wrote": (
         "mixed",
         "                tg.fence_async()\n                tg.mbarrier_arrive(full",
         "                tg.mbarrier_arrive(full",
     ),
     "a parity that changes early": ("mixed", "int(s == 0)", "int(s == 1)"),
-    "a parity that is or": ("mixed", "phase ^= int(s == 0)", "phase |= int(s == 0)"),
+    "a parity computed by or": ("mixed", "phase ^= int(s == 0)", "phase |= int(s == 0)"),
 }  # fmt: skip
 
 
@@ -282,7 +282,7 @@ def test_rings_with_any_handover_are_proved(name: str) -> None:
     assert outcome(lowered(kernel(text, None, stages))) == "proved"
 
 
-LONG_PROOFS = {"one element is another number", "some numbers are others"}
+LONG_PROOFS = {"one element is another number", "some numbers differ"}
 
 
 @pytest.mark.parametrize(
@@ -295,8 +295,9 @@ def test_faulty_variants_of_rings_are_not_proved(name: str) -> None:
     assert outcome(lowered(kernel(text.replace(old, new), None, stages if old else 3))) != "proved"
 
 
-def ring_of_threads(after: int) -> str:
-    """The outcome for a pipe that threads copy to if they arrive some ops before they have waited for their copies."""
+def ring_of_threads(delay: int) -> str:
+    """The outcome for a pipe that threads fill by asynchronous copies, with the wait for the copies moved by `delay`
+    ops."""
 
     @tg.kernel
     def copies(x: tg.array2d[float], out: tg.array2d[float], n: int):
@@ -308,13 +309,13 @@ def ring_of_threads(after: int) -> str:
             for k in range(n):
                 tg.tile_store(out, tg.tile_pipe_pop(pipe), offset=(k, 0))
 
-    kernel, parts = lowered(copies, arrays=STRIDED)
+    kernel, compilation = lowered(copies, arrays=STRIDED)
     wait = next(op for op in kernel.walk() if isinstance(op, AsyncWait))
     assert wait.parent is not None
     ops = wait.parent.ops
     k = ops.index(wait)
-    ops[k : k + after + 1] = [*ops[k + 1 : k + after + 1], wait]
-    return outcome((kernel, parts))
+    ops[k : k + delay + 1] = [*ops[k + 1 : k + delay + 1], wait]
+    return outcome((kernel, compilation))
 
 
 def test_copies_by_threads_inside_roles_are_proved() -> None:

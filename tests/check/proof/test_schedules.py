@@ -62,7 +62,7 @@ def test_attention_of_the_library_is_proved(causal: bool) -> None:
     assert outcome(lowered(kernel, 4 if causal else 2)) == "proved"
 
 
-# The corpus ----------------------------------------------------------------------------------------------------------
+# The corpus -----------------------------------------------------------------------------------------------------------
 
 NOT_PROVED = {"mixed_fills_of_one_barrier"}
 """Correct schedules that are not proved yet."""
@@ -77,9 +77,9 @@ def test_correct_programs_of_the_corpus_are_proved_and_wrong_programs_are_not(na
 
 PROVED = (
     "stage and phase are carried",
-    "the first waits for room are left out",
+    "the waits for initially empty stages are omitted",
     "readers arrive once before they begin",
-    "each tile takes more steps",
+    "each tile takes more iterations",
     "counts are read from an array",
     "rounded division",
     "a while loop and a for loop",
@@ -91,7 +91,7 @@ PROVED = (
     "a stage is released an iteration late, the last one never",
     "a copy in, a copy out",
     "copies out are waited for an iteration late",
-    "two roles take turns at named barriers",
+    "two roles alternate at named barriers",
 )
 
 
@@ -112,15 +112,15 @@ LOOPS = {
     "of steps": ("range(2, n, 3)", "range(2, n, 3)"),
     "with ends that are computed": ("range(n, n + m)", "range(n, n + m)"),
     "backwards": ("range(n - 1, -1, -1)", "range(n - 1, -1, -1)"),
-    "backwards, unless n is the least number, which hosts are asked": ("range(n - 1, -1, -1)", "range(n)"),
+    "backwards, with a guard against the least integer": ("range(n - 1, -1, -1)", "range(n)"),
 }
 CHANGED_RANGES = {
     "one more": ("range(n)", "range(n + 1)"),
     "one less": ("range(1, n)", "range(n)"),
     "of two numbers": ("range(n)", "range(m)"),
-    "rounded otherwise": ("range(n // 4)", "range((n + 3) // 4)"),
-    "that overflow otherwise": ("range((n + m) // 2)", "range(n // 2 + m // 2)"),
-    "up to the greatest": ("range(tg.max(n, m))", "range(n)"),
+    "with different rounding": ("range(n // 4)", "range((n + 3) // 4)"),
+    "with different overflow": ("range((n + m) // 2)", "range(n // 2 + m // 2)"),
+    "up to the maximum": ("range(tg.max(n, m))", "range(n)"),
     "equal up to 900": ("range(n)", "range(tg.min(n, 900))"),
 }
 

@@ -1,5 +1,5 @@
-"""The wait for a matmul, a fence, and the wait for a copy out are known to one warp, or to one thread; other warps know
-of them after all have synchronised. Each pair of lines is correct in one order and wrong in the other."""
+"""A wait for a matmul, a fence and a wait for a bulk store order only the warp or thread that executes the op; other
+warps are ordered once the warps have synchronised. Each pair of lines is correct in one order, wrong in the other."""
 
 from __future__ import annotations
 
@@ -74,21 +74,21 @@ def test_warps_synchronise_after_each_has_waited_for_its_part_of_a_matmul() -> N
 
 @pytest.mark.parametrize("occurrence", range(4))
 def test_in_place_stores_without_any_barrier_are_not_proved(occurrence: int) -> None:
-    lowered_kernel, parts = lowered(kernel(IN_PLACE))
-    assert outcome((lowered_kernel, parts)) == "proved"
+    lowered_kernel, compilation = lowered(kernel(IN_PLACE))
+    assert outcome((lowered_kernel, compilation)) == "proved"
     barriers = [op for op in lowered_kernel.walk() if isinstance(op, Barrier)]
     assert len(barriers) == 4 and barriers[occurrence].parent is not None
     barriers[occurrence].parent.ops.remove(barriers[occurrence])
-    assert outcome((lowered_kernel, parts)) != "proved"
+    assert outcome((lowered_kernel, compilation)) != "proved"
 
 
 @pytest.mark.parametrize("occurrence", range(2))
 def test_warps_that_synchronise_without_a_fence_are_not_proved(occurrence: int) -> None:
-    lowered_kernel, parts = lowered(kernel(IN_PLACE))
+    lowered_kernel, compilation = lowered(kernel(IN_PLACE))
     fence = [op for op in lowered_kernel.walk() if isinstance(op, FenceAsync)][occurrence]
     assert fence.parent is not None
     ops = fence.parent.ops
     k = ops.index(fence)
     assert isinstance(ops[k + 1], Barrier)
     ops[k], ops[k + 1] = ops[k + 1], ops[k]
-    assert "may still write" in outcome((lowered_kernel, parts))
+    assert "may still write" in outcome((lowered_kernel, compilation))

@@ -125,7 +125,7 @@ def _reuses_along_both_dims(kernel: Kernel, fed: Sequence[Items]) -> bool:
     return last > 0 and any(last not in u for u in used) and any(last - 1 not in u for u in used)
 
 
-# Converted operands --------------------------------------------------------------------------------------------------
+# Converted operands ---------------------------------------------------------------------------------------------------
 
 
 def keep_converted(
@@ -151,7 +151,7 @@ def _converted(p: LoadedMatmul) -> bool:
     return len(p.right) == 1 and not isinstance(p.right[0], TileLoad) and from_bytes(p.op)
 
 
-# Warp groups ---------------------------------------------------------------------------------------------------------
+# Warp groups ----------------------------------------------------------------------------------------------------------
 
 
 def _groups(kernel: Kernel, target: CudaTarget, matmuls: Sequence[LoadedMatmul], choice: Choice) -> int:
@@ -230,7 +230,7 @@ def _by(t: TileType) -> str:
     return "x".join(map(str, t.shape))
 
 
-# Stages --------------------------------------------------------------------------------------------------------------
+# Stages ---------------------------------------------------------------------------------------------------------------
 
 
 def _stages(
