@@ -88,7 +88,7 @@ X, OUT = tg.zeros((7, 8)), tg.zeros((7, 8))
 
 
 @pytest.mark.parametrize(
-    ("condition", "good", "bad", "named"),
+    ("condition", "good", "bad", "values_text"),
     [
         ("n < m", (3, 4), (4, 4), "n = 4, m = 4"),
         ("n * m < 1000", (-5, 3), (2**17, 2**17), "n = 131072, m = 131072"),
@@ -100,9 +100,9 @@ X, OUT = tg.zeros((7, 8)), tg.zeros((7, 8))
     ],
 )
 def test_hosts_evaluate_guards_on_exact_integers(
-    condition: str, good: tuple[int, int], bad: tuple[int, int], named: str
+    condition: str, good: tuple[int, int], bad: tuple[int, int], values_text: str
 ) -> None:
-    """Hosts compute on exact integers: a number of 2**34 is not small."""
+    """Hosts compute on exact integers: a product of 2**34 does not wrap around to a small number."""
     built_kernel = copies("n", "n", condition)
     kernel, compilation = lowered(built_kernel)
     guards = LaunchGuards(kernel, [g.row() for g in check_schedule(kernel, compilation).guards])
@@ -110,7 +110,7 @@ def test_hosts_evaluate_guards_on_exact_integers(
     guards.check(packed(built_kernel, X, OUT, *good))
     with pytest.raises(LaunchError, match="the launch does not satisfy .* \\(line 2 of") as error:
         guards.check(packed(built_kernel, X, OUT, *bad))
-    assert named in str(error.value)
+    assert values_text in str(error.value)
 
 
 def test_guards_read_the_numbers_of_all_kinds_of_arguments() -> None:

@@ -148,15 +148,15 @@ def nested(x: tg.array2d[float], n: int, out: tg.array2d[float]):
     tg.tile_store(out, b, offset=(0, 8))
 
 
-def stepped_crossed(a: Any, b: Any, i: int, n: int) -> Any:
+def expected_crossed(a: Any, b: Any, i: int, n: int) -> Any:
     return b.T, a.T + b
 
 
-def stepped_doubled(a: Any, b: Any, i: int, n: int) -> Any:
+def expected_doubled(a: Any, b: Any, i: int, n: int) -> Any:
     return a + b, a + b
 
 
-def stepped_nested(a: Any, b: Any, i: int, n: int) -> Any:
+def expected_nested(a: Any, b: Any, i: int, n: int) -> Any:
     for _ in range(i + 1):
         a, b = b, a
     for _ in range(n if i % 2 == 0 else 0):
@@ -166,7 +166,7 @@ def stepped_nested(a: Any, b: Any, i: int, n: int) -> Any:
 
 @pytest.mark.parametrize(
     ("body", "step"),
-    [(crossed, stepped_crossed), (doubled, stepped_doubled), (nested, stepped_nested)],
+    [(crossed, expected_crossed), (doubled, expected_doubled), (nested, expected_nested)],
     ids=("crossed", "doubled", "nested"),
 )
 @pytest.mark.parametrize("n", range(5))
@@ -201,7 +201,7 @@ def test_carried_tiles_with_disjoint_lifetimes_share_memory() -> None:
 def large(x: tg.array2d[float], n: int, out: tg.array2d[float]):
     a = tg.tile_load(x, shape=(4096, 4096), storage="shared")
     b = tg.tile_load(x, shape=(4096, 4096), offset=(1, 0), storage="shared")
-    a[0, 0] += 1.0  # once a lane
+    a[0, 0] += 1.0  # once for each lane
     b[0, 0] += a[4095, 4095]
     tg.tile_store(out, a + b)
 

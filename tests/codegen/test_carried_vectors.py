@@ -32,7 +32,7 @@ def carried_totals(a: tg.array[FLOATS], out: tg.array[FLOATS], n: int):
 
 
 @tg.kernel
-def parts(a: tg.array[INTEGERS], out: tg.array[INTEGERS], n: int):
+def changed_components(a: tg.array[INTEGERS], out: tg.array[INTEGERS], n: int):
     t = tg.tid()
     last, mixed = INTEGERS(), INTEGERS(3)
     for i in range(n):
@@ -67,7 +67,7 @@ def test_whole_vectors_stay_in_vector_registers() -> None:
 def test_vectors_with_changed_components_are_correct() -> None:
     a = np.random.default_rng(1).integers(0, 99, (5, 16)).astype(np.int32)
     out = tg.zeros(4, dtype=INTEGERS)
-    tg.launch(parts, 2, [tg.array(a, dtype=INTEGERS), out, len(a)])
+    tg.launch(changed_components, 2, [tg.array(a, dtype=INTEGERS), out, len(a)])
     expected: list[Any] = []
     for t in range(2):
         last, mixed = np.zeros(16, np.int32), np.full(16, 3, np.int32)
@@ -81,7 +81,7 @@ def test_vectors_with_changed_components_are_correct() -> None:
 
 
 @tg.kernel
-def chosen(a: tg.array[FLOATS], out: tg.array[FLOATS]):
+def selected_vectors(a: tg.array[FLOATS], out: tg.array[FLOATS]):
     t = tg.tid()
     x, y = a[t], a[t + 1]
     mixed = FLOATS(x[0], y[0], x[1], y[1], x[4], y[4], 7.0, y[5])
@@ -91,8 +91,8 @@ def chosen(a: tg.array[FLOATS], out: tg.array[FLOATS]):
 def test_vectors_made_of_components_of_vector_registers_are_vector_registers() -> None:
     a = np.random.default_rng(2).random((9, 8)).astype(np.float32)
     out = tg.zeros(8, dtype=FLOATS)
-    tg.launch(chosen, 8, [tg.array(a, dtype=FLOATS), out])
+    tg.launch(selected_vectors, 8, [tg.array(a, dtype=FLOATS), out])
     x, y = a[:-1], a[1:]
     expected = np.stack([x[:, 0], y[:, 0], x[:, 1], y[:, 1], x[:, 4], y[:, 4], np.full(8, 7), y[:, 5]], 1)
     np.testing.assert_array_equal(out.numpy(), np.where(x[:, 2:3] < y[:, 2:3], expected, 2))
-    assert "float %" not in "".join(line for line in chosen.llvm().splitlines() if "select" in line)
+    assert "float %" not in "".join(line for line in selected_vectors.llvm().splitlines() if "select" in line)

@@ -55,10 +55,10 @@ def seconds(run: Callable[[], object]) -> float:
 def test_tile_rows_beyond_the_end_of_an_array_cost_little() -> None:
     """A masked access to an unmapped page takes hundreds of cycles, even if no element is accessed."""
     out = tg.zeros((2000, COLUMNS))
-    few, all_ = (tg.array(array_before_guard_page(rows), copy=False) for rows in (2, ROWS))
+    short, full = (tg.array(array_before_guard_page(rows), copy=False) for rows in (2, ROWS))
     times = [
         seconds(lambda a=a: tg.launch_tiled(sums, 2000, inputs=[a], outputs=[out], block_dim=32))
-        for a in (few, all_)
+        for a in (short, full)
     ]
     assert times[0] < 15 * times[1]
     assert not out.numpy().any()

@@ -53,7 +53,7 @@ SCALAR_LOOP = '!0 = distinct !{!0, !1}\n!1 = !{!"llvm.loop.vectorize.enable", i1
 Body = Callable[[Code, MemoryEmitter, str], None]
 
 
-# Compiling and calling --------------------------------------------------------------------------------------
+# Compiling and calling ------------------------------------------------------------------------------------------------
 
 
 def function_text(name: str, parameters: int, body: Body, width: int, code: Code) -> str:
@@ -110,7 +110,7 @@ def assert_same_bits(actual: np.ndarray, expected: np.ndarray, subject: str, *op
     )
 
 
-# Data -------------------------------------------------------------------------------------------------------
+# Data -----------------------------------------------------------------------------------------------------------------
 
 
 def corners(dtype: DType) -> np.ndarray:
@@ -120,8 +120,10 @@ def corners(dtype: DType) -> np.ndarray:
         return np.array([False, True])
     if dtype.is_int:
         info = np.iinfo(n)
-        near = [v for c in (info.min, 0, info.max, dtype.bits, 1 << 24, 1 << 53) for v in range(c - 2, c + 3)]
-        return np.array(sorted({v for v in near if info.min <= v <= info.max}), n)
+        neighbours = [
+            v for c in (info.min, 0, info.max, dtype.bits, 1 << 24, 1 << 53) for v in range(c - 2, c + 3)
+        ]
+        return np.array(sorted({v for v in neighbours if info.min <= v <= info.max}), n)
     bits = np.array(
         [v for k in range(dtype.bits) for v in ((1 << k) - 1, 1 << k, (1 << k) + 1)], f"u{n.itemsize}"
     )
@@ -132,7 +134,7 @@ def corners(dtype: DType) -> np.ndarray:
 
 
 def midpoints(dtype: DType) -> np.ndarray:
-    """Values of the narrower types, the midpoints of neighbouring ones and the numbers next to these, as `dtype`."""
+    """Values of narrower types, the midpoints of adjacent values and the numbers next to the midpoints, as `dtype`."""
     n = to_numpy(dtype)
     out = []
     for narrow in ("float16", "bfloat16", "float8_e4m3", "float8_e5m2", "float32"):
@@ -140,12 +142,12 @@ def midpoints(dtype: DType) -> np.ndarray:
         if to.bits >= dtype.bits:
             continue
         count = 1 << to.bits if to.bits == 8 else 2048
-        picked = np.arange(count)
+        samples = np.arange(count)
         if to.bits > 8:
-            picked = np.random.default_rng(1).integers(0, 1 << to.bits, count)
+            samples = np.random.default_rng(1).integers(0, 1 << to.bits, count)
         with np.errstate(all="ignore"):
-            exact = picked.astype(f"u{to.bits // 8}").view(to_numpy(to)).astype(n)
-            following = (picked + 1).astype(f"u{to.bits // 8}").view(to_numpy(to)).astype(n)
+            exact = samples.astype(f"u{to.bits // 8}").view(to_numpy(to)).astype(n)
+            following = (samples + 1).astype(f"u{to.bits // 8}").view(to_numpy(to)).astype(n)
             middle = exact + (following - exact) / 2
             above, below = (np.nextafter(middle, n.type(to)) for to in (np.inf, -np.inf))
             out += [exact, middle, above, below]
@@ -171,12 +173,12 @@ def operands(dtype: DType, arity: int) -> tuple[np.ndarray, ...]:
             return (np.arange(1 << dtype.bits).astype(f"u{dtype.bits // 8}").view(to_numpy(dtype)),)
         wide = [midpoints(dtype)] if dtype.is_float else []
         return (padded(np.concatenate([corners(dtype), random_bits(dtype, 4000, 2), *wide])),)
-    few = corners(dtype)
+    corner_values = corners(dtype)
     if arity == 2:
-        pairs = [x.reshape(-1) for x in np.meshgrid(few, few)]
+        pairs = [x.reshape(-1) for x in np.meshgrid(corner_values, corner_values)]
     else:
-        few = few[:: max(1, len(few) // 12)]
-        pairs = [x.reshape(-1) for x in np.meshgrid(few, few, few)]
+        corner_values = corner_values[:: max(1, len(corner_values) // 12)]
+        pairs = [x.reshape(-1) for x in np.meshgrid(corner_values, corner_values, corner_values)]
     return tuple(padded(np.concatenate([p, random_bits(dtype, 2000, 10 + k)])) for k, p in enumerate(pairs))
 
 
@@ -184,7 +186,7 @@ def padded(x: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(np.resize(x, -(-len(x) // 16) * 16))
 
 
-# Elementwise ops and conversions ----------------------------------------------------------------------------
+# Elementwise ops and conversions --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -249,14 +251,14 @@ def conversion_cases() -> Iterator[Case]:
                 yield case_of(Bitcast, [source], {"to": to})
 
 
-def meaning(op: Op, data: tuple[np.ndarray, ...]) -> np.ndarray:
+def reference_result(op: Op, data: tuple[np.ndarray, ...]) -> np.ndarray:
     """The results of the reference; arithmetic on 8-bit floats is done in float32 and rounded once."""
-    small = to_numpy(op.operands[-1].type)  # type: ignore[arg-type]
-    through = isinstance(op, Elementwise) and op.operands[-1].type in NARROW
+    operand_dtype = to_numpy(op.operands[-1].type)  # type: ignore[arg-type]
+    in_float32 = isinstance(op, Elementwise) and op.operands[-1].type in NARROW
     with np.errstate(all="ignore"):
-        wide = [convert(x, np.dtype(np.float32)) for x in data] if through else data
+        wide = [convert(x, np.dtype(np.float32)) for x in data] if in_float32 else data
         result = np.ascontiguousarray(type(op).ref(op.attrs, *wide))  # type: ignore[attr-defined]
-        return convert(result, small) if through and result.dtype != np.bool_ else result
+        return convert(result, operand_dtype) if in_float32 and result.dtype != np.bool_ else result
 
 
 @pytest.mark.machine_code
@@ -273,7 +275,7 @@ def test_scalar_ops_match_their_reference(cases: Callable[[], Iterator[Case]], t
     loaded = program.compiled(target)
     for case, names in plan:
         data = case.data()
-        expected = meaning(case.op, data)
+        expected = reference_result(case.op, data)
         for width, name in names.items():
             actual = np.zeros(len(data[0]), to_numpy(case.result))
             call(loaded, name, [*data, actual], len(actual))
@@ -290,7 +292,7 @@ def test_scalar_ops_call_no_library_on_any_target() -> None:
     assert undefined_symbols(program.object(get_target("armv8.2"))) == []
 
 
-# Vectors, constants -----------------------------------------------------------------------------------------
+# Vectors, constants ---------------------------------------------------------------------------------------------------
 
 
 def element_body(op: Op, width: int, constants: dict[int, Op]) -> Body:
@@ -343,8 +345,12 @@ def vector_cases() -> Iterator[tuple[Op, dict[int, Op]]]:
     yield VecInsert([Value(narrow), Value(uint8), Value(int8)], [narrow]), {}
     yield VecExtract([Value(m23), Value(int64), Value(uint8)], [float32]), {}
     for row, col in ((1, 2), (0, 5), (-1, 1), (7, -7)):
-        known = [const(row, int32), const(col, int32)]
-        for constants in ({0: known[0]}, {1: known[1]}, {0: known[0], 1: known[1]}):
+        constant_indices = [const(row, int32), const(col, int32)]
+        for constants in (
+            {0: constant_indices[0]},
+            {1: constant_indices[1]},
+            {0: constant_indices[0], 1: constant_indices[1]},
+        ):
             index = [constants[k].result if k in constants else i for k in (0, 1)]
             yield VecExtract([Value(m23), *index], [float32]), {1 + k: c for k, c in constants.items()}
             yield VecInsert([Value(m23), f, *index], [m23]), {2 + k: c for k, c in constants.items()}
@@ -354,18 +360,18 @@ def vector_cases() -> Iterator[tuple[Op, dict[int, Op]]]:
 @pytest.mark.machine_code
 def test_components_are_extracted_and_inserted_like_the_reference() -> None:
     program, plan = Program(), []
-    for op, known in vector_cases():
-        names = {w: program.add(len(op.operands) + 1, element_body(op, w, known), w) for w in WIDTHS}
-        plan.append((op, known, names))
+    for op, constants in vector_cases():
+        names = {w: program.add(len(op.operands) + 1, element_body(op, w, constants), w) for w in WIDTHS}
+        plan.append((op, constants, names))
     loaded = program.compiled(TARGETS[-1])
     rng = np.random.default_rng(3)
-    for op, known, names in plan:
+    for op, constants, names in plan:
         data = []
         for k, v in enumerate(op.operands):
             t: ElementType = v.type  # type: ignore[assignment]
             shape = (64, *element_shape(t))
-            if k in known:
-                data.append(np.full(shape, known[k].attrs["value"], to_numpy(scalar_of(t))))
+            if k in constants:
+                data.append(np.full(shape, constants[k].attrs["value"], to_numpy(scalar_of(t))))
             elif scalar_of(t).is_int and isinstance(op, VecExtract | VecInsert) and not element_shape(t):
                 low = -3 if scalar_of(t).is_signed else 0
                 data.append(rng.integers(low, 5, shape).astype(to_numpy(scalar_of(t))))
@@ -436,10 +442,10 @@ def test_division_by_a_constant_vector_matches_the_reference() -> None:
     loaded = program.compiled(TARGETS[-1])
     for dtype, divisor, cls, name in plan:
         a = operands(dtype, 2)[0]
-        by = np.full_like(a, np.array(divisor).astype(a.dtype))
+        divisors = np.full_like(a, np.array(divisor).astype(a.dtype))
         actual = np.zeros_like(a)
         call(loaded, name, [a, actual], len(a))
-        assert_same_bits(actual, cls.ref({}, a, by), f"{cls.NAME} of {dtype} by {divisor}", a)
+        assert_same_bits(actual, cls.ref({}, a, divisors), f"{cls.NAME} of {dtype} by {divisor}", a)
 
 
 def test_constant_vectors_have_their_components() -> None:
@@ -455,7 +461,7 @@ def test_only_known_intrinsics_are_emitted() -> None:
         Code().call("tanh", "f32", "float", "float %x")
 
 
-# Memory, atomics --------------------------------------------------------------------------------------------
+# Memory, atomics ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.machine_code

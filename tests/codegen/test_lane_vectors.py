@@ -18,10 +18,10 @@ from tegula.target import NAMED
 
 @pytest.fixture(autouse=True)
 def target() -> Iterator[None]:
-    before = tg.config.cpu_target
+    original = tg.config.cpu_target
     tg.config.cpu_target = "x86-64-v3"
     yield
-    tg.config.cpu_target = before
+    tg.config.cpu_target = original
 
 
 def code(kernel: Any, dim: int | tuple[int, ...], args: list[Any], block_dim: int = 64) -> str:

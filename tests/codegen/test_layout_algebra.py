@@ -44,7 +44,7 @@ def layouts(draw: st.DrawFn) -> Layout:
 
 @settings(max_examples=60)
 @given(layouts())
-def test_layouts_hold_every_element_as_often_as_declared(layout: Layout) -> None:
+def test_each_element_of_a_layout_has_the_declared_number_of_owners(layout: Layout) -> None:
     owners = layout.owners()
     copies = prod(m.size for m in layout.threads if m.dim == COPY)
     assert len(owners) == prod(layout.shape)
@@ -54,10 +54,12 @@ def test_layouts_hold_every_element_as_often_as_declared(layout: Layout) -> None
 
 @settings(max_examples=40)
 @given(layouts(), st.data())
-def test_a_reduction_leaves_copies_in_all_that_shared_a_row(layout: Layout, data: st.DataObject) -> None:
+def test_a_reduction_leaves_copies_in_all_threads_that_shared_a_row(
+    layout: Layout, data: st.DataObject
+) -> None:
     axis = data.draw(st.integers(0, len(layout.shape) - 1))
-    kept_layout, owners = layout.without((axis,), keepdims=True), layout.owners()
-    for index, owner_list in kept_layout.owners().items():
+    reduced_layout, owners = layout.without((axis,), keepdims=True), layout.owners()
+    for index, owner_list in reduced_layout.owners().items():
         assert index[axis] == 0
         threads = {t for t, _ in owner_list}
         for i in range(layout.shape[axis]):
@@ -71,12 +73,12 @@ def test_parts_of_a_layout_cover_each_element_once(layout: Layout, data: st.Data
     """Each warp reduces its elements; then each thread reads all parts. A part starts at the coordinates of its
     base."""
     axis = data.draw(st.one_of(st.none(), st.integers(0, len(layout.shape) - 1)))
-    parts_held, total_parts, bases = layout.parts(axis)
+    partial_layout, total_parts, bases = layout.parts(axis)
     index, owners = axis or 0, layout.owners()
-    assert parts_held.shape == total_parts.shape and parts_held.shape[index] == len(bases)
-    assert len(parts_held.owners()) == prod(parts_held.shape)
+    assert partial_layout.shape == total_parts.shape and partial_layout.shape[index] == len(bases)
+    assert len(partial_layout.owners()) == prod(partial_layout.shape)
     lanes_of: dict[int, set[int]] = {}
-    for coordinates, part_owners in parts_held.owners().items():
+    for coordinates, part_owners in partial_layout.owners().items():
         lanes_of.setdefault(coordinates[index], set()).update(t // 32 for t, _ in part_owners)
     for part, base in enumerate(bases):
         if all(i < n for i, n in zip(base, layout.shape, strict=True)):

@@ -6,7 +6,7 @@ from tegula.codegen.lifetimes import lifetimes
 
 
 def spans(text: str, *pieces: str, first_line: int = 1 << 20) -> dict[str, tuple[int, int]]:
-    """Lifetimes of allocations that are made at their first use, or all before line `first_line`."""
+    """The live ranges of allocations that are created at their first use, or before line `first_line`."""
     return lifetimes(text.strip("\n").split("\n"), dict.fromkeys(pieces, first_line))
 
 
@@ -37,13 +37,13 @@ done:
 """
 
 
-def test_values_that_cross_the_border_of_a_loop_live_to_its_end() -> None:
+def test_values_that_are_live_into_a_loop_live_to_its_end() -> None:
     assert spans(LOOP, "%s1", "%s2", "%s3", "%s4") == {
         "%s1": (0, 11), "%s2": (6, 9), "%s3": (9, 10), "%s4": (12, 13),
     }  # fmt: skip
 
 
-def test_values_made_before_a_loop_live_to_its_end() -> None:
+def test_values_created_before_a_loop_live_to_its_end() -> None:
     actual = spans(LOOP, "%s1", "%s2", "%s3", "%s4", first_line=1)
     assert actual == {"%s1": (0, 11), "%s2": (2, 11), "%s3": (2, 11), "%s4": (12, 13)}
     nested = LOOP.replace(
@@ -51,7 +51,7 @@ def test_values_made_before_a_loop_live_to_its_end() -> None:
         "  br label %more\nmore:\n  store i32 0, ptr %s3\n  br i1 %d, label %more, label %on\non:",
     )
     assert spans(nested, "%s3", first_line=1)["%s3"] == (2, 15)
-    assert spans(nested, "%s3", first_line=7)["%s3"] == (10, 13), "made in an iteration of the outer loop"
+    assert spans(nested, "%s3", first_line=7)["%s3"] == (10, 13), "created in an iteration of the outer loop"
 
 
 def test_lifetimes_follow_addresses_through_any_instruction() -> None:

@@ -48,7 +48,7 @@ widths = pytest.mark.parametrize(
 
 
 @cache
-def built(spec: MatmulSpec, vector_bytes: int) -> LoadedObject:
+def compiled_matmul(spec: MatmulSpec, vector_bytes: int) -> LoadedObject:
     """The compiled function, wrapped by an external one that takes an array of addresses and 8-byte values."""
     loads, arguments = [], []
     for index, parameter in enumerate(spec.parameters()):
@@ -95,7 +95,7 @@ def viewed(memory: np.ndarray, shape: tuple[int, int], strides: tuple[int, int])
 
 
 def check(spec: MatmulSpec, vector_bytes: int, leading: tuple[int, int] = (0, 0)) -> None:
-    """Compares with NumPy, the memory between and after the elements of C included."""
+    """Compare with NumPy the elements of C and the memory between and after them."""
     rng = np.random.default_rng(7)
     a_strides = tuple(leading[0] if s is None else s for s in spec.a_strides)
     b_strides = tuple(leading[1] if s is None else s for s in spec.b_strides)
@@ -124,7 +124,7 @@ def check(spec: MatmulSpec, vector_bytes: int, leading: tuple[int, int] = (0, 0)
             *(x.to_bytes(8, "little") for x in (*strides, *regions, int(scratch.ctypes.data))),
         ]
     )
-    ctypes.CFUNCTYPE(None, ctypes.c_char_p)(built(spec, vector_bytes).address("run"))(values)
+    ctypes.CFUNCTYPE(None, ctypes.c_char_p)(compiled_matmul(spec, vector_bytes).address("run"))(values)
     np.testing.assert_array_equal(c, expected)
     assert (scratch[-64:] == 77).all()
     c[:] = 0
@@ -210,7 +210,7 @@ def test_tile_matmuls_of_transposed_operands_are_exact(
 def test_transposed_operands_with_partial_panels_are_packed_correctly(
     dtype: DType, k: int, vector_bytes: int
 ) -> None:
-    """Converted operands too: LLVM mixes up the halves of registers if only some results of a shuffle are used."""
+    """Also for converted operands: LLVM mixes up the halves of registers if only some results of a shuffle are used."""
     for m, n in ((3, 8), (9, 37)):
         check(MatmulSpec(m, n, k, dtype, dtype, float32, (k, 1), (1, k), (n, 1)), vector_bytes)
 
@@ -258,7 +258,7 @@ def test_tile_matmuls_with_prefetched_regions_are_exact(vector_bytes: int) -> No
 
 
 @pytest.mark.parametrize(
-    ("size", "vector_bytes", "answer"),
+    ("size", "vector_bytes", "expected"),
     [
         ((64, 64, 64), 64, (True, True)),
         ((32, 32, 32), 64, (True, True)),
@@ -268,11 +268,11 @@ def test_tile_matmuls_with_prefetched_regions_are_exact(vector_bytes: int) -> No
     ],
 )
 def test_the_size_of_a_matmul_decides_whether_operands_are_read_in_place(
-    size: tuple[int, int, int], vector_bytes: int, answer: tuple[bool, bool]
+    size: tuple[int, int, int], vector_bytes: int, expected: tuple[bool, bool]
 ) -> None:
     m, n, k = size
     spec = MatmulSpec(m, n, k, float32, float32, float32, (None, 1), (None, 1), (n, 1))
-    assert reads_in_place(spec, vector_bytes) == answer
+    assert reads_in_place(spec, vector_bytes) == expected
 
 
 @pytest.mark.parametrize("acc", [float16, bfloat16, bool_])

@@ -24,44 +24,44 @@ def intervals(draw: st.DrawFn) -> Interval:
 
 
 def check(plan: MemoryMap) -> None:
-    placed = list(zip(plan.intervals, plan.offsets, strict=True))
-    for i, offset in placed:
+    allocated = list(zip(plan.intervals, plan.offsets, strict=True))
+    for i, offset in allocated:
         assert offset % i.align == 0
         assert 0 <= offset <= plan.total - i.size
-    for (a, x), (b, y) in combinations(placed, 2):
+    for (a, x), (b, y) in combinations(allocated, 2):
         if simultaneously_live(a, b):
             assert x + a.size <= y or y + b.size <= x, (a, x, b, y)
 
 
-def first_fit_by_size(pieces: list[Interval]) -> int:
+def first_fit_by_size(allocations: list[Interval]) -> int:
     """The total size of a first-fit plan by size."""
-    placed: list[tuple[Interval, int]] = []
-    for i in sorted(pieces, key=lambda i: (-i.reserved, i.start)):
+    allocated: list[tuple[Interval, int]] = []
+    for i in sorted(allocations, key=lambda i: (-i.reserved, i.start)):
         offset = 0
         for neighbour, start in sorted(
-            (p for p in placed if simultaneously_live(p[0], i)), key=lambda p: p[1]
+            (p for p in allocated if simultaneously_live(p[0], i)), key=lambda p: p[1]
         ):
             if offset + i.reserved <= start:
                 break
             offset = max(offset, -(-(start + neighbour.reserved) // i.align) * i.align)
-        placed.append((i, offset))
-    return max((offset + i.reserved for i, offset in placed), default=0)
+        allocated.append((i, offset))
+    return max((offset + i.reserved for i, offset in allocated), default=0)
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(intervals(), max_size=14))
-def test_allocations_live_at_once_share_no_bytes(pieces: list[Interval]) -> None:
-    plan = plan_memory(pieces)
+def test_allocations_live_at_once_share_no_bytes(allocations: list[Interval]) -> None:
+    plan = plan_memory(allocations)
     check(plan)
-    assert plan.total <= sum(i.reserved + i.align for i in pieces)
-    assert plan.total <= first_fit_by_size(pieces)
+    assert plan.total <= sum(i.reserved + i.align for i in allocations)
+    assert plan.total <= first_fit_by_size(allocations)
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(intervals(), max_size=10))
-def test_a_memory_plan_never_exceeds_the_sum_of_its_allocations(pieces: list[Interval]) -> None:
-    same = [Interval("t", i.start, i.end, i.size, branch=i.branch) for i in pieces]
-    assert plan_memory(same).total <= sum(i.reserved for i in same)
+def test_a_memory_plan_never_exceeds_the_sum_of_its_allocations(allocations: list[Interval]) -> None:
+    unaligned = [Interval("t", i.start, i.end, i.size, branch=i.branch) for i in allocations]
+    assert plan_memory(unaligned).total <= sum(i.reserved for i in unaligned)
 
 
 def test_allocations_with_disjoint_lifetimes_reuse_memory() -> None:
@@ -71,17 +71,17 @@ def test_allocations_with_disjoint_lifetimes_reuse_memory() -> None:
 
 
 def test_another_allocation_order_is_tried_where_largest_first_wastes_memory() -> None:
-    pieces = [
+    allocations = [
         *(Interval("a", 0, 4, 128), Interval("b", 3, 7, 128), Interval("c", 6, 10, 64)),
         *(Interval("d", 0, 10, 64), Interval("e", 9, 12, 192)),
     ]
-    plan = plan_memory(pieces)
+    plan = plan_memory(allocations)
     check(plan)
     assert plan.total == 320
 
 
 @pytest.mark.parametrize(
-    ("a", "b", "answer"),
+    ("a", "b", "is_concurrent"),
     [
         ((), ((0, 1),), False),
         (((0, 0),), ((0, 1),), True),
@@ -90,10 +90,10 @@ def test_another_allocation_order_is_tried_where_largest_first_wastes_memory() -
         (((0, 0), (1, 0)), ((0, 0), (1, 1)), True),
     ],
 )
-def test_allocations_of_concurrent_branches_share_no_bytes(a: tuple, b: tuple, answer: bool) -> None:
-    assert concurrent(a, b) is answer
+def test_allocations_of_concurrent_branches_share_no_bytes(a: tuple, b: tuple, is_concurrent: bool) -> None:
+    assert concurrent(a, b) is is_concurrent
     shared = plan_memory([Interval("x", 0, 1, 64, branch=a), Interval("y", 5, 6, 64, branch=b)])
-    assert shared.total == (128 if answer else 64)
+    assert shared.total == (128 if is_concurrent else 64)
 
 
 def test_the_table_of_a_memory_plan_has_names_sizes_and_lines() -> None:
@@ -111,6 +111,6 @@ def test_padding_separates_neighbouring_allocations() -> None:
 
 
 def test_plans_of_many_allocations_take_little_time() -> None:
-    pieces = [Interval("t", k, k + 3, 64 * (1 + k % 5)) for k in range(1000)]
-    plan = plan_memory(pieces)
+    allocations = [Interval("t", k, k + 3, 64 * (1 + k % 5)) for k in range(1000)]
+    plan = plan_memory(allocations)
     assert plan.total <= 64 * 5 * 3

@@ -37,8 +37,8 @@ def overwritten(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float]
 
 
 @tg.kernel
-def used_again(a: tg.array2d[float], c: tg.array2d[float]):
-    """A transpose that is both operands, and is added too."""
+def transpose_with_two_uses(a: tg.array2d[float], c: tg.array2d[float]):
+    """A transpose that is both operands of a matmul, and is added to the result."""
     x = tg.tile_transpose(tg.tile_load(a, shape=(T, T)))
     tg.tile_store(c, x @ x + x)
 
@@ -63,7 +63,7 @@ def test_matmuls_of_transposed_tiles_match_numpy(size: tuple[int, int, int], dty
 
 def test_a_transposed_tile_with_another_use_is_correct() -> None:
     a, c = integers(T, T), tg.zeros((T, T))
-    tg.launch_tiled(used_again, 1, [tg.array(a)], [c], block_dim=64)
+    tg.launch_tiled(transpose_with_two_uses, 1, [tg.array(a)], [c], block_dim=64)
     assert np.array_equal(c.numpy(), a.T @ a.T + a.T)
 
 
@@ -76,6 +76,6 @@ def test_matmuls_of_transposed_tiles_with_strided_rows_match_numpy() -> None:
 
 def test_transposed_operands_are_read_before_their_elements_are_overwritten() -> None:
     a, b = integers(T, T), integers(T, T, seed=1)
-    changed, c = tg.array(b), tg.zeros((T, T))
-    tg.launch_tiled(overwritten, 1, [tg.array(a), changed], [c], block_dim=64)
-    assert np.array_equal(c.numpy(), a @ b.T) and not changed.numpy().any()
+    overwritten_array, c = tg.array(b), tg.zeros((T, T))
+    tg.launch_tiled(overwritten, 1, [tg.array(a), overwritten_array], [c], block_dim=64)
+    assert np.array_equal(c.numpy(), a @ b.T) and not overwritten_array.numpy().any()

@@ -17,7 +17,7 @@ N, BLOCKS = 6, 37
 
 @tg.kernel
 def factor(a: tg.array3d[float], out: tg.array3d[float]):
-    """Arithmetic, choices by rows and columns, sums along both axes, a matmul."""
+    """Arithmetic, selects by rows and columns, sums along both axes, a matmul."""
     i = tg.tid()
     t = tg.tile_load(a[i], shape=(N, N))
     for k in range(N):
@@ -95,9 +95,9 @@ def matrices(seed: int = 0) -> np.ndarray:
 @pytest.mark.parametrize("kernel", (factor, roots, pytest.param(halved, marks=pytest.mark.slow)))
 def test_vectorised_blocks_have_the_bits_of_single_blocks(kernel: Kernel) -> None:
     a = matrices()
-    together = run(kernel, a, BLOCKS)
+    vectorised = run(kernel, a, BLOCKS)
     assert "blocks side by side" in kernel.explain()
-    np.testing.assert_array_equal(together, run(kernel, a, 1))
+    np.testing.assert_array_equal(vectorised, run(kernel, a, 1))
 
 
 def test_arrays_are_transposed_into_lanes_whatever_their_strides_and_bounds() -> None:
@@ -165,11 +165,11 @@ def test_decompositions_in_vectorised_blocks_have_the_bits_of_single_blocks(n: i
     ]
     calls += [(kernels.qr, (a,)), (kernels.eigh, (a,)), (kernels.svd, (a,))] if n > 3 else []
     for call, arguments in calls:
-        together = call(*arguments)
+        vectorised = call(*arguments)
         parts = [call(*(x[k : k + 3] for x in arguments)) for k in range(0, 35, 3)]
-        for k, result in enumerate(together if isinstance(together, tuple) else (together,)):
-            alone = [(p if isinstance(p, tuple) else (p,))[k].numpy() for p in parts]
-            np.testing.assert_array_equal(result.numpy(), np.concatenate(alone))
+        for k, result in enumerate(vectorised if isinstance(vectorised, tuple) else (vectorised,)):
+            single_results = [(p if isinstance(p, tuple) else (p,))[k].numpy() for p in parts]
+            np.testing.assert_array_equal(result.numpy(), np.concatenate(single_results))
 
 
 def test_blocks_that_are_not_vectorised_have_a_reason() -> None:

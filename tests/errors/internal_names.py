@@ -16,7 +16,7 @@ SINGLE_WORD_CLASSES = ("Opaque", "Namespace", "Callee", "Conflict", "Unbound")
 
 
 def _classes() -> set[str]:
-    """The names with a capital letter inside of all classes of the compiler that are not public."""
+    """The names of several words of all classes of the compiler that are not public."""
     library()
     modules = [m for name, m in sys.modules.items() if name.startswith(COMPILER)]
     class_names = {
@@ -25,8 +25,8 @@ def _classes() -> set[str]:
         for x in vars(m).values()
         if inspect.isclass(x) and x.__module__.startswith(COMPILER)
     }
-    inside = {name for name in class_names if re.fullmatch(r"_?[A-Z][a-z0-9]+[A-Z]\w*", name)}
-    return {name.lstrip("_") for name in inside if not hasattr(tg, name)} | {*SINGLE_WORD_CLASSES}
+    compound_names = {name for name in class_names if re.fullmatch(r"_?[A-Z][a-z0-9]+[A-Z]\w*", name)}
+    return {name.lstrip("_") for name in compound_names if not hasattr(tg, name)} | {*SINGLE_WORD_CLASSES}
 
 
 INTERNAL = re.compile(

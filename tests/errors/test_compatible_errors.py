@@ -17,10 +17,10 @@ from tegula.types import ArrayType, BufType, MbarrierType, NamedBarrierType, Pip
 VECTORS, NUMBERS = ArrayType(tg.vec3, 1), ArrayType(tg.float32, 1)
 numbers = count()
 
-Wrong = tuple[type[Exception] | tuple[type[Exception], ...], str, str, list[Any]]
-"""The classes that an error is of, its words, the body of a kernel, and the types of its parameters a, b, ..."""
+WrongProgram = tuple[type[Exception] | tuple[type[Exception], ...], str, str, list[Any]]
+"""The classes of an error, words of its message, the body of a kernel, and the types of its parameters a, b, ..."""
 
-WRONG_PROGRAMS: list[Wrong] = [
+WRONG_PROGRAMS: list[WrongProgram] = [
     (
         ValueError,
         r"tile_broadcast\(\) output must have between one and four dimensions, got 5",
@@ -40,10 +40,10 @@ WRONG_PROGRAMS: list[Wrong] = [
         (
             ValueError,
             words,
-            f"tg.tile_matmul(tg.tile_zeros((8, 8)), tg.tile_zeros((8, 8)), precision={given})",
+            f"tg.tile_matmul(tg.tile_zeros((8, 8)), tg.tile_zeros((8, 8)), precision={argument})",
             types,
         )
-        for words, given, types in (
+        for words, argument, types in (
             ("precision must be the string literal 'default' or 'tf32', got 'tf31'", "'tf31'", []),
             (
                 "precision must be the string literal 'default' or 'tf32', got a non-literal argument",
@@ -79,8 +79,8 @@ WRONG_PROGRAMS: list[Wrong] = [
         )
     ),
     *(
-        ((RuntimeError, ValueError), words, f"tg.tile_arange({given})", [])
-        for words, given in (
+        ((RuntimeError, ValueError), words, f"tg.tile_arange({argument})", [])
+        for words, argument in (
             ("tile_arange.*step cannot be zero", "0, 10, 0, dtype=int"),
             ("tile_arange.*step cannot be zero", "0.0, 1.0e-46, 1.0e-46, dtype=tg.float32"),
             ("non-empty range|zero-length", "5, 5, dtype=int"),
@@ -91,8 +91,8 @@ WRONG_PROGRAMS: list[Wrong] = [
         )
     ),
     *(
-        ((RuntimeError, TypeError), words, f"tg.tile_arange({given})", types)
-        for words, given, types in (
+        ((RuntimeError, TypeError), words, f"tg.tile_arange({argument})", types)
+        for words, argument, types in (
             (r"tile_arange\(\) accepts at most 3 positional arguments, got 4", "5, 5, 1, 99, dtype=int", []),
             (
                 r"tile_arange\(\) arguments must be compile time constants, but stop is not",

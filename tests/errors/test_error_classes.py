@@ -31,8 +31,8 @@ BASES = {
     "DivisionByZero": (RuntimeError, ZeroDivisionError),
 }
 """The built-in classes that users may rely on, besides RuntimeError for all compile errors."""
-OF_THE_HOST = (errors.UnfitNumber, errors.NoComparison)
-OF_PYTHON = (
+HOST_ERRORS = (errors.UnfitNumber, errors.NoComparison)
+BUILT_IN_CLASSES = (
     TypeError,
     ValueError,
     IndexError,
@@ -51,27 +51,27 @@ def classes() -> list[type]:
 
 @pytest.mark.parametrize("cls", classes(), ids=lambda c: c.__name__)
 def test_each_error_class_has_its_promised_bases(cls: type) -> None:
-    assert issubclass(cls, RuntimeError) or cls in OF_THE_HOST
-    promised = BASES.get(cls.__name__, ())
-    assert [b for b in OF_PYTHON if issubclass(cls, b)] == [
-        b for b in OF_PYTHON if any(issubclass(p, b) for p in promised)
+    assert issubclass(cls, RuntimeError) or cls in HOST_ERRORS
+    expected_bases = BASES.get(cls.__name__, ())
+    assert [b for b in BUILT_IN_CLASSES if issubclass(cls, b)] == [
+        b for b in BUILT_IN_CLASSES if any(issubclass(p, b) for p in expected_bases)
     ]
 
 
 def test_combined_errors_derive_from_the_classes_of_their_members() -> None:
     kinds = [c for c in classes() if issubclass(c, errors.CompileError) and c is not errors.CompileErrors]
     subsets = [*combinations(kinds, 2), *(Random(1).sample(kinds, n) for n in range(3, 20))]
-    for chosen in subsets:
-        members = [c.__new__(c) for c in chosen]
+    for subset in subsets:
+        members = [c.__new__(c) for c in subset]
         for member in members:
             member.loc = None
-        together = errors.CompileErrors(members)
-        for base in (*OF_PYTHON, RuntimeError):
-            expected = base is not NameError and any(issubclass(c, base) for c in chosen)
-            assert isinstance(together, base) == expected, (chosen, base)
-        assert together.errors == members
+        combined = errors.CompileErrors(members)
+        for base in (*BUILT_IN_CLASSES, RuntimeError):
+            expected = base is not NameError and any(issubclass(c, base) for c in subset)
+            assert isinstance(combined, base) == expected, (subset, base)
+        assert combined.errors == members
         # A later error of the same classes has the same class.
-        assert type(errors.CompileErrors(members)) is type(together)
+        assert type(errors.CompileErrors(members)) is type(combined)
 
 
 RANGE = {

@@ -13,7 +13,7 @@ from internal_names import INTERNAL
 import tegula as tg
 from tegula import errors
 
-HELPLESS = {errors.KernelAssertion}
+WITHOUT_HELP = {errors.KernelAssertion}
 """Errors whose help is in the user's own text."""
 
 
@@ -23,7 +23,7 @@ def test_each_program_has_its_expected_error_text_and_help(name: str) -> None:
     error = golden.failure(name)
     assert golden.printed(error) == golden.expected(name).read_text()
     for one_error in error.errors if isinstance(error, errors.CompileErrors) else [error]:
-        assert type(one_error) in HELPLESS or one_error.help, str(one_error)
+        assert type(one_error) in WITHOUT_HELP or one_error.help, str(one_error)
 
 
 def test_no_expected_text_has_names_of_the_compiler() -> None:
@@ -34,8 +34,8 @@ def test_no_expected_text_has_names_of_the_compiler() -> None:
 
 def concrete(cls: type) -> list[type]:
     """The error classes with a code, which are raised; CompileErrors represents its combinations."""
-    below = [c for sub in cls.__subclasses__() if cls is not errors.CompileErrors for c in concrete(sub)]
-    return [*([cls] if getattr(cls, "CODE", "") else []), *below]
+    subclasses = [c for sub in cls.__subclasses__() if cls is not errors.CompileErrors for c in concrete(sub)]
+    return [*([cls] if getattr(cls, "CODE", "") else []), *subclasses]
 
 
 def test_each_error_class_has_a_program() -> None:

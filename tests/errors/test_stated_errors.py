@@ -83,7 +83,7 @@ def _raised(statement: str) -> Iterator[tg.CompileError]:
 
 
 def undocumented_errors(count: int, seed: int) -> list[str]:
-    """The errors of `calls` calls of each function that its docstring does not state."""
+    """The errors of `count` calls of each function that the docstring of the function does not state."""
     random = Random(seed)
     return [
         f"{statement}: {error.CODE}: {error.message}"

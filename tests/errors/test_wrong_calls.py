@@ -197,7 +197,7 @@ def faults(statements: Iterable[str]) -> list[str]:
             if INTERNAL.search(str(one_error)):
                 messages.append(f"{statement}: internal words: {one_error}")
             if not one_error.help and not one_error.notes:
-                messages.append(f"{statement}: no way out: {one_error}")
+                messages.append(f"{statement}: no remedy: {one_error}")
     return messages
 
 

@@ -169,7 +169,7 @@ print(y.numpy().sum(), [c.from_cache for c in axpy.compiled])
 
 
 @pytest.mark.faults
-def test_a_fault_names_the_kernel_and_sticks() -> None:
+def test_a_fault_names_the_kernel_and_ends_the_use_of_the_device() -> None:
     code = f"""
 import sys
 sys.path[:0] = {[str(Path(__file__).parent), str(Path(__file__).parent.parent / "backend")]}

@@ -119,7 +119,7 @@ def test_an_arrival_before_the_read_is_a_race() -> None:
 
 
 @pytest.mark.machine_code
-@pytest.mark.parametrize("name", ["gather", "gemm", "joined", "softmax", "transposed", "tree"])
+@pytest.mark.parametrize("name", ["gather", "gemm", "concatenated", "softmax", "transposed", "tree"])
 def test_accesses_to_shared_memory_of_a_block_are_ordered(name: str) -> None:
     """The order follows from the synchronisations of the block."""
     launch = kernels.launches()[name]

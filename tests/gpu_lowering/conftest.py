@@ -1,4 +1,4 @@
-"""Makes the modules next to the tests, `agreement`, and the makers of programs importable."""
+"""Makes the modules next to the tests, `agreement`, and the generators of programs importable."""
 
 import sys
 from pathlib import Path

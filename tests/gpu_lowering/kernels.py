@@ -106,7 +106,7 @@ def lanes_and_tiles(a: tg.array2d[float], out: tg.array2d[float]):
 
 
 @tg.kernel
-def updated(a: tg.array2d[int], out: tg.array2d[int]):
+def scattered_updates(a: tg.array2d[int], out: tg.array2d[int]):
     i, j = tg.tid()
     t = tg.tile_zeros(8, dtype=int, storage="shared")
     t[a[i, j] & 7] += 1
@@ -215,14 +215,14 @@ def pipelined(a: tg.array2d[float], out: tg.array2d[float]):
 
 
 @tg.kernel
-def published(a: tg.array2d[float], out: tg.array2d[float]):
+def broadcast_elements(a: tg.array2d[float], out: tg.array2d[float]):
     i, j = tg.tid()
     first = tg.tile_from_thread(shape=(THREADS,), value=a[i, j], thread_idx=5, storage="register")
     out[i, j] = tg.untile(first) + tg.uniform(a[i, j])
 
 
 @tg.kernel
-def in_turn(a: tg.array2d[float], b: tg.array2d[float], out: tg.array2d[float]):
+def sequential_transposes(a: tg.array2d[float], b: tg.array2d[float], out: tg.array2d[float]):
     i = tg.tid()
     x = tg.tile_load(a, shape=(64, 64), offset=(i * 64, 0), storage="shared")
     tg.tile_store(out, tg.tile_transpose(x), offset=(0, i * 64))
@@ -231,7 +231,7 @@ def in_turn(a: tg.array2d[float], b: tg.array2d[float], out: tg.array2d[float]):
 
 
 @tg.kernel
-def joined(a: tg.array2d[float], out: tg.array2d[float]):
+def concatenated(a: tg.array2d[float], out: tg.array2d[float]):
     i = tg.tid()
     t = tg.tile_load(a[i], 128)
     tg.tile_store(out[i], tg.tile_concat((t, t * 2.0)))
@@ -246,7 +246,7 @@ def in_place(a: tg.array2d[float], out: tg.array2d[float]):
 
 
 @tg.kernel
-def on_a_grid(a: tg.array2d[float], out: tg.array2d[float]):
+def stores_on_a_grid(a: tg.array2d[float], out: tg.array2d[float]):
     for i in range(a.shape[0]):
         tile = i % 2 + i // 2
         tg.tile_store(out, tg.tile_load(a, shape=(1, 256), offset=(i, 0)), offset=(0, 256 * tile))
@@ -254,14 +254,14 @@ def on_a_grid(a: tg.array2d[float], out: tg.array2d[float]):
 
 
 @tg.kernel
-def off_the_grid(a: tg.array2d[float], out: tg.array2d[float]):
+def overlapping_stores(a: tg.array2d[float], out: tg.array2d[float]):
     for i in range(a.shape[0]):
         tile = i % 2 + i // 2
         tg.tile_store(out, tg.tile_load(a, shape=(1, 256), offset=(i, 0)), offset=(0, 128 * tile))
 
 
 @tg.kernel
-def before_atomics(count: tg.array[int], out: tg.array2d[int]):
+def atomic_tickets(count: tg.array[int], out: tg.array2d[int]):
     _i, j = tg.tid()
     first = tg.tile_atomic_add(count, tg.tile_full(shape=1, value=5, dtype=int), offset=0)
     # Blocks run in any order; each block fills the row of its ticket.
@@ -269,7 +269,7 @@ def before_atomics(count: tg.array[int], out: tg.array2d[int]):
 
 
 @tg.kernel
-def unlike_updates(a: tg.array2d[int], out: tg.array2d[int]):
+def mixed_updates(a: tg.array2d[int], out: tg.array2d[int]):
     i, j = tg.tid()
     t = tg.tile_load(a[i], 8, storage="shared")
     t[j % 8] |= j
@@ -288,7 +288,7 @@ def views_of_lanes(a: tg.array2d[int], out: tg.array2d[int]):
 
 
 ASSIGNED = (register_to_shared, register_into_shared, shared_into_register, mixed)
-NAMES = sorted(name for name, found in globals().items() if isinstance(found, tg.Kernel))
+NAMES = sorted(name for name, value in globals().items() if isinstance(value, tg.Kernel))
 
 
 def numbers(rng: np.random.Generator, *shape: int, dtype: Any = tg.float32) -> Any:
@@ -326,18 +326,23 @@ def launches() -> dict[str, Launch]:
         tiled(stack, [*block_args, tg.zeros_like(block_args[1])], rows, THREADS),
         tiled(gather, [numbers(rng, 2, 128), index, tg.zeros((2, 64))], rows, THREADS),
         tiled(lanes_and_tiles, line, rows, THREADS),
-        tiled(updated, [block_args[0], tg.zeros((2, 8), **ints)], rows, THREADS),
-        tiled(unlike_updates, [block_args[0], tg.zeros((2, 8), **ints)], rows, THREADS),
+        tiled(scattered_updates, [block_args[0], tg.zeros((2, 8), **ints)], rows, THREADS),
+        tiled(mixed_updates, [block_args[0], tg.zeros((2, 8), **ints)], rows, THREADS),
         tiled(views_of_lanes, block_args, rows, THREADS),
         tiled(tree, block_args, rows, THREADS),
         tiled(stored_then_loaded, line, rows, THREADS),
         tiled(pipelined, [numbers(rng, 5, 256), tg.zeros((5, 256))], (1,), 256),
-        tiled(published, line, rows, THREADS),
-        tiled(in_turn, [numbers(rng, 128, 64), numbers(rng, 128, 64), tg.zeros((128, 128))], rows, THREADS),
-        tiled(before_atomics, [tg.zeros(1, **ints), block_args[1]], rows, THREADS),
-        tiled(joined, [numbers(rng, 2, 128), tg.zeros((2, 256))], rows, THREADS),
-        tiled(on_a_grid, [numbers(rng, 4, 256), tg.zeros((2, 1024))], (1,), THREADS),
-        tiled(off_the_grid, [numbers(rng, 4, 256), tg.zeros((1, 512))], (1,), THREADS),
+        tiled(broadcast_elements, line, rows, THREADS),
+        tiled(
+            sequential_transposes,
+            [numbers(rng, 128, 64), numbers(rng, 128, 64), tg.zeros((128, 128))],
+            rows,
+            THREADS,
+        ),
+        tiled(atomic_tickets, [tg.zeros(1, **ints), block_args[1]], rows, THREADS),
+        tiled(concatenated, [numbers(rng, 2, 128), tg.zeros((2, 256))], rows, THREADS),
+        tiled(stores_on_a_grid, [numbers(rng, 4, 256), tg.zeros((2, 1024))], (1,), THREADS),
+        tiled(overlapping_stores, [numbers(rng, 4, 256), tg.zeros((1, 512))], (1,), THREADS),
         tiled(in_place, [numbers(rng, 4, 256), tg.zeros((4, 256))], (1,), THREADS),
     ]
     results += [tiled(k, matmuls(rng), grid, THREADS) for k in ASSIGNED]

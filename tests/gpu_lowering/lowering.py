@@ -60,7 +60,7 @@ def run_lowered(kernel: Kernel, compilation: GpuCompilation, launch: Launch) -> 
 
 
 def agrees(launch: Launch) -> tuple[Kernel, GpuCompilation]:
-    """The lowered kernel, after a check that it has the kernel's results and no races."""
+    """The lowered kernel and its compilation, after a check that the results agree and no threads race."""
     expected, lines = copies(launch.args), []
     interp.run(
         traced(launch.kernel, launch.args, launch.dims, launch.block_dim),

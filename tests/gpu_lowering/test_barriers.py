@@ -23,27 +23,27 @@ COUNTS = {
     "stack": 5,
     "gather": 1,
     "lanes_and_tiles": 1,
-    "updated": 2,
-    "unlike_updates": 3,
+    "scattered_updates": 2,
+    "mixed_updates": 3,
     "views_of_lanes": 2,
     "tree": 2,
     "stored_then_loaded": 3,
     "pipelined": 0,
-    "published": 2,
-    "in_turn": 3,
-    "before_atomics": 1,
-    "joined": 1,
+    "broadcast_elements": 2,
+    "sequential_transposes": 3,
+    "atomic_tickets": 1,
+    "concatenated": 1,
     "in_place": 1,
-    "on_a_grid": 0,
-    "off_the_grid": 1,
+    "stores_on_a_grid": 0,
+    "overlapping_stores": 1,
     "register_to_shared": 3,
     "register_into_shared": 3,
     "shared_into_register": 3,
     "mixed": 3,
 }
 """Barriers if every buffer has its own bytes."""
-TIGHT = {"softmax": 3, "published": 3} | {k.name: 4 for k in kernels.ASSIGNED}
-"""Barriers where buffers share bytes, if there are more."""
+TIGHT = {"softmax": 3, "broadcast_elements": 3} | {k.name: 4 for k in kernels.ASSIGNED}
+"""The numbers of barriers that are larger where buffers share bytes."""
 
 
 def test_barrier_counts_cover_all_kernels() -> None:
@@ -73,7 +73,7 @@ def test_kernels_race_without_any_one_barrier(name: str, memory: str) -> None:
 
 
 def test_large_buffers_reuse_shared_memory() -> None:
-    _, compilation = lowered(LAUNCHES["in_turn"])
+    _, compilation = lowered(LAUNCHES["sequential_transposes"])
     first, second = compilation.shared.allocations.values()
     assert first.offset < second.offset + second.size and second.offset < first.offset + first.size
 

@@ -57,7 +57,7 @@ def largest(a: tg.array2d[float], result: tg.array1d[float]):
 
 
 @tg.kernel
-def also_read(a: tg.array2d[float], result: tg.array1d[float]):
+def reads_its_result(a: tg.array2d[float], result: tg.array1d[float]):
     i = tg.tid()
     t = tg.tile_load(a[i], 64) * tg.tile_load(result, 64)
     tg.tile_atomic_add(result, tg.tile_sum(t))
@@ -71,20 +71,20 @@ def sum_in_a_loop(a: tg.array2d[float], result: tg.array1d[float]):
 
 
 @tg.kernel
-def some_blocks(a: tg.array2d[float], result: tg.array1d[float]):
+def conditional_sum(a: tg.array2d[float], result: tg.array1d[float]):
     i = tg.tid()
     if i < 5:
         tg.tile_atomic_add(result, tg.tile_sum(tg.tile_load(a[i], 64)))
 
 
 @tg.kernel
-def large(a: tg.array2d[float], result: tg.array1d[float]):
+def long_rows(a: tg.array2d[float], result: tg.array1d[float]):
     i = tg.tid()
     tg.tile_atomic_add(result, tg.tile_sum(tg.tile_load(a[i], 1024)))
 
 
 @tg.kernel
-def narrow(a: tg.array2d[tg.float16], result: tg.array1d[tg.float16]):
+def narrow_sums(a: tg.array2d[tg.float16], result: tg.array1d[tg.float16]):
     i = tg.tid()
     tg.tile_atomic_add(result, tg.tile_sum(tg.tile_load(a[i], 64)))
 
@@ -147,20 +147,23 @@ def test_barriers_of_combined_blocks_order_their_iterations() -> None:
 def test_sums_of_combined_blocks_keep_the_sign_of_zero() -> None:
     launch = tiled(sum_of_sums, [np.zeros((4, 64), np.float32), np.array([-0.0], np.float32)], (4,), 64)
     agrees(launch)
-    minus = Launch(squares, [np.full((4, 32), -0.0), np.array([-0.0])], (4, 32), 32)
-    agrees(minus)
+    negative_zeros = Launch(squares, [np.full((4, 32), -0.0), np.array([-0.0])], (4, 32), 32)
+    agrees(negative_zeros)
 
 
 REFUSED: list[Callable[[], Launch]] = [
     lambda: tiled(atomic_at_other_offset, [integers_in_float(8, 64), integers_in_float(8)], (8,), 64),
     lambda: tiled(atomic_with_used_result, [integers_in_float(8, 64), integers_in_float(8)], (8,), 64),
     lambda: tiled(largest, [integers_in_float(8, 64), integers_in_float(8)], (8,), 64),
-    lambda: tiled(also_read, [integers_in_float(8, 64), integers_in_float(64)], (8,), 64),
+    lambda: tiled(reads_its_result, [integers_in_float(8, 64), integers_in_float(64)], (8,), 64),
     lambda: tiled(sum_in_a_loop, [integers_in_float(8, 64), integers_in_float(8)], (8,), 64),
-    lambda: tiled(some_blocks, [integers_in_float(8, 64), integers_in_float(8)], (8,), 64),
-    lambda: tiled(large, [integers_in_float(8, 1024), integers_in_float(8)], (8,), 64),
+    lambda: tiled(conditional_sum, [integers_in_float(8, 64), integers_in_float(8)], (8,), 64),
+    lambda: tiled(long_rows, [integers_in_float(8, 1024), integers_in_float(8)], (8,), 64),
     lambda: tiled(
-        narrow, [integers_in_float(8, 64, dtype=np.float16), integers_in_float(8, dtype=np.float16)], (8,), 64
+        narrow_sums,
+        [integers_in_float(8, 64, dtype=np.float16), integers_in_float(8, dtype=np.float16)],
+        (8,),
+        64,
     ),
     lambda: Launch(squares, [integers_in_float(3, 33, dtype=np.float64), np.ones(1)], (3, 33), 32),
 ]

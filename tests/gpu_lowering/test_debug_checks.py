@@ -58,7 +58,7 @@ def distributed(launch: Launch, debug: bool, arch: str = ARCH) -> tuple[Kernel, 
 
 
 def reports(kernel: Kernel, compilation: GpuCompilation, debug: bool = True, arch: str = ARCH) -> list[str]:
-    """The reports of the code, which assembles."""
+    """The kinds of the reports in the code of a kernel, which must assemble."""
     code = lower_kernel(kernel, compilation, get_cuda_target(arch), debug=debug)
     ptx.compile_cubin(compile_ptx(code.text, arch), arch)
     return [site.kind for site in code.sites]

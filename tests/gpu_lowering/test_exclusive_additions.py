@@ -50,16 +50,22 @@ def test_owners_of_gradient_tiles_add_to_existing_elements(arch: str) -> None:
     kernel = wide.trace([p.type for p in ir.params], ir.launch, ir.access)
     prepare(kernel)
     assert sum(isinstance(op, TileAtomic) for op in kernel.walk()) == 1
-    spread = for_gpu(kernel, get_cuda_target(arch))
+    compilation = for_gpu(kernel, get_cuda_target(arch))
     assert not any(isinstance(op, TileAtomic) for op in kernel.walk())
     assert any(isinstance(op, TileStore if arch == "sm_80" else BulkStore) for op in kernel.walk())
     if arch == "sm_90a":
         return
-    plain: list[Any] = [a.numpy().copy() for a in arguments]
+    host_arrays: list[Any] = [a.numpy().copy() for a in arguments]
     interp.run_lowered(
-        kernel, [*plain, 1], (1, 1, 128), 128, spread.layouts, spread.shared.allocations, spread.threads
+        kernel,
+        [*host_arrays, 1],
+        (1, 1, 128),
+        128,
+        compilation.layouts,
+        compilation.shared.allocations,
+        compilation.threads,
     )
     b, g = (v.numpy().astype(np.float64) for v in (args[1], args[2].grad))
     np.testing.assert_array_equal(
-        plain[3].astype(np.float64), g @ b.T + args[0].grad.numpy().astype(np.float64)
+        host_arrays[3].astype(np.float64), g @ b.T + args[0].grad.numpy().astype(np.float64)
     )

@@ -24,7 +24,7 @@ def two_reductions(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[flo
 
 
 @tg.kernel
-def one_of_the_other(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float]):
+def dependent_reductions(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float]):
     i = tg.tid()
     x = tg.tile_load(a[i], WIDTH)
     y = x - tg.tile_max(x)
@@ -57,7 +57,7 @@ def long_rows(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float]):
 
 
 @tg.kernel
-def with_what_maps_use(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float]):
+def reductions_with_map_operands(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float]):
     i, j = tg.tid()
     x = tg.tile_load(a[i], WIDTH)
     tg.tile_store(c[i], x * tg.tile_sum(x))
@@ -81,10 +81,10 @@ def barriers_of(kernel: Kernel) -> tuple[list[int], int]:
     ("kernel", "reductions", "barriers"),
     [
         (two_reductions, [2], 1),
-        (one_of_the_other, [1, 1], 2),
+        (dependent_reductions, [1, 1], 2),
         (sum_after_a_store, [1, 1], 2),
         (along_rows_and_whole, [2], 1),
-        (with_what_maps_use, [2], 1),
+        (reductions_with_map_operands, [2], 1),
     ],
 )
 def test_independent_reductions_synchronise_once(

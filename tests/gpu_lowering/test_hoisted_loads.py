@@ -28,8 +28,8 @@ from tegula.types import ArrayType
 WIDTH = 64
 
 
-def order(kernel: Kernel) -> str:
-    """The loads, reductions and stores of a kernel, a letter each."""
+def op_order(kernel: Kernel) -> str:
+    """The loads, reductions and stores of a kernel, one letter each."""
     letters = {TileLoad: "l", TileReduce: "r", TileStore: "s"}
     return "".join(letters.get(type(op), "") for op in kernel.walk())
 
@@ -47,7 +47,9 @@ def three_arrays(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float
 
 
 @tg.kernel
-def one_after_a_store(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float], d: tg.array2d[float]):
+def load_after_a_store(
+    a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float], d: tg.array2d[float]
+):
     i = tg.tid()
     t = tg.tile_load(a[i], WIDTH)
     tg.tile_store(b[i], t * tg.tile_sum(t))
@@ -56,15 +58,15 @@ def one_after_a_store(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[
 
 def test_loads_are_hoisted_before_reductions() -> None:
     kernel, _ = agrees(tiled(three_arrays, rows(0, 1, 2), (3,), 32))
-    assert order(kernel) == "lllrrs"
+    assert op_order(kernel) == "lllrrs"
 
 
 def test_loads_are_not_hoisted_before_ops_that_may_write_the_array() -> None:
     a, b, c, d = rows(0, 1, 2, 3)
-    kernel, _ = agrees(tiled(one_after_a_store, [a, b, c, d], (3,), 32))
-    assert order(kernel) == "llrrss"
-    kernel, _ = lowered(tiled(one_after_a_store, [a, b, b, d], (3,), 32))
-    assert order(kernel) == "lrslrs"
+    kernel, _ = agrees(tiled(load_after_a_store, [a, b, c, d], (3,), 32))
+    assert op_order(kernel) == "llrrss"
+    kernel, _ = lowered(tiled(load_after_a_store, [a, b, b, d], (3,), 32))
+    assert op_order(kernel) == "lrslrs"
 
 
 def test_loads_are_hoisted_within_the_register_limit() -> None:
@@ -78,10 +80,10 @@ def test_loads_are_hoisted_within_the_register_limit() -> None:
         tg.tile_store(c[i], tg.tile_load(c[i], wide) + p)
 
     kernel, _ = agrees(tiled(long, [tg.ones((2, wide)) for _ in range(3)], (2,), 32))
-    assert order(kernel) == "lrlrls"
+    assert op_order(kernel) == "lrlrls"
 
 
-# Iterations of gradients ---------------------------------------------------------------------------------------------
+# Iterations of gradients ----------------------------------------------------------------------------------------------
 
 
 @tg.kernel
@@ -128,7 +130,7 @@ def test_loads_of_later_iterations_are_fetched_ahead(
     results: list[list[np.ndarray]] = []
     for is_lowered in (False, True):
         arrays: dict[int, np.ndarray] = {}
-        known = lambda a: arrays.setdefault(id(a), a.numpy().copy()) if isinstance(a, tg.array) else a  # noqa: B023, E731
+        host_copy = lambda a: arrays.setdefault(id(a), a.numpy().copy()) if isinstance(a, tg.array) else a  # noqa: B023, E731
         retained: list[Any] = []
         sums: dict[Any, Any] = {}
         for launch_step in plan_launches(steps, (*grid, 32), inputs, CPU):
@@ -142,20 +144,20 @@ def test_loads_of_later_iterations_are_fetched_ahead(
             )
             prepare(traced_kernel)
             if not is_lowered:
-                interp.run(traced_kernel, [known(a) for a in arguments], dims, 32)
+                interp.run(traced_kernel, [host_copy(a) for a in arguments], dims, 32)
                 continue
-            spread = for_gpu(traced_kernel, get_cuda_target(arch))
+            compilation = for_gpu(traced_kernel, get_cuda_target(arch))
             assert any(isinstance(op, AsyncCopy) for op in traced_kernel.walk()), part.name
             interp.run_lowered(
                 traced_kernel,
-                [known(a) for a in arguments],
+                [host_copy(a) for a in arguments],
                 dims,
                 32,
-                spread.layouts,
-                spread.shared.allocations,
-                spread.threads,
+                compilation.layouts,
+                compilation.shared.allocations,
+                compilation.threads,
             )
-        results.append([known(a.grad) for a in args])
+        results.append([host_copy(a.grad) for a in args])
     for actual, reference in zip(*results, strict=True):
         np.testing.assert_array_equal(actual, reference)
     x, w = (args[k].numpy().astype(np.float64) for k in (0, 1))

@@ -24,22 +24,22 @@ from tegula.layout import (
 @st.composite
 def layouts(draw: st.DrawFn, rank: int | None = None) -> Layout:
     rank = rank or draw(st.integers(1, 3))
-    most = 8 if rank == 3 else 20
-    shape = tuple(draw(st.lists(st.integers(1, most), min_size=rank, max_size=rank)))
+    max_extent = 8 if rank == 3 else 20
+    shape = tuple(draw(st.lists(st.integers(1, max_extent), min_size=rank, max_size=rank)))
     threads = draw(st.sampled_from([32, 64, 96]))
-    makers = [
+    constructors = [
         lambda: blocked(shape, threads, draw(st.sampled_from([1, 2, 4]))),
         lambda: over_lanes((*shape[:-1], min(shape[-1], threads)), threads),
         lambda: everywhere(shape, threads),
         lambda: over_grid(shape, (threads, *(1 for _ in shape[1:])), threads),
     ]
     if len(shape) == 2:
-        makers += [lambda: mma_result(shape, threads // 32), lambda: fma_result(shape, threads, 4)]
-    return draw(st.sampled_from(makers))()
+        constructors += [lambda: mma_result(shape, threads // 32), lambda: fma_result(shape, threads, 4)]
+    return draw(st.sampled_from(constructors))()
 
 
 def elements(layout: Layout, owners: bool) -> dict[int, set[tuple[int, ...]]]:
-    """The elements of each thread, or the elements that it owns, as their first holder."""
+    """The elements that each thread holds, or with `owners` the elements whose first holder it is."""
     by_owner: dict[int, set[tuple[int, ...]]] = {}
     for index, pairs in layout.owners().items():
         threads = {t for t, _ in pairs}
@@ -82,10 +82,10 @@ def test_layouts_state_the_holders_of_elements(layout: Layout) -> None:
         holders.setdefault(thread, set()).add(tuple(index))
     assert holders == elements(layout, False)
     owned = pairs.owned
-    acting: dict[int, set[tuple[int, ...]]] = {}
+    owners: dict[int, set[tuple[int, ...]]] = {}
     for thread, *index in zip(owned.threads.tolist(), *owned.at.tolist(), strict=True):
-        acting.setdefault(thread, set()).add(tuple(index))
-    assert acting == elements(layout, True)
+        owners.setdefault(thread, set()).add(tuple(index))
+    assert owners == elements(layout, True)
 
 
 @given(st.data(), st.integers(1, 3))

@@ -60,14 +60,14 @@ CASES: dict[str, tuple[Any, list[Any], int]] = {
 def test_shared_memory_is_reused_without_more_barriers(
     name: str, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kernel, args, most = CASES[name]
+    kernel, args, max_bytes = CASES[name]
     launch = tiled(kernel, args, (1,), threads)
     actual, compilation = agrees(launch)
     other_passes = tuple(step for step in pipeline_gpu.FOR_GPU if step.name != "reuse_shared")
     monkeypatch.setattr(pipeline_gpu, "FOR_GPU", other_passes)
-    plain, without_reuse = lowered(launch)
-    assert len(barriers(actual)) == len(barriers(plain))
-    assert compilation.shared.plan.total <= min(most, without_reuse.shared.plan.total)
+    kernel_without_reuse, compilation_without_reuse = lowered(launch)
+    assert len(barriers(actual)) == len(barriers(kernel_without_reuse))
+    assert compilation.shared.plan.total <= min(max_bytes, compilation_without_reuse.shared.plan.total)
 
 
 @tg.kernel
@@ -98,8 +98,8 @@ def stages(a: tg.array2d[tg.vec2f], o: tg.array2d[tg.vec2f]):
     tg.tile_store(o[i], t)
 
 
-def test_results_take_the_place_of_operands_where_this_multiplies_resident_threads() -> None:
-    """Each stage of a transform synchronises once more, and a block has one buffer in place of two."""
+def test_results_reuse_the_memory_of_operands_if_more_threads_become_resident() -> None:
+    """Each stage of a transform synchronises once more, and a block has one buffer instead of two."""
     args = [tg.zeros((2, 4096), dtype=tg.vec2f), tg.zeros((2, 4096), dtype=tg.vec2f)]
     _, compilation = lowered(tiled(stages, args, (2,), 256))
     assert compilation.shared.plan.total < 1.25 * 4096 * 8

@@ -84,7 +84,7 @@ def test_adjoints_of_kernels_with_structs_become_ptx(name: str) -> None:
 
 
 def test_adjoints_of_tiles_of_structs_become_ptx() -> None:
-    """Each kernel that an adjoint is split into."""
+    """Each kernel of a split adjoint is compiled."""
     launch, target = launch_of("tiles"), get_cuda_target("sm_90a")
     indices = [
         k for k, a in enumerate(launch.args) if isinstance(a, tg.array) and scalar_of(a.dtype).is_float

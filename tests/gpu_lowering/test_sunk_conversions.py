@@ -35,7 +35,7 @@ def conversion_in_a_branch(a: tg.array2d[tg.bfloat16], b: tg.array2d[float], n: 
             tg.tile_store(b[i], t * float(k))
 
 
-def rows(kernel: Kernel) -> list[Op]:
+def row_ops(kernel: Kernel) -> list[Op]:
     return [op for op in kernel.walk() if isinstance(op, TileMap | TileReduce | PartialReduce)]
 
 
@@ -50,10 +50,10 @@ def numbers(*shape: int) -> np.ndarray:
 def test_conversions_are_sunk_below_the_reduction() -> None:
     launch = tiled(centred, [numbers(3, 64), numbers(64), np.zeros((3, 64), np.float32)], (3,), 64)
     kernel, _ = agrees(launch)
-    ops = rows(kernel)
+    ops = row_ops(kernel)
     first, second = (k for k, op in enumerate(ops) if is_cast(op))
-    reduced = next(k for k, op in enumerate(ops) if not isinstance(op, TileMap))
-    assert first < reduced < second
+    reduction = next(k for k, op in enumerate(ops) if not isinstance(op, TileMap))
+    assert first < reduction < second
     assert ops[second].result in ops[second + 1].operands
 
 
@@ -63,4 +63,4 @@ def test_conversions_with_uses_in_control_flow_are_correct() -> None:
         agrees(launch)
     kernel, _ = lowered(launch)
     # A tile that is widened and narrowed again is the loaded tile.
-    assert sum(map(is_cast, rows(kernel))) == 2
+    assert sum(map(is_cast, row_ops(kernel))) == 2

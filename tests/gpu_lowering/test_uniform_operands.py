@@ -66,7 +66,7 @@ STEPS = {
 
 
 def program(rng: random.Random, steps: Sequence[str]) -> tuple[Any, Any, tuple[int, ...], int]:
-    """A kernel, the expected result from the indices of thread 0, and a launch; with the named steps, or all."""
+    """A kernel with the named steps or random steps, the expected result from the indices of thread 0, and a launch."""
     dims, block_dim = rng.choice(SHAPES)
     names = ["i", "j", "k"][: len(dims)]
     steps = steps or rng.choices(list(STEPS), k=rng.randrange(1, 5))
@@ -138,7 +138,7 @@ def uniform_in_roles(x: tg.array1d[float], y: tg.array1d[float]):
 
 @pytest.mark.slow
 def test_group_operands_of_a_role_have_the_value_of_its_first_thread() -> None:
-    """Thread 0 of a role is its first."""
+    """Thread 0 of a role is the role's first thread."""
     x, y = tg.array(np.arange(24, dtype=np.float32)), tg.zeros(64)
     agree(uniform_in_roles, [x, y], (1, 256), 256)
 
@@ -176,9 +176,9 @@ def test_explain_and_debug_mode_warn_of_varying_group_operands(capsys: pytest.Ca
             print(*interpret(shifted, [x, y], (40,), 64, debug=True), sep="\n")
     finally:
         tg.config.mode = "release"
-    for noted in (caught, in_the_interpreter):
-        warned = [(w.lineno - first, str(w.message).split(" differs")[0]) for w in noted]
-        assert sorted(warned) == [(2, "the offset i of tile_load"), (3, "an index of a view")]
-        assert all(w.category is tg.DifferingOperand and w.filename == __file__ for w in noted)
+    for recorded in (caught, in_the_interpreter):
+        operands = [(w.lineno - first, str(w.message).split(" differs")[0]) for w in recorded]
+        assert sorted(operands) == [(2, "the offset i of tile_load"), (3, "an index of a view")]
+        assert all(w.category is tg.DifferingOperand and w.filename == __file__ for w in recorded)
     np.testing.assert_array_equal(y.numpy()[:4], 0.0)
     assert capsys.readouterr().out.count("\n") == 3

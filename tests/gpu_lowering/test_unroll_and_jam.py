@@ -17,15 +17,15 @@ from tegula.ops.tile import TileLoad
 
 ROWS = tg.constant(16)
 ODD = tg.constant(17)
-FEW = tg.constant(3)
+SHORT = tg.constant(3)
 
 
 def rows(bound: Any, start: int = 0, step: int = 1) -> Any:
-    first, by = tg.constant(start), tg.constant(step)
+    first, stride = tg.constant(start), tg.constant(step)
 
     @tg.kernel
     def some_rows(a: tg.array2d[float], b: tg.array2d[float], n: int):
-        for i in range(first, bound, by):
+        for i in range(first, bound, stride):
             x = tg.tile_load(a, shape=(1, WIDTH), offset=(i, 0))
             tg.tile_store(b, tg.tile_map(smooth_function, x), offset=(i, 0))
 
@@ -44,13 +44,13 @@ def load_late(a: tg.array2d[float], b: tg.array2d[float], n: int):
 def summed(a: tg.array2d[float], b: tg.array2d[float], n: int):
     total = tg.tile_zeros(shape=(1, WIDTH), dtype=float)
     last = tg.tile_zeros(shape=(1, WIDTH), dtype=float)
-    before = tg.tile_zeros(shape=(1, WIDTH), dtype=float)
+    previous = tg.tile_zeros(shape=(1, WIDTH), dtype=float)
     for i in range(n):
-        before = last
+        previous = last
         last = tg.tile_load(a, shape=(1, WIDTH), offset=(i, 0))
         total = tg.abs(total) + last
-        tg.tile_store(b, total + before, offset=(i, 0))
-    tg.tile_store(b, total - before, offset=(n, 0))
+        tg.tile_store(b, total + previous, offset=(i, 0))
+    tg.tile_store(b, total - previous, offset=(n, 0))
 
 
 @tg.kernel
@@ -76,7 +76,7 @@ def update_in_place(a: tg.array2d[float], b: tg.array2d[float], n: int):
 
 
 @tg.kernel
-def the_same_row(a: tg.array2d[float], b: tg.array2d[float], n: int):
+def stores_to_one_row(a: tg.array2d[float], b: tg.array2d[float], n: int):
     for i in range(n):
         x = tg.tile_load(a, shape=(1, WIDTH), offset=(i, 0))
         tg.tile_store(b, x, offset=(i // 2, 0))
@@ -91,14 +91,14 @@ def two_stores(a: tg.array2d[float], b: tg.array2d[float], n: int):
 
 
 @tg.kernel
-def added_up(a: tg.array2d[float], b: tg.array2d[float], n: int):
+def atomic_sums(a: tg.array2d[float], b: tg.array2d[float], n: int):
     for i in range(n):
         x = tg.tile_load(a, shape=(1, WIDTH), offset=(i, 0))
         tg.tile_store(b, x * tg.tile_sum(x), offset=(i, 0))
 
 
 @tg.kernel
-def backwards(a: tg.array2d[float], b: tg.array2d[float], n: int):
+def descending(a: tg.array2d[float], b: tg.array2d[float], n: int):
     for i in range(15, -1, -1):
         x = tg.tile_load(a, shape=(1, WIDTH), offset=(i, 0))
         tg.tile_store(b, x * 2.0, offset=(i, 0))
@@ -125,7 +125,7 @@ def _count(loop: Op) -> int:
         (rows(ODD), [8, 1]),
         (rows(ROWS, 1), [5]),
         (rows(ROWS, 3, 2), [7]),
-        (rows(FEW), [3]),
+        (rows(SHORT), [3]),
         (each_row, [8, 1]),
         (load_next_row, [8, 1]),
         (load_late, [8, 1]),
@@ -139,7 +139,7 @@ def test_interleaved_iterations_have_the_same_results(kernel: Any, counts: list[
     assert loads(lowered_kernel) == counts
 
 
-@pytest.mark.parametrize("kernel", [update_in_place, the_same_row, two_stores, added_up, backwards])
+@pytest.mark.parametrize("kernel", [update_in_place, stores_to_one_row, two_stores, atomic_sums, descending])
 def test_dependent_iterations_are_not_interleaved(kernel: Any) -> None:
     lowered_kernel, _ = agrees(launch(kernel))
     assert loads(lowered_kernel) == [1]

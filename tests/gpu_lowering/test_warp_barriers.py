@@ -92,9 +92,9 @@ CASES = {
 """A kernel, its threads, and how often its block and its warps synchronise."""
 
 
-def race(kernel: Kernel, parts: Any, single: Launch) -> bool:
+def races(kernel: Kernel, compilation: Any, program_launch: Launch) -> bool:
     try:
-        run_lowered(kernel, parts, single)
+        run_lowered(kernel, compilation, program_launch)
     except DataRace:
         return True
     return False
@@ -102,11 +102,14 @@ def race(kernel: Kernel, parts: Any, single: Launch) -> bool:
 
 @sampled(2, "name", CASES)
 def test_accesses_within_a_warp_need_warp_barriers_only(name: str) -> None:
-    program, threads, wide, narrow = CASES[name]
+    program, threads, block_barriers, warp_barriers = CASES[name]
     race_free = launch(program, threads)
     kernel, compilation = agrees(race_free)
     actual = barriers(kernel)
-    assert (sum(not b.of_warps for b in actual), sum(b.of_warps for b in actual)) == (wide, narrow)
+    assert (sum(not b.of_warps for b in actual), sum(b.of_warps for b in actual)) == (
+        block_barriers,
+        warp_barriers,
+    )
 
 
 @pytest.mark.slow
@@ -121,11 +124,11 @@ def test_programs_race_without_any_one_barrier(name: str) -> None:
         position = barrier.parent.ops.index(barrier)
         if barrier.of_warps:
             del barrier.parent.ops[position]
-            assert race(kernel, compilation, program_launch), barrier
+            assert races(kernel, compilation, program_launch), barrier
             barrier.parent.ops.insert(position, barrier)
         else:
             barrier.of_warps = True
-            assert race(kernel, compilation, program_launch), barrier
+            assert races(kernel, compilation, program_launch), barrier
             del barrier.of_warps
 
 

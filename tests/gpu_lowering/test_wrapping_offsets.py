@@ -18,14 +18,14 @@ WIDE, BLOCK = tg.constant(48), tg.constant(64)
 
 
 def stepping(bound: Any, factor: int) -> Any:
-    """A kernel that adds to the elements that it stored before, a length further in each iteration."""
-    by = tg.constant(factor)
+    """A kernel that loads, changes and stores a tile in each iteration, at offsets that grow by `factor`."""
+    stride = tg.constant(factor)
 
     @tg.kernel
     def steps(a: tg.array1d[float], n: int):
         for i in range(bound(a, n)):
-            t = tg.tile_load(a, shape=WIDE, offset=i * by)
-            tg.tile_store(a, t[::-1] + 1.0, offset=i * by)
+            t = tg.tile_load(a, shape=WIDE, offset=i * stride)
+            tg.tile_store(a, t[::-1] + 1.0, offset=i * stride)
 
     return steps
 
@@ -110,9 +110,9 @@ def test_no_iteration_beyond_the_last_is_fetched(dtype: Any, n: int, monkeypatch
 
     def counted(m: Any, op: Any, mask: Any) -> None:
         fetched.append(op)
-        known(m, op, mask)
+        original_handler(m, op, mask)
 
-    known = HANDLERS[AsyncCopy]
+    original_handler = HANDLERS[AsyncCopy]
     monkeypatch.setitem(HANDLERS, AsyncCopy, counted)
     a = tg.array(np.random.default_rng(n).integers(-3, 4, (96, 96)).astype(np.float32))
     agrees(tiled(matmul, [a, tg.zeros((16, 16)), TYPED[dtype](n)], (1,), 64))

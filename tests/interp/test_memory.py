@@ -24,11 +24,11 @@ def buffer(m: KernelBuilder, shape: tuple[int, ...], value: int = 0):
     return m("buf.new", m("tile.full", m.const(value), shape=shape), storage="shared")
 
 
-def show(m: KernelBuilder, t) -> None:
+def print_tile(m: KernelBuilder, t) -> None:
     m("print.tile", m("buf.read", t))
 
 
-# Arrays -----------------------------------------------------------------------------------------------------
+# Arrays ---------------------------------------------------------------------------------------------------------------
 
 
 def test_stores_to_one_element_keep_the_value_of_the_last_lane():
@@ -39,7 +39,7 @@ def test_stores_to_one_element_keep_the_value_of_the_last_lane():
     assert a.tolist() == [3]
 
 
-def test_atomics_happen_once_a_lane_in_lane_order():
+def test_atomics_happen_once_for_each_lane_in_lane_order():
     m = KernelBuilder(INTS, INTS)
     old = m(
         "array.atomic", m.params[0], m("add", m.tid(), m.const(1)), m("and", m.tid(), m.const(1)), op="add"
@@ -178,9 +178,14 @@ def test_views_may_differ_between_lanes():
 
 def test_empty_and_reversed_views_are_accessed_correctly():
     m = KernelBuilder(INTS)
-    none = m("array.view", m.params[0], m.const(9), m.const(0), spec=(("slice", 1),))
-    back = m("array.view", m.params[0], m.const(3), m.const(4), spec=(("slice", -1),))
-    m("print", m("array.shape", none, dim=0), m("array.load", back, m.const(0)), parts=(None, " ", None))
+    empty_view = m("array.view", m.params[0], m.const(9), m.const(0), spec=(("slice", 1),))
+    reversed_view = m("array.view", m.params[0], m.const(3), m.const(4), spec=(("slice", -1),))
+    m(
+        "print",
+        m("array.shape", empty_view, dim=0),
+        m("array.load", reversed_view, m.const(0)),
+        parts=(None, " ", None),
+    )
     assert m.run(np.arange(4, dtype=np.int32), lanes=1) == ["0 3"]
 
 
@@ -195,19 +200,19 @@ def test_an_array_view_out_of_bounds_is_reported(first, count, invalid):
     assert not a.any()
 
 
-# Buffers ----------------------------------------------------------------------------------------------------
+# Buffers --------------------------------------------------------------------------------------------------------------
 
 
 def test_a_buffer_is_a_copy_and_a_read_returns_a_value():
     m = KernelBuilder(INTS)
     t = buffer(m, (2,), 1)
-    before = m("buf.read", t)
+    first_value = m("buf.read", t)
     m("buf.write", t, m("tile.full", m.const(2), shape=(2,)))
     copy = m("buf.new", m("buf.read", t), storage="register")
     m("buf.set", t, m.const(3), m.const(0))
-    m("print.tile", before)
-    show(m, t)
-    show(m, copy)
+    m("print.tile", first_value)
+    print_tile(m, t)
+    print_tile(m, copy)
     assert m.run(np.zeros(1, np.int32)) == ["[1, 1]", "[3, 2]", "[2, 2]"]
 
 
@@ -215,7 +220,7 @@ def test_buffer_updates_are_atomic_once_a_lane():
     m = KernelBuilder(block_dim=256)
     t = buffer(m, (1,))
     m("buf.update", t, m.const(1), m.const(0), op="add")
-    show(m, t)
+    print_tile(m, t)
     assert m.run() == ["[256]"]
 
 
@@ -229,7 +234,7 @@ def test_buffer_views_alias_each_other():
     m("buf.set", part, m.const(9), m.const(0), m.const(0))
     flat = m("buf.reshape", t, shape=(24,))
     m("buf.set", flat, m.const(7), m.const(1))
-    show(m, t)
+    print_tile(m, t)
     expected = np.zeros((4, 6), int)
     expected[3, [5, 3, 1]] = 1, 2, 3
     expected[1, 5], expected[0, 1] = 9, 7
@@ -241,7 +246,7 @@ def test_a_diagonal_view_walks_one_dimension_of_each():
     t = buffer(m, (3,), 4)
     wide = m("buf.view", t, m.const(1), shape=(2, 2), dims=(-1, 0), steps=(0, 1))
     m("buf.set", t, m.const(5), m.const(2))
-    show(m, wide)
+    print_tile(m, wide)
     assert m.run() == ["[[4, 5], [4, 5]]"]
 
 
@@ -256,7 +261,7 @@ def test_a_broadcast_view_is_read_only():
 def test_a_tile_view_out_of_bounds_is_reported():
     m = KernelBuilder()
     v = m("buf.view", buffer(m, (4,)), m.const(2), shape=(2,), dims=(0,), steps=(2,))
-    show(m, v)
+    print_tile(m, v)
     with pytest.raises(OutOfBounds, match="buf.view"):
         m.run()
 
@@ -299,7 +304,7 @@ def test_tile_accesses_out_of_bounds_are_reported(op):
         m.run()
 
 
-# Stacks -----------------------------------------------------------------------------------------------------
+# Stacks ---------------------------------------------------------------------------------------------------------------
 
 
 def test_stacks_push_in_lane_order_and_pop_from_the_top():

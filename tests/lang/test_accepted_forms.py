@@ -26,9 +26,9 @@ def run(k: Any, n: int = 8) -> list[float]:
 
 
 def kernel_of_source(source: str) -> Any:
-    space: dict[str, Any] = {"tg": tg}
-    exec(source, space)
-    return kernel(source=source)(space["k"])
+    namespace: dict[str, Any] = {"tg": tg}
+    exec(source, namespace)
+    return kernel(source=source)(namespace["k"])
 
 
 def test_quoted_annotations_are_accepted() -> None:
@@ -134,17 +134,17 @@ def test_the_lane_of_tile_from_thread_may_be_a_name() -> None:
         traced(k, zeros(4))
 
 
-def split(body: str) -> Kernel:
+def prepared(body: str) -> Kernel:
     """A tiled kernel over t, a tile of shape (4, 2), prepared for the CPU."""
     lines = "\n".join("    " + line for line in body.splitlines())
     source = (
         f"def k(a: tg.array1d[float], n: int):\n    i, j = tg.tid()\n    t = tg.tile_zeros(shape=(4, 2))\n{lines}\n"
         "    tg.tile_store(a, tg.tile_reshape(t, 8))\n"
     )
-    ready = traced(kernel_of_source(source), zeros(8), 1)
-    prepare(ready)
-    for_cpu(ready)
-    return ready
+    traced_kernel = traced(kernel_of_source(source), zeros(8), 1)
+    prepare(traced_kernel)
+    for_cpu(traced_kernel)
+    return traced_kernel
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def split(body: str) -> Kernel:
     ],
 )
 def test_accesses_to_distinct_elements_need_no_synchronisation(body: str) -> None:
-    split(body)
+    prepared(body)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_accesses_to_distinct_elements_need_no_synchronisation(body: str) -> Non
 )
 def test_accesses_to_elements_that_may_conflict_are_refused(body: str) -> None:
     with pytest.raises(E.UnorderedAccess):
-        split(body)
+        prepared(body)
 
 
 def test_float_of_a_string_constant_is_a_number() -> None:

@@ -51,14 +51,14 @@ def test_conditions_of_loops_may_change_variables() -> None:
             state[0] = pcg(int(state[0]))
             return int(state[0]) % high
 
-        odd = more = 0
+        odd = inner_count = 0
         while draw(8) != 0 and odd < 9:
             if draw(2) == 0:
                 continue
             odd += 1
             while draw(2) != 0:
-                more += 1
-        assert result == [odd, more]
+                inner_count += 1
+        assert result == [odd, inner_count]
 
 
 def pcg(b: int) -> Any:
@@ -68,17 +68,17 @@ def pcg(b: int) -> Any:
 
 @tg.struct
 class Walk:
-    at: int
+    position: int
     end: int
 
 
 @tg.func
 def square(walk: tg.InOut[Walk], actual: tg.InOut[int]):
-    more = walk.at < walk.end
-    if more:
-        actual = walk.at * walk.at
-        walk.at += 1
-    return more
+    is_inside = walk.position < walk.end
+    if is_inside:
+        actual = walk.position * walk.position
+        walk.position += 1
+    return is_inside
 
 
 @tg.kernel
@@ -91,7 +91,7 @@ def sums_of_squares(ends: tg.array[int], sums: tg.array[int], last: tg.array2d[i
         if result > 40:
             break
         total += result
-    sums[i], last[i, 0], last[i, 1] = total, result, walk.at
+    sums[i], last[i, 0], last[i, 1] = total, result, walk.position
 
 
 @pytest.mark.machine_code

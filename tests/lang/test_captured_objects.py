@@ -42,7 +42,7 @@ OPTIONS, SETTINGS = Options(Sizes(), 10.0), SimpleNamespace(step=100.0)
 
 
 @tg.kernel
-def reads(out: tg.array[float]):
+def reads_attributes(out: tg.array[float]):
     a, b = OPTIONS.sizes.pair
     total = a + float(b) + OPTIONS.sizes[1] + OPTIONS.sizes.pair.a
     for _ in range(OPTIONS.sizes.rows):
@@ -53,12 +53,12 @@ def reads(out: tg.array[float]):
 
 
 @tg.kernel
-def takes(out: tg.array[float], options: tg.constexpr, pair: tg.constexpr):
+def takes_constants(out: tg.array[float], options: tg.constexpr, pair: tg.constexpr):
     out[tg.tid()] = options.shift + pair.a
 
 
 @tg.kernel
-def measures(v: tg.vec3, a: tg.array2d[float], out: tg.array[float]):
+def reads_static_shapes(v: tg.vec3, a: tg.array2d[float], out: tg.array[float]):
     m = tg.identity(n=tg.static(len(v) + 1), dtype=tg.static(a.dtype))
     t = tg.tile_zeros(shape=(4, tg.static(a.ndim)), dtype=float)
     total = m[3, 3]
@@ -70,18 +70,18 @@ def measures(v: tg.vec3, a: tg.array2d[float], out: tg.array[float]):
 @pytest.mark.machine_code
 def test_named_tuples_dataclasses_and_enumerations_are_read_by_attribute() -> None:
     out = tg.zeros(1)
-    tg.launch(reads, 1, inputs=[out])
+    tg.launch(reads_attributes, 1, inputs=[out])
     assert out.item() == 2.0 + 3.0 + 0.5 + 2.0 + 3 * 20.0 + 5.0 + 100.0 + 4.0
 
 
 @pytest.mark.machine_code
 def test_the_next_launch_uses_a_changed_captured_attribute(monkeypatch: pytest.MonkeyPatch) -> None:
     out = tg.zeros(1)
-    tg.launch(reads, 1, inputs=[out])
-    before = out.item()
+    tg.launch(reads_attributes, 1, inputs=[out])
+    first_result = out.item()
     monkeypatch.setattr(SETTINGS, "step", 200.0)
-    tg.launch(reads, 1, inputs=[out])
-    assert out.item() == before + 100.0
+    tg.launch(reads_attributes, 1, inputs=[out])
+    assert out.item() == first_result + 100.0
 
 
 @pytest.mark.machine_code
@@ -92,19 +92,19 @@ def test_constants_of_a_kernel_may_be_dataclasses_and_named_tuples() -> None:
         (Options(Sizes(), 20.0), Pair(1.0, 2), 21.0),
         (OPTIONS, Pair(5.0, 2), 15.0),
     ):
-        tg.launch(takes, 1, inputs=[out, options, pair])
+        tg.launch(takes_constants, 1, inputs=[out, options, pair])
         assert out.item() == expected
 
 
 @pytest.mark.machine_code
 def test_lengths_shapes_and_dtypes_of_values_are_static() -> None:
     out = tg.zeros(1)
-    tg.launch(measures, 1, inputs=[tg.vec3(1.0, 2.0, 3.0), tg.zeros((1, 1)), out], block_dim=1)
+    tg.launch(reads_static_shapes, 1, inputs=[tg.vec3(1.0, 2.0, 3.0), tg.zeros((1, 1)), out], block_dim=1)
     assert out.item() == 1.0 + 6.0 + 20.0
 
 
 @tg.kernel
-def makes(out: tg.array[float]):
+def constructs_types(out: tg.array[float]):
     v = tg.types.vector(length=3, dtype=float)
     v[1] = 2.0
     m = tg.types.matrix(shape=(2, 2), dtype=float)
@@ -115,7 +115,7 @@ def makes(out: tg.array[float]):
 @pytest.mark.machine_code
 def test_kernels_call_functions_that_return_types() -> None:
     out = tg.zeros(1)
-    tg.launch(makes, 1, inputs=[out])
+    tg.launch(constructs_types, 1, inputs=[out])
     assert out.item() == 10.0
 
 

@@ -191,37 +191,40 @@ def test_cooperative_functions_take_numbers_and_return_several_results() -> None
 
 def test_lanes_of_cooperative_functions_are_numbered_within_the_group() -> None:
     @tg.cooperative
-    def lost(a: tg.tile[Number, N]) -> tg.tile[Number, N]:
+    def reads_thread_index(a: tg.tile[Number, N]) -> tg.tile[Number, N]:
         i = tg.tid()
         return a
 
     @tg.kernel
     def run(x: tg.array1d[float]):
-        tg.tile_store(x, lost(tg.tile_load(x, shape=4)))
+        tg.tile_store(x, reads_thread_index(tg.tile_load(x, shape=4)))
 
     text = error_of(run, zeros(4))
-    assert "tg.tid in lost, which has no position in the launch," in text and "tg.group_lane()" in text
+    assert (
+        "tg.tid in reads_thread_index, which has no position in the launch," in text
+        and "tg.group_lane()" in text
+    )
 
 
 def test_all_threads_reach_a_cooperative_call_and_its_body() -> None:
     @tg.cooperative
-    def parted(a: tg.tile[Number, N]) -> tg.tile[Number, N]:
+    def divergent(a: tg.tile[Number, N]) -> tg.tile[Number, N]:
         if tg.group_lane() < 2:
             a = a + tg.tile_sum(a)
         return a
 
     @tg.kernel
-    def inside(x: tg.array1d[float]):
-        tg.tile_store(x, parted(tg.tile_load(x, shape=4)))
+    def divergent_body(x: tg.array1d[float]):
+        tg.tile_store(x, divergent(tg.tile_load(x, shape=4)))
 
     @tg.kernel
-    def around(x: tg.array2d[float]):
+    def call_in_branch(x: tg.array2d[float]):
         i, t = tg.tid()
         a = tg.tile_load(x, shape=(2, 3))
         if t < 2:
             b = total(a)
 
-    for kernel, args, op in ((inside, zeros(4), "tile_sum"), (around, zeros(2, 3), "total")):
+    for kernel, args, op in ((divergent_body, zeros(4), "tile_sum"), (call_in_branch, zeros(2, 3), "total")):
         kernel = traced(kernel, args)
         with pytest.raises(tg.CompileError, match=f"{op} is cooperative"):
             prepare(kernel)
@@ -271,18 +274,18 @@ def test_the_result_of_a_cooperative_call_may_overwrite_a_parameter() -> None:
 @pytest.mark.machine_code
 def test_launches_use_cooperative_programs_that_are_added() -> None:
     @tg.cooperative
-    def known(a: tg.tile[Number, N]) -> tg.tile[Number, N]:
+    def incremented(a: tg.tile[Number, N]) -> tg.tile[Number, N]:
         return a + 1.0
 
     @tg.kernel
     def run(x: tg.array1d[float]):
-        tg.tile_store(x, known(tg.tile_load(x, shape=4)))
+        tg.tile_store(x, incremented(tg.tile_load(x, shape=4)))
 
     x = tg.zeros(4)
     tg.launch_tiled(run, dim=1, inputs=[x], block_dim=32)
     assert x.numpy()[0] == 1
 
-    @known.program
+    @incremented.program
     def other(a):
         return a + 10.0
 
@@ -362,8 +365,8 @@ def test_the_verifier_refuses_outer_values_in_a_cooperative_call() -> None:
 
     kernel = traced(run, zeros(4))
     (call,) = ops_named(kernel, "call.cooperative")
-    (inside,) = (op for op in call.function.walk() if op.NAME == "buf.new")
-    inside.tile = call.arguments[0]
+    (inner_op,) = (op for op in call.function.walk() if op.NAME == "buf.new")
+    inner_op.tile = call.arguments[0]
     with pytest.raises(InternalError, match="is not defined before this use"):
         verify(kernel)
 
@@ -378,9 +381,9 @@ def call_with_doubled(x: tg.array1d[float], y: tg.array1d[float]):
     tg.tile_store(y, doubled(tg.tile_load(x, shape=4)))
 
 
-def refused(part: Any, kernel: Any = call_with_doubled, gradient: bool = False) -> str:
+def error_with_part(part: Any, kernel: Any = call_with_doubled, gradient: bool = False) -> str:
     """The error of a launch while `doubled` has an additional part."""
-    before = doubled.variants, doubled.rule
+    original = doubled.variants, doubled.rule
     try:
         part()
         x, y = tg.zeros(4, requires_grad=gradient), tg.zeros(4, requires_grad=gradient)
@@ -388,7 +391,7 @@ def refused(part: Any, kernel: Any = call_with_doubled, gradient: bool = False) 
             tg.launch_tiled(kernel, dim=1, inputs=[x], outputs=[y], block_dim=32)
             tape.backward(grads={y: tg.ones(4)})
     finally:
-        doubled.variants, doubled.rule = before
+        doubled.variants, doubled.rule = original
     return str(caught.value)
 
 
@@ -426,21 +429,21 @@ def test_invalid_parts_of_cooperative_functions_are_refused_at_their_lines() -> 
         (unknown_kept, True, ("the adjoint of doubled cannot keep 'results'", "choose from: a, result")),
         (calls_itself, False, ("program calls itself", "return doubled(a)")),
     ):
-        text = refused(part, gradient=gradient)
+        text = error_with_part(part, gradient=gradient)
         assert all(words in text for words in message), text
 
 
 @pytest.mark.machine_code
 def test_parts_of_cooperative_functions_may_be_given_as_text() -> None:
     square, slope = "def square(a):\n    return a * a\n", "def slope(a, grad):\n    return 2.0 * a * grad\n"
-    space: dict[str, Any] = {"tg": tg}
-    exec(square + slope, space)
+    namespace: dict[str, Any] = {"tg": tg}
+    exec(square + slope, namespace)
 
     @tg.cooperative
     def squared(a: tg.tile[tg.Real, N]) -> tg.tile[tg.Real, N]: ...
 
-    squared.program(space["square"], source=square)
-    squared.vjp(space["slope"], keep="a", source=slope)
+    squared.program(namespace["square"], source=square)
+    squared.vjp(namespace["slope"], keep="a", source=slope)
     squared.reference(lambda a: a * a)
     squared.samples(lambda rng: iter([tg.Sample(rng.standard_normal(5), differentiable=True)]))
     testing.check(squared, block_dims=(1, 33))
@@ -491,13 +494,13 @@ def test_requirements_of_a_cooperative_check_are_reported(
     samples: list[tg.Sample], reference: Any, message: str
 ) -> None:
     @tg.cooperative
-    def same(a: tg.tile[tg.Real, N]) -> tg.tile[tg.Real, N]:
+    def identity(a: tg.tile[tg.Real, N]) -> tg.tile[tg.Real, N]:
         return a
 
-    same.samples(lambda rng: iter(samples))
-    same.numpy = reference
+    identity.samples(lambda rng: iter(samples))
+    identity.numpy = reference
     with pytest.raises((TypeError, ValueError, tg.CompileError), match=message):
-        testing.check(same, block_dims=(1,))
+        testing.check(identity, block_dims=(1,))
 
 
 def test_constants_select_results_and_extents_are_inferred() -> None:

@@ -25,11 +25,11 @@ LOOPS = {
 }
 
 
-def launched(text: str, *more: Any) -> Any:
+def launched(text: str, *args: Any) -> Any:
     names = dict[str, Any](tg=tg)
     exec(text, names)
     kernel = tg.kernel(source=text)(names["kernel"])
-    tg.launch(kernel, 1, [*more], block_dim=1)
+    tg.launch(kernel, 1, [*args], block_dim=1)
 
 
 @pytest.mark.parametrize("name", LOOPS)
@@ -52,10 +52,10 @@ def test_enumerate_and_zip_match_python(name: str) -> None:
 
 @pytest.mark.parametrize("bounds", [(1, 9), (0, 10, 3), (9, 0, -4), (5, 5), (7, 2)])
 def test_pipelined_ranges_match_python(bounds: tuple[int, ...]) -> None:
-    for written in (", ".join(map(str, bounds)), ", ".join(["n", *map(str, bounds[1:])])):
+    for bounds_text in (", ".join(map(str, bounds)), ", ".join(["n", *map(str, bounds[1:])])):
         text = f"""def kernel(a: tg.array2d[float], y: tg.array1d[float], n: int):
     total = tg.tile_zeros(4)
-    for k in tg.pipelined({written}, stages=2):
+    for k in tg.pipelined({bounds_text}, stages=2):
         total += tg.tile_load(a[k], shape=4)
     tg.tile_store(y, total)
 """

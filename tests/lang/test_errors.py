@@ -34,12 +34,12 @@ def wrong_inside(x: float):
 
 
 @func
-def one_of(x: float):
+def overloaded(x: float):
     return x
 
 
 @func
-def one_of(x: int):  # noqa: F811
+def overloaded(x: int):  # noqa: F811
     return x + 1
 
 
@@ -214,9 +214,9 @@ def test_type_errors_are_raised_at_their_line() -> None:
 
 
 def test_calls_with_wrong_arguments_are_refused_at_their_line() -> None:
-    @refuse(E.WrongArguments, "one_of(True)", A, message="one_of(float32); one_of(int32)")
+    @refuse(E.WrongArguments, "overloaded(True)", A, message="overloaded(float32); overloaded(int32)")
     def k1(a: array1d[float]):
-        a[0] = one_of(True)
+        a[0] = overloaded(True)
 
     @refuse(E.WrongArguments, "t", A, message="must be tile[float32, 4]")
     def k2(a: array1d[float]):
@@ -272,10 +272,10 @@ def test_all_errors_are_reported_without_consequential_errors() -> None:
 
 def test_kernels_from_exec_need_their_source() -> None:
     text = "def k(a: array1d[float]):\n    a[0] = nope\n"
-    space: dict[str, Any] = {"array1d": array1d}
-    exec(text, space)
+    namespace: dict[str, Any] = {"array1d": array1d}
+    exec(text, namespace)
     with pytest.raises(E.SourceNotFound):
-        traced(kernel(space["k"]), A)
+        traced(kernel(namespace["k"]), A)
     with pytest.raises(E.UnknownName) as info:
-        traced(kernel(source=text)(space["k"]), A)
+        traced(kernel(source=text)(namespace["k"]), A)
     assert "    a[0] = nope" in str(info.value)

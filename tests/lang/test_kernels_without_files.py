@@ -139,7 +139,7 @@ class Prompt:
             self.output += data
 
     def session(self, text: str) -> str:
-        """The output after given lines are typed."""
+        """The output of the process after lines of text are typed."""
         for k, line in enumerate([*text.strip().splitlines(), "exit()"]):
             self.read(k + 1)
             os.write(self.terminal, line.encode() + b"\n")
@@ -165,7 +165,7 @@ def test_kernels_typed_at_the_prompt_run(tmp_path: Path) -> None:
     assert re.search(failed, output), output
 
 
-def ran(tmp_path: Path, *arguments: str, standard_input: str = "") -> str:
+def python_output(tmp_path: Path, *arguments: str, standard_input: str = "") -> str:
     command = [sys.executable, *arguments]
     completed = subprocess.run(
         command, input=standard_input, capture_output=True, text=True, env=environment(tmp_path), check=False
@@ -175,14 +175,14 @@ def ran(tmp_path: Path, *arguments: str, standard_input: str = "") -> str:
 
 @pytest.mark.cpu
 def test_kernels_given_on_the_command_line_run(tmp_path: Path) -> None:
-    assert ran(tmp_path, "-c", PROGRAM) == "7.0\n"
-    assert ran(tmp_path, "-c", MAPPED) == "10.0 20.0 15.0\n"
-    assert "the source of k is not available" in ran(tmp_path, "-c", f"exec({PROGRAM!r})")
+    assert python_output(tmp_path, "-c", PROGRAM) == "7.0\n"
+    assert python_output(tmp_path, "-c", MAPPED) == "10.0 20.0 15.0\n"
+    assert "the source of k is not available" in python_output(tmp_path, "-c", f"exec({PROGRAM!r})")
 
 
 @pytest.mark.cpu
 def test_piped_text_is_refused_with_a_remedy(tmp_path: Path) -> None:
-    output = ran(tmp_path, "-", standard_input=PROGRAM)
+    output = python_output(tmp_path, "-", standard_input=PROGRAM)
     assert "<stdin>:4:1: error[source-not-found]: the source of k is not available" in output
     assert "tg.exec(text, namespace)" in output
 
@@ -203,7 +203,7 @@ def test_kernels_in_executed_text_run() -> None:
 def test_plain_exec_is_refused_with_a_remedy() -> None:
     with pytest.raises(SourceNotFound, match=r"tg\.exec\(text, namespace\)"):
         exec(PROGRAM, {})
-    remedied = PROGRAM.replace("tg.kernel", "tg.kernel(source=PROGRAM)")
+    corrected = PROGRAM.replace("tg.kernel", "tg.kernel(source=PROGRAM)")
     names: dict[str, object] = {"PROGRAM": PROGRAM}
-    exec(remedied, names)
+    exec(corrected, names)
     assert np.array_equal(names["a"], [7.0, 7.0])

@@ -25,9 +25,9 @@ SECONDS = 0.1
 def kernel(*lines: str) -> Any:
     body = "\n".join(f"    {line}" for line in lines)
     text = f"def kernel(a: tg.array[float], out: tg.array[float]):\n    i, j = tg.tid()\n{body}\n"
-    space: dict[str, Any] = {"tg": tg}
-    exec(text, space)
-    return tg.kernel(source=text)(space["kernel"])
+    namespace: dict[str, Any] = {"tg": tg}
+    exec(text, namespace)
+    return tg.kernel(source=text)(namespace["kernel"])
 
 
 def lowered(traced: Any) -> str:
@@ -68,13 +68,13 @@ HUGE_PROGRAMS = {
 }
 
 
-def refused(traced: Any, error: type[E.CompileError]) -> E.CompileError:
-    """The error of a launch, within a time limit."""
+def refusal(traced: Any, error: type[E.CompileError]) -> E.CompileError:
+    """The error of a launch, which must be raised within a time limit."""
     a = tg.zeros(64)
-    began = time.process_time()
+    start = time.process_time()
     with pytest.raises(error) as caught:
         tg.launch_tiled(traced, dim=1, inputs=[a, a], block_dim=8)
-    assert time.process_time() - began < SECONDS
+    assert time.process_time() - start < SECONDS
     return caught.value
 
 
@@ -82,7 +82,7 @@ def refused(traced: Any, error: type[E.CompileError]) -> E.CompileError:
 def test_huge_tiles_are_refused_at_once(lines: list[str]) -> None:
     for number in ("10**10", "10**9", "10**8", "10**5", "10**4", "2**62", "2**26", "2**25", "2**13"):
         lines = [line.replace(number, str(eval(number))) for line in lines]
-    error = refused(kernel(*lines), E.TileTooLarge)
+    error = refusal(kernel(*lines), E.TileTooLarge)
     assert error.loc is not None and error.loc.line == 2 + len(lines)
     assert f"more than {2**26:,}" in error.message
 
@@ -96,7 +96,7 @@ def test_huge_tiles_are_refused_at_once(lines: list[str]) -> None:
     ],
 )
 def test_long_vectors_are_refused_at_once(line: str) -> None:
-    assert "more than 1,024" in refused(kernel(line), E.TypeMismatch).message
+    assert "more than 1,024" in refusal(kernel(line), E.TypeMismatch).message
 
 
 def test_types_of_long_vectors_are_refused() -> None:
@@ -120,10 +120,10 @@ def test_types_of_long_vectors_are_refused() -> None:
     ],
 )
 def test_loops_that_are_unrolled_too_far_are_refused(lines: list[str]) -> None:
-    assert "more than 4,096" in refused(kernel(*lines), E.UnrolledTooFar).message
+    assert "more than 4,096" in refusal(kernel(*lines), E.UnrolledTooFar).message
 
 
-BELOW = {
+BELOW_LIMIT = {
     "rows": "tg.tile_store(out, tg.tile_load(a, shape={n}) + 1.0)",
     "bytes": "tg.tile_store(out, tg.tile_astype(tg.tile_sum(tg.tile_zeros({n}, dtype=tg.int8)), float))",
     "in place": "t = tg.tile_zeros({n}); t[j] += 1.0; tg.tile_store(out, t)",
@@ -132,7 +132,7 @@ BELOW = {
 }
 
 
-@pytest.mark.parametrize("line", BELOW.values(), ids=BELOW)
+@pytest.mark.parametrize("line", BELOW_LIMIT.values(), ids=BELOW_LIMIT)
 def test_the_code_size_does_not_depend_on_the_tile_size(line: str) -> None:
     sizes: list[int] = []
     for n in (2**12, 2**26):
@@ -164,13 +164,13 @@ def test_unrolled_loops_cost_time_in_proportion_to_their_length(line: str) -> No
         built_kernel = kernel(
             "s = 0.0", "t = tg.tile_zeros(8)", f"for k in tg.static(range({n})):", *body, "out[j] = s + t[0]"
         )
-        began = time.process_time()
+        start = time.process_time()
         lowered(built_kernel)
-        return time.process_time() - began
+        return time.process_time() - start
 
     cost(10)
-    most = 8 * cost(500) + 0.5
-    assert cost(2000) < most or cost(2000) < most
+    limit = 8 * cost(500) + 0.5
+    assert cost(2000) < limit or cost(2000) < limit
 
 
 def chain(n: int) -> Any:

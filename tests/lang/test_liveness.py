@@ -17,23 +17,23 @@ NAMES = "abc"
 
 
 class RecordedNames(dict[str, Any]):
-    """The names of a run, and the order of their reads and bindings and of the ends of statements."""
+    """A namespace that records the order of reads, bindings and ends of statements of a run."""
 
     def __init__(self, rng: random.Random) -> None:
         super().__init__(use=lambda *x: None, maybe=lambda: rng.random() < 0.5, end=self.end, range=range)
-        self.seen: list[tuple[str, Any]] = []
+        self.events: list[tuple[str, Any]] = []
 
     def end(self, statement: int) -> None:
-        self.seen.append(("end", statement))
+        self.events.append(("end", statement))
 
     def __getitem__(self, name: str) -> Any:
         if name in NAMES:
-            self.seen.append(("read", name))
+            self.events.append(("read", name))
             return 0
         return super().__getitem__(name)
 
     def __setitem__(self, name: str, value: Any) -> None:
-        self.seen.append(("bound", name))
+        self.events.append(("bound", name))
 
 
 def statements(rng: random.Random, depth: int, in_loop: bool) -> Iterator[str]:
@@ -64,28 +64,28 @@ def test_variables_that_executions_read_are_live(seed: int) -> None:
         tree = ast.parse(f"def f():\n    {body}").body[0]
         assert isinstance(tree, ast.FunctionDef)
         flow = Flow(tree)
-        inside = [node for node in ast.walk(tree) if isinstance(node, ast.stmt) and node is not tree]
+        nodes = [node for node in ast.walk(tree) if isinstance(node, ast.stmt) and node is not tree]
         for _ in range(6):
             run = RecordedNames(rng)
-            exec(compile(marked(tree, inside), "<program>", "exec"), {}, run)
-            for k, (kind, ended) in enumerate(run.seen):
+            exec(compile(with_end_calls(tree, nodes), "<program>", "exec"), {}, run)
+            for k, (kind, ended) in enumerate(run.events):
                 for name in NAMES if kind == "end" else ():
-                    later = [event for event, variable in run.seen[k:] if variable == name]
+                    later = [event for event, variable in run.events[k:] if variable == name]
                     if later[:1] == ["read"]:
-                        assert flow.live_after(name, inside[ended]), (body, name, ast.unparse(inside[ended]))
+                        assert flow.live_after(name, nodes[ended]), (body, name, ast.unparse(nodes[ended]))
 
 
-def marked(tree: ast.FunctionDef, inside: list[ast.stmt]) -> ast.Module:
-    """The program with a mark after each statement."""
+def with_end_calls(tree: ast.FunctionDef, nodes: list[ast.stmt]) -> ast.Module:
+    """The program with a call of `end` after each statement."""
 
-    class Marks(ast.NodeTransformer):
+    class EndCalls(ast.NodeTransformer):
         def generic_visit(self, node: ast.AST) -> Any:
-            k = inside.index(node) if isinstance(node, ast.stmt) and node in inside else None
+            k = nodes.index(node) if isinstance(node, ast.stmt) and node in nodes else None
             copied = type(node)(**{f: v for f, v in ast.iter_fields(node)})
             super().generic_visit(copied)
             return copied if k is None else [copied, ast.parse(f"end({k})").body[0]]
 
-    marked_tree = Marks().visit(tree)
+    marked_tree = EndCalls().visit(tree)
     return ast.fix_missing_locations(ast.Module(marked_tree.body, []))
 
 

@@ -17,9 +17,9 @@ TYPES = {"int32": np.int32, "uint8": np.uint8, "int8": np.int8, "int64": np.int6
 
 
 def kernel_of_source(source: str, **names: Any) -> Any:
-    space: dict[str, Any] = {"tg": tg, **names}
-    exec(source, space)
-    return kernel(source=source)(space["k"])
+    namespace: dict[str, Any] = {"tg": tg, **names}
+    exec(source, namespace)
+    return kernel(source=source)(namespace["k"])
 
 
 def visited(dtype: str, bounds: tuple[int, int, int], known_step: bool) -> list[int]:
@@ -68,24 +68,24 @@ def test_a_loop_with_break_stops_at_the_end_of_its_range(
     assert visited(dtype, bounds, known_step) == list(range(*bounds))[:9]
 
 
-@pytest.mark.parametrize("leaves", ["break", "pass"])
-def test_a_step_of_0_fails_the_launch(leaves: str) -> None:
+@pytest.mark.parametrize("statement", ["break", "pass"])
+def test_a_step_of_0_fails_the_launch(statement: str) -> None:
     k = kernel_of_source(
         "def k(a: tg.array1d[float], step: int):\n"
         "    for i in range(0, 4, step):\n"
-        f"        if a[i] > 0.0:\n            {leaves}\n"
+        f"        if a[i] > 0.0:\n            {statement}\n"
     )
     with pytest.raises(E.KernelAssertion, match=r"the step of range\(0, 4, step\) must not be 0"):
         launched(k, zeros(4), 0, dims=(1,), block_dim=1)
 
 
 @pytest.mark.machine_code
-@pytest.mark.parametrize("leaves", ["break", "pass"])
-def test_a_step_of_0_fails_the_launch_on_the_cpu(leaves: str) -> None:
+@pytest.mark.parametrize("statement", ["break", "pass"])
+def test_a_step_of_0_fails_the_launch_on_the_cpu(statement: str) -> None:
     k = kernel_of_source(
         "def k(a: tg.array1d[float], step: int):\n"
         "    for i in range(0, 4, step):\n"
-        f"        if a[i] > 0.0:\n            {leaves}\n"
+        f"        if a[i] > 0.0:\n            {statement}\n"
     )
     public = tg.kernel(source=k.definition.text)(k.definition.function)
     with pytest.raises(tg.KernelAssertion, match=r"the step of range\(0, 4, step\) must not be 0"):

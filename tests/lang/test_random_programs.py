@@ -17,7 +17,7 @@ NAMES = ("a", "b", "c", "d")
 LANES = 16
 
 
-class Maker:
+class ProgramWriter:
     """Writes a function of one int over a few int variables; all loops end."""
 
     def __init__(self, seed: int) -> None:
@@ -106,9 +106,9 @@ class Maker:
 
 
 def compare(text: str) -> None:
-    space: dict[str, Any] = {}
-    exec(text, space)
-    python = space["f"]
+    namespace: dict[str, Any] = {}
+    exec(text, namespace)
+    python = namespace["f"]
     f = func(source=text)(python)
 
     @kernel
@@ -124,4 +124,4 @@ def compare(text: str) -> None:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_random_programs_match_python(seed: int) -> None:
-    compare(Maker(seed).program())
+    compare(ProgramWriter(seed).program())

@@ -53,12 +53,12 @@ TYPES = [array_annotation(Body, 1), array_annotation(Other, 1), array_annotation
 
 
 def traced(body: str) -> Kernel:
-    """A kernel of one thread, of bodies, others, numbers and a holder."""
+    """The IR of a kernel with arrays of Body, Other and float, and with a Holder."""
     lines = "\n".join("    " + line for line in body.splitlines())
     text = f"def k(a: tg.array[Body], o: tg.array[Other], x: tg.array[float], h: Holder):\n    i = tg.tid()\n{lines}\n"
-    space: dict[str, Any] = dict(globals())
-    exec(text, space)
-    kernel = tg.kernel(source=text)(space["k"])
+    namespace: dict[str, Any] = dict(globals())
+    exec(text, namespace)
+    kernel = tg.kernel(source=text)(namespace["k"])
     leaves = [p.annotation for p in leaf_parameters(kernel.definition.parameters)]
     types = [ArrayType(t.dtype, t.ndim) if hasattr(t, "ndim") else t for t in leaves]
     return kernel.trace(types, LaunchClass(1, 64, (False,), False, False), (), library())

@@ -36,10 +36,10 @@ def test_rotated_tiles_of_a_pipelined_loop_match_numpy() -> None:
         t = tg.tile_load(a, shape=(1, N), offset=(0, 0))
         u = tg.tile_load(a, shape=(1, N), offset=(1, 0))
         for i in range(2, 6):
-            nxt = tg.tile_load(a, shape=(1, N), offset=(i, 0))
+            following = tg.tile_load(a, shape=(1, N), offset=(i, 0))
             tg.tile_store(out, t * 2.0, offset=(i - 2, 0))
             t = u
-            u = nxt
+            u = following
         tg.tile_store(out, t, offset=(4, 0))
         tg.tile_store(out, u, offset=(5, 0))
 
@@ -283,7 +283,7 @@ def test_tile_shapes_may_be_named_constants() -> None:
 
 def test_functions_may_return_tiles_early() -> None:
     @func
-    def pick(a, i: int):
+    def selected(a, i: int):
         if i == 0:
             return a * 2.0
         for k in range(3):
@@ -294,7 +294,7 @@ def test_functions_may_return_tiles_early() -> None:
     @kernel
     def k(out: array2d[float]):
         i = tg.tid()
-        t = pick(tg.tile_ones(shape=N), i)
+        t = selected(tg.tile_ones(shape=N), i)
         t += 10.0
         tg.tile_store(out[i], t)
 

@@ -18,21 +18,21 @@ def traced(kernel: object) -> Kernel:
 
 
 @tg.kernel
-def two(a: float, b: float):
+def two_calls(a: float, b: float):
     x = tg.exp(a)
     y = tg.exp(b)
     tg.print(x + y)
 
 
 def test_later_traced_calls_have_their_own_location() -> None:
-    first, second = (op for op in traced(two).walk() if isinstance(op, Call))
+    first, second = (op for op in traced(two_calls).walk() if isinstance(op, Call))
     assert first.loc.line + 1 == second.loc.line
-    own, copied = ([op.loc for op in call.function.walk()] for call in (first, second))
-    assert len(own) > 3
-    for first_op, second_op in zip(own, copied, strict=True):
+    first_locations, second_locations = ([op.loc for op in call.function.walk()] for call in (first, second))
+    assert len(first_locations) > 3
+    for first_op, second_op in zip(first_locations, second_locations, strict=True):
         *inner, last_location = first_op.chain()
-        *inner_of_copy, place_of_copy = second_op.chain()
-        assert (last_location.line, place_of_copy.line) == (first.loc.line, second.loc.line)
+        *inner_of_copy, last_of_copy = second_op.chain()
+        assert (last_location.line, last_of_copy.line) == (first.loc.line, second.loc.line)
         assert [location.line for location in inner] == [location.line for location in inner_of_copy]
 
 

@@ -78,10 +78,10 @@ def test_misspelt_settings_are_refused_with_a_suggestion() -> None:
             setattr(tg.config, wrong, 1)
         with pytest.raises(AttributeError, match=rf"did you mean '{name}'\?"):
             getattr(tg.config, wrong)
-    before = tg.config.verbose
+    original = tg.config.verbose
     tg.config.verbose = True
     assert tg.config.verbose is True and tg.config.enable_mathdx_fft is None
-    tg.config.verbose = before
+    tg.config.verbose = original
 
 
 # Functions of the language --------------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ def _names() -> list[str]:
     return sorted(n for n in {*PUBLIC, *library()} if n[0] != "_" and "." not in n)
 
 
-def _refused(names: list[str]) -> int:
+def _check_refusals(names: list[str]) -> int:
     """Call each function with one unknown keyword in every valid way. Returns the number of ways."""
     tried = 0
     for name in names:
@@ -146,13 +146,13 @@ def _refused(names: list[str]) -> int:
 
 
 def test_misspelt_keywords_of_functions_are_refused() -> None:
-    assert _refused(_names()[::16]) > 3
+    assert _check_refusals(_names()[::16]) > 3
     assert "did you mean 'shape'" in str(_failure("tile_load(a, shpe=(4, 4))"))
 
 
 @pytest.mark.parametrize("first", chunks(range(4)))
 def test_misspelt_keywords_of_all_functions_are_refused(first: int) -> None:
-    assert _refused(_names()[first::4]) > 25
+    assert _check_refusals(_names()[first::4]) > 25
 
 
 @pytest.mark.machine_code

@@ -10,5 +10,5 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "semantics"))
 
 
 @pytest.fixture(autouse=True)
-def compiled_soon(unoptimised: None) -> None:
+def compile_without_optimisation(unoptimised: None) -> None:
     """Compile without optimisations, see `unoptimised`; `run.py test --v3` compiles as users do."""

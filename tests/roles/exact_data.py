@@ -28,8 +28,8 @@ def agree(kernel: Any, args: Sequence[Any], dim: int | Sequence[int]) -> list[np
     prepared = [tg.clone(a, device="cpu") if isinstance(a, tg.array) else a for a in args]
     traced_kernel = agreement.traced(kernel, prepared, (*dims, threads), threads)
     prepare(traced_kernel)
-    plain = [a.numpy() if isinstance(a, tg.array) else a for a in prepared]
-    interp.run(traced_kernel, plain, (*dims, threads), threads)
-    for expected, actual in zip(arrays, (a for a in plain if isinstance(a, np.ndarray)), strict=True):
+    host_arrays = [a.numpy() if isinstance(a, tg.array) else a for a in prepared]
+    interp.run(traced_kernel, host_arrays, (*dims, threads), threads)
+    for expected, actual in zip(arrays, (a for a in host_arrays if isinstance(a, np.ndarray)), strict=True):
         agreement.assert_same_bits(actual, expected, "prepared")
     return arrays

@@ -8,7 +8,7 @@ import tegula as tg
 
 
 def chain(stages: int) -> Any:
-    """The kernel. `stages`: of the pipe of squares. tools/sanitize.py refers to its lines."""
+    """A kernel; `stages`: the stages of the pipe of squares. tools/sanitize.py refers to lines of this function."""
 
     @tg.kernel
     def squared(x: tg.array2d[float], out: tg.array2d[float], n: int):

@@ -39,7 +39,7 @@ def small(rng: np.random.Generator, *shape: int) -> np.ndarray:
     return rng.integers(-2, 3, shape).astype(np.float32)
 
 
-# Trip counts ---------------------------------------------------------------------------------------------------------
+# Trip counts ----------------------------------------------------------------------------------------------------------
 
 
 def trips(chain: Callable[[int], Any]) -> Iterator[Variant]:
@@ -57,7 +57,7 @@ def trips(chain: Callable[[int], Any]) -> Iterator[Variant]:
 
 
 def producers() -> Iterator[Variant]:
-    """Two roles fetch, each its own pipe; a third multiplies."""
+    """Two roles fetch, each into its own pipe; a third role multiplies."""
     for stages in range(2, 7):
         kernel = two_producers(stages)
         for rows in (1, 2, 3, 7, 128):
@@ -71,7 +71,7 @@ def producers() -> Iterator[Variant]:
             )
 
 
-# Matmuls ------------------------------------------------------------------------------------------------------------
+# Matmuls --------------------------------------------------------------------------------------------------------------
 
 TM, TN, TK, STEPS = 128, 128, 64, 9
 HALF = tg.bfloat16
@@ -152,7 +152,7 @@ MATMULS = (one_consumer, separate_consumers, merged_two, merged_three)
 
 
 def matmuls() -> Iterator[Variant]:
-    """Matmuls by wgmma, whole and at the edges of arrays, and by mma."""
+    """Matmuls by wgmma, in whole tiles and at the edges of arrays, and by mma."""
     for kernel in MATMULS:
         rows = TM + TM // 2 if kernel is merged_three else TM
         for m, n in ((2 * rows, TN), (rows + 8, TN + 8)):
@@ -176,10 +176,10 @@ def matmuls() -> Iterator[Variant]:
         )
 
 
-# Tiles of single consumers ------------------------------------------------------------------------------
+# Tiles of single consumers --------------------------------------------------------------------------------------------
 
 
-def aliasing(depth: int) -> Any:
+def consumers_with_own_tiles(depth: int) -> Any:
     """Two consumers, each of which multiplies its own tile in shared memory by the tile that both pop."""
 
     @tg.kernel
@@ -211,7 +211,7 @@ def masked_attention(x: Arrays) -> np.ndarray:
 
 def launches_of_separate_tiles() -> Iterator[Variant]:
     for depth in (64, 128):
-        kernel = aliasing(depth)
+        kernel = consumers_with_own_tiles(depth)
         for n in (1, 2, 3, 4, 9):
             yield Variant(
                 f"depth {depth}, {n} iterations",
@@ -298,6 +298,6 @@ def repeat(variant: Variant, launches: int) -> None:
 if __name__ == "__main__":
     case, device, count = sys.argv[1:]
     with tg.ScopedDevice(device):
-        for each in CASES[case]():
-            repeat(each, int(count))
-            print(each.name, flush=True)
+        for variant in CASES[case]():
+            repeat(variant, int(count))
+            print(variant.name, flush=True)

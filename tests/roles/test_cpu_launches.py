@@ -45,7 +45,7 @@ def arrays_on_cpu(*shape: int) -> tuple[tg.array, tg.array]:
 def test_signal_handlers_run_while_roles_run() -> None:
     x, out = arrays_on_cpu(64, N)
     caught: list[int] = []
-    before = signal.signal(signal.SIGALRM, lambda number, frame: caught.append(number))
+    previous_handler = signal.signal(signal.SIGALRM, lambda number, frame: caught.append(number))
     signal.setitimer(signal.ITIMER_REAL, 1e-4, 1e-4)
     try:
         end = time.monotonic() + 0.5
@@ -53,7 +53,7 @@ def test_signal_handlers_run_while_roles_run() -> None:
             tg.launch_tiled(doubled, dim=64, inputs=[x, out, 100])
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGALRM, previous_handler)
     assert caught and np.array_equal(out.numpy(), 2 * x.numpy())
 
 
@@ -65,14 +65,14 @@ def test_an_interrupt_ends_a_launch_of_roles() -> None:
         raise KeyboardInterrupt
 
     tg.launch_tiled(doubled, dim=64, inputs=[x, out, 1])
-    before = signal.signal(signal.SIGALRM, interrupt)
+    previous_handler = signal.signal(signal.SIGALRM, interrupt)
     signal.setitimer(signal.ITIMER_REAL, 0.2)
     try:
         with pytest.raises(KeyboardInterrupt):
             tg.launch_tiled(doubled, dim=1_000_000, inputs=[x, out, 1000])
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGALRM, previous_handler)
     out.zero_()
     tg.launch_tiled(doubled, dim=64, inputs=[x, out, 3])
     assert np.array_equal(out.numpy(), 2 * x.numpy())

@@ -12,7 +12,7 @@ from exact_data import small_integers
 
 import tegula as tg
 
-pytestmark = pytest.mark.cpu  # A GPU would wait without an end.
+pytestmark = pytest.mark.cpu  # A GPU would hang.
 N = 8
 
 
@@ -81,7 +81,7 @@ def too_few_arrivals(x: tg.array2d[float]):
 
 
 @tg.kernel
-def waits_for_nobody(x: tg.array2d[float]):
+def waits_without_arrivals(x: tg.array2d[float]):
     barrier = tg.named_barrier(warps=8)
     with tg.ws(0):
         tg.tile_store(x, tg.tile_ones(shape=(1, N)))
@@ -93,7 +93,7 @@ WAITS = {
     too_few_arrivals: [
         "ws1 waits here for phase 0 of stage 1 of barrier 'full', to be ended by ws0, which has ended"
     ],
-    waits_for_nobody: [
+    waits_without_arrivals: [
         "ws1 waits here for phase 0 of barrier 'barrier', to be ended by ws1, which waits too"
     ],
     never_filled: ["ws0 waits here for tile 0 of pipe 'pipe' from any role, but no role fills the pipe"],

@@ -42,7 +42,7 @@ def test_pipes_of_hundreds_of_tiles_agree_on_all_devices(chain: Any) -> None:
     agree(chain(3), [x, tg.zeros_like(x), 300], 1)
 
 
-# Several producers and consumers -------------------------------------------------------------------------------------
+# Several producers and consumers --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("stages", range(2, 7))
@@ -66,11 +66,11 @@ def three_consumers(x: tg.array2d[float], out: tg.array2d[float], n: int):
             total += tg.tile_pipe_pop(pipe)
         tg.tile_store(out, total, offset=(0, 0))
     with tg.ws(2):
-        most = tg.tile_full(shape=(1, N), value=-100.0)
+        largest = tg.tile_full(shape=(1, N), value=-100.0)
         for _k in range(n):
             tile = tg.tile_pipe_pop(pipe)
-            most = tg.where(tile > most, tile, most)
-        tg.tile_store(out, most, offset=(1, 0))
+            largest = tg.where(tile > largest, tile, largest)
+        tg.tile_store(out, largest, offset=(1, 0))
     with tg.ws(3):
         for k in range(n):
             tile = tg.tile_pipe_pop(pipe)
@@ -86,7 +86,7 @@ def test_each_consumer_pops_every_tile(n: int) -> None:
     assert np.array_equal(out, [data.sum(0), data.max(0), data[-1]])
 
 
-# Popped tiles --------------------------------------------------------------------------------------------------------
+# Popped tiles ---------------------------------------------------------------------------------------------------------
 
 
 @tg.kernel
@@ -123,11 +123,11 @@ def neighbours(x: tg.array2d[float], out: tg.array2d[float], n: int):
         for k in range(1, n):
             tg.tile_pipe_load(pipe, x, offset=(k, 0))
     with tg.ws(1):
-        before = tg.tile_pipe_pop(pipe)
+        previous = tg.tile_pipe_pop(pipe)
         for k in range(1, n):
             tile = tg.tile_pipe_pop(pipe)
-            tg.tile_store(out, tile - before, offset=(k, 0))
-            before = tile
+            tg.tile_store(out, tile - previous, offset=(k, 0))
+            previous = tile
 
 
 def test_a_popped_tile_lives_into_the_next_iteration() -> None:
@@ -162,12 +162,12 @@ def released_early(x: tg.array2d[float], out: tg.array2d[float], n: int):
         for k in range(n):
             tg.tile_pipe_load(pipe, x, offset=(k, 0))
     with tg.ws(1):
-        before = tg.tile_zeros(shape=(1, N))
+        previous = tg.tile_zeros(shape=(1, N))
         for k in range(n):
             copied = tg.copy(tg.tile_pipe_pop(pipe))
             tg.tile_pipe_release(pipe)
-            tg.tile_store(out, copied + before, offset=(k, 0))
-            before = copied
+            tg.tile_store(out, copied + previous, offset=(k, 0))
+            previous = copied
 
 
 def test_a_stage_released_by_hand_is_filled_again() -> None:
@@ -196,7 +196,7 @@ def test_a_pipe_inside_one_role_passes_every_tile() -> None:
     assert np.array_equal(out, x.numpy())
 
 
-# Lanes of a role -----------------------------------------------------------------------------------------------------
+# Lanes of a role ------------------------------------------------------------------------------------------------------
 
 
 @tg.kernel
@@ -228,19 +228,21 @@ def outer_values(x: tg.array2d[float], out: tg.array2d[float], scale: float):
     i, t = tg.tid()
     row = x[i]
     factor = scale * float(i)
-    own = float(t) * 0.5
+    thread_value = float(t) * 0.5
     with tg.ws(0):
         tg.tile_store(out[i], tg.tile_load(row, shape=N) * factor)
     with tg.ws(1):
         if tg.group_lane() < N:
-            out[i, N + tg.group_lane()] = own
-        tg.tile_store(out[i], tg.tile(own), offset=2 * N)
+            out[i, N + tg.group_lane()] = thread_value
+        tg.tile_store(out[i], tg.tile(thread_value), offset=2 * N)
 
 
 def test_roles_use_values_computed_before_them() -> None:
     x = small_integers(3, N)
     _, out = agree(outer_values, [x, tg.zeros((3, 2 * N + 128)), 3.0], 3)
-    own = np.arange(128, 256) * 0.5
+    thread_values = np.arange(128, 256) * 0.5
     for i in range(3):
         assert np.array_equal(out[i, :N], x.numpy()[i] * (3 * i))
-        assert np.array_equal(out[i, N : 2 * N], own[:N]) and np.array_equal(out[i, 2 * N :], own)
+        assert np.array_equal(out[i, N : 2 * N], thread_values[:N]) and np.array_equal(
+            out[i, 2 * N :], thread_values
+        )

@@ -21,7 +21,7 @@ from tegula.ir import Kernel
 from tegula.passes.pipeline import prepare
 from tegula.runtime.launch import block_size
 
-PROGRAMS, FEW = 60, 30
+PROGRAMS, FAST = 60, 30
 ENOUGH_ITERATIONS = 20
 """The iterations after which every schedule that can deadlock has deadlocked."""
 
@@ -52,7 +52,7 @@ def is_equal(a: Any, b: Any) -> bool:
 
 
 @pytest.mark.machine_code(some=True)
-@pytest.mark.parametrize("seed", rest_slow(((k,) for k in range(PROGRAMS)), lambda k: k < FEW))
+@pytest.mark.parametrize("seed", rest_slow(((k,) for k in range(PROGRAMS)), lambda k: k < FAST))
 def test_outcomes_of_random_roles_agree_on_all_devices(seed: int, on_device: str) -> None:
     program = Program(seed)
     kernel, x = program.kernel(), small_integers(ROWS, N)
@@ -75,7 +75,8 @@ def zeros(program: Program) -> Any:
 def check(
     program: Program, kernel: Any, lowered: Kernel, x: Any, iterations: int, threads: int, on_device: str
 ) -> None:
-    """Compare the outcome of a launch with the prepared kernel's, and the results with the kernel's."""
+    """Compare the outcome of a launch with the outcome of the prepared kernel, and its results with the results of the
+    kernel in the interpreter."""
     out = zeros(program)
 
     def launched() -> np.ndarray:
@@ -84,7 +85,7 @@ def check(
 
     prepared = interpreted(lowered, x, out, iterations, threads)
     try:
-        native = outcome(launched)
+        actual = outcome(launched)
     except ScheduleRefuted:
         deadlock = (
             prepared
@@ -93,8 +94,8 @@ def check(
         )
         assert on_device != "cpu" and isinstance(deadlock[0], str), program.text
         return
-    assert is_equal(native, prepared), f"{program.text}\n{native}\n{prepared}"
+    assert is_equal(actual, prepared), f"{program.text}\n{actual}\n{prepared}"
     if not isinstance(prepared[0], str):
-        plain = [tg.clone(x, device="cpu"), tg.zeros(out.shape, device="cpu")]
-        agreement.interpret(kernel, [*plain, iterations], (2, threads), threads)
-        assert is_equal(native, [plain[1].numpy()]), program.text
+        host_arrays = [tg.clone(x, device="cpu"), tg.zeros(out.shape, device="cpu")]
+        agreement.interpret(kernel, [*host_arrays, iterations], (2, threads), threads)
+        assert is_equal(actual, [host_arrays[1].numpy()]), program.text

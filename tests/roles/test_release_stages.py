@@ -67,8 +67,8 @@ def test_stages_are_released_once_after_their_last_use(kernel: Any) -> None:
     body = consumer(prepared(kernel, arguments()))
     names = [op.NAME for op in body.ops]
     assert names.count("pipe.release") == 1
-    before = names[names.index("pipe.release") - 1]
-    assert before == ("if" if kernel is last_use_in_a_branch else "pipe.pop")
+    preceding = names[names.index("pipe.release") - 1]
+    assert preceding == ("if" if kernel is last_use_in_a_branch else "pipe.pop")
 
 
 def test_stages_are_released_in_the_order_of_the_pops() -> None:
@@ -90,9 +90,9 @@ def test_stages_are_released_in_the_order_of_the_pops() -> None:
 
 
 def run(kernel: Kernel, args: list[Any]) -> np.ndarray:
-    plain = [a.numpy().copy() if isinstance(a, tg.array) else a for a in args]
-    interp.run(kernel, plain, (1, THREADS), THREADS)
-    return plain[1]
+    host_arrays = [a.numpy().copy() if isinstance(a, tg.array) else a for a in args]
+    interp.run(kernel, host_arrays, (1, THREADS), THREADS)
+    return host_arrays[1]
 
 
 def test_a_stage_released_before_its_last_use_changes_results() -> None:
@@ -111,10 +111,10 @@ def test_a_missing_release_of_a_stage_is_a_deadlock() -> None:
     args = arguments(9)
     built_kernel = prepared(never_used, args)
     body = consumer(built_kernel)
-    once: Op = next(op for op in body.ops if isinstance(op, PipeRelease))
-    body.ops.remove(once)
+    release: Op = next(op for op in body.ops if isinstance(op, PipeRelease))
+    body.ops.remove(release)
     roles = next(op for op in built_kernel.body.ops if isinstance(op, Roles))
-    once.parent = roles.regions[1]
-    roles.regions[1].ops.insert(len(roles.regions[1].ops) - 1, once)
+    release.parent = roles.regions[1]
+    roles.regions[1].ops.insert(len(roles.regions[1].ops) - 1, release)
     with pytest.raises(tg.Deadlock):
         run(built_kernel, args)

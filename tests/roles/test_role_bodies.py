@@ -27,7 +27,7 @@ def pop_doubled(pipe: Any):
 
 
 @tg.func
-def take_raw(pipe: Any):
+def pop_unchanged(pipe: Any):
     return tg.tile_pipe_pop(pipe)
 
 
@@ -39,7 +39,7 @@ def functions(x: tg.array2d[float], out: tg.array2d[float], n: int):
     with tg.ws(1):
         for k in range(n // 2):
             tg.tile_store(out, pop_doubled(pipe), offset=(2 * k, 0))
-            t = take_raw(pipe)
+            t = pop_unchanged(pipe)
             tg.tile_store(out, t, offset=(2 * k + 1, 0))
 
 
@@ -271,14 +271,14 @@ def strided(x: tg.array2d[float], out: tg.array1d[float], n: int):
     col = x[:, 1]
     part = x[1:, ::2]
     pipe = tg.tile_pipe(shape=(4,), dtype=float, stages=2)
-    two = tg.tile_pipe(shape=(2, 2), dtype=float, stages=2)
+    square_pipe = tg.tile_pipe(shape=(2, 2), dtype=float, stages=2)
     with tg.ws(0):
         for k in range(n):
             tg.tile_pipe_load(pipe, col, offset=k)
-            tg.tile_pipe_load(two, part, offset=(k, 0))
+            tg.tile_pipe_load(square_pipe, part, offset=(k, 0))
     with tg.ws(1):
         for k in range(n):
-            s = tg.tile_sum(tg.tile_pipe_pop(pipe)) + tg.tile_sum(tg.tile_pipe_pop(two))
+            s = tg.tile_sum(tg.tile_pipe_pop(pipe)) + tg.tile_sum(tg.tile_pipe_pop(square_pipe))
             tg.tile_store(out, s, offset=k)
 
 

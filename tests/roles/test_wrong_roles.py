@@ -56,7 +56,7 @@ BODIES = [
     ("tg.tile_matmul_wait(pending=at + 1 if x[0, 0] > 1.0 else 2)", "not-constant", "pending"),
     ("for i in tg.persistent_tiles(3):\n            pass", "wrong-arguments", "persistent_tiles takes"),
     ("for i, j in tg.persistent_tiles((3, 2), raster=0):\n            pass", "wrong-arguments", "raster"),
-    ("y = tg.ws(1)", "unsupported-python", "use it as 'with tg.ws(...):'"),
+    ("y = tg.ws(1)", "unsupported-python", "write 'with tg.ws(...):'"),
     ("return 3", "type-mismatch", "returns no value"),
     (
         "if tg.group_lane() < 3:\n            tg.tile_store(x, tg.tile_pipe_pop(pipe))",

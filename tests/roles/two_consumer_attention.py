@@ -10,7 +10,7 @@ BM, BN = 32, 16
 
 
 def attention(d: int, shared: str) -> Any:
-    """Consumers of half the rows each: weights of 0 and 1 from the scores, times the values."""
+    """A kernel with two consumers of half of the rows each, which multiply weights of 0 and 1 by the values."""
 
     @tg.func
     def weigh(scores: Any):

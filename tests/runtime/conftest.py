@@ -19,10 +19,10 @@ from tegula.runtime import device
 from tegula.runtime.cuda import context, driver, maps, report, stream, strided
 
 
-def forget() -> None:
+def reset_runtime() -> None:
     """Reset the runtime's state of the driver and release all objects created with the driver."""
     gc.collect()
-    for known in (
+    for cache in (
         *(
             context._contexts.contexts,
             stream._defaults,
@@ -36,19 +36,19 @@ def forget() -> None:
         gemm.plans.configs,
         attention_plans.configs,
     ):
-        known.clear()
+        cache.clear()
     context.attribute.cache_clear()
 
 
 @pytest.fixture
 def simulated() -> Iterator[SimulatedDriver]:
     simulated = SimulatedDriver()
-    forget()
+    reset_runtime()
     # Objects that other tests leave are not scanned again when this test ends.
     gc.freeze()
-    before = driver.install(simulated)
+    previous_driver = driver.install(simulated)
     yield simulated
     device.set_device("cpu")
     device.cuda_selection.used = False
-    forget()
-    driver.install(before)
+    reset_runtime()
+    driver.install(previous_driver)

@@ -20,10 +20,10 @@ ATTRIBUTES = {75: 9, 76: 0, 16: 132, 39: 2048, 81: 233472, 82: 65536, 38: 50 << 
 INVALID_VALUE, INVALID_CONTEXT, INVALID_HANDLE, NOT_READY, CAPTURE_UNSUPPORTED = 1, 201, 400, 600, 900
 LEGACY = 1
 REGISTERS = 4
-PROGRAMMATIC_SERIALIZATION, PAIRS_OF_BLOCKS = (6, 1, 0, 0), (4, 2, 1, 1)
+PROGRAMMATIC_SERIALIZATION, CLUSTER_DIMENSION = (6, 1, 0, 0), (4, 2, 1, 1)
 """The numbers of launch attributes and their values in the driver."""
 REGISTER_COUNT = b"\x04\x2f\x08\x00"
-"""An attribute with a value of 8 bytes: the function's symbol and its registers."""
+"""The header of a cubin attribute of 8 bytes: the symbol of a function and its registers per thread."""
 Kernel = Callable[[int, int, bytes], int | None]
 
 
@@ -32,11 +32,11 @@ def copy_kernel(size: int) -> Kernel:
 
     def run(blocks: int, threads: int, data: bytes) -> None:
         target, source, count, rank, *rest = ARGUMENTS.unpack(data)
-        extents, to, from_ = rest[0:rank], rest[6 : 6 + rank], rest[12 : 12 + rank]
+        extents, target_strides, source_strides = rest[0:rank], rest[6 : 6 + rank], rest[12 : 12 + rank]
         for index in np.ndindex(*extents):
-            a = target + sum(i * s for i, s in zip(index, to, strict=True))
-            b = source + sum(i * s for i, s in zip(index, from_, strict=True))
-            ctypes.memmove(a, b, size)
+            target_address = target + sum(i * s for i, s in zip(index, target_strides, strict=True))
+            source_address = source + sum(i * s for i, s in zip(index, source_strides, strict=True))
+            ctypes.memmove(target_address, source_address, size)
         assert count == int(np.prod(extents, dtype=np.int64))
 
     return run
@@ -44,11 +44,11 @@ def copy_kernel(size: int) -> Kernel:
 
 def registers(cubin: bytes) -> int:
     """The registers per thread of a function, from the limits in the code's attributes."""
-    address, position = cubin.find(REGISTER_COUNT), 0
+    address, maximum = cubin.find(REGISTER_COUNT), 0
     while address >= 0:
         (count,) = struct.unpack_from("<I", cubin, address + len(REGISTER_COUNT) + 4)
-        position, address = max(position, count), cubin.find(REGISTER_COUNT, address + 1)
-    return position
+        maximum, address = max(maximum, count), cubin.find(REGISTER_COUNT, address + 1)
+    return maximum
 
 
 class SimulatedDriver:
@@ -73,9 +73,9 @@ class SimulatedDriver:
         self.functions: dict[int, list[int]] = {}
         """The code of each module."""
         self.busy = False
-        """Whether no event is over yet."""
+        """Whether no event has completed."""
         self.sticky = 0
-        self.next = 0x1000
+        self.next_handle = 0x1000
 
     def __getattr__(self, name: str) -> Any:
         if name not in PROTOTYPES:
@@ -94,13 +94,13 @@ class SimulatedDriver:
         setattr(self, name, call)
         return call
 
-    def handle(self, handle_type: Any) -> int:
-        self.next += 0x10
-        self.handles[self.next] = handle_type
-        return self.next
+    def handle(self, value: Any) -> int:
+        self.next_handle += 0x10
+        self.handles[self.next_handle] = value
+        return self.next_handle
 
-    def do(self, stream: int, work: Callable[[], int | None]) -> int | None:
-        """Work in a stream: executed immediately, or recorded."""
+    def submit(self, stream: int, work: Callable[[], int | None]) -> int | None:
+        """Execute the work of a stream immediately, or record the work."""
         if self.current is None:
             return INVALID_CONTEXT
         if stream != LEGACY and stream not in self.handles:
@@ -131,7 +131,7 @@ class SimulatedDriver:
         return None if 0 <= ordinal < self.devices else 101
 
     def DeviceGetName(self, out: Any, size: int, device: int) -> None:
-        out.value = b"Pretended GPU"
+        out.value = b"Simulated GPU"
 
     def DeviceGetAttribute(self, out: Any, attribute: int, device: int) -> None:
         out._obj.value = ATTRIBUTES[attribute]
@@ -157,9 +157,12 @@ class SimulatedDriver:
         if size > 1 << 40:
             return 2
         raw = np.zeros(size + 512, np.uint8)
-        before = -raw.ctypes.data % 512
-        address = raw.ctypes.data + before
-        self.memory[address], self.owners[address] = raw[before : before + size], (self.current or 0) - 0xC000
+        padding = -raw.ctypes.data % 512
+        address = raw.ctypes.data + padding
+        self.memory[address], self.owners[address] = (
+            raw[padding : padding + size],
+            (self.current or 0) - 0xC000,
+        )
         out._obj.value = address
         return None if size > 0 else INVALID_VALUE
 
@@ -178,34 +181,34 @@ class SimulatedDriver:
                 return None
         return INVALID_VALUE
 
-    def _move(self, to: int, from_: int, size: int, stream: int) -> int | None:
-        return self.do(stream, lambda: ctypes.memmove(to, from_, size) and None)
+    def _move(self, target: int, source: int, size: int, stream: int) -> int | None:
+        return self.submit(stream, lambda: ctypes.memmove(target, source, size) and None)
 
-    def MemcpyAsync(self, to: int, from_: int, size: int, stream: int) -> int | None:
+    def MemcpyAsync(self, target: int, source: int, size: int, stream: int) -> int | None:
         """Memory of a pool can be reached from its own device alone."""
-        owners = {self._owner(address) for address in (to, from_)} - {None}
-        return INVALID_VALUE if len(owners) > 1 else self._move(to, from_, size, stream)
+        owners = {self._owner(address) for address in (target, source)} - {None}
+        return INVALID_VALUE if len(owners) > 1 else self._move(target, source, size, stream)
 
     def MemcpyPeerAsync(
-        self, to: int, target_context: int, from_: int, source_context: int, size: int, stream: int
+        self, target: int, target_context: int, source: int, source_context: int, size: int, stream: int
     ) -> int | None:
-        if (self._owner(to), self._owner(from_)) != (target_context - 0xC000, source_context - 0xC000):
+        if (self._owner(target), self._owner(source)) != (target_context - 0xC000, source_context - 0xC000):
             return INVALID_VALUE
-        return self._move(to, from_, size, stream)
+        return self._move(target, source, size, stream)
 
     def _owner(self, address: int) -> int | None:
         starts = (start for start, raw in self.memory.items() if start <= address < start + raw.size)
         return self.owners.get(next(starts, 0))
 
-    def MemcpyHtoDAsync_v2(self, to: int, from_: int, size: int, stream: int) -> int | None:
-        return CAPTURE_UNSUPPORTED if stream in self.recorded else self._move(to, from_, size, stream)
+    def MemcpyHtoDAsync_v2(self, target: int, source: int, size: int, stream: int) -> int | None:
+        return CAPTURE_UNSUPPORTED if stream in self.recorded else self._move(target, source, size, stream)
 
-    def MemcpyDtoHAsync_v2(self, to: int, from_: int, size: int, stream: int) -> int | None:
-        return CAPTURE_UNSUPPORTED if stream in self.recorded else self._move(to, from_, size, stream)
+    def MemcpyDtoHAsync_v2(self, target: int, source: int, size: int, stream: int) -> int | None:
+        return CAPTURE_UNSUPPORTED if stream in self.recorded else self._move(target, source, size, stream)
 
     def _set(self, address: int, value: int, size: int, count: int, stream: int) -> int | None:
         data = value.to_bytes(size, "little") * count
-        return self.do(stream, lambda: ctypes.memmove(address, data, len(data)) and None)
+        return self.submit(stream, lambda: ctypes.memmove(address, data, len(data)) and None)
 
     def MemsetD8Async(self, address: int, value: int, count: int, stream: int) -> int | None:
         return self._set(address, value, 1, count, stream)
@@ -250,10 +253,10 @@ class SimulatedDriver:
         self.launches.append((blocks, threads, shared, stream))
         address = range(attributes, attributes + 72 * count, 72)
         decoded = [struct.unpack("<I4x3I52x", ctypes.string_at(x, 72)) for x in address]
-        assert set(decoded) <= {PROGRAMMATIC_SERIALIZATION, PAIRS_OF_BLOCKS}
+        assert set(decoded) <= {PROGRAMMATIC_SERIALIZATION, CLUSTER_DIMENSION}
         self.early.append(PROGRAMMATIC_SERIALIZATION in decoded)
-        self.clustered.append(PAIRS_OF_BLOCKS in decoded)
-        return self.do(stream, lambda: self.kernels[name](blocks, threads, data))
+        self.clustered.append(CLUSTER_DIMENSION in decoded)
+        return self.submit(stream, lambda: self.kernels[name](blocks, threads, data))
 
     # Streams, events, graphs -----------------------------------------------------------------------------------------
 
@@ -280,7 +283,7 @@ class SimulatedDriver:
 
     def GraphLaunch(self, graph: int, stream: int) -> int | None:
         for work in self.handles[graph]:
-            code = self.do(stream, work)
+            code = self.submit(stream, work)
             if code:
                 return code
         return None

@@ -1,4 +1,4 @@
-"""Repeated launches of adjoints are planned once, and done in machine code: the same bytes reach the driver."""
+"""Repeated launches of adjoints are planned once and executed by machine code: the same bytes reach the driver."""
 
 from __future__ import annotations
 
@@ -54,19 +54,19 @@ def driver(simulated: SimulatedDriver, monkeypatch: pytest.MonkeyPatch) -> Itera
     simulated.size = 256
     for kernel in (matmul, scaled_rows, times_rows):
         kernel.unload()
-    before = install(simulated)
+    previous_driver = install(simulated)
     yield simulated
-    install(before)
+    install(previous_driver)
 
 
 def squares(n: int) -> list[Any]:
     return [tg.empty((n, n), dtype=float, device="cuda") for _ in range(6)]
 
 
-def backwards(kernel: Any, arrays: list[Any], grid: tuple[int, ...], *first: Any) -> None:
+def launch_adjoint(kernel: Any, arrays: list[Any], grid: tuple[int, ...], *scalars: Any) -> None:
     half = len(arrays) // 2
-    grads = [*(None for _ in first), *arrays[half:]]
-    tg.launch(kernel, (*grid, 32), [*first, *arrays[:half]], adj_inputs=grads, adjoint=True, block_dim=32)
+    grads = [*(None for _ in scalars), *arrays[half:]]
+    tg.launch(kernel, (*grid, 32), [*scalars, *arrays[:half]], adj_inputs=grads, adjoint=True, block_dim=32)
 
 
 def launched(driver: RecordingDriver) -> list[tuple[tuple[int, ...], bytes]]:
@@ -87,12 +87,12 @@ def compiled_to_machine_code(kernel: Any) -> bool:
 
 def test_adjoint_launches_pass_the_same_bytes_to_the_driver(driver: RecordingDriver) -> None:
     arrays = squares(4 * T)
-    backwards(matmul, arrays, (4, 4), 4)
-    general = launched(driver)
-    assert len(general) == 3
+    launch_adjoint(matmul, arrays, (4, 4), 4)
+    slow_path_launches = launched(driver)
+    assert len(slow_path_launches) == 3
     for _ in range(5):
-        backwards(matmul, arrays, (4, 4), 4)
-        assert launched(driver) == general
+        launch_adjoint(matmul, arrays, (4, 4), 4)
+        assert launched(driver) == slow_path_launches
     assert compiled_to_machine_code(matmul)
     assert [part.overlap for part in adjoint_of(matmul).launched_parts] == [FIRST, LATER, ALONE]
 
@@ -103,9 +103,9 @@ def test_adjoint_launches_of_other_shapes_are_planned_again(driver: RecordingDri
     blocks = {4: {16}, 8: {64}}
     for _ in range(4):
         for arrays, n in ((small, 4), (large, 8)):
-            backwards(matmul, arrays, (n, n), n)
+            launch_adjoint(matmul, arrays, (n, n), n)
             assert {c[0] for c, _ in launched(driver)} == blocks[n]
-        backwards(matmul, large, (8, 8), 2)
+        launch_adjoint(matmul, large, (8, 8), 2)
         assert [c[0] for c, _ in launched(driver)] == [16, 16, 64], (
             "two iterations: two tiles of each row and column"
         )
@@ -114,36 +114,36 @@ def test_adjoint_launches_of_other_shapes_are_planned_again(driver: RecordingDri
 def test_adjoint_launches_of_equal_shapes_reuse_the_plan(
     driver: RecordingDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    backwards(matmul, squares(4 * T), (4, 4), 4)
+    launch_adjoint(matmul, squares(4 * T), (4, 4), 4)
     monkeypatch.setattr(adjoint, "plan_launches", None)
     launched(driver)
-    others = squares(4 * T)
-    backwards(matmul, others, (4, 4), 4)
+    new_arrays = squares(4 * T)
+    launch_adjoint(matmul, new_arrays, (4, 4), 4)
     (_, data), *_ = launched(driver)
-    assert struct.unpack_from("<Q", data, 8)[0] == others[0].ptr, "what is passed is of this launch"
+    assert struct.unpack_from("<Q", data, 8)[0] == new_arrays[0].ptr, "the launch passes its own arguments"
 
 
 def test_adjoint_launches_have_new_memory_for_sums(driver: RecordingDriver) -> None:
     arrays = [tg.empty(s, dtype=float, device="cuda") for s in ((64, T), T, (64, T)) * 2]
-    launch_bytes = []
+    launch_counts = []
     for _ in range(5):
-        backwards(scaled_rows, arrays, (64,))
-        launch_bytes.append(len(launched(driver)))
+        launch_adjoint(scaled_rows, arrays, (64,))
+        launch_counts.append(len(launched(driver)))
         assert [part.sums != [] for part in adjoint_of(scaled_rows).launched_parts] == [True, False]
-    assert launch_bytes == [2] * 5 and compiled_to_machine_code(scaled_rows)
+    assert launch_counts == [2] * 5 and compiled_to_machine_code(scaled_rows)
 
 
 def test_adjoint_launches_of_overlapping_arrays_take_the_slow_path(driver: RecordingDriver) -> None:
     """Which blocks may own gradient tiles depends on the overlap."""
     arrays = squares(4 * T)
     for _ in range(4):
-        backwards(matmul, arrays, (4, 4), 4)
+        launch_adjoint(matmul, arrays, (4, 4), 4)
     count = len(launched(driver))
-    shared = [*arrays[:3], arrays[3], arrays[3], arrays[5]]
+    overlapping = [*arrays[:3], arrays[3], arrays[3], arrays[5]]
     for _ in range(4):
-        backwards(matmul, shared, (4, 4), 4)
+        launch_adjoint(matmul, overlapping, (4, 4), 4)
         assert len(launched(driver)) < count
-    backwards(matmul, arrays, (4, 4), 4)
+    launch_adjoint(matmul, arrays, (4, 4), 4)
     assert len(launched(driver)) * 4 == count
 
 
@@ -214,15 +214,15 @@ def test_int_arguments_are_not_mistaken_for_cached_floats() -> None:
 
 @pytest.mark.machine_code
 def test_another_thread_may_launch_with_arguments_of_other_types(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second thread launches during the first one's lookup in the cache of launches."""
+    """The second thread launches while the first thread looks up a launch in the cache."""
     halved.unload()
     gradient_of_halved(3.0)
-    find, others = adjoint.AdjointPrograms.find, [tg.float64]
+    original_find, pending_dtypes = adjoint.AdjointPrograms.find, [tg.float64]
 
     def interrupted(*arguments: Any) -> Any:
-        if others:
-            gradient_of_halved(3.0, others.pop())
-        return find(*arguments)
+        if pending_dtypes:
+            gradient_of_halved(3.0, pending_dtypes.pop())
+        return original_find(*arguments)
 
     monkeypatch.setattr(adjoint.AdjointPrograms, "find", interrupted)
     assert gradient_of_halved(5.0) == 2.5
@@ -248,10 +248,10 @@ def test_scalar_arguments_without_effect_on_the_plan_reuse_the_plan(
     driver: RecordingDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arrays = [tg.empty(s, dtype=float, device="cuda") for s in ((64, T), T, (64, T)) * 2]
-    backwards(times_rows, arrays, (64,), 0.5)
+    launch_adjoint(times_rows, arrays, (64,), 0.5)
     first = launched(driver)
     monkeypatch.setattr(adjoint, "plan_launches", None)
-    backwards(times_rows, arrays, (64,), 0.25)
+    launch_adjoint(times_rows, arrays, (64,), 0.25)
     second = launched(driver)
     assert [c[0] for c, _ in first] == [c[0] for c, _ in second] and len(first) == 2
     assert [struct.unpack_from("<f", data)[0] for _, data in second] == [0.25, 0.25]

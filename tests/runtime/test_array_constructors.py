@@ -128,7 +128,7 @@ def test_arrays_accept_a_gradient_array() -> None:
     assert a.requires_grad and a.grad is grad
 
 
-MAKERS: list[Callable[..., tg.array]] = [
+CONSTRUCTORS: list[Callable[..., tg.array]] = [
     lambda **k: tg.array(shape=3, dtype=float, **k),
     lambda **k: tg.zeros(3, **k),
     lambda **k: tg.ones(3, **k),
@@ -142,7 +142,7 @@ MAKERS: list[Callable[..., tg.array]] = [
 ]
 
 
-@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("make", CONSTRUCTORS)
 def test_every_constructor_takes_pinned_and_retain_grad(make: Callable[..., tg.array]) -> None:
     result = make(pinned=True, requires_grad=True, retain_grad=True)
     assert result.shape == (3,) and result.retain_grad and result.requires_grad

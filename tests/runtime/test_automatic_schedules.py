@@ -34,7 +34,7 @@ def test_the_number_of_resident_blocks_is_the_occupancy(driver: SimulatedDriver)
 
 
 def test_blocks_that_split_tiles_are_launched_in_clusters(driver: SimulatedDriver) -> None:
-    """If rows start inside sectors; an odd launch has one additional block, to complete the cluster. Small launches
+    """Blocks form clusters if rows start inside sectors; an odd launch has one additional block. Small launches
     have logical blocks of 64 x 64 elements."""
     for m, n, k, ctas, clustered in (
         (384, 256, 64, 24, False),

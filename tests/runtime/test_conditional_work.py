@@ -52,10 +52,10 @@ def test_recorded_work_cannot_depend_on_elements(simulated: SimulatedDriver) -> 
 
 
 def test_the_level_of_a_log_is_restored() -> None:
-    before = tg.config.log_level
+    original_level = tg.config.log_level
     with tg.ScopedLogLevel(tg.LOG_ERROR):
         assert tg.config.log_level == tg.LOG_ERROR
-    assert tg.config.log_level == before
+    assert tg.config.log_level == original_level
     with pytest.raises(ValueError, match="expected a level such as tg.LOG_WARNING, got 5"):
         tg.ScopedLogLevel(5)
 

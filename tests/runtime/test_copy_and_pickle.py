@@ -56,9 +56,9 @@ def test_copies_of_devices_are_the_devices() -> None:
 
 @pytest.mark.parametrize("object", [doubled, twice, Holder.inside], ids=lambda x: x.name)
 def test_copies_of_kernels_and_functions_are_the_originals(object: Any) -> None:
-    for way in copy_functions():
-        assert way(object) is object
-        assert way({"k": [object]})["k"][0] is object
+    for copy_function in copy_functions():
+        assert copy_function(object) is object
+        assert copy_function({"k": [object]})["k"][0] is object
 
 
 def test_local_objects_are_not_pickled() -> None:
@@ -67,7 +67,7 @@ def test_local_objects_are_not_pickled() -> None:
         x[0] = 1.0
 
     assert copy.deepcopy(local) is local
-    with pytest.raises(pickle.PicklingError, match="define it at the top of a module"):
+    with pytest.raises(pickle.PicklingError, match="define the object at the top level of a module"):
         pickle.dumps(local)
 
 
@@ -91,17 +91,17 @@ def test_copied_and_pickled_arrays_are_equal() -> None:
         assert not copied.size or not np.shares_memory(copied.numpy(), a.numpy())
 
 
-@pytest.mark.parametrize("used", [False, True])
-def test_deepcopy_copies_gradients_and_pickle_clears_them(used: bool) -> None:
+@pytest.mark.parametrize("is_filled", [False, True])
+def test_deepcopy_copies_gradients_and_pickle_clears_them(is_filled: bool) -> None:
     """deepcopy copies the gradient; a pickled array has no gradient yet, but requires one."""
     a = tg.ones(3, requires_grad=True)
-    if used:
+    if is_filled:
         a.grad.fill_(7)
     deep, pickled = copy.deepcopy(a), pickle.loads(pickle.dumps(a))
     assert deep.requires_grad and pickled.requires_grad
-    assert deep.grad.numpy().tolist() == [7.0 * used] * 3 and pickled.grad.numpy().tolist() == [0.0] * 3
+    assert deep.grad.numpy().tolist() == [7.0 * is_filled] * 3 and pickled.grad.numpy().tolist() == [0.0] * 3
     deep.grad.fill_(1)
-    assert a.grad.numpy().tolist() == [7.0 * used] * 3
+    assert a.grad.numpy().tolist() == [7.0 * is_filled] * 3
     pair = copy.deepcopy([a, a])
     assert pair[0] is pair[1]
 
@@ -111,17 +111,17 @@ def test_another_process_unpickles_kernels_and_arrays(tmp_path: Any) -> None:
     (tmp_path / "kernels.py").write_text(
         "import tegula as tg\n\n@tg.kernel\ndef fill(x: tg.array1d[float]):\n    x[tg.tid()] = 3.0\n"
     )
-    make = (
+    writer = (
         "import pickle, sys, kernels, tegula as tg\n"
         "sys.stdout.buffer.write(pickle.dumps((kernels.fill, tg.zeros(4))))"
     )
-    take = (
+    reader = (
         "import pickle, sys, tegula as tg; k, x = pickle.load(sys.stdin.buffer)\n"
         "tg.launch(k, dim=4, inputs=[x]); print(x.numpy().tolist())"
     )
-    first = subprocess.run([sys.executable, "-c", make], cwd=tmp_path, capture_output=True, check=True)
+    written = subprocess.run([sys.executable, "-c", writer], cwd=tmp_path, capture_output=True, check=True)
     run = subprocess.run(
-        [sys.executable, "-c", take], input=first.stdout, cwd=tmp_path, capture_output=True, check=True
+        [sys.executable, "-c", reader], input=written.stdout, cwd=tmp_path, capture_output=True, check=True
     )
     assert run.stdout.strip() == b"[3.0, 3.0, 3.0, 3.0]"
 
@@ -137,8 +137,8 @@ def test_comparisons_of_arrays_are_refused(other: Any) -> None:
 
 
 def test_arrays_are_keys_of_dictionaries() -> None:
-    many = [tg.zeros(1) for _ in range(2000)]
-    numbers = {a: k for k, a in enumerate(many)}
-    assert [numbers[a] for a in many] == list(range(2000))
-    assert tg.zeros(1) not in numbers and many[0] == many[0] and (many[0] != many[0]) is False
-    assert (many[0] == None) is False and many[0] != "x" and many[0] in many[:1]  # noqa: E711
+    keys = [tg.zeros(1) for _ in range(2000)]
+    numbers = {a: k for k, a in enumerate(keys)}
+    assert [numbers[a] for a in keys] == list(range(2000))
+    assert tg.zeros(1) not in numbers and keys[0] == keys[0] and (keys[0] != keys[0]) is False
+    assert (keys[0] == None) is False and keys[0] != "x" and keys[0] in keys[:1]  # noqa: E711

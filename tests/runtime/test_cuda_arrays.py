@@ -155,15 +155,15 @@ def test_arrays_larger_than_device_memory_are_refused() -> None:
         tg.empty(1 << 40, device="cuda:0")
 
 
-# Other libraries -----------------------------------------------------------------------------------------------------
+# Other libraries ------------------------------------------------------------------------------------------------------
 
 
 class Foreign:
     """An array of another library on a GPU."""
 
-    def __init__(self, a: tg.array, **more: object) -> None:
-        self.__cuda_array_interface__ = {**a.__cuda_array_interface__, **more}
-        self.keep = a
+    def __init__(self, a: tg.array, **overrides: object) -> None:
+        self.__cuda_array_interface__ = {**a.__cuda_array_interface__, **overrides}
+        self.owner = a
 
 
 class ForeignByDlpack:

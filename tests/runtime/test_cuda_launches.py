@@ -99,15 +99,15 @@ def test_launches_with_arrays_of_several_devices_are_refused(driver: SimulatedDr
 
 @pytest.mark.machine_code
 def test_a_kernel_without_arrays_runs_on_the_current_device(driver: SimulatedDriver, capsys) -> None:
-    ran = []
-    driver.kernels["kernel"] = lambda blocks, threads, data: ran.append(driver.current)
+    contexts = []
+    driver.kernels["kernel"] = lambda blocks, threads, data: contexts.append(driver.current)
     tg.launch(greet, 1, [5])
-    assert capsys.readouterr().out == "5\n" and ran == []
+    assert capsys.readouterr().out == "5\n" and contexts == []
     with tg.ScopedDevice("cuda:1"):
         tg.launch(greet, 1, [5])
     tg.launch(greet, 1, [5], device="cuda:0")
     tg.launch(greet, 1, [5], stream=tg.Stream("cuda:1"))
-    assert ran == [0xC001, 0xC000, 0xC001]
+    assert contexts == [0xC001, 0xC000, 0xC001]
     tg.launch(greet, 1, [5], device="cpu")
     assert capsys.readouterr().out == "5\n"
 
@@ -115,15 +115,15 @@ def test_a_kernel_without_arrays_runs_on_the_current_device(driver: SimulatedDri
 def test_combined_blocks_fill_the_device_once(driver: SimulatedDriver) -> None:
     driver.kernels["kernel"] = lambda blocks, threads, data: None
     total.unload()
-    few, many = (tg.zeros(n, device="cuda:0") for n in (512, 1 << 20))
-    result, side = tg.zeros(1, device="cuda:0"), tg.Stream("cuda:0")
-    for a in (few, many):
+    small, large = (tg.zeros(n, device="cuda:0") for n in (512, 1 << 20))
+    result, side_stream = tg.zeros(1, device="cuda:0"), tg.Stream("cuda:0")
+    for a in (small, large):
         tg.launch(total, len(a), [a, result])
-        tg.launch(total, len(a), [a, result], stream=side)
+        tg.launch(total, len(a), [a, result], stream=side_stream)
     assert [x[0] for x in driver.launches] == [2, 2, 132 * 8, 132 * 8]
     tg.config.mode = "debug"
     try:
-        tg.launch(total, 1 << 20, [many, result])
+        tg.launch(total, 1 << 20, [large, result])
     finally:
         tg.config.mode = "release"
     assert driver.launches[-1][0] == 4096
@@ -146,19 +146,20 @@ def test_blocks_of_one_warp_share_ctas_in_launches_that_fill_the_device(
     a, b = (tg.zeros((rows, 32), device="cuda:0") for _ in range(2))
     tg.launch_tiled(reversed_rows, rows, [a, b], block_dim=32)
     tg.launch_tiled(reversed_rows, rows, [a, b], block_dim=32, stream=tg.Stream("cuda:0"))
-    part = reversed_rows.compiled[0].shared_bytes
-    assert part and part % 128 == 0
-    assert [x[:3] for x in driver.launches] == [(*grid, part * grid[1] // 32)] * 2
+    block_bytes = reversed_rows.compiled[0].shared_bytes
+    assert block_bytes and block_bytes % 128 == 0
+    assert [x[:3] for x in driver.launches] == [(*grid, block_bytes * grid[1] // 32)] * 2
 
 
 @pytest.mark.parametrize(
-    ("registers", "shared_bytes", "together"), [(32, 1024, 8), (72, 128, 4), (64, 16384, 4), (255, 128, 8)]
+    ("registers", "shared_bytes", "blocks_per_cta"),
+    [(32, 1024, 8), (72, 128, 4), (64, 16384, 4), (255, 128, 8)],
 )
-def test_blocks_share_ctas_only_as_far_as_nearly_all_stay_resident(
-    driver: SimulatedDriver, registers: int, shared_bytes: int, together: int
+def test_blocks_share_ctas_while_nearly_all_blocks_stay_resident(
+    driver: SimulatedDriver, registers: int, shared_bytes: int, blocks_per_cta: int
 ) -> None:
     """Multiprocessors have 65536 registers, 228 KB of shared memory and 2048 threads."""
-    assert blocks_of_cta(context(0), 8, 32, shared_bytes, registers) == together
+    assert blocks_of_cta(context(0), 8, 32, shared_bytes, registers) == blocks_per_cta
     assert blocks_of_cta(context(0), 2, 32, shared_bytes, registers) == 2
     assert blocks_of_cta(context(0), 1, 32, shared_bytes, registers) == 1
 
@@ -234,14 +235,14 @@ def test_launches_use_the_chosen_stream(driver: SimulatedDriver) -> None:
 
 def test_kernels_start_while_earlier_kernels_end(driver: SimulatedDriver) -> None:
     """Kernels start early only if they wait for earlier kernels, in streams that are known not to be recorded."""
-    own, foreign = tg.Stream("cuda:0"), tg.Stream("cuda:0")
-    others = tg.Stream("cuda:0", cuda_stream=foreign.handle)
+    own_stream, foreign_stream = tg.Stream("cuda:0"), tg.Stream("cuda:0")
+    wrapped_stream = tg.Stream("cuda:0", cuda_stream=foreign_stream.handle)
     a, b, c = arrays()
     tg.launch(add, 1000, [a, b, c])
     tg.launch(add, 1000, [a, b, c])
-    tg.launch(add, 1000, [a, b, c], stream=own)
+    tg.launch(add, 1000, [a, b, c], stream=own_stream)
     assert driver.early == [True] * 3
-    tg.launch(add, 1000, [a, b, c], stream=others)
+    tg.launch(add, 1000, [a, b, c], stream=wrapped_stream)
     with tg.ScopedCapture("cuda:0") as capture:
         tg.launch(add, 1000, [a, b, c])
     tg.capture_launch(capture.graph)
@@ -412,8 +413,8 @@ def test_launches_of_a_separate_stream_are_recorded(driver: SimulatedDriver) -> 
 def test_a_recording_without_a_graph_is_an_error(
     driver: SimulatedDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """CUDA gives no graph where something in between cannot be recorded."""
-    monkeypatch.setattr(driver, "handle", lambda what: None)
+    """CUDA returns no graph if an operation in between cannot be recorded."""
+    monkeypatch.setattr(driver, "handle", lambda value: None)
     tg.capture_begin("cuda:0")
     with pytest.raises(tg.LaunchError, match="nothing was recorded"):
         tg.capture_end()
@@ -446,7 +447,7 @@ def test_failures_in_recorded_launches_are_raised(driver: SimulatedDriver) -> No
 # Faults and absence ---------------------------------------------------------------------------------------------------
 
 
-def test_a_fault_names_the_kernel_and_sticks(driver: SimulatedDriver) -> None:
+def test_a_fault_names_the_kernel_and_ends_the_use_of_the_device(driver: SimulatedDriver) -> None:
     a, b, c = arrays()
     tg.launch(add, 1000, [a, b, c])
     driver.sticky = 700
@@ -492,16 +493,26 @@ def test_a_fault_is_named_by_devices_that_were_not_used(driver: SimulatedDriver)
 
 
 def test_devices_have_names_limits_and_memory(driver: SimulatedDriver) -> None:
-    assert [str(d) for d in tg.get_devices()] == ["cpu", "cuda:0", "cuda:1"]
+    assert [str(device) for device in tg.get_devices()] == ["cpu", "cuda:0", "cuda:1"]
     assert tg.is_cuda_available() and tg.get_cuda_device_count() == 2
-    d = tg.get_device("cuda:1")
-    assert d is tg.get_device("cuda:1") and tg.get_device("cuda") is tg.get_device("cuda:0")
-    assert (d.is_cuda, d.ordinal, d.name, d.arch, d.sm_count) == (True, 1, "Pretended GPU", 90, 132)
-    assert (d.max_shared_memory_per_block, d.total_memory >> 30, d.free_memory >> 30) == (232448, 141, 100)
-    assert d.stream is tg.get_stream("cuda:1")
+    device = tg.get_device("cuda:1")
+    assert device is tg.get_device("cuda:1") and tg.get_device("cuda") is tg.get_device("cuda:0")
+    assert (device.is_cuda, device.ordinal, device.name, device.arch, device.sm_count) == (
+        True,
+        1,
+        "Simulated GPU",
+        90,
+        132,
+    )
+    assert (device.max_shared_memory_per_block, device.total_memory >> 30, device.free_memory >> 30) == (
+        232448,
+        141,
+        100,
+    )
+    assert device.stream is tg.get_stream("cuda:1")
     with tg.ScopedDevice("cuda:1"):
-        assert tg.get_device("cuda") is d and tg.get_preferred_device() is d
-        assert tg.get_cuda_device() is d and str(tg.get_cuda_device(0)) == "cuda:0"
+        assert tg.get_device("cuda") is device and tg.get_preferred_device() is device
+        assert tg.get_cuda_device() is device and str(tg.get_cuda_device(0)) == "cuda:0"
     assert str(tg.get_preferred_device()) == "cuda:0"
     with pytest.raises(
         tg.LaunchError, match="there is no device 'cuda:2'\nhelp: devices: cpu, cuda:0, cuda:1$"
@@ -511,7 +522,7 @@ def test_devices_have_names_limits_and_memory(driver: SimulatedDriver) -> None:
 
 def test_the_cpu_alone_works_without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tegula.runtime.cuda.driver.LIBRARY", "libcuda-that-is-not-there.so")
-    before = install(None)
+    previous_driver = install(None)
     try:
         assert [str(d) for d in tg.get_devices()] == ["cpu"]
         assert not tg.is_cuda_available() and str(tg.get_preferred_device()) == "cpu"
@@ -524,7 +535,7 @@ def test_the_cpu_alone_works_without_a_driver(monkeypatch: pytest.MonkeyPatch) -
             tg.get_cuda_device()
         tg.synchronize()
     finally:
-        install(before)
+        install(previous_driver)
 
 
 @pytest.mark.parametrize(("code", "version", "message"), [
@@ -549,17 +560,19 @@ def test_unusable_drivers_are_errors_with_a_reason(code: int, version: int, mess
 class ForeignArray:
     """An array of another library on a GPU."""
 
-    def __init__(self, a: tg.array, **more: object) -> None:
-        self.__cuda_array_interface__ = {**a.__cuda_array_interface__, **more}
-        self.keep = a
+    def __init__(self, a: tg.array, **overrides: object) -> None:
+        self.__cuda_array_interface__ = {**a.__cuda_array_interface__, **overrides}
+        self.owner = a
 
 
 def test_launches_take_arguments_by_their_array_interface(driver: SimulatedDriver) -> None:
     a, b, c = arrays()
-    side = tg.Stream("cuda:0")
+    side_stream = tg.Stream("cuda:0")
     driver.calls.clear()
     tg.launch(
-        add, 1000, [ForeignArray(a), ForeignArray(b, stream=side.cuda_stream), ForeignArray(c, stream=None)]
+        add,
+        1000,
+        [ForeignArray(a), ForeignArray(b, stream=side_stream.cuda_stream), ForeignArray(c, stream=None)],
     )
     np.testing.assert_array_equal(c.numpy(), 2 * np.arange(1000))
     assert driver.calls.count("cuStreamWaitEvent") == 1
@@ -569,7 +582,7 @@ def test_launches_take_arguments_by_their_array_interface(driver: SimulatedDrive
 
 @pytest.fixture
 def torch(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """A stand-in for PyTorch, as far as the runtime uses it. `stream`: the handle of its current stream."""
+    """A stand-in with the parts of PyTorch that the runtime uses. `stream`: the handle of its current stream."""
     result = torch_stub(Tensor)
     monkeypatch.setitem(sys.modules, "torch", result)
     return result
@@ -590,9 +603,9 @@ def test_tensors_are_inspected_at_every_launch(driver: SimulatedDriver, torch: S
     tensors = [Tensor(a), Tensor(b), Tensor(c)]
     for _ in range(2):
         tg.launch(add, 1000, tensors)
-    tensors[2].a = moved = tg.zeros(1000, device="cuda:0")
+    tensors[2].a = new_output = tg.zeros(1000, device="cuda:0")
     tg.launch(add, 1000, tensors)
-    np.testing.assert_array_equal(moved.numpy(), 2 * np.arange(1000))
+    np.testing.assert_array_equal(new_output.numpy(), 2 * np.arange(1000))
     tensors[1].dtype = "torch.int32"
     with pytest.raises(tg.LaunchError, match="argument 'b': expected array1d.float32., got array"):
         tg.launch(add, 1000, tensors)
@@ -600,22 +613,22 @@ def test_tensors_are_inspected_at_every_launch(driver: SimulatedDriver, torch: S
 
 def test_the_current_stream_of_the_tensors_is_used(driver: SimulatedDriver, torch: SimpleNamespace) -> None:
     a, b, c = arrays()
-    side, thread_streams = tg.Stream("cuda:0"), tg.Stream("cuda:0")
-    torch.stream = side.handle
+    torch_stream, explicit_stream = tg.Stream("cuda:0"), tg.Stream("cuda:0")
+    torch.stream = torch_stream.handle
     driver.calls.clear()
     tg.launch(add, 1000, [Tensor(a), Tensor(b), Tensor(c)])
     assert "cuEventRecord" not in driver.calls
     # An array of Tegula may still be computed in its stream, and is read there later.
     tg.launch(add, 1000, [Tensor(a), Tensor(b), c])
     assert driver.calls.count("cuEventRecord") == driver.calls.count("cuStreamWaitEvent") == 2
-    tg.launch(add, 1000, [Tensor(a), Tensor(b), c], stream=thread_streams)
-    with tg.ScopedStream(thread_streams):
+    tg.launch(add, 1000, [Tensor(a), Tensor(b), c], stream=explicit_stream)
+    with tg.ScopedStream(explicit_stream):
         tg.launch(add, 1000, [Tensor(a), Tensor(b), c])
     assert [x[3] for x in driver.launches] == [
-        side.handle,
-        side.handle,
-        thread_streams.handle,
-        thread_streams.handle,
+        torch_stream.handle,
+        torch_stream.handle,
+        explicit_stream.handle,
+        explicit_stream.handle,
     ]
 
 
@@ -628,8 +641,8 @@ def test_writes_of_tensors_are_counted(driver: SimulatedDriver, torch: SimpleNam
 
 def test_adjoints_run_in_the_stream_of_the_tensors(driver: SimulatedDriver, torch: SimpleNamespace) -> None:
     a, b, c = (Tensor(x) for x in arrays())
-    side = tg.Stream("cuda:0")
-    torch.stream = side.handle
+    torch_stream = tg.Stream("cuda:0")
+    torch.stream = torch_stream.handle
     driver.kernels["kernel"] = lambda blocks, threads, data: None
     grads = [tg.ones(1000, device="cuda:0") for _ in range(3)]
     tg.launch(add, 1000, [a, b], [c], grads[:2], grads[2:], adjoint=True)
@@ -638,19 +651,19 @@ def test_adjoints_run_in_the_stream_of_the_tensors(driver: SimulatedDriver, torc
     with tg.Tape() as tape:
         tg.launch(add, 1000, [a, x], [y])
     tape.backward(grads={y: grads[0]})
-    assert [launch[3] for launch in driver.launches] == [side.handle] * 3
+    assert [launch[3] for launch in driver.launches] == [torch_stream.handle] * 3
 
 
 def test_launches_are_recorded_by_the_library_of_their_tensors(
     driver: SimulatedDriver, torch: SimpleNamespace
 ) -> None:
     a, b, c = arrays()
-    side = tg.Stream("cuda:0")
-    torch.stream = side.handle
-    driver.recorded[side.handle] = []
+    torch_stream = tg.Stream("cuda:0")
+    torch.stream = torch_stream.handle
+    driver.recorded[torch_stream.handle] = []
     driver.calls.clear()
     tg.launch(add, 1000, [Tensor(a), Tensor(b), c])
-    assert "cuStreamWaitEvent" not in driver.calls and len(driver.recorded.pop(side.handle)) == 1
+    assert "cuStreamWaitEvent" not in driver.calls and len(driver.recorded.pop(torch_stream.handle)) == 1
 
 
 @pytest.mark.machine_code
@@ -675,10 +688,10 @@ def test_line_information_for_profilers_is_a_separate_form(
     driver: SimulatedDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tg.launch(add, 1000, arrays())
-    without = add.compiled[-1].code
+    code_without_lines = add.compiled[-1].code
     monkeypatch.setattr(tg.config, "line_info", True)
     tg.launch(add, 1000, arrays())
-    assert b"debug_line" in add.compiled[-1].code and b"debug_line" not in without
+    assert b"debug_line" in add.compiled[-1].code and b"debug_line" not in code_without_lines
     assert ".loc" in add.ptx()
     monkeypatch.undo()
     count = len(add.compiled)
@@ -686,7 +699,7 @@ def test_line_information_for_profilers_is_a_separate_form(
     assert len(add.compiled) == count
 
 
-def test_code_with_other_registers_than_its_roles_change_is_not_launched(driver: SimulatedDriver) -> None:
+def test_code_with_other_registers_than_its_role_budgets_assume_is_refused(driver: SimulatedDriver) -> None:
     module = LoadedModule(context(0), b"code", is_ptx=False)
     assert module.function("kernel", registers=0)
     with pytest.raises(InternalError, match="168 registers per thread at launch, but the code uses 0"):

@@ -75,5 +75,5 @@ def test_timed_consumers_have_equal_registers_and_operands(driver: SimulatedDriv
     compiled = kernel.compiled[-1]
     assert (compiled.registers, compiled.spill_bytes, compiled.threads) == (168, 0, 384)
     text = kernel.assembly()
-    fetched = text.count("cp.async.bulk.tensor.2d.shared::cluster")
-    assert "m64n256k16" in text and fetched == {"merged": 1 + 4, "separate": 2 + 4}[name]
+    copy_count = text.count("cp.async.bulk.tensor.2d.shared::cluster")
+    assert "m64n256k16" in text and copy_count == {"merged": 1 + 4, "separate": 2 + 4}[name]

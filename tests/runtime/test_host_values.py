@@ -120,23 +120,23 @@ OFFSET = tg.vec3(1.0, 2.0, 3.0)
 
 
 @tg.kernel
-def affine(a: tg.array1d[tg.vec3], by: tg.vec3, rotation: tg.mat33, anything: Any):
+def affine(a: tg.array1d[tg.vec3], shift: tg.vec3, rotation: tg.mat33, anything: Any):
     i = tg.tid()
-    a[i] = rotation * a[i] + by + OFFSET * OFFSET.z + anything
+    a[i] = rotation * a[i] + shift + OFFSET * OFFSET.z + anything
 
 
 @pytest.mark.machine_code
 def test_host_values_are_arguments_captures_and_elements() -> None:
     a = tg.array([tg.vec3(1, 0, 0), V], dtype=tg.vec3)
     tg.launch(affine, dim=2, inputs=[a, V, M, tg.vec3(0.5)])
-    rest = V + OFFSET * OFFSET.z + tg.vec3(0.5)
-    assert a.numpy().tolist() == [(M[:, 0] + rest).tolist(), (M * V + rest).tolist()]
+    total_shift = V + OFFSET * OFFSET.z + tg.vec3(0.5)
+    assert a.numpy().tolist() == [(M[:, 0] + total_shift).tolist(), (M * V + total_shift).tolist()]
     assert tg.full(2, V, dtype=tg.vec3).numpy().tolist() == [[1, 2, 3]] * 2
-    before = OFFSET.x
+    original = OFFSET.x
     try:
-        OFFSET.x = 100.0  # kernels see it at the next launch
+        OFFSET.x = 100.0  # the next launch uses the new value
         b = tg.zeros(1, dtype=tg.vec3)
         tg.launch(affine, dim=1, inputs=[b, V, M, tg.vec3(0)])
         assert b.numpy()[0, 0] == 301
     finally:
-        OFFSET.x = before
+        OFFSET.x = original

@@ -20,7 +20,7 @@ import tegula as tg
 
 pytestmark = [pytest.mark.cpu, pytest.mark.machine_code]
 LONG_TRIP_COUNT = 2_000_000_000
-DELAY, SOON = 0.05, 1.0
+DELAY, TIME_LIMIT = 0.05, 1.0
 """The seconds after which a signal is sent, and the time limit for the end of the launch on a busy machine. A kernel
 that ignores signals takes at least three times as long."""
 
@@ -31,11 +31,11 @@ class Interrupted(Exception):
 
 @pytest.fixture
 def alarm() -> Iterator[Callable[..., None]]:
-    """Call a function on the main thread after some seconds, as a signal handler; repeatedly, if requested."""
+    """Call a function on the main thread as a signal handler, after some seconds and at each `interval` if given."""
 
-    def signal_after(seconds: float, call: Callable[[], Any], again: float = 0) -> None:
+    def signal_after(seconds: float, call: Callable[[], Any], interval: float = 0) -> None:
         signal.signal(signal.SIGALRM, lambda *_: call())
-        signal.setitimer(signal.ITIMER_REAL, seconds, again)
+        signal.setitimer(signal.ITIMER_REAL, seconds, interval)
 
     yield signal_after
     signal.setitimer(signal.ITIMER_REAL, 0)
@@ -46,7 +46,7 @@ def stop() -> None:
     raise Interrupted
 
 
-# Kernels that take seconds: their loops, not the blocks, are long ----------------------------------------------------
+# Kernels whose loops take seconds -------------------------------------------------------------------------------------
 
 
 @tg.func
@@ -102,7 +102,7 @@ def counted(out: tg.array[int], n: int):
 
 
 @tg.kernel
-def counted_apart(out: tg.array[int], n: int):
+def counted_per_lane(out: tg.array[int], n: int):
     i = tg.tid()
     v = i
     for k in range(n + i):
@@ -111,7 +111,7 @@ def counted_apart(out: tg.array[int], n: int):
 
 
 @tg.kernel
-def short_inside(out: tg.array[int], n: int):
+def short_inner_loop(out: tg.array[int], n: int):
     i = tg.tid()
     v = i
     for k in range(n):
@@ -171,7 +171,7 @@ def two_roles(out: tg.array[int], n: int):
 
 TILED = (one_role, two_roles)
 KERNELS = (
-    *(uniform_while, lanes_while, reading_while, counted, counted_apart, short_inside, literal_bounds),
+    *(uniform_while, lanes_while, reading_while, counted, counted_per_lane, short_inner_loop, literal_bounds),
     *(tiles, mapped, *TILED),
 )
 
@@ -186,12 +186,12 @@ def launched(kernel: Any, n: int, blocks: int = 1) -> np.ndarray:
 
 
 def check_stopped(alarm: Callable[..., None], kernel: Any, blocks: int) -> None:
-    launched(kernel, 3, blocks)  # compiled: the signal is to arrive while the kernel runs
+    launched(kernel, 3, blocks)  # compiles the kernel, so that the signal arrives while the kernel runs
     begin = time.monotonic()
     alarm(DELAY, stop)
     with pytest.raises(Interrupted):
         launched(kernel, LONG_TRIP_COUNT, blocks)
-    assert time.monotonic() - begin < DELAY + SOON
+    assert time.monotonic() - begin < DELAY + TIME_LIMIT
     launched(counted, 3, 5)
 
 
@@ -211,7 +211,7 @@ def test_a_signal_ends_any_number_of_blocks(
     check_stopped(alarm, kernel, blocks)
 
 
-# Handlers that do not raise ------------------------------------------------------------------------------------------
+# Handlers that do not raise -------------------------------------------------------------------------------------------
 
 
 def python_counted(i: np.ndarray, n: int) -> np.ndarray:
@@ -294,7 +294,7 @@ COUNTS = (0, 1, 2, 7, 63, 64, 65, 127, 255, 256, 1023, 1024, 1025, 2047, 2048, 2
 
 
 @tg.kernel
-def walks(out: tg.array2d[int], stops: tg.array[int], first: int, step: int, inner: int):
+def split_loops(out: tg.array2d[int], stops: tg.array[int], first: int, step: int, inner: int):
     i = tg.tid()
     a, b = i, 1
     for k in range(first, stops[0], step):
@@ -333,35 +333,35 @@ def expected_columns(i: int, stops: list[int], first: int, step: int, inner: int
     return value - (value >> 31 << 32), passes + 1
 
 
-def check_walks(seed: int, block_dim: int, most: int) -> None:
+def check_split_loops(seed: int, block_dim: int, max_count: int) -> None:
     rng = np.random.default_rng(seed)
-    counts = [n for n in COUNTS if n <= most]
+    counts = [n for n in COUNTS if n <= max_count]
     step = int(rng.choice([1, 1, 2, 3, -1, -2]))
     first, inner = int(rng.integers(-3, 4)), int(rng.integers(0, 4))
     sign = 1 if step > 0 else -1
     stops = [sign * int(n) * abs(step) + first + int(rng.integers(-1, 2)) for n in rng.choice(counts, 19)]
     table = np.tile(np.array([0, 2, 4, 0], np.int32), (19, 1))
     out, table_array = tg.array(table, device="cpu"), tg.array(np.array(stops, np.int32), device="cpu")
-    tg.launch(walks, dim=19, inputs=[out, table_array, first, step, inner], block_dim=block_dim)
+    tg.launch(split_loops, dim=19, inputs=[out, table_array, first, step, inner], block_dim=block_dim)
     expected = np.array([expected_columns(i, stops, first, step, inner) for i in range(19)])
     assert np.array_equal(out.numpy()[:, [0, 3]], expected), (seed, block_dim)
 
 
 @pytest.mark.parametrize("block_dim", [1, 32])
-def test_a_signal_ends_loops_that_are_split(block_dim: int) -> None:
+def test_loops_that_are_split_for_polls_have_correct_results(block_dim: int) -> None:
     for seed in range(2):
-        check_walks(seed, block_dim, 2049)
+        check_split_loops(seed, block_dim, 2049)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["release", "debug"])
 @pytest.mark.parametrize("seed", range(40))
-def test_a_signal_ends_many_loops_that_are_split(
+def test_many_loops_that_are_split_for_polls_have_correct_results(
     seed: int, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tg.config, "mode", mode)
     for block_dim in (1, 8, 32):
-        check_walks(100 + seed, block_dim, 5000)
+        check_split_loops(100 + seed, block_dim, 5000)
 
 
 @tg.kernel
@@ -373,7 +373,7 @@ def hash_of_indices(out: tg.array[int], ends: tg.array[Any]):
 
 
 @pytest.mark.parametrize("dtype", [tg.int8, tg.uint8, tg.int16, tg.uint32, tg.int64], ids=str)
-def test_a_signal_ends_loops_of_every_index_type(dtype: Any) -> None:
+def test_loops_of_every_index_type_have_correct_results(dtype: Any) -> None:
     """Loops have up to the largest number of iterations of a narrow type."""
 
     low, high = (np.iinfo(dtype.name).min, np.iinfo(dtype.name).max) if dtype.bits < 32 else (5, 3000)
@@ -386,7 +386,7 @@ def test_a_signal_ends_loops_of_every_index_type(dtype: Any) -> None:
     assert out.numpy()[0] == total - (total >> 31 << 32)
 
 
-# A process -----------------------------------------------------------------------------------------------------------
+# A process ------------------------------------------------------------------------------------------------------------
 
 PROCESS = f"""
 import os, signal, sys, threading, time
@@ -397,15 +397,15 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background
 for kernel in KERNELS:
     for blocks in (1, 9):
         launched(kernel, 3, blocks)
-        at = []
+        sent = []
         def interrupt():
-            at.append(time.monotonic())
+            sent.append(time.monotonic())
             os.kill(os.getpid(), signal.SIGINT)
         threading.Timer(0.1, interrupt).start()
         try:
             launched(kernel, LONG_TRIP_COUNT, blocks)
         except KeyboardInterrupt:
-            assert time.monotonic() - at[0] < {SOON}, (kernel.name, blocks)
+            assert time.monotonic() - sent[0] < {TIME_LIMIT}, (kernel.name, blocks)
         else:
             raise AssertionError(kernel.name)
         assert np.array_equal(launched(counted, 50, 9), python_counted(np.arange(576), 50))

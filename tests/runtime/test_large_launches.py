@@ -1,4 +1,4 @@
-"""Launches with more threads than int32 counts, and arrays that are longer: right, or refused before anything runs."""
+"""Launches of more threads, and arrays of more elements, than int32 can number: correct, or refused before a launch."""
 
 import math
 import random
@@ -21,10 +21,10 @@ LARGE = 2**31
 
 
 @tg.kernel
-def neighbour_indices(near: tg.int64, d1: tg.int64, d2: tg.int64, d3: tg.int64, out: tg.array2d[int]):
+def neighbour_indices(first_thread: tg.int64, d1: tg.int64, d2: tg.int64, d3: tg.int64, out: tg.array2d[int]):
     """The indices of the threads next to a thread; `d1` to `d3`: the lengths after the first dimension."""
     i, j, k, m = tg.tid()
-    linear = ((tg.int64(i) * d1 + tg.int64(j)) * d2 + tg.int64(k)) * d3 + tg.int64(m) - near
+    linear = ((tg.int64(i) * d1 + tg.int64(j)) * d2 + tg.int64(k)) * d3 + tg.int64(m) - first_thread
     if linear >= tg.int64(0) and linear < tg.int64(out.shape[0]):
         index = tg.int32(linear)
         out[index, 0] = i
@@ -33,7 +33,7 @@ def neighbour_indices(near: tg.int64, d1: tg.int64, d2: tg.int64, d3: tg.int64, 
         out[index, 3] = m
 
 
-def product_of(rng: random.Random) -> tuple[int, ...]:
+def random_dimensions(rng: random.Random) -> tuple[int, ...]:
     """Four dimensions with 2**31 threads and more; some are 1, some fit blocks, some do not."""
     while True:
         bits = [rng.choice([0, 1, 5, 10, 16, 20, 31]) for _ in range(4)]
@@ -43,7 +43,7 @@ def product_of(rng: random.Random) -> tuple[int, ...]:
 
 
 def results_of_block(dims: tuple[int, ...], block_dim: int, block: int) -> np.ndarray:
-    """The results of machine code for one block, which alone is run."""
+    """The results of the machine code of one block, the only block that runs."""
     first = block * block_dim
     out = tg.full((block_dim, 4), -1, int)
     args = (first, *dims[1:], out)
@@ -61,10 +61,10 @@ def expected(dims: tuple[int, ...], block_dim: int, block: int) -> np.ndarray:
     return out
 
 
-def check_products(seed: int, count: int) -> None:
+def check_random_launches(seed: int, count: int) -> None:
     rng = random.Random(seed)
     for _ in range(count):
-        dims, block_dim = product_of(rng), rng.choice([32, 64, 256, 100])
+        dims, block_dim = random_dimensions(rng), rng.choice([32, 64, 256, 100])
         blocks = -(-math.prod(dims) // block_dim)
         for block in (0, LARGE // block_dim - 1, blocks - 1, rng.randrange(blocks)):
             np.testing.assert_array_equal(
@@ -74,22 +74,22 @@ def check_products(seed: int, count: int) -> None:
 
 @pytest.mark.machine_code
 def test_large_launch_dimensions_are_planned_correctly() -> None:
-    check_products(1, 1)
+    check_random_launches(1, 1)
 
 
 @pytest.mark.machine_code(some=True)  # this call loads the kernel first
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_many_large_launch_dimensions_are_planned_correctly(seed: int) -> None:
-    check_products(seed + 100, 20)
+    check_random_launches(seed + 100, 20)
 
 
-@pytest.mark.machine_code(some=True)  # it loads the kernel if no other has
+@pytest.mark.machine_code(some=True)  # the first of these tests loads the kernel
 @pytest.mark.slow
 def test_the_interpreter_agrees_on_thread_indices_of_large_launches() -> None:
     rng = random.Random(5)
     for _ in range(10):
-        dims, block_dim = product_of(rng), 32
+        dims, block_dim = random_dimensions(rng), 32
         block = rng.randrange(-(-math.prod(dims) // block_dim))
         launch_plan = plan(dims, block_dim)
         out = tg.full((block_dim, 4), -1, int)
@@ -104,8 +104,8 @@ def test_the_interpreter_agrees_on_thread_indices_of_large_launches() -> None:
 
 
 @tg.kernel
-def mark(ran: tg.array1d[int]):
-    ran[0] = 1
+def mark(was_launched: tg.array1d[int]):
+    was_launched[0] = 1
 
 
 @tg.kernel
@@ -121,16 +121,16 @@ TOO_LARGE = [LARGE + 1, LARGE + 2, 2**32, 2**40, float(LARGE + 1), np.int64(LARG
 @pytest.mark.parametrize("n", TOO_LARGE, ids=str)
 def test_launch_dimensions_without_an_index_are_refused(n: Any) -> None:
     """No launch runs: neither the launch itself, nor its adjoint, nor a launch that a tape has recorded."""
-    ran, x, y = tg.zeros(1, int), tg.ones(1, requires_grad=True), tg.zeros(1, requires_grad=True)
+    was_launched, x, y = tg.zeros(1, int), tg.ones(1, requires_grad=True), tg.zeros(1, requires_grad=True)
     for dim in (n, [n], (1, n), (n, 1), (1, n, 1), [1, 1, 1, n], np.array([1, int(n)], object)):
         if np.ndim(dim) and len(dim) < 4:
             with pytest.raises(tg.LaunchError, match="2\\*\\*31"):
-                tg.launch_tiled(mark, dim=dim, block_dim=32, inputs=[ran])
+                tg.launch_tiled(mark, dim=dim, block_dim=32, inputs=[was_launched])
         with pytest.raises(tg.LaunchError, match="2\\*\\*31"):
-            tg.launch(mark, dim=dim, inputs=[ran])
+            tg.launch(mark, dim=dim, inputs=[was_launched])
         with pytest.raises(tg.LaunchError, match="2\\*\\*31"):
             tg.launch(scaled, dim=dim, inputs=[x], outputs=[y], adjoint=True)
-    assert ran.numpy()[0] == 0 and x.grad.numpy()[0] == 0.0
+    assert was_launched.numpy()[0] == 0 and x.grad.numpy()[0] == 0.0
 
 
 @tg.kernel
@@ -149,7 +149,7 @@ def test_block_indices_of_large_launches_are_correct() -> None:
         tg.launch_tiled(each_tile, dim=(2**16, 2**15), inputs=[2, 2], outputs=[out])
 
 
-# Arrays --------------------------------------------------------------------------------------------------------------
+# Arrays ---------------------------------------------------------------------------------------------------------------
 
 
 def long_array(shape: tuple[int, ...]) -> tg.array:
@@ -193,12 +193,12 @@ def test_lengths_of_arrays_beyond_int32_are_refused(name: str, n: int) -> None:
 
 @pytest.mark.machine_code
 def test_short_dimensions_and_far_elements_of_long_arrays_are_read() -> None:
-    """Other dimensions have lengths too, and distant elements can be read."""
+    """The lengths of other dimensions and distant elements can be read."""
 
     @tg.kernel
-    def far(a: tg.array2d[tg.int8], position: tg.int64, out: tg.array1d[int]):
+    def distant_element(a: tg.array2d[tg.int8], position: tg.int64, out: tg.array1d[int]):
         out[0] = a.shape[1] + int(a[position, 1])
 
     out = tg.zeros(1, int)
-    tg.launch(far, dim=1, block_dim=1, inputs=[long_array((2**33, 3)), 2**33 - 1, out])
+    tg.launch(distant_element, dim=1, block_dim=1, inputs=[long_array((2**33, 3)), 2**33 - 1, out])
     assert out.numpy()[0] == 10

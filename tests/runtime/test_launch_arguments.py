@@ -31,8 +31,8 @@ def launch_shifted(*args):
 
 
 @pytest.mark.machine_code
-@pytest.mark.parametrize("again", [False, True])
-def test_numbers_are_accepted_if_no_digit_is_lost(again):
+@pytest.mark.parametrize("repetition", [False, True])
+def test_numbers_are_accepted_if_no_digit_is_lost(repetition):
     assert launch_shifted(3, 2.0, True) == [5.0, 7.0]
     assert launch_shifted(3, 2, True) == [5.0, 7.0]
     assert launch_shifted(np.int8(3), np.float32(2), np.bool_(True)) == [5.0, 7.0]
@@ -70,9 +70,9 @@ def test_arrays_that_overlap_or_change_type_later_get_separate_forms():
 
 @pytest.mark.machine_code
 def test_read_only_memory_is_refused_only_for_written_parameters():
-    fixed = np.ones(2, np.float32)
-    fixed.flags.writeable = False
-    a, out = tg.from_numpy(fixed), tg.zeros(2)
+    read_only = np.ones(2, np.float32)
+    read_only.flags.writeable = False
+    a, out = tg.from_numpy(read_only), tg.zeros(2)
     for _ in range(2):
         tg.launch(shifted, 2, inputs=[a, out, 0, 1.0, True])
         tg.launch(shifted, 2, inputs=[out, tg.zeros(2), 0, 1.0, True])
@@ -91,7 +91,7 @@ def test_the_next_launch_uses_a_changed_mode(monkeypatch):
     tg.launch(shifted, 2, inputs=[a, tg.zeros(2), 0, 1.0, True])
 
 
-# Reports -------------------------------------------------------------------------------------------------------------
+# Reports --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.machine_code
@@ -141,16 +141,16 @@ def test_a_report_may_launch(monkeypatch):
             pass
 
     @tg.kernel
-    def said(a: tg.array[int]):
+    def printed(a: tg.array[int]):
         i = tg.tid()
         print(a[i])
 
     monkeypatch.setattr("sys.stdout", Out())
-    tg.launch(said, 2, inputs=[tg.array([5, 6], dtype=int)])
+    tg.launch(printed, 2, inputs=[tg.array([5, 6], dtype=int)])
     assert lines == ["5", "6"]
 
 
-# Refusals ------------------------------------------------------------------------------------------------------------
+# Refusals -------------------------------------------------------------------------------------------------------------
 
 BAD_ARRAYS = {
     "objects": np.array([object()] * 20),

@@ -30,12 +30,12 @@ def test_the_properties_in_the_launch_key_of_arrays() -> None:
     a = tg.zeros((4, 6))
     frozen = np.zeros((4, 6), np.float32)
     frozen.flags.writeable = False
-    others = [
+    variants = [
         *(tg.zeros((4, 6), dtype=int), tg.zeros((6, 4)), tg.zeros(24), tg.zeros((4, 6), dtype=tg.vec3)),
         *(tg.zeros((6, 4)).transpose(), tg.zeros((8, 6))[::2], tg.zeros((5, 6))[1:], tg.zeros((4, 8))[:, :6]),
         *(tg.from_numpy(frozen), tg.zeros((4, 6), dtype=tg.bfloat16), tg.zeros((0, 6))),
     ]
-    keys = [key(x) for x in (a, *others)]
+    keys = [key(x) for x in (a, *variants)]
     assert len(set(keys)) == len(keys)
 
 

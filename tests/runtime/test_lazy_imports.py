@@ -15,12 +15,12 @@ from tegula.types import DTYPES, NAMED_ELEMENTS
 
 
 def test_names_in_both_library_and_package_are_listed():
-    elsewhere = PUBLIC.keys() | DTYPES.keys() | NAMED_ELEMENTS.keys() | CONSTANTS.keys()
-    assert FUNCTIONS.keys() & elsewhere == OPS_AND_FUNCTIONS
+    other_names = PUBLIC.keys() | DTYPES.keys() | NAMED_ELEMENTS.keys() | CONSTANTS.keys()
+    assert FUNCTIONS.keys() & other_names == OPS_AND_FUNCTIONS
     tiles = {name for name in library() if name.startswith(("tile_", "_tile_"))}
-    assert not COMPOUND_FUNCTIONS.keys() & (FUNCTIONS.keys() | elsewhere)
+    assert not COMPOUND_FUNCTIONS.keys() & (FUNCTIONS.keys() | other_names)
     assert set(library()) == FUNCTIONS.keys() | COMPOUND_FUNCTIONS.keys() | tiles
-    assert not tiles & (FUNCTIONS.keys() | elsewhere) and DECLARED.keys() < tiles
+    assert not tiles & (FUNCTIONS.keys() | other_names) and DECLARED.keys() < tiles
     assert all(name in library() for name in (*FUNCTIONS, *COMPOUND_FUNCTIONS))
 
 
@@ -47,12 +47,12 @@ def test_a_first_launch_loads_only_the_needed_modules(tmp_path):
     ).stdout
     loaded = set(modules.split())
     assert {"tegula.backend.llvm", "tegula.passes.pipeline"} <= loaded
-    parts = (
+    unneeded_packages = (
         "tegula.stdlib",
         "tegula.interp",
         "tegula.codegen.gpu",
         "tegula.runtime.cuda",
         "tegula.passes.gradient",
     )
-    assert not [name for name in loaded if name.startswith(parts)]
+    assert not [name for name in loaded if name.startswith(unneeded_packages)]
     assert loaded.isdisjoint({"ml_dtypes", "tegula.passes.pipeline_gpu", "tegula.passes.insert_barriers"})

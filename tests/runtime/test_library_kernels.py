@@ -34,7 +34,7 @@ def test_library_matmuls_launch_a_block_for_each_multiprocessor(driver: Simulate
 
 
 @pytest.mark.parametrize(
-    ("shape", "is_reached"),
+    ("shape", "uses_bulk_copies"),
     [
         ((4000, 4040, 4008), True),
         ((8200, 8200, 1032), True),
@@ -42,21 +42,21 @@ def test_library_matmuls_launch_a_block_for_each_multiprocessor(driver: Simulate
         ((404, 404, 404), False),
     ],
 )
-def test_ragged_operands_are_read_by_bulk_copies(shape: tuple[int, int, int], is_reached: bool) -> None:
+def test_ragged_operands_are_read_by_bulk_copies(shape: tuple[int, int, int], uses_bulk_copies: bool) -> None:
     """Tiles may end anywhere; rows must start at multiples of 16 bytes, otherwise operands are copied."""
     m, n, k = shape
     for rows, columns in ((m, k), (k, n), (m, n)):
         strides = (columns * 2, 2)
-        known = SimpleNamespace(strides=strides, ptr=0, dtype=tg.bfloat16, shape=(rows, columns))
-        assert is_aligned(known) is is_reached
+        operand = SimpleNamespace(strides=strides, ptr=0, dtype=tg.bfloat16, shape=(rows, columns))
+        assert is_aligned(operand) is uses_bulk_copies
 
 
-def test_library_matmuls_split_tiles_where_there_are_few(driver: SimulatedDriver) -> None:
-    """One launch for the splits of all tiles, and one launch that adds them up."""
+def test_library_matmuls_split_the_tiles_of_small_results(driver: SimulatedDriver) -> None:
+    """One launch computes the splits of all tiles, a second launch sums the splits."""
     matmul(array_on_gpu(256, 8192), array_on_gpu(8192, 256))
     matmul(array_on_gpu(16, 64), array_on_gpu(64, 128))
-    shared, added, single = [launch[:2] for launch in driver.launches[-3:]]
-    assert shared[0] > 32 and added == (256, gemm.THREADS) and single == (2, 256)
+    splits, sums, unsplit = [launch[:2] for launch in driver.launches[-3:]]
+    assert splits[0] > 32 and sums == (256, gemm.THREADS) and unsplit == (2, 256)
 
 
 def test_sums_of_splits_take_memory_once(driver: SimulatedDriver) -> None:
@@ -87,7 +87,7 @@ def test_library_attention_splits_tiles_of_queries(driver: SimulatedDriver) -> N
 
 
 def test_library_attention_orders_causal_heads_in_groups() -> None:
-    """A group has as many heads as fit the cache, but enough for all blocks; heads that share keys count together."""
+    """A group has as many heads as fit the cache, but enough for all blocks; heads that share keys stay together."""
 
     def grid(*queries: int, heads: int, causal: bool = True) -> tuple[int, ...]:
         batch, _, length, depth = queries
@@ -103,8 +103,8 @@ def test_library_attention_orders_causal_heads_in_groups() -> None:
 @pytest.mark.parametrize("columns", [70, 63, 64])
 def test_unaligned_rows_of_operands_are_copied(driver: SimulatedDriver, columns: int) -> None:
     data = np.arange(6 * columns, dtype=np.float32).reshape(6, columns)
-    known = tg.array(data, device="cuda:0")[:, columns % 8 :]
-    assert allows_bulk_reads(known) is is_aligned(known) is (columns == 64)
-    actual = with_aligned_copy(known, known.dtype)
-    assert is_aligned(actual) and actual.device == known.device
-    np.testing.assert_array_equal(actual.numpy(), known.numpy())
+    operand = tg.array(data, device="cuda:0")[:, columns % 8 :]
+    assert allows_bulk_reads(operand) is is_aligned(operand) is (columns == 64)
+    actual = with_aligned_copy(operand, operand.dtype)
+    assert is_aligned(actual) and actual.device == operand.device
+    np.testing.assert_array_equal(actual.numpy(), operand.numpy())

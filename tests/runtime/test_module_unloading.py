@@ -26,8 +26,8 @@ def driver(simulated: SimulatedDriver, monkeypatch: pytest.MonkeyPatch) -> Simul
     return simulated
 
 
-def launch_anew() -> None:
-    """Drop the kernel's code and load it again."""
+def relaunch() -> None:
+    """Unload the code of the kernel, and launch the kernel."""
     add.unload()
     gc.collect()
     a, b, c = arrays(device=DEVICE)
@@ -37,7 +37,7 @@ def launch_anew() -> None:
 
 def test_dropped_modules_are_unloaded(driver: SimulatedDriver) -> None:
     for _ in range(10):
-        launch_anew()
+        relaunch()
     loads, unloads = (driver.calls.count(name) for name in ("cuModuleLoadDataEx", "cuModuleUnload"))
     assert loads == 10
     assert unloads == 8
@@ -47,11 +47,11 @@ def test_dropped_modules_are_unloaded(driver: SimulatedDriver) -> None:
 def test_modules_are_not_unloaded_while_the_device_works(driver: SimulatedDriver) -> None:
     driver.busy = True
     for _ in range(4):
-        launch_anew()
+        relaunch()
     assert "cuModuleUnload" not in driver.calls
     driver.busy = False
-    launch_anew()
-    launch_anew()
+    relaunch()
+    relaunch()
     assert driver.calls.count("cuModuleUnload") == 4
 
 
@@ -59,14 +59,14 @@ def test_modules_are_not_unloaded_if_the_driver_refuses_the_event(
     driver: SimulatedDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An event that was never recorded counts as complete."""
-    launch_anew()
-    with monkeypatch.context() as refused:
-        refused.setattr(driver, "cuEventRecord", lambda *_: 906, raising=False)
+    relaunch()
+    with monkeypatch.context() as patched:
+        patched.setattr(driver, "cuEventRecord", lambda *_: 906, raising=False)
         with pytest.raises(tg.RunError, match="default stream"):
-            launch_anew()
-    launch_anew()
+            relaunch()
+    relaunch()
     assert "cuModuleUnload" not in driver.calls
-    launch_anew()
+    relaunch()
     assert driver.calls.count("cuModuleUnload") == 1
 
 
@@ -75,14 +75,14 @@ def test_recorded_launches_keep_their_modules(driver: SimulatedDriver) -> None:
     with tg.ScopedCapture(DEVICE) as capture:
         tg.launch(add, 1000, [a, b], [c], block_dim=64)
     for _ in range(4):
-        launch_anew()
+        relaunch()
     tg.capture_launch(capture.graph)
     np.testing.assert_array_equal(c.numpy(), 2 * np.arange(1000))
     driver.calls.clear()
     del capture
     gc.collect()
     for _ in range(2):
-        launch_anew()
+        relaunch()
     assert driver.calls.count("cuModuleUnload") == 3
 
 
@@ -90,21 +90,21 @@ class NewTensor(Tensor):
     """Tensors of a class that no earlier test has passed to a launch."""
 
 
-def a_tensor(driver: SimulatedDriver) -> None:
+def launch_with_tensor(driver: SimulatedDriver) -> None:
     a, b, c = arrays(device=DEVICE)
     tg.launch(add, 1000, [NewTensor(a), b], [c], block_dim=64)
 
 
-def a_stream(driver: SimulatedDriver) -> None:
+def wrap_stream(driver: SimulatedDriver) -> None:
     tg.stream_from_torch(SimpleNamespace(device_index=0, cuda_stream=driver.handle("stream")))
 
 
-@pytest.mark.parametrize("used", [a_tensor, a_stream])
+@pytest.mark.parametrize("use", [launch_with_tensor, wrap_stream])
 def test_modules_that_another_library_may_have_recorded_are_not_unloaded(
-    driver: SimulatedDriver, monkeypatch: pytest.MonkeyPatch, used: Callable[[SimulatedDriver], None]
+    driver: SimulatedDriver, monkeypatch: pytest.MonkeyPatch, use: Callable[[SimulatedDriver], None]
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", torch_stub(NewTensor))
-    used(driver)
+    use(driver)
     for _ in range(4):
-        launch_anew()
+        relaunch()
     assert "cuModuleUnload" not in driver.calls

@@ -37,9 +37,9 @@ def driver(request: pytest.FixtureRequest, simulated: SimulatedDriver) -> Iterat
     simulated.kernels["kernel"] = run_add
     add.unload()
     checked.unload()
-    before = install(simulated)
+    previous_driver = install(simulated)
     yield simulated
-    install(before)
+    install(previous_driver)
 
 
 def is_native(
@@ -49,13 +49,13 @@ def is_native(
     return None if kernel.native is None else kernel.native(dim, block_dim, inputs, outputs, mode, stream)
 
 
-def repeated(launch: Callable[[], None], times: int = 5) -> None:
+def repeat_launch(launch: Callable[[], None], times: int = 5) -> None:
     """Launch until machine code has cached the launch."""
     for _ in range(times):
         launch()
 
 
-def launched_from_python(kernel: Any, launch: Callable[[], None]) -> None:
+def launch_from_python(kernel: Any, launch: Callable[[], None]) -> None:
     """Launch along the slow path."""
     native_launch, kernel.native = kernel.native, None
     launch()
@@ -70,12 +70,12 @@ def test_native_launches_pass_the_same_bytes_to_the_driver(driver: RecordingDriv
         (lambda: tg.launch(add, (1000,), (a, b, c)), (1000, None, (a, b, c), (), 0)),
         (lambda: tg.launch(add, 1000, inputs=[a], outputs=[b, c]), (1000, None, [a], [b, c], 0)),
     ):
-        repeated(launch)
+        repeat_launch(launch)
         c.zero_()
         driver.recorded_launches.clear()
         driver.calls.clear()
         assert is_native(add, *call) is True
-        launched_from_python(add, launch)
+        launch_from_python(add, launch)
         assert driver.recorded_launches[0][1:] == driver.recorded_launches[1][1:]
         assert CONFIGURATION.unpack(driver.recorded_launches[0][0]) == CONFIGURATION.unpack(
             driver.recorded_launches[1][0]
@@ -93,9 +93,9 @@ def test_native_launches_of_blocks_pass_the_same_bytes(driver: RecordingDriver) 
         def launch(kernel: Any = kernel, dims: Any = dims) -> None:
             tg.launch_tiled(kernel, dims, [a, b, c], block_dim=25)
 
-        repeated(launch)
+        repeat_launch(launch)
         assert is_native(kernel, dims, 25, [a, b, c], [], launcher.TILED) is True
-        launched_from_python(kernel, launch)
+        launch_from_python(kernel, launch)
         assert driver.recorded_launches[-1][1:] == driver.recorded_launches[-2][1:]
 
 
@@ -105,8 +105,10 @@ def add2(a: tg.array1d[float], b: tg.array1d[float], c: tg.array1d[float]):
     c[t] = a[t] + b[t]
 
 
-def mapped(driver: RecordingDriver, count: int, cached: int = 1) -> tuple[Any, list[list[Any]]]:
-    """A kernel whose three arrays have maps, and arguments for it, of which some are cached."""
+def kernel_with_tensor_maps(
+    driver: RecordingDriver, count: int, cached: int = 1
+) -> tuple[Any, list[list[Any]]]:
+    """A kernel with tensor maps of three arrays, and `count` lists of arguments, of which `cached` are cached."""
     driver.kernels["kernel"] = lambda blocks, threads, data: None
     kernel = gemm.matmul_kernel(tg.bfloat16, Tile(64, 64, 64, 2, 1), False, gemm.Epilogue(tg.bfloat16))
     kernel.unload()
@@ -122,19 +124,19 @@ def mapped(driver: RecordingDriver, count: int, cached: int = 1) -> tuple[Any, l
     return kernel, inputs
 
 
-def check_mapped(driver: RecordingDriver, kernel: Any, arguments: list[Any]) -> None:
-    """Machine code launches with the maps that Python makes."""
+def check_tensor_map_launch(driver: RecordingDriver, kernel: Any, arguments: list[Any]) -> None:
+    """Check that machine code passes the same tensor maps as Python."""
     assert is_native(kernel, 1, None, arguments, (), launcher.TILED) is True
-    launched_from_python(kernel, lambda: tg.launch_tiled(kernel, 1, arguments))
+    launch_from_python(kernel, lambda: tg.launch_tiled(kernel, 1, arguments))
     assert driver.recorded_launches[-1][1:] == driver.recorded_launches[-2][1:]
     assert driver.recorded_launches[-1][2].endswith(struct.pack("<Q", arguments[-1].ptr) * 16)
 
 
 def test_native_launches_encode_tensor_maps_with_the_arguments(driver: RecordingDriver) -> None:
-    """Launches with new arrays of the same layout included."""
-    kernel, inputs = mapped(driver, 6)
+    """New arrays of the same layout replace the addresses in cached maps."""
+    kernel, inputs = kernel_with_tensor_maps(driver, 6)
     for arguments in inputs:
-        check_mapped(driver, kernel, arguments)
+        check_tensor_map_launch(driver, kernel, arguments)
     assert driver.replaced_maps == 3 * (len(inputs) - 1)
     a, b, *rest = inputs[-1]
     strided = tg.zeros((64, 128), tg.bfloat16, "cuda:0")
@@ -148,31 +150,31 @@ def test_native_launches_encode_tensor_maps_with_the_arguments(driver: Recording
     ):
         assert is_native(kernel, 1, None, [x, b, *rest], (), launcher.TILED) is not True
     driver.status = INVALID_VALUE
-    launched = len(driver.recorded_launches)
+    launch_count = len(driver.recorded_launches)
     assert is_native(kernel, 1, None, [b, a, *rest], (), launcher.TILED) is False
-    assert len(driver.recorded_launches) == launched
+    assert len(driver.recorded_launches) == launch_count
     tg.launch_tiled(kernel, 1, [b, a, *rest])
-    assert len(driver.recorded_launches) == launched + 1
+    assert len(driver.recorded_launches) == launch_count + 1
     kernel.unload()
 
 
 def test_native_launches_keep_tensor_maps_of_empty_arrays(driver: RecordingDriver) -> None:
-    kernel, arguments = mapped(driver, 1)
+    kernel, arguments = kernel_with_tensor_maps(driver, 1)
     _, b, *rest = arguments[0]
     empty = [tg.zeros((64, 128), tg.bfloat16, "cuda:0")[:0, 64 * k : 64 * k + 64] for k in range(2)]
     for _ in range(8):
         tg.launch_tiled(kernel, 1, [empty[0], b, *rest])
     assert empty[0].ptr != empty[1].ptr
     for x in empty:
-        check_mapped(driver, kernel, [x, b, *rest])
+        check_tensor_map_launch(driver, kernel, [x, b, *rest])
     kernel.unload()
 
 
 def test_launches_of_new_arrays_are_left_to_python_without_map_replacement(driver: RecordingDriver) -> None:
     del driver.cuTensorMapReplaceAddress
-    kernel, inputs = mapped(driver, 4, cached=3)
+    kernel, inputs = kernel_with_tensor_maps(driver, 4, cached=3)
     for arguments in inputs[:3]:
-        check_mapped(driver, kernel, arguments)
+        check_tensor_map_launch(driver, kernel, arguments)
     assert is_native(kernel, 1, None, inputs[3], (), launcher.TILED) is False
     kernel.unload()
 
@@ -190,7 +192,7 @@ def test_the_launch_is_cached_after_some_launches(driver: RecordingDriver) -> No
 
 def test_launches_with_unsupported_arguments_are_left_to_python(driver: RecordingDriver) -> None:
     a, b, c = arrays()
-    repeated(lambda: tg.launch(add, 1000, [a, b, c]))
+    repeat_launch(lambda: tg.launch(add, 1000, [a, b, c]))
     driver.recorded_launches.clear()
     for call in (
         (1000, None, [a, b], [], 0),
@@ -229,34 +231,34 @@ def test_kernels_with_unsupported_parameters_are_left_to_python(driver: Recordin
     driver.kernels["kernel"] = lambda blocks, threads, data: None
     store_number.unload()
     a = tg.zeros(10, device="cuda:0")
-    repeated(lambda: tg.launch(store_number, 10, [a, 1.5]), 6)
+    repeat_launch(lambda: tg.launch(store_number, 10, [a, 1.5]), 6)
     assert store_number.native is native.unsupported_launch and len(driver.launches) == 6
 
 
 def scaling(factor: float) -> tuple[Any, dict[str, Any]]:
     """A kernel that captures a number, and the names that it can access."""
-    space: dict[str, Any] = {"tg": tg, "FACTOR": factor}
+    namespace: dict[str, Any] = {"tg": tg, "FACTOR": factor}
     text = """
 def scale(a: tg.array1d[float], b: tg.array1d[float]):
     i = tg.tid()
     b[i] = a[i] * FACTOR
 """
-    exec(text, space)
-    scale = tg.kernel(space["scale"], source=text)
-    return scale, space
+    exec(text, namespace)
+    scale = tg.kernel(namespace["scale"], source=text)
+    return scale, namespace
 
 
 def test_native_launches_follow_modes_and_captured_values(driver: RecordingDriver) -> None:
     a, b, c = arrays()
     driver.kernels["kernel"] = lambda blocks, threads, data: None
-    scale, space = scaling(2.0)
+    scale, namespace = scaling(2.0)
     launch = lambda: tg.launch(scale, 1000, [a, b])  # noqa: E731
-    repeated(launch)
+    repeat_launch(launch)
     function = driver.recorded_launches[-1][1]
     assert is_native(scale, 1000, None, [a, b]) is True
-    space["FACTOR"] = 3.0
+    namespace["FACTOR"] = 3.0
     assert is_native(scale, 1000, None, [a, b]) is not True
-    repeated(launch)
+    repeat_launch(launch)
     assert driver.recorded_launches[-1][1] != function and is_native(scale, 1000, None, [a, b]) is True
     tg.config.block_dim = 128
     try:
@@ -268,14 +270,14 @@ def test_native_launches_follow_modes_and_captured_values(driver: RecordingDrive
     tg.config.mode = "debug"
     try:
         # Launches of the kernel report to the host, which is done in Python.
-        repeated(launch, 8)
+        repeat_launch(launch, 8)
         assert is_native(scale, 1000, None, [a, b]) is False
     finally:
         tg.config.mode = "release"
     assert is_native(scale, 1000, None, [a, b]) is True
     scale.unload()
     assert scale.native is None
-    repeated(launch)
+    repeat_launch(launch)
     assert is_native(scale, 1000, None, [a, b]) is True
 
 
@@ -283,17 +285,17 @@ def test_native_launches_follow_replaced_captured_numbers(driver: RecordingDrive
     """An equal number may be another object, and a different number may later be stored at the same address."""
     a, b, _ = arrays()
     driver.kernels["kernel"] = lambda blocks, threads, data: None
-    scale, space = scaling(float("1.5"))
+    scale, namespace = scaling(float("1.5"))
     launch = lambda: tg.launch(scale, 1000, [a, b])  # noqa: E731
-    repeated(launch)
-    space["FACTOR"] = float("1.5")
-    repeated(launch)
-    first, function = id(space["FACTOR"]), driver.recorded_launches[-1][1]
+    repeat_launch(launch)
+    namespace["FACTOR"] = float("1.5")
+    repeat_launch(launch)
+    object_id, function = id(namespace["FACTOR"]), driver.recorded_launches[-1][1]
     assert is_native(scale, 1000, None, [a, b]) is True
-    space["FACTOR"] = float("1.5")
-    launched_from_python(scale, launch)
-    others = [float("2.5") for _ in range(1000)]
-    space["FACTOR"] = next((x for x in others if id(x) == first), others[0])
+    namespace["FACTOR"] = float("1.5")
+    launch_from_python(scale, launch)
+    new_numbers = [float("2.5") for _ in range(1000)]
+    namespace["FACTOR"] = next((x for x in new_numbers if id(x) == object_id), new_numbers[0])
     launch()
     assert driver.recorded_launches[-1][1] != function
     scale.unload()
@@ -302,20 +304,20 @@ def test_native_launches_follow_replaced_captured_numbers(driver: RecordingDrive
 def test_native_launches_follow_streams_and_recordings(driver: RecordingDriver) -> None:
     a, b, c = arrays()
     launch = lambda: tg.launch(add, 1000, [a, b, c])  # noqa: E731
-    repeated(launch)
-    side, second_stream = tg.Stream("cuda:0"), tg.Stream("cuda:0")
+    repeat_launch(launch)
+    side_stream, second_stream = tg.Stream("cuda:0"), tg.Stream("cuda:0")
     call = add, 1000, None, [a, b, c]
-    with tg.ScopedStream(side):
-        assert is_native(*call) is True and driver.launches[-1][3] == side.handle
+    with tg.ScopedStream(side_stream):
+        assert is_native(*call) is True and driver.launches[-1][3] == side_stream.handle
         assert (
             is_native(*call, stream=second_stream) is True and driver.launches[-1][3] == second_stream.handle
         )
         with tg.ScopedStream(tg.get_device("cuda:0").stream), tg.ScopedStream(None):
-            assert is_native(*call) is True and driver.launches[-1][3] == side.handle
+            assert is_native(*call) is True and driver.launches[-1][3] == side_stream.handle
     assert is_native(*call) is True and driver.launches[-1][3] == 1
-    tg.launch(add, 1000, [a, b, c], stream=side)
-    assert driver.launches[-1][3] == side.handle
-    assert is_native(*call, stream=side.handle) is False
+    tg.launch(add, 1000, [a, b, c], stream=side_stream)
+    assert driver.launches[-1][3] == side_stream.handle
+    assert is_native(*call, stream=side_stream.handle) is False
     if len(tg.get_cuda_devices()) > 1:
         other_device = tg.Stream("cuda:1")
         assert is_native(*call, stream=other_device) is False
@@ -324,7 +326,7 @@ def test_native_launches_follow_streams_and_recordings(driver: RecordingDriver) 
         with tg.ScopedStream(other_device):
             assert is_native(*call) is True and driver.launches[-1][3] == 1
     with tg.ScopedCapture("cuda:0") as capture:
-        assert is_native(*call) is False and is_native(*call, stream=side) is False
+        assert is_native(*call) is False and is_native(*call, stream=side_stream) is False
         launch()
     assert capture.graph is not None and capture.graph.retained
     assert is_native(*call) is True
@@ -336,11 +338,15 @@ def test_native_launches_follow_streams_and_recordings(driver: RecordingDriver) 
 def test_launches_in_own_streams_start_early(driver: RecordingDriver) -> None:
     """Own streams start launches early as on the slow path; streams of other libraries may be recorded."""
     a, b, c = arrays()
-    repeated(lambda: tg.launch(add, 1000, [a, b, c]))
-    side = tg.Stream("cuda:0")
-    for stream, early in ((side, 1), (tg.Stream("cuda:0", cuda_stream=side.handle), 0), (None, 1)):
+    repeat_launch(lambda: tg.launch(add, 1000, [a, b, c]))
+    side_stream = tg.Stream("cuda:0")
+    for stream, early in (
+        (side_stream, 1),
+        (tg.Stream("cuda:0", cuda_stream=side_stream.handle), 0),
+        (None, 1),
+    ):
         assert is_native(add, 1000, None, [a, b, c], stream=stream) is True
-        launched_from_python(add, lambda stream=stream: tg.launch(add, 1000, [a, b, c], stream=stream))
+        launch_from_python(add, lambda stream=stream: tg.launch(add, 1000, [a, b, c], stream=stream))
         actual, expected = (CONFIGURATION.unpack(launch[0]) for launch in driver.recorded_launches[-2:])
         assert actual[:8] == expected[:8] and actual[-1] == expected[-1] == early
         assert not early or actual == expected
@@ -353,13 +359,13 @@ def test_tapes_record_native_launches(driver: RecordingDriver) -> None:
     a, b, c = (tg.ones(1000, device="cuda:0", requires_grad=True) for _ in range(3))
     driver.kernels["kernel"] = lambda blocks, threads, data: None
     launch = lambda: tg.launch(add, 1000, [a, b, c])  # noqa: E731
-    repeated(launch)
+    repeat_launch(launch)
     assert is_native(add, 1000, None, [a, b, c]) is True
     with tg.Tape() as tape:
         launch()
-    before = len(driver.launches)
+    launch_count = len(driver.launches)
     tape.backward(grads={c: tg.ones(1000, device="cuda:0")})
-    assert len(driver.launches) > before
+    assert len(driver.launches) > launch_count
 
 
 def test_native_launches_on_inactive_tapes_are_not_recorded(
@@ -368,7 +374,7 @@ def test_native_launches_on_inactive_tapes_are_not_recorded(
     """The tape is notified once of writes to an array; then launches are in machine code again."""
     a, b, c = (tg.ones(1000, device="cuda:0", requires_grad=True) for _ in range(3))
     driver.kernels["kernel"] = lambda blocks, threads, data: None
-    repeated(lambda: tg.launch(add, 1000, [a, b, c]))
+    repeat_launch(lambda: tg.launch(add, 1000, [a, b, c]))
     with tg.Tape() as tape:
         tg.launch(add, 1000, [a, b, c])
     tg.launch(add, 1000, [a, b, c])
@@ -381,7 +387,7 @@ def test_native_launches_on_inactive_tapes_are_not_recorded(
 def test_native_launches_report_faults_and_switch_contexts(driver: RecordingDriver) -> None:
     a, b, c = arrays()
     launch = lambda: tg.launch(add, 1000, [a, b, c])  # noqa: E731
-    repeated(launch)
+    repeat_launch(launch)
     # A thread with another context, or none: the driver refuses, or is queried first.
     driver.current = None
     c.zero_()
@@ -403,7 +409,7 @@ def test_native_launches_report_faults_and_switch_contexts(driver: RecordingDriv
 
 
 def test_native_launches_of_many_shapes_are_correct(driver: RecordingDriver) -> None:
-    """More shapes than the table holds: launches that are not cached take the slow path, and none gets another's
+    """More shapes than the table holds: launches that are not cached take the slow path, and each launch has its own
     configuration."""
     a, b, c = arrays()
     driver.kernels["kernel"] = lambda blocks, threads, data: None
@@ -414,7 +420,7 @@ def test_native_launches_of_many_shapes_are_correct(driver: RecordingDriver) -> 
             assert struct.unpack_from("<2q", driver.recorded_launches[-1][2], 72) == (n, n)
             assert CONFIGURATION.unpack(driver.recorded_launches[-1][0])[0] == -(-n // 32)
     for n in range(1, 400):
-        repeated(lambda n=n: tg.launch(add, n, [a, b, c], block_dim=32), 2)
+        repeat_launch(lambda n=n: tg.launch(add, n, [a, b, c], block_dim=32), 2)
         assert struct.unpack_from("<2q", driver.recorded_launches[-1][2], 72) == (n, n)
 
 
@@ -440,7 +446,7 @@ def test_native_launches_of_several_threads_are_correct(driver: RecordingDriver)
     assert errors == [] and len(driver.recorded_launches) >= 2000
 
 
-# Numbers -------------------------------------------------------------------------------------------------------------
+# Numbers --------------------------------------------------------------------------------------------------------------
 
 
 @tg.kernel
@@ -451,20 +457,20 @@ def numbers(
     out[0] = float(b) + j
 
 
-def edges(bits: int, signed: bool) -> list[int]:
+def limits(bits: int, signed: bool) -> list[int]:
     low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
     return [low, high, low - 1, high + 1, 0, 1, -1]
 
 
 integers = st.one_of(
-    *[st.sampled_from(edges(bits, signed)) for bits in (8, 16, 32, 64) for signed in (False, True)],
+    *[st.sampled_from(limits(bits, signed)) for bits in (8, 16, 32, 64) for signed in (False, True)],
     st.integers(-(2**70), 2**70),
 )
 reals = st.one_of(st.floats(), st.sampled_from([3.4e38, 3.5e38, 1e39, -1e39, math.inf, 2.0**-149]), integers)
 values = st.tuples(st.booleans(), *[integers] * 8, reals, reals)
 
 
-def numbered(arguments: tuple[Any, ...]) -> bytes | None:
+def packed_in_python(arguments: tuple[Any, ...]) -> bytes | None:
     """The bytes of numbers as packed in Python; None if one does not fit."""
     try:
         return struct.pack("<?7xb7xB7xh6xH6xi4xI4xqQf4xd", *arguments)
@@ -486,15 +492,15 @@ def _sent(address: int, function: int, parameters: int, extra: None) -> int:
 def test_numbers_are_packed_like_struct_pack(arguments: tuple[Any, ...]) -> None:
     out, function = packing()
     SENT_BYTES.clear()
-    done = function(1, 32, [out, *arguments], (), 0, None)
-    expected = numbered(arguments)
+    is_launched = function(1, 32, [out, *arguments], (), 0, None)
+    expected = packed_in_python(arguments)
     if expected is None:
-        assert done is False and SENT_BYTES == []
+        assert is_launched is False and SENT_BYTES == []
     elif any(type(x) is int and abs(x) >= 2**63 for x in arguments):
-        assert done in (True, False)
+        assert is_launched in (True, False)
     else:
-        assert done is True
-        # A NaN keeps its bits as far as Python's does.
+        assert is_launched is True
+        # NaNs have the same bits as in Python's packing.
         assert SENT_BYTES[0][24 : 24 + 88] == expected
 
 
@@ -516,7 +522,7 @@ def packing() -> tuple[tg.array, Any]:
     return out, function
 
 
-# Tensors -------------------------------------------------------------------------------------------------------------
+# Tensors --------------------------------------------------------------------------------------------------------------
 
 
 class DlpackTensor(Tensor):
@@ -582,17 +588,17 @@ def test_native_launches_take_tensors(driver: RecordingDriver, torch: Any) -> No
     tensors = [DlpackTensor(x) for x in (a, b, c)]
     driver.size = 72 + 24
     launch = lambda: tg.launch(add, 1000, tensors)  # noqa: E731
-    repeated(launch)
+    repeat_launch(launch)
     assert is_native(add, 1000, None, tensors) == (2,)
-    launched_from_python(add, launch)
+    launch_from_python(add, launch)
     assert (
         driver.recorded_launches[-1][2] == driver.recorded_launches[-2][2]
         and driver.recorded_launches[-1][1] == driver.recorded_launches[-2][1]
     )
     assert [t._version for t in tensors] == [0, 0, 6]
     # Other memory with the same properties uses the cached launch; another alignment, length or type is another launch.
-    more = [DlpackTensor(x) for x in arrays()]
-    assert is_native(add, 1000, None, more) == (2,)
+    new_tensors = [DlpackTensor(x) for x in arrays()]
+    assert is_native(add, 1000, None, new_tensors) == (2,)
     assert is_native(add, 1000, None, [DlpackTensor(a), b, c]) is False
     assert is_native(add, 1000, None, [DlpackTensor(a[1:]), *tensors[1:]]) is False
     assert is_native(add, 1000, None, [DlpackTensor(a[:999]), *tensors[1:]]) is False
@@ -611,17 +617,17 @@ def test_launches_that_do_not_start_early_keep_their_other_attributes() -> None:
 def test_native_launches_use_the_stream_of_tensors(driver: RecordingDriver, torch: Any) -> None:
     a, b, c = arrays()
     tensors = [DlpackTensor(x) for x in (a, b, c)]
-    repeated(lambda: tg.launch(add, 1000, tensors))
-    repeated(lambda: tg.launch(add, 1000, [*tensors[:2], c]))
-    side = tg.Stream("cuda:0")
-    STREAM[0] = side.handle
-    assert is_native(add, 1000, None, tensors) == (2,) and driver.launches[-1][3] == side.handle
+    repeat_launch(lambda: tg.launch(add, 1000, tensors))
+    repeat_launch(lambda: tg.launch(add, 1000, [*tensors[:2], c]))
+    torch_stream = tg.Stream("cuda:0")
+    STREAM[0] = torch_stream.handle
+    assert is_native(add, 1000, None, tensors) == (2,) and driver.launches[-1][3] == torch_stream.handle
     # The stream may be recorded: launches in it do not start early.
     assert CONFIGURATION.unpack(driver.recorded_launches[-1][0])[-1] == 0
     # Launches with our arrays in another library's stream are ordered by Python code.
     assert is_native(add, 1000, None, [*tensors[:2], c]) is False
     tg.launch(add, 1000, [*tensors[:2], c])
-    assert driver.launches[-1][3] == side.handle and "cuStreamWaitEvent" in driver.calls
+    assert driver.launches[-1][3] == torch_stream.handle and "cuStreamWaitEvent" in driver.calls
     STREAM[0] = 1
     assert is_native(add, 1000, None, [*tensors[:2], c]) == (2,) and driver.launches[-1][3] == 1
     assert CONFIGURATION.unpack(driver.recorded_launches[-1][0])[-1] == 1
@@ -630,9 +636,9 @@ def test_native_launches_use_the_stream_of_tensors(driver: RecordingDriver, torc
 def test_native_launch_keys_agree_with_python(driver: RecordingDriver, torch: Any) -> None:
     """Machine code distinguishes arguments as Python does."""
     make = partial(tg.zeros, dtype=float, device="cuda:0")
-    like, narrow_array, wide = make((4, 16)), make((4, 16)), make((4, 32))
+    first, same_layout, wide = make((4, 16)), make((4, 16)), make((4, 32))
     distinct = [
-        like,
+        first,
         wide,
         wide[:, :16],
         wide[::2, ::2],
@@ -640,19 +646,19 @@ def test_native_launch_keys_agree_with_python(driver: RecordingDriver, torch: An
         make(64),
         make((4, 4, 4)),
     ]
-    distinct += [make((5, 18))[1:, :16], make((5, 17))[1:, 1:], like[:2]]
+    distinct += [make((5, 18))[1:, :16], make((5, 17))[1:, 1:], first[:2]]
     distinct += [make((4, 16), dtype=int), make((1, 4, 16))]
-    others = [DlpackTensor(x) for x in distinct]
-    absent = [(None, like), (like, None), (like, like), (like,), (None, others[0])]
+    tensors = [DlpackTensor(x) for x in distinct]
+    absent = [(None, first), (first, None), (first, first), (first,), (None, tensors[0])]
     keys = [
         tg.launch_key(*arguments)
-        for arguments in [*((x,) for x in (*distinct, *others)), *absent[:3], absent[4]]
+        for arguments in [*((x,) for x in (*distinct, *tensors)), *absent[:3], absent[4]]
     ]
     assert all(type(key) is bytes for key in keys) and len(set(keys)) == len(keys)
-    assert tg.launch_key(like, None) == tg.launch_key(narrow_array, None)
-    assert tg.launch_key(others[0]) == tg.launch_key(DlpackTensor(narrow_array))
+    assert tg.launch_key(first, None) == tg.launch_key(same_layout, None)
+    assert tg.launch_key(tensors[0]) == tg.launch_key(DlpackTensor(same_layout))
     # Arguments that machine code does not support are described in Python: arrays on the CPU, and too many arguments.
-    assert type(tg.launch_key(like, tg.zeros(3))) is tuple and tg.launch_key(like, 1) is None
-    assert type(tg.launch_key(*[like] * 12)) is tuple
+    assert type(tg.launch_key(first, tg.zeros(3))) is tuple and tg.launch_key(first, 1) is None
+    assert type(tg.launch_key(*[first] * 12)) is tuple
     if len(tg.get_cuda_devices()) > 1:
         assert tg.launch_key(make((4, 16), device="cuda:1")) not in keys

@@ -23,7 +23,7 @@ VALUES += [float(2**k) for k in (31, 32, 63, 64)]
 
 
 def nearest(value: Any, t: DType) -> Any:
-    """The number of the type for a value of Python's, worked out with fractions; None if the type has no such
+    """The number of a type that is nearest to a Python number, computed with fractions; None if the type has no such
     number."""
     expected = to_numpy(t)
     special = isinstance(value, float) and not math.isfinite(value)
@@ -46,7 +46,7 @@ def is_equal(a: Any, b: Any) -> bool:
     return np.asarray(a).tobytes() == np.asarray(b).tobytes()
 
 
-Entrance = Callable[[Any, DType], Any]
+Conversion = Callable[[Any, DType], Any]
 
 
 def from_numpy(value: Any) -> np.ndarray:
@@ -54,7 +54,7 @@ def from_numpy(value: Any) -> np.ndarray:
     return array if array.dtype.kind in "biuf" else np.array(value, object)
 
 
-ENTRANCES: dict[str, Entrance] = {
+CONVERSIONS: dict[str, Conversion] = {
     "a list": lambda x, t: tg.array([x], dtype=t).numpy()[0],
     "lists of lists": lambda x, t: tg.array([[x, 0], [1, x]], dtype=t).numpy()[1, 1],
     "besides a float": lambda x, t: tg.array([x, 1.0], dtype=t).numpy()[0],
@@ -75,31 +75,31 @@ ENTRANCES: dict[str, Entrance] = {
 }
 
 
-def check(entrance: Entrance, value: Any, t: DType) -> None:
+def check(convert: Conversion, value: Any, t: DType) -> None:
     expected = nearest(value, t)
     if expected is None:
         with pytest.raises(tg.TegulaError) as caught:
-            entrance(value, t)
+            convert(value, t)
         text = "bits" if abs(value) > 2**100 and isinstance(value, int) else str(float(value))[:6]
         assert t.name in str(caught.value) and (text in str(caught.value) or str(value) in str(caught.value))
     else:
-        assert is_equal(entrance(value, t), expected), (value, t)
+        assert is_equal(convert(value, t), expected), (value, t)
 
 
-@pytest.mark.parametrize("name", ENTRANCES)
+@pytest.mark.parametrize("name", CONVERSIONS)
 def test_host_numbers_become_the_nearest_number_or_an_error(name: str) -> None:
-    chosen = random.Random(name)
+    rng = random.Random(name)
     for t in DTYPES.values():
-        for value in chosen.sample(VALUES, 4):
-            check(ENTRANCES[name], value, t)
+        for value in rng.sample(VALUES, 4):
+            check(CONVERSIONS[name], value, t)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ENTRANCES)
+@pytest.mark.parametrize("name", CONVERSIONS)
 def test_every_host_number_becomes_the_nearest_number_or_an_error(name: str) -> None:
     for t in DTYPES.values():
         for value in VALUES:
-            check(ENTRANCES[name], value, t)
+            check(CONVERSIONS[name], value, t)
 
 
 @pytest.mark.slow
@@ -116,13 +116,13 @@ def test_array_conversions_between_all_types_are_nearest_or_an_error(source: DTy
 
 def conversion_kernel(t: Any, source: Any) -> tg.Kernel:
     @tg.kernel
-    def keep(x: t, out: tg.array(dtype=source)):  # type: ignore[valid-type]
+    def identity(x: t, out: tg.array(dtype=source)):  # type: ignore[valid-type]
         out[0] = x
 
-    return keep
+    return identity
 
 
-def launched(kernel: tg.Kernel, value: Any, t: Any) -> Any:
+def stored_argument(kernel: tg.Kernel, value: Any, t: Any) -> Any:
     out = tg.zeros(1, t)
     tg.launch(kernel, dim=1, block_dim=1, inputs=[value], outputs=[out])
     return out.numpy()[0]
@@ -134,10 +134,10 @@ def check_argument(kernel: tg.Kernel, value: Any, t: DType) -> None:
     expected = nearest(value, t)
     is_expected = type(value) is kind or (t.is_float and type(value) is int)
     if expected is not None and is_expected:
-        assert is_equal(launched(kernel, value, t), expected), (value, t)
+        assert is_equal(stored_argument(kernel, value, t), expected), (value, t)
         return
     with pytest.raises(tg.LaunchError) as caught:
-        launched(kernel, value, t)
+        stored_argument(kernel, value, t)
     assert t.name in str(caught.value) and "'x'" in str(caught.value)
 
 
@@ -165,9 +165,9 @@ def test_every_scalar_argument_becomes_the_nearest_number_or_an_error(t: DType) 
             parameter_type = composite.parameters[0].annotation
             if expected is None:
                 with pytest.raises(tg.LaunchError, match=t.name):
-                    launched(composite, arguments, parameter_type)
+                    stored_argument(composite, arguments, parameter_type)
             else:
-                actual = launched(composite, arguments, parameter_type)
+                actual = stored_argument(composite, arguments, parameter_type)
                 assert is_equal(actual[1] if actual.ndim == 1 else actual[1, 0], expected), (value, t)
 
 
@@ -186,17 +186,17 @@ def test_numpy_numbers_keep_their_type() -> None:
     assert tg.array(np.array([1e39])).dtype == tg.float64
 
 
-NO_NUMBERS = ["7", ["7"], None, [None], object, [1, "2"], b"3", {}]
+NON_NUMBERS = ["7", ["7"], None, [None], object, [1, "2"], b"3", {}]
 TYPES = [tg.int32, tg.float32, tg.bool, None]
 
 
 @pytest.mark.parametrize(
-    ("data", "t"), [*product(NO_NUMBERS, TYPES), *product([1j, [1j]], TYPES[:-1])], ids=str
+    ("data", "t"), [*product(NON_NUMBERS, TYPES), *product([1j, [1j]], TYPES[:-1])], ids=str
 )
 def test_values_that_are_not_numbers_are_refused(data: Any, t: DType | None) -> None:
-    for entrance in (lambda: tg.array([data], dtype=t), lambda: tg.zeros(1, t or float).fill_(data)):
+    for convert in (lambda: tg.array([data], dtype=t), lambda: tg.zeros(1, t or float).fill_(data)):
         with pytest.raises((TypeError, ValueError), match="number"):
-            entrance()
+            convert()
 
 
 SHAPES = [

@@ -60,10 +60,10 @@ def mapped(
 X = np.arange(8, dtype=F)
 
 
-def launch_result(*rest: Any, out: Any = None, **named: Any) -> np.ndarray:
+def launch_result(*positional: Any, out: Any = None, **named: Any) -> np.ndarray:
     b = np.zeros(8, F) if out is None else out
     tg.launch_tiled(
-        mapped, 1, {"a": X, "b": b, **dict(zip(("N", "op"), rest, strict=False)), **named}, block_dim=32
+        mapped, 1, {"a": X, "b": b, **dict(zip(("N", "op"), positional, strict=False)), **named}, block_dim=32
     )
     return b
 
@@ -91,15 +91,15 @@ class Pair(NamedTuple):
 
 @tg.kernel
 def scaled(a: tg.array[tg.float16], s: tg.constexpr, shape: tg.constexpr[tuple] = (1,)):
-    s = s * 1  # a variable that begins with the constant
+    s = s * 1  # a variable whose initial value is the constant
     rows = shape[0]
     a[tg.tid()] = a[tg.tid()] * tg.float16(s) + tg.float16(rows)
 
 
 def test_equal_constants_of_different_types_are_different() -> None:
     """1, 1.0 and True, 0.0 and -0.0 compare equal."""
-    known = {id(scaled.bind(s=s)) for s in (1, 1.0, True, 0.0, -0.0, (1,), (1.0,), "1")}
-    assert len(known) == 8
+    ids = {id(scaled.bind(s=s)) for s in (1, 1.0, True, 0.0, -0.0, (1,), (1.0,), "1")}
+    assert len(ids) == 8
     assert scaled.bind(s=2) is scaled.bind(s=2)
     a = np.ones(4, np.float16)
     tg.launch(scaled, 4, [a, 3, Pair(2, 5)])
@@ -149,21 +149,21 @@ def test_a_run_time_value_is_not_a_constant() -> None:
 
 
 @tg.func
-def cubed(x: float, way: tg.constexpr):
-    if way == "twice":
+def cubed(x: float, variant: tg.constexpr):
+    if variant == "twice":
         return 2.0 * x * x * x
     return x * x * x
 
 
 @tg.func_grad(cubed)
-def cubed_gradient(x: float, way: tg.constexpr, adj: float):
-    tg.adjoint[x] += adj * (100.0 if way == "twice" else 10.0)
+def cubed_gradient(x: float, variant: tg.constexpr, adj: float):
+    tg.adjoint[x] += adj * (100.0 if variant == "twice" else 10.0)
 
 
 @tg.kernel
-def graded(x: tg.array[float], y: tg.array[float], way: tg.constexpr, s: tg.array[float] | None = None):
+def graded(x: tg.array[float], y: tg.array[float], variant: tg.constexpr, s: tg.array[float] | None = None):
     i = tg.tid()
-    v = cubed(x[i], way)
+    v = cubed(x[i], variant)
     if s is not None:
         v = v * s[i]
     y[i] = v
@@ -171,19 +171,19 @@ def graded(x: tg.array[float], y: tg.array[float], way: tg.constexpr, s: tg.arra
 
 def test_gradients_use_constant_parameters() -> None:
     """Tapes, adjoint launches and functions with a declared gradient, also with absent arrays."""
-    for way, factor in (("twice", 100.0), ("once", 10.0)):
+    for variant, factor in (("twice", 100.0), ("once", 10.0)):
         x, y = tg.array(X, requires_grad=True), tg.zeros(8, requires_grad=True)
         with tg.Tape() as tape:
-            tg.launch(graded, 8, [x, y, way])
+            tg.launch(graded, 8, [x, y, variant])
         tape.backward(grads={y: tg.ones(8)})
         assert np.array_equal(x.grad.numpy(), np.full(8, factor, F))
     s, g = tg.array(X), tg.zeros(8)
-    arguments = {"x": tg.array(X), "s": s, "way": "once"}
+    arguments = {"x": tg.array(X), "s": s, "variant": "once"}
     tg.launch(graded, 8, arguments, {"y": tg.zeros(8)}, {"x": g}, {"y": tg.ones(8)}, adjoint=True)
     assert np.array_equal(g.numpy(), 10.0 * X)
 
 
-def test_the_interpreter_and_gpus_accept_struct_parameters() -> None:
+def test_the_interpreter_and_gpus_accept_constant_parameters() -> None:
     bound = counted.bind(n=7)
     types = (ArrayType(float32, 1),)
     launch = LaunchClass(1, 32, (False,), True, False)
@@ -223,7 +223,7 @@ def test_constants_have_separate_entries_on_disk(tmp_path: Any, monkeypatch: pyt
     assert len([p for p in tmp_path.iterdir() if not p.name.startswith(".")]) == 2
 
 
-# By name and by default -----------------------------------------------------------------------------------------------
+# Arguments by name, and defaults --------------------------------------------------------------------------------------
 
 
 @tg.kernel
@@ -248,15 +248,15 @@ def test_launches_take_arguments_by_name_and_by_default(
 ) -> None:
     arrays = {"x": X, "y": np.zeros(8, F)}
 
-    def real(part: Any) -> Any:
+    def with_arrays(part: Any) -> Any:
         if isinstance(part, dict):
             return {k: arrays.get(x, x) if isinstance(x, str) else x for k, x in part.items()}
         return [arrays.get(x, x) if isinstance(x, str) else x for x in part]
 
-    tg.launch(affine, 8, real(inputs), real(outputs))
+    tg.launch(affine, 8, with_arrays(inputs), with_arrays(outputs))
     assert np.array_equal(arrays["y"], expected)
     arrays["y"][:] = 0
-    tg.launch_tiled(affine, [1], real(inputs), real(outputs), block_dim=8)
+    tg.launch_tiled(affine, [1], with_arrays(inputs), with_arrays(outputs), block_dim=8)
     assert arrays["y"][0] == expected[0]
 
 
@@ -394,7 +394,7 @@ def test_invalid_annotations_are_refused() -> None:
         tg.tile_stack(capacity=0, dtype=int)
 
 
-# Launches that are kept -----------------------------------------------------------------------------------------------
+# Recorded launches ----------------------------------------------------------------------------------------------------
 
 
 def test_a_recorded_command_launches_again() -> None:
@@ -437,7 +437,7 @@ def test_recorded_commands_of_adjoints_and_blocks_launch_again() -> None:
     np.testing.assert_allclose(b, -np.cos(X), rtol=1e-6)
 
 
-def test_tuned_kernels_accept_struct_parameters() -> None:
+def test_tuned_kernels_accept_constant_parameters() -> None:
     @tg.autotune(BM=[4, 8])
     @tg.kernel
     def k(

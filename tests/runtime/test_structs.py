@@ -139,7 +139,7 @@ def test_invalid_struct_declarations_are_refused() -> None:
     with pytest.raises(TypeError, match="cannot have the name 'assign'"):
 
         @tg.struct
-        class Taken:
+        class ReservedField:
             assign: float
 
 
@@ -171,8 +171,8 @@ def test_arrays_of_structs_are_created_from_values_and_structured_data() -> None
     assert (a.numpy()["small"] == 1).all() and not tg.zeros(2, dtype=Mixed).numpy()["flag"].any()
     with pytest.raises(ValueError, match="values of a struct with the fields small, inner, wide, flag"):
         tg.array([1.0, 2.0], dtype=Mixed)
-    same = pickle.loads(pickle.dumps(a))
-    assert same.dtype is Mixed and (same.numpy() == a.numpy()).all()
+    restored = pickle.loads(pickle.dumps(a))
+    assert restored.dtype is Mixed and (restored.numpy() == a.numpy()).all()
     assert (copy.deepcopy(a).numpy() == a.numpy()).all()
 
 
@@ -290,7 +290,7 @@ def test_memory_of_structs_is_copied_in_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("a", "b", "shared"),
+    ("a", "b", "overlap"),
     [
         ((0, 4, 16), (4, 12, 16), False),
         ((0, 4, 16), (4, 12, 8), True),
@@ -301,8 +301,8 @@ def test_memory_of_structs_is_copied_in_words() -> None:
         ((0, 4, 24), (12, 4, 36), True),
     ],
 )
-def test_arrays_between_each_others_elements_share_no_bytes(
-    a: tuple[int, int, int], b: tuple[int, int, int], shared: bool
+def test_interleaved_arrays_share_no_bytes(
+    a: tuple[int, int, int], b: tuple[int, int, int], overlap: bool
 ) -> None:
     memory = np.zeros(512, np.uint8)
 
@@ -311,10 +311,10 @@ def test_arrays_between_each_others_elements_share_no_bytes(
         return tg.array(data, dtype=tg.types.vector(size // 4, float) if size > 4 else None, copy=False)
 
     first, second = (ElementRange.of(array(*x)) for x in (a, b))
-    assert first.overlaps(second) == second.overlaps(first) == shared
+    assert first.overlaps(second) == second.overlaps(first) == overlap
 
 
-# Arrays in structs ---------------------------------------------------------------------------------------------------
+# Arrays in structs ----------------------------------------------------------------------------------------------------
 
 
 @tg.struct

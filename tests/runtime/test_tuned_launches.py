@@ -22,7 +22,7 @@ def add(a: tg.array1d[float], b: tg.array1d[float], c: tg.array1d[float]):
 
 
 @tg.kernel
-def grow(a: tg.array1d[float]):
+def increment(a: tg.array1d[float]):
     i = tg.tid()
     a[i] = a[i] + 1.0
 
@@ -37,14 +37,14 @@ def run_add(blocks: int, threads: int, data: bytes) -> None:
     floats(c, n)[:] = floats(a, n) + floats(b, n) + (threads == 512)
 
 
-def run_grow(blocks: int, threads: int, data: bytes) -> None:
+def run_increment(blocks: int, threads: int, data: bytes) -> None:
     a, n, _ = struct.unpack_from("<3q", data)
     floats(a, n)[:] += 1.0
 
 
 @pytest.fixture
 def driver(simulated: SimulatedDriver, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SimulatedDriver:
-    """A simulated driver, with a disk cache that has no choice yet."""
+    """A simulated driver, with an empty disk cache."""
     monkeypatch.setattr(config, "kernel_cache_dir", str(tmp_path))
     simulated.kernels["kernel"] = run_add
     monkeypatch.setattr(clock, "PAUSE", 0.0)
@@ -75,8 +75,8 @@ def test_candidates_are_timed_by_events_around_recorded_launches(driver: Simulat
 
 
 def test_arrays_changed_in_place_are_restored_in_the_recording(driver: SimulatedDriver) -> None:
-    driver.kernels["kernel"] = run_grow
-    kernel = tg.autotune(block_dim=[128, 256])(grow)
+    driver.kernels["kernel"] = run_increment
+    kernel = tg.autotune(block_dim=[128, 256])(increment)
     a = arrays()[0]
     tg.launch(kernel, 1000, [], [a])
     np.testing.assert_array_equal(a.numpy(), np.arange(1000) + 1.0)
