@@ -31,7 +31,7 @@ class Named:
         if value is not self:
             raise pickle.PicklingError(
                 f"{type(self).__name__} '{name}' cannot be pickled: module {module} has another object, or none, under "
-                "that name; define the struct at the top level of a module"
+                "that name; define the object at the top level of a module"
             )
         return named, (module, name)
 
