@@ -40,18 +40,18 @@ def rewritten(launch: Launch, choice: Choice | None = None) -> tuple[Kernel, Sch
     return kernel, schedule
 
 
-def _plain(arguments: Sequence[Any]) -> list[Any]:
+def _host_arguments(arguments: Sequence[Any]) -> list[Any]:
     return [a.numpy() if isinstance(a, tg.array) else a for a in arguments]
 
 
-def as_written(launch: Launch) -> list[Any]:
+def results_without_roles(launch: Launch) -> list[Any]:
     """The arguments after a run of the kernel without automatic roles."""
     kernel = agreement.traced(launch.kernel, launch.arguments(), launch.dims, launch.block_dim)
     return interpreted(kernel, launch)
 
 
 def interpreted(kernel: Kernel, launch: Launch) -> list[Any]:
-    arguments = _plain(launch.arguments())
+    arguments = _host_arguments(launch.arguments())
     interp.run(kernel, arguments, launch.dims, launch.block_dim)
     return arguments
 
@@ -67,7 +67,7 @@ def results_on_cpu(kernel: Kernel, launch: Launch) -> list[Any]:
     shape = plan(launch.dims, launch.block_dim)
     packed = b"".join(pack(a)[1] for pack, a in zip(launch.kernel.packers, arguments, strict=True))
     compiled.launch(shape.blocks, packed + shape.packed, arguments, None, False)
-    return _plain(arguments)
+    return _host_arguments(arguments)
 
 
 def assert_equal_results(actual: Sequence[Any], expected: Sequence[Any], exact: bool) -> None:

@@ -6,7 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from role_rewriting import HOPPER, as_written, assert_equal_results, interpreted, prepared, rewritten
+from role_rewriting import (
+    HOPPER,
+    assert_equal_results,
+    interpreted,
+    prepared,
+    results_without_roles,
+    rewritten,
+)
 from scheduled_kernels import Launch, gemm, integers, stepped, stepped_inside, tile_gemm, with_numbers
 
 import tegula as tg
@@ -51,7 +58,9 @@ def small(A: tg.array2d[float], B: tg.array2d[float], C: tg.array2d[float]):
 
 
 @tg.kernel
-def places_in_tiles(A: tg.array2d[bf16], B: tg.array2d[bf16], indices: tg.array1d[int], C: tg.array2d[float]):
+def offsets_from_a_tile(
+    A: tg.array2d[bf16], B: tg.array2d[bf16], indices: tg.array1d[int], C: tg.array2d[float]
+):
     i, j = tg.tid()
     sum = tg.tile_zeros(shape=(64, 64), dtype=tg.float32)
     loaded = tg.tile_load(indices, shape=8)
@@ -92,7 +101,7 @@ def strided() -> list[Any]:
     return [integers(128, 70), integers(70, 256), tg.zeros((128, 256))]
 
 
-def with_places() -> list[Any]:
+def with_indices() -> list[Any]:
     return [integers(64, 128), integers(128, 64), tg.array(np.arange(8, dtype=np.int32)), tg.zeros((64, 64))]
 
 
@@ -104,7 +113,7 @@ DECLINED = [
         Launch(small, lambda: [floats(16, 16), floats(16, 8), floats(16, 8)], (2, 2), 64),
         "8x8 times float32 8x4",
     ),
-    (Launch(places_in_tiles, with_places, (1, 1)), "the offset of a loaded tile depends on this op"),
+    (Launch(offsets_from_a_tile, with_indices, (1, 1)), "the offset of a loaded tile depends on this op"),
     (Launch(not_zero_outside, PLAIN, (1, 1)), "are not 0"),
     (Launch(one_role, PLAIN, (1, 1)), "specialize=False"),
     (Launch(tile_gemm, strided, (1, 1)), "no tensor map"),
@@ -177,7 +186,7 @@ def test_reports_of_blocks_keep_one_role() -> None:
 
 
 @pytest.mark.parametrize("persistent", [True, False])
-def test_a_step_of_0_fails_the_launch_with_roles_too(persistent: bool) -> None:
+def test_a_step_of_0_also_fails_launches_with_roles(persistent: bool) -> None:
     launch = Launch(stepped, with_numbers(gemm(128, 256, 64, out=float), 0, 5, 0), (1, 1))
     kernel, schedule = rewritten(launch, Choice(persistent=persistent))
     assert schedule.plan is not None
@@ -187,7 +196,7 @@ def test_a_step_of_0_fails_the_launch_with_roles_too(persistent: bool) -> None:
 
 @pytest.mark.parametrize("persistent", [True, False])
 @pytest.mark.parametrize(
-    ("outer", "inner", "guard", "fails"),
+    ("outer", "inner", "guard", "message"),
     [
         (-2, 2, 1, ""),
         (-2, 0, 1, "step of range.*inner"),
@@ -198,18 +207,18 @@ def test_a_step_of_0_fails_the_launch_with_roles_too(persistent: bool) -> None:
     ],
 )
 def test_a_failing_check_in_a_loop_fails_the_launch(
-    outer: int, inner: int, guard: int, fails: str, persistent: bool
+    outer: int, inner: int, guard: int, message: str, persistent: bool
 ) -> None:
     launch = Launch(stepped_inside, with_numbers(gemm(128, 256, 320, out=float), outer, inner, guard), (1, 1))
     kernel, schedule = rewritten(launch, Choice(persistent=persistent))
     assert schedule.plan is not None
-    if fails:
-        with pytest.raises(tg.KernelAssertion, match=fails):
+    if message:
+        with pytest.raises(tg.KernelAssertion, match=message):
             interpreted(kernel, launch)
-        with pytest.raises(tg.KernelAssertion, match=fails):
-            as_written(launch)
+        with pytest.raises(tg.KernelAssertion, match=message):
+            results_without_roles(launch)
     else:
-        assert_equal_results(interpreted(kernel, launch), as_written(launch), exact=True)
+        assert_equal_results(interpreted(kernel, launch), results_without_roles(launch), exact=True)
 
 
 @tg.kernel

@@ -18,8 +18,8 @@ def test_both_branches_under_masks_are_merged():
     m = KernelBuilder(INTS)
     out, i = m.params[0], m.tid()
     odd = m.cmp("eq", m("and", i, m.const(1)), m.const(1))
-    picked = m.if_(odd, lambda: m("mul", i, m.const(10)), lambda: m("neg", i))
-    lanes_of(m, out, picked)
+    selected = m.if_(odd, lambda: m("mul", i, m.const(10)), lambda: m("neg", i))
+    lanes_of(m, out, selected)
     a = np.zeros(4, np.int32)
     m.run(a)
     assert a.tolist() == [0, 10, -2, 30]
@@ -37,8 +37,8 @@ def test_stores_happen_in_active_lanes_only():
 def test_an_untaken_branch_is_not_run():
     m = KernelBuilder(INTS)
     i = m.tid()
-    never = m.cmp("lt", i, m.const(0))
-    m.if_(never, lambda: m("print.tile", m("tile.full", i, shape=(2,))))
+    is_negative = m.cmp("lt", i, m.const(0))
+    m.if_(is_negative, lambda: m("print.tile", m("tile.full", i, shape=(2,))))
     assert m.run(np.zeros(1, np.int32)) == []
 
 
@@ -202,8 +202,8 @@ def test_lanes_may_carry_the_same_tile_through_divergent_control():
     m = KernelBuilder(INTS)
     t = m("tile.full", m.const(5), shape=(2,))
     carried = m.for_(m.tid(), [t], lambda k, x: x)
-    same = m.if_(m.cmp("lt", m.tid(), m.const(2)), lambda: carried, lambda: t)
-    m("print.tile", same)
+    selected_tile = m.if_(m.cmp("lt", m.tid(), m.const(2)), lambda: carried, lambda: t)
+    m("print.tile", selected_tile)
     assert m.run(np.zeros(4, np.int32)) == ["[5, 5]"]
 
 
@@ -264,7 +264,7 @@ def test_the_oracle_is_independent_of_passes_and_code_generation():
     assert "llvmlite" not in loaded
 
 
-# Launches ---------------------------------------------------------------------------------------------------
+# Launches -------------------------------------------------------------------------------------------------------------
 
 
 def test_thread_indices_are_row_major_over_all_dimensions():

@@ -25,7 +25,7 @@ NAMES = sorted(
     for name in {*PUBLIC, *library()}
     if not name.startswith((*OF_TILES, "_"))
     and "." not in name
-    and name != "breakpoint"  # the error is here
+    and name != "breakpoint"  # starts the debugger
     and isinstance(getattr(tg, name), PublicFunction)
 )
 ONE_THREAD = LaunchClass(1, 1, (False,), False, False)
@@ -41,7 +41,7 @@ FURTHER_TYPES: tuple[Any, ...] = (
 )
 
 
-def drawn(t: ElementType, rng: np.random.Generator) -> Any:
+def random_value(t: ElementType, rng: np.random.Generator) -> Any:
     """A value of the host: of floats often a corner, of integers any."""
     scalar, shape = scalar_of(t), element_shape(t)
     dtype = to_numpy(scalar)
@@ -58,10 +58,10 @@ def drawn(t: ElementType, rng: np.random.Generator) -> Any:
 
 
 def parameters(name: str) -> list[int]:
-    """The numbers of parameters that have no default, of each definition; two for any number."""
+    """The number of parameters without a default of each definition; `*parameters` count as two."""
     if name in PUBLIC:
-        _, *rest = inspect.signature(PUBLIC[name]).parameters.values()
-        return [sum(2 if p.kind is p.VAR_POSITIONAL else p.default is p.empty for p in rest)]
+        _, *own_parameters = inspect.signature(PUBLIC[name]).parameters.values()
+        return [sum(2 if p.kind is p.VAR_POSITIONAL else p.default is p.empty for p in own_parameters)]
     definitions = (d.definition.parameters for d in library()[name].definitions)
     return sorted({sum(p.default is NO_DEFAULT for p in parameter) for parameter in definitions})
 
@@ -93,7 +93,7 @@ def signatures_of(n: int, types: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
 
 
 def arguments(types: Sequence[Any], rng: np.random.Generator) -> list[Any]:
-    return [tg.int16 if t is np.int16 else drawn(t, rng) for t in types]
+    return [tg.int16 if t is np.int16 else random_value(t, rng) for t in types]
 
 
 def type_of(x: Any) -> Any:
@@ -106,9 +106,9 @@ numbers = count()
 def called_in_a_kernel(name: str, args: Sequence[Any], result: ElementType, part: str = "") -> np.ndarray:
     """The output of a kernel that calls the function with values known at run time; `part`: the index of a result."""
     values = [x for x in args if not isinstance(x, DType)]
-    written = [f"a{k}" if not isinstance(x, DType) else f"tg.{x.name}" for k, x in enumerate(args)]
-    names = [w for w in written if not w.startswith("tg.")]
-    text = f"def run({', '.join([*names, 'out'])}):\n    out[0] = tg.{name}({', '.join(written)}){part}\n"
+    texts = [f"a{k}" if not isinstance(x, DType) else f"tg.{x.name}" for k, x in enumerate(args)]
+    names = [w for w in texts if not w.startswith("tg.")]
+    text = f"def run({', '.join([*names, 'out'])}):\n    out[0] = tg.{name}({', '.join(texts)}){part}\n"
     scope = {"tg": tg}
     exec(compile(text, f"<call {next(numbers)}>", "exec"), scope)
     kernel = tg.kernel(source=text)(scope["run"])  # type: ignore[arg-type]
@@ -120,10 +120,10 @@ def called_in_a_kernel(name: str, args: Sequence[Any], result: ElementType, part
 
 def compared(types: Sequence[Any], seed: int = 42, names: Sequence[str] = NAMES) -> dict[str, int]:
     """The number of compared calls of each function."""
-    done: dict[str, int] = {}
+    call_counts: dict[str, int] = {}
     rng = np.random.default_rng(seed)
     for name in names:
-        done[name] = 0
+        call_counts[name] = 0
         for signature in signatures(name, types):
             args = arguments(signature, rng)
             try:
@@ -142,14 +142,14 @@ def compared(types: Sequence[Any], seed: int = 42, names: Sequence[str] = NAMES)
                     # As in a launch, NumPy numbers are taken as Python numbers if no definition matches them.
                     args = [x.item() if isinstance(x, np.number) else x for x in args]
                     expected = np.asarray(eval(f"found{part}", {"found": getattr(tg, name)(*args)}))
-                done[name] += 1
+                call_counts[name] += 1
                 same = np.asarray(parameter).tobytes() == expected.tobytes()
-                both_fail = np.isnan(expected).any() and np.array_equal(parameter, expected, equal_nan=True)
-                assert same or both_fail, (name, args)
-    return done
+                both_nan = np.isnan(expected).any() and np.array_equal(parameter, expected, equal_nan=True)
+                assert same or both_nan, (name, args)
+    return call_counts
 
 
-OF_A_BLOCK = (
+BLOCK_PREFIXES = (
     "atomic_",
     "block_",
     "bvh_",
@@ -187,7 +187,7 @@ def test_host_calls_agree_with_a_kernel(names: Sequence[str]) -> None:
     done = compared(SHAPES, names=names)
     assert sum(done.values()) > 2 * len(names)
     uncalled = {name for name, n in done.items() if not n}
-    assert {name for name in uncalled if not name.startswith(OF_A_BLOCK)} <= UNTESTED_FUNCTIONS
+    assert {name for name in uncalled if not name.startswith(BLOCK_PREFIXES)} <= UNTESTED_FUNCTIONS
 
 
 @pytest.mark.campaign
@@ -243,7 +243,7 @@ def test_numbers_in_host_calls_have_the_types_of_kernels() -> None:
     assert tg.max(x := np.uint8(200), np.uint8(100)) == x
 
 
-# Functions of the user -----------------------------------------------------------------------------------------------
+# Functions of the user ------------------------------------------------------------------------------------------------
 
 
 SCALE = 3.0

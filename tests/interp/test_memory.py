@@ -216,7 +216,7 @@ def test_a_buffer_is_a_copy_and_a_read_returns_a_value():
     assert m.run(np.zeros(1, np.int32)) == ["[1, 1]", "[3, 2]", "[2, 2]"]
 
 
-def test_buffer_updates_are_atomic_once_a_lane():
+def test_buffer_updates_are_atomic_and_happen_once_for_each_lane():
     m = KernelBuilder(block_dim=256)
     t = buffer(m, (1,))
     m("buf.update", t, m.const(1), m.const(0), op="add")

@@ -20,24 +20,24 @@ LOAD = {"bounds_check": True, "aligned": False}
 def run(m: KernelBuilder, *args, offsets=None, layouts=None, lanes=THREADS) -> None:
     """Run a kernel; by default buffers are adjacent in memory and every tile has a blocked layout."""
     kernel = m.finish()
-    result, layout_of, top = dict(layouts or {}), {}, 0
+    result, layout_of, next_offset = dict(layouts or {}), {}, 0
     for op in kernel.walk():
         for v in op.results:
             t = v.type
             if isinstance(t, BufType) and op.NAME == "buf.new":
                 strides = tuple(int(np.prod(t.shape[d + 1 :])) for d in range(len(t.shape)))
-                size, top = 4 * int(np.prod(t.shape)), top + 128
-                offset = (offsets or {}).get(v, top - 128)
+                size, next_offset = 4 * int(np.prod(t.shape)), next_offset + 128
+                offset = (offsets or {}).get(v, next_offset - 128)
                 layout_of[v] = SimpleNamespace(offset=offset, size=size, strides=strides)
             elif isinstance(t, StackType):
-                layout_of[v] = SimpleNamespace(offset=top, size=16 + 4 * t.capacity, strides=(1,))
-                top += 16 + 4 * t.capacity
+                layout_of[v] = SimpleNamespace(offset=next_offset, size=16 + 4 * t.capacity, strides=(1,))
+                next_offset += 16 + 4 * t.capacity
             elif not isinstance(t, BufType) and hasattr(t, "partial"):
                 result.setdefault(v, blocked(t.shape, THREADS, 1))
     run_lowered(kernel, args, (lanes,), None, result, layout_of, THREADS)
 
 
-def maker(*params) -> KernelBuilder:
+def builder(*params) -> KernelBuilder:
     return KernelBuilder(*params, block_dim=THREADS)
 
 
@@ -45,7 +45,7 @@ def buffer(m: KernelBuilder, n: int = THREADS):
     return m("buf.new", m("tile.full", m.const(1), shape=(n,)), storage="shared")
 
 
-def set_own(m: KernelBuilder, target, index) -> None:
+def set_element(m: KernelBuilder, target, index) -> None:
     m("lanes", regions=[m.region((), lambda: m("buf.set", target, index, index) and None)])
 
 
@@ -59,7 +59,7 @@ def mirrored(m: KernelBuilder, lane):
 
 @pytest.mark.parametrize("barrier", [False, True])
 def test_a_read_after_a_write_of_another_thread_is_a_race(barrier: bool) -> None:
-    m = maker()
+    m = builder()
     b = buffer(m)
     if barrier:
         m("barrier", reason="why")
@@ -76,39 +76,39 @@ def test_a_read_after_a_write_of_another_thread_is_a_race(barrier: bool) -> None
 
 
 def test_a_read_after_a_write_of_the_same_thread_is_not_a_race() -> None:
-    m = maker()
+    m = builder()
     get(m, buffer(m), m.tid())
     run(m)
 
 
 def test_a_write_after_a_read_of_another_thread_is_a_race() -> None:
-    m = maker()
+    m = builder()
     b, lane = buffer(m), m.tid()
     m("barrier", reason="why")
     get(m, b, mirrored(m, lane))
-    set_own(m, b, lane)
+    set_element(m, b, lane)
     with pytest.raises(DataRace, match="writes bytes"):
         run(m)
 
 
 def test_accesses_to_buffers_that_share_bytes_race() -> None:
-    m = maker()
+    m = builder()
     a = buffer(m)
     m("buf.read", a)
     b = m("buf.new", m("tile.empty", type=a.type.tile), storage="shared")
-    set_own(m, b, mirrored(m, m.tid()))
+    set_element(m, b, mirrored(m, m.tid()))
     run(m)
-    m = maker()
+    m = builder()
     a = buffer(m)
     m("buf.read", a)
     b = m("buf.new", m("tile.empty", type=a.type.tile), storage="shared")
-    set_own(m, b, mirrored(m, m.tid()))
+    set_element(m, b, mirrored(m, m.tid()))
     with pytest.raises(DataRace):
         run(m, offsets={a: 0, b: 64})
 
 
 def test_copies_are_written_by_one_thread_and_read_by_all() -> None:
-    m = maker()
+    m = builder()
     t = m("tile.full", m.const(1), shape=(4,))
     b = m("buf.new", t, storage="shared")
     r = m("buf.read", b)
@@ -117,7 +117,7 @@ def test_copies_are_written_by_one_thread_and_read_by_all() -> None:
 
 
 def test_updates_race_with_reads_but_not_with_each_other() -> None:
-    m = maker()
+    m = builder()
     b, one, zero = buffer(m), m.const(1), m.const(0)
     m("barrier", reason="why")
 
@@ -129,7 +129,7 @@ def test_updates_race_with_reads_but_not_with_each_other() -> None:
     m("barrier", reason="why")
     m("buf.get", b, zero)
     run(m)
-    m = maker()
+    m = builder()
     b, one, zero = buffer(m), m.const(1), m.const(0)
     m("barrier", reason="why")
     m("lanes", regions=[m.region((), lambda: m("buf.update", b, one, zero, op="add") and None)])
@@ -140,7 +140,7 @@ def test_updates_race_with_reads_but_not_with_each_other() -> None:
 
 def test_lanes_are_not_ordered_in_arrays_but_tiles_are() -> None:
     def built(tile: bool) -> KernelBuilder:
-        m = maker(ArrayType(int32, 1))
+        m = builder(ArrayType(int32, 1))
         lane = m.tid()
         m("lanes", regions=[m.region((), lambda: m("array.store", m.params[0], lane, lane) and None)])
         index = mirrored(m, lane)
@@ -155,7 +155,7 @@ def test_lanes_are_not_ordered_in_arrays_but_tiles_are() -> None:
 
 
 def test_writes_that_all_threads_read_are_ordered() -> None:
-    m = maker(ArrayType(int32, 1))
+    m = builder(ArrayType(int32, 1))
     lane = m.tid()
     m("lanes", regions=[m.region((), lambda: m("array.store", m.params[0], lane, lane) and None)])
     m("array.load", m.params[0], m.const(3))
@@ -164,7 +164,7 @@ def test_writes_that_all_threads_read_are_ordered() -> None:
 
 
 def test_accesses_to_overlapping_arrays_race() -> None:
-    m = maker(ArrayType(int32, 1), ArrayType(int32, 1))
+    m = builder(ArrayType(int32, 1), ArrayType(int32, 1))
     t = m("tile.load", m.params[0], m.const(0), m.const(0), shape=(THREADS,), **LOAD)
     m("tile.store", m.params[1], t, m.const(0), **LOAD)
     memory = np.zeros(40, np.int32)
@@ -174,7 +174,7 @@ def test_accesses_to_overlapping_arrays_race() -> None:
         run(m, memory[:32], memory[4:36])
 
 
-def copied(m: KernelBuilder, wait: bool, barrier: bool):
+def asynchronous_copy(m: KernelBuilder, wait: bool, barrier: bool):
     t = m("tile.empty", type=BufType(int32, (THREADS,), "shared").tile)
     b = m("buf.new", t, storage="shared")
     m("group.async_copy", b, m.params[0], m.const(0), **LOAD)
@@ -188,25 +188,25 @@ def copied(m: KernelBuilder, wait: bool, barrier: bool):
 
 def test_asynchronous_copies_race_before_their_wait() -> None:
     a, out = np.arange(THREADS, dtype=np.int32), np.zeros(THREADS, np.int32)
-    m = maker(ArrayType(int32, 1), ArrayType(int32, 1))
+    m = builder(ArrayType(int32, 1), ArrayType(int32, 1))
     index = mirrored(m, m.tid())
-    m("array.store", m.params[1], get(m, copied(m, True, True), index), index)
+    m("array.store", m.params[1], get(m, asynchronous_copy(m, True, True), index), index)
     run(m, a, out)
     assert out.tolist() == a.tolist()
     for wait, barrier in ((False, True), (True, False)):
-        m = maker(ArrayType(int32, 1))
-        get(m, copied(m, wait, barrier), mirrored(m, m.tid()))
+        m = builder(ArrayType(int32, 1))
+        get(m, asynchronous_copy(m, wait, barrier), mirrored(m, m.tid()))
         with pytest.raises(DataRace):
             run(m, a)
 
 
 def test_one_thread_counts_the_elements_of_a_stack() -> None:
     t = StackType(int32, 8)
-    m = maker()
+    m = builder()
     m("stack.count", m("stack.new", type=t))
     with pytest.raises(DataRace):
         run(m)
-    m = maker()
+    m = builder()
     s = m("stack.new", type=t)
     m("barrier", reason="why")
     m("stack.count", s)
@@ -214,7 +214,7 @@ def test_one_thread_counts_the_elements_of_a_stack() -> None:
 
 
 def test_memory_of_the_previous_block_is_invalid() -> None:
-    m = maker(ArrayType(int32, 1))
+    m = builder(ArrayType(int32, 1))
     t = m("tile.empty", type=BufType(int32, (THREADS,), "shared").tile)
     assert isinstance(t.owner, TileEmpty)
     b, lane = m("buf.new", t, storage="shared"), m.tid()
@@ -225,7 +225,7 @@ def test_memory_of_the_previous_block_is_invalid() -> None:
 
 
 def test_group_ops_need_a_lowered_kernel() -> None:
-    m = maker()
+    m = builder()
     m("barrier", reason="why")
     with pytest.raises(InternalError, match="lowered"):
         m.run()

@@ -60,7 +60,7 @@ def evaluate(name: str, t: DType, *columns: list, **attrs) -> np.ndarray:
 
 
 def same_floats(actual: np.ndarray, expected: list) -> None:
-    """Whether floats are equal, with -0 and 0 distinguished; all NaNs are equal."""
+    """Raise AssertionError unless floats are equal, with -0 and 0 distinguished; all NaNs are equal."""
     for a, w in zip(actual.astype(np.float64).tolist(), expected, strict=True):
         assert (math.isnan(a) and math.isnan(w)) or (a == w and math.copysign(1, a) == math.copysign(1, w)), (
             a,
@@ -242,7 +242,7 @@ def test_fma_matches_exact_arithmetic_where_two_roundings_differ():
     same_floats(out, [-(2.0**-60), 2.0**120])
 
 
-# Conversions ------------------------------------------------------------------------------------------------
+# Conversions ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("t", INTEGERS, ids=str)
@@ -289,10 +289,10 @@ def test_every_type_converts_to_every_other(t):
 def test_bit_ops_match_binary_text(t: DType):
     low, high = limits(t)
     values = [low, high, 0, 1, high // 3, low + 5]
-    written = [format(x % (1 << t.bits), f"0{t.bits}b") for x in values]
-    assert evaluate("bit_count", t, values).tolist() == [x.count("1") for x in written]
-    assert evaluate("clz", t, values).tolist() == [len(x) - len(x.lstrip("0")) for x in written]
-    assert evaluate("brev", t, values).tolist() == [wrap(int(x[::-1], 2), t) for x in written]
+    texts = [format(x % (1 << t.bits), f"0{t.bits}b") for x in values]
+    assert evaluate("bit_count", t, values).tolist() == [x.count("1") for x in texts]
+    assert evaluate("clz", t, values).tolist() == [len(x) - len(x.lstrip("0")) for x in texts]
+    assert evaluate("brev", t, values).tolist() == [wrap(int(x[::-1], 2), t) for x in texts]
 
 
 def test_bitcasts_keep_the_bits():
@@ -300,7 +300,7 @@ def test_bitcasts_keep_the_bits():
     assert evaluate("bitcast", int16, [0x3F80], to=bfloat16).astype(float).tolist() == [1.0]
 
 
-# Vectors ----------------------------------------------------------------------------------------------------
+# Vectors --------------------------------------------------------------------------------------------------------------
 
 
 def test_vectors_are_built_and_components_extracted():
@@ -350,7 +350,7 @@ def test_select_picks_per_lane():
     assert a.tolist() == [0, 1, -1, -1]
 
 
-UNARY_AND_OTHERS = (
+OTHER_TESTED_OPS = (
     *("bit_count", "clz", "brev"),
     *("neg", "abs", "not", "cmp", "classify", "never_above", "copysign"),
     *("sqrt", "floor", "ceil", "trunc", "rint", "fma", "fast.exp2", "reciprocal"),
@@ -373,6 +373,6 @@ def test_bit_counts_and_reversals_match_python():
 
 
 def test_tests_cover_every_elementwise_op():
-    covered = {*EXACT, *UNARY_AND_OTHERS}
+    covered = {*EXACT, *OTHER_TESTED_OPS}
     elementwise = {n for n, c in REGISTRY.items() if issubclass(c, Elementwise)}
     assert elementwise == covered

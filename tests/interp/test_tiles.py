@@ -31,13 +31,20 @@ LOAD = {"bounds_check": True, "aligned": False}
 def test_the_interpreter_has_a_handler_for_every_op():
     """The interpreter runs all ops except ops of hardware schedules, of kernels to be differentiated, and of code
     generation for blocks in lanes."""
-    known = {"yield", "call", "unreplayable", "tile.address", "tile.load_in_lanes", "tile.store_in_lanes"}
-    others = {
+    without_handler = {
+        "yield",
+        "call",
+        "unreplayable",
+        "tile.address",
+        "tile.load_in_lanes",
+        "tile.store_in_lanes",
+    }
+    other_ops = {
         n: c
         for n, c in REGISTRY.items()
-        if n not in known and c not in HANDLERS and not issubclass(c, ScheduleOp)
+        if n not in without_handler and c not in HANDLERS and not issubclass(c, ScheduleOp)
     }
-    assert [n for n, c in others.items() if not hasattr(c, "ref")] == []
+    assert [n for n, c in other_ops.items() if not hasattr(c, "ref")] == []
 
 
 def loaded(m: KernelBuilder, array, shape, *offsets: int, fill=0, **attrs):
@@ -47,7 +54,7 @@ def loaded(m: KernelBuilder, array, shape, *offsets: int, fill=0, **attrs):
 
 
 def evaluate(build, *inputs: np.ndarray, lanes: int = 4, block_dim: int = 4) -> list:
-    """The elements of the tile build(maker, tiles), as nested lists."""
+    """The elements of the tile `build(builder, *tiles)`, as nested lists."""
     m = KernelBuilder(*(ArrayType(from_numpy(a.dtype), a.ndim) for a in inputs), block_dim=block_dim)
     out = build(m, *(loaded(m, p, a.shape) for p, a in zip(m.params, inputs, strict=True)))
     assert isinstance(out.type, TileType)
@@ -73,13 +80,15 @@ def test_shape_ops_match_numpy():
     assert evaluate(lambda m, a: m("tile.permute", a, perm=(1, 0)), A) == A.T.tolist()
     assert evaluate(lambda m, a: m("tile.broadcast", a, shape=(2, 3, 4)), A) == [A.tolist()] * 2
     assert evaluate(lambda m, a, b: m("tile.concat", a, b, axis=1), A, A) == np.hstack([A, A]).tolist()
-    cut = {"shape": (2, 2), "dims": (1, 0), "steps": (-2, 1)}
+    slice_attrs = {"shape": (2, 2), "dims": (1, 0), "steps": (-2, 1)}
     assert (
-        evaluate(lambda m, a: m("tile.slice", a, m.const(1), m.const(3), **cut), A)
+        evaluate(lambda m, a: m("tile.slice", a, m.const(1), m.const(3), **slice_attrs), A)
         == A[1:3, 3:0:-2].T.tolist()
     )
-    start = {"shape": (3,), "dims": (1,), "steps": (1,)}
-    assert evaluate(lambda m, a: m("tile.slice", a, m.const(2), m.const(1), **start), A) == A[2, 1:].tolist()
+    row_attrs = {"shape": (3,), "dims": (1,), "steps": (1,)}
+    assert (
+        evaluate(lambda m, a: m("tile.slice", a, m.const(2), m.const(1), **row_attrs), A) == A[2, 1:].tolist()
+    )
 
 
 def test_shape_ops_keep_vector_elements_together():
@@ -197,7 +206,7 @@ def test_integer_matmuls_wrap():
     assert (wide, wrapped) == ([[20000]], [[20000 - 78 * 256]])
 
 
-# Lanes and tiles --------------------------------------------------------------------------------------------
+# Lanes and tiles ------------------------------------------------------------------------------------------------------
 
 
 def from_lanes(m: KernelBuilder, value, preserve_type=False, partial=True):
@@ -235,7 +244,7 @@ def test_the_lane_index_of_another_group_size_is_refused():
         m.run()
 
 
-# Partial blocks ---------------------------------------------------------------------------------------------
+# Partial blocks -------------------------------------------------------------------------------------------------------
 
 
 def test_reductions_skip_absent_lanes():

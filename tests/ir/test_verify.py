@@ -148,7 +148,7 @@ def test_operands_that_type_inference_refuses_are_refused():
 def test_a_missing_attribute_is_refused():
     _, k = make()
     del named(k, "tile.full").attrs["shape"]
-    refuse(k, "tile.full at .*it lacks the attribute shape")
+    refuse(k, "tile.full at .*the op lacks the attribute shape")
 
 
 def test_a_missing_region_is_refused():

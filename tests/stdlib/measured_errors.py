@@ -76,8 +76,8 @@ CASES: dict[str, Case] = {
 }
 
 CASES |= {
-    name: Case(known.exact, known.ranges[0], known.bounds, *known.ranges[1:])
-    for name, known in EXACT_DEFINITIONS.items()
+    name: Case(definition.exact, definition.ranges[0], definition.bounds, *definition.ranges[1:])
+    for name, definition in EXACT_DEFINITIONS.items()
 }
 
 HARD_ARGUMENTS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
@@ -100,27 +100,27 @@ bound."""
 
 PERIODIC = ("sin", "cos", "tan")
 """Functions whose least accurate arguments are next to multiples of pi / 2."""
-EVERY = 37
-"""The exponents of float64 arguments next to multiples of pi / 2."""
+BINADE_STEP = 37
+"""The step between the exponents of float64 arguments next to multiples of pi / 2."""
 
 
-def next_to_quarters(kind: Any, every: int) -> np.ndarray:
-    """The numbers in every `step`-th binade that are closest to multiples of pi / 2, by continued fractions: if p / q
-    is next to 2**e / (pi / 2), q * 2**e is next to p * pi / 2."""
+def next_to_quarters(kind: Any, binade_step: int) -> np.ndarray:
+    """The numbers in every `binade_step`-th binade that are closest to multiples of pi / 2, by continued fractions:
+    if p / q is next to 2**e / (pi / 2), q * 2**e is next to p * pi / 2."""
     digits, largest = np.finfo(kind).nmant + 1, np.finfo(kind).maxexp
     arguments_near: set[float] = set()
     with mp.workprec(3000):
-        for e in range(-digits, largest - digits, every):
+        for e in range(-digits, largest - digits, binade_step):
             rest = mpf(2) ** e * 2 / mp.pi
-            before, q = 1, 0
+            previous, q = 1, 0
             while True:
                 integer_part = int(mpmath.floor(rest))
-                before, q = q, integer_part * q + before
+                previous, q = q, integer_part * q + previous
                 if q >> digits:
                     break
                 rest = 1 / (rest - integer_part)
                 longest = (1 << digits) // max(q, 1)
-                close = [q, q * longest, q * (longest // 2), *(before + k * q for k in range(1, 6))]
+                close = [q, q * longest, q * (longest // 2), *(previous + k * q for k in range(1, 6))]
                 arguments_near.update(float(mpmath.ldexp(m, e)) for m in close if 0 < m < 1 << digits)
     return np.array(sorted(arguments_near), np.float64).astype(kind)
 
@@ -133,30 +133,31 @@ BOUNDED_ARGUMENTS = "-tg.abs(a0[i])", "tg.min(a0[i], {limit})"
 
 
 def arguments(ranges: tuple[Range, ...], kind: Any, count: int, seed: int) -> np.ndarray:
-    """A third of random bits and a third of numbers close to the ends of ranges and to 0; the rest evenly drawn."""
+    """A third of random bits and a third of numbers close to the ends of ranges and to 0; the others are distributed
+    uniformly."""
     rng = np.random.default_rng(seed)
     integers = KINDS[kind][1]
     part = count // 3
     bits = rng.integers(0, np.iinfo(integers).max, part, dtype=integers, endpoint=True).view(kind)
-    pick = rng.integers(0, len(ranges), count)
+    range_indices = rng.integers(0, len(ranges), count)
     low, high = (np.array([float(r[k]) for r in ranges]) for k in (0, 1))
-    even = rng.uniform(low[pick], high[pick])[: count - 2 * part]
-    ends = np.where(rng.random(part) < 0.5, low[pick[:part]], high[pick[:part]])
+    even = rng.uniform(low[range_indices], high[range_indices])[: count - 2 * part]
+    ends = np.where(rng.random(part) < 0.5, low[range_indices[:part]], high[range_indices[:part]])
     ends = np.where(rng.random(part) < 0.5, 0.0, ends)
     close = ends + rng.choice([-1.0, 1.0], part) * 10.0 ** rng.uniform(-20, 0, part)
-    chosen = np.concatenate([bits, even.astype(kind), close.astype(kind)])
-    return chosen[np.isfinite(chosen)]
+    result = np.concatenate([bits, even.astype(kind), close.astype(kind)])
+    return result[np.isfinite(result)]
 
 
-def applied(name: str, operands: list[np.ndarray], written: str = "") -> np.ndarray:
-    """tg.<name> of the operands in a compiled kernel; or the expression `written`, whose operands are a0[i] and
+def applied(name: str, operands: list[np.ndarray], expression: str = "") -> np.ndarray:
+    """tg.<name> of the operands in a compiled kernel; or the `expression`, whose operands are a0[i] and
     a1[i]."""
     names = [f"a{i}" for i in range(len(operands))]
     text = "\n".join(
         [
             f"def kernel({''.join(f'{n}: tg.array[T], ' for n in names)}y: tg.array[T]):",
             "    i = tg.tid()",
-            f"    y[i] = tg.{name}({written or ', '.join(f'{n}[i]' for n in names)})",
+            f"    y[i] = tg.{name}({expression or ', '.join(f'{n}[i]' for n in names)})",
         ]
     )
     dtype = KINDS[operands[0].dtype.type][0]
@@ -169,7 +170,7 @@ def applied(name: str, operands: list[np.ndarray], written: str = "") -> np.ndar
 
 
 def ulp_error(actual: np.generic, exact: mpf) -> float:
-    """|found - exact| divided by the spacing of the format of `found` at `exact`; inf if only one of them is a
+    """|actual - exact| divided by the spacing of the format of `actual` at `exact`; inf if only one of them is a
     number."""
     if not isinstance(exact, mpf) or mpmath.isnan(exact):
         return 0.0 if np.isnan(actual) else np.inf
@@ -205,15 +206,15 @@ def measure(name: str, kind: Any, count: int, seed: int = 1) -> tuple[float, lis
 def operands(name: str, kind: Any, count: int, seed: int = 1) -> list[np.ndarray]:
     """About `count` arguments of a function."""
     case = CASES[name]
-    drawn = [arguments(case.ranges, kind, count, seed)]
+    columns = [arguments(case.ranges, kind, count, seed)]
     if name in PERIODIC:
-        drawn[0] = np.concatenate(
-            [drawn[0], next_to_quarters(kind, EVERY if count >= SLOW_COUNT else 10 * EVERY)]
+        columns[0] = np.concatenate(
+            [columns[0], next_to_quarters(kind, BINADE_STEP if count >= SLOW_COUNT else 10 * BINADE_STEP)]
         )
     if case.second:
-        drawn.append(arguments(case.second, kind, count, seed + 1))
-    length = min(x.size for x in drawn)
-    return [np.ascontiguousarray(x[:length]) for x in drawn]
+        columns.append(arguments(case.second, kind, count, seed + 1))
+    length = min(x.size for x in columns)
+    return [np.ascontiguousarray(x[:length]) for x in columns]
 
 
 def largest_error(name: str, operands: list[np.ndarray]) -> tuple[float, list[float]]:
@@ -244,8 +245,8 @@ def _error(name: str, case: Case, actual: np.generic, numbers: list[float]) -> f
 
 
 def _is_settled(name: str, x: list[mpf], actual: np.generic) -> bool:
-    """Arguments where the result is an infinity, 0 or NaN by definition: the tables of special values test these, as
-    do results too large or too small for multiprecision to be worth its time."""
+    """Whether the result is an infinity, 0 or NaN by definition, which the tables of special values test, or
+    multiprecision arithmetic would take long for a result that is too large or too small."""
     if name.startswith("log") and name != "log1p" or name == "rsqrt":
         return x[0] <= 0
     if name == "log1p":

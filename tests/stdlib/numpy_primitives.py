@@ -37,20 +37,20 @@ def rounded_to_odd_sum(high: np.ndarray, low: np.ndarray) -> np.ndarray:
 
 def fma_float32(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     product, addend = a.astype(np.float64) * b.astype(np.float64), c.astype(np.float64)
-    plain = product + addend
+    rounded = product + addend
     with np.errstate(all="ignore"):
         odd = rounded_to_odd_sum(product, addend)
-        return np.where(np.isfinite(plain), odd, plain).astype(np.float32)
+        return np.where(np.isfinite(rounded), odd, rounded).astype(np.float32)
 
 
 def fma_exact(a: float, b: float, c: float) -> float:
-    plain = a * b + c
+    rounded = a * b + c
     if not (np.isfinite(a) and np.isfinite(b) and np.isfinite(c)):
-        return plain
+        return rounded
     exact = Fraction(a) * Fraction(b) + Fraction(c)
     if not exact:
-        # An exact zero: of the signs of the operands, where both vanish; else the sum of opposites.
-        return plain if a * b == 0 and (a == 0 or b == 0) else 0.0
+        # An exact 0 has the sign of the rounded sum if the product is 0 too, and is +0 where nonzero terms cancel.
+        return rounded if a * b == 0 and (a == 0 or b == 0) else 0.0
     try:
         return float(exact)
     except OverflowError:
@@ -84,8 +84,8 @@ def fma_float64(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     with np.errstate(all="ignore"):
         high, low = two_product(a, b)
         upper, lower = two_sum(c, low)
-        top, rest = two_sum(high, upper)
-        result = top + rounded_to_odd_sum(rest, lower)
+        top, remainder = two_sum(high, upper)
+        result = top + rounded_to_odd_sum(remainder, lower)
         small, large = FLOAT64_SAFE
         product_safe = (np.abs(a) < large) & (np.abs(b) < large) & (np.abs(high) > small)
         safe = (
@@ -145,7 +145,7 @@ class Cast:
 
 
 def dispatcher(name: str) -> Callable[..., Any]:
-    """Chooses the overload whose annotations are the arguments' dtypes."""
+    """A function that calls the overload whose annotations are the arguments' dtypes."""
 
     def call(*args: Any) -> Any:
         for function in FUNCTIONS[name]:

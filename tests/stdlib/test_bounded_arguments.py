@@ -20,17 +20,19 @@ SUBNORMAL_RESULTS = {
 """The arguments at which results become subnormal, and 0."""
 
 
-@pytest.mark.parametrize("written", BOUNDED_ARGUMENTS)
+@pytest.mark.parametrize("expression", BOUNDED_ARGUMENTS)
 @sampled(3, "name", LIMITS)
-def test_functions_of_bounded_arguments_have_the_same_bits(name: str, written: str) -> None:
+def test_functions_of_bounded_arguments_have_the_same_bits(name: str, expression: str) -> None:
     limit = LIMITS[name]
     ends = np.array([*SUBNORMAL_RESULTS[name], limit], np.float32).view(np.int32)
     neighbours = (ends[:, None] + np.arange(-2000, 2000, dtype=np.int32)).reshape(-1).view(np.float32)
     for x in (SPECIAL, neighbours, *numbers(STRIDE)):
-        small = np.fmin(x, np.float32(limit)) if "min" in written else -np.abs(x)
-        actual, expected = applied(name, [x], written.format(limit=limit)), applied(name, [small])
-        same = (actual.view(np.int32) == expected.view(np.int32)) | (np.isnan(actual) & np.isnan(expected))
-        assert same.all(), x[~same][:3]
+        small = np.fmin(x, np.float32(limit)) if "min" in expression else -np.abs(x)
+        actual, expected = applied(name, [x], expression.format(limit=limit)), applied(name, [small])
+        is_equal = (actual.view(np.int32) == expected.view(np.int32)) | (
+            np.isnan(actual) & np.isnan(expected)
+        )
+        assert is_equal.all(), x[~is_equal][:3]
 
 
 @tg.kernel

@@ -33,9 +33,9 @@ def run(
     lines.append(f"{', '.join(results)} = tg.{name}({', '.join(arguments)})")
     lines += [f"tg.tile_store(o{k}, {r})" for k, r in enumerate(results)]
     outs = [np.full(shape, 7, dtype) for shape, dtype in shapes]
-    annotated = [f"a{k}: tg.array{x.ndim}d[Any]" for k, x in enumerate(arrays)]
-    annotated += [f"o{k}: tg.array{x.ndim}d[Any]" for k, x in enumerate(outs)]
-    text = f"def of_{name}({', '.join(annotated)}):\n" + "".join(f"    {line}\n" for line in lines)
+    parameters = [f"a{k}: tg.array{x.ndim}d[Any]" for k, x in enumerate(arrays)]
+    parameters += [f"o{k}: tg.array{x.ndim}d[Any]" for k, x in enumerate(outs)]
+    text = f"def of_{name}({', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in lines)
     names: dict[str, Any] = {"tg": tg, "Any": Any}
     exec(compile(text, f"<a call of {name}>", "exec"), names)
     device_arrays = [tg.array(x) for x in (*arrays, *outs)]
@@ -75,8 +75,8 @@ def matrix(rng: np.random.Generator, m: int, n: int, kind: str, dtype: Any) -> n
 
 def definite(rng: np.random.Generator, n: int, kind: str, dtype: Any) -> np.ndarray:
     """A symmetric matrix of a kind, definite in its dtype."""
-    half = matrix(rng, n, n, kind, np.float64)
-    squared = half @ half.T
+    factor = matrix(rng, n, n, kind, np.float64)
+    squared = factor @ factor.T
     result = (squared + squared.T) / 2 + np.eye(n) * max(1e-30, np.abs(squared).max()) * n * 4 * np.finfo(
         dtype
     ).eps
@@ -87,7 +87,7 @@ def assert_bounded(error: Any, bound: Any) -> None:
     assert np.all(error <= bound), f"{np.max(error - bound)} above the bound"
 
 
-def split(lu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def lower_and_upper(lu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.tril(lu, -1) + np.eye(len(lu)), np.triu(lu)
 
 
@@ -121,7 +121,7 @@ def check_lu(case: Any) -> None:
     rng, n, use, dtype, kind = case
     a = matrix(rng, n, n, kind, dtype)
     lu, piv = run("tile_lu", [a], [((n, n), dtype), (n, np.int32)], use)
-    lower, upper = split(lu.astype(np.float64))
+    lower, upper = lower_and_upper(lu.astype(np.float64))
     assert np.abs(lower).max() <= 1 and np.all(piv >= np.arange(n))
     order = np.arange(n)
     for k, p in enumerate(piv):

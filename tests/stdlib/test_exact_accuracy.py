@@ -30,7 +30,7 @@ from tegula.stdlib import FUNCTIONS
 pytestmark = pytest.mark.cpu
 PAGE = Path(__file__).parents[2] / "docs" / "accuracy.md"
 EXACT = {"mod", "round", "sign"}
-"""Functions that take no numbers, which tests/gradients and tests/semantics cover."""
+"""Functions with exact results, which tests/gradients and tests/semantics cover."""
 
 
 @pytest.mark.machine_code

@@ -17,8 +17,8 @@ LONG_LENGTHS = (256, 343, 500, 512, 625, 1000, 1009, 1024, 1155, 1331, 2039, 204
 
 def bound(n: int, dtype: Any) -> float:
     """The largest error in the L2 norm, relative to the norm of the result."""
-    per_step = 0.2 if is_smooth(n) else 0.35
-    return float(np.finfo(dtype).eps) * max(per_step * log2(n) if n > 1 else 0.0, 1.0)
+    per_stage = 0.2 if is_smooth(n) else 0.35
+    return float(np.finfo(dtype).eps) * max(per_stage * log2(n) if n > 1 else 0.0, 1.0)
 
 
 def transformed(x: np.ndarray, block_dim: int, inverse: bool = False) -> np.ndarray:
@@ -42,10 +42,10 @@ def transformed(x: np.ndarray, block_dim: int, inverse: bool = False) -> np.ndar
 def check(n: int, kind: Any, block_dim: int, rows: int, inverse: bool = False) -> None:
     rng = np.random.default_rng(n)
     x = (rng.standard_normal((rows, n)) + 1j * rng.standard_normal((rows, n))).astype(kind)
-    wide = x.astype(np.clongdouble)
-    expected = np.fft.ifft(wide, norm="forward") if inverse else np.fft.fft(wide)
-    off = np.linalg.norm(transformed(x, block_dim, inverse) - expected) / np.linalg.norm(expected)
-    assert off <= bound(n, kind), f"{off / bound(n, kind):.2f} of the bound"
+    extended = x.astype(np.clongdouble)
+    expected = np.fft.ifft(extended, norm="forward") if inverse else np.fft.fft(extended)
+    relative_error = np.linalg.norm(transformed(x, block_dim, inverse) - expected) / np.linalg.norm(expected)
+    assert relative_error <= bound(n, kind), f"{relative_error / bound(n, kind):.2f} of the bound"
 
 
 @pytest.mark.machine_code

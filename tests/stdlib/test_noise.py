@@ -57,15 +57,17 @@ def test_gradients_of_noise_agree_with_differences(fields: Any) -> None:
     tape.backward(grads={y: np.ones(8, np.float32)})
     step = 2e-3
     for axis in range(3):
-        sides = []
+        field_values = []
         for sign in (1, -1):
-            moved = points.copy()
-            moved[:, axis] += sign * step
+            shifted_points = points.copy()
+            shifted_points[:, axis] += sign * step
             out = tg.zeros(8)
-            tg.launch(fields, 8, inputs=[tg.array(moved, dtype=tg.vec3), out, tg.zeros(8, dtype=tg.vec2)])
-            sides.append(out.numpy().astype(np.float64))
+            tg.launch(
+                fields, 8, inputs=[tg.array(shifted_points, dtype=tg.vec3), out, tg.zeros(8, dtype=tg.vec2)]
+            )
+            field_values.append(out.numpy().astype(np.float64))
         np.testing.assert_allclose(
-            x.grad.numpy()[:, axis], (sides[0] - sides[1]) / (2 * step), atol=2e-2, rtol=1e-3
+            x.grad.numpy()[:, axis], (field_values[0] - field_values[1]) / (2 * step), atol=2e-2, rtol=1e-3
         )
 
 

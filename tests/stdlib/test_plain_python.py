@@ -24,7 +24,7 @@ LOOP_FREE = [
 ]
 """All functions except one with a loop, whose condition does not work for arrays, and functions of vectors."""
 BRANCHING = ("sin", "cos", "tan")
-"""Arguments of the path for large numbers, which processes one element after another."""
+"""Functions with a path for large numbers, which processes one element at a time."""
 
 
 def evaluated_in_python(name: str, operands: list[np.ndarray]) -> np.ndarray:
@@ -41,9 +41,9 @@ def test_library_functions_in_python_have_the_bits_of_kernels(name: str, kind: A
     special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 0.5, 5e-324], np.float64).astype(kind)
     operands = [np.concatenate([arguments(RANGES, kind, 900, seed)[:600], special]) for seed in range(count)]
     with np.errstate(all="ignore"):
-        plain = evaluated_in_python(name, operands)
+        python_result = evaluated_in_python(name, operands)
     compiled = applied(name, operands)
-    same = (plain.view(KINDS[kind][1]) == compiled.view(KINDS[kind][1])) | (
-        np.isnan(plain) & np.isnan(compiled)
+    is_equal = (python_result.view(KINDS[kind][1]) == compiled.view(KINDS[kind][1])) | (
+        np.isnan(python_result) & np.isnan(compiled)
     )
-    assert same.all(), [x[~same][:3] for x in operands]
+    assert is_equal.all(), [x[~is_equal][:3] for x in operands]

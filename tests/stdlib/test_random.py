@@ -57,7 +57,7 @@ def test_draws_advance_the_variable_on_every_path() -> None:
         return tg.randu(state) ^ tg.randu(state)
 
     @tg.func
-    def alone(state: tg.uint32):
+    def draw_from_copy(state: tg.uint32):
         return tg.randu(state)
 
     @tg.kernel
@@ -69,7 +69,7 @@ def test_draws_advance_the_variable_on_every_path() -> None:
                 out[i, k] = tg.randu(state=state, low=low, high=tg.uint32(1000))
             else:
                 out[i, k] = twice(state)
-            out[i, k] += alone(state)
+            out[i, k] += draw_from_copy(state)
         out[i, 4] = state
 
     out = tg.zeros((40, 5), dtype=tg.uint32)
@@ -107,8 +107,8 @@ def test_random_tiles_of_one_state_are_equal_for_any_block() -> None:
         tg.launch_tiled(kernel, 1, inputs=[full_tile, short, numbers], block_dim=block)
         assert full_tile.numpy().ravel().tolist() == [signed(s) for s in states]
         assert short.numpy().ravel().tolist() == [s % 11 - 2 for s in states]
-        drawn = np.array([s >> 8 for s in states]) / 2.0**24
-        np.testing.assert_allclose(numbers.numpy().ravel(), 4.0 * drawn - 1.0, atol=3e-7)
+        uniform = np.array([s >> 8 for s in states]) / 2.0**24
+        np.testing.assert_allclose(numbers.numpy().ravel(), 4.0 * uniform - 1.0, atol=3e-7)
 
 
 @pytest.mark.slow

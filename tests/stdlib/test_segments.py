@@ -48,7 +48,7 @@ def distance(p1: np.ndarray, q1: np.ndarray, p2: np.ndarray, q2: np.ndarray) -> 
 
 
 def pairs(seed: int) -> np.ndarray:
-    """Edges: any, parallel ones, nearly parallel ones, edges with a common end, and points."""
+    """Pairs of edges: random, parallel, nearly parallel, with a common end, and of length 0."""
     rng = np.random.default_rng(seed)
     ends = rng.standard_normal((400, 4, 3))
     along = ends[:, 1] - ends[:, 0]
@@ -65,10 +65,10 @@ def test_distances_of_edges_match_their_closest_points(dtype: type) -> None:
     s, t, d = edges(ends, 1e-12).T.astype(np.float64)
     p1, q1, p2, q2 = np.moveaxis(ends.astype(np.float64), 1, 0)
     expected = [distance(*pair) for pair in ends.astype(np.float64)]
-    near = 4e-6 if dtype == np.float32 else 1e-13
-    np.testing.assert_allclose(d, expected, atol=near)
+    tolerance = 4e-6 if dtype == np.float32 else 1e-13
+    np.testing.assert_allclose(d, expected, atol=tolerance)
     gap = p1 + s[:, None] * (q1 - p1) - p2 - t[:, None] * (q2 - p2)
-    np.testing.assert_allclose(np.linalg.norm(gap, axis=1), d, atol=near)
+    np.testing.assert_allclose(np.linalg.norm(gap, axis=1), d, atol=tolerance)
     assert (s >= 0).all() and (s <= 1).all() and (t >= 0).all() and (t <= 1).all()
 
 
@@ -101,7 +101,7 @@ def test_gradients_of_nearly_parallel_edges_are_bounded() -> None:
     assert np.isfinite(ends.grad.numpy()).all() and np.abs(ends.grad.numpy()).max() <= 1 + 1e-5
 
 
-# Triangles -----------------------------------------------------------------------------------------------------------
+# Triangles ------------------------------------------------------------------------------------------------------------
 
 
 @tg.kernel
@@ -176,7 +176,7 @@ def test_intersections_of_integer_triangles_are_exact(flat: bool) -> None:
 
 def test_triangles_without_area_are_segments_and_points() -> None:
     tri = [[0, 0, 0], [4, 0, 0], [0, 4, 0]]
-    others = {
+    triangles_with_result = {
         ((1, 1, -1), (1, 1, 1), (1, 1, 0)): 1,
         ((3, 3, -1), (3, 3, 1), (3, 3, 0)): 0,
         ((1, 1, 0),) * 3: 1,
@@ -194,8 +194,8 @@ def test_triangles_without_area_are_segments_and_points() -> None:
         (((1, 1, 1), (1, 1, 1)), ((1, 1, 1), (1, 1, 1))): 1,
         (((1, 1, 1), (1, 1, 1)), ((1, 1, 2), (1, 1, 2))): 0,
     }
-    v = [[*tri, *x] for x in others] + [[p, q, q, r, s, s] for (p, q), (r, s) in segments]
-    expected = [*others.values(), *segments.values()]
+    v = [[*tri, *x] for x in triangles_with_result] + [[p, q, q, r, s, s] for (p, q), (r, s) in segments]
+    expected = [*triangles_with_result.values(), *segments.values()]
     np.testing.assert_array_equal(triangles(np.array(v, np.float32)), expected)
     np.testing.assert_array_equal(triangles(np.array(v, np.float32)[:, [3, 4, 5, 0, 1, 2]]), expected)
     missing = np.array([[*tri, *tri]] * 6, np.float32)

@@ -87,11 +87,12 @@ TWO_ARGUMENTS: dict[str, list[tuple[float, float, float]]] = {
 
 def assert_same(actual: np.ndarray, expected: np.ndarray, arguments: list[Any]) -> None:
     """Equal with signs of zeros, up to the last place; NaN only for NaN."""
-    for f, w, x in zip(actual, expected, arguments, strict=True):
-        if np.isnan(w) or np.isnan(f):
-            assert np.isnan(w) and np.isnan(f), (x, f, w)
+    for result, value, argument in zip(actual, expected, arguments, strict=True):
+        if np.isnan(value) or np.isnan(result):
+            assert np.isnan(value) and np.isnan(result), (argument, result, value)
         else:
-            assert np.signbit(f) == np.signbit(w) and (f == w or abs(f - w) <= np.spacing(abs(w))), (x, f, w)
+            near = result == value or abs(result - value) <= np.spacing(abs(value))
+            assert near and np.signbit(result) == np.signbit(value), (argument, result, value)
 
 
 @KINDS
