@@ -5508,9 +5508,9 @@ def tile_from_local(x: Any, grid: Any, shape: Any, storage: Any = 'register') ->
     Parameters:
         x: a vector or matrix, as `tile_local` returns for this grid and shape; the elements of absent threads are
             0.
-        grid: the number of threads along each dimension of the tile, constants whose product is the number of
-            threads of the block, or of the role. The last dimension is the fastest. In all dimensions but the last
-            two the grid is as long as the tile.
+        grid: the number of threads along each dimension of the tile, constants. The grid has as many threads as the
+            block, or inside a role as many as the role. The last dimension is the fastest. In all dimensions but
+            the last two the grid is as long as the tile.
         shape: 1 to 4 lengths, constants, as an int or a tuple; at most 2**26 elements in all.
         storage: "register", a value, the default, or "shared", an object that several names may stand for.
     Returns:
@@ -5817,9 +5817,9 @@ def tile_local(a: Any, grid: Any) -> Any:
 
     Parameters:
         a: a tile (N,), (M, N) or (.., M, N).
-        grid: the number of threads along each dimension of the tile, constants whose product is the number of
-            threads of the block, or of the role. The last dimension is the fastest. In all dimensions but the last
-            two the grid is as long as the tile.
+        grid: the number of threads along each dimension of the tile, constants. The grid has as many threads as the
+            block, or inside a role as many as the role. The last dimension is the fastest. In all dimensions but
+            the last two the grid is as long as the tile.
     Returns:
         a vector for a tile of one dimension, else a matrix, of ceil(extent / grid) elements in each dimension;
         elements beyond the tile are 0.

@@ -102,7 +102,7 @@ X, OUT = tg.zeros((7, 8)), tg.zeros((7, 8))
 def test_hosts_evaluate_guards_on_exact_integers(
     condition: str, good: tuple[int, int], bad: tuple[int, int], values_text: str
 ) -> None:
-    """Hosts compute on exact integers: a product of 2**34 does not wrap around to a small number."""
+    """Hosts compute on exact integers: 2**34 does not wrap around to a small number."""
     built_kernel = copies("n", "n", condition)
     kernel, compilation = lowered(built_kernel)
     guards = LaunchGuards(kernel, [g.row() for g in check_schedule(kernel, compilation).guards])

@@ -159,9 +159,9 @@ KeepDims: TypeAlias = Annotated[
 ThreadGrid: TypeAlias = Annotated[
     Any,
     Kind(
-        "the number of threads along each dimension of the tile, constants whose "
-        "product is the number of threads of the block, or of the role. The last dimension is the fastest. In all "
-        "dimensions but the last two the grid is as long as the tile.",
+        "the number of threads along each dimension of the tile, constants. The grid has as many threads as the "
+        "block, or inside a role as many as the role. The last dimension is the fastest. In all dimensions but the "
+        "last two the grid is as long as the tile.",
         {
             "not-constant": "a number of {name} is known at run time only, or below 1",
             "type-mismatch": "{name} has another rank or number of threads",
