@@ -175,7 +175,7 @@ def cases() -> dict[str, tuple[str, Callable[[], Any]]]:
                 kind,
                 lambda maker=kernel_name, mutate=mutate: verdict(KERNEL_MAKERS[maker](), mutate),
             )
-    for name, (make, mutate, _, kind) in impossible.IN_MEMORY.items():
+    for name, (make, mutate, _, kind) in impossible.MEMORY_MUTATIONS.items():
         result[name] = (kind or "undecided", lambda make=make, mutate=mutate: verdict(make(), mutate))
     for path in sorted(CORPUS.glob("*.py")):
         names: dict[str, Any] = {}

@@ -267,7 +267,7 @@ def test_writes_are_not_observed_after_the_last_tape() -> None:
     tape = tg.Tape()
     with tape:
         pass
-    others = [watching_tape for watching_tape in recording.watching if watching_tape is not tape]
+    others = [watching_tape for watching_tape in recording.observers if watching_tape is not tape]
     assert recording.on
     del tape
     gc.collect()
@@ -461,7 +461,7 @@ def test_a_tape_is_freed_with_the_names_of_its_module() -> None:
     """A live tape observes the launches of the process."""
     names = tg.exec(POWER_SCRIPT)
     tape = weakref.ref(names["tape"])
-    assert tape() in recording.watching
+    assert tape() in recording.observers
     del names
     gc.collect()
     assert tape() is None

@@ -17,13 +17,13 @@ from tegula.ir import LaunchClass
 from tegula.lang import PublicFunction
 from tegula.lang.overloads import NO_DEFAULT
 from tegula.ops import PUBLIC
-from tegula.runtime.library import OF_TILES, library
+from tegula.runtime.library import TILE_PREFIXES, library
 from tegula.types import ArrayType, DType, ElementType, element_shape, from_numpy, scalar_of, to_numpy
 
 NAMES = sorted(
     name
     for name in {*PUBLIC, *library()}
-    if not name.startswith((*OF_TILES, "_"))
+    if not name.startswith((*TILE_PREFIXES, "_"))
     and "." not in name
     and name != "breakpoint"  # starts the debugger
     and isinstance(getattr(tg, name), PublicFunction)
