@@ -96,7 +96,9 @@ def argument_leaves(annotation: Any, x: Any, name: str) -> Iterator[Any]:
             message = f"argument '{name}': expected {annotation}, got {type(x).__name__}"
             raise LaunchError(message, "create one with tg.indexedarray(data, [indices])")
         if x.ndim != annotation.array.ndim:
-            message = f"argument '{name}': expected {annotation}, got an indexed array with {x.ndim} dimensions"
+            message = (
+                f"argument '{name}': expected {annotation}, got an indexed array with {x.ndim} dimensions"
+            )
             raise LaunchError(message, f"pass an indexed array with {annotation.array.ndim} dimensions")
         yield from (indexedarray(x) if isinstance(x, array) else x).parts
     elif isinstance(x, indexedarray):
