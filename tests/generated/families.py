@@ -16,7 +16,7 @@ MAX_NUMERATOR = 2.0**22
 
 
 def family(statement: Family) -> Family:
-    """Register a function that emits a statement of a program and the statement's meaning in NumPy."""
+    """Register a function that emits a statement of a program and the NumPy reference of the statement."""
     FAMILIES.append(statement)
     return statement
 

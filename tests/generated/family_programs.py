@@ -1,4 +1,4 @@
-"""Random kernels with statements of all families of ops, and their meaning in Python.
+"""Random kernels with statements of all families of ops, and a reference in Python.
 
 Each statement is emitted twice: in the language, and on NumPy arrays in float64 with one row for each thread of a
 block. All numbers are small multiples of powers of two, so that exact operations give the same result in every order;
@@ -57,7 +57,7 @@ def doubled(b: Body):
 """
 
 
-# Meanings of functions, on arrays with one row for each thread --------------------------------------------------------
+# References of functions, on arrays with one row for each thread ------------------------------------------------------
 
 
 def pcg(s: Any) -> Any:
@@ -104,8 +104,8 @@ def remainder(x: Any, n: int) -> Any:
     return np.sign(x) * (np.abs(x) % n)
 
 
-def moved_bodies(b: dict[str, Any], by: Any) -> dict[str, Any]:
-    v = b["v"] + quat_rotate(b["q"], by)
+def moved_bodies(b: dict[str, Any], displacement: Any) -> dict[str, Any]:
+    v = b["v"] + quat_rotate(b["q"], displacement)
     return {"n": remainder(b["n"], 50) + 1, "v": v - [0, 1, 0], "q": b["q"]}
 
 
@@ -174,7 +174,7 @@ RESULT_TYPES = (int, int, float, int, float, tg.vec3, tg.quat, tg.mat33, Body, f
 
 @dataclass
 class FamilyProgram:
-    """A program: `text`, a kernel, and `meaning`, a Python function that computes the results of one block."""
+    """A program: `text`, a kernel, and `reference`, a Python function that computes the results of one block."""
 
     seed: int
     lines: list[tuple[str, str]] = field(default_factory=list)
@@ -193,18 +193,18 @@ class FamilyProgram:
             self.statement()
         self.store_results()
         body = "\n".join("    " + line for text, _ in self.lines for line in text.split("\n"))
-        meaning_body = "\n".join("    " + line for _, text in self.lines for line in text.split("\n"))
+        reference_body = "\n".join("    " + line for _, text in self.lines for line in text.split("\n"))
         functions = "\n\n".join((FUNCTIONS, *dict.fromkeys(self.functions)))
         self.text = f"{functions}\n\n@tg.kernel\ndef kernel({PARAMETERS}):\n    b, j = tg.tid()\n{body}\n"
-        self.meaning = f"def block(n, b, j, lines, {', '.join(RESULTS)}):\n{meaning_body}\n"
+        self.reference = f"def block(n, b, j, lines, {', '.join(RESULTS)}):\n{reference_body}\n"
 
     def __str__(self) -> str:
-        return f"{self.text}\n{self.meaning}"
+        return f"{self.text}\n{self.reference}"
 
     # Writing ----------------------------------------------------------------------------------------------------------
 
-    def emit(self, text: str, meaning: str) -> None:
-        self.lines.append((text, meaning))
+    def emit(self, text: str, reference: str) -> None:
+        self.lines.append((text, reference))
 
     def fresh_name(self, letter: str) -> str:
         self.name_count += 1
@@ -216,13 +216,13 @@ class FamilyProgram:
         return self.row_count - 1
 
     def define(
-        self, kind: str, text: str, meaning: str, bound: float = 1.0, denominator: float = 1.0
+        self, kind: str, text: str, reference: str, bound: float = 1.0, denominator: float = 1.0
     ) -> Term | None:
         """Define a value with a fresh name if its numbers are small enough. Returns the value, or None."""
         term = Term(self.fresh_name(kind[0]), bound, denominator)
         if not term.fits():
             return None
-        self.emit(f"{term} = {text}", f"{term} = {meaning}")
+        self.emit(f"{term} = {text}", f"{term} = {reference}")
         self.terms.setdefault(kind, []).append(term)
         return term
 
@@ -274,7 +274,7 @@ class FamilyProgram:
 
     def number(self) -> None:
         x, y = self.operand("int"), self.operand("int")
-        for text, meaning, bound in [
+        for text, reference, bound in [
             self.rng.choice(
                 [
                     (f"{x.name} + {y.name}", f"{x.name} + {y.name}", x.bound + y.bound),
@@ -297,7 +297,7 @@ class FamilyProgram:
                 ]
             )
         ]:
-            self.define("int", text, meaning, bound)
+            self.define("int", text, reference, bound)
 
     def real(self) -> None:
         f, v, w, m, q = (self.operand(k) for k in ("float", "vec", "vec", "mat", "quat"))
@@ -317,8 +317,8 @@ class FamilyProgram:
             (f"tg.ddot({m.name}, {m.name})", f"({m.name} ** 2).sum((1, 2))", 9 * m.bound**2, (m, m)),
             (f"tg.length_sq({q.name}) + {q.name}.w", f"1.0 + {q.name}[:, 3]", 2, (q, q)),
         ]
-        text, meaning, bound, parts = self.rng.choice(options)
-        self.define("float", text, meaning, bound, float(np.prod([p.denominator for p in parts])))
+        text, reference, bound, parts = self.rng.choice(options)
+        self.define("float", text, reference, bound, float(np.prod([p.denominator for p in parts])))
 
     def vector(self) -> None:
         f, v, w, m, q = (self.operand(k) for k in ("float", "vec", "vec", "mat", "quat"))
@@ -356,12 +356,12 @@ class FamilyProgram:
             ),
             (f"tg.get_diag({m.name})", f"np.diagonal({m.name}, axis1=1, axis2=2)", m.bound, (m,)),
         ]
-        text, meaning, bound, parts = self.rng.choice(options)
-        self.define("vec", text, meaning, bound, float(np.prod([p.denominator for p in parts])))
+        text, reference, bound, parts = self.rng.choice(options)
+        self.define("vec", text, reference, bound, float(np.prod([p.denominator for p in parts])))
 
     def quaternion(self) -> None:
         q, r, x = self.operand("quat"), self.operand("quat"), self.operand("int")
-        text, meaning = self.rng.choice(
+        text, reference = self.rng.choice(
             [
                 (f"{q.name} * {r.name}", f"quat_multiply({q.name}, {r.name})"),
                 (f"tg.quat_inverse({q.name})", f"conjugate({q.name})"),
@@ -372,7 +372,7 @@ class FamilyProgram:
                 ),
             ]
         )
-        self.define("quat", text, meaning, 1, 2)
+        self.define("quat", text, reference, 1, 2)
 
     def matrix(self) -> None:
         m, o, v, w, q = (self.operand(k) for k in ("mat", "mat", "vec", "vec", "quat"))
@@ -396,8 +396,8 @@ class FamilyProgram:
             (f"tg.quat_to_matrix({q.name})", f"rotation_matrix({q.name})", 1, (q, q)),
             (f"tg.inverse({unit})", inverse, f.bound**2 + 2, (f, f)),
         ]
-        text, meaning, bound, parts = self.rng.choice(options)
-        self.define("mat", text, meaning, bound, float(np.prod([p.denominator for p in parts])))
+        text, reference, bound, parts = self.rng.choice(options)
+        self.define("mat", text, reference, bound, float(np.prod([p.denominator for p in parts])))
 
     def body(self) -> None:
         b, v, q, x = (self.operand(k) for k in ("body", "vec", "quat", "int"))
@@ -409,8 +409,8 @@ class FamilyProgram:
                 "body", f"Body({x.name}, {v.name}, {q.name})", names, x.bound + v.bound, 2 * v.denominator
             )
         elif kind == 1:
-            text, meaning = f"moved({b.name}, {v.name})", f"moved_bodies({b.name}, {v.name})"
-            self.define("body", text, meaning, max(size, 60), denominator)
+            text, reference = f"moved({b.name}, {v.name})", f"moved_bodies({b.name}, {v.name})"
+            self.define("body", text, reference, max(size, 60), denominator)
         elif kind == 2:
             self.define("vec", f"{b.name}.v", f"{b.name}['v']", b.bound, b.denominator)
             self.define("int", f"{b.name}.n", f"{b.name}['n'].astype(int)", b.bound)
@@ -559,8 +559,8 @@ class FamilyProgram:
         if kind == "running":
             axis, rows = self.rng.randint(0, 1), self.rng.choice((1, 2, 4))
             text = f"tg.tile({x.name}).reshape({rows}, -1).cumsum(axis={axis}).reshape(-1)"
-            meaning = f"np.cumsum({x.name}.reshape({rows}, -1), {axis}).ravel()"
-            self.define("int", f"tg.untile({text})", meaning, x.bound * self.lanes)
+            reference = f"np.cumsum({x.name}.reshape({rows}, -1), {axis}).ravel()"
+            self.define("int", f"tg.untile({text})", reference, x.bound * self.lanes)
         elif kind == "extreme":
             name = self.rng.choice(("argmax", "argmin", "max", "min"))
             text = f"tg.tile({x.name}).reshape(-1, 2).{name}(axis=1)[j // 2]"
@@ -570,8 +570,8 @@ class FamilyProgram:
             self.define("int", text, f"({x.name} > {y.name}).sum() + j", 2 * self.lanes)
         elif kind == "batched":
             self.emit(f"s{k} = tg.tile_load(sq, (4, 4)).reshape(4, 2, 2)\np{k} = s{k} @ s{k}", "pass")
-            meaning = "np.matmul(*[D['sq'].reshape(4, 2, 2)] * 2)[j % 4, 1, 0]"
-            self.define("float", f"p{k}[j % 4, 1, 0]", meaning, 18)
+            reference = "np.matmul(*[D['sq'].reshape(4, 2, 2)] * 2)[j % 4, 1, 0]"
+            self.define("float", f"p{k}[j % 4, 1, 0]", reference, 18)
         else:
             self.emit(f"s{k} = tg.tile_load(sq, (4, 4)) @ tg.tile_load(sq, (4, 4))[:, 1]", "pass")
             self.define("float", f"s{k}[j % 4]", "(D['sq'] @ D['sq'][:, 1])[j % 4]", 36)
@@ -599,8 +599,8 @@ class FamilyProgram:
             result_array = RESULT_OF_KIND[kind]
             for row, t in enumerate(terms[-6:]):
                 if kind == "body":
-                    meaning = f"for k in 'nvq':\n    {result_array}[k][b, {row}, j] = {t}[k]"
-                    self.emit(f"{result_array}[b, {row}, j] = {t}", meaning)
+                    reference = f"for k in 'nvq':\n    {result_array}[k][b, {row}, j] = {t}[k]"
+                    self.emit(f"{result_array}[b, {row}, j] = {t}", reference)
                 else:
                     self.emit(f"{result_array}[b, {row}, j] = {t}", f"{result_array}[b, {row}, j] = {t}")
 
@@ -644,7 +644,7 @@ class FamilyProgram:
             **{name: value for module in MODULES for name, value in vars(module).items()},
             "D": self.data,
         }
-        exec(self.meaning, space)
+        exec(self.reference, space)
         arrays, lines = self.initial_results(), list[str]()
         arrays = [
             x if x.dtype.names else x.astype(np.int64 if x.dtype.kind == "i" else np.float64) for x in arrays

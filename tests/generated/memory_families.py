@@ -1,6 +1,6 @@
 """Families of statements on arrays: masked and indexed loads and stores, atomics of every kind, and exchanges of tiles.
 
-Each statement modifies rows of cells of its own, so that the order of the threads does not affect the result."""
+Each statement modifies its own rows of cells, so that the order of the threads does not affect the result."""
 
 from __future__ import annotations
 
@@ -78,11 +78,11 @@ def tile_exchanges(p: FamilyProgram) -> None:
     )
     p.define("int", f"tg.untile({t})", f"{t} + 0", 10)
     kind = p.rng.choice(("max", "min", "add"))
-    meaning = {"max": "np.maximum", "min": "np.minimum", "add": "np.add"}[kind]
+    reference = {"max": "np.maximum", "min": "np.minimum", "add": "np.add"}[kind]
     p.emit(
         f"{t} = tg.tile_atomic_{kind}({cell}, tg.tile({y}), offset={k})",
         f"{t} = np.append({cell}[{k}:], [0] * {k}).astype(int)\n"
-        f"{cell}[{k}:] = {meaning}({cell}[{k}:], {y}[: {n - k}])",
+        f"{cell}[{k}:] = {reference}({cell}[{k}:], {y}[: {n - k}])",
     )
     p.define("int", f"tg.untile({t})", f"{t} + 0", x.bound + y.bound + 10)
     p.emit(
@@ -96,7 +96,7 @@ def tile_exchanges(p: FamilyProgram) -> None:
 def contended_atomics(p: FamilyProgram) -> None:
     """Atomics of all threads on a few elements, in any order."""
     x, y, row = p.operand("int"), p.operand("int"), p.new_row()
-    kind, meaning = p.rng.choice(
+    kind, reference = p.rng.choice(
         (
             *(("add", "add"), ("sub", "subtract"), ("min", "minimum"), ("max", "maximum")),
             *(("and", "bitwise_and"), ("or", "bitwise_or"), ("xor", "bitwise_xor")),
@@ -105,7 +105,8 @@ def contended_atomics(p: FamilyProgram) -> None:
     p.families.add(f"atomic_{kind}")
     index = f"{y} & {p.rng.choice((0, 3, 7))}"
     p.emit(
-        f"tg.atomic_{kind}(cells, b, {row}, {index}, {x})", f"np.{meaning}.at(cells[b, {row}], {index}, {x})"
+        f"tg.atomic_{kind}(cells, b, {row}, {index}, {x})",
+        f"np.{reference}.at(cells[b, {row}], {index}, {x})",
     )
 
 
@@ -114,7 +115,7 @@ def per_thread_atomics(p: FamilyProgram) -> None:
     """Atomics of each thread on its own element; the program uses the previous values."""
     x, y, t, row = p.operand("int"), p.operand("int"), p.fresh_name("t"), p.new_row()
     cell, target = f"cells[b, {row}, j]", f"cells, (b, {row}, j)"
-    kind, meaning = p.rng.choice(
+    kind, reference = p.rng.choice(
         (
             *(("add", f"{cell} + {x}"), ("sub", f"{cell} - {x}"), ("min", f"np.minimum({cell}, {x})")),
             *(("max", f"np.maximum({cell}, {x})"), ("and", f"{cell} & {x}"), ("or", f"{cell} | {x}")),
@@ -127,18 +128,18 @@ def per_thread_atomics(p: FamilyProgram) -> None:
     )
     p.families.add(f"atomic_{kind}")
     expected = f"{y} % 3, " if kind == "cas" else ""
-    meaning = meaning.replace(f"{y} % 3", f"remainder({y}, 3)")
+    reference = reference.replace(f"{y} % 3", f"remainder({y}, 3)")
     guard = p.rng.random() < 0.5
     if guard:
         p.emit(
             f"{t} = 0\nif {x} > {y}:\n    {t} = tg.atomic_{kind}({target}, {expected}{x})",
             f"h{t} = {x} > {y}\n{t} = np.where(h{t}, {cell}, 0).astype(int)\n"
-            f"{cell} = np.where(h{t}, {meaning}, {cell})",
+            f"{cell} = np.where(h{t}, {reference}, {cell})",
         )
     else:
         p.emit(
             f"{t} = tg.atomic_{kind}({target}, {expected}{x})",
-            f"{t} = {cell}.astype(int)\n{cell} = {meaning}",
+            f"{t} = {cell}.astype(int)\n{cell} = {reference}",
         )
     p.define("int", f"{t} + 0", f"{t} + 0", 10)
 
@@ -149,14 +150,14 @@ def float_atomics(p: FamilyProgram) -> None:
     f, y, row = p.operand("float"), p.operand("int"), p.new_row()
     if f.bound * f.denominator * p.lanes > 1e6:
         return
-    kind, meaning = p.rng.choice(
+    kind, reference = p.rng.choice(
         (("add", "add"), ("sub", "subtract"), ("min", "minimum"), ("max", "maximum"))
     )
     p.families.add(f"atomic_{kind} of floats")
     index = f"{y} & 3"
     p.emit(
         f"tg.atomic_{kind}(fcells, b, {row}, {index}, {f})",
-        f"np.{meaning}.at(fcells[b, {row}], {index}, {f})",
+        f"np.{reference}.at(fcells[b, {row}], {index}, {f})",
     )
     p.emit(f"fcells[b, {row}, 7] += 0.5", f"fcells[b, {row}, 7] += 0.5 * {p.lanes}")
 

@@ -1,4 +1,4 @@
-"""Random kernels whose tiles, views, stacks and numbers carry state through loops, and their meaning in Python.
+"""Random kernels whose tiles, views, stacks and numbers carry state through loops, and their reference in Python.
 
 Each statement is emitted twice: in the language, and on NumPy arrays for one block whose lanes are the elements of `j`.
 The text of control flow is the same in both. All numbers are small int32, so additions give the same result in every
@@ -59,12 +59,12 @@ class StateProgram:
     """The source of a kernel, and the source of a Python function that computes the output of one block."""
 
     text: str
-    meaning: str
+    reference: str
     block_dim: int
     features: frozenset[str] = field(compare=False)
 
     def __str__(self) -> str:
-        return f"# block_dim {self.block_dim}\n{self.text}\n{self.meaning}"
+        return f"# block_dim {self.block_dim}\n{self.text}\n{self.reference}"
 
     @property
     def dims(self) -> tuple[int, int]:
@@ -83,21 +83,21 @@ class StateProgram:
         """The expected output of the kernel."""
         n, a, out = self.arguments()
         space: dict[str, Any] = {"np": np, "Stack": Stack}
-        exec(self.meaning, space)
-        written = out.numpy().copy()
+        exec(self.reference, space)
+        output = out.numpy().copy()
         for block in range(BLOCKS):
-            space["block"](n, a.numpy(), written, np.int32(block), np.arange(self.block_dim, dtype=np.int32))
-        return written
+            space["block"](n, a.numpy(), output, np.int32(block), np.arange(self.block_dim, dtype=np.int32))
+        return output
 
 
 class StateProgramWriter:
-    """Writes a program: `text` and `meaning` grow line by line with the same indentation."""
+    """Writes a program: `text` and `reference` grow line by line with the same indentation."""
 
     def __init__(self, choices: ChoiceSource) -> None:
         self.choices = choices
         self.lanes = choices.choose(BLOCK_DIMS)
         self.text: list[str] = []
-        self.meaning: list[str] = []
+        self.reference: list[str] = []
         self.depth, self.count, self.output_count = 1, 0, 0
         self.tiles: list[Tile] = []
         self.stacks: list[str] = []
@@ -119,23 +119,23 @@ class StateProgramWriter:
                 self.statement(1)
         self.store_results()
         head = "def kernel(n: int, a: tg.array[tg.int32], out: tg.array[tg.int32]):\n    b, j = tg.tid()\n"
-        body, meaning = "\n".join(self.text), "\n".join(self.meaning)
-        meaning_text = f"def block(n, a, out, b, j):\n{meaning}\n"
-        return StateProgram(f"{head}{body}\n", meaning_text, self.lanes, frozenset(self.choices.features))
+        body, reference = "\n".join(self.text), "\n".join(self.reference)
+        reference_text = f"def block(n, a, out, b, j):\n{reference}\n"
+        return StateProgram(f"{head}{body}\n", reference_text, self.lanes, frozenset(self.choices.features))
 
     # Text ------------------------------------------------------------------------------------------------------------
 
-    def emit(self, text: str, meaning: str | None = None) -> None:
+    def emit(self, text: str, reference: str | None = None) -> None:
         self.text.append("    " * self.depth + text)
-        self.meaning.append("    " * self.depth + (text if meaning is None else meaning))
+        self.reference.append("    " * self.depth + (text if reference is None else reference))
 
     def fresh_name(self, letter: str) -> str:
         self.count += 1
         return f"{letter}{self.count}"
 
     @contextmanager
-    def nested_block(self, opening: str, meaning: str | None = None) -> Iterator[None]:
-        self.emit(opening, meaning)
+    def nested_block(self, opening: str, reference: str | None = None) -> Iterator[None]:
+        self.emit(opening, reference)
         saved_names = list(self.tiles), list(self.stacks), list(self.counters)
         self.depth += 1
         yield
@@ -201,8 +201,8 @@ class StateProgramWriter:
             zeros = f"tg.tile_zeros({shape}, dtype=tg.int32, storage='shared')"
             self.emit(f"{name} = {zeros}", f"{name} = np.zeros({shape}, np.int32)")
         else:
-            text, meaning = self.tile_expression(shape)
-            self.emit(f"{name} = {text}", f"{name} = np.array({meaning})")
+            text, reference = self.tile_expression(shape)
+            self.emit(f"{name} = {text}", f"{name} = np.array({reference})")
         self.tiles.append(Tile(name, shape, storage == "shared"))
 
     def new_stack(self) -> None:
@@ -246,24 +246,24 @@ class StateProgramWriter:
 
     def assign(self) -> None:
         t = self.any_tile()
-        text, meaning = self.tile_expression(t.shape)
+        text, reference = self.tile_expression(t.shape)
         self.choices.note("assign")
-        self.emit(f"tg.tile_assign({t.name}, {text})", f"{t.name}[...] = {meaning}")
+        self.emit(f"tg.tile_assign({t.name}, {text})", f"{t.name}[...] = {reference}")
 
     def rebind(self) -> None:
         candidates = [t for t in self.tiles if not t.is_aliased]
         if not candidates:
             return self.assign()
         t = self.choices.choose(candidates)
-        text, meaning = self.tile_expression(t.shape)
+        text, reference = self.tile_expression(t.shape)
         self.choices.note("rebind")
-        self.emit(f"{t.name} = {text}", f"{t.name} = np.array({meaning})")
+        self.emit(f"{t.name} = {text}", f"{t.name} = np.array({reference})")
 
     def update_in_place(self) -> None:
         t = self.any_tile()
-        text, meaning = self.tile_expression(t.shape)
+        text, reference = self.tile_expression(t.shape)
         self.choices.note("in place")
-        self.emit(f"{t.name} += {text}", f"{t.name} += {meaning}")
+        self.emit(f"{t.name} += {text}", f"{t.name} += {reference}")
 
     def write_elements(self) -> None:
         """Lanes write distinct elements."""
@@ -289,9 +289,9 @@ class StateProgramWriter:
         t = self.any_tile()
         stop = self.choices.number(1, t.shape[0])
         start = self.choices.number(0, stop - 1)
-        text, meaning = self.tile_expression((stop - start, *t.shape[1:]))
+        text, reference = self.tile_expression((stop - start, *t.shape[1:]))
         self.choices.note("slice =")
-        self.emit(f"{t.name}[{start}:{stop}] = {text}", f"{t.name}[{start}:{stop}] = {meaning}")
+        self.emit(f"{t.name}[{start}:{stop}] = {text}", f"{t.name}[{start}:{stop}] = {reference}")
 
     def view(self) -> None:
         t = self.any_tile()
@@ -455,12 +455,14 @@ class StateProgramWriter:
 
     # Results ---------------------------------------------------------------------------------------------------------
 
-    def store_output(self, text: str, meaning: str, size: int) -> None:
+    def store_output(self, text: str, reference: str, size: int) -> None:
         if self.output_count + size > OUTPUT_SIZE:
             return
         index = f"b * {OUTPUT_SIZE} + {self.output_count}"
         self.output_count += size
-        self.emit(f"tg.tile_store(out, {text}, offset={index})", f"out[{index}:{index} + {size}] = {meaning}")
+        self.emit(
+            f"tg.tile_store(out, {text}, offset={index})", f"out[{index}:{index} + {size}] = {reference}"
+        )
 
     def store_results(self) -> None:
         """Store the numbers of lanes, and some of the tiles and stacks; other tiles are used in loops only."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from family_programs import FamilyProgram
 
 
-# Meanings -------------------------------------------------------------------------------------------------------------
+# References -----------------------------------------------------------------------------------------------------------
 
 
 def draw_normal(state: Any) -> Any:
@@ -70,7 +70,7 @@ def tile_selects(p: FamilyProgram) -> None:
     """tile_where with broadcasts, and with conditions that are tiles of bools."""
     x, y = p.operand("int"), p.operand("int")
     k = p.rng.choice((2, 4))
-    text, meaning = p.rng.choice(
+    text, reference = p.rng.choice(
         (
             (f"tg.tile_where(tg.tile({x}) > tg.tile({y}), tg.tile({x}), 7)", f"np.where({x} > {y}, {x}, 7)"),
             (
@@ -84,7 +84,7 @@ def tile_selects(p: FamilyProgram) -> None:
             ),
         )
     )
-    p.define("int", untile(p, text), meaning, x.bound + y.bound + 7)
+    p.define("int", untile(p, text), reference, x.bound + y.bound + 7)
 
 
 @family
@@ -110,7 +110,7 @@ def shapes(p: FamilyProgram) -> None:
     """Slices with steps, permutations, padding and concatenation."""
     x, y = p.operand("int"), p.operand("int")
     k = p.rng.choice((2, 4))
-    text, meaning = p.rng.choice(
+    text, reference = p.rng.choice(
         (
             (f"tg.tile({x})[::-1]", f"{x}[::-1]"),
             (
@@ -137,7 +137,7 @@ def shapes(p: FamilyProgram) -> None:
             ),
         )
     )
-    p.define("int", untile(p, text), meaning, x.bound + y.bound + 4)
+    p.define("int", untile(p, text), reference, x.bound + y.bound + 4)
 
 
 @family
@@ -249,7 +249,7 @@ def reductions(p: FamilyProgram) -> None:
     x, y = p.operand("int"), p.operand("int")
     p.functions.append(LARGER)
     cube, plain = f"tg.tile({x}).reshape(2, -1, 2)", f"{x}.reshape(2, -1, 2)"
-    text, meaning, bound = p.rng.choice(
+    text, reference, bound = p.rng.choice(
         [
             (
                 f"tg.tile_sum({cube}, axis=(0, 2))[j % {p.lanes // 4}]",
@@ -287,7 +287,7 @@ def reductions(p: FamilyProgram) -> None:
             (f"int(({cube} > 0).any(axis=1)[0, j % 2])", f"({plain} > 0).any(1)[0, j % 2] * 1", 1),
         ]
     )
-    p.define("int", text, meaning, bound)
+    p.define("int", text, reference, bound)
 
 
 @family
@@ -295,7 +295,7 @@ def scans(p: FamilyProgram) -> None:
     x, f, t = p.operand("int"), p.operand("float"), p.fresh_name("t")
     axis, rows = p.rng.randint(-2, 1), p.rng.choice((2, 4))
     plane, plain = f"tg.tile({x}).reshape({rows}, -1)", f"{x}.reshape({rows}, -1)"
-    text, meaning = p.rng.choice(
+    text, reference = p.rng.choice(
         [
             (f"tg.tile_scan_max_inclusive({plane}, axis={axis})", f"np.maximum.accumulate({plain}, {axis})"),
             (f"tg.tile_scan_min_inclusive({plane}, axis={axis})", f"np.minimum.accumulate({plain}, {axis})"),
@@ -304,7 +304,7 @@ def scans(p: FamilyProgram) -> None:
             (f"tg.tile_cumsum({plane})", f"np.cumsum({plain})"),
         ]
     )
-    p.define("int", untile(p, f"{text}.reshape(-1)"), f"np.ravel({meaning})", x.bound * p.lanes)
+    p.define("int", untile(p, f"{text}.reshape(-1)"), f"np.ravel({reference})", x.bound * p.lanes)
     p.emit(
         f"{t} = tg.tile({f})\ntg.tile_cumsum_inplace({t})\ntg.tile_scan_max_inclusive_inplace({t})", "pass"
     )
@@ -515,11 +515,11 @@ def random_tiles(p: FamilyProgram) -> None:
     p.emit(f"{t} = tg.rand_init({seed}, b)", f"{t} = int(rand_init({seed}, b))")
     p.families.add(f"random_tiles of {kind}")
     if kind == "normal":
-        text, meaning = (
+        text, reference = (
             f"tg.tile_randn((2, 4), {t})[j % 2, j // 2 % 4]",
             f"draw_normal(pcg((j % 2 * 4 + j // 2 % 4 + {t}) & MASK))",
         )
-        p.define("rounded", text, meaning, 6)
+        p.define("rounded", text, reference, 6)
     elif kind == "uniform":
         text = f"tg.floor(tg.tile_randf((2, 4), {t}) * 16.0)[j % 2, j // 2 % 4]"
         p.define(

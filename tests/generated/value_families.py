@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from family_programs import FamilyProgram
 
 
-# Meanings of functions, on arrays with one row for each thread --------------------------------------------------------
+# References of functions, on arrays with one row for each thread ------------------------------------------------------
 
 
 def wrap_signed(x: Any, bits: int) -> Any:
@@ -182,7 +182,7 @@ def lane_while(p: FamilyProgram) -> None:
 def bits(p: FamilyProgram) -> None:
     x, y = p.operand("int"), p.operand("int")
     k = p.rng.randint(0, 9)
-    text, meaning, bound = p.rng.choice(
+    text, reference, bound = p.rng.choice(
         [
             (f"({x} & {y}) % 4099", f"remainder({x} & {y}, 4099)", 4099),
             (f"({x} | {y}) % 4099", f"remainder({x} | {y}, 4099)", 4099),
@@ -197,14 +197,14 @@ def bits(p: FamilyProgram) -> None:
             (f"int(tg.uint32({x}) >> tg.uint32(20))", f"({x} & MASK) >> 20", 4096),
         ]
     )
-    p.define("int", text, meaning, bound)
+    p.define("int", text, reference, bound)
 
 
 @family
 def narrow_integers(p: FamilyProgram) -> None:
     """Integers of 8, 16 and 64 bits; overflow wraps."""
     x, y = p.operand("int"), p.operand("int")
-    text, meaning, bound = p.rng.choice(
+    text, reference, bound = p.rng.choice(
         [
             (
                 f"int(tg.int8({x}) * tg.int8({y}))",
@@ -232,13 +232,13 @@ def narrow_integers(p: FamilyProgram) -> None:
             ),
         ]
     )
-    p.define("int", text, meaning, bound)
+    p.define("int", text, reference, bound)
 
 
 @family
 def casts(p: FamilyProgram) -> None:
     x, f = p.operand("int"), p.operand("float")
-    text, meaning, bound = p.rng.choice(
+    text, reference, bound = p.rng.choice(
         [
             (f"int({f})", f"np.trunc({f}).astype(int)", f.bound),
             (
@@ -252,8 +252,8 @@ def casts(p: FamilyProgram) -> None:
             (f"int(bool({f})) + int({x} > 0)", f"({f} != 0) * 1 + ({x} > 0)", 2),
         ]
     )
-    p.define("int", text, meaning, bound)
-    text, meaning, bound = p.rng.choice(
+    p.define("int", text, reference, bound)
+    text, reference, bound = p.rng.choice(
         [
             (f"float(tg.float16({x} % 500))", f"1.0 * remainder({x}, 500)", 500),
             (f"float(tg.bfloat16({x} % 200))", f"1.0 * remainder({x}, 200)", 200),
@@ -266,7 +266,7 @@ def casts(p: FamilyProgram) -> None:
             (f"float({x} > 0) + float(tg.uint8({x}))", f"1.0 * ({x} > 0) + ({x} & 255)", 256),
         ]
     )
-    p.define("float", text, meaning, bound, f.denominator)
+    p.define("float", text, reference, bound, f.denominator)
 
 
 # Floats ---------------------------------------------------------------------------------------------------------------
@@ -310,8 +310,8 @@ def rounding(p: FamilyProgram) -> None:
             f.denominator * g.denominator,
         ),
     ]
-    text, meaning, bound, denominator = p.rng.choice(options)
-    p.define("float", text, meaning, bound, denominator)
+    text, reference, bound, denominator = p.rng.choice(options)
+    p.define("float", text, reference, bound, denominator)
 
 
 @family
@@ -345,18 +345,18 @@ def spatial_vectors(p: FamilyProgram) -> None:
     size = max(u.bound, v.bound, w.bound)
     denominator = u.denominator * v.denominator * w.denominator
     p.define("float", f"tg.spatial_dot({a}, {b})", f"({a} * {b}).sum(-1)", 6 * size**2, denominator**2)
-    name, meaning = p.rng.choice((("cross", "motion_cross"), ("cross_dual", "force_cross")))
+    name, reference = p.rng.choice((("cross", "motion_cross"), ("cross_dual", "force_cross")))
     p.define(
         "vec",
         f"tg.spatial_top(tg.spatial_{name}({a}, {b}))",
-        f"top({meaning}({a}, {b}))",
+        f"top({reference}({a}, {b}))",
         4 * size**2,
         denominator**2,
     )
     p.define(
         "vec",
         f"tg.spatial_bottom(tg.spatial_{name}({a}, {b}))",
-        f"bottom({meaning}({a}, {b}))",
+        f"bottom({reference}({a}, {b}))",
         4 * size**2,
         denominator**2,
     )
@@ -472,7 +472,7 @@ def unrolled_loops(p: FamilyProgram) -> None:
 def exchanges(p: FamilyProgram) -> None:
     x, y, width = p.operand("int"), p.operand("int"), p.rng.choice((2, 4, 8))
     mask = p.rng.randint(1, width - 1)
-    text, meaning, bound = p.rng.choice(
+    text, reference, bound = p.rng.choice(
         [
             (
                 f"tg.lane_sum({x}, {width})",
@@ -518,7 +518,7 @@ def exchanges(p: FamilyProgram) -> None:
             (f"int(tg.match_any({x} % 3, {width}))", f"match_any(remainder({x}, 3), {width})", 256),
         ]
     )
-    p.define("int", text, meaning, bound)
+    p.define("int", text, reference, bound)
 
 
 @family

@@ -56,15 +56,15 @@ def compile_kernel(kernel: Any, dtype: Any, align: bool = True) -> tuple[Any, An
         2,
     ]
     threads = block_size(kernel, None, args)
-    lowered_kernel, parts = run_gpu_passes(kernel, args, (2,), threads)
+    lowered_kernel, compilation = run_gpu_passes(kernel, args, (2,), threads)
     code = lower_to_llvm(kernel, args, (2,), threads)
-    return lowered_kernel, parts, *assemble(code)
+    return lowered_kernel, compilation, *assemble(code)
 
 
 @pytest.mark.parametrize("dtype", [tg.float32, tg.bfloat16, tg.float16], ids=str)
 def test_tile_atomic_adds_become_bulk_reductions(dtype: Any) -> None:
-    kernel, parts, text, cubin = compile_kernel(split_k_kernel(dtype), dtype)
-    assert check_schedule(kernel, parts).passed
+    kernel, compilation, text, cubin = compile_kernel(split_k_kernel(dtype), dtype)
+    assert check_schedule(kernel, compilation).passed
     columns = 32 if dtype is tg.float32 else 64
     box_count = N // columns
     assert text.count("cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.bulk_group") == box_count

@@ -126,12 +126,12 @@ STEPS = [
 def test_warp_groups_that_store_the_same_part_synchronise(
     row_step: int, column_step: int, groups: int, rows: int, columns: int
 ) -> None:
-    kernel, parts = specialised_kernel(
+    kernel, compilation = specialised_kernel(
         repeated_store_kernel(row_step, column_step, groups, rows, columns), ITERATIONS, 3
     )
     expected = [BulkWait, Barrier] if groups_overlap(row_step, column_step, groups, rows, columns) else []
     assert ops_before_stores(kernel) == [expected]
-    assert check_schedule(kernel, parts).passed
+    assert check_schedule(kernel, compilation).passed
 
 
 @pytest.mark.parametrize(
@@ -151,9 +151,9 @@ def test_warp_groups_wait_where_offsets_may_wrap_and_repeat(
 
 @pytest.mark.skipif(not ptx.candidates(), reason="there is no ptxas")
 def test_warp_groups_of_a_persistent_matmul_do_not_wait_for_each_other() -> None:
-    kernel, parts = specialised_kernel(persistent_matmul, 4, 4)
+    kernel, compilation = specialised_kernel(persistent_matmul, 4, 4)
     assert ops_before_stores(kernel) == [[]]
-    assert check_schedule(kernel, parts).passed
+    assert check_schedule(kernel, compilation).passed
     arrays = [tg.zeros((512, 512), dtype=HALF) for _ in range(3)]
     text, code = assemble(lower_to_llvm(persistent_matmul, [*arrays, 4, 4], (2,), 384))
     assert ", 256;" not in text and code.spill_bytes == 0

@@ -161,15 +161,15 @@ def test_ctas_of_a_cluster_iterate_in_lockstep_and_multicast_tiles(
 )
 @sampled(3, "tile", shapes.TENSOR_CORES, ids=lambda t: f"{t.rows}x{t.columns}")
 def test_clusters_of_library_matmuls_are_proved(tile: shapes.Tile, splits: int, transposed: bool) -> None:
-    kernel, parts = compile_with_roles(256, 520, 4104, tile.with_splits(splits), transposed)
+    kernel, compilation = compile_with_roles(256, 520, 4104, tile.with_splits(splits), transposed)
     assert len(multicast_loads(kernel)) == 2
-    verdict = check_schedule(kernel, parts)
+    verdict = check_schedule(kernel, compilation)
     assert verdict.passed, verdict.message
 
 
 def test_automatic_schedules_with_clusters_are_proved() -> None:
-    kernel, parts = compile_automatic(256, 520, 4104)
-    assert len(multicast_loads(kernel)) == 2 and check_schedule(kernel, parts).passed
+    kernel, compilation = compile_automatic(256, 520, 4104)
+    assert len(multicast_loads(kernel)) == 2 and check_schedule(kernel, compilation).passed
 
 
 # Tiles that are not multicast -----------------------------------------------------------------------------------
@@ -261,7 +261,7 @@ MUTATED = dict(mutations())
     2, "name", rest_slow(((name,) for name in MUTATED), lambda name: name in ("another tile", "own end"))
 )
 def test_mutated_clusters_are_not_proved(name: str) -> None:
-    kernel, parts = compile_automatic(256, 520, 4104)
+    kernel, compilation = compile_automatic(256, 520, 4104)
     MUTATED[name](kernel)
-    verdict = check_schedule(kernel, parts)
+    verdict = check_schedule(kernel, compilation)
     assert verdict.status == "unproved" and "the two CTAs of a cluster" in verdict.message

@@ -102,8 +102,8 @@ def check_lowered(name: str, sample: Sample, block_dim: int, on_cpu: bool = Fals
         for a, b in zip(program.run(block_dim), expected[len(program.tiles) :], strict=True):
             check_equal(name, sample, a, b)
     launch = tiled(program.kernel, [tg.array(x) for x in (*program.tiles, *program.outs)], (1,), block_dim)
-    kernel, parts = lower_to_threads(launch)
-    actual, _ = run_lowered(kernel, parts, launch)
+    kernel, compilation = lower_to_threads(launch)
+    actual, _ = run_lowered(kernel, compilation, launch)
     for a, b in zip(actual, expected, strict=True):
         check_equal(name, sample, a, b)
 

@@ -49,11 +49,11 @@ def test_loops_with_steps_of_either_sign_match_python() -> None:
         1,
     ]
     threads = block_size(strided_matmul, None, args)
-    kernel, parts = run_gpu_passes(strided_matmul, args, (1,), threads)
-    verdict = check_schedule(kernel, parts)
+    kernel, compilation = run_gpu_passes(strided_matmul, args, (1,), threads)
+    verdict = check_schedule(kernel, compilation)
     assert verdict.accepted, verdict.message
     assert any(op.attrs.get("wait") is False for op in kernel.walk()), "the wait is not delayed"
-    code = lower_kernel(kernel, parts, get_cuda_target())
+    code = lower_kernel(kernel, compilation, get_cuda_target())
     for bounds in ((0, 3, 2), (2, -1, -1), (0, 5, -1)):
         args[3:] = bounds
         run_together(code, strided_matmul, args, (1, threads), 1)

@@ -94,9 +94,9 @@ FIRST_LAUNCH, LATER_LAUNCH = LaunchOverlap(lets=WAITED), LaunchOverlap(waits_at_
 
 
 def compile_in_series(kernel: Any, overlap: LaunchOverlap) -> str:
-    lowered_kernel, parts = run_gpu_passes(kernel, arguments(kernel), (1,), 256)
+    lowered_kernel, compilation = run_gpu_passes(kernel, arguments(kernel), (1,), 256)
     lowered_kernel.overlap = overlap
-    return assemble(lower_kernel(lowered_kernel, parts, get_cuda_target("sm_90a")))[0]
+    return assemble(lower_kernel(lowered_kernel, compilation, get_cuda_target("sm_90a")))[0]
 
 
 @tg.kernel
@@ -124,9 +124,9 @@ def accumulate_rows(x: tg.array2d[float], y: tg.array2d[float]):
 
 
 def test_concurrent_blocks_trigger_the_next_launch_after_their_loop() -> None:
-    kernel, parts = run_gpu_passes(accumulate_rows, [tg.zeros((4, 256)), tg.zeros((4, 256))], (1,), 256)
+    kernel, compilation = run_gpu_passes(accumulate_rows, [tg.zeros((4, 256)), tg.zeros((4, 256))], (1,), 256)
     kernel.overlap = LaunchOverlap(lets=LOOPED)
-    text = assemble(lower_kernel(kernel, parts, get_cuda_target("sm_90a")))[0]
+    text = assemble(lower_kernel(kernel, compilation, get_cuda_target("sm_90a")))[0]
     assert text.count(TRIGGER) == text.count(WAIT) == 1
     assert text.rindex("ld.global") < text.index(TRIGGER) < text.index("st.global")
 

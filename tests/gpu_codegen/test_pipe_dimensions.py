@@ -19,8 +19,8 @@ def test_a_tile_of_any_rank_is_one_bulk_copy(shape: tuple[int, ...], arch: str) 
     kernel, array_shape = copy_through_pipes(shape), (4 * shape[0], *shape[1:])
     args = [tg.zeros(array_shape), tg.zeros(array_shape), 4]
     threads = block_size(kernel, None, args)
-    lowered_kernel, parts = run_gpu_passes(kernel, args, (1,), threads, arch)
-    assert check_schedule(lowered_kernel, parts).passed
+    lowered_kernel, compilation = run_gpu_passes(kernel, args, (1,), threads, arch)
+    assert check_schedule(lowered_kernel, compilation).passed
     code = lower_to_llvm(kernel, args, (1,), threads, arch=arch)
     text, cubin = assemble(code, arch)
     is_bulk_copy = f"cp.async.bulk.tensor.{len(shape)}d.shared::cluster.global" in text

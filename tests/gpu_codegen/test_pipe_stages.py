@@ -53,9 +53,9 @@ def test_stages_of_bulk_copies_are_aligned_to_128_bytes(
     kernel = two_pipe_kernel(dtype, shape, second_shape)
     args = [tg.zeros((64, 256), dtype=dtype), tg.zeros((64, 256), dtype=dtype), 4]
     threads = block_size(kernel, None, args)
-    lowered_kernel, parts = run_gpu_passes(kernel, args, (1,), threads)
+    lowered_kernel, compilation = run_gpu_passes(kernel, args, (1,), threads)
     assert sum(isinstance(op, BulkLoad) for op in lowered_kernel.walk()) == 2
-    rings = {v: p for v, p in parts.shared.allocations.items() if isinstance(v.type, BufType)}
+    rings = {v: p for v, p in compilation.shared.allocations.items() if isinstance(v.type, BufType)}
     assert len(rings) == 2
     for ring, allocation in rings.items():
         assert isinstance(ring.type, BufType)
@@ -68,13 +68,13 @@ def test_stages_of_bulk_copies_are_aligned_to_128_bytes(
     # The barrier expects the bytes of the copies, not of the stages.
     expected_bytes = sum(op.attrs["bytes"] for op in lowered_kernel.walk() if isinstance(op, MbarrierExpect))
     assert expected_bytes == (prod(shape) + prod(second_shape)) * element_bytes(dtype)
-    assert check_schedule(lowered_kernel, parts).passed
+    assert check_schedule(lowered_kernel, compilation).passed
     assemble(lower_to_llvm(kernel, args, (1,), threads))
 
 
 def test_stages_that_threads_fill_are_contiguous() -> None:
     kernel = two_pipe_kernel(tg.float32, (3, 5), (1, 3))
     args = [tg.zeros((64, 256)), tg.zeros((64, 256)), 4]
-    _, parts = run_gpu_passes(kernel, args, (1,), block_size(kernel, None, args))
-    sizes = [p.size for v, p in parts.shared.allocations.items() if isinstance(v.type, BufType)]
+    _, compilation = run_gpu_passes(kernel, args, (1,), block_size(kernel, None, args))
+    sizes = [p.size for v, p in compilation.shared.allocations.items() if isinstance(v.type, BufType)]
     assert sizes == [STAGES * 60, STAGES * 12]

@@ -57,8 +57,8 @@ def test_roles_before_hopper_use_cp_async_and_mma_sync(arch: str, name: str) -> 
     kernel = KERNELS[name]
     args = arguments(kernel)
     threads = block_size(kernel, None, args)
-    lowered_kernel, parts = run_gpu_passes(kernel, args, (1,), threads, arch)
-    assert check_schedule(lowered_kernel, parts).passed
+    lowered_kernel, compilation = run_gpu_passes(kernel, args, (1,), threads, arch)
+    assert check_schedule(lowered_kernel, compilation).passed
     text, cubin = assemble(lower_to_llvm(kernel, args, (1,), threads, arch=arch), arch)
     assert not [i for i in HOPPER_INSTRUCTIONS if i in text]
     assert "mma.sync" in text and re.search(r"mbarrier\.test_wait\.parity", text)

@@ -50,10 +50,12 @@ def scan_of_lanes(x: tg.array1d[float], y: tg.array2d[float]):
 
 def check(launch: Launch) -> None:
     expected = agree(launch.kernel, launch.args, launch.dims, launch.block_dim)
-    kernel, parts = agrees(launch)
+    kernel, compilation = agrees(launch)
     actual = [tg.clone(a) for a in launch.args]
     blocks = -(-int(np.prod(launch.dims)) // launch.block_dim)
-    run_together(lower_kernel(kernel, parts, get_cuda_target()), launch.kernel, actual, launch.dims, blocks)
+    run_together(
+        lower_kernel(kernel, compilation, get_cuda_target()), launch.kernel, actual, launch.dims, blocks
+    )
     for a, b in zip(actual, expected, strict=True):
         assert_same_bits(a.numpy(), b)
 

@@ -25,8 +25,8 @@ def check(launch: Launch) -> str:
     (threads,), block = launch.dims, launch.block_dim
     args = launch.args
     expected = agree(launch.kernel, args, threads, block)
-    kernel, parts = agrees(launch)
-    code = lower_kernel(kernel, parts, get_cuda_target())
+    kernel, compilation = agrees(launch)
+    code = lower_kernel(kernel, compilation, get_cuda_target())
     actual = [tg.clone(a) for a in args]
     run_together(code, launch.kernel, actual, launch.dims, -(-threads // block))
     for a, b in zip(actual, expected, strict=True):
@@ -106,9 +106,9 @@ def test_tiles_over_grids_of_threads_match_the_interpreter(
     launch = tiled(square_kernel(shape, grid), [tg.array(x), tg.zeros(shape)], (1,), block)
     result = agree(launch.kernel, launch.args, 1, block, tiled=True)[1]
     np.testing.assert_array_equal(result, x * x)
-    kernel, parts = agrees(launch)
-    code = lower_kernel(kernel, parts, get_cuda_target())
-    assert not parts.shared.allocations and "shared" not in code.text.partition("start:")[2]
+    kernel, compilation = agrees(launch)
+    code = lower_kernel(kernel, compilation, get_cuda_target())
+    assert not compilation.shared.allocations and "shared" not in code.text.partition("start:")[2]
     actual = [tg.clone(a) for a in launch.args]
     run_together(code, launch.kernel, actual, launch.dims, 1)
     np.testing.assert_array_equal(actual[1].numpy(), x * x)

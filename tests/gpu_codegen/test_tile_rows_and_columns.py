@@ -22,10 +22,10 @@ from tegula.target import get_cuda_target
 def run_in_interpreter_and_model(kernel: Any, args: list[Any], block_dim: int) -> tuple[Any, Any]:
     """Run the lowered kernel in the interpreter and as GPU code, whose results must be equal. Returns the kernel and
     the code."""
-    lowered_kernel, parts = run_gpu_passes(kernel, args, (1,), block_dim)
+    lowered_kernel, compilation = run_gpu_passes(kernel, args, (1,), block_dim)
     launch = tiled(kernel, args, (1,), block_dim)
-    expected, _ = run_lowered(lowered_kernel, parts, launch)
-    code = lower_kernel(lowered_kernel, parts, get_cuda_target())
+    expected, _ = run_lowered(lowered_kernel, compilation, launch)
+    code = lower_kernel(lowered_kernel, compilation, get_cuda_target())
     run_together(code, kernel, args, (1, block_dim), 1)
     for a, b in zip(args, expected, strict=True):
         if isinstance(a, tg.array):

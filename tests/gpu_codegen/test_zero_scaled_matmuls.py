@@ -72,8 +72,8 @@ def test_matmuls_with_zero_factors_known_at_run_time_match_numpy(
         array.flat[::5] = rng.choice(NON_FINITE, array.flat[::5].shape)
     args = [tg.array(a.astype(dtype)), tg.array(b.astype(dtype)), tg.array(c), *factors]
     threads = block_size(kernel, None, args) if kernel is warp_group_matmul else 64
-    lowered_kernel, parts = run_gpu_passes(kernel, args, (1,), threads)
-    code = lower_kernel(lowered_kernel, parts, get_cuda_target())
+    lowered_kernel, compilation = run_gpu_passes(kernel, args, (1,), threads)
+    code = lower_kernel(lowered_kernel, compilation, get_cuda_target())
     run_together(code, kernel, args, (1, threads), 1)
     np.testing.assert_array_equal(args[2].numpy(), expected)
     assert instruction in assemble(code)[0]

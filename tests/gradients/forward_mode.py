@@ -432,5 +432,5 @@ def to_float64(a: tg.array) -> np.ndarray:
 
 
 def _relative_difference(x: np.ndarray, y: np.ndarray) -> float:
-    different = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0.0, np.abs(x - y))
-    return float(different.max(initial=0.0)) / max(float(np.nanmax(np.abs(x), initial=0.0)), 1e-300)
+    differences = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0.0, np.abs(x - y))
+    return float(differences.max(initial=0.0)) / max(float(np.nanmax(np.abs(x), initial=0.0)), 1e-300)

@@ -418,8 +418,8 @@ class RoundedProgram:
         self.lane_code = False
 
         def step(run: TwinRun) -> None:
-            chosen = take_branch(run)
-            first = np.asarray(chosen != 0, np.float64)
+            branch = take_branch(run)
+            first = np.asarray(branch != 0, np.float64)
             run.names[target] = x.value(run) * first + y.value(run) * (1.0 - first)
 
         form = self.rng.choice(("choice", "branch", "where"))

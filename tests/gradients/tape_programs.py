@@ -570,7 +570,7 @@ class TapeProgram:
                 seed_arrays[n.array] = data if self.rng.random() < 0.5 else tg.array(data)
                 seed_copies[id(seed_arrays[n.array])] = data.copy()
         self.lines.append(f"backward({mode}: {', '.join(f'a{self.arrays.index(n)}' for n in targets)})")
-        written = list(self._written(tape))
+        written_arrays = list(self._written_arrays(tape))
         if mode == "loss":
             tape.backward(targets[0].array)
         elif mode == "grads":
@@ -582,9 +582,9 @@ class TapeProgram:
             if not np.array_equal(np.asarray(seed_values, np.float64), seed_copies[id(seed_values)]):
                 return "wrong: backward modified the gradients passed to it"
         start = self.stored_gradients if mode == "none" else seeds
-        return self._compare_gradients(mode, start, targets if mode != "none" else written)
+        return self._compare_gradients(mode, start, targets if mode != "none" else written_arrays)
 
-    def _written(self, tape: Any) -> Iterator[ProgramArray]:
+    def _written_arrays(self, tape: Any) -> Iterator[ProgramArray]:
         """The arrays with a gradient that the records of a tape write."""
         arrays = {id(use.array) for record in tape.records for use in record.writes}
         return (n for n in self.arrays if n.requires_gradient and id(n.array) in arrays)

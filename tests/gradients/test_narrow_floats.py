@@ -28,8 +28,8 @@ FORMS: dict[str, tuple[str, list[int]]] = {
     "elements": ("t = row; t[0] = t[1]; loop; s += float(t[0])", [0, 8, 0, 0, 0, 0, 0, 0]),
     "a carried tile": ("t = row; loop; z += tg.tile_astype(t, float); t = t * 1.0", ALL_ELEMENTS),
     "a carried scalar": ("u = x[0]; loop; s += float(u); u = u * 1.0", [8 * k for k in FIRST_ELEMENT]),
-    "a function": ("t = row; loop; z += tg.tile_astype(tg.tile_map(twice, t), float)", [2] * 8),
-    "a function of scalars": ("u = x[0]; loop; s += float(twice(u))", [16 * k for k in FIRST_ELEMENT]),
+    "a function": ("t = row; loop; z += tg.tile_astype(tg.tile_map(double, t), float)", [2] * 8),
+    "a function of scalars": ("u = x[0]; loop; s += float(double(u))", [16 * k for k in FIRST_ELEMENT]),
     "a sum": ("t = row; loop; s += float(tg.tile_sum(t)[0])", [8] * 8),
     "a maximum": ("t = row; loop; s += float(tg.tile_max(t)[0])", ALL_ELEMENTS),
     "a broadcast": (
@@ -53,13 +53,13 @@ def kernel_of(form: str, dtype: Any) -> Any:
     lines += ["for k in range(n):", *(f"    {line}" for line in loop_body.split("; "))]
     body = "\n    ".join([*lines, "tg.tile_store(y, z)", "y[8 + j] = s"])
     text = f"def kernel(n: int, x: tg.array[D], y: tg.array[float]):\n    {body}\n"
-    space: dict[str, Any] = {"tg": tg, "D": dtype, "twice": twice}
+    space: dict[str, Any] = {"tg": tg, "D": dtype, "double": double}
     exec(text, space)
     return tg.kernel(source=text)(space["kernel"])
 
 
 @tg.func
-def twice(x):
+def double(x):
     return x + x
 
 

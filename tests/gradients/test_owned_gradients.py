@@ -88,7 +88,7 @@ def test_gradients_of_loops_with_any_start_and_step_are_gathered(bounds: tuple[i
     start, stop, step = bounds
 
     @tg.kernel
-    def between(a, b, first: int, last: int, c):
+    def sum_range(a, b, first: int, last: int, c):
         i, j = tg.tid()
         total = tg.tile_zeros(shape=(T, T), dtype=tg.float32)
         for k in range(first, last, step):
@@ -99,7 +99,7 @@ def test_gradients_of_loops_with_any_start_and_step_are_gathered(bounds: tuple[i
 
     a, b, g = integers(20, 36), integers(36, 13, seed=1), integers(20, 13, seed=2)
     x, y, c = gradient_array(a), gradient_array(b), tg.zeros((20, 13), requires_grad=True)
-    steps = launched_adjoints(between, (3, 2), [x, y, start, stop], c, g)
+    steps = launched_adjoints(sum_range, (3, 2), [x, y, start, stop], c, g)
     summed = np.isin(np.arange(36) // T, range(*bounds))
     np.testing.assert_array_equal(x.grad.numpy(), g @ b.T * summed)
     np.testing.assert_array_equal(y.grad.numpy(), (a * summed).T @ g)

@@ -112,8 +112,8 @@ def scaled_transform_matrix(p: Array, q: Array, s: Array) -> Array:
     return transform
 
 
-def transformed_point(t: Array, x: Array, one: float) -> Array:
-    return (transform_matrix(t) @ [*x, one])[:3]
+def transformed_point(t: Array, x: Array, weight: float) -> Array:
+    return (transform_matrix(t) @ [*x, weight])[:3]
 
 
 ARGUMENTS = {

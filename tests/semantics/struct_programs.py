@@ -64,8 +64,8 @@ def world() -> Any:
 
 
 @tg.func
-def move(b: Body, by: tg.vec3) -> Body:
-    b.position += by
+def move(b: Body, displacement: tg.vec3) -> Body:
+    b.position += displacement
     b.position[1] = 7.0
     return b
 

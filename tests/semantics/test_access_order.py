@@ -100,9 +100,9 @@ INDEPENDENT = {
 @pytest.mark.cpu
 @pytest.mark.parametrize("body", REFUSED.values(), ids=REFUSED.keys())
 def test_possible_conflicts_without_synchronisation_are_refused(body: str) -> None:
-    with pytest.raises(tg.CompileError) as caught:
+    with pytest.raises(tg.CompileError) as raised:
         prepared_kernel(body)
-    assert {e.CODE for e in getattr(caught.value, "errors", [caught.value])} == {"unordered-access"}
+    assert {e.CODE for e in getattr(raised.value, "errors", [raised.value])} == {"unordered-access"}
 
 
 @pytest.mark.cpu
@@ -137,7 +137,7 @@ s[0] -= 1"""
 
 
 @pytest.mark.machine_code
-def test_accesses_that_may_conflict_wait_where_all_lanes_arrive() -> None:
+def test_conflicting_accesses_are_synchronised() -> None:
     s, t = np.arange(SIZE), np.arange(LANES)
     u = t % 5
     for r in range(2):

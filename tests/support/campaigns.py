@@ -74,32 +74,32 @@ def sampled(
     return pytest.mark.parametrize(names, result, **options)
 
 
-def slow_except(long: Collection[Any], parameter_sets: Iterable[Any], slow: int = EVERY) -> list[Any]:
-    """The parameter sets of a test; sets in `long` are slow tests."""
+def slow_except(long_sets: Collection[Any], parameter_sets: Iterable[Any], slow: int = EVERY) -> list[Any]:
+    """The parameter sets of a test; the sets in `long_sets` are slow tests."""
     slow_mark = pytest.mark.slow(every=slow)
     return [
-        pytest.param(parameters, marks=slow_mark if parameters in long else ())
+        pytest.param(parameters, marks=slow_mark if parameters in long_sets else ())
         for parameters in parameter_sets
     ]
 
 
-def latin_part(parameter_sets: Sequence[T], row: int, number: int) -> Iterator[T]:
+def latin_part(parameter_sets: Sequence[T], row: int, part: int) -> Iterator[T]:
     """One of PARTS parts of a row of a table, shifted between rows, so that each part has cases of each row and of each
     column."""
-    return (parameters for k, parameters in enumerate(parameter_sets) if (k - row - number) % PARTS == 0)
+    return (parameters for k, parameters in enumerate(parameter_sets) if (k - row - part) % PARTS == 0)
 
 
 def rest_slow(
     parameter_sets: Iterable[tuple[Any, ...]],
     now: Callable[..., bool],
-    slow: Callable[..., bool] = lambda *one: True,
+    slow: Callable[..., bool] = lambda *parameters: True,
 ) -> list[Any]:
     """The parameter sets of a test: sets for which `now` holds are in the default run, sets for which `slow` holds are
     slow tests, other sets are campaigns."""
 
-    def marks(one: tuple[Any, ...]) -> list[pytest.MarkDecorator]:
-        if now(*one):
+    def marks(parameters: tuple[Any, ...]) -> list[pytest.MarkDecorator]:
+        if now(*parameters):
             return []
-        return [pytest.mark.slow if slow(*one) else pytest.mark.campaign]
+        return [pytest.mark.slow if slow(*parameters) else pytest.mark.campaign]
 
     return [pytest.param(*parameters, marks=marks(parameters)) for parameters in parameter_sets]

@@ -91,8 +91,10 @@ class CpuTimes:
         terminalreporter.line(f"{'':26}{'tests':>7}{'sum':>9}{'longest':>9}   over {LONG_SECONDS:g} s")
         totals = [("all", list(self.core_seconds.values()))]
         for name, seconds in [*sorted(folders.items(), key=lambda each: -sum(each[1])), *totals]:
-            over = sum(s > LONG_SECONDS for s in seconds)
-            terminalreporter.line(f"{name:26}{len(seconds):7}{sum(seconds):9.1f}{max(seconds):9.1f}{over:9}")
+            long_count = sum(s > LONG_SECONDS for s in seconds)
+            terminalreporter.line(
+                f"{name:26}{len(seconds):7}{sum(seconds):9.1f}{max(seconds):9.1f}{long_count:9}"
+            )
         for name in self.missing_reasons:
             terminalreporter.line(
                 f"{name} takes more than {VERY_LONG:g} s: state the reason in its mark, slow(why=...)"

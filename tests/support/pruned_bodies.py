@@ -10,17 +10,20 @@ def needed_statements(text: str) -> str:
     statements use."""
     (function,) = ast.parse(text).body
     assert isinstance(function, ast.FunctionDef)
-    needed: list[ast.stmt] = []
+    kept_statements: list[ast.stmt] = []
     used_names: set[str] = set()
     for statement in reversed(function.body):
         names = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
-        if not needed or used_names & {*_defined(statement)}:
-            needed.append(statement)
+        if not kept_statements or used_names & {*_defined(statement)}:
+            kept_statements.append(statement)
             used_names |= names
     head = text.strip().split("\n", 1)[0]
     lines = text.split("\n")
-    parts = ("\n".join(lines[candidate.lineno - 1 : candidate.end_lineno]) for candidate in reversed(needed))
-    return "\n".join(("", head, *parts, ""))
+    statements = (
+        "\n".join(lines[candidate.lineno - 1 : candidate.end_lineno])
+        for candidate in reversed(kept_statements)
+    )
+    return "\n".join(("", head, *statements, ""))
 
 
 def _defined(statement: ast.stmt) -> list[str]:

@@ -161,8 +161,8 @@ def use_other_stage(*tags: str, last: bool = False) -> Mutation:
     def mutate(rng: Random, program: Program, condition: str) -> bool:
         if (stages := program.stages) <= 1:
             return False
-        by = "({old} + int({at})) % " + str(stages)
-        return replace_part(r"\bs(?=\)$)" if last else r"\bs\b", by, *tags)(rng, program, condition)
+        other_stage = "({old} + int({at})) % " + str(stages)
+        return replace_part(r"\bs(?=\)$)" if last else r"\bs\b", other_stage, *tags)(rng, program, condition)
 
     return mutate
 
@@ -341,10 +341,10 @@ def other_key(rng: Random, program: Program, condition: str) -> bool:
         return False
     role, k = position
     line = role.body[k]
-    by = rng.choice(
+    key_test = rng.choice(
         (f"(keys[k] != keys[k - 1] and not ({condition}))", f"(keys[k] != keys[k - 1] or {condition})")
     )
-    role.body[k] = Line("key", line.text.replace("keys[k] != keys[k - 1]", by, 1))
+    role.body[k] = Line("key", line.text.replace("keys[k] != keys[k - 1]", key_test, 1))
     return True
 
 
@@ -530,9 +530,9 @@ def skip_first_waits(rng: Random, program: Program, condition: str) -> bool:
         return False
     role, k = position
     text = role.body[k].text.rpartition("\n")[2].strip()
-    by = f"{stages} + {rng.choice((1, 2, stages))} * int({condition})"
+    first_wait = f"{stages} + {rng.choice((1, 2, stages))} * int({condition})"
     role.body[k] = Line(
-        "wait empty", f"if k >= {by}:\n    {text}" if "+= other" not in text else role.body[k].text
+        "wait empty", f"if k >= {first_wait}:\n    {text}" if "+= other" not in text else role.body[k].text
     )
     return "+= other" not in text
 
@@ -562,8 +562,8 @@ def start_at_other_item(rng: Random, program: Program, condition: str) -> bool:
     users = [r for r in program.roles if any(re.search(r"\bphase\b", line.text) for line in r.body)]
     if stages < 2 or not users or "k >=" in str(users) or len(users) < len(program.roles):
         return False
-    by = rng.choice((1, stages, 2 * stages - 1))
+    first_item = rng.choice((1, stages, 2 * stages - 1))
     for role in users:
-        item = f"(k + {by} * int({condition}))"
+        item = f"(k + {first_item} * int({condition}))"
         role.staging = Staging(start=(f"s, phase = {item} % {stages}, {item} // {stages} & 1",))
     return True

@@ -92,11 +92,13 @@ def feedback(rng: Random, walk: LoopPair) -> Program:
         Line("pop", "row = tg.tile_pipe_pop(rows)"),
         Line("fill", "tg.tile_pipe_push(more, row + 1.0)"),
     ]
-    first_role, two = Role("tg.ws(0)", walk.first, first), Role("tg.ws(1)", walk.second, second)
+    first_role, second_role = Role("tg.ws(0)", walk.first, first), Role("tg.ws(1)", walk.second, second)
     first_role.before.append(f"total = tg.tile_zeros(shape=(1, {ROW}))")
     first_role.after.append("tg.tile_store(out, total, offset=(0, 0))")
     return Program(
-        [_pipe("rows", rng), _pipe("more", rng), *walk.preamble], [first_role, two], list(walk.asserts)
+        [_pipe("rows", rng), _pipe("more", rng), *walk.preamble],
+        [first_role, second_role],
+        list(walk.asserts),
     )
 
 

@@ -95,11 +95,11 @@ def one_loop(rng: Random, wrong: bool) -> LoopPair:
         ("n + tg.min(m, 40)", "n + (m if m < 41 else 41 - int(m != 41))", [{"n": 9, "m": 41}]),
         ("n", "tg.max(n, m - 90)", [{"n": 12, "m": 107}]),
     ]
-    first_walk, two, faulty_args = rng.choice(pairs)
+    first_walk, second_walk, faulty_args = rng.choice(pairs)
     if rng.random() < 0.5:
-        first_walk, two = two, first_walk
+        first_walk, second_walk = second_walk, first_walk
     return LoopPair(
-        "", "one loop", form(f"for k in range({first_walk}):"), plain(rng, f"({two})"), launch_args, "n",
+        "", "one loop", form(f"for k in range({first_walk}):"), plain(rng, f"({second_walk})"), launch_args, "n",
         faulty_args=tuple(faulty_args),
     )  # fmt: skip
 
@@ -410,15 +410,25 @@ UNEQUAL: tuple[tuple[str, str, dict[str, Any]], ...] = (
 @walk
 def equal_conditions(rng: Random, wrong: bool) -> LoopPair:
     """Equivalent conditions of both roles on data, floats and remainders."""
-    one = two = rng.choice(CONDITIONS)
+    first_condition = second_condition = rng.choice(CONDITIONS)
     faulty_args: LaunchArguments = {}
     if wrong:
-        one, two, faulty_args = rng.choice(UNEQUAL)
+        first_condition, second_condition, faulty_args = rng.choice(UNEQUAL)
         if rng.random() < 0.5:
-            one, two = two, one
+            first_condition, second_condition = second_condition, first_condition
     bound = rng.choice(("n", "n", "tg.min(n, 90)"))
-    a = form(f"for q in range({bound}):", f"    if {one}:", close=("        k += 1",), before=("k = int(0)",))
-    b = form(f"for q in range({bound}):", f"    if {two}:", close=("        k += 1",), before=("k = int(0)",))
+    a = form(
+        f"for q in range({bound}):",
+        f"    if {first_condition}:",
+        close=("        k += 1",),
+        before=("k = int(0)",),
+    )
+    b = form(
+        f"for q in range({bound}):",
+        f"    if {second_condition}:",
+        close=("        k += 1",),
+        before=("k = int(0)",),
+    )
 
     def launch_args(rng: Random, items: int) -> LaunchArguments:
         n = 4 * items + 4
