@@ -1,10 +1,10 @@
-"""Every tile function against a copy of the bytes that its kernel loads and stores.
+"""Each tile function against a copy of the bytes that its kernel loads and stores.
 
     python -m benchmarks.tile_ops [--save] [--missing] [FILTER]
 
 CPU: the CPU time of a kernel that loads tiles, calls the function and stores the result, over the CPU time of a kernel
-that loads and stores as many bytes. GPU: the instructions of the kernel, compiled for sm_90a, and the instructions of
-the copy. A function that takes more than SLOW_RATIO times the copy has a reason in REASONS.
+that loads and stores the same number of bytes. GPU: the instructions of the kernel, compiled for sm_90a, and the
+instructions of the copy. A function that takes more than SLOW_RATIO times the copy has a reason in REASONS.
 tools/tile_costs_page.py writes all costs to docs/reference/tile_costs.md."""
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SLOW_RATIO = 5.0
 PATH = RESULTS / "tile-ops.json"
 BLOCK = 128
 BYTES = 1 << 23
-"""The bytes that each measurement loads and stores, about."""
+"""The approximate bytes that each measurement loads and stores."""
 
 FACTORED = "n operations or more for each element, one column after another"
 ITERATED = "several iterations of about n operations for each element"
@@ -103,7 +103,7 @@ REASONS = {
     "tile_upper_solve": "one row after another, each needs those after",
     "tile_upper_solve_inplace": "one row after another, each needs those after",
 }
-"""Why a function takes more than SLOW_RATIO times the copy of its bytes."""
+"""The reasons for which functions take more than SLOW_RATIO times the copy of their bytes."""
 
 NO_DATA = {
     **dict.fromkeys(("tile_load_async", "tile_store_async", "tile_matmul_wait"), "by hand: docs/roles.md"),
@@ -121,7 +121,7 @@ NO_DATA = {
         "searches a hierarchy: docs/spatial.md",
     ),
 }
-"""Functions that are not measured, and why."""
+"""The functions that are not measured, with the reason."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ PIVOTED = (*VECTOR, ("int32", (32,)))
 
 
 def positive_definite(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """Diagonally dominant matrices, or numbers of other shapes."""
+    """Diagonally dominant matrices; random numbers for other shapes."""
     result = rng.uniform(0.0, 1.0, shape)
     return result + 32 * np.eye(32) if shape[-2:] == (32, 32) else result
 
@@ -159,7 +159,7 @@ def scan(name: str) -> Case:
 
 
 def transform(name: str, loads: tuple[tuple[str, tuple[int, ...]], ...], *shape: int) -> Case:
-    """A transform of complex numbers with real and imaginary parts `a` and `b`, of which the real parts are stored."""
+    """A transform of complex numbers with real parts `a` and imaginary parts `b`. The kernel stores the real parts."""
     body = f"z = tg.tile_map(lambda x, y: tg.vec2(x, y), a, b); tg.tile_{name}(z); r = tg.tile_map(lambda v: v.x, z)"
     return Case(body, loads, (F, shape))
 
@@ -301,7 +301,7 @@ def functions() -> list[str]:
 
 
 def kernel_of(case: Case) -> Any:
-    """The kernel that loads, computes and stores."""
+    """The kernel that loads the tiles of a case, computes and stores the result."""
     names = "abc"[: len(case.loads)]
     ranks = [len(s) + 1 for _, s in case.loads]
     arrays = [f"{n}_: tg.array{k}d[tg.{t}]" for n, k, (t, _) in zip(names, ranks, case.loads, strict=True)]
@@ -313,8 +313,8 @@ def kernel_of(case: Case) -> Any:
     stores = ["    tg.tile_store(out[i], r)"] if "r = " in case.body else []
     head = f"@tg.kernel\ndef kernel({', '.join(arrays)}):\n    i, lane = tg.tid()\n"
     twice = "@tg.func\ndef twice(x: float):\n    return x + x\n\n\n"
-    names_of = tg.exec(twice + head + "\n".join([*lines, *body, *stores]) + "\n", {"tg": tg, "BLOCK": BLOCK})
-    return names_of["kernel"]
+    namespace = tg.exec(twice + head + "\n".join([*lines, *body, *stores]) + "\n", {"tg": tg, "BLOCK": BLOCK})
+    return namespace["kernel"]
 
 
 def arguments(case: Case, blocks: int) -> list[Any]:
@@ -325,21 +325,21 @@ def arguments(case: Case, blocks: int) -> list[Any]:
 
 
 def copy_of(count: int) -> Case:
-    """A copy of a number of bytes, half of them loaded and half stored."""
+    """A copy of `count` bytes: half of the bytes are loaded and half are stored."""
     shape = (max(count // 8, 1),)
     return Case("r = a", ((F, shape),), (F, shape))
 
 
 def cpu_time(case: Case) -> float:
-    """The least CPU time in seconds per byte of a few launches."""
+    """The minimum CPU time of a few launches, in seconds per byte."""
     blocks = max(BYTES // case.bytes, 1)
     kernel, args = kernel_of(case), arguments(case, blocks)
-    best = float("inf")
+    min_seconds = float("inf")
     for _ in range(4):
         begin = time.process_time()
         tg.launch_tiled(kernel, blocks, inputs=args, block_dim=BLOCK)
-        best = min(best, time.process_time() - begin)
-    return best / (blocks * case.bytes)
+        min_seconds = min(min_seconds, time.process_time() - begin)
+    return min_seconds / (blocks * case.bytes)
 
 
 def gpu_instructions(case: Case) -> dict[str, int]:
@@ -350,7 +350,7 @@ def gpu_instructions(case: Case) -> dict[str, int]:
     return {metric: result[metric] for metric in ("instructions", "global", "shared", "barriers")}
 
 
-def measured(name: str) -> dict[str, Any]:
+def measure_function(name: str) -> dict[str, Any]:
     """The row of a function: its CPU time over the CPU time of the copy, and the instructions of both kernels."""
     case = CASES[name]
     copy = copy_of(case.bytes)
@@ -366,17 +366,17 @@ def main() -> None:
     )
     parser.add_argument("name_filter", nargs="?", default="")
     parser.add_argument("--save", action="store_true")
-    parser.add_argument("--missing", action="store_true", help="only what is not in the file")
+    parser.add_argument("--missing", action="store_true", help="only functions that are not in the file")
     options = parser.parse_args()
     rows = json.loads(PATH.read_text()) if PATH.exists() else {}
     for name in functions():
         if options.name_filter not in name or name not in CASES or (options.missing and name in rows):
             continue
-        row = measured(name)
-        slow = row["cpu"] > SLOW_RATIO and name not in REASONS
+        row = measure_function(name)
+        question = " WHY?" if row["cpu"] > SLOW_RATIO and name not in REASONS else ""
         gpu, copy = row["gpu"]["instructions"], row["gpu_copy"]["instructions"]
         print(
-            f"{name}: {row['cpu']:.2f} times the copy, {gpu} instructions for {copy}{' WHY?' if slow else ''}",
+            f"{name}: {row['cpu']:.2f} times the copy, {gpu} instructions for {copy}{question}",
             flush=True,
         )
         rows[name] = row

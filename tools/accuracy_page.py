@@ -19,8 +19,8 @@ INTRODUCTION = """# Accuracy of the mathematical functions
 
 <!-- Written by tools/accuracy_page.py. -->
 
-The largest error found, in units in the last place of the exact result; half a unit is a correctly rounded result. The
-documented bound is in brackets. Results are the same, bit for bit, on every target.
+The largest measured error, in units in the last place of the exact result; half a unit is a correctly rounded result.
+The documented bound is in brackets. Results are the same, bit for bit, on every target.
 
 Each number is the largest over {count} arguments, against multiprecision arithmetic: random bits, numbers spread evenly
 over several ranges, and numbers close to the ends of the ranges; for `sin`, `cos` and `tan` also the numbers next to
@@ -28,7 +28,7 @@ multiples of pi / 2 in all of their range. For float32 functions of one argument
 largest over every {stride}st float32, against the float64 function; with an asterisk over all of them, as
 tools/every_float.py found it.
 
-float16 and bfloat16 results are the float32 ones, rounded once more. `round`, `sign` and `mod` are exact.
+float16 and bfloat16 results are float32 results, rounded once more. `round`, `sign` and `mod` are exact.
 
 | function | float32 | | float64 | |
 |---|---|---|---|---|

@@ -179,7 +179,7 @@ def measured_peers(
     torch.cuda.empty_cache()
     result: dict[str, Attempt] = {}
     for peer in peers(point):
-        if peer.instead and result:
+        if peer.is_fallback and result:
             continue
         try:
             result[peer.name] = attempt(peer.prepare(*arguments))

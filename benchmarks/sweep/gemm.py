@@ -1,4 +1,4 @@
-"""The points with matmuls: one change each of 4096x4096x4096 in bfloat16 with tiles of 128x256x64."""
+"""The points with matmuls: each point is one change of 4096x4096x4096 in bfloat16 with tiles of 128x256x64."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GROUP = "GEMM"
 COMPILED_PEER_TARGET = 0.95
 """The target of the matmuls whose peer is compiled."""
 Sizes = tuple[int, int, int]
-"""M, N, K."""
+"""The values of M, N and K."""
 CPU_SIZES: Sizes = (256, 512, 192)
 
 
@@ -37,9 +37,9 @@ def gemm(
     tile: Sizes = BASE,
     precision: str = "default",
     kernel: Any = None,
-    **more: Any,
+    **settings: Any,
 ) -> Point:
-    """A point of the factory of one matmul, or with another kernel of the same launches."""
+    """A point of the factory of one matmul, or a point with another kernel that has the same launches."""
     right = right or left
 
     def launch(m: int, n: int, k: int) -> Launch:
@@ -57,10 +57,10 @@ def gemm(
         b_transposed=b_transposed,
         precision=precision,
     )
-    return Point(f"matmul, {name}", GROUP, kernel, launch(*full), launch(*small), exact, **more)
+    return Point(f"matmul, {name}", GROUP, kernel, launch(*full), launch(*small), exact, **settings)
 
 
-def with_epilogue(after: str) -> Point:
+def with_epilogue(epilogue: str) -> Point:
     """A matmul of 4096x4096x4096 with an epilogue."""
 
     def launch(m: int, n: int, k: int) -> Launch:
@@ -68,7 +68,7 @@ def with_epilogue(after: str) -> Point:
             "bias and gelu": (Array((n,)),),
             "residual": (Array((m, n)),),
             "row scale": (Array((m,), "float32"),),
-        }.get(after, ())
+        }.get(epilogue, ())
         grid = tiles((m, BASE[0]), (n, BASE[1]))
         return Launch(
             (Array((m, k), values=k**-0.5), Array((k, n)), *extra, result(m, n)), grid, 2 * m * n * k
@@ -76,16 +76,16 @@ def with_epilogue(after: str) -> Point:
 
     def exact(xp: Any, a: Any, b: Any, e: Any = None) -> Iterator[Part]:
         c = a @ b
-        if after == "bias and gelu":
+        if epilogue == "bias and gelu":
             c = gelu(xp, c + e)
-        elif after == "silu":
+        elif epilogue == "silu":
             c = silu(xp, c)
         else:
-            c = c + e if after == "residual" else c * e[:, None]
+            c = c + e if epilogue == "residual" else c * e[:, None]
         return single_result(c)
 
-    kernel = kernels.with_epilogue(after)
-    return Point(f"matmul, {after}", GROUP, kernel, launch(4096, 4096, 4096), launch(*CPU_SIZES), exact)
+    kernel = kernels.with_epilogue(epilogue)
+    return Point(f"matmul, {epilogue}", GROUP, kernel, launch(4096, 4096, 4096), launch(*CPU_SIZES), exact)
 
 
 def gelu(xp: Any, x: Any) -> Any:
@@ -97,7 +97,7 @@ def silu(xp: Any, x: Any) -> Any:
 
 
 def iterations_from_array() -> Point:
-    """The number of iterations is in an array."""
+    """A matmul whose number of iterations is in an array."""
 
     def launch(m: int, n: int, k: int) -> Launch:
         operands = (Array((m, k)), Array((k, n)), table([k // BASE[2]]), result(m, n))
@@ -152,7 +152,7 @@ def grouped() -> Point:
 
 
 def lower_half() -> Point:
-    """A.T @ A without the tiles above the diagonal; the work counts the computed tiles only."""
+    """The matmul A.T @ A without the tiles above the diagonal; the work counts the computed tiles only."""
 
     def launch(n: int, k: int) -> Launch:
         grid = tiles((n, BASE[0]), (n, BASE[1]))
@@ -170,7 +170,7 @@ def lower_half() -> Point:
 
 
 def sum_of_two_matmuls() -> Point:
-    """A @ B + C @ D, each with half of the depth."""
+    """The sum A @ B + C @ D, whose matmuls have half of the depth."""
 
     def launch(m: int, n: int, k: int) -> Launch:
         pair = Array((m, k)), Array((k, n))
@@ -184,7 +184,7 @@ def sum_of_two_matmuls() -> Point:
 
 
 def swiglu(tn: int) -> Point:
-    """silu(A @ V) * (A @ W) with tiles of 128 rows."""
+    """The gate silu(A @ V) * (A @ W) with tiles of 128 rows."""
     tile = (128, tn, 64)
 
     def launch(m: int, n: int, k: int) -> Launch:
@@ -207,8 +207,8 @@ def three_matmuls_of_one_operand() -> Point:
         right, outputs = (Array((k, n)),) * 3, (result(m, n),) * 3
         return Launch((Array((m, k)), *right, *outputs), tiles((m, 128), (n, 128)), 6 * m * n * k)
 
-    def exact(xp: Any, x: Any, *rights: Any) -> Iterator[Part]:
-        for number, right in enumerate(rights):
+    def exact(xp: Any, x: Any, *right_operands: Any) -> Iterator[Part]:
+        for number, right in enumerate(right_operands):
             yield number, ..., x @ right
 
     kernel = kernels.three_matmuls_of_one_operand()
@@ -235,10 +235,10 @@ def convolution() -> Point:
 
     def launch(count: int, height: int, width: int, channels: int, filters: int) -> Launch:
         images, weights = Array((count, height, width, channels)), Array((9, channels, filters))
-        down, across, columns = tiles((height, 8), (width, 16), (filters, 256))
+        tile_rows, tile_columns, filter_tiles = tiles((height, 8), (width, 16), (filters, 256))
         operands = images, weights, result(count, height, width, filters)
         work = 2 * 9 * count * height * width * channels * filters
-        return Launch(operands, (count, down * across, columns), work)
+        return Launch(operands, (count, tile_rows * tile_columns, filter_tiles), work)
 
     def exact(xp: Any, x: Any, w: Any) -> Iterator[Part]:
         for n, image in enumerate(x):
@@ -249,7 +249,7 @@ def convolution() -> Point:
             yield 0, n, sums
 
     def without_wrapped_pixels(xp: Any, image: Any, dy: int, dx: int) -> Any:
-        """The image without the rows and columns that wrap around when it is moved."""
+        """The image without the rows and columns that the shift wraps around."""
         rows, columns = (xp.ones_like(image[:, :1, :1]), xp.ones_like(image[:1, :, :1]))
         if dy:
             rows[0 if dy > 0 else -1] = 0
@@ -272,7 +272,7 @@ def points() -> list[Point]:
         gemm("tf32", left="float32", out="float32", b_transposed=True, precision="tf32", tolerance=7e-4),
         gemm("float32 result", out="float32"),
         gemm("K 512", (4096, 4096, 512)),
-        # Thin matrices are reported; how fast they are depends on how a launch divides few rows.
+        # Thin matrices have no target, because their speed depends on the division of a few rows among blocks.
         gemm("300x7000x4096", (300, 7000, 4096), (44, 280, 192), target=None),
         gemm("1536x1536x6144", (1536, 1536, 6144)),
         gemm("32x14336x4096", (32, 14336, 4096), (32, 512, 192), target=None),

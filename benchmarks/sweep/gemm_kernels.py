@@ -27,7 +27,7 @@ def silu(x: float):
 
 @tg.func
 def gelu(x: float):
-    """The form with tanh."""
+    """The Gaussian error linear unit, by the approximation with tanh."""
     return 0.5 * x * (1.0 + tg.tanh(0.7978845608 * (x + 0.044715 * x * x * x)))
 
 
@@ -40,7 +40,8 @@ def gemm(
     b_transposed: bool = False,
     precision: str = "default",
 ) -> Any:
-    """A @ B. `a_transposed`, `b_transposed`: the operand is stored transposed. B is converted to the type of A."""
+    """The matmul A @ B. `a_transposed`, `b_transposed`: whether the operand is stored transposed. B is converted to the
+    type of A."""
     tm, tn, tk = tile
     convert = left is not right
 
@@ -66,9 +67,9 @@ def gemm(
     return matmul
 
 
-def with_epilogue(after: str) -> Any:
-    """A @ B with an epilogue: "bias and gelu", "silu", "residual" or "row scale". E: the bias of the columns, the
-    matrix that is added, or the factors of the rows; silu has none."""
+def with_epilogue(epilogue: str) -> Any:
+    """The matmul A @ B with an epilogue: "bias and gelu", "silu", "residual" or "row scale". E: the bias of the
+    columns, the residual matrix, or the factors of the rows; silu has no such operand."""
     tm, tn, tk = BASE
 
     @tg.kernel
@@ -79,12 +80,12 @@ def with_epilogue(after: str) -> Any:
             a = tg.tile_load(A, shape=(tm, tk), offset=(i * tm, k * tk))
             b = tg.tile_load(B, shape=(tk, tn), offset=(k * tk, j * tn))
             tg.tile_matmul(a, b, sum)
-        if after == "bias and gelu":
+        if epilogue == "bias and gelu":
             bias = tg.tile_reshape(tg.tile_load(E, shape=tn, offset=j * tn), shape=(1, tn))
             sum = tg.tile_map(gelu, sum + tg.tile_broadcast(tg.tile_astype(bias, float), shape=(tm, tn)))
-        elif after == "residual":
+        elif epilogue == "residual":
             sum = sum + tg.tile_astype(tg.tile_load(E, shape=(tm, tn), offset=(i * tm, j * tn)), float)
-        elif after == "row scale":
+        elif epilogue == "row scale":
             scale = tg.tile_reshape(tg.tile_load(E, shape=tm, offset=i * tm), shape=(tm, 1))
             sum = sum * tg.tile_broadcast(scale, shape=(tm, tn))
         tg.tile_store(C, tg.tile_astype(sum, bf16), offset=(i * tm, j * tn))
@@ -99,11 +100,11 @@ def with_epilogue(after: str) -> Any:
             tg.tile_matmul(a, b, sum)
         tg.tile_store(C, tg.tile_astype(tg.tile_map(silu, sum), bf16), offset=(i * tm, j * tn))
 
-    return activated if after == "silu" else matmul
+    return activated if epilogue == "silu" else matmul
 
 
 def iterations_in_reverse() -> Any:
-    """A @ B, from the last tile of the depth to the first."""
+    """The matmul A @ B, from the last tile of the depth to the first."""
     tm, tn, tk = BASE
 
     @tg.kernel
@@ -120,7 +121,7 @@ def iterations_in_reverse() -> Any:
 
 
 def iterations_from_array() -> Any:
-    """A @ B, where an array holds the number of iterations."""
+    """The matmul A @ B with the number of iterations in an array."""
     tm, tn, tk = BASE
 
     @tg.kernel
@@ -137,7 +138,7 @@ def iterations_from_array() -> Any:
 
 
 def batched() -> Any:
-    """A[n] @ B[n] for all n."""
+    """The matmuls A[n] @ B[n] for all n."""
     tm, tn, tk = BASE
 
     @tg.kernel
@@ -154,8 +155,8 @@ def batched() -> Any:
 
 
 def grouped() -> Any:
-    """Groups of rows of A times the matrix of each group. Start: the first row of each tile of rows; Group: its group;
-    End: the end of each group's rows."""
+    """The matmuls of groups of rows of A and the matrix of each group. Start: the first row of each tile of rows;
+    Group: the group of each tile; End: the end of each group's rows."""
     tm, tn, tk = BASE
 
     @tg.kernel
@@ -181,7 +182,7 @@ def grouped() -> Any:
 
 
 def lower_half() -> Any:
-    """The tiles of A.T @ A that are not above the diagonal; the others are not written."""
+    """The tiles of A.T @ A on and below the diagonal. The kernel does not write other tiles."""
     tm, tn, tk = BASE
 
     @tg.kernel
@@ -199,7 +200,7 @@ def lower_half() -> Any:
 
 
 def sum_of_two_matmuls() -> Any:
-    """A @ B + C @ D."""
+    """The sum A @ B + C @ D."""
     tm, tn, tk = BASE
 
     @tg.kernel
@@ -225,7 +226,7 @@ def sum_of_two_matmuls() -> Any:
 
 
 def swiglu(tile: tuple[int, int, int]) -> Any:
-    """silu(A @ V) * (A @ W)."""
+    """The gate silu(A @ V) * (A @ W)."""
     tm, tn, tk = tile
 
     @tg.kernel
@@ -245,7 +246,7 @@ def swiglu(tile: tuple[int, int, int]) -> Any:
 
 
 def three_matmuls_of_one_operand() -> Any:
-    """X @ U, X @ V and X @ W: queries, keys and values of one input."""
+    """The matmuls X @ U, X @ V and X @ W: queries, keys and values of one input."""
     tm, tn, tk = 128, 128, 64
 
     @tg.kernel
@@ -278,7 +279,7 @@ def three_matmuls_of_one_operand() -> Any:
 
 
 def two_layer_perceptron() -> Any:
-    """relu(X @ V) @ W for rows of 128: each iteration makes 128 elements of the hidden layer."""
+    """The perceptron relu(X @ V) @ W for rows of 128. Each iteration computes 128 elements of the hidden layer."""
     tm, width, chunk = 128, 128, 128
 
     @tg.kernel
@@ -305,9 +306,9 @@ def convolution() -> Any:
     @tg.kernel
     def conv(X: tg.array4d[bf16], W: tg.array3d[bf16], Y: tg.array4d[bf16]):
         n, i, j = tg.tid()
-        across = (X.shape[2] + width - 1) // width
-        y = i // across * height
-        x = i % across * width
+        tiles_per_row = (X.shape[2] + width - 1) // width
+        y = i // tiles_per_row * height
+        x = i % tiles_per_row * width
         sum = tg.tile_zeros(shape=(height * width, tn), dtype=tg.float32)
         for tap in range(9):
             for c in range((X.shape[3] + tk - 1) // tk):

@@ -21,17 +21,17 @@ Function = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A baseline. `prepare` returns the function for inputs of the given shapes and dtypes. `instead`: a fallback,
-    measured only if all peers before it fail."""
+    """A baseline. `prepare` returns the function for inputs of the given shapes and dtypes. `is_fallback`: whether the
+    peer is measured only if all earlier peers fail."""
 
     name: str
     prepare: Callable[..., Function]
-    instead: bool = False
+    is_fallback: bool = False
 
 
-def eager(name: str, function: Function, instead: bool = False) -> Peer:
+def eager(name: str, function: Function, is_fallback: bool = False) -> Peer:
     """A function in eager mode."""
-    return Peer(name, lambda *inputs: function, instead)
+    return Peer(name, lambda *inputs: function, is_fallback)
 
 
 def compiled(function: Function) -> Peer:
@@ -100,7 +100,7 @@ MATMULS: dict[str, list[Peer]] = {
     "tf32": [Peer("cuBLAS", tf32)],
     "float32 result": [
         eager("cuBLAS", lambda a, b: torch.mm(a, b, out_dtype=torch.float32)),
-        eager("cuBLAS and a conversion", lambda a, b: torch.mm(a, b).float(), instead=True),
+        eager("cuBLAS and a conversion", lambda a, b: torch.mm(a, b).float(), is_fallback=True),
     ],
     "batched": [eager("cuBLAS", torch.bmm)],
     "grouped": [
@@ -135,13 +135,13 @@ MATMULS: dict[str, list[Peer]] = {
 def sdpa(backend: SDPBackend, causal: bool = False, biased: bool = False, sums: bool = False) -> Function:
     """Attention of a library. `sums`: the logarithms of the sums are stored, as for gradients."""
 
-    def function(q: Any, k: Any, v: Any, scale: float, *more: Any) -> Any:
+    def function(q: Any, k: Any, v: Any, scale: float, *option_arrays: Any) -> Any:
         if sums and not q.requires_grad:
             q = q.detach().requires_grad_()
-        # One query has the heads of sequences with 32 heads of queries.
+        # Inputs with one query hold the heads of all sequences, 32 heads of queries each.
         batches = len(q) // 32 if q.shape[1] == 1 else 1
         q, k, v = (t.unflatten(0, (batches, -1)) for t in (q, k, v))
-        mask = more[0][None, None] if biased else None
+        mask = option_arrays[0][None, None] if biased else None
         with sdpa_kernel(backend):
             out = functional.scaled_dot_product_attention(
                 q, k, v, attn_mask=mask, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1]
@@ -152,48 +152,50 @@ def sdpa(backend: SDPBackend, causal: bool = False, biased: bool = False, sums: 
 
 
 def flex(score: Function | None = None, mask: Function | None = None, sink: bool = False) -> Peer:
-    """Compiled flex attention. `score` and `mask` make the functions of positions from the arrays of the option."""
+    """Compiled flex attention. `score` and `mask` return the functions of positions for the arrays of the option."""
 
-    def prepare(q: Any, k: Any, v: Any, scale: float, *more: Any) -> Function:
-        allowed = None
+    def prepare(q: Any, k: Any, v: Any, scale: float, *option_arrays: Any) -> Function:
+        block_mask = None
         if mask is not None:
             lengths = q.shape[1], k.shape[1]
-            allowed = flex_attention.create_block_mask(mask(*more), None, None, *lengths, device=q.device)
-        kinds = {
-            "score_mod": score(*more) if score is not None else None,
-            "block_mask": allowed,
+            block_mask = flex_attention.create_block_mask(
+                mask(*option_arrays), None, None, *lengths, device=q.device
+            )
+        options = {
+            "score_mod": score(*option_arrays) if score is not None else None,
+            "block_mask": block_mask,
             "enable_gqa": len(q) != len(k),
         }
         attend = flex_attention.flex_attention
 
-        def plain(q: Any, k: Any, v: Any) -> Any:
-            return attend(q[None], k[None], v[None], **kinds)[0]
+        def attend_without_sink(q: Any, k: Any, v: Any) -> Any:
+            return attend(q[None], k[None], v[None], **options)[0]
 
-        def sunk(q: Any, k: Any, v: Any, sinks: Any) -> Any:
+        def attend_with_sink(q: Any, k: Any, v: Any, sinks: Any) -> Any:
             if hasattr(flex_attention, "AuxRequest"):
                 request = flex_attention.AuxRequest(lse=True)
-                out, aux = attend(q[None], k[None], v[None], **kinds, return_aux=request)
+                out, aux = attend(q[None], k[None], v[None], **options, return_aux=request)
                 sums = aux.lse
             else:
-                out, sums = attend(q[None], k[None], v[None], **kinds, return_lse=True)
+                out, sums = attend(q[None], k[None], v[None], **options, return_lse=True)
             return (out * torch.sigmoid(sums - sinks[:, None])[..., None]).to(bf16)[0]
 
-        result = torch.compile(sunk if sink else plain, dynamic=False)
+        result = torch.compile(attend_with_sink if sink else attend_without_sink, dynamic=False)
         return lambda q, k, v, scale, *more: result(q, k, v, *(more if sink else ()))
 
-    return Peer("flex attention", prepare, instead=score is None and mask is None and not sink)
+    return Peer("flex attention", prepare, is_fallback=score is None and mask is None and not sink)
 
 
 def paged(q: Any, k: Any, v: Any, scale: float, pages: Any) -> Function:
-    """Compiled flex attention whose mask names the pages of each sequence."""
+    """Compiled flex attention with a mask of the pages of each sequence."""
     count, width = pages.shape
     owner = torch.empty(k.shape[1] // ROWS, dtype=torch.long, device=q.device)
     owner[pages.long()] = torch.arange(count, device=q.device)[:, None]
-    none = torch.zeros((count, 1, 1), dtype=torch.int32, device=q.device)
+    zeros = torch.zeros((count, 1, 1), dtype=torch.int32, device=q.device)
     mask = flex_attention.BlockMask.from_kv_blocks(
-        none,
+        zeros,
         pages[:, None, None],
-        torch.full_like(none, width),
+        torch.full_like(zeros, width),
         pages[:, None, None].contiguous(),
         BLOCK_SIZE=(ROWS, ROWS),
         mask_mod=lambda b, h, i, j: owner[j // ROWS] == b,
@@ -213,8 +215,8 @@ def gathered(q: Any, k: Any, v: Any, scale: float, pages: Any) -> Function:
     """Library attention on keys that were gathered into a contiguous array beforehand."""
 
     def ordered(t: Any) -> Any:
-        chosen = t.unflatten(1, (-1, ROWS))[:, pages.long()]
-        return chosen.transpose(0, 1).reshape(len(pages) * len(t), -1, t.shape[-1])
+        pages_of_sequences = t.unflatten(1, (-1, ROWS))[:, pages.long()]
+        return pages_of_sequences.transpose(0, 1).reshape(len(pages) * len(t), -1, t.shape[-1])
 
     keys, values = ordered(k), ordered(v)
     attend = sdpa(SDPBackend.FLASH_ATTENTION)
@@ -247,7 +249,7 @@ def documents(owner: Any, first: Any) -> Function:
 
 
 CUDNN, FLASH = SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION
-SDPA = [eager("cuDNN", sdpa(CUDNN)), eager("FlashAttention", sdpa(FLASH), instead=True), flex()]
+SDPA = [eager("cuDNN", sdpa(CUDNN)), eager("FlashAttention", sdpa(FLASH), is_fallback=True), flex()]
 ATTENTIONS: dict[str, list[Peer]] = {
     "causal": [eager("cuDNN", sdpa(CUDNN, causal=True)), flex(mask=causal)],
     "window 1024": [flex(mask=window(1024))],
@@ -261,7 +263,7 @@ ATTENTIONS: dict[str, list[Peer]] = {
     "decode": [eager("cuDNN", sdpa(CUDNN)), eager("FlashAttention", sdpa(FLASH))],
     "paged decode": [
         Peer("flex attention", paged),
-        Peer("FlashAttention without pages", gathered, instead=True),
+        Peer("FlashAttention without pages", gathered, is_fallback=True),
     ],
 }
 """The peers of attention by the text after the comma in the name of a point; other points have SDPA."""

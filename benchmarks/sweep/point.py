@@ -19,13 +19,13 @@ NUMPY = {
     **{name: getattr(np, name) for name in ("float16", "float32", "int8", "int32")},
 }
 Part = tuple[int, Any, Any]
-"""The number of a result, an index into it, and the exact values there."""
+"""The index of a result, an index of elements of the result, and the exact values of these elements."""
 
 
 @dataclass(frozen=True, slots=True)
 class Array:
     """An array argument. `values`: the array itself, or the standard deviation of normally distributed numbers.
-    `result`: the kernel writes it."""
+    `result`: whether the kernel writes the array."""
 
     shape: tuple[int, ...]
     dtype: str = "bfloat16"
@@ -39,7 +39,7 @@ class Array:
 
     @property
     def differentiable(self) -> bool:
-        """Whether there is a gradient."""
+        """Whether the array has a gradient."""
         return "float" in self.dtype
 
     def numpy(self, seed: int) -> np.ndarray:
@@ -69,7 +69,8 @@ Argument = Array | float | int
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """The arguments of a launch, the blocks, and the work in floating-point operations; 0 where memory is the limit."""
+    """The arguments of a launch, the grid of blocks, and the work in floating-point operations; 0 for kernels that are
+    bound by memory."""
 
     arguments: tuple[Argument, ...]
     grid: tuple[int, ...]
@@ -98,8 +99,8 @@ class Point:
 
     `full` is measured, and `small` launches the same form of the kernel on a CPU. `exact(xp, *inputs)` gives the
     results in parts, where `xp` is NumPy or PyTorch, arrays of floats are float64, and results are left out of the
-    inputs. `target`: the least ratio to the peer; None: the ratio is reported. `gradient`: whether the adjoint is
-    measured, and `gradient_target` its least ratio."""
+    inputs. `target`: the minimum ratio to the peer; None: the ratio is only reported. `gradient`: whether the adjoint
+    is measured; `gradient_target`: the adjoint's minimum ratio."""
 
     name: str
     group: str
@@ -115,12 +116,12 @@ class Point:
 
     @property
     def unit(self) -> tuple[str, float]:
-        """The unit of speed, and the work of a full launch in it times seconds."""
+        """The unit of speed, and the work of a full launch in this unit times seconds."""
         return ("TFLOP/s", self.full.work / 1e12) if self.full.work else ("GB/s", self.full.bytes / 1e9)
 
 
 def inputs(launch: Launch, values: Sequence[Any]) -> list[Any]:
-    """The arguments without results, from the values of all."""
+    """The values of the arguments that are not results. `values`: the values of all arguments."""
     pairs = zip(launch.arguments, values, strict=True)
     return [value for a, value in pairs if not (isinstance(a, Array) and a.result)]
 
@@ -132,5 +133,6 @@ def results(launch: Launch, values: Sequence[Any]) -> list[Any]:
 
 
 def tiles(*extents: tuple[int, int]) -> tuple[int, ...]:
-    """The number of tiles in each dimension, from lengths and the lengths of a tile."""
+    """The number of tiles in each dimension. `extents`: the length of a dimension and the length of a tile, by
+    dimension."""
     return tuple(-(-length // tile) for length, tile in extents)

@@ -41,7 +41,7 @@ def layernorm(width: int, dtype: Any) -> Any:
 
 @cache
 def residual_norm(width: int) -> Any:
-    """An RMS norm of a sum, which is stored too."""
+    """An RMS norm of a sum. The kernel also stores the sum."""
 
     @tg.kernel
     def rmsnorm(
@@ -63,19 +63,19 @@ def residual_norm(width: int) -> Any:
 
 @cache
 def cross_entropy(chunk: int) -> Any:
-    """The cross entropy of rows of logits, of which an iteration reads a chunk."""
+    """The cross entropy of rows of logits. An iteration reads a chunk of a row."""
 
     @tg.kernel
     def cross_entropy(A: tg.array2d[float], Label: tg.array1d[int], Loss: tg.array1d[float]):
         i = tg.tid()
-        top = -1e30
+        row_max = -1e30
         total = 0.0
         for c in range((A.shape[1] + chunk - 1) // chunk):
             t = tg.tile_load(A[i], shape=chunk, offset=c * chunk, fill=-tg.inf)
-            higher = tg.max(top, tg.tile_max(t)[0])
-            total = total * tg.exp(top - higher) + tg.tile_sum(tg.exp(t - higher))[0]
-            top = higher
-        loss = top + tg.log(total) - A[i, Label[i]]
+            new_max = tg.max(row_max, tg.tile_max(t)[0])
+            total = total * tg.exp(row_max - new_max) + tg.tile_sum(tg.exp(t - new_max))[0]
+            row_max = new_max
+        loss = row_max + tg.log(total) - A[i, Label[i]]
         tg.tile_store(Loss, tg.tile_full(shape=1, value=loss, dtype=float), offset=i)
 
     return cross_entropy
@@ -83,7 +83,7 @@ def cross_entropy(chunk: int) -> Any:
 
 @cache
 def column_sums(rows: int, columns: int) -> Any:
-    """The sums of columns: a block adds up all rows of a few columns."""
+    """The sums of columns: a block sums all rows of a few columns."""
 
     @tg.kernel
     def column_sums(A: tg.array2d[float], Sums: tg.array1d[float]):

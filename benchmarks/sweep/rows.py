@@ -23,10 +23,10 @@ def single_result(value: Any) -> Iterator[Part]:
     yield 0, ..., value
 
 
-def point(name: str, kernel: Any, full: Launch, small: Launch, exact: Any, **more: Any) -> Point:
-    """A point whose ratio is reported."""
+def point(name: str, kernel: Any, full: Launch, small: Launch, exact: Any, **settings: Any) -> Point:
+    """A point without a target, whose ratio is only reported."""
     return Point(
-        f"rows, {name}", GROUP, kernel, full, small, exact, **{"threads": 128, "target": None, **more}
+        f"rows, {name}", GROUP, kernel, full, small, exact, **{"threads": 128, "target": None, **settings}
     )
 
 
@@ -85,8 +85,8 @@ def cross_entropy() -> Point:
         return Launch(arrays, (rows,))
 
     def exact(xp: Any, a: Any, labels: Any) -> Iterator[Part]:
-        top = xp.amax(a, axis=1, keepdims=True)
-        sums = xp.log(xp.exp(a - top).sum(axis=1)) + top[:, 0]
+        row_max = xp.amax(a, axis=1, keepdims=True)
+        sums = xp.log(xp.exp(a - row_max).sum(axis=1)) + row_max[:, 0]
         return single_result(sums - a[xp.arange(len(a)), labels])
 
     kernel = kernels.cross_entropy(CHUNK)

@@ -13,11 +13,11 @@ from benchmarks.measure import Row
 from benchmarks.sweep.points import GRADIENTS, PREFIX
 
 MIN_RATIO = 0.8
-"""The ratio below which a point loses."""
+"""The ratio below which a point is slower than its peer."""
 
 
 def group(row: Row) -> str:
-    """The group of a row: matmul, attention or rows, or the gradients of one."""
+    """The group of a row: matmul, attention or rows, or the gradients of such a group."""
     kind = row.name.removeprefix(PREFIX).partition(",")[0]
     return f"{kind}{GRADIENTS}" if row.name.endswith(GRADIENTS) else kind
 
@@ -31,13 +31,13 @@ def groups(rows: Sequence[Row]) -> dict[str, list[Row]]:
 
 
 def mean(rows: Sequence[Row]) -> float:
-    """The geometric mean of the ratios; NaN without any."""
+    """The geometric mean of the ratios; NaN if no row has a ratio."""
     logs = [math.log(row.ratio) for row in rows if row.ratio]
     return math.exp(sum(logs) / len(logs)) if logs else math.nan
 
 
 def summary(rows: Sequence[Row]) -> Table:
-    """A line for each group and one for all forward points: the number of points, the geometric mean, the worst
+    """A line for each group and a line for all forward points: the number of points, the geometric mean, the worst
     point."""
     table = Table("group", "points", "without ratio", "geometric mean", "worst", "")
     forward = [row for row in rows if not row.name.endswith(GRADIENTS)]
@@ -58,8 +58,8 @@ def summary(rows: Sequence[Row]) -> Table:
 def slower_than_peer(rows: Sequence[Row]) -> Table:
     """Every point below MIN_RATIO or without a ratio, the worst first."""
     table = Table("below 0.8", "ratio", "target", "peer", "why, or the schedule")
-    lost = [row for row in rows if row.ratio is None or row.ratio < MIN_RATIO]
-    for row in sorted(lost, key=lambda row: row.ratio or 0.0):
+    slow_rows = [row for row in rows if row.ratio is None or row.ratio < MIN_RATIO]
+    for row in sorted(slow_rows, key=lambda row: row.ratio or 0.0):
         table.add_row(
             row.name.removeprefix(PREFIX),
             f"{row.ratio:.3f}" if row.ratio else "",
@@ -70,8 +70,8 @@ def slower_than_peer(rows: Sequence[Row]) -> Table:
     return table
 
 
-LABELS, SCALE, LINE, FULL = 330, 420, 15, 1.2
-"""Pixels: of the names, of a ratio of 1, of a line; and the greatest ratio of the picture."""
+LABELS, SCALE, LINE, MAX_RATIO = 330, 420, 15, 1.2
+"""The pixels of the names, of a ratio of 1 and of a line, and the maximum ratio in the picture."""
 
 
 def picture(rows: Sequence[Row], title: str) -> str:
@@ -91,10 +91,10 @@ def picture(rows: Sequence[Row], title: str) -> str:
             if row.ratio is None:
                 text(LABELS, "failed" if row.failure else "no peer", "lost")
                 continue
-            x = LABELS + SCALE * min(row.ratio, FULL)
+            x = LABELS + SCALE * min(row.ratio, MAX_RATIO)
             kind = "lost" if row.ratio < MIN_RATIO else "won"
             body.append(f'<circle cx="{x:.1f}" cy="{y - 4}" r="4" class="{kind}"/>')
-            text(LABELS + SCALE * FULL + 10, f"{row.ratio:.3f} {row.peer}", kind)
+            text(LABELS + SCALE * MAX_RATIO + 10, f"{row.ratio:.3f} {row.peer}", kind)
     lines = [
         f'<line x1="{x:.0f}" x2="{x:.0f}" y1="34" y2="{y}"/>'
         for x in (LABELS + SCALE * ratio for ratio in (0.0, MIN_RATIO, 1.0))
@@ -103,11 +103,11 @@ def picture(rows: Sequence[Row], title: str) -> str:
         "text{font:11px sans-serif;fill:#222}.group{font-weight:bold}.lost{fill:#c22}.won{fill:#222}"
         "line{stroke:#bbb}circle.won{fill:#27c}circle.lost{fill:#c22}"
     )
-    width = LABELS + SCALE * FULL + 190
+    width = LABELS + SCALE * MAX_RATIO + 190
     head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{y + 20}">'
     heading = f'<text x="8" y="20" class="group">{escape(title)}</text>'
-    ground = '<rect width="100%" height="100%" fill="white"/>'
-    return "\n".join([head, f"<style>{style}</style>", ground, heading, *lines, *body, "</svg>\n"])
+    background = '<rect width="100%" height="100%" fill="white"/>'
+    return "\n".join([head, f"<style>{style}</style>", background, heading, *lines, *body, "</svg>\n"])
 
 
 def draw(rows: Sequence[Row], path: Path) -> Path:
