@@ -260,3 +260,28 @@ def test_a_nan_or_an_infinity_makes_all_results_nan(name: str, block_dim: int) -
         for x in run(name, [a], RESULTS[name](n), use):
             upper = np.triu(np.ones(x.shape, bool)) if name == "tile_qr" else np.ones(x.shape, bool)
             assert np.isnan(x[upper]).all()
+
+
+@pytest.mark.slow(every=1)
+@pytest.mark.machine_code
+def test_graded_matrices_of_128_columns_converge() -> None:
+    """The first eigenvalue takes more than 30 iterations, all together take 1.4 for each."""
+    rng, n = np.random.default_rng(128), 128
+    a = rng.standard_normal((n, n)) * np.logspace(0, -12, n)
+    a = np.stack([a + a.T, (a + a.T)[::-1, ::-1]]).astype(np.float32)
+    w, v = (x.numpy().astype(np.float64) for x in tg.kernels.eigh(tg.array(a)))
+    eps = float(np.finfo(np.float32).eps)
+    for x, values, vectors in zip(a.astype(np.float64), w, v, strict=True):
+        orthonormal(vectors, n, eps)
+        bound = 8 * n * eps * np.linalg.norm(x, 2)
+        assert_bounded(np.linalg.norm(x @ vectors - vectors * values, 2), bound)
+
+
+@pytest.mark.slow(every=1)
+@pytest.mark.machine_code
+def test_values_of_a_tiny_diagonal_block_are_relatively_accurate() -> None:
+    a = np.diag([1, 0, 0, 1e-5, 2e-5, 3e-5]).astype(np.float32)
+    a[1:3, 1:3] = [[2e-9, 1e-9], [1e-9, 3e-9]]
+    expected = np.linalg.eigvalsh(a.astype(np.float64))
+    np.testing.assert_allclose(tg.kernels.eigh(tg.array(a))[0].numpy(), expected, rtol=1e-6)
+    np.testing.assert_allclose(tg.kernels.svd(tg.array(a))[1].numpy(), expected[::-1], rtol=1e-6)

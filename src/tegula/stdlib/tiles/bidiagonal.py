@@ -77,22 +77,28 @@ def _tile_bidiagonal_svd(
     left = tg.copy(tg._tile_chunks(tg.tile_transpose(u), width))
     right = tg.copy(tg._tile_chunks(tg.tile_transpose(v), width))
     tiny = tg._tile_tiny(one)
-    least = tg._tile_epsilon(one) * tg.max(tg.tile_max(tg.abs(d))[0], tg.tile_max(tg.abs(e))[0])
-    failed = 0
+    epsilon = tg._tile_epsilon(one)
+    least = epsilon * epsilon * tg.tile_max(tg.max(tg.abs(d), tg.abs(e)))[0]
+    step, max_steps = 0, tg.static(MAX_STEPS * n)
     for done in range(n - 1):
         last = n - 1 - done
-        step = 0
-        while (not tg.abs(superdiagonal[last]) <= least) and step < MAX_STEPS:
+        while (
+            not tg.abs(superdiagonal[last])
+            <= epsilon * (tg.abs(diagonal[last]) + tg.abs(diagonal[last - 1])) + least
+        ) and step < max_steps:
             # The block of the matrix that has no 0 above the diagonal begins at `first`.
-            first, x, smallest = 0, diagonal[0], tg.abs(diagonal[0])
+            first, x = 0, diagonal[0]
+            smallest, largest = tg.abs(x), tg.abs(x)
             for k in range(1, last):
-                is_first = tg.abs(superdiagonal[k]) <= least
-                value = diagonal[k]
-                first, x = tg.where(is_first, k, first), tg.where(is_first, value, x)
-                smallest = tg.where(is_first, tg.abs(value), tg.min(smallest, tg.abs(value)))
+                value, before = tg.abs(diagonal[k]), tg.abs(diagonal[k - 1])
+                is_first = tg.abs(superdiagonal[k]) <= epsilon * (value + before) + least
+                first, x = tg.where(is_first, k, first), tg.where(is_first, diagonal[k], x)
+                smallest = tg.where(is_first, value, tg.min(smallest, value))
+                largest = tg.where(is_first, value, tg.max(largest, value))
             z = diagonal[last]
             # A singular block gets the shift 0. Other blocks get Wilkinson's shift of the product with the transpose.
-            is_singular = tg.min(smallest, tg.abs(z)) <= least
+            smallest, largest = tg.min(smallest, tg.abs(z)), tg.max(largest, tg.abs(z))
+            is_singular = smallest <= epsilon * largest
             y, h = diagonal[last - 1], superdiagonal[last]
             g = tg.where(last - 1 > first, superdiagonal[last - 1], zero)
             f = ((y - z) * (y + z) + (g - h) * (g + h)) / (2.0 * h * y)
@@ -139,10 +145,9 @@ def _tile_bidiagonal_svd(
                     low = high * cosines[k] - low * sines[k]
                 right[last, chunk, :] = low
             step += 1
-        failed = tg.where(step == MAX_STEPS, 1, failed)
     return (
         diagonal,
         tg.tile_reshape(left, (n, -1))[:, :m],
         tg.tile_reshape(right, (n, -1))[:, :n],
-        tg.tile_full(shape=1, value=failed),
+        tg.tile_full(shape=1, value=tg.where(step == max_steps, 1, 0)),
     )

@@ -12,7 +12,8 @@ CHUNKS = Extent("CHUNKS", value=lambda M, width: -(-M // width))
 CHUNK = 8
 """The number of elements of a row that one thread rotates at a time, in registers."""
 MAX_STEPS = 30
-"""The maximum number of iterations for one eigenvalue or singular value."""
+"""The maximum number of iterations of a decomposition, times the number of columns. An eigenvalue takes 1.7 on average;
+of a graded matrix the first takes more than 30."""
 
 
 @part

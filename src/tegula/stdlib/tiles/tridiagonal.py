@@ -61,14 +61,13 @@ def _tile_tridiagonal_eigen(
     vectors = tg.copy(tg._tile_chunks(tg.tile_transpose(q), width))
     epsilon, tiny = tg._tile_epsilon(one), tg._tile_tiny(one)
     least = epsilon * epsilon
-    failed = 0
+    step, max_steps = 0, tg.static(MAX_STEPS * n)
     for done in range(n - 1):
         last = n - 1 - done
-        step = 0
         while (
             not tg.abs(superdiagonal[last])
             <= epsilon * (tg.abs(diagonal[last]) + tg.abs(diagonal[last - 1])) + least
-        ) and step < MAX_STEPS:
+        ) and step < max_steps:
             # The block of the matrix that has no 0 above the diagonal begins at `first`.
             first, top = 0, diagonal[0]
             for k in range(1, last):
@@ -113,6 +112,5 @@ def _tile_tridiagonal_eigen(
                     low = high * cosines[k] - low * sines[k]
                 vectors[last, chunk, :] = low
             step += 1
-        failed = tg.where(step == MAX_STEPS, 1, failed)
     rows = tg.tile_reshape(vectors, (n, -1))[:, :n]
-    return diagonal, rows, tg.tile_full(shape=1, value=failed)
+    return diagonal, rows, tg.tile_full(shape=1, value=tg.where(step == max_steps, 1, 0))
