@@ -16,6 +16,8 @@ ELEMENTS, ELEMENTS_PER_THREAD = 1024, 16
 MIN_THREADS, MAX_THREADS = 32, 512
 """The minimum and the maximum number of threads per block."""
 
+PRIME_RADICES = (2, 3, 5, 7, 11, 13)
+
 STEPS = {
     "fft": ("tg.tile_fft(t)",),
     "ifft": ("tg.tile_ifft(t)", "t = t * scale"),
@@ -147,11 +149,22 @@ def _launch(function: str, x: Any, source: Any, out: Any, n: int, result: Any) -
     *outer, row_length = source.shape
     *batch, row_count = outer or [1]
     rows = min(row_count, max(1, ELEMENTS // n))
-    threads = max(MIN_THREADS, min(MAX_THREADS, rows * n // _elements_per_thread(n)))
+    length = _padded_length(n)
+    threads = max(MIN_THREADS, min(MAX_THREADS, rows * length // _elements_per_thread(length)))
     kernel = _kernel(function, n, row_length, rows if outer else 0, source.dtype, result, len(batch))
     grid = (*batch, -(-row_count // rows))
     argument = x if tg.launch_key(x) is not None else source
     tg.launch_tiled(kernel, grid, [argument], [out], block_dim=-(-threads // 32) * 32, device=source.device)
+
+
+def _padded_length(n: int) -> int:
+    """The approximate length of the transforms by which `tile_fft` computes a transform of length n: above 2 n if n has
+    a prime factor that is no radix."""
+    rest = n
+    for p in PRIME_RADICES:
+        while rest % p == 0:
+            rest //= p
+    return n if rest == 1 else 1 << (2 * n - 2).bit_length()
 
 
 def _elements_per_thread(n: int) -> int:

@@ -28,6 +28,7 @@ from tegula.types import float32, float64, vector
 
 N, M, S = Extent("N"), Extent("M"), Extents("S")
 P, Q = Extent("P", value=lambda N, r: N // r), Extent("Q", value=lambda M, r: M * r)
+L = Extent("L", value=lambda length: length)
 Complex = Dtypes("Complex", vector(2, float32), vector(2, float64))
 Number = Dtypes("Number", float32, float64)
 Flag = constexpr[bool]
@@ -111,17 +112,51 @@ def bluestein(x, n, inverse):
     def times_chirp_transform(z, k):
         return tg._tile_multiply_by_table(z, tg.static(chirp_spectrum(n)), k)
 
-    index = tg.tile_arange(length, dtype=int)
-    padded = tg.tile_zeros(shape=(rows, length), dtype=type(x[0]))
+    index, padded_index = tg.tile_arange(n, dtype=int), tg.tile_arange(length, dtype=int)
     source = tg.tile_map(tg._tile_swap_parts, x) if tg.static(inverse) else x
-    tg.tile_assign(padded, tg.tile_map(times_chirp, tg.tile_reshape(source, (rows, n)), index[:n]), (0, 0))
+    source = tg.tile_map(times_chirp, tg.tile_reshape(source, (rows, n)), index)
+    padded = tg._tile_with_length(source, length)
     spectrum = tg._tile_row_dft(tg.tile_reshape(padded, (rows * length,)), length, False)
-    product = tg.tile_map(times_chirp_transform, tg.tile_reshape(spectrum, (rows, length)), index)
+    if tg.static(rows > 1):
+        spectrum = tg.tile_reshape(spectrum, (rows, length))
+    product = tg.tile_map(times_chirp_transform, spectrum, padded_index)
     convolved = tg._tile_row_dft(tg.tile_reshape(product, (rows * length,)), length, True)
-    result = tg.tile_map(times_chirp, tg.tile_reshape(convolved, (rows, length))[:, :n], index[:n])
+    result = tg._tile_with_length(tg.tile_reshape(convolved, (rows, length)), n)
+    result = tg.tile_map(times_chirp, result, index)
     return tg.tile_reshape(
         tg.tile_map(tg._tile_swap_parts, result) if tg.static(inverse) else result, (size,)
     )
+
+
+@cooperative
+def _tile_with_length(x: Tile[Complex, M, N], length: constexpr[int]) -> Tile[Complex, M, L]:
+    """The rows of a matrix, shortened to `length` or padded with zeros."""
+    result = tg.tile_zeros(shape=(x.shape[0], length), dtype=type(x[0, 0]))
+    n = tg.static(min(x.shape[1], length))
+    tg.tile_assign(result, x[:, :n], (0, 0))
+    return result
+
+
+@_tile_with_length.program(
+    when=lambda M, N, length, group, partial: (
+        not partial and M == 1 and group % WARP == 0 and max(N, length) <= HELD * group
+    )
+)
+def row_with_length(x, length):
+    """Each thread keeps its numbers, which are as far apart as there are threads."""
+    n, zero = x.shape[1], type(x[0, 0][0])(0.0)
+    grid = (tg.group_size(),)
+    count = tg.static(-(-length // grid[0]))
+    numbers = tg.tile_reshape(x, (n,))
+    first = tg.tile_local(tg.tile_map(tg._tile_real_part, numbers), grid)
+    second = tg.tile_local(tg.tile_map(tg._tile_imaginary_part, numbers), grid)
+    re, im = tg.vector(zero, length=count), tg.vector(zero, length=count)
+    for k in tg.unrolled(tg.static(min(count, first.shape[0]))):
+        re[k], im[k] = first[k], second[k]
+    result = tg.tile_map(
+        tg._tile_complex, tg.tile_from_local(re, grid, (length,)), tg.tile_from_local(im, grid, (length,))
+    )
+    return tg.tile_reshape(result, (1, length))
 
 
 def transform_length(n: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import count
 
 import numpy as np
 
@@ -10,6 +11,8 @@ PRIMES = (2, 3, 5, 7, 11, 13)
 """The prime factors of lengths that stages of butterflies transform."""
 MAX_RADIX = 16
 """The maximum radix of a stage."""
+EVEN_LENGTH = 128
+"""A divisor of padded lengths with which threads keep the numbers of the first and of the last stage in registers."""
 MAX_LENGTH = 1 << 16
 """The maximum length of a transform by stages."""
 
@@ -74,11 +77,11 @@ def twiddles(r: int, m: int) -> np.ndarray:
 
 
 def padded_length(n: int) -> int:
-    """The padded length of Bluestein's algorithm: the smallest length from 2 n - 1 on without prime factors above 5."""
-    length = 2 * n - 1
-    while not is_smooth(length, (2, 3, 5)):
-        length += 1
-    return length
+    """The padded length of Bluestein's algorithm: of the lengths from 2 n - 1 on without prime factors above 5 the
+    least, or a multiple of EVEN_LENGTH that is at most an eighth longer."""
+    least = next(x for x in count(2 * n - 1) if is_smooth(x, (2, 3, 5)))
+    even = range(-(-least // EVEN_LENGTH) * EVEN_LENGTH, least + least // 8 + 1, EVEN_LENGTH)
+    return next((x for x in even if is_smooth(x, (2, 3, 5))), least)
 
 
 @lru_cache(maxsize=64)
