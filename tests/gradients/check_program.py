@@ -16,7 +16,7 @@ import tegula as tg
 
 TRIP_COUNTS = (0, 1, 2, 17)
 STEP_TOLERANCE, GRADIENT_TOLERANCE = 2e-4, 1e-3
-"""Tolerances: of difference_checks with two step sizes, which are used only if they agree, and of the gradient."""
+"""Tolerances: of difference quotients with two step sizes, which are used only if they agree, and of the gradient."""
 PROGRAM_REFUSALS = (
     *("merged-shared-tiles", "unordered-access", "divergent-cooperative-op", "unbound-name"),
     "cooperative-after-return",

@@ -48,7 +48,7 @@ def rotation_of(q: Array) -> Array:
 
 
 def positive(q: Array) -> Array:
-    """The one of q and -q with a nonnegative w."""
+    """q or -q, whichever has a nonnegative w."""
     return q if q[3] >= 0 else -q
 
 

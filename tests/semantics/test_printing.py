@@ -75,7 +75,7 @@ def test_print_shows_tuples() -> None:
 
 
 def test_print_shows_parts_of_tiles_of_each_iteration(capsys: pytest.CaptureFixture[str]) -> None:
-    """For a tile of two elements, one thread writes its three records before the other does."""
+    """For a tile of two elements, one thread writes its three records before the other thread."""
     data = {"parts": (None,), "shapes": [[2]], "types": [tg.int32], "elements": (), "end": None}
     rows = np.zeros((6, RECORD_SLOTS), np.int64)
     rows[:, 3] = (0, 0, 1, 0, 1, 1)

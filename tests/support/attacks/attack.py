@@ -139,7 +139,8 @@ SIZES = (0, 1, 2, 3, 5, 9, 17, 40)
 
 
 def _random_program(rng: Random, row: str, wrong: bool) -> tuple[LoopPair, str, Program]:
-    """A loop pair, the name of a ring, and the program. One of both belongs to the row, if the row is a class."""
+    """A loop pair, the name of a ring, and the program. If the row is a class, the pair or the ring belongs to the
+    row."""
     names = tuple(n for n in RINGS if ROW_BY_RING.get(n) == row) or tuple(RINGS)
     makers, weights = WALKS_BY_ROW.get(row, walks.WALKS), None
     if row == "sliding window":

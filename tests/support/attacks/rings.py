@@ -299,7 +299,7 @@ def write_and_multiply(rng: Random, walk: LoopPair) -> Program:
 
 @ring("late release")
 def late_release(rng: Random, walk: LoopPair) -> Program:
-    """Stages are released a number of items late; the last ones are not released."""
+    """Stages are released a number of items late; the stages of the last items are not released."""
     lag = rng.choice((1, 1, 2, 3))
     stages = lag + rng.choice((1, 2, 3))
     results = [_rows("ring", stages), _bars(1, 4, stages), *walk.preamble]
