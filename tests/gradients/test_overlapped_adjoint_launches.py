@@ -66,7 +66,7 @@ def test_owners_of_different_arrays_are_a_series() -> None:
 
 def test_launches_that_add_to_one_array_are_not_a_series() -> None:
     """The gradient of `a` has two owner kernels. The launches for `b` and `c` belong to the series of the second
-    one."""
+    kernel."""
     steps = adjoint_steps(two_matmuls, square_arrays(5), square_arrays(5))
     names = [step.kernel.name.removeprefix("two_matmuls_adjoint_of_adj_") for step in steps]
     assert names[:2] == ["a", "a"]

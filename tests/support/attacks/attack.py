@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from random import Random
+from typing import NamedTuple
 
 import numpy as np
 
@@ -138,6 +139,18 @@ def _repeated_keys(rng: Random, count: int) -> np.ndarray:
 SIZES = (0, 1, 2, 3, 5, 9, 17, 40)
 
 
+class Candidate(NamedTuple):
+    """A schedule that may become an attack. `name`: the names of its parts; `launches`: the launches that may be
+    faulty, or the launches of a correct schedule; `twin`: the text of the correct program, or ""."""
+
+    rows: tuple[str, ...]
+    walk: LoopPair
+    name: str
+    program: Program | str
+    launches: list[LaunchArguments]
+    twin: str = ""
+
+
 def _random_program(rng: Random, row: str, wrong: bool) -> tuple[LoopPair, str, Program]:
     """A loop pair, the name of a ring, and the program. If the row is a class, the pair or the ring belongs to the
     row."""
@@ -174,11 +187,11 @@ def right_attack(seed: int, row: str = "") -> Attack:
         return Attack(seed, (row,), "clusters", text, {}, sizes=sizes, row=row, mutation=lowered.NO_MUTATION)
     if row == "preconditions" and rng.random() < 0.6:
         for _ in range(MAX_TRIES):
-            result = rng.choice((_restarted_loops, _excluded_by_assert))(rng, False)
-            if result is not None:
-                rows, _, parts, built, sizes, _ = result
-                assert isinstance(built, Program)
-                return Attack(seed, rows[:1], parts, built.text, {}, sizes=tuple(sizes), row=row)
+            candidate = rng.choice((_restarted_loops, _excluded_by_assert))(rng, False)
+            if candidate is not None:
+                assert isinstance(candidate.program, Program)
+                rows, text, sizes = candidate.rows[:1], candidate.program.text, tuple(candidate.launches)
+                return Attack(seed, rows, candidate.name, text, {}, sizes=sizes, row=row)
     if row == "dynamic scheduler":
         walk = walks.one_loop(rng, False)
         sizes = tuple(launch(rng, walk, items, {"m": 2, "keys": {0: 0}}) for items in SIZES)
@@ -202,7 +215,7 @@ MAX_TRIES = 60
 SMALL_SIZES = (1, 4, 7)
 
 
-def _wrong_scheduler(rng: Random, row: str) -> Candidate:
+def _wrong_scheduler(rng: Random, row: str) -> Candidate | None:
     """Roles that receive the indices of their tiles from a role that draws them; one role is faulty."""
     walk = walks.one_loop(rng, False)
     walk_trigger = trigger(rng, walk, rng.random() < 0.3)
@@ -213,7 +226,7 @@ def _wrong_scheduler(rng: Random, row: str) -> Candidate:
         launch(rng, walk, walk_trigger.items + more, {"m": 2, "keys": {0: 0}, **walk_trigger.args})
         for more in (6, 12)
     ]
-    return rows, walk, f"dynamic scheduler, {name}: {walk_trigger.text}", text, launches, twin
+    return Candidate(rows, walk, f"dynamic scheduler, {name}: {walk_trigger.text}", text, launches, twin)
 
 
 def wrong_attack(seed: int, row: str = "") -> Attack:
@@ -296,50 +309,51 @@ def _try_attack(rng: Random, seed: int, row: str) -> Attack | None:
     if row == "corpus 23":
         return _divergent_line(rng, seed)
     if row in ASSERT_PROBABILITY and rng.random() < ASSERT_PROBABILITY[row]:
-        result = rng.choice((_restarted_loops, _excluded_by_assert))(rng, True)
+        candidate = rng.choice((_restarted_loops, _excluded_by_assert))(rng, True)
     else:
         makers = (_unequal_trip_counts, _wrong_stages, *(_changed_line,) * 8)
-        result = (_wrong_scheduler if row == "dynamic scheduler" else rng.choice(makers))(rng, row)
-    if result is None:
+        candidate = (_wrong_scheduler if row == "dynamic scheduler" else rng.choice(makers))(rng, row)
+    if candidate is None or row not in candidate.rows:
         return None
-    rows, walk, name, built, launches, twin = result
-    if row not in rows:
-        return None
-    text = built if isinstance(built, str) else built.text
-    for args in launches:
+    text = candidate.program if isinstance(candidate.program, str) else candidate.program.text
+    for args in candidate.launches:
         simulation = simulate(text, args, 4)
         if simulation:
             break
     else:
         return None
-    small_launches = [launch(rng, walk, items, {}) for items in SMALL_SIZES]
+    small_launches = [launch(rng, candidate.walk, items, {}) for items in SMALL_SIZES]
     if rng.random() < 0.9 and any(simulate(text, args, 2) for args in small_launches):
         return None
-    return Attack(seed, rows, name, text, args, simulation, walk.guarded, twin, row=row)
+    return Attack(
+        seed,
+        candidate.rows,
+        candidate.name,
+        text,
+        args,
+        simulation,
+        candidate.walk.guarded,
+        candidate.twin,
+        row=row,
+    )
 
 
-Candidate = tuple[tuple[str, ...], LoopPair, str, Program | str, list[LaunchArguments], str] | None
-"""The rows, the loop pair, the names of the parts, the program, the launches that may be faulty, and the text of the
-correct program, or ""."""
-
-
-def _unequal_trip_counts(rng: Random, row: str) -> Candidate:
+def _unequal_trip_counts(rng: Random, row: str) -> Candidate | None:
     """Two roles whose trip counts differ in some launches."""
     walk, name, result = _random_program(rng, row, True)
     rows = _rows(
         walk, name, "O3", "O8", "corpus 4", "corpus 16", *(("corpus 17",) if "data" in walk.row else ())
     )
-    return (
+    return Candidate(
         rows,
         walk,
         f"{walk.name}, {name}",
         result,
         [launch(rng, walk, 5, faulty_args) for faulty_args in walk.faulty_args],
-        "",
     )
 
 
-def _wrong_stages(rng: Random, row: str) -> Candidate:
+def _wrong_stages(rng: Random, row: str) -> Candidate | None:
     """A role computes stages and phases that are wrong from some item on."""
     walk, name, result = _random_program(rng, row, False)
     twin = result.text
@@ -352,7 +366,7 @@ def _wrong_stages(rng: Random, row: str) -> Candidate:
     for role in roles if rng.random() < 0.3 else [rng.choice(roles)]:
         role.staging = staging
     rows = _rows(walk, name, "O1", "O4", "corpus 6", "expert mbarriers")
-    return (
+    return Candidate(
         rows,
         walk,
         f"{walk.name}, {name}, other stages",
@@ -362,7 +376,7 @@ def _wrong_stages(rng: Random, row: str) -> Candidate:
     )
 
 
-def _changed_line(rng: Random, row: str) -> Candidate:
+def _changed_line(rng: Random, row: str) -> Candidate | None:
     """A line of a role is dropped, moved or changed if a condition holds."""
     candidates = [f for f in FAULTS if row in f.rows] or FAULTS
     fault = rng.choices(candidates, [f.weight for f in candidates])[0]
@@ -381,7 +395,7 @@ def _changed_line(rng: Random, row: str) -> Candidate:
         return None
     rows = _rows(walk, name, *fault.rows)
     launches = [launch(rng, walk, launch_trigger.items + more, launch_trigger.args) for more in (14, 22, 30)]
-    return rows, walk, f"{walk.name}, {name}, {fault.name}: {text}", result, launches, twin
+    return Candidate(rows, walk, f"{walk.name}, {name}, {fault.name}: {text}", result, launches, twin)
 
 
 STATELESS_RINGS = (
@@ -391,7 +405,7 @@ STATELESS_RINGS = (
 """Rings whose roles have no state besides stage and phase."""
 
 
-def _restarted_loops(rng: Random, wrong: bool) -> Candidate:
+def _restarted_loops(rng: Random, wrong: bool) -> Candidate | None:
     """Two consecutive loops that both count their items from 0. The schedule is correct if an assert ensures that the
     first loop ends with the stage and phase with which it started."""
     walk = walks.one_loop(rng, False)
@@ -408,22 +422,21 @@ def _restarted_loops(rng: Random, wrong: bool) -> Candidate:
         launch(rng, walk, 40, {"n": n, "m": m}) for n in (2 * S, 6 * S) for m in (0, 1, S, 2 * S + 1, 13)
     ]
     if not wrong:
-        return (
+        return Candidate(
             ("preconditions", "expert mbarriers"),
             walk,
             f"restarted loops, {name}",
             result,
             sizes,
-            "",
         )
     twin = result.text
     result.asserts = [f"assert n % {S} == 0"] if S > 1 else ["assert n >= 0"]
     sizes = [launch(rng, walk, 40, {"n": n * S, "m": 2 * S + 3}) for n in (1, 3, 5)]
     rows = ("preconditions", "expert mbarriers", "O1", "O4", "corpus 6")
-    return rows, walk, f"restarted loops, {name}: assert too weak", result, sizes, twin
+    return Candidate(rows, walk, f"restarted loops, {name}: assert too weak", result, sizes, twin)
 
 
-def _excluded_by_assert(rng: Random, wrong: bool) -> Candidate:
+def _excluded_by_assert(rng: Random, wrong: bool) -> Candidate | None:
     """An assert that excludes all launches in which a line is changed, or, in a wrong schedule, only some of them."""
     fault = rng.choices(FAULTS, [f.weight for f in FAULTS])[0]
     walk, name, result = _random_program(rng, "", False)
@@ -438,10 +451,10 @@ def _excluded_by_assert(rng: Random, wrong: bool) -> Candidate:
     weaker = f" or {free_name} > 1000"
     result.asserts.append(f"assert not ({launch_trigger.text})")
     if not wrong:
-        return rows, walk, parts, result, [launch(rng, walk, items, {}) for items in SIZES], ""
+        return Candidate(rows, walk, parts, result, [launch(rng, walk, items, {}) for items in SIZES])
     twin = result.text
     result.asserts[-1] += weaker
-    return (
+    return Candidate(
         rows,
         walk,
         parts + weaker,
