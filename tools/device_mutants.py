@@ -164,7 +164,7 @@ def replayed_outcome(judge: Any) -> str:
     from tegula.interp.engines.launch import EngineLaunch
     from tegula.interp.engines.orders import orders
     from tegula.interp.engines.state import ReplayFailed
-    from tegula.interp.engines.trace import Wrong
+    from tegula.interp.engines.trace import InvalidLaunch
 
     subject = judge.subject
     try:
@@ -173,7 +173,7 @@ def replayed_outcome(judge: Any) -> str:
         others = [launch.run(o, ignore_races=True) != judge.stored[0] for o in orders(roles, ORDERS)]
     except ReplayFailed as e:
         return e.kind if e.kind == "deadlock" else ""
-    except Wrong:
+    except InvalidLaunch:
         return ""
     return "other" if any(others) else "same"
 

@@ -181,7 +181,7 @@ def _element() -> str:
 
 def _function(name: str, called: str = "") -> str:
     f = None if name in PUBLIC else library()[name]
-    if isinstance(f, FuncDef) and f.places_differ:
+    if isinstance(f, FuncDef) and f.positions_differ:
         return _overloads(f, called or name)
     parameters, result, doc = _signature(name)
     return f"def {called or name}({', '.join(parameters)}) -> {result}:\n    {_literal(doc)}"

@@ -38,8 +38,8 @@ from tegula.lang.decorators import func_replay as func_replay
 from tegula.lang.decorators import pipelined as pipelined
 from tegula.lang.decorators import static as static
 from tegula.lang.decorators import unrolled as unrolled
+from tegula.lang.prompt_text import execute as exec
 from tegula.lang.structs import struct as struct
-from tegula.lang.typed import execute as exec
 from tegula.runtime.command import Launch as Launch
 from tegula.runtime.config import config as config
 from tegula.runtime.cuda.graph import Graph as Graph
@@ -263,28 +263,28 @@ class array(Any):
     def __class_getitem__(cls, item: Any) -> Any: ...
 class array1d(Any):
     """`array1d` .. `array4d` and `indexedarray1d` .. `indexedarray4d`. A subscript or a call with a dtype alone is an
-    annotation; a call with data or a description of memory makes an array of that number of dimensions. `kind`: a key
+    annotation; a call with data or a description of memory creates an array of this number of dimensions. `kind`: a key
     of CLASSES.
     """
     def __init__(self, *args: Any, **options: Any) -> None: ...
     def __class_getitem__(cls, item: Any) -> Any: ...
 class array2d(Any):
     """`array1d` .. `array4d` and `indexedarray1d` .. `indexedarray4d`. A subscript or a call with a dtype alone is an
-    annotation; a call with data or a description of memory makes an array of that number of dimensions. `kind`: a key
+    annotation; a call with data or a description of memory creates an array of this number of dimensions. `kind`: a key
     of CLASSES.
     """
     def __init__(self, *args: Any, **options: Any) -> None: ...
     def __class_getitem__(cls, item: Any) -> Any: ...
 class array3d(Any):
     """`array1d` .. `array4d` and `indexedarray1d` .. `indexedarray4d`. A subscript or a call with a dtype alone is an
-    annotation; a call with data or a description of memory makes an array of that number of dimensions. `kind`: a key
+    annotation; a call with data or a description of memory creates an array of this number of dimensions. `kind`: a key
     of CLASSES.
     """
     def __init__(self, *args: Any, **options: Any) -> None: ...
     def __class_getitem__(cls, item: Any) -> Any: ...
 class array4d(Any):
     """`array1d` .. `array4d` and `indexedarray1d` .. `indexedarray4d`. A subscript or a call with a dtype alone is an
-    annotation; a call with data or a description of memory makes an array of that number of dimensions. `kind`: a key
+    annotation; a call with data or a description of memory creates an array of this number of dimensions. `kind`: a key
     of CLASSES.
     """
     def __init__(self, *args: Any, **options: Any) -> None: ...
@@ -300,28 +300,28 @@ class float8_e5m2(_Element): ...
 func_native: Any
 class indexedarray1d(Any):
     """`array1d` .. `array4d` and `indexedarray1d` .. `indexedarray4d`. A subscript or a call with a dtype alone is an
-    annotation; a call with data or a description of memory makes an array of that number of dimensions. `kind`: a key
+    annotation; a call with data or a description of memory creates an array of this number of dimensions. `kind`: a key
     of CLASSES.
     """
     def __init__(self, *args: Any, **options: Any) -> None: ...
     def __class_getitem__(cls, item: Any) -> Any: ...
 class indexedarray2d(Any):
     """`array1d` .. `array4d` and `indexedarray1d` .. `indexedarray4d`. A subscript or a call with a dtype alone is an
-    annotation; a call with data or a description of memory makes an array of that number of dimensions. `kind`: a key
+    annotation; a call with data or a description of memory creates an array of this number of dimensions. `kind`: a key
     of CLASSES.
     """
     def __init__(self, *args: Any, **options: Any) -> None: ...
     def __class_getitem__(cls, item: Any) -> Any: ...
 class indexedarray3d(Any):
     """`array1d` .. `array4d` and `indexedarray1d` .. `indexedarray4d`. A subscript or a call with a dtype alone is an
-    annotation; a call with data or a description of memory makes an array of that number of dimensions. `kind`: a key
+    annotation; a call with data or a description of memory creates an array of this number of dimensions. `kind`: a key
     of CLASSES.
     """
     def __init__(self, *args: Any, **options: Any) -> None: ...
     def __class_getitem__(cls, item: Any) -> Any: ...
 class indexedarray4d(Any):
     """`array1d` .. `array4d` and `indexedarray1d` .. `indexedarray4d`. A subscript or a call with a dtype alone is an
-    annotation; a call with data or a description of memory makes an array of that number of dimensions. `kind`: a key
+    annotation; a call with data or a description of memory creates an array of this number of dimensions. `kind`: a key
     of CLASSES.
     """
     def __init__(self, *args: Any, **options: Any) -> None: ...

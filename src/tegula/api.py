@@ -52,8 +52,8 @@ from tegula.lang.decorators import (
     ws,
 )
 from tegula.lang.definition import PublicFunction, PublicNamespace, StackFunction
+from tegula.lang.prompt_text import execute as exec
 from tegula.lang.structs import struct
-from tegula.lang.typed import execute as exec
 from tegula.ops import PUBLIC
 from tegula.runtime import host_calls as _host_calls
 from tegula.runtime.array import array
@@ -223,7 +223,7 @@ def _of_library(f: Any) -> inspect.Signature:
     kinds = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
     parameters = [
         inspect.Parameter(
-            p.name, kinds[f.places_differ and p.name not in each[0][:shared]], default=p.default
+            p.name, kinds[f.positions_differ and p.name not in each[0][:shared]], default=p.default
         )
         for p in f.all_parameters
     ]

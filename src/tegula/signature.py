@@ -157,7 +157,7 @@ class TilePattern:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedPattern:
+class OptionalPattern:
     """The pattern of a result that a call gives where the constant parameter `name` is true."""
 
     name: str
@@ -241,7 +241,7 @@ class ElementPattern:
 FLOATS = (float16, bfloat16, float32, float64)
 
 Pattern: TypeAlias = TilePattern | InOutPattern | ConstantPattern | NumberPattern
-PATTERNS = (TilePattern, AskedPattern, InOutPattern, ConstantPattern, NumberPattern, Dtypes)
+PATTERNS = (TilePattern, OptionalPattern, InOutPattern, ConstantPattern, NumberPattern, Dtypes)
 
 
 def _entry(n: Entry) -> str:
@@ -298,12 +298,12 @@ class _Asked:
     """`Asked["info", Tile[int32, ..., 1]]`: a result that programs always return, and that a call gives where the
     constant parameter of that name is true."""
 
-    def __class_getitem__(cls, item: Any) -> AskedPattern:
+    def __class_getitem__(cls, item: Any) -> OptionalPattern:
         name, tile = item if isinstance(item, tuple) and len(item) == 2 else (None, item)
         pattern = getattr(tile, "pattern", tile)
         if not isinstance(name, str) or not isinstance(pattern, TilePattern):
             raise TypeError(f"Asked takes the name of a constant parameter and a tile, got {item!r}")
-        return AskedPattern(name, pattern)
+        return OptionalPattern(name, pattern)
 
 
 class _Constexpr:

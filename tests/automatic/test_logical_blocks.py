@@ -304,7 +304,7 @@ def test_blocks_that_add_without_atomics_have_no_fewer_terms() -> None:
     kernel = prepared(launch)
     for op in kernel.walk():
         if isinstance(op, TileAtomic):
-            op.alone = True
+            op.exclusive = True
     assert "combines elements" in make_roles(kernel, HOPPER, Choice(scale=scale_of("1 1/2"))).reason
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from tegula.interp.engines.launch import EngineLaunch, PreparedKernel, prepared
 from tegula.interp.engines.orders import Order, orders
 from tegula.interp.engines.state import ReplayFailed
-from tegula.interp.engines.trace import Wrong
+from tegula.interp.engines.trace import InvalidLaunch
 from tegula.interp.lowered import BlockDistribution
 from tegula.ir import Kernel
 from tegula.passes.runner import GpuCompilation
@@ -26,7 +26,7 @@ def failure(
     """The first failure in a number of orders, with its order; "" if all orders store the same."""
     try:
         launch = EngineLaunch(prepared, args, dims)
-    except Wrong as e:
+    except InvalidLaunch as e:
         return f"{e.kind}: {e.text}"
     expected: Any = None
     for order in sample_orders(launch, count):

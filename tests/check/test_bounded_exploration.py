@@ -1,4 +1,4 @@
-"""Kernels that accept schedules without a proof: the verdict names the explored launches."""
+"""Kernels that require_accepted schedules without a proof: the verdict names the explored launches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from equivalent_rewrites import kernel
 
 import tegula as tg
-from tegula.runtime.automatic import accept
+from tegula.runtime.automatic import require_accepted
 
 TEXT = """def first(x: tg.array2d[float], out: tg.array2d[float], n: int):
     pipe = tg.tile_pipe(shape=(1, N), dtype=float, stages=S)
@@ -67,7 +67,7 @@ def test_the_verdict_of_a_bounded_check_states_the_explored_launches() -> None:
     assert (verdict.status, verdict.accepted) == ("unproved", True)
     assert "unproved (0 launches explored" in verdict.report()
     verdict.require()
-    accept(verdict)
+    require_accepted(verdict)
 
 
 MIXED = """def first(x: tg.array2d[float], out: tg.array2d[float], n: int):

@@ -14,7 +14,7 @@ from support.campaigns import sampled
 from tegula.backend import ptx
 from tegula.check.schedule import check_schedule
 from tegula.codegen.gpu import lower_kernel
-from tegula.ir import ALONE, READ, AccessClass, Kernel, LaunchOverlap, Op, Value
+from tegula.ir import NO_OVERLAP, READ, AccessClass, Kernel, LaunchOverlap, Op, Value
 from tegula.passes.pipeline import prepare
 from tegula.passes.pipeline_gpu import for_gpu
 from tegula.passes.runner import GpuCompilation
@@ -42,7 +42,7 @@ def gradient_kernels(kernel: Any, shapes: list[Any], dims: tuple[int, ...], bloc
     return [p for step in adjoint.steps_for(specialised) for p in (step, *step.shared)]
 
 
-def run_gpu_passes(part: Part, overlap: LaunchOverlap = ALONE) -> tuple[Kernel, GpuCompilation]:
+def run_gpu_passes(part: Part, overlap: LaunchOverlap = NO_OVERLAP) -> tuple[Kernel, GpuCompilation]:
     """The lowered kernel for aligned arrays."""
     ir = part.step.kernel
     access = [DENSE_ACCESS if isinstance(p.type, ArrayType) else None for p in ir.params]
@@ -52,7 +52,7 @@ def run_gpu_passes(part: Part, overlap: LaunchOverlap = ALONE) -> tuple[Kernel, 
     return kernel, for_gpu(kernel, HOPPER)
 
 
-def compile_to_ptx(part: Part, overlap: LaunchOverlap = ALONE) -> str:
+def compile_to_ptx(part: Part, overlap: LaunchOverlap = NO_OVERLAP) -> str:
     """The PTX of a kernel, after a check of the schedule."""
     kernel, compilation = run_gpu_passes(part, overlap)
     assert check_schedule(kernel, compilation).passed, part.name
@@ -127,7 +127,7 @@ def test_the_clearing_of_a_gradient_may_start_before_its_readers_end() -> None:
         part.step.kernel.name: part for part in gradient_kernels(matmul(False), [(512, 512)] * 3, (4, 2), 256)
     }
     text = compile_to_ptx(
-        parts_by_name["gemm_adjoint_of_adj_b_wide"], LaunchOverlap(waits_at_end=True, lets=READ)
+        parts_by_name["gemm_adjoint_of_adj_b_wide"], LaunchOverlap(waits_at_end=True, next_starts=READ)
     )
     trigger, wait = "griddepcontrol.launch_dependents", "griddepcontrol.wait"
     assert text.count(trigger) == 1 and text.count(wait) == 2

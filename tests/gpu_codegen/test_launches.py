@@ -90,7 +90,7 @@ def test_every_thread_waits_for_earlier_launches_before_branches() -> None:
     assert not re.search(r"@%?p\d+ bra", text[: text.index(WAIT)])
 
 
-FIRST_LAUNCH, LATER_LAUNCH = LaunchOverlap(lets=WAITED), LaunchOverlap(waits_at_end=True)
+FIRST_LAUNCH, LATER_LAUNCH = LaunchOverlap(next_starts=WAITED), LaunchOverlap(waits_at_end=True)
 
 
 def compile_in_series(kernel: Any, overlap: LaunchOverlap) -> str:
@@ -125,14 +125,14 @@ def accumulate_rows(x: tg.array2d[float], y: tg.array2d[float]):
 
 def test_concurrent_blocks_trigger_the_next_launch_after_their_loop() -> None:
     kernel, compilation = run_gpu_passes(accumulate_rows, [tg.zeros((4, 256)), tg.zeros((4, 256))], (1,), 256)
-    kernel.overlap = LaunchOverlap(lets=LOOPED)
+    kernel.overlap = LaunchOverlap(next_starts=LOOPED)
     text = assemble(lower_kernel(kernel, compilation, get_cuda_target("sm_90a")))[0]
     assert text.count(TRIGGER) == text.count(WAIT) == 1
     assert text.rindex("ld.global") < text.index(TRIGGER) < text.index("st.global")
 
 
 def test_kernels_without_a_loop_trigger_the_next_launch_at_once() -> None:
-    text = compile_in_series(empty_kernel, LaunchOverlap(lets=LOOPED))
+    text = compile_in_series(empty_kernel, LaunchOverlap(next_starts=LOOPED))
     assert text.count(TRIGGER) == 1 and text.index(TRIGGER) < text.index(WAIT)
 
 

@@ -146,4 +146,4 @@ def test_explain_states_the_unit_of_matmuls_without_roles() -> None:
     ]
     kernel, _ = run_gpu_passes(single_matmul, args, (1,), 128)
     (line,) = explain_matmuls(kernel)[1:]
-    assert "is not a tile of a pipe, and it is outside of roles" in line
+    assert "is not a tile of a pipe, and the operand is outside of roles" in line

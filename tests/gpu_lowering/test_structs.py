@@ -12,7 +12,7 @@ from struct_programs import Body, N, Pair, bodies, control, fields, loops, pairs
 import tegula as tg
 from tegula.backend.llvm import compile_ptx
 from tegula.codegen.gpu import lower_kernel
-from tegula.passes.gradient import split
+from tegula.passes.gradient import split_adjoint
 from tegula.passes.pipeline import prepare
 from tegula.passes.pipeline_gpu import for_gpu
 from tegula.runtime.adjoint import adjoint_of
@@ -92,7 +92,7 @@ def test_adjoints_of_tiles_of_structs_become_ptx() -> None:
     grads = [tg.zeros_like(launch.args[k]) for k in indices]
     result = adjoint_of(launch.kernel, tuple(indices))
     adjoint_kernel = traced(result, [*launch.args, *grads], launch.dims, launch.block_dim)
-    for step in split(adjoint_kernel, len(launch.args), False):
+    for step in split_adjoint(adjoint_kernel, len(launch.args), False):
         prepare(step.kernel)
         lowered = lower_kernel(step.kernel, for_gpu(step.kernel, target), target)
         assert ".entry" in compile_ptx(lowered.text, "sm_90a")

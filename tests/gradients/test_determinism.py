@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tegula as tg
-from tegula.passes.gradient import BUSY, ForwardLaunch, check_order, split
+from tegula.passes.gradient import BUSY_BLOCKS, ForwardLaunch, check_order, split_adjoint
 from tegula.runtime.adjoint import adjoint_of
 from tegula.runtime.launch import plan
 from tegula.runtime.resolve import requested_specialisation
@@ -119,7 +119,9 @@ def adjoint_steps(kernel: Any, args: list[Any], dims: tuple[int, ...], block: in
     adjoint = adjoint_of(kernel, positions)
     all_args = (*args, *(args[k].grad for k in positions))
     specialised = requested_specialisation(adjoint, plan(dims, block), all_args)
-    return split(adjoint.trace(specialised.types, specialised.launch, specialised.access), len(args), True)
+    return split_adjoint(
+        adjoint.trace(specialised.types, specialised.launch, specialised.access), len(args), True
+    )
 
 
 def test_deterministic_mode_refuses_orders_that_gpus_do_not_keep() -> None:
@@ -161,7 +163,7 @@ def test_the_number_of_chunks_is_the_number_of_resident_blocks() -> None:
         args = [tg.zeros(s, requires_grad=True) for s in ((8, width), width, (8, width))]
         (chunk_count,) = adjoint_steps(kernel, args, (8, block), block)[0].grid
         rows, multiprocessors = 100_000, 100
-        gpu_chunks = ForwardLaunch((rows, block), {}, BUSY * multiprocessors, True).number(chunk_count)
+        gpu_chunks = ForwardLaunch((rows, block), {}, BUSY_BLOCKS * multiprocessors, True).number(chunk_count)
         assert 0.9 * chunks * multiprocessors < gpu_chunks <= chunks * multiprocessors
         assert ForwardLaunch((rows, block), {}, 32).number(chunk_count) == 32
 

@@ -12,7 +12,7 @@ import tegula as tg
 from support.loop_kernels import D
 from tegula.ir import Kernel, LoopLike
 from tegula.lang.kernel import trace
-from tegula.passes.gradient.regauge import regauge
+from tegula.passes.gradient.online_rescaling import remove_rescaling
 from tegula.passes.inline_calls import inline_selected
 from tegula.passes.pipeline import fix_rounding
 from tegula.runtime.adjoint import adjoint_of
@@ -246,7 +246,7 @@ def forward(source: Any) -> Kernel:
 @pytest.mark.parametrize("name", [*ACCEPTED, *REFUSED])
 def test_exactly_the_loops_without_a_dependency_on_the_gauge_are_rescaled(name: str) -> None:
     kernel = forward({**ACCEPTED, **REFUSED}[name])
-    result = regauge(kernel)
+    result = remove_rescaling(kernel)
     sums = [loop for loop in kernel.walk() if isinstance(loop, LoopLike)][1:]
     assert [len(loop.results) for loop in sums] == ([2] if name in ACCEPTED else [])
     assert len(result.results) == 2 * len(sums)
@@ -255,7 +255,7 @@ def test_exactly_the_loops_without_a_dependency_on_the_gauge_are_rescaled(name: 
 
 def test_loops_with_two_gauges_are_rescaled() -> None:
     kernel = forward(difference_of_two)
-    result = regauge(kernel)
+    result = remove_rescaling(kernel)
     *_, last = [loop for loop in kernel.walk() if isinstance(loop, LoopLike)]
     assert len(last.results) == len(result.constants) == 2
 

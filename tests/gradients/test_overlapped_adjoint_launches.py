@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import tegula as tg
-from tegula.ir import ALONE, LOOPED, READ, WAITED, LaunchOverlap
-from tegula.passes.gradient import AdjointStep, in_series
+from tegula.ir import LOOPED, NO_OVERLAP, READ, WAITED, LaunchOverlap
+from tegula.passes.gradient import AdjointStep, overlap_launches
 from tegula.runtime.adjoint import adjoint_of
 from tegula.runtime.launch import plan
 from tegula.runtime.resolve import requested_specialisation
 
 T = 8
-FIRST, LATER = LaunchOverlap(lets=WAITED), LaunchOverlap(waits_at_end=True)
+FIRST, LATER = LaunchOverlap(next_starts=WAITED), LaunchOverlap(waits_at_end=True)
 
 
 @tg.kernel
@@ -59,9 +59,9 @@ def square_arrays(count: int) -> list[Any]:
 def test_owners_of_different_arrays_are_a_series() -> None:
     """The launch that clears the gradient is not part of the series: the series reads the gradient."""
     steps = adjoint_steps(matmul, square_arrays(3), square_arrays(3))
-    assert in_series(steps) == [FIRST, LATER, ALONE]
-    assert in_series(steps[2:]) == [ALONE]
-    assert in_series([*steps, *steps]) == [FIRST, LATER, ALONE, FIRST, LATER, ALONE]
+    assert overlap_launches(steps) == [FIRST, LATER, NO_OVERLAP]
+    assert overlap_launches(steps[2:]) == [NO_OVERLAP]
+    assert overlap_launches([*steps, *steps]) == [FIRST, LATER, NO_OVERLAP, FIRST, LATER, NO_OVERLAP]
 
 
 def test_launches_that_add_to_one_array_are_not_a_series() -> None:
@@ -70,13 +70,13 @@ def test_launches_that_add_to_one_array_are_not_a_series() -> None:
     steps = adjoint_steps(two_matmuls, square_arrays(5), square_arrays(5))
     names = [step.kernel.name.removeprefix("two_matmuls_adjoint_of_adj_") for step in steps]
     assert names[:2] == ["a", "a"]
-    assert in_series(steps) == [ALONE, FIRST, LATER, LATER, ALONE]
+    assert overlap_launches(steps) == [NO_OVERLAP, FIRST, LATER, LATER, NO_OVERLAP]
 
 
 def test_launches_that_sum_chunks_wait_for_the_chunks() -> None:
     first, last = adjoint_steps(matmul, square_arrays(3), square_arrays(3))[0].shared
-    assert in_series([first, last]) == [ALONE, ALONE]
-    assert in_series([first, first]) == [ALONE, ALONE], "both launches write the same rows"
+    assert overlap_launches([first, last]) == [NO_OVERLAP, NO_OVERLAP]
+    assert overlap_launches([first, first]) == [NO_OVERLAP, NO_OVERLAP], "both launches write the same rows"
 
 
 @tg.kernel
@@ -93,12 +93,12 @@ def test_blocks_of_chunks_let_the_next_launch_start_after_their_loop() -> None:
         adjoint, plan((64, 32), 32), (*arrays, *map(tg.zeros_like, arrays))
     )
     steps = [part.step for part in adjoint.steps_for(specialised)]
-    assert in_series(steps) == [LaunchOverlap(lets=LOOPED), ALONE]
+    assert overlap_launches(steps) == [LaunchOverlap(next_starts=LOOPED), NO_OVERLAP]
 
 
 def test_launches_with_overlapping_arrays_are_in_no_series() -> None:
     args, (da, _, dc) = square_arrays(3), square_arrays(3)
-    assert set(in_series(adjoint_steps(matmul, args, [da, da, dc]))) == {ALONE}
+    assert set(overlap_launches(adjoint_steps(matmul, args, [da, da, dc]))) == {NO_OVERLAP}
 
 
 # Launches that overwrite arrays after their last read -----------------------------------------------------------------
@@ -125,18 +125,30 @@ def wide_adjoint_steps() -> list[AdjointStep]:
 
 def test_the_clearing_of_a_gradient_starts_after_its_last_read() -> None:
     a, b, clear = wide_adjoint_steps()
-    assert in_series([a, b, clear]) == [FIRST, LaunchOverlap(waits_at_end=True, lets=READ), LATER]
-    assert in_series([b, clear]) == [LaunchOverlap(lets=READ), LATER]
-    assert in_series([a, b, clear, clear]) == [
+    assert overlap_launches([a, b, clear]) == [
         FIRST,
-        LaunchOverlap(waits_at_end=True, lets=READ),
+        LaunchOverlap(waits_at_end=True, next_starts=READ),
         LATER,
-        ALONE,
+    ]
+    assert overlap_launches([b, clear]) == [LaunchOverlap(next_starts=READ), LATER]
+    assert overlap_launches([a, b, clear, clear]) == [
+        FIRST,
+        LaunchOverlap(waits_at_end=True, next_starts=READ),
+        LATER,
+    ]
+    assert overlap_launches([b, clear]) == [LaunchOverlap(next_starts=READ), LATER]
+    assert overlap_launches([a, b, clear, clear]) == [
+        FIRST,
+        LaunchOverlap(waits_at_end=True, next_starts=READ),
+        LATER,
+        NO_OVERLAP,
     ]
 
 
 def test_the_launch_after_a_series_waits_for_all_its_launches() -> None:
-    """The clearing launch lets the next launch start immediately, while owner blocks may still be running."""
+    """The clearing launch next_starts the next launch start immediately, while owner blocks may still be running."""
     a, b, clear = wide_adjoint_steps()
-    assert in_series([a, clear, b]) == [LaunchOverlap(lets=READ), LATER, ALONE]
-    assert in_series([clear, a, b]) == [ALONE, FIRST, LATER], "an owner reads the cleared gradient"
+    assert overlap_launches([a, clear, b]) == [LaunchOverlap(next_starts=READ), LATER, NO_OVERLAP]
+    assert overlap_launches([clear, a, b]) == [NO_OVERLAP, FIRST, LATER], (
+        "an owner reads the cleared gradient"
+    )

@@ -132,5 +132,5 @@ def test_the_verifier_knows_the_declaration() -> None:
     load = REGISTRY["array.load"].typed([k.params[0], k.const(0)])
     load.attrs["hint"] = 1
     k.insertion_region.append(load)
-    with pytest.raises(InternalError, match=r"array.load .*it has no attribute hint"):
+    with pytest.raises(InternalError, match=r"array.load .*the op has no attribute hint"):
         verify(k.finish())

@@ -12,13 +12,13 @@ from simulated_driver import SimulatedDriver
 
 import tegula as tg
 from support.recorded_launches import RecordingDriver
-from tegula.ir import ALONE, WAITED, LaunchOverlap
+from tegula.ir import NO_OVERLAP, WAITED, LaunchOverlap
 from tegula.runtime import adjoint
 from tegula.runtime.cuda.driver import install
 from tegula.runtime.cuda.launch import CONFIGURATION
 
 T = 16
-FIRST, LATER = LaunchOverlap(lets=WAITED), LaunchOverlap(waits_at_end=True)
+FIRST, LATER = LaunchOverlap(next_starts=WAITED), LaunchOverlap(waits_at_end=True)
 
 
 @tg.kernel
@@ -94,7 +94,7 @@ def test_adjoint_launches_pass_the_same_bytes_to_the_driver(driver: RecordingDri
         launch_adjoint(matmul, arrays, (4, 4), 4)
         assert launched(driver) == slow_path_launches
     assert compiled_to_machine_code(matmul)
-    assert [part.overlap for part in adjoint_of(matmul).launched_parts] == [FIRST, LATER, ALONE]
+    assert [part.overlap for part in adjoint_of(matmul).launched_parts] == [FIRST, LATER, NO_OVERLAP]
 
 
 def test_adjoint_launches_of_other_shapes_are_planned_again(driver: RecordingDriver) -> None:

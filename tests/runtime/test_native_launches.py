@@ -578,7 +578,7 @@ def torch(monkeypatch: pytest.MonkeyPatch, driver: RecordingDriver) -> Iterator[
     yield result
     STREAM[0] = 0
     interop.FOREIGN.clear()
-    interop._adopted.clear()
+    interop._adopted_arrays.clear()
     for name in launcher.FOREIGN:
         machine_code.put(name, 0)
 

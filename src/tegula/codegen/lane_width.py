@@ -50,7 +50,7 @@ def is_serial(s: State, op: Op) -> bool:
     buffer, _, *index = op.operands
     if s.known.varying(buffer) or not any(s.known.varying(i) for i in index):
         return True
-    return not s.independence.own_elements(op)
+    return not s.independence.lanes_are_disjoint(op)
 
 
 def _hot_bytes(ops: list[Op]) -> int:

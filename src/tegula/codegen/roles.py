@@ -23,7 +23,7 @@ from tegula.ops.roles import WARP, PipeLoad, PipePop, PipePush, PipeRelease, Rol
 from tegula.ops.schedule import arriving
 from tegula.ops.tile import TileLoad
 from tegula.passes.overlap import WAITING
-from tegula.passes.plan_memory import LINE
+from tegula.passes.plan_memory import CACHE_LINE
 from tegula.types import PipeType, TileType, element_bytes, scalar_of
 
 STACK_BYTES = 1 << 18
@@ -54,7 +54,7 @@ def pipe_new(s: State, op: Op) -> None:
 
 
 def _stage_bytes(t: PipeType) -> int:
-    return -(-TileType(t.dtype, t.shape).size * element_bytes(t.dtype) // LINE) * LINE
+    return -(-TileType(t.dtype, t.shape).size * element_bytes(t.dtype) // CACHE_LINE) * CACHE_LINE
 
 
 def lower_roles(s: State, op: Roles, body: Body) -> None:
@@ -207,7 +207,7 @@ class _Frame:
 def _lower_role(s: State, op: Roles, at: RoleAt, body: Body) -> str:
     """Lower a role to a function. Returns the register with the address of the role's frame."""
     name, region = op.names[at.position], op.roles[at.position]
-    scratch = _piece(s, f"{name}: tiles", LINE)
+    scratch = _piece(s, f"{name}: tiles", CACHE_LINE)
     r = State(s.kernel, s.known, s.target, s.debug)
     r.code.rounds_bfloat16, r.code.fences_extremes = s.code.rounds_bfloat16, s.code.fences_extremes
     r.code.packs = s.code.packs

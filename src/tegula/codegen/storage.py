@@ -9,12 +9,12 @@ from typing import Any
 
 from tegula.codegen.lifetimes import lifetimes
 from tegula.dataclass import dataclass, field
-from tegula.passes.plan_memory import LINE, Interval, MemoryMap, plan_memory, subdivide
+from tegula.passes.plan_memory import CACHE_LINE, Interval, MemoryMap, plan_memory, subdivide
 from tegula.source import Location
 from tegula.types import ElementType, components, element_bytes, element_shape, scalar_of
 
 PAGE = 4096
-STAGGER = 5 * LINE
+STAGGER = 5 * CACHE_LINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,7 @@ class ThreadScratch:
 
     def resize(self, pointer: str, plan: MemoryMap) -> None:
         """Set the size of a piece to the size of its subdivision's plan."""
-        size = max(plan.total, LINE)
+        size = max(plan.total, CACHE_LINE)
         self.pieces = [replace(p, size=size) if p.pointer == pointer else p for p in self.pieces]
         self.inner[pointer] = plan
 
@@ -217,7 +217,9 @@ class ThreadScratch:
             f"  {p.pointer} = getelementptr inbounds i8, ptr %scratch, i64 {at}"
             for p, at in zip(used, plan.offsets, strict=True)
         ]
-        entry += [f"  {pointer} = alloca [{size} x i8], align {LINE}" for pointer, size in on_stack.items()]
+        entry += [
+            f"  {pointer} = alloca [{size} x i8], align {CACHE_LINE}" for pointer, size in on_stack.items()
+        ]
         return entry, subdivide(
             plan, {k: self.inner[p.pointer] for k, p in enumerate(used) if p.pointer in self.inner}
         )
@@ -228,7 +230,7 @@ class ThreadScratch:
         in scratch memory, because LLVM assumes that no branch depends on such elements of the stack."""
         on_stack: dict[str, int] = {}
         for p in sorted(self.pieces, key=lambda piece: piece.size):
-            stack_bytes -= -(-p.size // LINE) * LINE if p.pointer in used else 0
+            stack_bytes -= -(-p.size // CACHE_LINE) * CACHE_LINE if p.pointer in used else 0
             if p.size > STACK_PIECE or stack_bytes < 0:
                 break
             if p.pointer in used and p.is_written and not (p.pointer in self.held or p.pointer in self.inner):
@@ -239,7 +241,7 @@ class ThreadScratch:
         """The live interval of a piece. Large pieces are staggered, so that tiles whose size is a power of two do not
         map to the same cache sets."""
         pad = STAGGER if p.size >= PAGE else 0
-        return Interval(p.name, start, end, p.size, LINE, pad, p.loc, self._place(end - 1, p.loc))
+        return Interval(p.name, start, end, p.size, CACHE_LINE, pad, p.loc, self._place(end - 1, p.loc))
 
     def _place(self, line: int, otherwise: Location) -> Location:
         at = bisect_right(self.places, line, key=lambda place: place[0])

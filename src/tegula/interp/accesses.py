@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 import numpy as np
 
 from tegula.dataclass import dataclass
-from tegula.interp.holders import Held, held_elements
+from tegula.interp.holders import HeldElements, held_elements
 from tegula.interp.tiles import tile_of
 from tegula.ir import Op, ScatteredAccess, Value
 from tegula.layout import Layout, blocked
@@ -67,7 +67,7 @@ def accesses(*kinds: type[AnyOp]) -> Callable[[Rule[AnyOp]], Rule[AnyOp]]:
 # Buffers ----------------------------------------------------------------------------------------------------
 
 
-def _elements(kind: str, array: np.ndarray, pairs: Held) -> ThreadAccess:
+def _elements(kind: str, array: np.ndarray, pairs: HeldElements) -> ThreadAccess:
     return ThreadAccess(kind, array, pairs.threads, pairs.at)
 
 
@@ -139,16 +139,16 @@ def access_mma(m: GroupMachine, op: SharedMma) -> Iterator[ThreadAccess]:
 
 
 def _window(
-    m: GroupMachine, array: np.ndarray, offsets: Sequence[Value], pairs: Held, partial: bool = False
+    m: GroupMachine, array: np.ndarray, offsets: Sequence[Value], pairs: HeldElements, partial: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
     """The accesses of a tile at offsets of an array, by thread: the elements in bounds of present lanes."""
     starts = np.array([int(m.group(v)) for v in offsets])
     at = pairs.at + starts[:, None]
     inside = (at >= 0) & (at < np.array(array.shape[: len(starts)])[:, None])
-    keep = inside.all(axis=0)
+    is_accessed = inside.all(axis=0)
     if partial:
-        keep &= pairs.at[-1] < m.count
-    return pairs.threads[keep], at[:, keep]
+        is_accessed &= pairs.at[-1] < m.count
+    return pairs.threads[is_accessed], at[:, is_accessed]
 
 
 @accesses(TileLoad)
@@ -166,18 +166,18 @@ def access_store(m: GroupMachine, op: TileAtomic | TileStore) -> Iterator[Thread
 
 
 @accesses(ArrayGather, ArrayScatter, ArrayScatterAtomic, ArrayScatterCas)
-def access_places(m: GroupMachine, op: ScatteredAccess) -> Iterator[ThreadAccess]:
+def access_scattered(m: GroupMachine, op: ScatteredAccess) -> Iterator[ThreadAccess]:
     """The accesses of the selected elements that are present and whose coordinates are inside the array."""
     array, layout = m.group(op.array), held_elements(m.layouts[op.where])
     reads = isinstance(op, ArrayGather)
     pairs = layout if reads else layout.owned
     at = np.array([m.env[v][tuple(pairs.at)] for v in op.at])
-    keep = m.env[op.where][tuple(pairs.at)] & (at >= 0).all(axis=0)
-    keep &= (at < np.array(array.shape[: len(at)])[:, None]).all(axis=0)
+    is_accessed = m.env[op.where][tuple(pairs.at)] & (at >= 0).all(axis=0)
+    is_accessed &= (at < np.array(array.shape[: len(at)])[:, None]).all(axis=0)
     if isinstance(op, ArrayScatter | ArrayScatterAtomic | ArrayScatterCas) and tile_of(op.tile).partial:
-        keep &= pairs.at[-1] < m.count
+        is_accessed &= pairs.at[-1] < m.count
     kind = "read" if reads else "write" if isinstance(op, ArrayScatter) else "atomic"
-    yield ThreadAccess(kind, array, pairs.threads[keep], at[:, keep])
+    yield ThreadAccess(kind, array, pairs.threads[is_accessed], at[:, is_accessed])
 
 
 def copy_layout(op: AsyncCopy, threads: int) -> Layout:
@@ -199,60 +199,62 @@ def access_copy(m: GroupMachine, op: AsyncCopy) -> Iterator[ThreadAccess]:
 # Exchanges --------------------------------------------------------------------------------------------------
 
 
-def _each(kind: str, array: np.ndarray, threads: np.ndarray, at: np.ndarray) -> ThreadAccess:
+def _one_each(kind: str, array: np.ndarray, threads: np.ndarray, at: np.ndarray) -> ThreadAccess:
     """An access of one element of a line by each thread."""
     return ThreadAccess(kind, array, threads, at[None])
 
 
-def _all(m: GroupMachine, array: np.ndarray, count: int) -> ThreadAccess:
+def _read_by_all(m: GroupMachine, array: np.ndarray, count: int) -> ThreadAccess:
     """A read of the first `count` elements by all threads."""
-    return _each("read", array, np.repeat(np.arange(m.threads), count), np.tile(np.arange(count), m.threads))
+    return _one_each(
+        "read", array, np.repeat(np.arange(m.threads), count), np.tile(np.arange(count), m.threads)
+    )
 
 
 @accesses(Publish)
 def access_publish(m: GroupMachine, op: Publish) -> Iterator[ThreadAccess]:
     lane = int(m.group(op.thread))
     writer = lane if 0 <= lane < m.count else 0
-    yield _each("write", m.group(op.buffer), np.array([writer]), np.array([0]))
+    yield _one_each("write", m.group(op.buffer), np.array([writer]), np.array([0]))
 
 
 @accesses(StackVote)
 def access_votes(m: GroupMachine, op: StackVote) -> Iterator[ThreadAccess]:
     """The accesses of a vote: the first thread of each warp writes."""
     warps = np.arange(m.threads // WARP)
-    yield _each("write", m.group(op.votes), warps * WARP, warps)
+    yield _one_each("write", m.group(op.votes), warps * WARP, warps)
 
 
 # Stacks -----------------------------------------------------------------------------------------------------
 
-FIRST = np.array([0])
+FIRST_THREAD = np.array([0])
 
 
 @accesses(StackNew, StackClear)
 def access_empty(m: GroupMachine, op: StackClear | StackNew) -> Iterator[ThreadAccess]:
     stack = m.env[op.result if isinstance(op, StackNew) else op.stack]
-    yield _each("write", stack.memory, FIRST, FIRST)
+    yield _one_each("write", stack.memory, FIRST_THREAD, FIRST_THREAD)
 
 
 @accesses(StackCount)
 def access_count(m: GroupMachine, op: StackCount) -> Iterator[ThreadAccess]:
     memory = m.env[op.stack].memory
     lanes = np.flatnonzero(m.active)
-    yield _each("read", memory, lanes, 0 * lanes) if m.apart else _all(m, memory, 1)
+    yield _one_each("read", memory, lanes, 0 * lanes) if m.independent else _read_by_all(m, memory, 1)
 
 
 @accesses(StackFill)
 def access_fill(m: GroupMachine, op: StackFill) -> Iterator[ThreadAccess]:
     stack = m.env[op.stack]
-    yield _all(m, stack.memory, 1)
-    yield _all(m, m.group(op.votes), m.threads // WARP - 1)
+    yield _read_by_all(m, stack.memory, 1)
+    yield _read_by_all(m, m.group(op.votes), m.threads // WARP - 1)
     yield _slots(m, "write", stack.elements, op.results[0])
 
 
 @accesses(StackTake)
 def access_take(m: GroupMachine, op: StackTake) -> Iterator[ThreadAccess]:
     stack = m.env[op.stack]
-    yield _all(m, stack.memory, 1)
+    yield _read_by_all(m, stack.memory, 1)
     yield _slots(m, "read", stack.elements, op.results[1])
 
 
@@ -260,14 +262,14 @@ def _slots(m: GroupMachine, kind: str, elements: np.ndarray, slots: Value) -> Th
     """An access of slots by the lanes that have one."""
     at = m.env[slots].astype(np.int64)
     lanes = np.flatnonzero(m.present & (at >= 0))
-    return _each(kind, elements, lanes, at[lanes])
+    return _one_each(kind, elements, lanes, at[lanes])
 
 
 @accesses(StackAdvance)
 def access_advance(m: GroupMachine, op: StackAdvance) -> Iterator[ThreadAccess]:
     stack = m.env[op.stack]
-    yield _each("read", stack.memory, FIRST, FIRST)
+    yield _one_each("read", stack.memory, FIRST_THREAD, FIRST_THREAD)
     if op.votes is not None:
         warps = np.arange(m.threads // WARP)
-        yield _each("read", m.group(op.votes), 0 * warps, warps)
-    yield _each("write", stack.memory, FIRST, FIRST)
+        yield _one_each("read", m.group(op.votes), 0 * warps, warps)
+    yield _one_each("write", stack.memory, FIRST_THREAD, FIRST_THREAD)

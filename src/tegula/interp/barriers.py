@@ -168,7 +168,7 @@ def run_load(m: Machine, op: BulkLoad, mask: Mask) -> None:
 
 
 @handles(ClusterEnd, ClusterPeer)
-def run_alone(m: Machine, op: ClusterEnd | ClusterPeer, mask: Mask) -> Any:
+def run_own_index(m: Machine, op: ClusterEnd | ClusterPeer, mask: Mask) -> Any:
     """The index of the CTA itself, because the interpreter has no clusters."""
     return m.env[op.number]
 
@@ -181,5 +181,5 @@ def run_put(m: Machine, op: BulkPut, mask: Mask) -> None:
 
 
 @handles(BulkCommit, BulkPrefetch, BulkWait, FenceAsync, LaunchNext)
-def run_nothing(m: Machine, op: Op, mask: Mask) -> None:
+def run_no_op(m: Machine, op: Op, mask: Mask) -> None:
     """The copy is complete when it starts, so the op does nothing."""

@@ -25,9 +25,9 @@ class Segments:
     def __init__(self, m: Machine, op: SegmentOp) -> None:
         self.m, self.width = m, op.width
         self.rows = -(-m.lanes // op.width)
-        self.present = self.spread(m.present, np.bool_(False))
+        self.present = self.in_rows(m.present, np.bool_(False))
 
-    def spread(self, x: np.ndarray, missing: Any) -> np.ndarray:
+    def in_rows(self, x: np.ndarray, missing: Any) -> np.ndarray:
         """Per-lane values in rows, with `missing` for lanes after the machine's last lane."""
         result = np.full((self.rows * self.width, *x.shape[1:]), missing, x.dtype)
         result[: self.m.lanes] = x
@@ -35,7 +35,7 @@ class Segments:
 
     def own_or(self, x: np.ndarray, missing: Any = 0) -> np.ndarray:
         """Per-lane values in rows, with `missing` for lanes that are not present."""
-        result = self.spread(x, missing)
+        result = self.in_rows(x, missing)
         result[~self.present] = missing
         return result
 
@@ -43,27 +43,27 @@ class Segments:
         """Values arranged in rows, as values per lane of the machine."""
         return rows.reshape((-1, *rows.shape[2:]))[: self.m.lanes].copy()
 
-    def chosen(self, x: np.ndarray, source: np.ndarray) -> np.ndarray:
+    def shuffled(self, x: np.ndarray, source: np.ndarray) -> np.ndarray:
         """The value that each lane receives from lane `source`, modulo the width, of its row."""
-        at = self.spread(source, 0) & (self.width - 1)
+        at = self.in_rows(source, 0) & (self.width - 1)
         return self.lanes(self.own_or(x)[np.arange(self.rows)[:, None], at.astype(np.intp)])
 
 
 @handles(LaneShuffle)
 def run_shuffle(m: Machine, op: LaneShuffle, mask: Mask) -> Any:
-    return Segments(m, op).chosen(m.env[op.value], m.env[op.source])
+    return Segments(m, op).shuffled(m.env[op.value], m.env[op.source])
 
 
 @handles(LaneXor)
 def run_xor(m: Machine, op: LaneXor, mask: Mask) -> Any:
     flipped = int(m.group(op.mask)) & (op.width - 1)
-    return Segments(m, op).chosen(m.env[op.value], np.arange(m.lanes) ^ flipped)
+    return Segments(m, op).shuffled(m.env[op.value], np.arange(m.lanes) ^ flipped)
 
 
 @handles(LaneCollect)
 def run_collect(m: Machine, op: LaneCollect, mask: Mask) -> Any:
     rows = Segments(m, op)
-    value, target = rows.own_or(m.env[op.value]), rows.spread(m.env[op.target], 0) & (op.width - 1)
+    value, target = rows.own_or(m.env[op.value]), rows.in_rows(m.env[op.target], 0) & (op.width - 1)
     result = np.zeros_like(value)
     for lane in range(op.width):
         at = np.arange(rows.rows), target[:, lane].astype(np.intp)

@@ -12,7 +12,7 @@ from tegula.layout import COPY, Layout, Mode
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldElements:
     """Pairs of a thread and a held element: `threads` [n], `at` [rank, n]. `owner` [n]: whether the thread is the owner
     among the threads with copies of the element."""
 
@@ -20,38 +20,38 @@ class Held:
     at: np.ndarray
     owner: np.ndarray
 
-    def only(self, mask: np.ndarray) -> Held:
+    def only(self, mask: np.ndarray) -> HeldElements:
         """The elements for which a mask is true."""
-        return Held(self.threads[mask], self.at[:, mask], self.owner[mask])
+        return HeldElements(self.threads[mask], self.at[:, mask], self.owner[mask])
 
     @property
-    def owned(self) -> Held:
+    def owned(self) -> HeldElements:
         """The elements, each from its owner."""
         return self.only(self.owner)
 
 
 @lru_cache(maxsize=512)
-def held_elements(layout: Layout) -> Held:
+def held_elements(layout: Layout) -> HeldElements:
     """All pairs of threads and elements of a layout, without padding."""
     rank = len(layout.shape)
-    of_threads, first = _offsets(rank, layout.threads)
-    of_registers, _ = _offsets(rank, layout.registers)
-    at = (of_threads[:, :, None] + of_registers[:, None, :]).reshape(rank, -1)
-    threads = np.repeat(np.arange(of_threads.shape[1]), of_registers.shape[1])
-    owner = np.repeat(first, of_registers.shape[1])
+    thread_offsets, first = _offsets(rank, layout.threads)
+    register_offsets, _ = _offsets(rank, layout.registers)
+    at = (thread_offsets[:, :, None] + register_offsets[:, None, :]).reshape(rank, -1)
+    threads = np.repeat(np.arange(thread_offsets.shape[1]), register_offsets.shape[1])
+    owner = np.repeat(first, register_offsets.shape[1])
     inside = np.logical_and.reduce(at < np.array(layout.shape)[:, None])
-    return Held(threads, at, owner).only(inside)
+    return HeldElements(threads, at, owner).only(inside)
 
 
 @lru_cache(maxsize=512)
 def parts(layout: Layout, axis: int | None) -> np.ndarray:
     """For each element of a tile, the number of the partial result that contains it when warps reduce the tile along
     `axis` (None: all dimensions)."""
-    of_parts, _, _ = layout.parts(axis)
-    number = _offsets(len(layout.shape), of_parts.threads)[0][axis or 0]
-    every = held_elements(layout).owned
+    part_layout, _, _ = layout.parts(axis)
+    number = _offsets(len(layout.shape), part_layout.threads)[0][axis or 0]
+    owned = held_elements(layout).owned
     out = np.zeros(layout.shape, np.int64)
-    out[tuple(every.at)] = number[every.threads]
+    out[tuple(owned.at)] = number[owned.threads]
     return out
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from tegula.dataclass import dataclass
 from tegula.interp.accesses import RULES, ThreadAccess
-from tegula.interp.holders import Held
+from tegula.interp.holders import HeldElements
 from tegula.interp.machine import Machine, Mask, RunValue, Stack
 from tegula.interp.races import Races, TracedAccess, TracedRegion, regions_of
 from tegula.interp.report import RunReport
@@ -64,7 +64,7 @@ class Copy:
     op: Op
     buffer: np.ndarray
     value: np.ndarray
-    pairs: Held
+    pairs: HeldElements
 
 
 class SharedStack(Stack):
@@ -106,16 +106,16 @@ class GroupMachine(Machine):
         self.shared, self.races = shared, races
         self.started: list[Copy] = []
         self.committed: list[list[Copy]] = []
-        self.apart = False
+        self.independent = False
         """Whether lanes run independently."""
         self.active = present
         """The lanes that ran the last op."""
 
     def op(self, op: Op, mask: Mask) -> None:
-        outer, self.apart = self.apart, self.apart or isinstance(op, Lanes)
+        outer, self.independent = self.independent, self.independent or isinstance(op, Lanes)
         self.races.new_op()
         super().op(op, mask)
-        self.apart, self.active = outer, mask
+        self.independent, self.active = outer, mask
         rule = RULES.get(type(op))
         if rule is not None:
             for by_threads in rule(self, op):
@@ -129,9 +129,9 @@ class GroupMachine(Machine):
         for effect in op.effects():
             spans = np.array(at).reshape(len(at), -1)
             threads = lanes
-            if not self.apart and len(lanes) and (spans == spans[:, :1]).all():
+            if not self.independent and len(lanes) and (spans == spans[:, :1]).all():
                 threads, spans = np.arange(self.threads), np.repeat(spans[:, :1], self.threads, axis=1)
-            scalar = self.apart and isinstance(op.target.type, ArrayType)
+            scalar = self.independent and isinstance(op.target.type, ArrayType)
             self._record(
                 TracedAccess(op, effect.kind, scalar), ThreadAccess(effect.kind, array, threads, spans)
             )
@@ -139,8 +139,8 @@ class GroupMachine(Machine):
     def _record(self, access: TracedAccess, by_threads: ThreadAccess) -> None:
         offsets, size = offsets_of(by_threads)
         base = by_threads.array.__array_interface__["data"][0]
-        per = len(offsets) // max(1, len(by_threads.threads))
-        self.races.record(access, np.repeat(by_threads.threads, per), base, offsets, size)
+        scalars_per_thread = len(offsets) // max(1, len(by_threads.threads))
+        self.races.record(access, np.repeat(by_threads.threads, scalars_per_thread), base, offsets, size)
 
     # Shared memory ------------------------------------------------------------------------------------------
 

@@ -241,15 +241,15 @@ def _results(op: Op, values: Sequence[RunValue]) -> Any:
 
 @handles(If)
 def run_if(m: Machine, op: If, mask: Mask) -> Any:
-    then, other = op.regions
+    then, otherwise = op.regions
     condition = m.env[op.condition]
     active, skipped = mask & condition, mask & ~condition
     if not skipped.any():
         return _results(op, m.region(then, (), active))
     if not active.any():
-        return _results(op, m.region(other, (), skipped))
+        return _results(op, m.region(otherwise, (), skipped))
     new = m.region(then, (), active)
-    return _results(op, m.merge_all(op, active, new, m.region(other, (), skipped)))
+    return _results(op, m.merge_all(op, active, new, m.region(otherwise, (), skipped)))
 
 
 def _trip_count(start: int, stop: int, step: int) -> int:
@@ -261,9 +261,9 @@ def _trip_count(start: int, stop: int, step: int) -> int:
 def run_for(m: Machine, op: For, mask: Mask) -> Any:
     start, stop, step = (m.env[v] for v in op.bounds)
     carried = [m.env[v] for v in op.initial]
-    bad = np.flatnonzero(mask & (step == 0))
-    if len(bad):
-        raise KernelAssertion(f"{op.loc}: the step of a range is 0; block {m.block}, lane {bad[0]}")
+    zero_steps = np.flatnonzero(mask & (step == 0))
+    if len(zero_steps):
+        raise KernelAssertion(f"{op.loc}: the step of a range is 0; block {m.block}, lane {zero_steps[0]}")
     trips = np.zeros(m.lanes, dtype=object)
     for lane in np.flatnonzero(mask):
         trips[lane] = _trip_count(int(start[lane]), int(stop[lane]), int(step[lane]))

@@ -96,13 +96,13 @@ def update(
     order = np.argsort(address, kind="stable")
     first = np.r_[True, np.diff(address[order]) != 0][: len(order)]
     position = np.arange(len(order))
-    turn = np.empty(len(order), np.int64)
-    turn[order] = position - np.maximum.accumulate(np.where(first, position, 0))
-    for k in range(int(turn.max(initial=-1)) + 1):
-        now = turn == k
-        selected = tuple(i[now] for i in at)
-        old[now] = array[selected]
-        array[selected] = combine(old[now], *(x[now] for x in operands))
+    pass_of_access = np.empty(len(order), np.int64)
+    pass_of_access[order] = position - np.maximum.accumulate(np.where(first, position, 0))
+    for k in range(int(pass_of_access.max(initial=-1)) + 1):
+        in_pass = pass_of_access == k
+        selected = tuple(i[in_pass] for i in at)
+        old[in_pass] = array[selected]
+        array[selected] = combine(old[in_pass], *(x[in_pass] for x in operands))
     return old
 
 
@@ -179,14 +179,14 @@ def run_buf_view(m: Machine, op: BufView, mask: Mask) -> Any:
 
 
 def _per_lane(
-    m: Machine, op: Op, of: Value, indices: Sequence[Value], mask: Mask, view: Callable[..., np.ndarray]
+    m: Machine, op: Op, viewed: Value, indices: Sequence[Value], mask: Mask, view: Callable[..., np.ndarray]
 ) -> RunValue:
     """One view if it is the same in all active lanes, else a view for each lane."""
-    reference = m.env[of]
+    reference = m.env[viewed]
     numbers = np.array([m.env[v].astype(np.int64) for v in indices]).reshape(-1, m.lanes)
     active = np.flatnonzero(mask)
-    same = (numbers[:, active] == numbers[:, active[:1]]).all()
-    if same and not isinstance(reference, list):
+    is_uniform = (numbers[:, active] == numbers[:, active[:1]]).all()
+    if is_uniform and not isinstance(reference, list):
         return view(m, op, reference, numbers[:, active[0]].tolist(), int(active[0]))
     arrays = m.each(reference)
     out = list(arrays)
@@ -259,9 +259,12 @@ def _buf_view(
     # The view is not a NumPy slice, because several dimensions of the view, or none, may step along one dimension.
     origin = buffer[tuple(slice(n, None) for n in numbers)]
     # NumPy makes strided views of built-in dtypes only.
-    own = origin.view(np.uint8) if buffer.dtype.itemsize == 1 else origin
+    typed_origin = origin.view(np.uint8) if buffer.dtype.itemsize == 1 else origin
     view = as_strided(
-        own, (*shape, *element), (*strides, *buffer.strides[len(numbers) :]), writeable=-1 not in dims
+        typed_origin,
+        (*shape, *element),
+        (*strides, *buffer.strides[len(numbers) :]),
+        writeable=-1 not in dims,
     )
     return view.view(buffer.dtype)
 
@@ -297,7 +300,7 @@ def run_reshape(m: Machine, op: BufReshape, mask: Mask) -> Any:
 
     if not isinstance(reference, list):
         return reshaped(reference)
-    # Inactive lanes hold no view, because they did not run the op that made it.
+    # Inactive lanes hold no view, because they did not run the op that created the view.
     return [reshaped(b) if active else b for b, active in zip(reference, mask, strict=True)]
 
 

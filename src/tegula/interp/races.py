@@ -14,7 +14,7 @@ from tegula.ops.buffer import combination, commute
 from tegula.source import Location
 
 WARP = 32
-DONE = {"read": "reads", "write": "writes", "atomic": "updates", "issue": "fills"}
+VERBS = {"read": "reads", "write": "writes", "atomic": "updates", "issue": "fills"}
 
 
 class DataRace(InternalError):
@@ -25,8 +25,8 @@ class DataRace(InternalError):
         self, before: TracedAccess, after: TracedAccess, threads: tuple[int, int], location: str
     ) -> None:
         self.before, self.after, self.threads, self.location = before, after, threads, location
-        message = f"thread {threads[1]} {DONE[after.kind]} {location} ({after.op.NAME})"
-        other = f"thread {threads[0]} {DONE[before.kind]} them ({before.op.NAME}), with no barrier between"
+        message = f"thread {threads[1]} {VERBS[after.kind]} {location} ({after.op.NAME})"
+        other = f"thread {threads[0]} {VERBS[before.kind]} them ({before.op.NAME}), with no barrier between"
         notes: list[tuple[Location, str]] = [(before.op.loc, f"before it, {other}")]
         super().__init__(rendered("data-race", after.op.loc, message, notes))
 
@@ -49,7 +49,7 @@ Sort = tuple[str, bool, str]
 """The kind of an access, whether it is scalar, and how an atomic access combines elements."""
 
 
-def _clash(a: Sort, b: Sort, shared: bool) -> bool:
+def _conflicts(a: Sort, b: Sort, shared: bool) -> bool:
     """Whether two accesses of the same bytes by different threads need an order. Scalar accesses of arrays need no
     order."""
     if a[0] == b[0] == "read" or (a[0] == b[0] == "atomic" and commute(a[2], b[2])):
@@ -158,13 +158,13 @@ class Races:
     ) -> None:
         written = TracedAccess(access.op, "write") if access.kind == "issue" else access
         for sort, slots in region.slots.items():
-            if not _clash(sort, written.sort(), region.shared):
+            if not _conflicts(sort, written.sort(), region.shared):
                 continue
             for entries in slots:
                 previous = entries[units]
-                bad = ~self._in_order(previous, threads) & (previous % self.threads != threads)
-                bad &= previous < self.first * self.threads
-                self._raise(region, access, units, threads, previous, bad)
+                unordered = ~self._in_order(previous, threads) & (previous % self.threads != threads)
+                unordered &= previous < self.first * self.threads
+                self._raise(region, access, units, threads, previous, unordered)
         if region.in_flight is not None:
             previous = region.in_flight[units]
             self._raise(region, access, units, threads, previous, previous >= 0)
@@ -176,11 +176,11 @@ class Races:
         units: np.ndarray,
         threads: np.ndarray,
         conflicting: np.ndarray,
-        bad: np.ndarray,
+        unordered: np.ndarray,
     ) -> None:
-        if not bad.any():
+        if not unordered.any():
             return
-        k = int(np.flatnonzero(bad)[0])
+        k = int(np.flatnonzero(unordered)[0])
         entry, at = int(conflicting[k]), int(units[k]) * region.unit
         location = f"bytes {at} to {at + region.unit - 1} of {region.name}"
         raise DataRace(
@@ -196,26 +196,28 @@ class Races:
         stale = self._in_order(first[units], threads)
         first[units[stale]] = entries[stale]
         for slot, size in ((second, 1), (third, WARP)):
-            own = first[units] % self.threads // size
-            idle = self._in_order(slot[units], threads) | (slot[units] % self.threads // size == own)
-            other = (own != threads // size) & idle
-            slot[units[other]] = entries[other]
+            thread_group = first[units] % self.threads // size
+            replaceable = self._in_order(slot[units], threads) | (
+                slot[units] % self.threads // size == thread_group
+            )
+            entering = (thread_group != threads // size) & replaceable
+            slot[units[entering]] = entries[entering]
 
 
 def regions_of(arrays: Sequence[tuple[str, np.ndarray]]) -> Iterator[TracedRegion]:
     """The regions of memory that arrays occupy; overlapping arrays share one."""
     spans = sorted(((*_bytes(a), name, a) for name, a in arrays if a.size), key=lambda span: span[:2])
-    at = 0
-    while at < len(spans):
-        end, group = spans[at][1], [spans[at]]
-        while at + len(group) < len(spans) and spans[at + len(group)][0] < end:
-            group.append(spans[at + len(group)])
+    first = 0
+    while first < len(spans):
+        end, group = spans[first][1], [spans[first]]
+        while first + len(group) < len(spans) and spans[first + len(group)][0] < end:
+            group.append(spans[first + len(group)])
             end = max(end, group[-1][1])
-        start = spans[at][0]
+        start = spans[first][0]
         unit = math.gcd(*(n for low, _, _, a in group for n in (low - start, a.itemsize, *a.strides)))
         size = -(-(end - start) // unit) * unit
         yield TracedRegion(" and ".join(f"'{name}'" for _, _, name, _ in group), start, size, unit, False)
-        at += len(group)
+        first += len(group)
 
 
 def _bytes(a: np.ndarray) -> tuple[int, int]:

@@ -90,18 +90,18 @@ class RunReport:
 
     def name(self, value: Value) -> str:
         """The user's name for an array or tile, through views; "a tile" or "an array" without a name."""
-        at: Value | None = value
-        while at is not None:
-            if at in self.kernel.params:
-                return f"'{self.kernel.param_names[self.kernel.params.index(at)]}'"
-            if at.name:
-                return f"'{at.name}'"
-            made_by = at.owner
-            at = (
-                made_by.shown
-                if isinstance(made_by, ViewLike)
-                else made_by.array
-                if isinstance(made_by, ArrayView)
+        current: Value | None = value
+        while current is not None:
+            if current in self.kernel.params:
+                return f"'{self.kernel.param_names[self.kernel.params.index(current)]}'"
+            if current.name:
+                return f"'{current.name}'"
+            owner = current.owner
+            current = (
+                owner.shown
+                if isinstance(owner, ViewLike)
+                else owner.array
+                if isinstance(owner, ArrayView)
                 else None
             )
         return "an array" if isinstance(value.type, ArrayType) else "a tile"

@@ -115,7 +115,7 @@ class Waiting(Protocol):
         ...
 
 
-class Abandoned(BaseException):
+class RoleAborted(BaseException):
     """Ends a role's thread when the launch is aborted."""
 
 
@@ -150,26 +150,27 @@ class RoleScheduler:
         self.ended = [False] * len(names)
         self.turns = [threading.Semaphore(0) for _ in names]
         self.idle = threading.Semaphore(0)
-        self.abandoned = False
+        self.aborted = False
         self.failure: BaseException | None = None
 
     def run(self, bodies: Sequence[Callable[[], Any]]) -> None:
         """Run all roles to their ends; raises Deadlock if they cannot proceed."""
         threads = [
-            threading.Thread(target=self._live, args=(k, body), daemon=True) for k, body in enumerate(bodies)
+            threading.Thread(target=self._run_role, args=(k, body), daemon=True)
+            for k, body in enumerate(bodies)
         ]
         for thread in threads:
             thread.start()
         try:
             while not all(self.ended) and self.failure is None:
-                role = self._ready()
+                role = self._first_ready()
                 if role is None:
                     pipes = all(wait is None or isinstance(wait, PipeWait) for wait in self.waits)
                     raise Deadlock(self.kernel, self.block, self._blocked_reasons(), pipes)
                 self.turns[role].release()
                 self.idle.acquire()
         finally:
-            self.abandoned = True
+            self.aborted = True
             for turn in self.turns:
                 turn.release()
             for thread in threads:
@@ -188,16 +189,16 @@ class RoleScheduler:
 
     def _wait_for_turn(self, role: int) -> None:
         self.turns[role].acquire()
-        if self.abandoned:
-            raise Abandoned
+        if self.aborted:
+            raise RoleAborted
 
-    def _live(self, role: int, body: Callable[[], Any]) -> None:
+    def _run_role(self, role: int, body: Callable[[], Any]) -> None:
         """The body of a role's thread."""
         try:
             self._wait_for_turn(role)
             with np.errstate(all="ignore"):
                 body()
-        except Abandoned:
+        except RoleAborted:
             pass
         except BaseException as error:
             self.failure = error
@@ -205,7 +206,7 @@ class RoleScheduler:
             self.ended[role] = True
             self.idle.release()
 
-    def _ready(self) -> int | None:
+    def _first_ready(self) -> int | None:
         """The first role that does not have to wait."""
         for role, wait in enumerate(self.waits):
             if not self.ended[role] and (wait is None or wait.is_complete(role)):

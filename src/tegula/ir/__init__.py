@@ -34,9 +34,9 @@ from tegula.ir.interfaces import (
     root,
 )
 from tegula.ir.kernel import (
-    ALONE,
     AT_ONCE,
     LOOPED,
+    NO_OVERLAP,
     READ,
     WAITED,
     AccessClass,
@@ -48,9 +48,9 @@ from tegula.ir.kernel import (
 from tegula.ir.values import REGISTRY, Access, Builder, Effect, Op, Region, TypeRule, Value
 
 __all__ = [
-    "ALONE",
     "AT_ONCE",
     "LOOPED",
+    "NO_OVERLAP",
     "READ",
     "REGISTRY",
     "WAITED",

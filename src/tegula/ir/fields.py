@@ -26,7 +26,7 @@ MISSING: Any = object()
 
 
 class Field:
-    """A declared name of an op's class. `name` is set when the class is made."""
+    """A declared name of an op's class. `name` is set when the class is created."""
 
     name = ""
 
@@ -35,8 +35,8 @@ class Field:
 
 
 class operand(Field):
-    """The declaration of an operand. `effects`: the op's effects on its memory; `lane`: a cooperative op takes it from
-    each lane; `index`: the operand is an index or an offset, so that no gradient flows through it."""
+    """The declaration of an operand. `effects`: the op's effects on its memory; `lane`: a cooperative op takes the
+    operand from each lane; `index`: the operand is an index or an offset, so that no gradient flows through it."""
 
     def __init__(self, *effects: Access, lane: bool = False, index: bool = False) -> None:
         self.effects = effects
@@ -59,7 +59,7 @@ class operand(Field):
 
 
 class optional(operand):
-    """The last operand, which an op may omit; its value is then None."""
+    """The last operand, which an op may omit; the value is then None."""
 
     if TYPE_CHECKING:
 
@@ -182,7 +182,8 @@ class output(Field):
 
 
 class Signature:
-    """The declared names of a class, in order. `fixed`: the least number of operands of an op."""
+    """The declared names of a class, in order. `min_operands`, `max_operands`: the limits of the number of operands of
+    an op; no maximum if one is variadic."""
 
     __slots__ = ("attrs", "bodies", "effects", "first_index", "fixed", "lanes", "most", "operands", "outputs")
 
@@ -192,14 +193,16 @@ class Signature:
         self.attrs = {f.name: f for f in fields if isinstance(f, attr)}
         self.bodies = [f for f in fields if isinstance(f, body)]
         self.outputs = [f for f in fields if isinstance(f, output)]
-        loose = [k for k, f in enumerate(self.operands) if isinstance(f, variadic | optional)]
-        variable = bool(loose) and isinstance(self.operands[loose[0]], variadic)
-        if len(loose) > 1 or (loose and not variable and loose[0] + 1 < len(self.operands)):
+        optional_positions = [k for k, f in enumerate(self.operands) if isinstance(f, variadic | optional)]
+        is_variadic = bool(optional_positions) and isinstance(self.operands[optional_positions[0]], variadic)
+        if len(optional_positions) > 1 or (
+            optional_positions and not is_variadic and optional_positions[0] + 1 < len(self.operands)
+        ):
             raise TypeError(f"{cls.__name__}: one variadic operand, or one optional one at the end")
-        self.fixed = len(self.operands) - len(loose)
-        self.most = None if variable else len(self.operands)
+        self.min_operands = len(self.operands) - len(optional_positions)
+        self.max_operands = None if is_variadic else len(self.operands)
         for k, f in enumerate(self.operands):
-            follows = variable and k > loose[0]
+            follows = is_variadic and k > optional_positions[0]
             f.at = k - len(self.operands) if follows else k
             if isinstance(f, variadic):
                 f.after = len(self.operands) - k - 1
@@ -225,8 +228,8 @@ class Signature:
     def fault(self, op: Op) -> str:
         """The reason why an op violates its declaration; empty if the op is valid."""
         count = len(op.operands)
-        if count < self.fixed or (self.most is not None and count > self.most):
-            return f"the op takes {_numbered(self.operands)}, got {count} operands"
+        if count < self.min_operands or (self.max_operands is not None and count > self.max_operands):
+            return f"the op takes {_operand_names(self.operands)}, got {count} operands"
         unknown = [name for name in op.attrs if name not in self.attrs]
         if unknown:
             return f"the op has no attribute {', '.join(unknown)}"
@@ -234,7 +237,7 @@ class Signature:
         return f"the op lacks the attribute {', '.join(missing)}" if missing else ""
 
 
-def _numbered(operands: Sequence[operand]) -> str:
+def _operand_names(operands: Sequence[operand]) -> str:
     return ", ".join(f"*{f.name}" if isinstance(f, variadic) else f.name for f in operands) or "no operands"
 
 

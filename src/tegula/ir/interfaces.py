@@ -45,8 +45,8 @@ class Carried:
 
 
 class Carrier(Op):
-    """An op whose regions yield values to its results: a loop or a branch. Attribute `after_return`: if the op follows
-    a return that some lanes took, the location of this return, if known."""
+    """An op whose regions yield values to its results: a loop or a branch. Attribute `after_return`: the location, if
+    known, of the return that some lanes took before the op; absent if there is none."""
 
     __slots__ = ()
     after_return = attr(None)
@@ -262,7 +262,7 @@ class ActsOnLines(Op):
 
     @property
     def exchanges(self) -> bool:
-        """Whether threads exchange more elements than few shuffles do."""
+        """Whether threads exchange more elements than a few shuffles can."""
         return self.EXCHANGES
 
     @property
@@ -277,7 +277,7 @@ class ActsOnLines(Op):
 
     @property
     def operations(self) -> int:
-        """The number of operations on each element of the result that code in registers has."""
+        """The number of operations on each element of the result in code on registers."""
         return 0
 
 
@@ -393,10 +393,10 @@ class ScatteredAccess(ElementwiseTiles):
 
 class AtomicUpdate(Op):
     """An op that updates elements of an array or a buffer, each atomically. `op`: the operation that combines an
-    element with the op's operand; `alone`: no other block changes these elements."""
+    element with the op's operand; `exclusive`: no other block changes these elements."""
 
     __slots__ = ()
-    alone = attr(False)
+    exclusive = attr(False)
 
     if TYPE_CHECKING:
         op = attr()

@@ -10,7 +10,8 @@ from tegula.ir.values import Op, Region, Value
 from tegula.source import UNKNOWN, Location
 
 Scale = tuple[tuple[int, int], ...]
-"""The size of a logical block in blocks of the launch: a fraction (up, down) for each dimension of the grid."""
+"""The size of a logical block in blocks of the launch: a fraction (numerator, denominator) for each dimension of the
+grid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +21,8 @@ class LaunchClass:
     `ndim` counts launch dimensions; `uniform[k]`: component k of `tid` is the same in all lanes of a block (the product
     of the later dimensions is a multiple of block_dim); `last_is_block`: the last dimension equals block_dim, so the
     last component is the lane; `partial`: the last block may have fewer lanes than block_dim. `scale`: the size of
-    logical blocks (attribute of `logical_blocks`) that suits the grid better than that of the blocks of the launch;
-    empty: none does."""
+    logical blocks (attribute of `logical_blocks`) that suits the grid better than the blocks of the launch; empty if
+    there is none."""
 
     ndim: int
     block_dim: int
@@ -39,10 +40,10 @@ class LaunchClass:
 class AccessClass:
     """The properties of an array argument, known at launch, that a kernel is specialised on.
 
-    `align`: bytes that the base and all strides but the innermost are multiples of (1 to 64); `contiguous`: the last
-    dimension has unit stride; `dense`: the whole array is packed row-major; `aliases`: positions of the other array
-    arguments whose bytes overlap this one's; `bulk`: a tensor map can describe it; `long`: the dimensions of 2**31
-    elements and more, whose lengths int32, the type of shapes in kernels, does not hold."""
+    `align`: a number of bytes, 1 to 64, that divides the base address and all strides except the innermost;
+    `contiguous`: the last dimension has unit stride; `dense`: the whole array is packed row-major; `aliases`: positions
+    of the other array arguments whose bytes overlap the array's; `bulk`: a tensor map can describe the array; `long`:
+    the dimensions of 2**31 elements and more, whose lengths int32, the type of shapes in kernels, does not hold."""
 
     align: int = 1
     contiguous: bool = False
@@ -59,14 +60,14 @@ start, once all launches before it are complete; and, in addition, the end of al
 
 class LaunchOverlap(NamedTuple):
     """The overlap of a launch with its neighbours in a stream. `waits_at_end`: the launch waits for earlier launches
-    only at its end, because the previous launch lets it start when all its dependencies are complete; `lets`: the time
-    at which the next launch may start."""
+    only at its end, because the previous launch lets it start when all its dependencies are complete; `next_starts`:
+    the time at which the next launch may start."""
 
     waits_at_end: bool = False
-    lets: str = AT_ONCE
+    next_starts: str = AT_ONCE
 
 
-ALONE = LaunchOverlap()
+NO_OVERLAP = LaunchOverlap()
 
 
 class Kernel:
@@ -106,7 +107,7 @@ class Kernel:
         self.captured: tuple[Any, ...] = ()
         self.schedule: dict[str, Any] = {}
         self.bounded = False
-        self.overlap = ALONE
+        self.overlap = NO_OVERLAP
 
     @property
     def params(self) -> list[Value]:

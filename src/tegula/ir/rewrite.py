@@ -28,18 +28,18 @@ def uses(region: Region) -> dict[Value, list[tuple[Op, int]]]:
     without a use have no entry."""
     out: dict[Value, list[tuple[Op, int]]] = {}
     for op in region.walk():
-        for at, operand in enumerate(op.operands):
-            out.setdefault(operand, []).append((op, at))
+        for position, operand in enumerate(op.operands):
+            out.setdefault(operand, []).append((op, position))
     return out
 
 
-def is_made_in(value: Value, region: Region) -> bool:
+def is_defined_in(value: Value, region: Region) -> bool:
     """Whether the value is defined in the region or below it."""
-    at: Region | None = value.owner.parent if isinstance(value.owner, Op) else value.owner
-    while at is not None:
-        if at is region:
+    current: Region | None = value.owner.parent if isinstance(value.owner, Op) else value.owner
+    while current is not None:
+        if current is region:
             return True
-        at = at.parent.parent if at.parent is not None else None
+        current = current.parent.parent if current.parent is not None else None
     return False
 
 
@@ -54,22 +54,22 @@ def replace(region: Region, mapping: Mapping[Value, Value]) -> None:
             op.substitute(final)
 
 
-def put_before(op: Op, new_ops: Sequence[Op]) -> None:
+def insert_before(op: Op, new_ops: Sequence[Op]) -> None:
     """Put ops before an op of a region."""
     region = op.parent
     assert region is not None
     at = region.ops.index(op)
-    for one in new_ops:
-        one.parent = region
+    for new_op in new_ops:
+        new_op.parent = region
     region.ops[at:at] = new_ops
 
 
 def _end_of_chain(value: Value, mapping: Mapping[Value, Value]) -> Value:
-    at = value
+    current = value
     for _ in range(len(mapping) + 1):
-        if at not in mapping:
-            return at
-        at = mapping[at]
+        if current not in mapping:
+            return current
+        current = mapping[current]
     raise ValueError(f"replacing {value} never ends")
 
 

@@ -96,7 +96,7 @@ class Op:
     order of declaration.
 
     COOPERATIVE: executed by all lanes of the group together; operands declared `lane` are taken per lane, other scalar
-    operands are group operands (lane 0's value counts). PURE: no effects and no lane identity: equal operands give
+    operands are group operands (lane 0's value is used). PURE: no effects and no lane identity: equal operands give
     equal results. VARYING: the result differs between lanes even if the operands do not. EACH_LANE: executed by every
     lane, even if all lanes compute the same value, so that each lane gets its own part of a gradient. ISOLATED: regions
     use no values from outside and, unless the op is a call, contain no cooperative ops. NONDIFFERENTIABLE: the reason

@@ -33,7 +33,7 @@ def verify(kernel: Kernel, known: Verified | None = None) -> None:
       only themselves),
     - every region ends in `yield`, its only one,
     - `infer` accepts every op's operands and returns its result types,
-    - parents and owners are right, and every op, region and result has one parent.
+    - parents and owners are correct, and every op, region and result has one parent.
 
     `known`: the results of earlier verifications, to which the results of this one are added."""
     counts = len(kernel.params), len(kernel.param_names), len(kernel.access)

@@ -29,9 +29,9 @@ VIEWS = (BufView, BufReshape)
 
 
 @dataclass(slots=True)
-class Joined:
-    """The objects that may alias others, as the tracer records them. `merged`: objects made at joins; `copied`: second
-    names of a tile that may be a register tile, which is copied, or a shared tile, which is not."""
+class JoinedObjects:
+    """The objects that may alias others, as the tracer records them. `merged`: objects created at joins; `copied`:
+    second names of a tile that may be a register tile, which is copied, or a shared tile, which is not."""
 
     merged: dict[Value, list[Value | None]] = field(default_factory=dict)
     copied: dict[Value, Value] = field(default_factory=dict)
@@ -40,14 +40,14 @@ class Joined:
 @dataclass(slots=True)
 class AliasConflicts:
     """Objects to which several names may refer. `errors`: an error for each object that would miss a change of its
-    alias, or whose alias would miss a change of the object. `references`: objects made at joins that must be references
-    to their sources, not copies."""
+    alias, or whose alias would miss a change of the object. `references`: objects created at joins that must be
+    references to their sources, not copies."""
 
     errors: list[MergedSharedTiles] = field(default_factory=list)
     references: set[Value] = field(default_factory=set)
 
 
-def alias_conflicts(body: Region, joined: Joined) -> AliasConflicts:
+def alias_conflicts(body: Region, joined: JoinedObjects) -> AliasConflicts:
     """The errors and references for changes that an alias would miss if joins copied tiles."""
     out = AliasConflicts()
     if not joined.merged:
@@ -64,18 +64,18 @@ def alias_conflicts(body: Region, joined: Joined) -> AliasConflicts:
     out.errors = list(errors.values())
     out.references |= objects.reshaped_views()
     for x in list(out.references):
-        out.references |= objects.reached(x, copies=False) & joined.merged.keys()
+        out.references |= objects.possible_aliases(x, copies=False) & joined.merged.keys()
     return out
 
 
-def changed_copies(body: Region, joined: Joined, read_only: Mapping[Value, str]) -> list[CompileError]:
+def changed_copies(body: Region, joined: JoinedObjects, read_only: Mapping[Value, str]) -> list[CompileError]:
     """An error for each change of a tile that may be a read-only copy in a later iteration."""
     if not joined.merged or not read_only:
         return []
     objects = _Objects(body, joined)
     errors: list[CompileError] = []
     for tile in objects.phis:
-        copies = [x for x in objects.reached(tile, copies=False) if x in read_only]
+        copies = [x for x in objects.possible_aliases(tile, copies=False) if x in read_only]
         for op in filter(_changes, objects.uses[tile] if copies else []):
             message, help = (
                 f"the result of {read_only[copies[0]]} is read-only",
@@ -102,22 +102,25 @@ class Uses:
                     self.uses[root(x)].append(op)
 
     def definition_index(self, x: Value) -> int:
-        """The position of the op that makes a value, in program order."""
+        """The position of the op that defines a value, in program order."""
         assert isinstance(x.owner, Op)
         return self.order[x.owner]
 
     def used_after(self, change: Op, used: Value) -> bool:
         """Whether an object is used after an op, including later iterations of enclosing loops."""
-        at = self.order[change]
+        position = self.order[change]
         assert isinstance(used.owner, Op)
-        around = [loop for loop in _loops(change) if not within(used.owner, loop)]
-        return any(self.order[op] > at or any(within(op, loop) for loop in around) for op in self.uses[used])
+        enclosing = [loop for loop in _loops(change) if not is_nested_in(used.owner, loop)]
+        return any(
+            self.order[op] > position or any(is_nested_in(op, loop) for loop in enclosing)
+            for op in self.uses[used]
+        )
 
 
 class _Objects(Uses):
     """The tile objects of a kernel and their may-alias relation."""
 
-    def __init__(self, body: Region, joined: Joined) -> None:
+    def __init__(self, body: Region, joined: JoinedObjects) -> None:
         super().__init__(body)
         # Loops that were traced twice leave objects that are in no region.
         self.phis = {
@@ -134,12 +137,12 @@ class _Objects(Uses):
         }
 
     def _may_be_shared(self, sources: Mapping[Value, Sequence[Value | None]]) -> set[Value | None]:
-        known: set[Value | None] = {x for x in self.uses if x not in sources and is_shared(x)}
+        shared: set[Value | None] = {x for x in self.uses if x not in sources and is_shared(x)}
         while True:
-            more = {tile for tile, edges in sources.items() if known.intersection(edges)} - known
-            if not more:
-                return known
-            known |= more
+            merged = {tile for tile, edges in sources.items() if shared.intersection(edges)} - shared
+            if not merged:
+                return shared
+            shared |= merged
 
     def may_alias(self, x: Value, y: Value, seen: set[frozenset[Value]]) -> bool:
         """Whether two concurrently live objects may be the same object in the program as written, by induction over the
@@ -159,8 +162,8 @@ class _Objects(Uses):
         return any(s is not None and self.may_alias(x, s, seen) for s in self.merged[y])
 
     def observable_aliases(self, tile: Value) -> Iterator[tuple[BufSet | BufWrite | BufUpdate, Value]]:
-        """The objects that an object made at a join may alias observably, each with a change of one of the two that is
-        followed by a use of the other."""
+        """The objects that an object created at a join may alias observably, each with a change of one of the two that
+        is followed by a use of the other."""
         if not self.uses[tile] or all(s is None for s in self.merged[tile]):
             return
         for other in self.uses if tile in self.changes else self.changes:
@@ -183,7 +186,8 @@ class _Objects(Uses):
         return None
 
     def reshaped_views(self) -> set[Value]:
-        """Objects made at joins that may be strided views and have a reshaped view, which must share their memory: the
+        """Objects created at joins that may be strided views and have a reshaped view, which must share their memory:
+        the
         reshape of a strided view may be a copy."""
         out: set[Value] = set()
         for op in self.order:
@@ -199,20 +203,23 @@ class _Objects(Uses):
 
     def _may_be_strided(self, tile: Value) -> bool:
         sources = (
-            s for x in self.reached(tile, copies=False) for s in self.sources.get(x, ()) if s is not None
+            s
+            for x in self.possible_aliases(tile, copies=False)
+            for s in self.sources.get(x, ())
+            if s is not None
         )
         return any(isinstance(s.type, BufType) and not is_packed(s) for s in sources)
 
-    def _interferes(self, view: Op, of: Value) -> bool:
+    def _interferes(self, view: Op, tile: Value) -> bool:
         """Whether a view and its object interfere: a write through the view, or a use of the view after a write to the
         object."""
-        through = [op for op in self.uses[of] if any(_is_view_of(x, view) for x in op.operands)]
-        around = [loop for op in through for loop in _loops(op) if not within(view, loop)]
-        for change in filter(_changes, self.uses[of]):
+        uses_of_view = [op for op in self.uses[tile] if any(_is_view_of(x, view) for x in op.operands)]
+        enclosing = [loop for op in uses_of_view for loop in _loops(op) if not is_nested_in(view, loop)]
+        for change in filter(_changes, self.uses[tile]):
             if self.order[change] < self.order[view]:
                 continue
-            after = any(self.order[op] > self.order[change] for op in through)
-            if change in through or after or any(within(change, loop) for loop in around):
+            used_later = any(self.order[op] > self.order[change] for op in uses_of_view)
+            if change in uses_of_view or used_later or any(is_nested_in(change, loop) for loop in enclosing):
                 return True
         return False
 
@@ -220,16 +227,18 @@ class _Objects(Uses):
         """Whether both objects may alias one shared tile, and the name merges several shared tiles or views; or whether
         one object may be a second name, which is a copy unless its tile is shared and thus cannot be a reference."""
         common = {x for x in self._origins(tile, other) if is_shared(x)}
-        direct = self.reached(tile, copies=False) & self.reached(other, copies=False)
-        second = (self.reached(tile, copies=False) | self.reached(other, copies=False)) - self.phis.keys()
-        if any(x in self.merged and common & self.reached(x) for x in second):
+        direct = self.possible_aliases(tile, copies=False) & self.possible_aliases(other, copies=False)
+        aliases = (
+            self.possible_aliases(tile, copies=False) | self.possible_aliases(other, copies=False)
+        ) - self.phis.keys()
+        if any(x in self.merged and common & self.possible_aliases(x) for x in aliases):
             return True
         leaves = self._leaves(tile)
         shared = set(filter(is_shared, leaves))
         return bool(common - direct) or bool(common) and (len(shared) > 1 or shared == leaves)
 
     def error(self, change: BufSet | BufWrite | BufUpdate, tile: Value, other: Value) -> MergedSharedTiles:
-        changed, part = _named(tile), _named(other)
+        changed, part = _quoted_name(tile), _quoted_name(other)
         aliases = (
             f"{part} aliases the tile on some paths only"
             if part != changed
@@ -244,28 +253,28 @@ class _Objects(Uses):
             message = f"{changed} is changed, but {aliases}"
         else:
             message = f"{part} is changed, while {aliases.replace(part, changed)}"
-        notes = [(_location_of(x), f"{_named(x)} is created here") for x in self._origins(tile, other)]
+        notes = [(_location_of(x), f"{_quoted_name(x)} is created here") for x in self._origins(tile, other)]
         notes += [(_location_of(x), _how_merged(x)) for x in (other, tile) if x in self.merged]
         return MergedSharedTiles(change.loc, notes=list(dict.fromkeys(notes)), what=message)
 
     def _origins(self, tile: Value, other: Value) -> list[Value]:
-        """The common sources of two objects that were not made at joins, in program order."""
-        objects = self.reached(tile) & self.reached(other)
+        """The common sources of two objects that were not created at joins, in program order."""
+        objects = self.possible_aliases(tile) & self.possible_aliases(other)
         return sorted((x for x in objects if x not in self.merged), key=self.definition_index)
 
     def _leaves(self, tile: Value) -> set[Value]:
-        return {x for x in self.reached(tile) if x not in self.merged}
+        return {x for x in self.possible_aliases(tile) if x not in self.merged}
 
-    def reached(self, x: Value, copies: bool = True) -> set[Value]:
+    def possible_aliases(self, x: Value, copies: bool = True) -> set[Value]:
         """The object and all objects that it may alias; with `copies` also the objects of which it may be a copy."""
         sources = self.merged if copies else self.phis
         seen: set[Value] = set()
         pending = [x]
         while pending:
-            at = pending.pop()
-            if at not in seen:
-                seen.add(at)
-                pending += [s for s in sources.get(at, ()) if s is not None]
+            current = pending.pop()
+            if current not in seen:
+                seen.add(current)
+                pending += [s for s in sources.get(current, ()) if s is not None]
         return seen
 
 
@@ -286,19 +295,19 @@ def _location_of(x: Value) -> Location:
     return x.owner.loc
 
 
-def _named(x: Value) -> str:
+def _quoted_name(x: Value) -> str:
     return f"'{x.name}'" if x.name else "the tile"
 
 
 def _how_merged(x: Value) -> str:
-    at = _join(x)
-    if isinstance(at, Region | For | While):
-        return f"each iteration of this loop may bind {_named(x)} to another tile"
-    return f"{_named(x)} is bound to different tiles on the paths that join here"
+    join = _join(x)
+    if isinstance(join, Region | For | While):
+        return f"each iteration of this loop may bind {_quoted_name(x)} to another tile"
+    return f"{_quoted_name(x)} is bound to different tiles on the paths that join here"
 
 
 def _join(x: Value) -> Op | Region | None:
-    """The join that made an object: the branch or loop whose result it holds, or a loop's region."""
+    """The join that created an object: the branch or loop whose result it holds, or a loop's region."""
     assert isinstance(x.owner, BufNew)
     return x.owner.tile.owner
 
@@ -320,7 +329,7 @@ def _loops(op: Op) -> Iterator[Op]:
         region = region.parent.parent
 
 
-def within(op: Op, outer: Op) -> bool:
+def is_nested_in(op: Op, outer: Op) -> bool:
     """Whether an op is nested in another op."""
     region = op.parent
     while region is not None and region.parent is not None:

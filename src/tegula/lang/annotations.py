@@ -8,13 +8,13 @@ from typing import Any, ClassVar, Literal, Union, get_args, get_origin
 from tegula.dataclass import dataclass
 from tegula.signature import (
     PATTERNS,
-    AskedPattern,
     ConstantPattern,
     Dtypes,
     Element,
     ElementPattern,
     Extent,
     Extents,
+    OptionalPattern,
     Pattern,
     Tile,
     TilePattern,
@@ -197,7 +197,7 @@ class tile:
 @dataclass(frozen=True, slots=True)
 class _Arrays:
     """`array1d` .. `array4d` and `indexedarray1d` .. `indexedarray4d`. A subscript or a call with a dtype alone is an
-    annotation; a call with data or a description of memory makes an array of that number of dimensions. `kind`: a key
+    annotation; a call with data or a description of memory creates an array of this number of dimensions. `kind`: a key
     of CLASSES."""
 
     ndim: int
@@ -240,7 +240,7 @@ Annotation = (
     | TileAnnotation
     | StackAnnotation
     | Pattern
-    | AskedPattern
+    | OptionalPattern
     | ElementPattern
     | Dtypes
     | type
@@ -264,12 +264,12 @@ def constant_pattern(annotation: object) -> object:
     return ConstantPattern(object) if annotation is constexpr else annotation
 
 
-def _present(union: object) -> object:
+def _optional_type(union: object) -> object:
     """The type T of `T | None`; TypeError for another union."""
-    rest = [part for part in get_args(union) if part is not NoneType]
-    if len(rest) != 1:
+    types = [part for part in get_args(union) if part is not NoneType]
+    if len(types) != 1:
         raise TypeError(f"{union!r} is not a type that kernels support")
-    return rest[0]
+    return types[0]
 
 
 def resolve(annotation: object) -> Annotation:
@@ -279,10 +279,12 @@ def resolve(annotation: object) -> Annotation:
     if is_any(annotation):
         return ANY
     if get_origin(annotation) in (Union, UnionType):
-        annotation = _present(annotation)
+        annotation = _optional_type(annotation)
     annotation = constant_pattern(getattr(annotation, GENERIC, annotation))
-    known = (ArrayAnnotation, IndexedAnnotation, TileAnnotation, StackAnnotation)
-    if isinstance(annotation, (*known, StructType, ElementPattern, *PATTERNS)) or is_element(annotation):
+    annotation_types = (ArrayAnnotation, IndexedAnnotation, TileAnnotation, StackAnnotation)
+    if isinstance(annotation, (*annotation_types, StructType, ElementPattern, *PATTERNS)) or is_element(
+        annotation
+    ):
         return annotation
     dtype, ndim = getattr(annotation, "dtype", None), getattr(annotation, "ndim", None)
     if dtype is not None and isinstance(ndim, int):

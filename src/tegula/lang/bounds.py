@@ -17,8 +17,8 @@ from tegula.types import DType, int32, int64, scalar_of
 if TYPE_CHECKING:
     from tegula.lang.loops import Loops
 
-JOINING = (Builtin("enumerate"), Builtin("zip"))
-COUNTED = tuple(map(Builtin, ("range", "pipelined", "unrolled", "_rolled", "persistent_tiles")))
+ITERATOR_FUNCTIONS = (Builtin("enumerate"), Builtin("zip"))
+RANGE_FUNCTIONS = tuple(map(Builtin, ("range", "pipelined", "unrolled", "_rolled", "persistent_tiles")))
 
 
 @dataclass(slots=True)
@@ -48,9 +48,9 @@ def joined_items(tracer: Loops, call: ast.Call) -> Bounds | Items:
 def _items(tracer: Loops, node: ast.expr) -> Bounds | Items:
     """The items of an argument of enumerate or zip."""
     function = tracer.expr(node.func) if isinstance(node, ast.Call) else None
-    if isinstance(node, ast.Call) and function in JOINING:
+    if isinstance(node, ast.Call) and function in ITERATOR_FUNCTIONS:
         return joined_items(tracer, node)
-    if isinstance(node, ast.Call) and isinstance(function, Builtin) and function in COUNTED[:2]:
+    if isinstance(node, ast.Call) and isinstance(function, Builtin) and function in RANGE_FUNCTIONS[:2]:
         return tracer.bounds_of(node, function.name)
     items = tracer.items(tracer.expr(node))
     if not isinstance(items, tuple):
@@ -63,10 +63,10 @@ def _items(tracer: Loops, node: ast.expr) -> Bounds | Items:
 
 def _enumerated(tracer: Loops, call: ast.Call) -> Bounds | Items:
     """enumerate(items, start=0)."""
-    named = [k.value for k in call.keywords if k.arg == "start"]
+    keyword_start = [k.value for k in call.keywords if k.arg == "start"]
     positional = list(call.args)
-    start = [*positional[1:], *named]
-    if not positional or len(start) > 1 or len(named) < len(call.keywords):
+    start = [*positional[1:], *keyword_start]
+    if not positional or len(start) > 1 or len(keyword_start) < len(call.keywords):
         message = "enumerate takes an iterable, and start="
         raise E.WrongArguments(tracer.location(call), what=message)
     (first,) = map(tracer.expr, start) if start else (0,)
@@ -83,8 +83,12 @@ def _enumerated(tracer: Loops, call: ast.Call) -> Bounds | Items:
             assert iterated.numbers is not None
             count: Any = iterated.numbers.index(index)
         else:
-            done = b.binary("sub", index, iterated.start)
-            count = done if tracer.static(iterated.step) == 1 else b.binary("floordiv", done, iterated.step)
+            offset = b.binary("sub", index, iterated.start)
+            count = (
+                offset
+                if tracer.constant_number(iterated.step) == 1
+                else b.binary("floordiv", offset, iterated.step)
+            )
             count = b.cast(count, int32) if iterated.joined else count
         return (b.binary("add", count, first), inner(index))
 
@@ -97,9 +101,9 @@ def _zipped(tracer: Loops, call: ast.Call) -> Bounds | Items:
     if not call.args or call.keywords:
         raise E.WrongArguments(tracer.location(call), what="zip takes one or more iterables")
     parts = [_items(tracer, a) for a in call.args]
-    known = [_static_items(x) for x in parts]
-    if all(x is not None for x in known) and not all(isinstance(x, Bounds) for x in parts):
-        return tuple(zip(*(x for x in known if x is not None), strict=False))
+    static_items = [_static_items(x) for x in parts]
+    if all(x is not None for x in static_items) and not all(isinstance(x, Bounds) for x in parts):
+        return tuple(zip(*(x for x in static_items if x is not None), strict=False))
     ranges = [x for x in parts if isinstance(x, Bounds)]
     if len(ranges) < len(parts):
         message = "the number of items of a range next to a tuple in zip"
@@ -120,8 +124,8 @@ def _zipped_ranges(tracer: Loops, ranges: Sequence[Bounds], call: ast.Call) -> B
     lengths = [_length(tracer, bounds, call) for bounds in ranges]
     shortest = lengths[0]
     for n in lengths[1:]:
-        known = isinstance(shortest, int) and isinstance(n, int)
-        shortest = min(shortest, n) if known else tracer.public_call("min", [shortest, n], {}, call)
+        are_static = isinstance(shortest, int) and isinstance(n, int)
+        shortest = min(shortest, n) if are_static else tracer.public_call("min", [shortest, n], {}, call)
     stop = b.value(shortest, int64)
     numbers = range(shortest) if isinstance(shortest, int) else None
 
@@ -159,7 +163,7 @@ def _length(tracer: Loops, bounds: Bounds, call: ast.Call) -> Any:
     """The number of items of a range, an int if it is known."""
     if bounds.numbers is not None:
         return len(bounds.numbers)
-    b, step = tracer.builder, tracer.static(bounds.step)
+    b, step = tracer.builder, tracer.constant_number(bounds.step)
     if step is None:
         raise E.NotConstant(tracer.location(call), what="the step of this range")
     if scalar_of(element(bounds.start.type)).kind == "u":

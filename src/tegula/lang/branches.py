@@ -9,7 +9,7 @@ from typing import Any
 from tegula.errors import CompileError
 from tegula.ir import Region, Value
 from tegula.lang.joins import Joins
-from tegula.lang.state import FLAGS, RETURN, Partly, Path, Reported
+from tegula.lang.state import FLAGS, RETURN, PartlyBound, Path, Reported
 from tegula.types import bool_
 
 
@@ -24,11 +24,11 @@ class Branches(Joins):
         """Trace statements until all paths have left the loop or function; if only some paths have left, guard the
         remaining statements."""
         for k, statement in enumerate(statements):
-            left = self.left()
+            left = self.has_left()
             if left is True:
                 return
             if left is not False:
-                self.guarded(left, lambda k=k: self.block(statements[k:]), statements[-1])
+                self.guard(left, lambda k=k: self.block(statements[k:]), statements[-1])
                 return
             if isinstance(statement, ast.If) and not self.after_roles:
                 if self.trace_if(statement, statements[k + 1 :]):
@@ -36,17 +36,17 @@ class Branches(Joins):
             else:
                 self.statement(statement)
 
-    def left(self, flags: Sequence[str] = FLAGS) -> Any:
+    def has_left(self, flags: Sequence[str] = FLAGS) -> Any:
         """Whether this path has left the loop body or the function: a bool, or a Value if it depends on run-time
         conditions."""
-        total: Any = False
+        combined: Any = False
         for name in flags:
             flag = self.frame.names.get(name, False)
             if flag is True:
                 return True
             if flag is not False:
-                total = flag if total is False else self.builder.binary("or", total, flag)
-        return total
+                combined = flag if combined is False else self.builder.binary("or", combined, flag)
+        return combined
 
     def after_return(self) -> dict[str, Any]:
         """The attributes of a branch or loop that threads skip if they have returned from the kernel."""
@@ -54,25 +54,25 @@ class Branches(Joins):
             return {"after_return": self.frame.return_at}
         return {}
 
-    def guarded(self, left: Value, rest: Callable[[], None], last: ast.AST) -> None:
+    def guard(self, left: Value, rest: Callable[[], None], last: ast.AST) -> None:
         """Run `rest` only where the path has not left."""
-        before = self.frame.names
+        names = self.frame.names
         attrs: dict[str, Any] = {"leaves": True}
-        attrs |= self.after_return() if before.get(RETURN, False) is not False else {}
-        stays = self.builder.logical_not(left)
-        bindings = {name: x.binding if isinstance(x, Partly) else x for name, x in before.items()}
-        bindings.update({name: False for name in FLAGS if name in before})
+        attrs |= self.after_return() if names.get(RETURN, False) is not False else {}
+        condition = self.builder.logical_not(left)
+        bindings = {name: x.binding if isinstance(x, PartlyBound) else x for name, x in names.items()}
+        bindings.update({name: False for name in FLAGS if name in names})
         first = self.path(bindings, rest)
-        raised = [name for name in FLAGS if before.get(name, False) is not False]
-        skipped = dict(before)
-        for name in raised:
+        set_flags = [name for name in FLAGS if names.get(name, False) is not False]
+        skipped = dict(names)
+        for name in set_flags:
             if first.names[name] is False:  # `rest` does not set the flag
-                first.names[name] = before[name]
-            elif len(raised) == 1:  # no other flag guards the rest
+                first.names[name] = names[name]
+            elif len(set_flags) == 1:  # no other flag guards the rest
                 skipped[name] = True
-        by_loop = raised != [RETURN]
-        second = Path(Region(), skipped, "loop" if by_loop else "return")
-        self.branch(stays, (first, second), lambda name: self.frame.flow.live_after(name, last), attrs)
+        leaves_loop = set_flags != [RETURN]
+        second = Path(Region(), skipped, "loop" if leaves_loop else "return")
+        self.branch(condition, (first, second), lambda name: self.frame.flow.live_after(name, last), attrs)
 
     def path(self, names: dict[str, Any], trace: Callable[[], None]) -> Path:
         """Trace into a new region with its own copy of the names."""
@@ -111,22 +111,22 @@ class Branches(Joins):
             return False
         names = self.frame.names
         first = self.path(names, lambda: self.block(node.body))
-        joined = bool(first.exit)
-        tail = [*node.orelse, *rest] if joined else node.orelse
-        second = self.path(names, lambda: self.block(tail))
-        if second.exit and not joined:
-            joined = True
+        merges_rest = bool(first.exit)
+        second_body = [*node.orelse, *rest] if merges_rest else node.orelse
+        second = self.path(names, lambda: self.block(second_body))
+        if second.exit and not merges_rest:
+            merges_rest = True
             self.extend(first, rest)
-        returned = joined and any(p.names.get(RETURN, False) is not False for p in (first, second))
-        last = rest[-1] if joined and rest else node
+        returned = merges_rest and any(p.names.get(RETURN, False) is not False for p in (first, second))
+        last = rest[-1] if merges_rest and rest else node
         self.mark(node.test)
         self.branch(
             condition,
             (first, second),
             lambda name: self.frame.flow.live_after(name, last),
-            {"leaves": True} | (self.after_return() if returned and rest else {}) if joined else None,
+            {"leaves": True} | (self.after_return() if returned and rest else {}) if merges_rest else None,
         )
-        return joined
+        return merges_rest
 
     def extend(self, path: Path, rest: Sequence[ast.stmt]) -> None:
         """Trace more statements at the end of a path."""

@@ -17,26 +17,26 @@ from tegula.lang import explain
 from tegula.lang.annotations import ANY, TileAnnotation, resolve
 from tegula.lang.capture import USED_IN, Builtin, Opaque, capture
 from tegula.lang.captures import Captures
-from tegula.lang.constants import apply_constants, bound_names, is_fixed, require_constant, takes_constant
+from tegula.lang.constants import apply_constants, bound_names, is_static, require_constant, takes_constant
 from tegula.lang.cooperative import CooperativeDef, Inplace
 from tegula.lang.cooperative_calls import call_cooperative, call_inplace
 from tegula.lang.definition import FuncDef, PublicFunction, named_signatures, signature_text, signatures
 from tegula.lang.derivatives import TracedCall, call_with_derivative, derivative
 from tegula.lang.flow import Flow
 from tegula.lang.in_out import Updates, annotate_updates, bind_updated_variables, updated_parameters
-from tegula.lang.methods import KnownOfTile, TileMethod, call_method
+from tegula.lang.methods import TileMethod, TileProperties, call_method
 from tegula.lang.overloads import (
     CALLEE,
     NO_DEFAULT,
     Parameter,
+    bind_arguments,
+    call_cost,
     constant_type,
-    counted,
-    fit,
-    match,
-    ordered,
+    count_text,
+    match_cost,
 )
 from tegula.lang.printing import build_print
-from tegula.lang.signatures import by_position, misfit, signature
+from tegula.lang.signatures import argument_error, by_position, signature
 from tegula.lang.state import (
     FAILED,
     RESULT,
@@ -86,7 +86,7 @@ RENAMED = {"round": "rint"}
 
 
 @dataclass(slots=True)
-class Passed:
+class FunctionArgument:
     """A function that is passed as an argument, which the builder may call."""
 
     tracer: Calls
@@ -128,7 +128,7 @@ class Calls(TracerState):
     """Calls of the standard library by function and types of arguments."""
     updates: Updates
     """The parameters of functions whose elements they may assign."""
-    ends: Mapping[str, Any]
+    final_values: Mapping[str, Any]
     """The final values of the parameters that the last traced function modifies for its caller."""
 
     def call_node(self, node: ast.Call) -> Any:
@@ -152,13 +152,13 @@ class Calls(TracerState):
             kwargs[keyword.arg] = self.expr(keyword.value)
             written.append((keyword.value, kwargs[keyword.arg]))
         self.mark(node)
-        self.ends = {}
+        self.final_values = {}
         with self.written(*written):
             result = self.call(callee, args, kwargs, node)
         if isinstance(callee, PublicFunction):
             callee = self.library.get(callee.name)
-        if type(callee) is FuncDef and self.ends:
-            bind_updated_variables(self, callee, self.ends, node)
+        if type(callee) is FuncDef and self.final_values:
+            bind_updated_variables(self, callee, self.final_values, node)
         return result
 
     def items(self, x: Any) -> Any:
@@ -209,11 +209,11 @@ class Calls(TracerState):
             try:
                 return build(args)
             except TypeRule as rule:
-                plain = self.constants(args, rule.culprit)
-                if rule.error != "NotConstant" or plain == args:
+                numbers = self.constants(args, rule.culprit)
+                if rule.error != "NotConstant" or numbers == args:
                     raise
                 del region.ops[before:]
-                args = plain
+                args = numbers
 
     def constants(self, x: Any, only: Any = None) -> Any:
         """The binding x with its constant Values replaced by Python numbers. `only`: the Value or tuple to replace;
@@ -226,7 +226,7 @@ class Calls(TracerState):
             return {key: self.constants(part, only) for key, part in x.items()}
         if isinstance(x, slice):
             return slice(*(self.constants(part, only) for part in (x.start, x.stop, x.step)))
-        number = self.static(x) if only is None else None
+        number = self.constant_number(x) if only is None else None
         return x if number is None else number
 
     def static_call(self, node: ast.Call) -> Any:
@@ -280,14 +280,14 @@ class Calls(TracerState):
     def _static_value(self, node: ast.expr) -> Any:
         """The Python object of an expression; NotConstant if it is not known at compile time."""
         x = self.constants(self.expr(node))
-        if not is_fixed(x):
+        if not is_static(x):
             raise E.NotConstant(self.location(node), what=f"'{ast.unparse(node)}'")
         return x
 
     def _python_value(self, node: ast.Name) -> Any:
         x = self._local(node.id)
         if isinstance(x, Value) and isinstance(x.type, TileType | BufType):
-            return KnownOfTile(x.type.shape, x.type.dtype)
+            return TileProperties(x.type.shape, x.type.dtype)
         if x is not NO_DEFAULT:
             return self._static_value(node)
         try:
@@ -331,14 +331,14 @@ class Calls(TracerState):
         if name in ("min", "max") and len(args) == 1 and isinstance(args[0], tuple):
             args = list(args[0])
         if name in ("min", "max") and len(args) >= 2:
-            total = args[0]
+            extreme = args[0]
             for x in args[1:]:
-                total = self.public_call(name, [total, x], {}, node)
-            return total
+                extreme = self.public_call(name, [extreme, x], {}, node)
+            return extreme
         if name == "slice" and 1 <= len(args) <= 3:
             return slice(*args)
         if len(args) != (2 if name == "pow" else 1):
-            message = f"{name} does not take {counted(len(args), 'argument')}"
+            message = f"{name} does not take {count_text(len(args), 'argument')}"
             raise E.WrongArguments(self.location(node), what=message)
         if name == "len":
             return self.builder.length(args[0])
@@ -378,7 +378,7 @@ class Calls(TracerState):
     def argument(self, x: Any, node: ast.AST | None) -> Any:
         """An argument of a public function; functions in the argument are wrapped so that the builder can call them."""
         if isinstance(x, FUNCTIONS):
-            return Passed(self, x, node)
+            return FunctionArgument(self, x, node)
         if isinstance(x, tuple):
             return rebuilt(x, [self.argument(part, node) for part in x])
         if isinstance(x, np.generic):
@@ -409,7 +409,7 @@ class Calls(TracerState):
             try:
                 inspect.signature(function).bind(self.builder, *arguments, **named)
             except TypeError as wrong:
-                message, help = misfit(name, function, list(named), wrong)
+                message, help = argument_error(name, function, list(named), wrong)
                 raise E.WrongArguments(self.location(node), what=message, help=help) from None
             message = f"{name}: {e}" if isinstance(e, TypeError) else f"{name}: the arguments do not fit"
             raise E.TypeMismatch(self.location(node), what=message, help=signature(name, function)) from None
@@ -440,7 +440,7 @@ class Calls(TracerState):
         if f is self.library.get(f.name) and takes_only_scalars(f) and any(map(is_compound, args)):
             return self._componentwise(f, args, node)
         self._check_one_dtype(f, args)
-        narrow = f.in_float32 and next(filter(None, map(self._narrow, args)), None)
+        narrow = f.in_float32 and next(filter(None, map(self._narrow_dtype, args)), None)
         if narrow and not has_overload_for(f, narrow):
             return self._in_float32(f, args, narrow, node)
         chosen, ordered = apply_constants(self.captures, *self._overload(f, args, kwargs, node))
@@ -451,11 +451,13 @@ class Calls(TracerState):
             arrays = [p.name for p, x in pairs if p.name in updated and kind_of(self.builder, x)]
             for name in [*chosen.definition.changed, *arrays]:
                 message = f"{f.name} has a declared gradient, so it cannot modify {name!r}"
-                raise E.UnsupportedPython(self.location(node), what=message, help="return the new value")
+                raise E.UnsupportedPython(
+                    self.location(node), what=message, help=f"return the new value of {name!r}"
+                )
             return call_with_derivative(self, chosen, rule, ordered, node)
         if self.differentiable and self.keeps_calls:
             chosen = chosen.replay or chosen
-        return self.inlined(chosen, ordered, node)
+        return self.inline_function(chosen, ordered, node)
 
     def _check_one_dtype(self, f: FuncDef, args: Sequence[Any]) -> None:
         """Raise TypeRule if the arguments of a function of vectors have several dtypes."""
@@ -478,26 +480,26 @@ class Calls(TracerState):
         problem: TypeError | None = None
         for candidate in f.definitions:
             try:
-                return self._ordered(f.name, candidate.definition.parameters, args, kwargs)
+                return self._bind_arguments(f.name, candidate.definition.parameters, args, kwargs)
             except TypeError as e:
                 problem = e
-        names = [p.name for each in f.definitions for p in each.definition.parameters]
-        stray = next((key for key in kwargs if key not in names), "")
-        help = E.suggestion(stray, names) if stray else f"overloads: {signatures(f)}"
+        names = [p.name for overload in f.definitions for p in overload.definition.parameters]
+        unknown_name = next((key for key in kwargs if key not in names), "")
+        help = E.suggestion(unknown_name, names) if unknown_name else f"overloads: {signatures(f)}"
         raise E.WrongArguments(self.location(node), what=str(problem), help=help) from None
 
     def signature_of_call(self, within: Location) -> str:
         outside = E.users_place(within)
-        name = next((at.function for at in within.chain() if at.caller == outside), "")
+        name = next((location.function for location in within.chain() if location.caller == outside), "")
         f = self.library.get(name)
         return f"signature: {named_signatures(f)}" if f is not None else ""
 
-    def inlined(self, chosen: FuncDef, ordered: Sequence[Any], node: ast.AST | None) -> Any:
+    def inline_function(self, chosen: FuncDef, ordered: Sequence[Any], node: ast.AST | None) -> Any:
         """The result of a function whose body is traced here with the given arguments."""
         d = chosen.definition
         if d.library:
-            ordered = self._adapted(d.parameters, ordered)
-        names = {**bound_names(self, d), **self._parameters(d.parameters, ordered)}
+            ordered = self._adapt_literals(d.parameters, ordered)
+        names = {**bound_names(self, d), **self._bind_parameters(d.parameters, ordered)}
         frame = Frame(d.source, d.flow, self.captures.lookup(d), {**names}, self.builder.loc, identity=chosen)
         annotate_updates(d.flow, d.lookup, self.library, self.updates)
         updated = updated_parameters(chosen, self.library, self.updates)
@@ -505,38 +507,38 @@ class Calls(TracerState):
         d.flow.read_by_nested |= updated & frame.thread_arrays.keys()
         result = self.inline(frame, d.source.tree.body, chosen.name, node)
         arrays = changed_arrays(self.builder, names, frame.names, updated)
-        self.ends = {name: frame.names[name] for name in (*d.changed, *arrays)}
+        self.final_values = {name: frame.names[name] for name in (*d.changed, *arrays)}
         return result
 
-    def _adapted(self, parameters: Sequence[Parameter], args: Sequence[Any]) -> list[Any]:
+    def _adapt_literals(self, parameters: Sequence[Parameter], args: Sequence[Any]) -> list[Any]:
         """The arguments of a generic library function: literals for parameters of any type take the dtype of the first
         float or integer argument that represents them."""
-        known = [scalar_of(x.type) for x in args if isinstance(x, Value) and is_element(x.type)]
+        dtypes = [scalar_of(x.type) for x in args if isinstance(x, Value) and is_element(x.type)]
 
         def adapted(p: Parameter, x: Any) -> Any:
             if p.annotation is not ANY or not isinstance(x, int | float) or isinstance(x, bool):
                 return x
-            like = next((t for t in known if t.is_float == isinstance(x, float) and not t.is_bool), None)
-            return x if like is None else self.builder.value(x, like)
+            dtype = next((t for t in dtypes if t.is_float == isinstance(x, float) and not t.is_bool), None)
+            return x if dtype is None else self.builder.value(x, dtype)
 
         return [adapted(p, x) for p, x in zip(parameters, args, strict=True)]
 
-    def _narrow(self, x: Any) -> DType | None:
+    def _narrow_dtype(self, x: Any) -> DType | None:
         """The dtype of a scalar, vector or matrix of 16-bit floats; None for other types."""
         scalar = scalar_of(x.type) if isinstance(x, Value) and is_element(x.type) else None
         return scalar if scalar in (float16, bfloat16) else None
 
     def _in_float32(self, f: FuncDef, args: list[Any], narrow: DType, node: ast.AST | None) -> Any:
         """The result of a function of 16-bit floats, computed in float32 and rounded once."""
-        wide = [self.builder.cast(x, float32) if self._narrow(x) == narrow else x for x in args]
-        result = self._narrowed(self.call_function(f, wide, {}, node), narrow)
-        self.ends = {name: self._narrowed(x, narrow) for name, x in self.ends.items()}
+        widened = [self.builder.cast(x, float32) if self._narrow_dtype(x) == narrow else x for x in args]
+        result = self._to_narrow(self.call_function(f, widened, {}, node), narrow)
+        self.final_values = {name: self._to_narrow(x, narrow) for name, x in self.final_values.items()}
         return result
 
-    def _narrowed(self, x: Any, narrow: DType) -> Any:
+    def _to_narrow(self, x: Any, narrow: DType) -> Any:
         """Results in float32, converted to 16-bit floats."""
         if isinstance(x, tuple):
-            return tuple(self._narrowed(part, narrow) for part in x)
+            return tuple(self._to_narrow(part, narrow) for part in x)
         is_wide = isinstance(x, Value) and is_element(x.type) and scalar_of(x.type) == float32
         return self.builder.cast(x, narrow) if is_wide else x
 
@@ -554,7 +556,7 @@ class Calls(TracerState):
             return self.call_function(f, components, {}, node)
 
         result = self.builder.map(element, typed)
-        self.ends = {name: x for name, x in zip(f.definition.changed, args, strict=False)}
+        self.final_values = {name: x for name, x in zip(f.definition.changed, args, strict=False)}
         return result
 
     def _componentwise(self, f: FuncDef, args: list[Any], node: ast.AST | None) -> Value:
@@ -577,25 +579,25 @@ class Calls(TracerState):
         for candidate in f.overloads:
             parameters = candidate.definition.parameters
             try:
-                arguments = self._ordered(candidate.name, parameters, args, kwargs)
+                arguments = self._bind_arguments(candidate.name, parameters, args, kwargs)
             except E.CompileError:
                 raise
             except TypeError as e:
                 problem = problem or str(e)
                 continue
-            arguments = self._fixed(parameters, arguments)
+            arguments = self._resolve_constants(parameters, arguments)
             types = [
                 as_argument(self.builder, p.annotation, x, argument_form(x))
                 for p, x in zip(parameters, arguments, strict=True)
             ]
-            cost = fit(parameters, types, args, kwargs)
+            cost = call_cost(parameters, types, args, kwargs)
             if cost is not None and (best is None or cost <= best[0]):
                 best = (cost, candidate, arguments)
             elif cost is None and not problem:
                 p, culprit = next(
                     (p, x)
                     for p, x, t in zip(parameters, arguments, types, strict=True)
-                    if match(p.annotation, t) is None
+                    if match_cost(p.annotation, t) is None
                 )
                 expected = p.annotation
                 if len(f.overloads) == 1:
@@ -631,47 +633,49 @@ class Calls(TracerState):
             if len(dtypes) == len(parameters):
                 parts = [
                     ast.unparse(n)
-                    if match(p.annotation, argument_form(x)) is not None
+                    if match_cost(p.annotation, argument_form(x)) is not None
                     else explain.cast_text(n, x, t)
                     for n, x, p, t in zip(written, args, parameters, dtypes, strict=True)
                 ]
                 return f"cast the argument: {ast.unparse(node.func)}({', '.join(parts)})"
         return ""
 
-    def _ordered(
+    def _bind_arguments(
         self, name: str, parameters: Sequence[Parameter], args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> list[Any]:
         """Arguments in the order of the parameters; TypeError for arguments that do not fit."""
-        return ordered(name, parameters, args, kwargs, lambda p: capture(p.name, p.default, self.builder.loc))
+        return bind_arguments(
+            name, parameters, args, kwargs, lambda p: capture(p.name, p.default, self.builder.loc)
+        )
 
-    def _fixed(self, parameters: Sequence[Parameter], args: Sequence[Any]) -> list[Any]:
+    def _resolve_constants(self, parameters: Sequence[Parameter], args: Sequence[Any]) -> list[Any]:
         """The arguments, with known values of constant parameters as Python numbers."""
         pairs = zip(parameters, args, strict=True)
         return [self.constants(x) if takes_constant(p.annotation) else x for p, x in pairs]
 
-    def _parameters(self, parameters: Sequence[Parameter], args: Sequence[Any]) -> dict[str, Any]:
+    def _bind_parameters(self, parameters: Sequence[Parameter], args: Sequence[Any]) -> dict[str, Any]:
         names: dict[str, Any] = {RETURN: False}
         common = scalar_bound([p.annotation for p in parameters], [argument_form(x) for x in args])
         for p, x in zip(parameters, args, strict=True):
             if takes_constant(p.annotation):
                 names[p.name] = x
                 continue
-            like = common if isinstance(p.annotation, ElementPattern) else p.annotation
-            like = like if is_element(like) else None
-            names[p.name] = bound = self._parameter(as_general(x, p.annotation), like)
+            dtype = common if isinstance(p.annotation, ElementPattern) else p.annotation
+            dtype = dtype if is_element(dtype) else None
+            names[p.name] = bound = self._bind_parameter(as_general(x, p.annotation), dtype)
             if isinstance(bound, Value) and not bound.name:
                 bound.name = p.name
         return names
 
-    def _parameter(self, x: Any, like: Any = None) -> Any:
+    def _bind_parameter(self, x: Any, dtype: Any = None) -> Any:
         """The binding of an argument in the callee: tiles by reference, literals with their type."""
         if isinstance(x, tuple):
-            return rebuilt(x, map(self._parameter, x))
+            return rebuilt(x, map(self._bind_parameter, x))
         if isinstance(x, LITERALS):
-            return self.builder.value(x, like)
+            return self.builder.value(x, dtype)
         if isinstance(x, Value) and isinstance(x.type, BufType):
             self.objects.add(x)
-            self.named_if.pop(x, None)
+            self.has_name_if.pop(x, None)
             return x
         return self.bound(x)
 
@@ -687,19 +691,19 @@ class Calls(TracerState):
         finally:
             self.frame = caller
         try:
-            arguments = self._ordered(f.name, parameters, args, kwargs)
+            arguments = self._bind_arguments(f.name, parameters, args, kwargs)
         except E.CompileError:
             raise
         except TypeError as e:
             defined = f"defined: {signature_text(f.name, [p.expected for p in parameters])}"
             raise E.WrongArguments(self.location(node), what=str(e), help=defined) from None
-        arguments = self._fixed(parameters, arguments)
+        arguments = self._resolve_constants(parameters, arguments)
         for p, x in zip(parameters, arguments, strict=True):
             require_constant(f.name, p, x, self.location(node))
-            if match(p.annotation, argument_form(x)) is None:
+            if match_cost(p.annotation, argument_form(x)) is None:
                 message = f"argument '{p.name}' of {f.name} must be {p.expected}, got {describe_type(x)}"
                 raise TypeRule("", "", "WrongArguments", culprit=x, expected=p.annotation, what=message)
-        names = self._parameters(parameters, arguments)
+        names = self._bind_parameters(parameters, arguments)
         outer, flow = f.frame, Flow(f.tree)
         annotate_updates(flow, outer.lookup, self.library, self.updates)
         frame = Frame(outer.source, flow, outer.lookup, {**names}, self.builder.loc, outer, identity=f.tree)
@@ -708,7 +712,9 @@ class Calls(TracerState):
         for name in changed_arrays(self.builder, names, frame.names, [p.name for p in parameters]):
             message = f"a function inside a kernel that changes {name!r}, an array of a thread,"
             raise E.UnsupportedPython(
-                self.location(node), what=message, help="define it outside, as a @tg.func"
+                self.location(node),
+                what=message,
+                help="define the function outside of the kernel, as a @tg.func",
             )
         return result
 
@@ -751,7 +757,7 @@ class Calls(TracerState):
                 n for s in body for n in ast.walk(s) if isinstance(n, ast.Return) and n.value is not None
             ]
             locations = [frame.source.location(n, frame.caller) for n in returns]
-            error.notes += [(at, f"{name} returns a value here") for at in locations]
+            error.notes += [(location, f"{name} returns a value here") for location in locations]
             raise error
         if result is not None and frame.names[RETURN] is not True:
             message = f"{name} returns a value on some paths only"
@@ -761,12 +767,14 @@ class Calls(TracerState):
 
 def takes_only_scalars(f: FuncDef) -> bool:
     """Whether all parameters of a function are scalars of given types."""
-    return all(isinstance(p.annotation, DType) for each in f.definitions for p in each.definition.parameters)
+    return all(
+        isinstance(p.annotation, DType) for overload in f.definitions for p in overload.definition.parameters
+    )
 
 
 def has_overload_for(f: FuncDef, dtype: DType) -> bool:
     """Whether an overload of a function has a parameter of a dtype."""
-    declared = (p.annotation for each in f.definitions for p in each.definition.parameters)
+    declared = (p.annotation for overload in f.definitions for p in overload.definition.parameters)
     return any(is_element(t) and scalar_of(t) == dtype for t in declared)
 
 
@@ -777,7 +785,7 @@ def is_compound(x: Any) -> bool:
 
 
 def argument_form(x: Any) -> Any:
-    """The form of an argument for `overloads.match`."""
+    """The form of an argument for `overloads.match_cost`."""
     if isinstance(x, Value | Fields):
         return x.type
     if isinstance(x, np.generic | np.ndarray):

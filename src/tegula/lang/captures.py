@@ -31,7 +31,7 @@ class Captures:
         if (definition.function.__module__ or "").startswith("tegula.stdlib."):
             return definition.lookup
 
-        def look(name: str) -> Any:
+        def recording_lookup(name: str) -> Any:
             if self.constants and definition.variable(name) in self.constants:
                 return self.constants[definition.variable(name)]
             value = definition.lookup(name)
@@ -41,23 +41,23 @@ class Captures:
             free = function.__code__.co_freevars
             if name in free:
                 cell = (function.__closure__ or ())[free.index(name)]
-                self._note(id(cell), name, cell.__getattribute__, "cell_contents")
+                self._record(id(cell), name, cell.__getattribute__, "cell_contents")
             else:
-                self._note(id(function.__globals__), name, function.__globals__.get, name)
+                self._record(id(function.__globals__), name, function.__globals__.get, name)
             return value
 
-        return look
+        return recording_lookup
 
     def attribute(self, owner: object, name: str) -> None:
         """Record that an attribute of a module or class was read."""
-        self._note(id(owner), name, partial(_attribute, owner), name)
+        self._record(id(owner), name, partial(_attribute, owner), name)
 
-    def _note(self, owner: int, label: str, fetch: Fetch, name: str) -> None:
+    def _record(self, owner: int, label: str, fetch: Fetch, name: str) -> None:
         if (owner, label) in self.captured:
             return
         value = fetch(name)
-        if _may_change(value):
-            self.captured[owner, label] = (_Content(fetch, _content(value)), name, True)
+        if _is_mutable(value):
+            self.captured[owner, label] = (_SnapshotComparison(fetch, _snapshot(value)), name, True)
         else:
             self.captured[owner, label] = (fetch, name, value)
 
@@ -66,14 +66,14 @@ def _attribute(owner: object, name: str) -> Any:
     return getattr(owner, name, None)
 
 
-def _may_change(x: object) -> bool:
+def _is_mutable(x: object) -> bool:
     """Whether the contents of an object may change."""
     return isinstance(x, list | dict | np.ndarray | Composite) or (
-        isinstance(x, tuple) and any(map(_may_change, x))
+        isinstance(x, tuple) and any(map(_is_mutable, x))
     )
 
 
-class _Content:
+class _SnapshotComparison:
     """A fetch that returns True as long as a container has the same content as at its capture."""
 
     def __init__(self, fetch: Fetch, content: object) -> None:
@@ -81,32 +81,32 @@ class _Content:
         self.content = content
 
     def __call__(self, name: str) -> bool:
-        return _content(self.fetch(name)) == self.content
+        return _snapshot(self.fetch(name)) == self.content
 
 
-def _content(x: Any) -> object:
+def _snapshot(x: Any) -> object:
     """A snapshot of a value. Two snapshots are equal only if kernels cannot distinguish the values."""
     if isinstance(x, Composite):
         x = x.numpy()
     if isinstance(x, np.ndarray):
         return (np.ndarray, x.dtype.str, x.shape, x.tobytes())
     if isinstance(x, list | tuple):
-        return (type(x), *map(_content, x))
+        return (type(x), *map(_snapshot, x))
     if isinstance(x, dict):
-        return (dict, *((_content(k), _content(v)) for k, v in x.items()))
+        return (dict, *((_snapshot(k), _snapshot(v)) for k, v in x.items()))
     if isinstance(x, bool | int | float | complex | str):
         return (type(x), repr(x))
-    return _Same(x)
+    return _Identity(x)
 
 
-class _Same:
+class _Identity:
     """A reference that compares equal to references to the same object."""
 
     def __init__(self, x: object) -> None:
         self.x = x
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.x is self.x
+        return isinstance(other, _Identity) and other.x is self.x
 
 
 def unchanged(captured: Captured) -> bool:
@@ -118,11 +118,11 @@ def unchanged(captured: Captured) -> bool:
     except (ValueError, AttributeError):  # a variable of an enclosing function that was deleted
         return False
     return current is value or (
-        isinstance(value, bool | int | float | str) and _content(current) == _content(value)
+        isinstance(value, bool | int | float | str) and _snapshot(current) == _snapshot(value)
     )
 
 
-def refreshed(captured: Captured) -> Captured:
+def refresh(captured: Captured) -> Captured:
     """An unchanged capture with the current object of the name."""
     fetch, name, _ = captured
     return fetch, name, fetch(name)

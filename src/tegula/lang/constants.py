@@ -1,4 +1,4 @@
-"""Constant parameters: binding their values makes a kernel or function of the other parameters.
+"""Constant parameters: a kernel or function with bound constants is a kernel or function of the other parameters.
 
 Gradients, tapes, keys and caches therefore handle only kernels of arrays and numbers, with a kernel for each list of
 constants."""
@@ -29,7 +29,7 @@ _PLAIN = frozenset({int, str, bool, type(None)})
 _BOUND = "_tegula_bound"
 
 
-class Unfit(Exception):
+class InvalidConstant(Exception):
     """The error for a value that a constant parameter does not accept, with the reason and a help text."""
 
     def __init__(self, message: str, help: str) -> None:
@@ -56,7 +56,7 @@ def constant_key(x: Any) -> Hashable:
     return x
 
 
-def checked(p: Parameter, x: Any) -> Any:
+def check_constant(p: Parameter, x: Any) -> Any:
     """A value for a constant parameter, of the type that the annotation names. Unfit if the parameter or kernels do not
     accept the value."""
     pattern = p.annotation
@@ -67,8 +67,8 @@ def checked(p: Parameter, x: Any) -> Any:
         x = int(x)
     is_flag = isinstance(x, bool) and pattern.kind in (int, float)
     if is_flag or not pattern.has(x):
-        raise Unfit(
-            f"expected a constant {pattern.described}, got {_shown(x)}", f"the annotation is {pattern}"
+        raise InvalidConstant(
+            f"expected a constant {pattern.described}, got {_text_of(x)}", f"the annotation is {pattern}"
         )
     try:
         constant_key(x)
@@ -78,18 +78,18 @@ def checked(p: Parameter, x: Any) -> Any:
             if isinstance(x, list)
             else "pass a number, string, dtype, function or tuple of these"
         )
-        raise Unfit(f"a constant must be hashable, but a {type(x).__name__} is not", help) from None
+        raise InvalidConstant(f"a constant must be hashable, but a {type(x).__name__} is not", help) from None
     try:
         capture(p.name, x, _NOWHERE)
     except UnsupportedCapture as error:
-        raise Unfit(f"{_shown(x)} cannot be a constant of a kernel", error.help) from None
+        raise InvalidConstant(f"{_text_of(x)} cannot be a constant of a kernel", error.help) from None
     return x
 
 
 _NOWHERE = Location("", 0)
 
 
-def _shown(x: Any) -> str:
+def _text_of(x: Any) -> str:
     text = repr(x)
     return text if len(text) <= 40 else f"a {type(x).__name__}"
 
@@ -99,13 +99,13 @@ def bound_names(tracer: TracerState, definition: Definition) -> dict[str, Any]:
     which the function assigns to are variables with this initial value."""
     if not definition.bound:
         return {}
-    changed = bindings(definition.source.tree.body)
+    assigned = bindings(definition.source.tree.body)
     names: dict[str, Any] = {}
     for name, value in definition.bound.items():
         if "." in name:
             continue  # a leaf, which bindings_of knows
         captured = capture(name, value, definition.location)
-        names[name] = tracer.bound(captured) if name in changed.rebound else captured
+        names[name] = tracer.bound(captured) if name in assigned.rebound else captured
     return names
 
 
@@ -113,22 +113,26 @@ def bound_function(f: FuncDef, values: Mapping[str, Any]) -> FuncDef:
     """A function with bound values for some of its parameters, one object for each list of values. The values are also
     bound in its gradient and replay functions, whose first parameters are the function's own."""
     key = tuple((name, constant_key(value)) for name, value in values.items())
-    known: dict[Hashable, FuncDef] = vars(f).setdefault(_BOUND, {})
-    if key not in known:
-        known[key] = FuncDef(f.definition.bind(values))
-    bound, own = known[key], [p.name for p in f.definition.parameters]
+    functions: dict[Hashable, FuncDef] = vars(f).setdefault(_BOUND, {})
+    if key not in functions:
+        functions[key] = FuncDef(f.definition.bind(values))
+    bound, parameter_names = functions[key], [p.name for p in f.definition.parameters]
     # The gradient and replay functions may have been added since the last call.
-    bound.gradient, bound.replay = (_bound_at(rule, own, values) for rule in (f.gradient, f.replay))
+    bound.gradient, bound.replay = (
+        _bind_rule(rule, parameter_names, values) for rule in (f.gradient, f.replay)
+    )
     return bound
 
 
-def _bound_at(rule: FuncDef | None, own: Sequence[str], values: Mapping[str, Any]) -> FuncDef | None:
+def _bind_rule(
+    rule: FuncDef | None, parameter_names: Sequence[str], values: Mapping[str, Any]
+) -> FuncDef | None:
     """A gradient or replay function with bound values for the parameters at the same positions."""
     if rule is None:
         return None
     names = [p.name for p in rule.definition.parameters]
     return bound_function(
-        rule, {n: values[name] for n, name in zip(names, own, strict=False) if name in values}
+        rule, {n: values[name] for n, name in zip(names, parameter_names, strict=False) if name in values}
     )
 
 
@@ -169,12 +173,12 @@ def stable_form(value: Any) -> str:
     return name if isinstance(name, str) else repr(value)
 
 
-def is_fixed(x: Any) -> bool:
+def is_static(x: Any) -> bool:
     """Whether a binding is known when the kernel is compiled, in all parts of a tuple."""
-    return all(map(is_fixed, x)) if isinstance(x, tuple) else not isinstance(x, Value)
+    return all(map(is_static, x)) if isinstance(x, tuple) else not isinstance(x, Value)
 
 
 def require_constant(name: str, p: Parameter, x: Any, loc: Location) -> None:
     """Raise NotConstant for an argument of a constant parameter that is not known at compile time."""
-    if takes_constant(p.annotation) and not is_fixed(x):
+    if takes_constant(p.annotation) and not is_static(x):
         raise NotConstant(loc, what=f"argument '{p.name}' of {name}")

@@ -15,11 +15,11 @@ from tegula.lang.definition import Definition, FuncDef
 from tegula.ops.documented import Kind, Row, assembled, in_rows, joined, split
 from tegula.signature import (
     PATTERNS,
-    AskedPattern,
     ConstantPattern,
     Dtypes,
     InOutPattern,
     NumberPattern,
+    OptionalPattern,
     Pattern,
     TilePattern,
 )
@@ -54,14 +54,14 @@ class CooperativeDef(FuncDef, Parts):
     @cached_property
     def patterns(self) -> Mapping[str, Pattern]:
         """The pattern of each parameter's arguments; TypeMismatch if an annotation states none."""
-        found_patterns: dict[str, Pattern] = {}
+        patterns: dict[str, Pattern] = {}
         for p in self.definition.parameters:
-            known = _pattern(p.annotation)
-            if known is None or isinstance(known, AskedPattern):
+            pattern = _pattern(p.annotation)
+            if pattern is None or isinstance(pattern, OptionalPattern):
                 message = f"'{p.name}' of the cooperative function {self.name} needs a type"
                 raise TypeMismatch(self.definition.parameter_location(p.name), what=message, help=HELP)
-            found_patterns[p.name] = known
-        return found_patterns
+            patterns[p.name] = pattern
+        return patterns
 
     @property
     def rows(self) -> list[Row]:
@@ -75,15 +75,15 @@ class CooperativeDef(FuncDef, Parts):
     @property
     def results(self) -> tuple[TilePattern | NumberPattern, ...]:
         """The patterns of the results of programs."""
-        return tuple(x.tile if isinstance(x, AskedPattern) else x for x in self.all_results)
+        return tuple(x.tile if isinstance(x, OptionalPattern) else x for x in self.all_results)
 
     @cached_property
-    def all_results(self) -> tuple[TilePattern | NumberPattern | AskedPattern, ...]:
+    def all_results(self) -> tuple[TilePattern | NumberPattern | OptionalPattern, ...]:
         """The patterns of the results, with the names of the constants that ask for them."""
         declared = self.definition.returned
-        each = get_args(declared) if self.returns_tuple else () if declared is None else (declared,)
-        results = tuple(map(_pattern, each))
-        if not all(isinstance(x, TilePattern | NumberPattern | AskedPattern) for x in results):
+        annotations = get_args(declared) if self.returns_tuple else () if declared is None else (declared,)
+        results = tuple(map(_pattern, annotations))
+        if not all(isinstance(x, TilePattern | NumberPattern | OptionalPattern) for x in results):
             message = f"the result of the cooperative function {self.name} must be a tile, a number or a tuple of these"
             raise TypeMismatch(self.definition.location, what=message, help=HELP)
         return results  # pyright: ignore[reportReturnType]
@@ -91,13 +91,13 @@ class CooperativeDef(FuncDef, Parts):
     def returned(self, constants: Mapping[str, Any], results: Sequence[Any]) -> Any:
         """The results of a program that a call with these constants returns: a tuple, or a single result if the others
         are optional or no tuple is declared."""
-        batched = [
+        requested = [
             result
             for pattern, result in zip(self.all_results, results, strict=True)
-            if not isinstance(pattern, AskedPattern) or constants[pattern.name]
+            if not isinstance(pattern, OptionalPattern) or constants[pattern.name]
         ]
-        single = len(batched) == 1 and (not self.returns_tuple or len(batched) < len(results))
-        return None if not results else batched[0] if single else tuple(batched)
+        single = len(requested) == 1 and (not self.returns_tuple or len(requested) < len(results))
+        return None if not results else requested[0] if single else tuple(requested)
 
     @property
     def returns_tuple(self) -> bool:
@@ -136,7 +136,7 @@ class CooperativeDef(FuncDef, Parts):
     def conditions(self) -> str:
         """A help text with the conditions of the programs, as they are written."""
         decorators = (v.function.definition.source.tree.decorator_list for v in self.all_programs)
-        calls = (d for each in decorators for d in each if isinstance(d, ast.Call))
+        calls = (d for decorator_list in decorators for d in decorator_list if isinstance(d, ast.Call))
         conditions = [k.value for d in calls for k in d.keywords if k.arg == "when"]
         texts = [ast.unparse(x.body if isinstance(x, ast.Lambda) else x) for x in conditions]
         return f"the implementations need {'; or '.join(texts)}" if texts else ""
@@ -151,17 +151,17 @@ class CooperativeDef(FuncDef, Parts):
         """The function that writes the result to the last parameter of its type; TypeMismatch if there is none."""
         target = self.overwritten
         if target is None:
-            message = f"{self.name} has no parameter of the type of its result, which it could overwrite"
+            message = f"{self.name} has no parameter of the type of the result that could be overwritten"
             raise TypeMismatch(self.definition.location, what=message)
         return Inplace(self, target)
 
     @property
     def overwritten(self) -> str | None:
         """The parameter that `inplace` overwrites; None if the function has no in-place form."""
-        always = [x for x in self.all_results if not isinstance(x, AskedPattern)]
-        if len(always) != 1 or self.changed:
+        required = [x for x in self.all_results if not isinstance(x, OptionalPattern)]
+        if len(required) != 1 or self.changed:
             return None
-        candidates = [name for name, x in self.patterns.items() if x == always[0]]
+        candidates = [name for name, x in self.patterns.items() if x == required[0]]
         return candidates[-1] if candidates else None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -169,7 +169,7 @@ class CooperativeDef(FuncDef, Parts):
         if self.numpy is None:
             raise OutsideKernel(None, name=self.name, what="tiles need a block of threads")
         result = self.numpy(*args, **kwargs)
-        if not any(isinstance(x, AskedPattern) for x in self.all_results):
+        if not any(isinstance(x, OptionalPattern) for x in self.all_results):
             return result
         bound = inspect.signature(self.definition.function).bind(*args, **kwargs)
         bound.apply_defaults()
@@ -179,12 +179,12 @@ class CooperativeDef(FuncDef, Parts):
 class Inplace(FuncDef):
     """A cooperative function that overwrites one of its parameters with its result."""
 
-    def __init__(self, of: CooperativeDef, target: str) -> None:
-        super().__init__(of.definition)
-        self.of = of
+    def __init__(self, function: CooperativeDef, target: str) -> None:
+        super().__init__(function.definition)
+        self.of = function
         self.target = target
-        self.name = self.__name__ = f"{of.name}_inplace"
-        self.__doc__ = _inplace_docstring(of, target)
+        self.name = self.__name__ = f"{function.name}_inplace"
+        self.__doc__ = _inplace_docstring(function, target)
 
     @property
     def rows(self) -> list[Row]:
@@ -192,31 +192,31 @@ class Inplace(FuncDef):
         return self.of.rows
 
 
-def _inplace_docstring(of: CooperativeDef, target: str) -> str:
+def _inplace_docstring(function: CooperativeDef, target: str) -> str:
     """The docstring of the in-place form: the function's own, with its results and errors adapted."""
-    _, sections = split(inspect.cleandoc(of.__doc__ or ""))
+    _, sections = split(inspect.cleandoc(function.__doc__ or ""))
     sections.pop("Returns", None)
     if "Raises" in sections:
-        own = [e for e in sections["Raises"] if e != "nothing."]
+        errors = [e for e in sections["Raises"] if e != "nothing."]
         results = {
             "type-mismatch": f"`{target}` is not a tile bound to a name, or read-only",
             "popped-tile-changed": f"`{target}` was popped from a pipe",
         }
-        sections["Raises"] = joined(own, [results])
+        sections["Raises"] = joined(errors, [results])
     return assembled(
-        f"The function tg.{of.name}, whose result overwrites `{target}`: nothing is returned.", sections
+        f"The function tg.{function.name}, whose result overwrites `{target}`: nothing is returned.", sections
     )
 
 
-def _pattern(annotation: Any) -> Pattern | AskedPattern | None:
+def _pattern(annotation: Any) -> Pattern | OptionalPattern | None:
     """The pattern that an annotation states for a cooperative function's parameter or result; None if it states
     none."""
-    known = resolve(annotation)
-    if isinstance(known, TileAnnotation):
-        return known.pattern
-    if isinstance(known, Dtypes) or is_element(known):
-        return NumberPattern(known)
-    return known if isinstance(known, PATTERNS) and not isinstance(known, Dtypes) else None
+    resolved = resolve(annotation)
+    if isinstance(resolved, TileAnnotation):
+        return resolved.pattern
+    if isinstance(resolved, Dtypes) or is_element(resolved):
+        return NumberPattern(resolved)
+    return resolved if isinstance(resolved, PATTERNS) and not isinstance(resolved, Dtypes) else None
 
 
 def _is_empty(body: list[ast.stmt]) -> bool:

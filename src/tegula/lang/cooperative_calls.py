@@ -45,13 +45,13 @@ from tegula.types import BufType, TileType, Type, int32, is_element, scalar_of
 if TYPE_CHECKING:
     from tegula.lang.calls import Calls
 
-_GROWN = (
+_ADJOINT_RESULTS = (
     "an adjoint returns the increment of the adjoint of each float parameter, in the order of the parameters"
 )
 
 
 @dataclass(slots=True)
-class Given:
+class CallArguments:
     """The arguments of one call: constants, and values in the types that the programs see. `targets`: the tiles that
     the call changes. `unified`: the values of the signature's letters."""
 
@@ -102,35 +102,35 @@ class _Call:
         if not f.library:
             for part in ("variants", "rule"):
                 tracer.captures.attribute(f, part)
-        given_values = self._convert_arguments(self._by_leaf(self.ordered(args, kwargs)))
-        program = self._program(given_values)
+        arguments = self._convert_arguments(self._by_leaf(self.ordered(args, kwargs)))
+        program = self._program(arguments)
         loc, keeps = self.builder.loc, tracer.keeps_calls
-        inside, tracer.cooperative = tracer.cooperative, self.name
+        outer, tracer.cooperative = tracer.cooperative, self.name
         tracer.keeps_calls = keeps and f.rule is None
         try:
-            regions = [self._body(program, given_values)]
+            regions = [self._body(program, arguments)]
             if f.rule is not None and keeps and tracer.differentiable:
-                regions.append(self._adjoint(f.rule, given_values, regions[0]))
+                regions.append(self._adjoint(f.rule, arguments, regions[0]))
         finally:
-            tracer.cooperative, tracer.keeps_calls = inside, keeps
+            tracer.cooperative, tracer.keeps_calls = outer, keeps
             self.builder.loc = loc
         values = self.builder.emit(
-            CooperativeCall, [*given_values.values.values()], {"name": self.name}, regions
+            CooperativeCall, [*arguments.values.values()], {"name": self.name}, regions
         )
         returned, changed = values[: len(f.results)], values[len(f.results) :]
         for name, value in zip(self.changed, changed, strict=True):
-            target = given_values.targets[name]
+            target = arguments.targets[name]
             assert isinstance(target.type, BufType)
             self.builder.write(target, self._as(value, scalar_of(target.type.dtype)))
-        results = [self._rounded(x, p, given_values) for x, p in zip(returned, f.results, strict=True)]
-        return f.returned(given_values.constants, results)
+        results = [self._rounded(x, p, arguments) for x, p in zip(returned, f.results, strict=True)]
+        return f.returned(arguments.constants, results)
 
     # Arguments -------------------------------------------------------------------------------------------------------
 
     def ordered(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments by the names of their parameters."""
         try:
-            arguments = self.tracer._ordered(self.name, self.f.definition.parameters, args, kwargs)
+            arguments = self.tracer._bind_arguments(self.name, self.f.definition.parameters, args, kwargs)
         except E.CompileError:
             raise
         except TypeError as e:
@@ -148,10 +148,10 @@ class _Call:
             if not isinstance(x, Columns):
                 leaves[name] = x
                 continue
-            takes = (
+            accepts_structs = (
                 isinstance(tile, TilePattern) and isinstance(tile.dtype, Dtypes) and not tile.dtype.members
             )
-            if not takes:
+            if not accepts_structs:
                 self._argument_error(
                     name, f"'{name}' must not be a tile of structs, got one of the struct {x.struct}"
                 )
@@ -164,10 +164,10 @@ class _Call:
     def _replace(self, name: str, leaves: Sequence[str]) -> None:
         """Replace a parameter by several parameters of the same pattern."""
         split = {key: leaves if key == name else [key] for key in self.patterns}
-        self.patterns = {leaf: self.patterns[key] for key, each in split.items() for leaf in each}
+        self.patterns = {leaf: self.patterns[key] for key, leaf_names in split.items() for leaf in leaf_names}
         self.changed = [leaf for key in self.changed for leaf in split.get(key, [key])]
 
-    def _whole_structs(self, known: Mapping[str, Any]) -> dict[str, Any]:
+    def _regroup_structs(self, known: Mapping[str, Any]) -> dict[str, Any]:
         """The values of the parameters in a program, with leaves regrouped to tiles of structs."""
         structs = dict(known)
         for name, (struct, leaves) in self.structs.items():
@@ -182,8 +182,8 @@ class _Call:
     @property
     def signature_help(self) -> str:
         """A help text with the signature and the types of the results."""
-        each = ", ".join(map(str, self.f.all_results))
-        returned = f"tuple[{each}]" if self.f.returns_tuple else each or "nothing"
+        result_types = ", ".join(map(str, self.f.all_results))
+        returned = f"tuple[{result_types}]" if self.f.returns_tuple else result_types or "nothing"
         return f"signature: {self.signature} -> {returned}"
 
     def changeable(self, name: str, x: Any) -> Value:
@@ -195,8 +195,8 @@ class _Call:
         self.builder._check_writable(x)
         return x
 
-    def _convert_arguments(self, arguments: Mapping[str, Any]) -> Given:
-        values = Given({}, {}, {}, Unified({}, {}, {}))
+    def _convert_arguments(self, arguments: Mapping[str, Any]) -> CallArguments:
+        values = CallArguments({}, {}, {}, Unified({}, {}, {}))
         unifier, tiles = Unifier(), list[tuple[str, TilePattern, TileArgument]]()
         for name, pattern in self.patterns.items():
             x = arguments[name]
@@ -231,14 +231,16 @@ class _Call:
         return values
 
     def _constant(self, name: str, pattern: ConstantPattern, x: Any) -> Any:
-        number = self.tracer.static(x)
-        plain = number if number is not None else x
-        if isinstance(plain, Value):
+        number = self.tracer.constant_number(x)
+        constant = number if number is not None else x
+        if isinstance(constant, Value):
             raise E.NotConstant(self._location(name), what=f"'{name}' of {self.name}")
-        if not pattern.has(plain):
-            text = repr(plain) if isinstance(plain, bool | int | float | str) else describe_type(plain)
+        if not pattern.has(constant):
+            text = (
+                repr(constant) if isinstance(constant, bool | int | float | str) else describe_type(constant)
+            )
             self._argument_error(name, f"'{name}' must be {pattern.described}, got {text}")
-        return plain
+        return constant
 
     def _number(self, name: str, pattern: NumberPattern, x: Any) -> Value:
         like = pattern.dtype if is_element(pattern.dtype) else None
@@ -256,7 +258,7 @@ class _Call:
     def _as(self, value: Value, to: Any) -> Value:
         return self.builder.cast(value, scalar_of(to))
 
-    def _rounded(self, x: Value, pattern: TilePattern | NumberPattern, inputs: Given) -> Value:
+    def _rounded(self, x: Value, pattern: TilePattern | NumberPattern, inputs: CallArguments) -> Value:
         """A result, cast to the dtype of the caller's tiles."""
         if not isinstance(pattern.dtype, Dtypes):
             return x
@@ -264,11 +266,11 @@ class _Call:
 
     # Programs --------------------------------------------------------------------------------------------------------
 
-    def _program(self, inputs: Given) -> FuncDef:
+    def _program(self, inputs: CallArguments) -> FuncDef:
         """The first program whose condition holds; an error if there is none."""
         partial = any(isinstance(v.type, TileType) and v.type.partial for v in inputs.values.values())
-        of_group = {"group": self.builder.lanes, "partial": partial}
-        facts = {**inputs.unified.facts, **inputs.constants, **of_group}
+        group_facts = {"group": self.builder.lanes, "partial": partial}
+        facts = {**inputs.unified.facts, **inputs.constants, **group_facts}
         try:
             variant = self.f.fitting_program(facts)
         except KeyError as unknown:
@@ -283,7 +285,7 @@ class _Call:
         message = f"{self.name}: no implementation accepts {no_program(shapes, facts)}"
         raise E.TypeMismatch(self._location(), what=message, help=help)
 
-    def _body(self, program: FuncDef, inputs: Given) -> Region:
+    def _body(self, program: FuncDef, inputs: CallArguments) -> Region:
         region = Region([v.type for v in inputs.values.values()])
         with self.tracer.within(region):
             batched = [self._is_batched(name) for name in inputs.values]
@@ -294,28 +296,28 @@ class _Call:
             def run(values: list[Value]) -> list[Value]:
                 return self._run(program, dict(zip(inputs.values, values, strict=True)), inputs)
 
-            results = self._over_batch(inputs.unified.batch, region.args, batched, flags, run)
+            results = self._loop_over_batch(inputs.unified.batch, region.args, batched, flags, run)
             self.builder.emit(Yield, results)
         return region
 
-    def _run(self, program: FuncDef, values: dict[str, Value], inputs: Given) -> list[Value]:
+    def _run(self, program: FuncDef, values: dict[str, Value], inputs: CallArguments) -> list[Value]:
         """Trace the program for one element of the batch. Returns its results, then the values of the tiles that it
         changes."""
         objects = {name: self.tracer.new_object(values[name], "register") for name in self.changed}
-        known = self._whole_structs({**values, **objects, **inputs.constants})
+        known = self._regroup_structs({**values, **objects, **inputs.constants})
         returned = self._inlined(program, known)
         parts = returned if isinstance(returned, tuple) else () if returned is None else (returned,)
         if len(parts) != len(self.f.results):
             count = "1 value" if len(parts) == 1 else f"{len(parts)} values"
             message = (
-                f"this program of {self.f.name} returns {count}, its signature says {len(self.f.results)}"
+                f"this program of {self.f.name} returns {count}, but the signature says {len(self.f.results)}"
             )
             raise E.TypeMismatch(_returns(program), what=message, help=self.signature_help)
         results = [self._checked(program, x, p, inputs) for x, p in zip(parts, self.f.results, strict=True)]
         return [*results, *(self.builder.tile(x) for x in objects.values())]
 
     def _checked(
-        self, program: FuncDef, x: Any, pattern: TilePattern | NumberPattern, inputs: Given
+        self, program: FuncDef, x: Any, pattern: TilePattern | NumberPattern, inputs: CallArguments
     ) -> Value:
         """A result of a program, checked against the signature."""
         dtype: Any = pattern.dtype
@@ -333,7 +335,7 @@ class _Call:
             value, fits = x, False
         if not fits or (dtype is not None and _dtype(value) != dtype):
             message = (
-                f"this program of {self.f.name} returns {describe_type(x)}, its signature says {pattern}"
+                f"this program of {self.f.name} returns {describe_type(x)}, but the signature says {pattern}"
             )
             letters = ", ".join(f"{key} = {n}" for key, n in inputs.unified.facts.items())
             notes = [(self._location(), f"here {letters}")]
@@ -348,11 +350,11 @@ class _Call:
             message = f"'{unknown[0]}' is not a parameter of the cooperative function {self.f.name}"
             help = f"choose from: {', '.join(known)}"
             raise E.TypeMismatch(function.definition.parameter_location(unknown[0]), what=message, help=help)
-        return self.tracer.inlined(function, [known[p.name] for p in parameters], self.node)
+        return self.tracer.inline_function(function, [known[p.name] for p in parameters], self.node)
 
     # The adjoint -----------------------------------------------------------------------------------------------------
 
-    def _adjoint(self, rule: Rule, inputs: Given, body: Region) -> Region:
+    def _adjoint(self, rule: Rule, inputs: CallArguments, body: Region) -> Region:
         """The region of the function's adjoint program, which yields the increments of the operands' adjoints."""
         keepable = [*self.f.patterns, *(["result"] if self.f.results else [])]
         unknown = [name for name in rule.keep if name not in keepable]
@@ -366,8 +368,12 @@ class _Call:
         keeps_batch = [self._result_batched(p) for p in self.f.results] + [
             self._is_batched(n) for n in self.changed
         ]
-        of_grads = [k for k, t in enumerate(result_types) if has_adjoint(t)]
-        flags = [*map(self._is_batched, names), *keeps_batch, *(keeps_batch[k] for k in of_grads)]
+        differentiable_results = [k for k, t in enumerate(result_types) if has_adjoint(t)]
+        flags = [
+            *map(self._is_batched, names),
+            *keeps_batch,
+            *(keeps_batch[k] for k in differentiable_results),
+        ]
         active = [name for name, v in zip(names, body.args, strict=True) if has_adjoint(v.type)]
 
         def run(values: list[Value]) -> list[Value]:
@@ -375,7 +381,7 @@ class _Call:
             known = {name: next(rest) for name in names}
             after = [next(rest) for _ in result_types]
             adjoint: list[Any] = [None] * len(result_types)
-            for k in of_grads:
+            for k in differentiable_results:
                 adjoint[k] = next(rest)
             scope: dict[str, Any] = {name: known[name] for name in rule.keep if name in known}
             if "result" in rule.keep:
@@ -388,9 +394,9 @@ class _Call:
             )
 
         with self.tracer.within(region):
-            requested = [self._is_batched(name) for name in active]
-            values = self._over_batch(
-                inputs.unified.batch, [*arguments, *results, *grads], flags, requested, run
+            are_batched = [self._is_batched(name) for name in active]
+            values = self._loop_over_batch(
+                inputs.unified.batch, [*arguments, *results, *grads], flags, are_batched, run
             )
             self.builder.emit(Yield, values)
         return region
@@ -406,7 +412,7 @@ class _Call:
         if [x.type if isinstance(x, Value) else None for x in gradients] != [*map(_full_type, kinds)]:
             expected = ", ".join(map(str, kinds))
             message = f"the adjoint of {self.f.name} returns {', '.join(map(describe_type, gradients))}, not {expected}"
-            raise E.TypeMismatch(_returns(function), what=message, help=_GROWN)
+            raise E.TypeMismatch(_returns(function), what=message, help=_ADJOINT_RESULTS)
         return [
             self.builder.one(TileMarkPartial, [x]) if isinstance(t, TileType) and t.partial else x
             for x, t in zip(gradients, kinds, strict=True)
@@ -421,7 +427,7 @@ class _Call:
     def _result_batched(self, pattern: Pattern) -> bool:
         return isinstance(pattern, TilePattern) and pattern.batch
 
-    def _over_batch(
+    def _loop_over_batch(
         self,
         batch: Shape | None,
         values: Sequence[Value],
@@ -499,9 +505,9 @@ class _Call:
         if not isinstance(call, ast.Call) or not parameter:
             return self.tracer.location(call)
         named, written = {k.arg: k.value for k in call.keywords}, [*call.args]
-        at = list(self.f.patterns).index(parameter)
-        plain = len(written) > at and not any(isinstance(a, ast.Starred) for a in written)
-        return self.tracer.location(named.get(parameter, written[at] if plain else call))
+        position = list(self.f.patterns).index(parameter)
+        is_positional = len(written) > position and not any(isinstance(a, ast.Starred) for a in written)
+        return self.tracer.location(named.get(parameter, written[position] if is_positional else call))
 
     def _argument_error(self, parameter: str, message: str) -> NoReturn:
         raise E.TypeMismatch(

@@ -14,7 +14,7 @@ from tegula.errors import LaunchError, UnsupportedPython, WrongArguments, sugges
 from tegula.ir import AccessClass, Kernel, LaunchClass
 from tegula.lang.definition import Definition, FuncDef, Parameter
 from tegula.lang.named import Named
-from tegula.lang.typed import is_typed
+from tegula.lang.prompt_text import is_typed
 from tegula.source import Location
 from tegula.types import Type
 
@@ -96,7 +96,7 @@ class KernelOptions:
         return self.check == BOUNDED
 
     def schedule(self, name: str) -> dict[str, int | bool]:
-        """The keywords of SCHEDULE that were given; LaunchError for an invalid value."""
+        """The keywords of SCHEDULE that the user has set; LaunchError for an invalid value."""
         options: dict[str, int | bool] = {}
         for key, allowed in SCHEDULE.items():
             value = getattr(self, key)
@@ -199,10 +199,10 @@ def kernel(function: Any = None, /, *, source: str | None = None, **options: Any
     `enable_backward`: whether gradients may be computed; `block_dim`: the default block size; `source`: the text of the
     function if Python does not keep it (exec)."""
 
-    chosen = kernel_options(options, sys._getframe(1))
+    parsed_options = kernel_options(options, sys._getframe(1))
 
     def wrap(f: Callable[..., Any]) -> KernelDef:
-        return KernelDef(Definition(f, source), chosen)
+        return KernelDef(Definition(f, source), parsed_options)
 
     return wrap if function is None else wrap(function)
 
@@ -211,7 +211,7 @@ def func(function: Any = None, /, *, source: str | None = None, **options: Any) 
     """Makes a Python function callable from kernels; a decorator with or without arguments.
 
     Definitions of one name in one scope are overloads, which differ in the types of their parameters; a definition with
-    the same types replaces the earlier definition. Objects made before the redefinition keep their definitions.
+    the same types replaces the earlier definition. Objects created before the redefinition keep their definitions.
 
     Parameters:
         function: the function; None for a decorator with arguments. Parameters without annotation, or with Any, take
@@ -221,8 +221,8 @@ def func(function: Any = None, /, *, source: str | None = None, **options: Any) 
     Returns:
         a function, which Python can call too.
     Raises:
-        wrong-arguments: there is no such option.
-        TypeError: the decorated object is not a function made by `def`.
+        wrong-arguments: an option is unknown.
+        TypeError: the decorated object is not a function defined with `def`.
     Gradient:
         derived, unless tg.func_grad sets the adjoint.
     """
@@ -234,7 +234,7 @@ def func(function: Any = None, /, *, source: str | None = None, **options: Any) 
 
     def wrap(f: Callable[..., Any]) -> FuncDef:
         definition = Definition(f, source)
-        return FuncDef(definition, _earlier(definition, scope), id(scope))
+        return FuncDef(definition, _earlier_overloads(definition, scope), id(scope))
 
     return wrap if function is None else wrap(function)
 
@@ -298,7 +298,7 @@ def _check_function(f: object, decorator: str) -> None:
         raise TypeError(f"{decorator} takes a function made with @tg.func, got {f!r}")
 
 
-def _earlier(definition: Definition, scope: FrameType) -> tuple[FuncDef, ...]:
+def _earlier_overloads(definition: Definition, scope: FrameType) -> tuple[FuncDef, ...]:
     """The earlier overloads of a new definition: the previous definitions of the same name in the same scope.
 
     Other objects bound to the name (a function from another module or from a factory, another function's object) are
@@ -507,7 +507,7 @@ def func_native(snippet: str, *args: Any, **options: Any) -> NoReturn:
     """
     caller = sys._getframe(1)
     location = Location(caller.f_code.co_filename, caller.f_lineno)
-    help = "write it in the language, as a @tg.func"
+    help = "write the function in the language, as a @tg.func"
     raise UnsupportedPython(location, what="source text of another language (func_native)", help=help)
 
 

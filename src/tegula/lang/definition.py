@@ -25,16 +25,22 @@ from tegula.lang.annotations import (
     stack_annotation,
 )
 from tegula.lang.flow import Flow
+from tegula.lang.function_source import (
+    SourceChanged,
+    source_from_text,
+    source_of_function,
+    source_of_library_function,
+    text_of,
+)
 from tegula.lang.named import Named
 from tegula.lang.overloads import Parameter
-from tegula.lang.written import Changed, given_text, parsed, text_of, trusted
 from tegula.ops.documented import Row
 from tegula.signature import ConstantPattern, InOutElement
 from tegula.source import FunctionSource, Location, Text
 
 CHANGED = (
-    "the file has changed since Python read it: import it again, or start Python again; run text with tg.exec(text, "
-    "namespace) instead of exec, or give it: @tg.kernel(source=...)"
+    "the file has changed since Python read it: restart Python, or import the module again; run text with "
+    "tg.exec(text, namespace) instead of exec, or pass the text: @tg.kernel(source=...)"
 )
 INNERMOST = (
     "put @tg.kernel or @tg.func below other decorators: a function that another decorator has wrapped cannot be "
@@ -69,12 +75,12 @@ class Definition:
         self.bound: dict[str, Any] = {}
         self.text = source
         self.library = library
-        known = written is not None or source is not None or library
-        self.written = written if known else text_of(function)
+        has_text = written is not None or source is not None or library
+        self.written = written if has_text else text_of(function)
         self._source: FunctionSource | None = None
         self._flow: Flow | None = None
         self._parameters: list[Parameter] | None = None
-        self._annotations = self._annotations_now()
+        self._annotations = self._evaluate_string_annotations()
 
     @property
     def source(self) -> FunctionSource:
@@ -82,12 +88,12 @@ class Definition:
         if self._source is None:
             try:
                 if self.text is not None:
-                    self._source = given_text(self.function, self.text)
+                    self._source = source_from_text(self.function, self.text)
                 elif self.library:
-                    self._source = trusted(self.function)
+                    self._source = source_of_library_function(self.function)
                 else:
-                    self._source = parsed(self.function, self.written)
-            except Changed:
+                    self._source = source_of_function(self.function, self.written)
+            except SourceChanged:
                 message = f"the text of {self.name} does not match its compiled code"
                 help = CHANGED if self.text is None else "pass the text of this function as source="
                 raise SourceNotFound(self.location, help=help, what=message) from None
@@ -157,38 +163,42 @@ class Definition:
 
     def kernel_of_leaves(self, leaves: Sequence[Parameter]) -> Definition:
         """The definition with the leaves of its compound parameters as parameters."""
-        copied = copy.copy(self)
-        copied._declared_parameters, copied._parameters = self.parameters, list(leaves)
-        return copied
+        definition = copy.copy(self)
+        definition._declared_parameters, definition._parameters = self.parameters, list(leaves)
+        return definition
 
     def typed(self, annotations: Sequence[Annotation]) -> Definition:
         """The definition with other types for its parameters."""
-        copied = copy.copy(self)
-        copied._parameters = [
+        definition = copy.copy(self)
+        definition._parameters = [
             replace(p, annotation=t) for p, t in zip(self.parameters, annotations, strict=True)
         ]
-        return copied
+        return definition
 
     def _parameter(self, p: inspect.Parameter) -> Parameter:
         if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
             message = f"'{p.name}': kernels take no * or ** parameters"
             help = INNERMOST if hasattr(self.function, "__wrapped__") else ""
             raise TypeMismatch(self.parameter_location(p.name), what=message, help=help)
-        by_name = p.kind is p.KEYWORD_ONLY
+        keyword_only = p.kind is p.KEYWORD_ONLY
         annotation = self._annotations.get(p.name, p.annotation)
         if annotation is p.empty:
-            return Parameter(p.name, ANY, p.default, by_name)
+            return Parameter(p.name, ANY, p.default, keyword_only)
         try:
             evaluated = self._evaluated(annotation)
             changed = isinstance(evaluated, InOutElement)
             return Parameter(
-                p.name, resolve(evaluated.type if changed else evaluated), p.default, by_name, changed=changed
+                p.name,
+                resolve(evaluated.type if changed else evaluated),
+                p.default,
+                keyword_only,
+                changed=changed,
             )
         except (TypeError, NameError, AttributeError, SyntaxError) as e:
             message = f"the annotation of '{p.name}': {e}"
             raise TypeMismatch(self.parameter_location(p.name), what=message, help=ANNOTATIONS) from e
 
-    def _annotations_now(self) -> dict[str, Any]:
+    def _evaluate_string_annotations(self) -> dict[str, Any]:
         """The values of string annotations, evaluated at the decoration as other annotations are. Names that are bound
         later are resolved at the first launch."""
         evaluated: dict[str, Any] = {}
@@ -218,37 +228,39 @@ class Definition:
 
     def with_constants(self, constants: Mapping[str, Any]) -> Definition:
         """The function with constants instead of variables, also in the functions that it calls."""
-        copied = copy.copy(self)
-        copied.constants = {**self.constants, **constants}
-        return copied
+        definition = copy.copy(self)
+        definition.constants = {**self.constants, **constants}
+        return definition
 
     def bind(self, values: Mapping[str, Any]) -> Definition:
         """The function of the remaining parameters, with constants bound to some."""
-        copied = copy.copy(self)
-        copied.bound = {**self.bound, **values}
-        copied._parameters = [p for p in self.parameters if p.name not in values]
-        return copied
+        definition = copy.copy(self)
+        definition.bound = {**self.bound, **values}
+        definition._parameters = [p for p in self.parameters if p.name not in values]
+        return definition
 
     def annotated(self, types: Mapping[str, Annotation]) -> Definition:
         """The function with other types for some parameters."""
-        copied = copy.copy(self)
-        copied._parameters = [replace(p, annotation=types.get(p.name, p.annotation)) for p in self.parameters]
-        return copied
+        definition = copy.copy(self)
+        definition._parameters = [
+            replace(p, annotation=types.get(p.name, p.annotation)) for p in self.parameters
+        ]
+        return definition
 
     @property
     def takes_constants(self) -> bool:
         """Whether a parameter takes a constant, by the annotations that can be evaluated so far."""
-        return any(isinstance(constant_pattern(a), ConstantPattern) for a in self._free())
+        return any(isinstance(constant_pattern(a), ConstantPattern) for a in self._unbound_annotations())
 
     @property
     def has_compounds(self) -> bool:
         """Whether a parameter is a struct, an array of structs or an indexed array, by the annotations that can be
         evaluated so far."""
         return self._declared_parameters is None and any(
-            is_compound(getattr(a, GENERIC, a)) for a in self._free()
+            is_compound(getattr(a, GENERIC, a)) for a in self._unbound_annotations()
         )
 
-    def _free(self) -> list[Any]:
+    def _unbound_annotations(self) -> list[Any]:
         """The annotations of the parameters that are not bound, without texts of unknown names."""
         annotations = {**self.function.__annotations__, **self._annotations}
         return [a for name, a in annotations.items() if name not in self.bound and name != "return"]
@@ -300,18 +312,18 @@ class FuncDef(Named):
     def all_parameters(self) -> list[Parameter]:
         """The parameters of all definitions, each once, in order; parameters that are missing from some definitions
         have the default None."""
-        each = [f.definition.parameters for f in self.definitions]
-        known = {p.name: p for parameters in reversed(each) for p in parameters}
-        order = dict.fromkeys(p.name for parameters in each for p in parameters)
-        shared = set.intersection(*({p.name for p in parameters} for parameters in each))
-        return [known[n] if n in shared else replace(known[n], default=None) for n in order]
+        parameter_lists = [f.definition.parameters for f in self.definitions]
+        parameter_of = {p.name: p for parameters in reversed(parameter_lists) for p in parameters}
+        order = dict.fromkeys(p.name for parameters in parameter_lists for p in parameters)
+        shared = set.intersection(*({p.name for p in parameters} for parameters in parameter_lists))
+        return [parameter_of[n] if n in shared else replace(parameter_of[n], default=None) for n in order]
 
     @property
-    def places_differ(self) -> bool:
+    def positions_differ(self) -> bool:
         """Whether a parameter has another position in some definition than in the list of all parameters."""
         merged = [p.name for p in self.all_parameters]
-        each = ([p.name for p in f.definition.parameters] for f in self.definitions)
-        return any(names != merged[: len(names)] for names in each)
+        name_lists = ([p.name for p in f.definition.parameters] for f in self.definitions)
+        return any(names != merged[: len(names)] for names in name_lists)
 
     @property
     def changes(self) -> bool:
@@ -398,8 +410,8 @@ def signatures(f: FuncDef) -> str:
 
 def named_signatures(f: FuncDef) -> str:
     """The signatures with the names of the parameters, and with types where others are refused."""
-    each = [
+    parameter_lists = [
         [p.name if p.annotation is ANY else f"{p.name}: {p.expected}" for p in c.definition.parameters]
         for c in f.overloads
     ]
-    return "; ".join(signature_text(f.name, names) for names in each)
+    return "; ".join(signature_text(f.name, names) for names in parameter_lists)

@@ -46,12 +46,12 @@ def call_with_derivative(
     adjoint. Other kernels have the same calls, so that a kernel and its adjoint fuse the same operations."""
     args = _elements(tracer, chosen, ordered, node)
     if args is None:
-        return tracer.inlined(chosen, ordered, node)
-    builder, operands = tracer.builder, [x for x in args if not _is_fixed(x)]
+        return tracer.inline_function(chosen, ordered, node)
+    builder, operands = tracer.builder, [x for x in args if not _is_static(x)]
     key = (
         chosen,
         *(
-            (x.type, x.owner.value if isinstance(x.owner, ConstantLike) and _is_fixed(x) else None)
+            (x.type, x.owner.value if isinstance(x.owner, ConstantLike) and _is_static(x) else None)
             for x in args
         ),
     )
@@ -61,7 +61,7 @@ def call_with_derivative(
     else:
         traced = _traced(tracer, chosen, rule, args, operands, node)
         if traced is None:
-            return tracer.inlined(chosen, ordered, node)
+            return tracer.inline_function(chosen, ordered, node)
         regions = traced.regions
         if rule is not chosen.gradient:
             tracer.traced[key] = traced
@@ -81,18 +81,18 @@ class TracedCall:
 
     def copies(self, loc: Location) -> list[Region]:
         """Copies of the regions for a call at another location."""
-        moved = {id(self.loc): loc}
+        relocated = {id(self.loc): loc}
         copies = [clone_region(region, {}) for region in self.regions]
         for op in (op for region in copies for op in region.walk()):
-            op.loc = _moved(op.loc, moved)
+            op.loc = _relocate(op.loc, relocated)
         return copies
 
 
-def _moved(loc: Location, moved: dict[int, Location]) -> Location:
+def _relocate(loc: Location, moved: dict[int, Location]) -> Location:
     """The location with its callers replaced by the results of `moved`."""
     location = moved.get(id(loc))
     if location is None:
-        location = replace(loc, caller=_moved(loc.caller, moved)) if loc.caller is not None else loc
+        location = replace(loc, caller=_relocate(loc.caller, moved)) if loc.caller is not None else loc
         moved[id(loc)] = location
     return location
 
@@ -112,12 +112,12 @@ def _traced(
     tracer.keeps_calls = False
     try:
         with tracer.within(body):
-            run = chosen.replay or chosen if tracer.differentiable else chosen
-            result = tracer.inlined(run, _arguments_inside(builder, args, body.args), node)
+            function = chosen.replay or chosen if tracer.differentiable else chosen
+            result = tracer.inline_function(function, _arguments_inside(builder, args, body.args), node)
             parts = result if isinstance(result, tuple) else (result,)
-            is_whole = tracer.differentiable or all(map(_is_element, parts))
-            builder.emit(Yield, _values(builder, result) if is_whole else [])
-        if not is_whole:
+            are_elements = tracer.differentiable or all(map(_is_element, parts))
+            builder.emit(Yield, _values(builder, result) if are_elements else [])
+        if not are_elements:
             return None
         regions = [body]
         if tracer.differentiable:
@@ -147,17 +147,18 @@ def _is_element(x: Any) -> bool:
     return is_element(x.type) if isinstance(x, Value) else isinstance(x, (*LITERALS, np.generic))
 
 
-def _is_fixed(x: Value) -> bool:
+def _is_static(x: Value) -> bool:
     """Whether an argument is a constant integer or bool, which a function may need at compile time."""
     return isinstance(x.owner, ConstantLike) and not has_adjoint(x.type)
 
 
 def _arguments_inside(builder: OpBuilder, args: Sequence[Value], inside: Sequence[Value]) -> list[Value]:
-    """The call's arguments inside a region: constants for fixed ones, and the region's arguments for the others."""
+    """The call's arguments inside a region: constants for static arguments, and the region's arguments for the
+    others."""
     rest = iter(inside)
     return [
         builder.const(x.owner.value, element(x.type))
-        if isinstance(x.owner, ConstantLike) and _is_fixed(x)
+        if isinstance(x.owner, ConstantLike) and _is_static(x)
         else next(rest)
         for x in args
     ]
@@ -179,7 +180,7 @@ def _adjoint_region(
         argument_types, result_types = (
             [adjoint_type(t) for t in types] for types in (argument_types, result_types)
         )
-    argument_types = [t for t, x in zip(argument_types, args, strict=True) if not _is_fixed(x)]
+    argument_types = [t for t, x in zip(argument_types, args, strict=True) if not _is_static(x)]
     region, builder = Region(), tracer.builder
     arguments, results, adjoints = (
         [region.add_argument(t) for t in types] for types in (argument_types, result_types, gradient_types)
@@ -189,8 +190,8 @@ def _adjoint_region(
         if rule is chosen.gradient:
             increments = _increments(tracer, rule, inside, adjoints)
         else:
-            handed = [*inside, *results, *adjoints]
-            increments = _values(builder, tracer.call_function(rule, handed, {}, node))
+            rule_arguments = [*inside, *results, *adjoints]
+            increments = _values(builder, tracer.call_function(rule, rule_arguments, {}, node))
         builder.emit(Yield, _as_adjoints(builder, increments, args))
     return region
 

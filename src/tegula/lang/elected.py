@@ -22,7 +22,7 @@ class ElectedTracer(Loops):
     """Traces the branch in place, without an `if` op; its ops are marked as run by one thread."""
 
     def trace_if(self, node: ast.If, rest: list[ast.stmt]) -> bool:
-        if not self._elects(node.test):
+        if not self._is_elect_call(node.test):
             return super().trace_if(node, rest)
         try:
             self._trace_elected(node)
@@ -30,7 +30,7 @@ class ElectedTracer(Loops):
             self.record(error)
         return False
 
-    def _elects(self, test: ast.expr) -> bool:
+    def _is_elect_call(self, test: ast.expr) -> bool:
         """Whether a condition is a call of tg.elect."""
         if not (isinstance(test, ast.Call) and isinstance(test.func, ast.Name | ast.Attribute)):
             return False
@@ -54,16 +54,16 @@ class ElectedTracer(Loops):
         outer, before = self.builder.region, self.builder.elected
         self.builder.elected = True
         try:
-            traced = self.path(self.frame.names, lambda: self.block(node.body))
+            path = self.path(self.frame.names, lambda: self.block(node.body))
         finally:
             self.builder.elected = before
-        if any(traced.names.get(flag, False) is not False for flag in FLAGS):
+        if any(path.names.get(flag, False) is not False for flag in FLAGS):
             raise E.ElectedBody(
                 self.location(node), what="a jump out of a loop or the role around 'if tg.elect():'"
             )
-        for op in traced.region.walk():
+        for op in path.region.walk():
             self._check_elected(op)
-        for op in traced.region.ops:
+        for op in path.region.ops:
             outer.append(op)
 
     def _check_elected(self, op: Op) -> None:

@@ -31,7 +31,7 @@ from tegula.types import (
 Written = Sequence[tuple[ast.expr, Any]]
 """Operands as the user wrote them, each with its binding."""
 
-SHORT = 24
+MAX_QUOTED = 24
 """Source text of up to this many characters is quoted in a message."""
 
 
@@ -57,7 +57,7 @@ def is_constant(x: Any) -> bool:
 def quoted(node: ast.AST) -> str:
     """The node's source text if it is short, else '...'."""
     text = ast.unparse(node)
-    return text if len(text) <= SHORT else "..."
+    return text if len(text) <= MAX_QUOTED else "..."
 
 
 def _primary(node: ast.AST) -> str:
@@ -84,23 +84,23 @@ def cast_text(node: ast.AST, x: Any, to: DType) -> str:
     return f"{name}({quoted(node)})"
 
 
-def mixed(written: Written, inplace: bool = False) -> tuple[dict[str, DType], str] | None:
+def mixed_types(written: Written, inplace: bool = False) -> tuple[dict[str, DType], str] | None:
     """The types of the first two adjacent operands with different types, and the cast to write; None if all types are
     equal. `inplace`: the first operand keeps its type."""
-    known = [(node, x, t) for node, x in written if (t := scalar(x)) is not None]
-    for (first, a, left), (second, b, right) in pairwise(known):
+    typed_operands = [(node, x, t) for node, x in written if (t := scalar(x)) is not None]
+    for (first, a, left), (second, b, right) in pairwise(typed_operands):
         if left == right:
             continue
         to = left if inplace else wider(left, right)
         if not inplace and left.is_float and right.is_float and is_constant(a) != is_constant(b):
             to = right if is_constant(a) else left  # NumPy constants are float64 by default
         node, x = (second, b) if to == left else (first, a)
-        also = (
+        alternative = (
             f", or make {first.id} {right} from the start"
             if inplace and isinstance(first, ast.Name) and not is_rounded_matmul(node, x, to)
             else ""
         )
-        return {"left": left, "right": right}, conversion(node, x, to) + also
+        return {"left": left, "right": right}, conversion(node, x, to) + alternative
     return None
 
 
@@ -144,7 +144,7 @@ def culprit(rule: TypeRule) -> tuple[ast.expr, Any] | None:
     return None
 
 
-WAYS_OUT: dict[type[ast.AST], str] = {
+ACCEPTED_OPERANDS: dict[type[ast.AST], str] = {
     ast.Subscript: "arrays, tiles, vectors, matrices and tuples are indexed, with integers and slices",
     ast.BinOp: "operators combine numbers, vectors, matrices and tiles",
     ast.UnaryOp: "operators work on numbers, vectors, matrices and tiles",
@@ -159,21 +159,21 @@ def remedy(rule: TypeRule, node: ast.AST | None) -> str:
     or an expected type."""
     if node is None or rule.error != "TypeMismatch" or rule.culprit is not None or rule.expected is not None:
         return ""
-    return WAYS_OUT.get(type(node), "")
+    return ACCEPTED_OPERANDS.get(type(node), "")
 
 
-def made_at(x: Any) -> Location | None:
-    """The location where a value was made; for a tile object, where its name was bound."""
+def definition_location(x: Any) -> Location | None:
+    """The location where a value was created; for a tile object, where its name was bound."""
     while isinstance(x, Value) and isinstance(x.owner, BufRead):
         x = x.owner.buffer
     return x.owner.loc if isinstance(x, Value) and isinstance(x.owner, Op) else None
 
 
 def shape_notes(written: Written) -> list[tuple[Location, str]]:
-    """Notes with the locations where the tiles of a shape mismatch were made, and their shapes."""
+    """Notes with the locations where the tiles of a shape mismatch were created, and their shapes."""
     out: list[tuple[Location, str]] = []
     for _, x in written:
-        at = made_at(x)
+        at = definition_location(x)
         if isinstance(x, Value) and isinstance(x.type, TileType | BufType) and at is not None:
             out.append((at, f"shape {x.type.shape}"))
     return out

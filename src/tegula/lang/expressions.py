@@ -15,7 +15,16 @@ from tegula.lang.definition import FuncDef, PublicFunction
 from tegula.lang.in_out import reject_updates
 from tegula.lang.methods import method
 from tegula.lang.printing import FormattedText
-from tegula.lang.state import Conflict, Failed, Frame, LocalFunction, Partly, Reported, Unbound, describe_type
+from tegula.lang.state import (
+    Conflict,
+    Failed,
+    Frame,
+    LocalFunction,
+    PartlyBound,
+    Reported,
+    Unbound,
+    describe_type,
+)
 from tegula.lang.struct_accesses import StructAccesses, StructElement
 from tegula.lang.thread_arrays import mark, mark_part
 from tegula.ops import scalar as S
@@ -45,7 +54,7 @@ UNSUPPORTED = {
 HINTS: dict[type[ast.expr], str] = {
     ast.ListComp: "write a loop, or use tile functions",
 }
-SPECULATED = 12
+MAX_SPECULATED_OPS = 12
 """The maximum number of pure ops that are speculated instead of branched around."""
 
 
@@ -54,10 +63,10 @@ class Expressions(StructAccesses):
 
     def expr(self, node: ast.expr) -> Any:
         """The value of an expression."""
-        unread_value = self.unread(node)
-        return unread_value.read(self) if isinstance(unread_value, StructElement) else unread_value
+        value = self.expr_or_reference(node)
+        return value.read(self) if isinstance(value, StructElement) else value
 
-    def unread(self, node: ast.expr) -> Any:
+    def expr_or_reference(self, node: ast.expr) -> Any:
         """The value of an expression, or the location of a struct in an array or tile, of which the caller may read a
         single field."""
         method = getattr(self, f"_{type(node).__name__}", None)
@@ -103,7 +112,7 @@ class Expressions(StructAccesses):
                 raise Reported
             if isinstance(x, Conflict):
                 raise x.error(self.location(node))
-            if isinstance(x, Unbound | Partly):
+            if isinstance(x, Unbound | PartlyBound):
                 raise self._unbound(name, self.location(node), frame)
             if name in frame.thread_arrays:
                 mark(self.builder, x, frame.thread_arrays[name])
@@ -129,9 +138,9 @@ class Expressions(StructAccesses):
         """The value of `(name := value)`, after binding the name."""
         x = self.expr(node.value)
         name = node.target.id
-        if self.frame.unsure:
-            message = f"':=' binds '{name}' in {self.frame.unsure}, which may not be evaluated"
-            help = "assign it in a statement of its own"
+        if self.frame.conditional_context:
+            message = f"':=' binds '{name}' in {self.frame.conditional_context}, which may not be evaluated"
+            help = "assign the name in a separate statement"
             raise E.UnsupportedPython(self.location(node), what=message, help=help)
         self.bind(name, x)
         return self.frame.names[name]
@@ -156,7 +165,7 @@ class Expressions(StructAccesses):
         return f"did you mean '{close[0]}'?" if close else ""
 
     def _Attribute(self, node: ast.Attribute) -> Any:
-        owner = self.unread(node.value)
+        owner = self.expr_or_reference(node.value)
         self.mark(node)
         if isinstance(owner, StructElement):
             return owner.field(self, node.attr)
@@ -242,7 +251,7 @@ class Expressions(StructAccesses):
             raise E.TypeMismatch(self.location(node), what=message, help="name a field, as in s.x")
         (i,) = index if len(index) == 1 else (None,)
         bounds = [i.start, i.stop, i.step] if isinstance(i, slice) else [i]
-        numbers = [None if b is None and isinstance(i, slice) else self.static(b) for b in bounds]
+        numbers = [None if b is None and isinstance(i, slice) else self.constant_number(b) for b in bounds]
         if any(n is None and b is not None for n, b in zip(numbers, bounds, strict=True)) or i is None:
             raise E.NotConstant(self.location(node), what="the index of a tuple")
         try:
@@ -253,7 +262,7 @@ class Expressions(StructAccesses):
             raise E.OutOfRange(self.location(node), what=message, help=help) from None
         except (TypeError, ValueError):
             message = f"a tuple index must be an integer or a slice, got {numbers[0]!r}"
-            raise E.TypeMismatch(self.location(node), what=message, help="write whole numbers") from None
+            raise E.TypeMismatch(self.location(node), what=message, help="write integers") from None
 
     # Operators -------------------------------------------------------------------------------------------------------
 
@@ -304,7 +313,7 @@ class Expressions(StructAccesses):
     def _fold(self, op: str, left: Any, right: Any) -> Value | None:
         """The constant result of integer arithmetic with constants bound to names; None if it is not constant."""
         typed = [x for x in (left, right) if isinstance(x, Value)]
-        a, b = self.static(left), self.static(right)
+        a, b = self.constant_number(left), self.constant_number(right)
         if op not in FOLDED or not typed or type(a) is not int or type(b) is not int:
             return None
         t = typed[0].type
@@ -327,7 +336,7 @@ class Expressions(StructAccesses):
         self.mark(node)
         if not isinstance(x, (Value, np.generic, np.ndarray, *LITERALS)):
             raise E.TypeMismatch(self.location(node), what=f"{describe_type(x)} is not a number")
-        number = self.static(x)
+        number = self.constant_number(x)
         if isinstance(x, Value) and type(number) is int and isinstance(node.op, ast.USub) and number:
             t = x.type
             if isinstance(t, DType) and t.kind == "i" and number != -(1 << (t.bits - 1)):
@@ -354,10 +363,10 @@ class Expressions(StructAccesses):
             return self._membership(node, left, right, isinstance(op, ast.In))
         numbers = (Value, np.generic, np.ndarray, *LITERALS)
         if isinstance(op, ast.Is | ast.IsNot):
-            same = left is right or (not isinstance(left, Value) and left == right)
-            return same == isinstance(op, ast.Is)
+            is_same = left is right or (not isinstance(left, Value) and left == right)
+            return is_same == isinstance(op, ast.Is)
         if isinstance(left, numbers) and isinstance(right, numbers):
-            with self.written(*self._compared(node, op, left, right)):
+            with self.written(*self._written_operands(node, op, left, right)):
                 return self.builder.compare(COMPARE[type(op)], self.typed(left), self.typed(right))
         return self._compare_static(node, op, left, right)
 
@@ -371,17 +380,17 @@ class Expressions(StructAccesses):
         numbers = (Value, np.generic, np.ndarray, *LITERALS)
         for item in items:
             if isinstance(left, numbers) and isinstance(item, numbers):
-                same = self.builder.compare("eq", self.typed(left), self.typed(item))
+                is_equal = self.builder.compare("eq", self.typed(left), self.typed(item))
             else:
-                same = self._compare_static(node, ast.Eq(), left, item)
+                is_equal = self._compare_static(node, ast.Eq(), left, item)
             is_member = (
-                self.builder.binary("or", is_member, same)
+                self.builder.binary("or", is_member, is_equal)
                 if isinstance(is_member, Value)
-                else is_member or same
+                else is_member or is_equal
             )
         return is_member if inside else self.builder.logical_not(is_member)
 
-    def _compared(self, node: ast.Compare, op: ast.cmpop, left: Any, right: Any) -> explain.Written:
+    def _written_operands(self, node: ast.Compare, op: ast.cmpop, left: Any, right: Any) -> explain.Written:
         k = node.ops.index(op)
         return [((node.left, *node.comparators)[k], left), (node.comparators[k], right)]
 
@@ -410,7 +419,7 @@ class Expressions(StructAccesses):
 
     def truth(self, x: Any) -> Any:
         """The truth of a value: a bool where it is known, else a bool scalar."""
-        number = self.static(x)
+        number = self.constant_number(x)
         if number is not None:
             return bool(number)
         if isinstance(x, Value) and isinstance(x.type, ArrayType):
@@ -426,10 +435,10 @@ class Expressions(StructAccesses):
 
     def _BoolOp(self, node: ast.BoolOp) -> Any:
         op = "and" if isinstance(node.op, ast.And) else "or"
-        total = self.condition(node.values[0])
+        result = self.condition(node.values[0])
         for part in node.values[1:]:
-            total = self.short_circuit(op, total, lambda part=part: self.condition(part), node)
-        return total
+            result = self.short_circuit(op, result, lambda part=part: self.condition(part), node)
+        return result
 
     def short_circuit(self, op: str, first: Any, rest: Any, node: ast.AST) -> Any:
         """`first` and/or `rest()`; `rest` is evaluated only if it is needed, or unconditionally if speculation is
@@ -447,10 +456,12 @@ class Expressions(StructAccesses):
             return self.builder.binary(op, first, second)
         with self.within(region):
             self.builder.emit(Yield, [second])
-        other = Region()
-        with self.within(other):
+        constant_region = Region()
+        with self.within(constant_region):
             self.builder.emit(Yield, [self.builder.const(op == "or", bool_)])
-        return self.builder.one(If, [first], None, (region, other) if op == "and" else (other, region))
+        return self.builder.one(
+            If, [first], None, (region, constant_region) if op == "and" else (constant_region, region)
+        )
 
     def splice(self, region: Region) -> None:
         """Move a region's ops to the builder's insertion point."""
@@ -471,7 +482,7 @@ def rank_of(x: Any) -> int | None:
 
 def speculable(region: Region) -> bool:
     """Whether speculative execution of the region's ops is unobservable and cheap."""
-    return len(region.ops) <= SPECULATED and all(_may_speculate(op) for op in region.ops)
+    return len(region.ops) <= MAX_SPECULATED_OPS and all(_may_speculate(op) for op in region.ops)
 
 
 def _may_speculate(op: Op) -> bool:

@@ -54,7 +54,9 @@ class Flow:
     def binding(self) -> list[tuple[ast.stmt, list[ast.Call | ast.NamedExpr]]]:
         """The statements, without statements of nested functions, whose expressions contain calls or `:=`, each with
         these nodes."""
-        bindings = ((statement, [*_binding(statement)]) for statement in _statements(self.tree.body))
+        bindings = (
+            (statement, [*_calls_and_named_exprs(statement)]) for statement in _statements(self.tree.body)
+        )
         return [(statement, nodes) for statement, nodes in bindings if nodes]
 
     def _visit(self, statement: ast.stmt) -> None:
@@ -87,8 +89,8 @@ class Flow:
         start, end = start_of(node), end_of(node)
         if any(at >= end for at in reads):
             return True
-        around = [loop for loop in self.loops if loop[0] <= start and end <= loop[1] and loop[0] != start]
-        return any(low <= at <= high for low, high in around for at in reads)
+        enclosing = [loop for loop in self.loops if loop[0] <= start and end <= loop[1] and loop[0] != start]
+        return any(low <= at <= high for low, high in enclosing for at in reads)
 
 
 @dataclass(slots=True)
@@ -131,7 +133,7 @@ def targets(statements: Iterable[ast.stmt]) -> Iterator[Target]:
         elif isinstance(node, ast.AnnAssign | ast.For):
             yield from _targets(node.target)
         elif isinstance(node, ast.AugAssign):
-            yield from _changed(node.target)
+            yield from _changed_names(node.target)
         elif isinstance(node, ast.FunctionDef):
             yield node.name, node, True
         elif isinstance(node, ast.withitem) and node.optional_vars is not None:
@@ -162,7 +164,7 @@ def _statements(block: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
                 yield from _statements(getattr(statement, field, ()))
 
 
-def _binding(statement: ast.stmt) -> Iterator[ast.Call | ast.NamedExpr]:
+def _calls_and_named_exprs(statement: ast.stmt) -> Iterator[ast.Call | ast.NamedExpr]:
     """The calls and the `:=` in a statement, without nested statements."""
     pending: list[ast.AST] = [*ast.iter_child_nodes(statement)]
     while pending:
@@ -182,10 +184,10 @@ def _targets(target: ast.expr) -> Iterator[Target]:
     elif isinstance(target, ast.Starred):
         yield from _targets(target.value)
     else:
-        yield from _changed(target)
+        yield from _changed_names(target)
 
 
-def _changed(target: ast.expr) -> Iterator[Target]:
+def _changed_names(target: ast.expr) -> Iterator[Target]:
     base = _base(target)
     if base is not None:
         yield base, target, False

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from tegula import errors as E
 from tegula.lang.definition import FuncDef, PublicFunction
 from tegula.lang.flow import CHANGED, UPDATED, Flow, bindings
-from tegula.lang.overloads import Parameter, ordered
+from tegula.lang.overloads import Parameter, bind_arguments
 from tegula.lang.state import Frame
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ def annotate_updates(flow: Flow, lookup: Lookup, library: Mapping[str, FuncDef],
             callee = _callee(node.func, flow, lookup, library)
             if callee is not None:
                 bound += _variables(callee, node)
-                for each in callee.definitions:
-                    updated_parameters(each, library, updates)
+                for overload in callee.definitions:
+                    updated_parameters(overload, library, updates)
                 updated += _updated_variables(callee, node, updates)
         for attribute, names in ((CHANGED, bound), (UPDATED, updated)):
             modified = tuple(name for name in dict.fromkeys(names) if name in flow.locals)
@@ -58,24 +58,24 @@ def updated_parameters(f: FuncDef, library: Mapping[str, FuncDef], updates: Upda
     Python's stack."""
     if f.definition.library:
         return frozenset()
-    reached, pending = dict[FuncDef, list[tuple[FuncDef, ast.Call]]](), [f]
+    calls_of, pending = dict[FuncDef, list[tuple[FuncDef, ast.Call]]](), [f]
     while pending:
         g = pending.pop()
         if g in updates:
             continue
         body = g.definition.source.tree.body
         updates[g] = frozenset(bindings(body).updated & {p.name for p in g.definition.parameters})
-        reached[g] = [*_calls(g, library)]
-        pending += [each for callee, _ in reached[g] for each in callee.definitions]
-    grown = bool(reached)
-    while grown:
-        grown = False
-        for g, calls in reversed(reached.items()):
+        calls_of[g] = [*_calls(g, library)]
+        pending += [overload for callee, _ in calls_of[g] for overload in callee.definitions]
+    changed = bool(calls_of)
+    while changed:
+        changed = False
+        for g, calls in reversed(calls_of.items()):
             names = {name for callee, call in calls for name in _updated_variables(callee, call, updates)}
             names &= {p.name for p in g.definition.parameters}
             if not names <= updates[g]:
                 updates[g] |= names
-                grown = True
+                changed = True
     return updates[f]
 
 
@@ -91,8 +91,8 @@ def _calls(f: FuncDef, library: Mapping[str, FuncDef]) -> Iterator[tuple[FuncDef
 
 def _updated_variables(f: FuncDef, call: ast.Call, updates: Updates) -> Iterator[str]:
     """The variables that a call passes for parameters whose elements the function may assign."""
-    for each in f.definitions:
-        names = updates.get(each)
+    for overload in f.definitions:
+        names = updates.get(overload)
         if names:
             yield from (x.id for x in arguments(f, call, lambda p, names=names: p.name in names).values())
 
@@ -128,10 +128,10 @@ def arguments(f: FuncDef, call: ast.Call, accepts: Callable[[Parameter], bool]) 
         return {}
     named = {k.arg: k.value for k in call.keywords if k.arg is not None}
     updated: dict[str, ast.Name] = {}
-    for each in f.definitions:
-        parameters = each.definition.parameters
+    for overload in f.definitions:
+        parameters = overload.definition.parameters
         try:
-            arguments = ordered(f.name, parameters, call.args, named)
+            arguments = bind_arguments(f.name, parameters, call.args, named)
         except TypeError:
             continue
         pairs = zip(parameters, arguments, strict=True)
@@ -139,36 +139,39 @@ def arguments(f: FuncDef, call: ast.Call, accepts: Callable[[Parameter], bool]) 
     return updated
 
 
-def test_in_body(node: ast.While) -> ast.While:
+def move_test_into_body(node: ast.While) -> ast.While:
     """A loop whose condition changes variables, with the condition moved into the body, which then binds the
     variables."""
     changed = (*getattr(node, CHANGED, ()), *getattr(node, UPDATED, ()))
     if not changed:
         return node
-    leave = ast.copy_location(ast.Break(), node.test)
+    exit_loop = ast.copy_location(ast.Break(), node.test)
     negated = ast.copy_location(ast.UnaryOp(ast.Not(), node.test), node.test)
-    first = ast.copy_location(ast.If(negated, [leave], []), node.test)
+    first = ast.copy_location(ast.If(negated, [exit_loop], []), node.test)
     setattr(first, CHANGED, changed)
-    always = ast.copy_location(ast.Constant(True), node.test)
-    return ast.copy_location(ast.While(always, [first, *node.body], []), node)
+    true = ast.copy_location(ast.Constant(True), node.test)
+    return ast.copy_location(ast.While(true, [first, *node.body], []), node)
 
 
-def bind_updated_variables(tracer: Calls, f: FuncDef, ends: Mapping[str, Any], call: ast.Call) -> None:
-    """Bind the variables that a call passes to the final values of the function's parameters. `ends`: these values, by
+def bind_updated_variables(
+    tracer: Calls, f: FuncDef, final_values: Mapping[str, Any], call: ast.Call
+) -> None:
+    """Bind the variables that a call passes to the final values of the function's parameters. `final_values`: these
+    values, by
     parameter."""
     frame = tracer.frame
-    for parameter, variable in arguments(f, call, lambda p: p.name in ends).items():
+    for parameter, variable in arguments(f, call, lambda p: p.name in final_values).items():
         name = variable.id
         if name not in frame.names and (frame.outer is None or name not in frame.outer.names):
             continue  # a constant
         if name not in frame.names:
             message = f"{f.name} changes '{name}', a variable of the enclosing function"
             help = "pass the value as an argument, and return the new value"
-        elif frame.unsure:
-            message = f"{f.name} changes '{name}' in {frame.unsure}, which may not be evaluated"
-            help = "call it in a statement of its own"
+        elif frame.conditional_context:
+            message = f"{f.name} changes '{name}' in {frame.conditional_context}, which may not be evaluated"
+            help = "call the function in a separate statement"
         else:
-            tracer.bind(name, ends[parameter])
+            tracer.bind(name, final_values[parameter])
             continue
         raise E.UnsupportedPython(tracer.location(call), what=message, help=help)
 
@@ -177,8 +180,8 @@ def bind_updated_variables(tracer: Calls, f: FuncDef, ends: Mapping[str, Any], c
 def reject_updates(frame: Frame, context: str) -> Iterator[None]:
     """Reject calls that change variables inside a `with` block of this method: the enclosing expression may skip their
     evaluation."""
-    before, frame.unsure = frame.unsure, context
+    before, frame.conditional_context = frame.conditional_context, context
     try:
         yield
     finally:
-        frame.unsure = before
+        frame.conditional_context = before

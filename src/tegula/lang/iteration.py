@@ -15,20 +15,22 @@ def while_next(names: Sequence[str], node: ast.For, in_ranges: bool) -> ast.Whil
     query and of a number."""
     *functions, counting, query, item = names
     arguments = [_read(query)] if in_ranges else [_read(query), _read(item)]
-    ends = ast.If(ast.UnaryOp(ast.Not(), ast.Call(_read(functions[0]), [*arguments], [])), [ast.Break()], [])
-    setattr(ends, CHANGED, tuple(x.id for x in arguments))
+    exit_at_end = ast.If(
+        ast.UnaryOp(ast.Not(), ast.Call(_read(functions[0]), [*arguments], [])), [ast.Break()], []
+    )
+    setattr(exit_at_end, CHANGED, tuple(x.id for x in arguments))
     body: list[ast.stmt]
     if in_ranges:
         limits: list[ast.expr] = [ast.Attribute(_read(query), field, ast.Load()) for field in ("item", "end")]
         assignment = ast.Assign([node.target], ast.Call(_read(functions[1]), [_read(query), _read(item)], []))
-        through = ast.Call(_read(counting), limits, [])
-        body = [ast.For(ast.Name(item, ast.Store()), through, [assignment, *node.body], [])]
-        new: list[ast.stmt] = [ends, assignment, *body]
+        range_call = ast.Call(_read(counting), limits, [])
+        body = [ast.For(ast.Name(item, ast.Store()), range_call, [assignment, *node.body], [])]
+        new: list[ast.stmt] = [exit_at_end, assignment, *body]
     else:
         assignment = ast.Assign([node.target], _read(item))
         body = [assignment, *node.body]
-        new = [ends, assignment]
-    loop = ast.While(ast.Constant(True), [ends, *body], [])
+        new = [exit_at_end, assignment]
+    loop = ast.While(ast.Constant(True), [exit_at_end, *body], [])
     for part in (*new, loop):
         _set_locations(part, node.iter, {*node.body})
     return ast.copy_location(loop, node)
@@ -49,12 +51,12 @@ def _read(name: str) -> ast.Name:
     return ast.Name(name, ast.Load())
 
 
-def _set_locations(node: ast.AST, at: ast.expr, kept_statements: set[ast.stmt]) -> None:
+def _set_locations(node: ast.AST, location: ast.expr, kept_statements: set[ast.stmt]) -> None:
     """Give a new node and its nested nodes the location of another node. Statements of `kept_statements` keep their own
     locations."""
     if node in kept_statements:
         return
     if not hasattr(node, "lineno"):
-        ast.copy_location(node, at)
+        ast.copy_location(node, location)
     for child in ast.iter_child_nodes(node):
-        _set_locations(child, at, kept_statements)
+        _set_locations(child, location, kept_statements)

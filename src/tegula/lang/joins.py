@@ -11,8 +11,8 @@ import numpy as np
 from tegula import errors as E
 from tegula.dataclass import dataclass
 from tegula.ir import Region, TypeRule, Value, root
-from tegula.ir.rewrite import is_made_in
-from tegula.lang.explain import made_at
+from tegula.ir.rewrite import is_defined_in
+from tegula.lang.explain import definition_location
 from tegula.lang.expressions import Expressions, speculable
 from tegula.lang.in_out import reject_updates
 from tegula.lang.state import (
@@ -23,7 +23,7 @@ from tegula.lang.state import (
     Binding,
     Conflict,
     Failed,
-    Partly,
+    PartlyBound,
     Path,
     Unbound,
     describe_type,
@@ -95,17 +95,17 @@ class Joins(Expressions):
         for name in dict.fromkeys([*p.names, *q.names]):
             a, b = p.names.get(name, UNBOUND), q.names.get(name, UNBOUND)
             if a is b:
-                out[name] = _keep(a)
+                out[name] = _unmerged(a)
             elif name in FLAGS or name == RESULT or live(name):
                 out[name] = self._merge(name, a, b, p, q)
         return out
 
     def _merge(self, name: str, a: Binding, b: Binding, p: Path, q: Path) -> Merge:
         if isinstance(a, Failed) or isinstance(b, Failed):
-            return _keep(FAILED)
-        partly = isinstance(a, Partly) or isinstance(b, Partly)
-        a = a.binding if isinstance(a, Partly) else a
-        b = b.binding if isinstance(b, Partly) else b
+            return _unmerged(FAILED)
+        partly = isinstance(a, PartlyBound) or isinstance(b, PartlyBound)
+        a = a.binding if isinstance(a, PartlyBound) else a
+        b = b.binding if isinstance(b, PartlyBound) else b
         if name == RESULT:
             a = _DEAD if isinstance(a, Unbound) else a
             b = _DEAD if isinstance(b, Unbound) else b
@@ -115,12 +115,12 @@ class Joins(Expressions):
             b, partly = _DEAD, partly or q.exit == "loop"
         for side in (a, b):
             if isinstance(side, Unbound | Conflict):
-                return _keep(side)
+                return _unmerged(side)
         merged = self._merge_bound(name, a, b, p, q)
         if not partly:
             return merged
         rebuild = merged.rebuild
-        return Merge(merged.first, merged.second, lambda results: Partly(rebuild(results)))
+        return Merge(merged.first, merged.second, lambda results: PartlyBound(rebuild(results)))
 
     def _merge_bound(self, name: str, a: Binding, b: Binding, p: Path, q: Path) -> Merge:
         a, b = convert_to_common_struct(a, b)
@@ -129,9 +129,9 @@ class Joins(Expressions):
         if isinstance(a, tuple) and b is _DEAD or isinstance(b, tuple) and a is _DEAD:
             parts = [(x, _DEAD) for x in a] if isinstance(a, tuple) else [(_DEAD, x) for x in b]
             return self._merge_tuples(name, b if a is _DEAD else a, parts, p, q)
-        known = b if a is _DEAD else a
-        if same_static(a, b) or ((a is _DEAD or b is _DEAD) and self._outlives(known, p, q)):
-            return _keep(known)
+        bound = b if a is _DEAD else a
+        if same_static(a, b) or ((a is _DEAD or b is _DEAD) and self._outlives(bound, p, q)):
+            return _unmerged(bound)
         like = next((x.type for x in (a, b) if is_element_value(x)), None)
         first, second = self._selectable(a, p, like), self._selectable(b, q, like)
         if a is _DEAD and second is not None:
@@ -140,11 +140,11 @@ class Joins(Expressions):
             second = self._placeholder_value(first.type, q.region)
         if first is not None and second is not None:
             first, second = (
-                self.filled(first, second.type, p.region),
-                self.filled(second, first.type, q.region),
+                self.fill_absent_lanes(first, second.type, p.region),
+                self.fill_absent_lanes(second, first.type, q.region),
             )
         if first is None or second is None or first.type != second.type:
-            return _keep(Conflict(conflict(name, known if a is _DEAD else a, known if b is _DEAD else b)))
+            return _unmerged(Conflict(conflict(name, bound if a is _DEAD else a, bound if b is _DEAD else b)))
         return Merge([first], [second], lambda results: self._rebuilt(name, next(results), a, b))
 
     def _merge_tuples(
@@ -154,7 +154,7 @@ class Joins(Expressions):
         if isinstance(like, Fields) and name != RESULT:
             names = [f"{name}.{field}" for field in like.struct.fields]
         merges = [
-            _keep(x) if x is y else self._merge_bound(own, x, y, p, q)
+            _unmerged(x) if x is y else self._merge_bound(own, x, y, p, q)
             for own, (x, y) in zip(names, parts, strict=True)
         ]
         return Merge(
@@ -176,7 +176,7 @@ class Joins(Expressions):
             except TypeRule:
                 return None
 
-    def filled(self, x: Value, expected: Type, region: Region) -> Value:
+    def fill_absent_lanes(self, x: Value, expected: Type, region: Region) -> Value:
         """The value x at the end of a region; if x is a partial tile and the type is a full tile, the absent lanes
         become 0."""
         if not (
@@ -202,7 +202,7 @@ class Joins(Expressions):
 
     def _outlives(self, x: Binding, p: Path, q: Path) -> bool:
         """Whether the binding is defined outside the two paths."""
-        return not isinstance(x, Value) or not any(is_made_in(x, path.region) for path in (p, q))
+        return not isinstance(x, Value) or not any(is_defined_in(x, path.region) for path in (p, q))
 
     def _rebuilt(self, name: str, result: Value, a: Binding, b: Binding) -> Binding:
         """The binding of a name after the branch: a tile is a new object. The result of a function has no name."""
@@ -221,11 +221,11 @@ class Joins(Expressions):
     def merged_object(self, tile: Value, sources: list[Value | None], register: bool = False) -> Value:
         """A new object for a tile with a source for each incoming edge (see `aliases.py`). The object is read-only if a
         source is. `register`: whether the object may be a register tile, by an edge that is not known yet."""
-        known = [x for x in sources if x is not None]
-        shared = bool(known) and all(map(self.declared_shared, known)) and not register
+        known_sources = [x for x in sources if x is not None]
+        shared = bool(known_sources) and all(map(self.declared_shared, known_sources)) and not register
         merged = self.new_object(tile, "shared" if shared else "register")
         self.joined.merged[merged] = sources
-        return self._propagate_read_only(merged, known)
+        return self._propagate_read_only(merged, known_sources)
 
     def _propagate_read_only(self, tile: Value, sources: Sequence[Value | None]) -> Value:
         """Mark a tile read-only if one of its sources is, and return it."""
@@ -266,15 +266,15 @@ class Joins(Expressions):
         parts = [
             self._part(node, test, regions, pair) for pair in zip(leaves(first), leaves(second), strict=True)
         ]
-        handed = [pair for part in parts for pair in part.values]
-        if all(is_element(x.type) for x, _ in handed) and all(map(speculable, regions)):
+        yielded = [pair for part in parts for pair in part.values]
+        if all(is_element(x.type) for x, _ in yielded) and all(map(speculable, regions)):
             for region in regions:
                 self.splice(region)
-            chosen = [self.builder.one(Select, [test, x, y]) for x, y in handed]
+            chosen = [self.builder.one(Select, [test, x, y]) for x, y in yielded]
         else:
             for side, region in enumerate(regions):
                 with self.within(region):
-                    self.builder.emit(Yield, [pair[side] for pair in handed])
+                    self.builder.emit(Yield, [pair[side] for pair in yielded])
             chosen = self.builder.emit(If, [test], None, regions)
         results = iter(chosen)
         return regrouped(first, iter([part.rebuild(results) for part in parts]))
@@ -291,32 +291,32 @@ class Joins(Expressions):
         for x, region in zip(sources, regions, strict=True):
             with self.within(region):
                 yielded.append(self.yielded_value(x) if isinstance(x.type, TileType | BufType) else x)
-        first = self.filled(yielded[0], yielded[1].type, regions[0])
-        second = self.filled(yielded[1], yielded[0].type, regions[1])
+        first = self.fill_absent_lanes(yielded[0], yielded[1].type, regions[0])
+        second = self.fill_absent_lanes(yielded[1], yielded[0].type, regions[1])
         if first.type != second.type:
             message = f"the operands of a conditional expression are {first.type} and {second.type}"
             raise E.TypeMismatch(self.location(node), what=message)
         if not is_element(first.type) and not isinstance(first.type, TileType):
             help = "write an if statement around the uses"
             raise TypeRule(f"a conditional expression cannot have the type {first.type}", help)
-        named = [self._is_second_name(x) for x in sources]
+        are_named = [self._is_second_name(x) for x in sources]
         values = [(first, second)]
         if not any(map(is_object, sources)):
             return _Part(values, lambda results: self._propagate_read_only(next(results), [*sources]))
-        if any(isinstance(x, Value) for x in named):
+        if any(isinstance(x, Value) for x in are_named):
             flags: list[Value] = []
-            for x, region in zip(named, regions, strict=True):
+            for x, region in zip(are_named, regions, strict=True):
                 with self.within(region):
                     flags.append(self.builder.value(x))
             values.append((flags[0], flags[1]))
 
         def rebuild(results: Iterator[Value]) -> Value:
             merged = self.merged_object(next(results), [*sources])
-            if any(isinstance(x, Value) for x in named):
-                self.named_if[merged] = next(results)
-            elif named[0] != named[1]:
-                self.named_if[merged] = test if named[0] else self.builder.logical_not(test)
-            if named != [True, True]:
+            if any(isinstance(x, Value) for x in are_named):
+                self.has_name_if[merged] = next(results)
+            elif are_named[0] != are_named[1]:
+                self.has_name_if[merged] = test if are_named[0] else self.builder.logical_not(test)
+            if are_named != [True, True]:
                 self.objects.discard(merged)
             return merged
 
@@ -338,12 +338,12 @@ class Joins(Expressions):
 
     def _is_second_name(self, x: Value) -> Any:
         """Whether a new name of a tile is its second name, which is bound to a copy: True, False or a Value."""
-        if x in self.named_if:
-            return self.named_if[x]
+        if x in self.has_name_if:
+            return self.has_name_if[x]
         return isinstance(x.type, BufType) and x.type.storage == "register" and x in self.objects
 
-    def bind_second_name(self, named: Value, x: Value) -> Value:
-        """The object for a new name of a tile: a copy if the tile already has a name (`named`), else the tile
+    def bind_second_name(self, is_named: Value, x: Value) -> Value:
+        """The object for a new name of a tile: a copy if the tile already has a name (`is_named`), else the tile
         itself."""
         regions = (Region(), Region())
         with self.within(regions[0]):
@@ -351,7 +351,7 @@ class Joins(Expressions):
         for region, source in zip(regions, (copy, x), strict=True):
             with self.within(region):
                 self.builder.emit(Yield, [self.yielded_value(source)])
-        return self.merged_object(self.builder.one(If, [named], None, regions), [copy, x])
+        return self.merged_object(self.builder.one(If, [is_named], None, regions), [copy, x])
 
 
 def is_object(x: Binding) -> TypeGuard[Value]:
@@ -359,7 +359,7 @@ def is_object(x: Binding) -> TypeGuard[Value]:
     return isinstance(x, Value) and isinstance(x.type, BufType)
 
 
-def _keep(binding: Binding) -> Merge:
+def _unmerged(binding: Binding) -> Merge:
     return Merge([], [], lambda results: binding)
 
 
@@ -377,7 +377,9 @@ def conflict(name: str, a: Binding, b: Binding) -> Callable[[Location], E.Compil
         message = f"the function returns {before} on one path and {after} on another"
         help = "return the same type on every path, with a cast where it differs"
         return lambda loc: E.TypeMismatch(loc, what=message, help=help)
-    definitions = dict.fromkeys((at, describe_type(x)) for x in (a, b) if (at := made_at(x)) is not None)
+    definitions = dict.fromkeys(
+        (at, describe_type(x)) for x in (a, b) if (at := definition_location(x)) is not None
+    )
     if before == after:
         kind = "arrays" if is_handle(a) else "objects"
         message = f"'{name}' is bound to different {kind} on the paths that reach this line"

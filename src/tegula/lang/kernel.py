@@ -15,7 +15,7 @@ from tegula.lang.constants import bound_names, explain_absent
 from tegula.lang.definition import Definition, FuncDef
 from tegula.lang.in_out import annotate_updates
 from tegula.lang.matmuls import wait_for_matmuls
-from tegula.lang.overloads import counted
+from tegula.lang.overloads import count_text
 from tegula.lang.references import keep_references
 from tegula.lang.role_rules import misused_roles
 from tegula.lang.state import RETURN, Frame, describe_type
@@ -25,11 +25,11 @@ from tegula.ops.control import Yield
 from tegula.ops.indexing import KernelBuilder
 from tegula.types import Type
 
-ROOM = 8000
+MAX_FRAMES = 8000
 """The number of Python frames that tracing may use: about 500 nested function calls."""
 
 
-BLOCKS = 120
+MAX_NESTING = 120
 """The maximum nesting depth of branches and loops; each `elif` is nested in the previous branch."""
 
 
@@ -51,7 +51,7 @@ class Tracer(Statements):
         self.body = builder.region
         self.roles = []
         self.traced = {}
-        self.ends = {}
+        self.final_values = {}
         self.updates = {}
         builder.library = self.call_library
 
@@ -68,16 +68,16 @@ def trace(
 
     `library`: the functions of the standard library by name (none by default). `differentiable`: calls of functions
     with a declared derivative are `call` ops. Raises a CompileError with all errors found."""
-    tracer = _traced(definition, param_types, launch, library, differentiable)
+    tracer = _trace_body(definition, param_types, launch, library, differentiable)
     body, builder = tracer.body, tracer.builder
     tracer.finish_roles()
     builder.emit(Yield, [])
     if not tracer.errors:
-        blurred = alias_conflicts(body, tracer.joined)
+        conflicts = alias_conflicts(body, tracer.joined)
         tracer.errors += changed_copies(body, tracer.joined, builder.read_only)
-        tracer.errors += blurred.errors + misused_roles(body) + wait_for_matmuls(body)
+        tracer.errors += conflicts.errors + misused_roles(body) + wait_for_matmuls(body)
         if not tracer.errors:
-            tracer.errors += keep_references(body, tracer.joined.merged, blurred.references)
+            tracer.errors += keep_references(body, tracer.joined.merged, conflicts.references)
     if tracer.errors:
         explain_absent(definition, absent(definition), tracer.errors)
         raise E.gathered(tracer.errors)
@@ -97,7 +97,7 @@ def bound_types(
 ) -> tuple[tuple[Any, ...], tuple[Captured, ...]]:
     """The types of a name's binding at the end of a kernel: the type of each part of a tuple, or of the single value,
     or the object itself for other bindings; and the captures of the kernel, on which the types depend."""
-    tracer = _traced(definition, param_types, launch, library)
+    tracer = _trace_body(definition, param_types, launch, library)
     if tracer.errors:
         raise E.gathered(tracer.errors)
     binding = tracer.frame.names[name]
@@ -106,7 +106,7 @@ def bound_types(
     return types, tuple(tracer.captures.captured.values())
 
 
-def _traced(
+def _trace_body(
     definition: Definition,
     param_types: Sequence[Type],
     launch: LaunchClass,
@@ -117,9 +117,7 @@ def _traced(
     definition = leaves_of(definition)
     parameters = definition.parameters
     if len(parameters) != len(param_types):
-        message = (
-            f"kernel {definition.name} takes {counted(len(parameters), 'argument')}, got {len(param_types)}"
-        )
+        message = f"kernel {definition.name} takes {count_text(len(parameters), 'argument')}, got {len(param_types)}"
         raise E.WrongArguments(definition.location, what=message)
     source = definition.source
     body = Region(param_types)
@@ -136,9 +134,9 @@ def _traced(
         is_kernel=True,
         identity=definition,
     )
-    known = {} if library is None else library
-    tracer = Tracer(builder, frame, launch, known, captures)
-    annotate_updates(definition.flow, definition.lookup, known, tracer.updates)
+    functions = {} if library is None else library
+    tracer = Tracer(builder, frame, launch, functions, captures)
+    annotate_updates(definition.flow, definition.lookup, functions, tracer.updates)
     tracer.differentiable = differentiable
     frame.names |= bound_names(tracer, definition)
     builder.loc = source.location(source.tree)
@@ -152,7 +150,7 @@ def check_depth(body: Region) -> None:
     pending = [(op, 0) for op in reversed(body.ops)]
     while pending:
         op, depth = pending.pop()
-        if depth > BLOCKS:
+        if depth > MAX_NESTING:
             raise E.TooDeep(op.loc)
         pending += [(inner, depth + 1) for region in op.regions for inner in reversed(region.ops)]
 
@@ -162,7 +160,7 @@ def nesting(builder: KernelBuilder) -> Iterator[None]:
     """A context with a larger recursion limit for deeply nested programs; TooDeep with the line at which the limit is
     exceeded."""
     before = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before, ROOM))
+    sys.setrecursionlimit(max(before, MAX_FRAMES))
     try:
         yield
     except RecursionError:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from tegula.dataclass import dataclass
 
 Names = frozenset[str]
-NONE: Names = frozenset()
+NO_NAMES: Names = frozenset()
 
 
 @dataclass(slots=True)
@@ -27,7 +27,7 @@ class Liveness:
 
     def __init__(self, body: Sequence[ast.stmt]) -> None:
         self.after: dict[ast.AST, Names] = {}
-        self._block(body, NONE, None)
+        self._block(body, NO_NAMES, None)
 
     def _block(self, statements: Sequence[ast.stmt], out: Names, loop: _Loop | None) -> Names:
         """The names that are live before the statements, given those that are live after them."""
@@ -49,12 +49,12 @@ class Liveness:
                     _read(node.test) | self._block(node.body, out, loop) | self._block(node.orelse, out, loop)
                 )
             case ast.For():
-                ends = self._block(node.orelse, out, loop)
-                head = self._loop(node.body, out, ends | _read(node.target), _bound([node.target]))
+                after_loop = self._block(node.orelse, out, loop)
+                head = self._loop(node.body, out, after_loop | _read(node.target), _bound([node.target]))
                 return _read(node.iter) | head
             case ast.While():
                 return self._loop(
-                    node.body, out, self._block(node.orelse, out, loop) | _read(node.test), NONE
+                    node.body, out, self._block(node.orelse, out, loop) | _read(node.test), NO_NAMES
                 )
             case ast.With():
                 return out | self._block(node.body, out, loop) | _read(*node.items)
@@ -65,17 +65,17 @@ class Liveness:
             case _:
                 return out | _read(node)
 
-    def _loop(self, body: Sequence[ast.stmt], left: Names, head: Names, target: Names) -> Names:
+    def _loop(self, body: Sequence[ast.stmt], after_break: Names, head: Names, target: Names) -> Names:
         """The live names at a loop header; `head`: the names that are read in the header or later. Two passes reach the
         fixpoint: the second adds the names that the first found live at the start of the body."""
         for _ in range(2):
-            head |= self._block(body, head, _Loop(left, head)) - target
+            head |= self._block(body, head, _Loop(after_break, head)) - target
         return head
 
 
 def _bound(targets: Iterable[ast.expr]) -> Names:
     """The names that an assignment certainly rebinds."""
-    out: Names = NONE
+    out: Names = NO_NAMES
     for target in targets:
         if isinstance(target, ast.Name):
             out |= {target.id}

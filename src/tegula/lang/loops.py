@@ -11,13 +11,13 @@ from typing import Any
 from tegula import errors as E
 from tegula.dataclass import dataclass, field
 from tegula.ir import Op, Region, Value, root
-from tegula.ir.rewrite import is_made_in
-from tegula.lang.bounds import COUNTED, JOINING, Bounds, counted, joined_items
+from tegula.ir.rewrite import is_defined_in
+from tegula.lang.bounds import ITERATOR_FUNCTIONS, RANGE_FUNCTIONS, Bounds, counted, joined_items
 from tegula.lang.branches import Branches
 from tegula.lang.capture import Builtin, check_unrolled
 from tegula.lang.expressions import speculable
 from tegula.lang.flow import bindings
-from tegula.lang.in_out import reject_updates, test_in_body
+from tegula.lang.in_out import move_test_into_body, reject_updates
 from tegula.lang.iteration import leaves_loop, while_next
 from tegula.lang.joins import conflict, is_object, same_static
 from tegula.lang.state import (
@@ -31,7 +31,7 @@ from tegula.lang.state import (
     Binding,
     Conflict,
     Failed,
-    Partly,
+    PartlyBound,
     Reported,
     describe_type,
     is_element_value,
@@ -46,8 +46,8 @@ from tegula.ops.scalar import Select
 from tegula.ops.structs import Columns, StructValue, alike, leaves, rebuilt
 from tegula.types import DTYPES, BufType, DType, TileType, Type, bool_, int32
 
-ELSE = "move the 'else' block after the loop, under an if where the loop may break"
-UNROLLED = 16
+ELSE_HELP = "move the 'else' block after the loop, under an if where the loop may break"
+MAX_IMPLICIT_UNROLL = 16
 """The maximum trip count of loops that are unrolled because their index must be a constant."""
 
 Start = Callable[[Iterator[Value]], Binding]
@@ -55,8 +55,8 @@ Start = Callable[[Iterator[Value]], Binding]
 
 @dataclass(slots=True)
 class CarriedName:
-    """A name that the body rebinds: its initial values, and `start`, which makes the binding from a region's
-    arguments."""
+    """A name that the body rebinds: its initial values, and `start`, which builds the binding from a region's
+    arguments. `started`: the binding at the start of an iteration; `tested`: the binding in the condition."""
 
     name: str
     before: Binding
@@ -72,7 +72,7 @@ class CarriedName:
 
 
 @dataclass(slots=True)
-class Assumed:
+class NameFacts:
     """Facts about rebound names from tracing a body. `retained`: names that end each iteration with the object with
     which the iteration began; `full`: names that end an iteration as tiles without absent lanes; `register`: names that
     begin as shared tiles and end as other tiles."""
@@ -81,7 +81,7 @@ class Assumed:
     full: set[str] = field(default_factory=set)
     register: set[str] = field(default_factory=set)
 
-    def add_facts(self, other: Assumed) -> bool:
+    def add_facts(self, other: NameFacts) -> bool:
         """Add the facts in `other`, and return whether any of them was new."""
         before = len(self.retained) + len(self.full) + len(self.register)
         self.retained |= other.retained
@@ -97,9 +97,9 @@ class Body:
     region: Region
     carried: list[CarriedName]
     initial: list[Value]
-    handed: list[Value] = field(default_factory=list)
+    yielded: list[Value] = field(default_factory=list)
     after: dict[str, Start] = field(default_factory=dict)
-    assumed: Assumed = field(default_factory=Assumed)
+    facts: NameFacts = field(default_factory=NameFacts)
     ended: dict[str, Binding] = field(default_factory=dict)
 
 
@@ -114,13 +114,19 @@ class Loops(Branches):
     def trace_for(self, node: ast.For) -> None:
         """Trace a `for` statement."""
         if node.orelse:
-            raise E.UnsupportedPython(self.location(node.orelse[0]), what="'else' after a loop", help=ELSE)
+            raise E.UnsupportedPython(
+                self.location(node.orelse[0]), what="'else' after a loop", help=ELSE_HELP
+            )
         call = node.iter
         function = self.expr(call.func) if isinstance(call, ast.Call) else None
-        if isinstance(call, ast.Call) and function in COUNTED:
+        if isinstance(call, ast.Call) and function in RANGE_FUNCTIONS:
             self._for_range(node, call, function.name)
             return
-        joined = joined_items(self, call) if function in JOINING and isinstance(call, ast.Call) else None
+        joined = (
+            joined_items(self, call)
+            if function in ITERATOR_FUNCTIONS and isinstance(call, ast.Call)
+            else None
+        )
         if isinstance(joined, Bounds):
             self._trace_counted_loop(node, joined)
             return
@@ -133,7 +139,7 @@ class Loops(Branches):
             raise E.TypeMismatch(
                 self.location(node.iter), help=help, what=f"cannot loop over {describe_type(items)}"
             )
-        self._unrolled(node, items)
+        self._unroll(node, items)
 
     def _trace_query_loop(self, node: ast.For, query: StructValue) -> None:
         """Trace a loop over the results of a query as a `while` loop that advances to the next result; for a query of
@@ -178,10 +184,14 @@ class Loops(Branches):
         before = self.snapshot()
         self._trace_loop_op(node, bounds)
         new = self.errors[before.errors :]
-        if numbers is None or len(numbers) > UNROLLED or not any(isinstance(e, E.NotConstant) for e in new):
+        if (
+            numbers is None
+            or len(numbers) > MAX_IMPLICIT_UNROLL
+            or not any(isinstance(e, E.NotConstant) for e in new)
+        ):
             return
         self.restore(before)
-        self._unrolled(node, tuple(bounds.item(n) for n in numbers))
+        self._unroll(node, tuple(bounds.item(n) for n in numbers))
         if any(isinstance(e, E.NotConstant) for e in self.errors[before.errors :]):
             self.errors[before.errors :] = new
 
@@ -198,40 +208,42 @@ class Loops(Branches):
             self.record(error)
         except Reported:
             pass
-        zero, step = self.builder.const(0, int32), self.builder.const(1, int32)
-        return Bounds(zero, step, step, None)
+        start, step = self.builder.const(0, int32), self.builder.const(1, int32)
+        return Bounds(start, step, step, None)
 
     def _pipelined_bounds(self, call: ast.Call) -> Bounds:
         """The bounds of pipelined(...): the bounds of the range, and the number of stages."""
-        plain = ast.copy_location(ast.Call(call.func, call.args, []), call)
-        bounds = self._bounds(plain)
+        range_call = ast.copy_location(ast.Call(call.func, call.args, []), call)
+        bounds = self._bounds(range_call)
         bounds.stages, bounds.options = DEFAULT_STAGES, {}
         for keyword in call.keywords:
             value = self.expr(keyword.value)
             if keyword.arg == "specialize" and isinstance(value, bool):
                 bounds.options["specialize"] = value
                 continue
-            number = isinstance(value, int) and not isinstance(value, bool)
-            if keyword.arg != "stages" or not number or not 1 <= value <= MAX_STAGES:
+            is_integer = isinstance(value, int) and not isinstance(value, bool)
+            if keyword.arg != "stages" or not is_integer or not 1 <= value <= MAX_STAGES:
                 message = (
                     f"pipelined takes 1 to 3 integers, stages=, a constant from 1 to {MAX_STAGES}, and"
                     " specialize=, True or False"
                 )
                 raise E.WrongArguments(self.location(call), what=message)
-            bounds.stages, bounds.options["asked"] = value, True
+            bounds.stages, bounds.options["requested"] = value, True
         return counted(self, bounds, call) if len(call.args) > 1 else bounds
 
     def _integer_bounds(self, args: list[Any], call: ast.Call) -> Bounds:
         start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
         arguments = [start, stop, step]
-        typed = next((x.type for x in arguments if isinstance(x, Value) and self.static(x) is None), None)
+        typed = next(
+            (x.type for x in arguments if isinstance(x, Value) and self.constant_number(x) is None), None
+        )
         typed = typed or next((x.type for x in arguments if isinstance(x, Value)), int32)
         values = [self.builder.index(self.builder.value(x, typed)) for x in arguments]
         for a in values:
             if a.type != typed:
                 message = f"the bounds of a loop mix {typed} and {a.type}"
                 raise E.TypeMismatch(self.location(call), what=message)
-        numbers = [self.static(x) for x in values]
+        numbers = [self.constant_number(x) for x in values]
         if numbers[2] == 0:
             help = "use a positive or a negative step"
             raise E.OutOfRange(self.location(call), what="the step of a range must not be 0", help=help)
@@ -251,21 +263,21 @@ class Loops(Branches):
 
     def _trace_loop_op(self, node: ast.For, bounds: Bounds) -> None:
         """Trace a loop op. The body is retraced until a trace shows no new facts about rebound names."""
-        assumed = Assumed()
+        facts = NameFacts()
         while True:
             before = self.snapshot()
-            carried = self._carried(node.body, assumed, node.target)
+            carried = self._carried_names(node.body, facts, node.target)
             region = Region([bounds.start.type, *(t for c in carried for t in c.types)])
             limits = [bounds.start, bounds.stop, bounds.step]
             # During tracing the region needs an enclosing loop op, for the bounds.
             loop = For(limits, [], None, [region], self.builder.loc)
             body = self._body(node, region, carried, partial(self._next_item, node, loop, bounds), 1)
-            if not assumed.add_facts(body.assumed):
+            if not facts.add_facts(body.facts):
                 break
             self.restore(before)
         names = body.after
         runs = bounds.numbers is not None
-        self._finish(node, body, runs)
+        self._add_results(node, body, runs)
         self.mark(node.iter)
         flags = self._flags(body)
         outer = self._outer_names()
@@ -274,9 +286,9 @@ class Loops(Branches):
             message = "an unrolled loop that is left before its end"
             raise E.UnsupportedPython(self.location(node), what=message, help=help)
         if flags:
-            results = self._as_while(body, bounds, flags)
+            results = self._build_while(body, bounds, flags)
         else:
-            self._yield(body, body.handed)
+            self._yield(body, body.yielded)
             attrs = (
                 {"stages": bounds.stages, **bounds.options} if bounds.stages > 1 or bounds.options else None
             )
@@ -296,21 +308,21 @@ class Loops(Branches):
         """Bind a target of an assignment to a value."""
         raise NotImplementedError
 
-    def _as_while(self, body: Body, bounds: Bounds, flags: list[str]) -> Iterator[Value]:
+    def _build_while(self, body: Body, bounds: Bounds, flags: list[str]) -> Iterator[Value]:
         """The results of a counted loop that may be left early. The loop carries whether another iteration follows,
         which is computed before the index is advanced: after the last iteration the index may wrap."""
         index, *_ = body.region.args
         with self.within(body.region):
             repeat = self._another_iteration(index, bounds)
-            following = self.builder.binary("add", index, bounds.step)
+            next_index = self.builder.binary("add", index, bounds.step)
         body.region.add_argument(bool_, at=1)
-        self._yield(body, [following, repeat, *body.handed])
+        self._yield(body, [next_index, repeat, *body.yielded])
         condition = Region([a.type for a in body.region.args])
         with self.within(condition):
-            _, more, *_ = condition.args
+            _, continues, *_ = condition.args
             for flag in _last(condition.args, len(flags)):
-                more = self.builder.binary("and", more, self.builder.logical_not(flag))
-            self.builder.emit(Yield, [more])
+                continues = self.builder.binary("and", continues, self.builder.logical_not(flag))
+            self.builder.emit(Yield, [continues])
         attrs = self.after_return() if RETURN in flags else {}
         initial = [bounds.start, self._first_iteration(bounds), *body.initial]
         results = self.builder.emit(While, initial, attrs, [condition, body.region])
@@ -318,10 +330,10 @@ class Loops(Branches):
 
     def _first_iteration(self, bounds: Bounds) -> Value:
         """Whether the range is not empty."""
-        rises = self.builder.compare("gt", bounds.step, 0)
+        counts_up = self.builder.compare("gt", bounds.step, 0)
         up = self.builder.compare("lt", bounds.start, bounds.stop)
         down = self.builder.compare("gt", bounds.start, bounds.stop)
-        return self._by_direction(bounds, rises, up, down)
+        return self._by_direction(bounds, counts_up, up, down)
 
     def _another_iteration(self, index: Value, bounds: Bounds) -> Value:
         """Whether the range has another index: the distance to the end, which fits the unsigned type, is more than one
@@ -329,34 +341,34 @@ class Loops(Branches):
         b = self.builder
         assert isinstance(index.type, DType)
         unsigned = DTYPES[f"uint{index.type.bits}"]
-        rises = b.compare("gt", bounds.step, 0)
+        counts_up = b.compare("gt", bounds.step, 0)
 
-        def beyond(distance: Any, step: Any) -> Any:
+        def exceeds(distance: Any, step: Any) -> Any:
             return b.compare("gt", b.cast(distance, unsigned), b.cast(step, unsigned))
 
-        up = beyond(b.binary("sub", bounds.stop, index), bounds.step)
+        up = exceeds(b.binary("sub", bounds.stop, index), bounds.step)
         if index.type.kind == "u":
             return up
-        down = beyond(b.binary("sub", index, bounds.stop), b.unary("neg", bounds.step))
-        return self._by_direction(bounds, rises, up, down)
+        down = exceeds(b.binary("sub", index, bounds.stop), b.unary("neg", bounds.step))
+        return self._by_direction(bounds, counts_up, up, down)
 
-    def _by_direction(self, bounds: Bounds, rises: Any, up: Value, down: Value) -> Value:
-        step = self.static(bounds.step)
+    def _by_direction(self, bounds: Bounds, counts_up: Any, up: Value, down: Value) -> Value:
+        step = self.constant_number(bounds.step)
         if step is not None:
             return up if step > 0 else down
-        return self.builder.one(Select, [rises, up, down])
+        return self.builder.one(Select, [counts_up, up, down])
 
-    def _unrolled(self, node: ast.For, items: Sequence[Any]) -> None:
+    def _unroll(self, node: ast.For, items: Sequence[Any]) -> None:
         """Unroll a loop: trace the body once per item, with the loop's target bound to the item."""
         before, count = self.unroll_factor, self.unroll_factor * max(1, len(items))
         check_unrolled(count, self.location(node.iter))
         self.unroll_factor = count
         try:
-            self._write_out(node, items)
+            self._trace_items(node, items)
         finally:
             self.unroll_factor = before
 
-    def _write_out(self, node: ast.For, items: Sequence[Any]) -> None:
+    def _trace_items(self, node: ast.For, items: Sequence[Any]) -> None:
         outer = self._outer_names()
 
         def iterations(k: int) -> None:
@@ -364,13 +376,13 @@ class Loops(Branches):
                 names = self.frame.names
                 names[CONTINUE] = False
                 for name, x in list(names.items()):
-                    if isinstance(x, Partly) and names.get(BREAK, False) is False:
+                    if isinstance(x, PartlyBound) and names.get(BREAK, False) is False:
                         names[name] = UNBOUND
-                left = self.left((RETURN, BREAK))
+                left = self.has_left((RETURN, BREAK))
                 if left is True:
                     return
                 if left is not False:
-                    self.guarded(left, lambda i=i: iterations(i), node)
+                    self.guard(left, lambda i=i: iterations(i), node)
                     return
                 self._item(node, items[i])
                 self.block(node.body)
@@ -391,12 +403,14 @@ class Loops(Branches):
     def trace_while(self, node: ast.While) -> None:
         """Trace a `while` statement."""
         if node.orelse:
-            raise E.UnsupportedPython(self.location(node.orelse[0]), what="'else' after a loop", help=ELSE)
-        node = test_in_body(node)
-        assumed = Assumed()
+            raise E.UnsupportedPython(
+                self.location(node.orelse[0]), what="'else' after a loop", help=ELSE_HELP
+            )
+        node = move_test_into_body(node)
+        facts = NameFacts()
         while True:
             before = self.snapshot()
-            carried = self._carried(node.body, assumed, None)
+            carried = self._carried_names(node.body, facts, None)
             types = [t for c in carried for t in c.types]
             condition, region = Region(types), Region(types)
             test = self._loop_test(node, condition, carried)
@@ -404,14 +418,14 @@ class Loops(Branches):
                 return
             self._check_condition(condition)
             body = self._body(node, region, carried, lambda: None, 0)
-            if not assumed.add_facts(body.assumed):
+            if not facts.add_facts(body.facts):
                 break
             self.restore(before)
         names = body.after
-        self._finish(node, body, runs=test is True)
+        self._add_results(node, body, runs=test is True)
         flags = self._flags(body)
         outer = self._outer_names()
-        self._yield(body, body.handed)
+        self._yield(body, body.yielded)
         for arg in islice(body.region.args, len(condition.args), None):
             condition.add_argument(arg.type)
         self.mark(node.test)
@@ -430,9 +444,9 @@ class Loops(Branches):
             with self.within(condition), reject_updates(self.frame, "the condition of a loop"):
                 arguments = iter(condition.args)
                 for c in carried:
-                    own = [next(arguments) for _ in c.values]
+                    values = [next(arguments) for _ in c.values]
                     if c.name in read:
-                        c.tested = self.frame.names[c.name] = c.start(iter(own))
+                        c.tested = self.frame.names[c.name] = c.start(iter(values))
                 return self.test(node.test)
         finally:
             self.frame.names = before
@@ -440,12 +454,14 @@ class Loops(Branches):
     def _check_condition(self, condition: Region) -> None:
         """Reject functions in the condition that change a tile which the body rebinds: the condition works on a copy of
         the tile, so that the change would be lost."""
-        own = {op.result for op in condition.walk() if isinstance(op, BufNew) and op.tile in condition.args}
+        copies = {
+            op.result for op in condition.walk() if isinstance(op, BufNew) and op.tile in condition.args
+        }
         for op in condition.walk():
             changed = [
                 e.value for e in op.effects() if e.kind in ("write", "atomic") and not isinstance(op, BufNew)
             ]
-            if any(x is not None and root(x) in own for x in changed):
+            if any(x is not None and root(x) in copies for x in changed):
                 message = "the condition of this loop changes a tile that the loop rebinds"
                 help = "write 'while True:' with the change and 'if ...: break' in the body"
                 self.record(E.TypeMismatch(op.loc, what=message, help=help))
@@ -461,22 +477,21 @@ class Loops(Branches):
             value = self.builder.const(test, bool_) if isinstance(test, bool) else test
         left = _last(region.args, len(flags))
         with self.within(region):
-            stays: Any = True
+            continues: Any = True
             for flag in left:
-                stays = self.builder.binary("and", stays, self.builder.logical_not(flag)) if stays is not True else (
-                    self.builder.logical_not(flag)
-                )  # fmt: skip
-            if stays is True or speculable(tested):
+                not_left = self.builder.logical_not(flag)
+                continues = not_left if continues is True else self.builder.binary("and", continues, not_left)
+            if continues is True or speculable(tested):
                 self.splice(tested)
                 value = (
                     value
-                    if stays is True
-                    else stays
+                    if continues is True
+                    else continues
                     if test is True
-                    else self.builder.binary("and", stays, value)
+                    else self.builder.binary("and", continues, value)
                 )
             else:
-                value = self._and(stays, tested, value)
+                value = self._and(continues, tested, value)
             self.builder.emit(Yield, [value])
 
     def _and(self, first: Value, second: Region, value: Value) -> Value:
@@ -489,8 +504,8 @@ class Loops(Branches):
 
     # Carrying --------------------------------------------------------------------------------------------------------
 
-    def _carried(
-        self, body: Sequence[ast.stmt], assumed: Assumed, target: ast.expr | None
+    def _carried_names(
+        self, body: Sequence[ast.stmt], facts: NameFacts, target: ast.expr | None
     ) -> list[CarriedName]:
         """The names that the body rebinds and that are bound before the loop. A tile that is only changed in place is
         not carried. Tiles that end an iteration without absent lanes start as full tiles."""
@@ -501,17 +516,19 @@ class Loops(Branches):
         out: list[CarriedName] = []
         for name in names:
             before = self.frame.names.get(name, UNBOUND)
-            if isinstance(before, MARKS) or name in assumed.retained:
+            if isinstance(before, MARKS) or name in facts.retained:
                 continue
             in_place = is_object(before) or isinstance(before, Columns)
             if in_place and name not in bound.rebound:
                 continue
-            carried = self._entry(name, before, name in assumed.full, name in assumed.register)
+            carried = self._carried_name(name, before, name in facts.full, name in facts.register)
             if carried is not None:
                 out.append(carried)
         return out
 
-    def _entry(self, name: str, x: Binding, full: bool = False, register: bool = False) -> CarriedName | None:
+    def _carried_name(
+        self, name: str, x: Binding, full: bool = False, register: bool = False
+    ) -> CarriedName | None:
         """The initial values of a binding in a loop; None if control flow cannot carry the binding."""
         if isinstance(x, LITERALS):
             x = self.builder.value(x)
@@ -523,19 +540,21 @@ class Loops(Branches):
                 name, x, [value], lambda args: self.merged_object(next(args), [x, None], register)
             )
         if isinstance(x, tuple):
-            known: list[CarriedName] = []
+            parts: list[CarriedName] = []
             for part in x:
                 carried = (
-                    self._invariant(name, part) if is_kept(part) else self._entry(name, part, full, register)
+                    self._invariant(name, part)
+                    if is_invariant_part(part)
+                    else self._carried_name(name, part, full, register)
                 )
                 if carried is None:
                     return None
-                known.append(carried)
+                parts.append(carried)
             return CarriedName(
                 name,
                 x,
-                [v for p in known for v in p.values],
-                lambda args: rebuilt(x, [p.start(args) for p in known]),
+                [v for p in parts for v in p.values],
+                lambda args: rebuilt(x, [p.start(args) for p in parts]),
             )
         return None
 
@@ -556,8 +575,8 @@ class Loops(Branches):
         names = dict(before)
         names[BREAK] = names[CONTINUE] = False
         names.pop(RESULT, None)
-        carries = {c.name for c in carried}
-        for name in bindings(node.body).rebound - carries:
+        carried_names = {c.name for c in carried}
+        for name in bindings(node.body).rebound - carried_names:
             known = names.get(name, UNBOUND)
             if not isinstance(known, MARKS) and not is_object(known):
                 names[name] = Conflict(conflict(name, known, known))
@@ -580,7 +599,7 @@ class Loops(Branches):
         finally:
             self.frame.names = before
         self._set_carried(node, body, ended, first)
-        body.ended = {k: v for k, v in ended.items() if k not in carries}
+        body.ended = {k: v for k, v in ended.items() if k not in carried_names}
         return body
 
     def _set_carried(self, node: ast.AST, body: Body, ended: dict[str, Binding], first: int) -> None:
@@ -590,33 +609,33 @@ class Loops(Branches):
             arguments = [next(rest) for _ in c.values]
             end = ended.get(c.name, UNBOUND)
             if end is c.started and isinstance(end, Value) and isinstance(end.type, BufType):
-                body.assumed.retained.add(c.name)
-            values = self._ending(c, end, body)
+                body.facts.retained.add(c.name)
+            values = self._end_values(c, end, body)
             if values is None:
-                body.handed += arguments
+                body.yielded += arguments
                 body.after[c.name] = self._changed_type(node, c, end, arguments)
             else:
-                body.handed += values
+                body.yielded += values
                 for started in (c.started, c.tested):
                     self._record_alias(started, end)
                 if self._ends_as_register(c.started, end):
-                    body.assumed.register.add(c.name)
-                body.after[c.name] = self._ended(c, end)
+                    body.facts.register.add(c.name)
+                body.after[c.name] = self._binding_after(c, end)
 
-    def _ending(self, c: CarriedName, end: Binding, body: Body) -> list[Value] | None:
+    def _end_values(self, c: CarriedName, end: Binding, body: Body) -> list[Value] | None:
         """The end binding as Values of the carried types; None if it does not fit."""
         region = body.region
         with self.within(region):
-            values = self._flat(end, c.before) if _same_structure(c.before, end) else None
+            values = self._flatten(end, c.before) if _same_structure(c.before, end) else None
         if values is not None and len(values) == len(c.types):
-            values = [self.filled(v, t, region) for v, t in zip(values, c.types, strict=True)]
+            values = [self.fill_absent_lanes(v, t, region) for v, t in zip(values, c.types, strict=True)]
             if any(full_of(t) == v.type != t for v, t in zip(values, c.types, strict=True)):
-                body.assumed.full.add(c.name)
+                body.facts.full.add(c.name)
         if values is None or [v.type for v in values] != c.types:
             return None
         return values
 
-    def _flat(self, x: Binding, like: Binding = None) -> list[Value] | None:
+    def _flatten(self, x: Binding, like: Binding = None) -> list[Value] | None:
         if isinstance(x, LITERALS):
             expected = like.type if is_element_value(like) else None
             fits = isinstance(expected, DType) and expected.is_bool == isinstance(x, bool)
@@ -628,7 +647,9 @@ class Loops(Branches):
         if isinstance(x, tuple):
             likes = like if isinstance(like, tuple) and len(like) == len(x) else (None,) * len(x)
             parts = [
-                ([] if same_static(part, known) else None) if is_kept(part) else self._flat(part, known)
+                ([] if same_static(part, known) else None)
+                if is_invariant_part(part)
+                else self._flatten(part, known)
                 for part, known in zip(x, likes, strict=True)
             ]
             return None if any(p is None for p in parts) else [v for p in parts if p is not None for v in p]
@@ -652,14 +673,14 @@ class Loops(Branches):
             return False
         return self.declared_shared(started) and not self.declared_shared(end)
 
-    def _ended(self, c: CarriedName, end: Binding) -> Start:
+    def _binding_after(self, c: CarriedName, end: Binding) -> Start:
         """The function from the loop's results to the binding after the loop."""
         return lambda results: self._result(c.before, end, results)
 
     def _result(self, before: Binding, end: Binding, results: Iterator[Value]) -> Binding:
         if isinstance(before, tuple) and isinstance(end, tuple):
             return rebuilt(end, [self._result(x, y, results) for x, y in zip(before, end, strict=True)])
-        if is_kept(end):
+        if is_invariant_part(end):
             return end
         result = next(results)
         if not isinstance(result.type, TileType):
@@ -676,22 +697,22 @@ class Loops(Branches):
                 next(results)
 
         used = {v for op in _ops_using(arguments) for v in op.operands} if arguments else set()
-        plain = end.binding if isinstance(end, Partly) else end
-        if isinstance(plain, MARKS):
-            mark: Binding = FAILED if isinstance(plain, Failed) else plain
+        end_binding = end.binding if isinstance(end, PartlyBound) else end
+        if isinstance(end_binding, MARKS):
+            mark: Binding = FAILED if isinstance(end_binding, Failed) else end_binding
             return lambda results: (skip(results), mark)[1]
-        error = conflict(c.name, c.before, plain)
+        error = conflict(c.name, c.before, end_binding)
         if used & set(arguments):
             location = (
-                plain.owner.loc
-                if isinstance(plain, Value) and isinstance(plain.owner, Op)
+                end_binding.owner.loc
+                if isinstance(end_binding, Value) and isinstance(end_binding.owner, Op)
                 else self.location(node)
             )
             self.record(error(location))
             return lambda results: (skip(results), FAILED)[1]
         return lambda results: (skip(results), Conflict(error))[1]
 
-    def _finish(self, node: ast.stmt, body: Body, runs: bool) -> None:
+    def _add_results(self, node: ast.stmt, body: Body, runs: bool) -> None:
         """Add results to the loop for the flags, for the function's result and, if the body certainly runs, for the
         names that the body binds."""
         ended = body.ended
@@ -702,7 +723,7 @@ class Loops(Branches):
             if not self.frame.flow.live_after(name, node):
                 body.after[name] = lambda results: UNBOUND
             elif runs and not isinstance(x, MARKS):
-                self._carry_out(name, x, body)
+                self._add_result(name, x, body)
             else:
                 mark = x if isinstance(x, Failed | Conflict) else UNBOUND
                 known = before.get(name, UNBOUND)
@@ -710,21 +731,21 @@ class Loops(Branches):
                     mark = known if same_static(known, x) else Conflict(conflict(name, known, x))
                 body.after[name] = lambda results, mark=mark: mark
         if RESULT in ended:
-            self._carry_out(RESULT, ended[RESULT], body)
+            self._add_result(RESULT, ended[RESULT], body)
         for flag in (BREAK, RETURN):
             if ended.get(flag, False) is not False:
-                self._carry_out(flag, ended[flag], body, False)
+                self._add_result(flag, ended[flag], body, False)
 
-    def _carry_out(self, name: str, x: Binding, body: Body, initial: Any = None) -> None:
+    def _add_result(self, name: str, x: Binding, body: Body, initial: Any = None) -> None:
         """Add loop results for a binding that no iteration reads from the previous iteration."""
         with self.within(body.region):
-            values = self._flat(x, x)
-        if any(is_handle(part) and is_made_in(part, body.region) for part in leaves(x)):
+            values = self._flatten(x, x)
+        if any(is_handle(part) and is_defined_in(part, body.region) for part in leaves(x)):
             values = None
         if values is None:
             escaping = (
                 x
-                if not (isinstance(x, Value) and is_made_in(x, body.region))
+                if not (isinstance(x, Value) and is_defined_in(x, body.region))
                 else Conflict(conflict(name, x, x))
             )
             body.after[name] = lambda results: escaping
@@ -733,13 +754,13 @@ class Loops(Branches):
             body.region.add_argument(v.type)
             start = self.placeholder(v.type) if initial is None else self.builder.const(initial, bool_)
             body.initial.append(start)
-        body.handed += values
-        body.after[name] = lambda results: self._carried_out(name, x, results)
+        body.yielded += values
+        body.after[name] = lambda results: self._result_binding(name, x, results)
 
-    def _carried_out(self, name: str, x: Binding, results: Iterator[Value]) -> Binding:
+    def _result_binding(self, name: str, x: Binding, results: Iterator[Value]) -> Binding:
         if isinstance(x, tuple):
-            return rebuilt(x, [self._carried_out(name, part, results) for part in x])
-        if is_kept(x):
+            return rebuilt(x, [self._result_binding(name, part, results) for part in x])
+        if is_invariant_part(x):
             return x
         result = next(results)
         if isinstance(result.type, TileType) and isinstance(x, Value) and isinstance(x.type, BufType):
@@ -766,8 +787,8 @@ class Loops(Branches):
     ) -> None:
         """Bind the names after the loop, in the order of its results."""
         names = dict(self.frame.names)
-        for name, make in after.items():
-            names[name] = make(results)
+        for name, rebuild in after.items():
+            names[name] = rebuild(results)
         self.frame.names = names
         self._restore_outer(outer)
 
@@ -779,7 +800,7 @@ def _same_structure(before: Binding, end: Binding) -> bool:
     return alike(before, end) and all(map(_same_structure, before, end))
 
 
-def is_kept(x: Binding) -> bool:
+def is_invariant_part(x: Binding) -> bool:
     """Whether a part of a tuple cannot be selected by control flow, such as an array, a function or None."""
     return not isinstance(x, (tuple, *LITERALS)) and (not isinstance(x, Value) or is_handle(x))
 

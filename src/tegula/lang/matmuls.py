@@ -76,8 +76,8 @@ class _Walk:
         if not in_flight(op):
             return queue
         assert isinstance(op, TileMatmul)
-        *near, last = (frozenset((op,)), *queue, frozenset[TileMatmul]())[: MAX_DEPTH + 1]
-        return (*near, last) if last else tuple(near)
+        *newest, last = (frozenset((op,)), *queue, frozenset[TileMatmul]())[: MAX_DEPTH + 1]
+        return (*newest, last) if last else tuple(newest)
 
     def _loop(self, op: Op, queue: Queue) -> Queue:
         while True:
@@ -179,8 +179,8 @@ def _complete(wait: Op, accumulators: dict[Value, None]) -> None:
     reads = [build.insert(BufRead.typed([x])).result for x in accumulators]
     if reads:
         types = [v.type for v in reads]
-        done = build.insert(TileMatmulWait(reads, types, wait.attrs))
-        for x, value in zip(accumulators, done.results, strict=True):
+        completed = build.insert(TileMatmulWait(reads, types, wait.attrs))
+        for x, value in zip(accumulators, completed.results, strict=True):
             build.insert(BufWrite([x, value]))
     at = region.ops.index(wait)
     region.ops[at : at + 1] = replacement.ops

@@ -33,12 +33,12 @@ METHODS = {
     "transpose": "tile_permute",
 }
 """The function of each method of tiles; the first argument is the tile."""
-OF_SHAPES = ("reshape", "transpose")
+SHAPE_METHODS = ("reshape", "transpose")
 """Methods that take a tuple, or its entries as separate arguments."""
 
 
 @dataclass(frozen=True, slots=True)
-class KnownOfTile:
+class TileProperties:
     """The compile-time properties of a tile, for tg.static: its shape and dtype, not its elements."""
 
     shape: tuple[int, ...]
@@ -77,7 +77,7 @@ def call_method(
 ) -> Any:
     """The result of a call of a method."""
     arguments = list(args)
-    if callee.name in OF_SHAPES and arguments and not is_tuple(arguments[0]):
+    if callee.name in SHAPE_METHODS and arguments and not is_tuple(arguments[0]):
         arguments = [tuple(arguments)]
     if callee.name == "transpose" and not arguments and not kwargs:
         t = callee.tile.type

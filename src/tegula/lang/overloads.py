@@ -29,14 +29,15 @@ NO_DEFAULT: Any = inspect.Parameter.empty
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter: its name, resolved annotation (ANY where there is none) and default value. `by_name`: keyword-only;
+    """A parameter: its name, resolved annotation (ANY where there is none) and default value. `keyword_only`:
+    keyword-only;
     `columns_of`: the array of structs of which the parameter is a leaf; `changed`: the parameter's final value is
     assigned to the variable that is passed for it."""
 
     name: str
     annotation: Annotation
     default: Any = NO_DEFAULT
-    by_name: bool = False
+    keyword_only: bool = False
     columns_of: str = ""
     changed: bool = False
 
@@ -48,12 +49,12 @@ class Parameter:
         return str(getattr(self.annotation, "__name__", self.annotation))
 
 
-def counted(n: int, noun: str) -> str:
+def count_text(n: int, noun: str) -> str:
     """A count as text: `1 argument`, `2 arguments`, `no arguments`."""
     return f"{n or 'no'} {noun}{'' if n == 1 else 's'}"
 
 
-def ordered(
+def bind_arguments(
     name: str,
     parameters: Sequence[Parameter],
     args: Sequence[Any],
@@ -62,16 +63,14 @@ def ordered(
 ) -> list[Any]:
     """The arguments in the order of the parameters; TypeError if they do not fit. `default` gives the value of an
     omitted parameter with a default."""
-    positional = [p for p in parameters if not p.by_name]
+    positional = [p for p in parameters if not p.keyword_only]
     if len(args) > len(positional):
-        raise TypeError(f"{name} takes {counted(len(positional), 'argument')}, got {len(args)}")
+        raise TypeError(f"{name} takes {count_text(len(positional), 'argument')}, got {len(args)}")
     bound = {p.name: x for p, x in zip(positional, args, strict=False)}
     known = {p.name for p in parameters}
     for key in kwargs:
         if key not in known or key in bound:
-            message = (
-                f"is given '{key}' twice" if key in bound else f"has no parameter '{key}' to give by name"
-            )
+            message = f"got two values for '{key}'" if key in bound else f"has no parameter '{key}'"
             raise TypeError(f"{name} {message}")
     out: list[Any] = []
     for p in parameters:
@@ -95,7 +94,7 @@ GENERAL = LITERAL
 its kind; a parameter of any type; a literal out of the type's range; a struct for the general struct of its kind."""
 
 
-def match(annotation: Annotation, x: Any) -> int | None:
+def match_cost(annotation: Annotation, x: Any) -> int | None:
     """The cost of an argument for an annotation; None if it does not fit.
 
     `x`: the type of a value, CALLEE for a function or a dtype, or a Python number or another constant itself."""
@@ -172,16 +171,16 @@ def constant_type(x: np.generic | np.ndarray) -> Type | None:
     )
 
 
-def fit(
+def call_cost(
     parameters: Sequence[Parameter], types: Sequence[Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> int | None:
     """The cost of a call's arguments for parameters, without the cost of defaults; None if the arguments do not fit.
-    `types`: the arguments and the defaults as inputs of `match`, in the order of the parameters."""
-    positional = [p.name for p in parameters if not p.by_name]
+    `types`: the arguments and the defaults as inputs of `match_cost`, in the order of the parameters."""
+    positional = [p.name for p in parameters if not p.keyword_only]
     bound = {*positional[: len(args)], *kwargs}
     total = 0
     for p, x in zip(parameters, types, strict=True):
-        cost = match(p.annotation, x)
+        cost = match_cost(p.annotation, x)
         if cost is None:
             return None
         total += cost if p.name in bound else 0
@@ -192,9 +191,9 @@ __all__ = [
     "CALLEE",
     "NO_DEFAULT",
     "Parameter",
+    "bind_arguments",
+    "call_cost",
     "constant_type",
-    "counted",
-    "fit",
-    "match",
-    "ordered",
+    "count_text",
+    "match_cost",
 ]

@@ -40,52 +40,51 @@ def place_roles(requests: Sequence[RoleRequest]) -> list[PlacedRole]:
     start at a warp group, smaller roles share a warp group as long as it has warps left."""
     groups: dict[int, list[RoleRequest]] = {}
     firsts: dict[RoleRequest, int] = {}
-    for w in (w for w in requests if w.first >= 0):
-        _occupy(groups, w, w.first)
-        firsts[w] = w.first
-    free, shared, room = 1 + max(groups, default=-1), -1, 0
-    for w in (w for w in requests if w.first < 0):
-        if w.warps < 4 and w.warps <= room:
-            firsts[w] = 4 * shared + 4 - room
-            room -= w.warps
+    for request in (request for request in requests if request.first >= 0):
+        _occupy(groups, request, request.first)
+        firsts[request] = request.first
+    next_group, shared_group, free_warps = 1 + max(groups, default=-1), -1, 0
+    for request in (request for request in requests if request.first < 0):
+        if request.warps < 4 and request.warps <= free_warps:
+            firsts[request] = 4 * shared_group + 4 - free_warps
+            free_warps -= request.warps
         else:
-            firsts[w] = 4 * free
-            if w.warps < 4:
-                shared, room = free, 4 - w.warps
-            free += -(-w.warps // 4)
-        _occupy(groups, w, firsts[w])
-    if free > MAX_GROUPS:
-        message = f"the roles need {free} warp groups, but a block has at most {MAX_GROUPS}"
+            firsts[request] = 4 * next_group
+            if request.warps < 4:
+                shared_group, free_warps = next_group, 4 - request.warps
+            next_group += -(-request.warps // 4)
+        _occupy(groups, request, firsts[request])
+    if next_group > MAX_GROUPS:
+        message = f"the roles need {next_group} warp groups, but a block has at most {MAX_GROUPS}"
         raise E.RoleGroups(requests[-1].loc, what=message)
     budgets = _budgets(groups)
-    return [PlacedRole(firsts[w], w.warps, budgets[firsts[w] // 4]) for w in requests]
+    return [PlacedRole(firsts[request], request.warps, budgets[firsts[request] // 4]) for request in requests]
 
 
-def _occupy(groups: dict[int, list[RoleRequest]], w: RoleRequest, first: int) -> None:
-    for group in range(first // 4, -(-(first + w.warps) // 4)):
+def _occupy(groups: dict[int, list[RoleRequest]], request: RoleRequest, first: int) -> None:
+    for group in range(first // 4, -(-(first + request.warps) // 4)):
         others = groups.setdefault(group, [])
-        if others and w.first >= 0:
+        if others and request.first >= 0:
             notes = [(others[0].loc, "the other role")]
-            raise E.RoleGroups(w.loc, what=f"warp group {group} has two roles", notes=notes)
-        others.append(w)
+            raise E.RoleGroups(request.loc, what=f"warp group {group} has two roles", notes=notes)
+        others.append(request)
 
 
 def _budgets(groups: dict[int, list[RoleRequest]]) -> dict[int, int]:
     """The registers per thread of each warp group, as its roles request them; 0 if none does."""
     budgets: dict[int, int] = {}
     for group, members in groups.items():
-        asking = [w for w in members if w.registers]
-        for w in asking[1:]:
-            if w.registers != asking[0].registers:
-                both_budgets = f"{asking[0].registers} and {w.registers} registers"
-                message = (
-                    f"roles '{asking[0].name}' and '{w.name}' share a warp group and request {both_budgets}"
-                )
+        with_registers = [request for request in members if request.registers]
+        for request in with_registers[1:]:
+            if request.registers != with_registers[0].registers:
+                names = f"roles '{with_registers[0].name}' and '{request.name}'"
+                numbers = f"{with_registers[0].registers} and {request.registers} registers"
+                message = f"{names} share a warp group and request {numbers}"
                 help = "request the same number, or give each role its own warp group with warp_groups=1"
                 raise E.RoleRegisters(
-                    w.loc, what=message, notes=[(asking[0].loc, "the other role")], help=help
+                    request.loc, what=message, notes=[(with_registers[0].loc, "the other role")], help=help
                 )
-        budgets[group] = asking[0].registers if asking else 0
+        budgets[group] = with_registers[0].registers if with_registers else 0
     threads = (1 + max(groups)) * WARP_GROUP
     needed = sum(max(budgets.get(g, 0), MIN_BUDGET) for g in range(1 + max(groups))) * WARP_GROUP
     available = start_registers(threads) * threads

@@ -60,9 +60,9 @@ def build_assert(tracer: Calls, test: Value, message: str | FormattedText) -> No
         return
     parts: list[Part] = []
     operands: list[Value] = []
-    _add(tracer, message, parts, operands)
-    shown = "".join(part if isinstance(part, str) else "..." for part in parts)
-    tracer.builder.emit(Assert, [test, *operands], {"message": shown, "parts": tuple(parts)})
+    _add_argument(tracer, message, parts, operands)
+    template = "".join(part if isinstance(part, str) else "..." for part in parts)
+    tracer.builder.emit(Assert, [test, *operands], {"message": template, "parts": tuple(parts)})
 
 
 def build_print(tracer: Calls, args: Sequence[Any], kwargs: Mapping[str, Any], node: ast.AST | None) -> None:
@@ -81,7 +81,7 @@ def build_print(tracer: Calls, args: Sequence[Any], kwargs: Mapping[str, Any], n
     operands: list[Value] = []
     for k, x in enumerate(args):
         parts += [texts["sep"]] if k else []
-        _add(tracer, x, parts, operands)
+        _add_argument(tracer, x, parts, operands)
     tiles = any(isinstance(x.type, TileType) for x in operands)
     elements = tuple(k for k, x in enumerate(operands) if not isinstance(x.type, TileType))
     line, ended, rest = texts["end"].rpartition("\n")
@@ -96,7 +96,7 @@ def build_print(tracer: Calls, args: Sequence[Any], kwargs: Mapping[str, Any], n
     tracer.builder.emit(PrintTile, operands, {**attrs, "elements": elements})
 
 
-def _add(tracer: Calls, x: Any, parts: list[Part], operands: list[Value]) -> None:
+def _add_argument(tracer: Calls, x: Any, parts: list[Part], operands: list[Value]) -> None:
     """Add the text and the operands of one argument of print."""
     if isinstance(x, FormattedText):
         for part, form in x.parts:
@@ -104,18 +104,18 @@ def _add(tracer: Calls, x: Any, parts: list[Part], operands: list[Value]) -> Non
                 operands.append(part)
                 parts.append(_format(part, form))
             else:
-                _add(tracer, format(part, form) if form else part, parts, operands)
+                _add_argument(tracer, format(part, form) if form else part, parts, operands)
         return
     if isinstance(x, Fields):
         for k, (key, part) in enumerate(zip(x.struct.fields, x, strict=True)):
             parts.append(f"{', ' if k else f'{x.struct}('}{key}=")
-            _add(tracer, part, parts, operands)
+            _add_argument(tracer, part, parts, operands)
         parts.append(")" if len(x) else f"{x.struct}()")
     elif isinstance(x, tuple):
         parts.append("(")
         for k, part in enumerate(x):
             parts += [", "] if k else []
-            _add(tracer, part, parts, operands)
+            _add_argument(tracer, part, parts, operands)
         parts.append(",)" if len(x) == 1 else ")")
     elif isinstance(x, Value) and isinstance(x.type, TileType | BufType):
         parts.append(None)

@@ -4,7 +4,7 @@ The tracer copies a tile where paths join. If the program could observe the copy
 a name are put into one buffer, the pool, and the name becomes a view of the pool. Besides the copy, which is dropped if
 it is dead, paths yield and loops carry the offset of the view's first element and the index of its layout.
 
-An object that a loop makes has several slots in the pool if names from earlier iterations may still refer to earlier
+An object that a loop creates has several slots in the pool if names from earlier iterations may still refer to earlier
 objects; a new object uses the first slot to which none of these names refers."""
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ Merged: TypeAlias = "dict[Value, list[Value | None]]"
 
 
 def keep_references(body: Region, merged: Merged, references: set[Value]) -> list[CompileError]:
-    """Turn the objects `references`, which joins made, from copies into references to their sources. `merged`: the
-    source of each object on each edge. Returns an error if a name has too many layouts, or if a view has a shape that
-    is impossible for a layout."""
+    """Turn the objects `references`, which were created at joins, from copies into references to their sources.
+    `merged`: the source of each object on each edge. Returns an error if a name has too many layouts, or if a view has
+    a shape that is impossible for a layout."""
     if not references:
         return []
     try:
         plan = _Plan(body, merged, references)
-    except _Refused as refused:
+    except _InvalidReference as refused:
         return [refused.error]
     _Rewrite(plan).region(body)
     return []
 
 
-class _Refused(Exception):
+class _InvalidReference(Exception):
     def __init__(self, op: Op, message: str) -> None:
         self.error = MergedSharedTiles(op.loc, what=message)
 
@@ -74,7 +74,8 @@ class ReferenceSlot:
 
 @dataclass(slots=True)
 class MemoryRef:
-    """The memory in a pool of an object that is not made at a join: `copies` slots of `size` elements from `base`."""
+    """The memory in a pool of an object that is not created at a join: `copies` slots of `size` elements from
+    `base`."""
 
     base: int
     size: int
@@ -88,7 +89,7 @@ class MemoryRef:
 
 @dataclass(slots=True)
 class ObjectPool:
-    """A buffer of objects to which the same names may refer. `before`: the op before which the buffer is made."""
+    """A buffer of objects to which the same names may refer. `before`: the op before which the buffer is created."""
 
     dtype: object
     before: Op
@@ -118,12 +119,12 @@ class _Plan:
         self._propagate_layouts(body)
         self.pool_of: dict[Value, ObjectPool] = {}
         for group in self._groups():
-            self._pool(group)
+            self._plan_pool(group)
 
     # Values of joins -------------------------------------------------------------------------------------------------
 
     def _add(self, tile: Value, sources: Sequence[Value | None]) -> None:
-        op, k = joined(tile)
+        op, k = join_of(tile)
         slot = self.slots.setdefault((op, k), ReferenceSlot(op, k))
         slot.objects.append(tile)
         self.slot_of[tile] = slot
@@ -131,10 +132,10 @@ class _Plan:
             slot.sources[edge] = slot.sources[edge] or source
 
     def _bind_new_tiles(self) -> None:
-        """Make objects, at the end of an edge, of the tile values that it yields; of popped tiles too, which joins
-        copy."""
+        """Create objects, at the end of an edge, for the tile values that the edge yields; for popped tiles too, which
+        joins copy."""
         for slot in self.slots.values():
-            for edge, (source, at) in enumerate(zip(slot.sources, _edges(slot.op), strict=True)):
+            for edge, (source, edge_op) in enumerate(zip(slot.sources, _edges(slot.op), strict=True)):
                 if source is None or isinstance(root(source).owner, BufNew):
                     continue
                 carried = slot.op.carried[slot.k]
@@ -143,16 +144,16 @@ class _Plan:
                 loc = slot.objects[0].owner.loc  # type: ignore[union-attr]
                 buffer = BufNew.typed([tile], {"storage": "register"}, loc=loc)
                 buffer.result.name = slot.objects[0].name
-                region = at.parent
+                region = edge_op.parent
                 assert region is not None
-                region.ops.insert(region.ops.index(at), buffer)
+                region.ops.insert(region.ops.index(edge_op), buffer)
                 buffer.parent = region
                 slot.sources[edge] = buffer.result
 
     # Possible objects ------------------------------------------------------------------------------------------------
 
     def _origins(self) -> dict[Value, set[Value]]:
-        """For each object, the objects not made at joins that it may be."""
+        """For each object, the objects not created at joins that it may be."""
         out = {x: set() if x in self.slot_of else {x} for x in self.objects}
         while True:
             before = sum(map(len, out.values()))
@@ -172,18 +173,18 @@ class _Plan:
                 self.layouts[tile] = slot.layouts
             for op in views:
                 self.layouts[op.result] = [_view_strides(op, s) for s in self.layouts[op.buffer]]
-            more = False
+            changed = False
             for slot in self.slots.values():
-                known = [s for x in slot.sources if x is not None for s in self.layouts[x]]
-                new = [s for s in dict.fromkeys(known) if s not in slot.layouts]
+                layouts = [s for x in slot.sources if x is not None for s in self.layouts[x]]
+                new = [s for s in dict.fromkeys(layouts) if s not in slot.layouts]
                 slot.layouts += new
-                more |= bool(new)
+                changed |= bool(new)
                 if len(slot.layouts) > MAX_LAYOUTS:
                     name = slot.objects[0].name or "the tile"
-                    raise _Refused(
+                    raise _InvalidReference(
                         slot.op, f"'{name}' may be one of too many kinds of views, depending on the path"
                     )
-            if not more:
+            if not changed:
                 return
 
     # Placement ------------------------------------------------------------------------------------------------------
@@ -198,7 +199,7 @@ class _Plan:
                     group_of[member] = merged
         return list({id(g): g for g in group_of.values()}.values())
 
-    def _pool(self, group: set[Value]) -> None:
+    def _plan_pool(self, group: set[Value]) -> None:
         region, before = self._innermost_region(group)
         kinds = [x for x in group if x not in self.slot_of]
         storage = "shared" if any(map(is_shared, kinds)) else "register"
@@ -216,7 +217,7 @@ class _Plan:
             self.pool_of[x] = pool
 
     def _innermost_region(self, group: set[Value]) -> tuple[Region, Op]:
-        """The innermost region with all ops that make, join or use the objects, and the first such op or ancestor in
+        """The innermost region with all ops that define, join or use the objects, and the first such op or ancestor in
         the region."""
         ops: set[Op] = {self.slot_of[x].op for x in group if x in self.slot_of}
         for x in group:
@@ -231,22 +232,23 @@ class _Plan:
         return region, min((p[depth] for p in paths), key=region.ops.index)
 
     def _possible_aliases(self, x: Value, group: set[Value], region: Region) -> list[Value]:
-        """The objects made at joins that may alias an object `x` of an earlier iteration when the next `x` is made."""
+        """The objects created at joins that may alias an object `x` of an earlier iteration when the next `x` is
+        created."""
         assert isinstance(x.owner, Op)
-        around = {at.parent for at in _path(x.owner)}
+        enclosing = {at.parent for at in _path(x.owner)}
         out: list[Value] = []
         for tile in group & self.slot_of.keys():
             assert isinstance(tile.owner, Op)
-            in_reach = tile.owner.parent in around and self.all.definition_index(
+            is_visible = tile.owner.parent in enclosing and self.all.definition_index(
                 tile
             ) < self.all.definition_index(x)
-            if x in self.origins[tile] and in_reach and self.all.used_after(x.owner, tile):
+            if x in self.origins[tile] and is_visible and self.all.used_after(x.owner, tile):
                 out.append(tile)
         return sorted(out, key=self.all.definition_index)
 
 
-def joined(tile: Value) -> tuple[Carrier, int]:
-    """The branch or loop whose result is an object made at a join, and the index of the result."""
+def join_of(tile: Value) -> tuple[Carrier, int]:
+    """The branch or loop whose result is an object created at a join, and the index of the result."""
     assert isinstance(tile.owner, BufNew)
     value = tile.owner.tile
     op = value.owner.parent if isinstance(value.owner, Region) else value.owner
@@ -276,7 +278,9 @@ def _view_strides(op: BufView | BufReshape, strides: Strides) -> Strides:
     layout = split_layout([(n, 0, s) for n, s in zip(source, strides, strict=True)], shape)
     if layout is None:
         name = op.buffer.name or "the tile"
-        raise _Refused(op, f"'{name}' is a view with another shape on some of the paths to this line")
+        raise _InvalidReference(
+            op, f"'{name}' is a view with another shape on some of the paths to this line"
+        )
     return _plain(shape, [s for _, _, s in layout])
 
 
@@ -313,7 +317,7 @@ class _Rewrite:
         self.values: dict[Value, Value] = {}
         self.references: dict[Value, Reference] = {}
         self.pools: dict[int, Value] = {}
-        self.handed: dict[Value, list[Value]] = {}
+        self.yielded: dict[Value, list[Value]] = {}
         self.slots: dict[Op | None, list[ReferenceSlot]] = {}
         for slot in plan.slots.values():
             self.slots.setdefault(slot.op, []).append(slot)
@@ -375,8 +379,8 @@ class _Rewrite:
                 op.append(number)
         else:
             op.results += [Value(int32, op) for _ in range(width)]
-        for own in [op.results, *(op.entries if isinstance(op, LoopLike) else ())]:
-            self.handed[own[slot.k]] = own[-width:]
+        for values in [op.results, *(op.entries if isinstance(op, LoopLike) else ())]:
+            self.yielded[values[slot.k]] = values[-width:]
 
     def _yield(self, op: Yield, region: Region) -> None:
         parent = region.parent
@@ -406,10 +410,10 @@ class _Rewrite:
         return 2 if len(slot.layouts) > 1 else 1
 
     def _joined(self, tile: Value) -> None:
-        """Make the reference of an object made at a join, from the values that its op yields for it."""
+        """Create the reference of an object that was created at a join, from the values that the join's op yields."""
         assert isinstance(tile.owner, BufNew)
         slot = self.plan.slot_of[tile]
-        start, *layout = self.handed[tile.owner.tile]
+        start, *layout = self.yielded[tile.owner.tile]
         pool = self.plan.pool_of[tile]
         self.references[tile] = Reference(pool, start, layout[0] if layout else 0, slot.layouts)
 
@@ -418,7 +422,7 @@ class _Rewrite:
     def _new(self, op: BufNew) -> None:
         """Write the value of a new object to its slot in the pool."""
         pool = self.plan.pool_of[op.result]
-        start = self._free(pool, pool.memory[op.result])
+        start = self._first_free_slot(pool, pool.memory[op.result])
         self.references[op.result] = Reference(pool, start, 0, self.plan.layouts[op.result])
         view, tile = self._pool_view(op.result), op.tile
         assert isinstance(tile.type, TileType)
@@ -426,7 +430,7 @@ class _Rewrite:
             BufWrite, [view, self.build.one(TileFillAbsent, [tile]) if tile.type.partial else tile]
         )
 
-    def _free(self, pool: ObjectPool, memory: MemoryRef) -> Number:
+    def _first_free_slot(self, pool: ObjectPool, memory: MemoryRef) -> Number:
         """The offset of an object's first slot to which no rival refers."""
         b = self.build
         start: Number = memory.base + memory.size * (memory.copies - 1)
@@ -456,31 +460,31 @@ class _Rewrite:
     def _access(self, op: Op) -> None:
         """Rewrite an op on references to an op on views of the pools. If a reference may have several layouts, branch
         on its layout."""
-        several = next(
+        varying = next(
             (v for v in op.operands if v in self.references and isinstance(self.references[v].layout, Value)),
             None,
         )
-        if several is None:
+        if varying is None:
             assert isinstance(op, BufGet | BufRead | BufSet | BufUpdate | BufWrite)
             for old, new in zip(op.results, self._direct(op), strict=True):
                 self.values[old] = new
             return
-        results = self._for_layout(op, several, 0)
+        results = self._for_layout(op, varying, 0)
         for old, new in zip(op.results, results, strict=True):
             new.name = old.name
             self.values[old] = new
 
-    def _for_layout(self, op: Op, several: Value, k: int) -> list[Value]:
-        """The results of the op if the reference `several` has its k-th layout or a later layout."""
-        possible = self.references[several]
+    def _for_layout(self, op: Op, reference: Value, k: int) -> list[Value]:
+        """The results of the op if the reference `reference` has its k-th layout or a later layout."""
+        possible = self.references[reference]
         if k == len(possible.layouts) - 1:
-            return self._with_layout(op, several, k)
-        this = self.build.compare("eq", possible.layout, k)
+            return self._with_layout(op, reference, k)
+        has_layout = self.build.compare("eq", possible.layout, k)
         regions = (
-            self._region(lambda: self._with_layout(op, several, k)),
-            self._region(lambda: self._for_layout(op, several, k + 1)),
+            self._region(lambda: self._with_layout(op, reference, k)),
+            self._region(lambda: self._for_layout(op, reference, k + 1)),
         )
-        return self.build.emit(If, [this], None, regions)
+        return self.build.emit(If, [has_layout], None, regions)
 
     def _region(self, trace: Callable[[], list[Value]]) -> Region:
         region, outer = Region(), self.build.region

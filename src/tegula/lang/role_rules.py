@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from tegula import errors as E
 from tegula.ir import Op, Region, Value, root
-from tegula.ir.rewrite import is_made_in
+from tegula.ir.rewrite import is_defined_in
 from tegula.ops.buffer import BufNew
 from tegula.ops.roles import PipeLoad, PipeNew, PipePop, PipePush, PipeRelease, Roles
 from tegula.ops.schedule import MbarrierNew, NamedNew, ScheduleOp
@@ -15,8 +15,8 @@ from tegula.source import Location
 from tegula.types import BufType, StackType, TileType
 
 FILLS = (PipeLoad, PipePush)
-USES = (*FILLS, PipePop, PipeRelease)
-CALLED = {PipeLoad: "tile_pipe_load", PipePush: "tile_pipe_push"}
+PIPE_OPS = (*FILLS, PipePop, PipeRelease)
+FUNCTION_NAMES = {PipeLoad: "tile_pipe_load", PipePush: "tile_pipe_push"}
 
 
 def misused_roles(body: Region) -> list[E.CompileError]:
@@ -24,7 +24,7 @@ def misused_roles(body: Region) -> list[E.CompileError]:
     roles = next((op for op in body.ops if isinstance(op, Roles)), None)
     if roles is None:
         outside: list[E.CompileError] = [
-            _outside(op) for op in body.walk() if isinstance(op, (PipeNew, *USES, ScheduleOp))
+            _outside(op) for op in body.walk() if isinstance(op, (PipeNew, *PIPE_OPS, ScheduleOp))
         ]
         return outside[:1]
     pipes = [op for op in body.ops if isinstance(op, PipeNew)]
@@ -50,13 +50,13 @@ def _before(body: Region, roles: Op, tiles: bool) -> Iterator[E.CompileError]:
     are errors too."""
     for op in (inner for top in body.ops[: body.ops.index(roles)] for inner in top.walk()):
         assert isinstance(op, Op)
-        if isinstance(op, MADE_BEFORE):
+        if isinstance(op, CREATED_BEFORE_ROLES):
             if op.parent is not body:
-                message = f"{_called(op)} is created in a branch or loop"
+                message = f"{_kind(op)} is created in a branch or loop"
                 yield E.RolePlacement(op.loc, what=message, help=TOP_LEVEL)
         elif is_shared(op) or isinstance(op, TileEmpty):
             continue
-        elif isinstance(op, USES):
+        elif isinstance(op, PIPE_OPS):
             yield E.RolePlacement(
                 op.loc, what="a pipe is used before the roles that it connects", help=IN_ROLE
             )
@@ -70,16 +70,16 @@ def _is_change(op: Op, kind: str, value: Value | None) -> bool:
 
 
 def is_shared(op: Op | Region | None) -> bool:
-    """Whether an op makes an empty shared tile, which roles may fill and read, synchronised by barriers."""
+    """Whether an op creates an empty shared tile, which roles may fill and read, synchronised by barriers."""
     is_new = isinstance(op, BufNew) and isinstance(op.tile.owner, TileEmpty)
     return is_new and isinstance(op, BufNew) and op.storage == "shared"
 
 
-def _called(op: Op) -> str:
+def _kind(op: Op) -> str:
     return "a pipe" if isinstance(op, PipeNew) else "a barrier"
 
 
-MADE_BEFORE = (PipeNew, MbarrierNew, NamedNew)
+CREATED_BEFORE_ROLES = (PipeNew, MbarrierNew, NamedNew)
 TOP_LEVEL = "create pipes and barriers before the roles, at the top level of the kernel"
 IN_ROLE = "move the operation into a role"
 
@@ -88,13 +88,13 @@ def _role(roles: Roles, k: int) -> Iterator[E.CompileError]:
     region, name = roles.regions[k], roles.names[k]
     reported: set[Location] = set()
     for op in region.walk():
-        if isinstance(op, MADE_BEFORE):
-            yield E.RolePlacement(op.loc, what=f"{_called(op)} is created inside a role", help=TOP_LEVEL)
+        if isinstance(op, CREATED_BEFORE_ROLES):
+            yield E.RolePlacement(op.loc, what=f"{_kind(op)} is created inside a role", help=TOP_LEVEL)
         for operand in op.operands:
-            tile = isinstance(operand.type, TileType | BufType | StackType)
+            is_tile = isinstance(operand.type, TileType | BufType | StackType)
             if isinstance(operand.type, BufType) and is_shared(root(operand).owner):
                 continue
-            if tile and not is_made_in(operand, region) and op.loc not in reported:
+            if is_tile and not is_defined_in(operand, region) and op.loc not in reported:
                 reported.add(op.loc)
                 yield _outer_tile(op, operand, name)
         yield from _changed(op)
@@ -124,29 +124,31 @@ def _pipe(roles: Roles, pipe: Op) -> Iterator[E.CompileError]:
         (name, op)
         for name, region in zip(roles.names, roles.regions, strict=True)
         for op in region.walk()
-        if isinstance(op, USES) and op.pipe is pipe.result
+        if isinstance(op, PIPE_OPS) and op.pipe is pipe.result
     ]
     fills = [(name, op) for name, op in used if isinstance(op, FILLS)]
     pops = [name for name, op in used if isinstance(op, PipePop)]
-    called = f"pipe '{pipe.result.name}'" if pipe.result.name else "the pipe"
+    pipe_name = f"pipe '{pipe.result.name}'" if pipe.result.name else "the pipe"
     for name, op in fills[1:]:
         first, other = fills[0]
         if name != first:
-            message = f"{called} is filled by {first} and by {name}"
+            message = f"{pipe_name} is filled by {first} and by {name}"
             yield E.PipeEnds(
                 op.loc, what=message, notes=_at_location(other.loc), help="give each role its own pipe"
             )
             break
         if type(op) is not type(other):
-            message = f"{called} is filled by {CALLED[type(other)]} and by {CALLED[type(op)]}"
+            message = (
+                f"{pipe_name} is filled by {FUNCTION_NAMES[type(other)]} and by {FUNCTION_NAMES[type(op)]}"
+            )
             yield E.PipeEnds(op.loc, what=message, notes=_at_location(other.loc))
             break
     if fills and not pops:
-        message = f"{called} is filled by {fills[0][0]}, and no role pops it"
+        message = f"{pipe_name} is filled by {fills[0][0]}, and no role pops it"
         yield E.PipeEnds(fills[0][1].loc, what=message, notes=[(pipe.loc, "created here")])
     for name, op in used:
         if isinstance(op, PipeRelease) and name not in pops:
-            yield E.PipeEnds(op.loc, what=f"{name} releases a stage of {called}, but never pops one")
+            yield E.PipeEnds(op.loc, what=f"{name} releases a stage of {pipe_name}, but never pops one")
 
 
 def _at_location(loc: Location) -> Sequence[tuple[Location, str]]:

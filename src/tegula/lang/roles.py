@@ -72,9 +72,9 @@ class RoleTracer(ElectedTracer):
         """The bounds of a loop over this block's chunk of a grid's tiles: the loop counts tile numbers, and its target
         is bound to the row and column of each tile."""
         args = [self.expr(a) for a in call.args]
-        named = {keyword.arg: self.constants(self.expr(keyword.value)) for keyword in call.keywords}
-        raster = named.pop("raster", DEFAULT_RASTER)
-        fits = len(args) == 1 and isinstance(args[0], tuple) and len(args[0]) == 2 and not named
+        keywords = {keyword.arg: self.constants(self.expr(keyword.value)) for keyword in call.keywords}
+        raster = keywords.pop("raster", DEFAULT_RASTER)
+        fits = len(args) == 1 and isinstance(args[0], tuple) and len(args[0]) == 2 and not keywords
         if not fits or not _is_count(raster):
             message = (
                 "persistent_tiles takes the numbers of rows and of columns, and raster=, a positive constant"
@@ -86,11 +86,11 @@ class RoleTracer(ElectedTracer):
         with self.errors_at(call):
             rows, columns = (b.cast(b.index(x), int32) for x in args[0])
             if not all(map(_follows_from_lengths, (rows, columns))):
-                rows = self._numbered(rows, columns)
+                rows = self._checked_rows(rows, columns)
             bounds = (b.one(BlockIndex, []), b.binary("mul", rows, columns), b.one(BlockCount, []))
             return Bounds(*bounds, None, item=lambda number: self._tile(number, rows, columns, raster))
 
-    def _numbered(self, rows: Value, columns: Value) -> Value:
+    def _checked_rows(self, rows: Value, columns: Value) -> Value:
         """The number of rows, at least 0. Builds an assertion that the number of tiles fits int32, except for the
         gradient, which has a block for each tile and computes its row and column separately."""
         b, ranges = self.builder, IntegerRanges()
@@ -118,8 +118,10 @@ class RoleTracer(ElectedTracer):
             group = b.binary("mul", columns, raster)
         first = b.binary("mul", b.binary("floordiv", number, group), raster)
         height = b.one(Min, [b.binary("sub", rows, first), b.const(raster, int32)])
-        within = b.binary("mod", number, group)
-        return b.binary("add", first, b.binary("mod", within, height)), b.binary("floordiv", within, height)
+        position = b.binary("mod", number, group)
+        return b.binary("add", first, b.binary("mod", position, height)), b.binary(
+            "floordiv", position, height
+        )
 
     def _request(self, node: ast.With) -> RoleRequest:
         """The request of a role, from the head of its `with`."""
@@ -134,22 +136,22 @@ class RoleTracer(ElectedTracer):
             help = "give each role a 'with' of its own"
             raise E.UnsupportedPython(self.location(call), what="several roles in one 'with'", help=help)
         args = [self.constants(self.expr(a)) for a in call.args]
-        named: dict[str, Any] = {}
+        keywords: dict[str, Any] = {}
         for keyword in call.keywords:
-            named[str(keyword.arg)] = self.constants(self.expr(keyword.value))
+            keywords[str(keyword.arg)] = self.constants(self.expr(keyword.value))
         loc = self.location(call)
-        registers = _budget(loc, named.pop("registers", 0))
+        registers = _budget(loc, keywords.pop("registers", 0))
         if kind == Builtin("ws"):
-            return _groups(loc, args, named, registers)
-        return self._named_role(call, args, named, registers)
+            return _groups(loc, args, keywords, registers)
+        return self._named_role(call, args, keywords, registers)
 
     def _named_role(
-        self, call: ast.Call, args: Sequence[Any], named: dict[str, Any], registers: int
+        self, call: ast.Call, args: Sequence[Any], keywords: dict[str, Any], registers: int
     ) -> RoleRequest:
         loc = self.location(call)
         name = args[0] if len(args) == 1 else None
-        counts = [(k, named[k]) for k in ("warps", "warp_groups") if k in named]
-        if not isinstance(name, str) or not name or len(counts) != 1 or len(named) != 1:
+        counts = [(k, keywords[k]) for k in ("warps", "warp_groups") if k in keywords]
+        if not isinstance(name, str) or not name or len(counts) != 1 or len(keywords) != 1:
             message = "a role has a name and either warps= or warp_groups="
             raise E.WrongArguments(loc, what=message, help="for example tg.role('load', warps=1)")
         unit, count = counts[0]
@@ -210,11 +212,11 @@ def attributes(requests: Sequence[RoleRequest], placed: Sequence[PlacedRole]) ->
 
 def _follows_from_lengths(value: Value) -> bool:
     """Whether a number is computed from lengths of arrays, so that memory bounds the number of tiles."""
-    leaves, left = set[type](), [value]
-    while left:
-        owner = left.pop().owner
+    leaves, worklist = set[type](), [value]
+    while worklist:
+        owner = worklist.pop().owner
         if isinstance(owner, Elementwise | Cast | Select):
-            left.extend(owner.operands)
+            worklist.extend(owner.operands)
         else:
             leaves.add(type(owner))
     return ArrayShape in leaves and leaves <= {ArrayShape, Const}
@@ -234,11 +236,11 @@ def _budget(loc: Any, x: object) -> int:
     return x
 
 
-def _groups(loc: Any, groups: Sequence[Any], named: dict[str, Any], registers: int) -> RoleRequest:
+def _groups(loc: Any, groups: Sequence[Any], keywords: dict[str, Any], registers: int) -> RoleRequest:
     """The request of a role for warp groups whose numbers the user gives."""
-    if named:
+    if keywords:
         raise E.WrongArguments(
-            loc, what=f"ws has no parameter '{next(iter(named))}'", help="tg.ws(1, 2, registers=240)"
+            loc, what=f"ws has no parameter '{next(iter(keywords))}'", help="tg.ws(1, 2, registers=240)"
         )
     if not groups or not all(type(g) is int and g >= 0 for g in groups):
         raise E.RoleGroups(
@@ -246,18 +248,18 @@ def _groups(loc: Any, groups: Sequence[Any], named: dict[str, Any], registers: i
         )
     order = sorted(groups)
     if len(set(order)) < len(order):
-        raise E.RoleGroups(loc, what=f"warp group {_twice(order)} is named twice")
+        raise E.RoleGroups(loc, what=f"warp group {_duplicate(order)} is named twice")
     if order[-1] >= MAX_GROUPS:
         message = f"a block has {MAX_GROUPS} warp groups of {WARP_GROUP} threads, 0 to {MAX_GROUPS - 1}"
         raise E.RoleGroups(loc, what=f"there is no warp group {order[-1]}: {message}")
     if order[-1] - order[0] >= len(order):
-        close = ", ".join(str(order[0] + k) for k in range(len(order)))
+        consecutive = ", ".join(str(order[0] + k) for k in range(len(order)))
         message = f"the warp groups of a role must be consecutive, got {', '.join(map(str, order))}"
-        help = f"renumber the roles so that this one has tg.ws({close}): the numbers are only labels"
+        help = f"renumber the roles so that this one has tg.ws({consecutive}): the numbers are only labels"
         raise E.RoleGroups(loc, what=message, help=help)
     name = "ws" + "+".join(map(str, order))
     return RoleRequest(name, loc, 4 * len(order), registers, 4 * order[0])
 
 
-def _twice(order: Sequence[int]) -> int:
+def _duplicate(order: Sequence[int]) -> int:
     return next(g for g in order if order.count(g) > 1)

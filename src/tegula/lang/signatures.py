@@ -20,32 +20,32 @@ def by_position(
     _, *parameters = inspect.signature(function).parameters.values()
     names = [*(p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD), *rest]
     # Positional arguments come first, named arguments after them.
-    named = [n for n in names[min(len(args), len(names) - len(rest)) :] if n in kwargs]
-    others = {key: x for key, x in kwargs.items() if key not in named}
-    return [*args, *(kwargs[n] for n in named)], others
+    keywords = [n for n in names[min(len(args), len(names) - len(rest)) :] if n in kwargs]
+    others = {key: x for key, x in kwargs.items() if key not in keywords}
+    return [*args, *(kwargs[n] for n in keywords)], others
 
 
-def misfit(
-    name: str, function: Callable[..., Any], named: Sequence[str], wrong: TypeError
+def argument_error(
+    name: str, function: Callable[..., Any], keywords: Sequence[str], wrong: TypeError
 ) -> tuple[str, str]:
     """The error message of a call with wrong arguments, and a help text with the signature."""
     _, *known = inspect.signature(function).parameters
-    stray = [key for key in named if key not in known]
+    unknown = [key for key in keywords if key not in known]
     call = signature(name, function)
-    if not stray:
+    if not unknown:
         return f"{name}: {wrong}", call
-    meant = E.suggestion(stray[0], known)
-    help = f"{meant} {call}" if meant.endswith("?") else call
-    return f"{name} has no parameter '{stray[0]}'", help
+    suggested = E.suggestion(unknown[0], known)
+    help = f"{suggested} {call}" if suggested.endswith("?") else call
+    return f"{name} has no parameter '{unknown[0]}'", help
 
 
 def signature(name: str, function: Callable[..., Any]) -> str:
     """A help text with the signature of a function of the language."""
     _, *parameters = inspect.signature(function).parameters.values()
-    return f"signature: {name}({', '.join(map(_shown, parameters))})"
+    return f"signature: {name}({', '.join(map(_parameter_text, parameters))})"
 
 
-def _shown(p: inspect.Parameter) -> str:
+def _parameter_text(p: inspect.Parameter) -> str:
     default = getattr(p.default, "__name__", None) or repr(p.default)
     star = "*" if p.kind is p.VAR_POSITIONAL else ""
     return star + p.name + ("" if p.default is p.empty else f"={default}")

@@ -13,7 +13,7 @@ from tegula.dataclass import dataclass, field
 from tegula.errors import CompileError
 from tegula.ir import ConstantLike, Region, TypeRule, Value, root
 from tegula.lang import explain
-from tegula.lang.aliases import Joined
+from tegula.lang.aliases import JoinedObjects
 from tegula.lang.flow import Flow
 from tegula.lang.thread_arrays import kind_of
 from tegula.ops.buffer import BufNew
@@ -66,7 +66,7 @@ class Conflict:
 
 
 @dataclass(frozen=True, slots=True)
-class Partly:
+class PartlyBound:
     """The mark of a name that is bound except on paths that have left the loop body. Code that is guarded from these
     paths sees `binding`."""
 
@@ -74,14 +74,14 @@ class Partly:
 
 
 UNBOUND, FAILED = Unbound(), Failed()
-MARKS = (Unbound, Failed, Conflict, Partly)
+MARKS = (Unbound, Failed, Conflict, PartlyBound)
 
 
 @dataclass(slots=True)
 class Frame:
-    """A function being traced. `names` is copied when paths split. `unsure`: the enclosing expression that may skip the
-    evaluation of the traced expression, if any. `thread_arrays`: the kinds of the names that are bound to arrays of a
-    thread."""
+    """A function being traced. `names` is copied when paths split. `conditional_context`: the enclosing expression that
+    may skip the evaluation of the traced expression, if any. `thread_arrays`: the kinds of the names that are bound to
+    arrays of a thread."""
 
     source: FunctionSource
     flow: Flow
@@ -93,7 +93,7 @@ class Frame:
     return_at: Location | None = None
     identity: object = None
     namespace: dict[str, Any] = field(default_factory=dict)
-    unsure: str = ""
+    conditional_context: str = ""
     thread_arrays: dict[str, Any] = field(default_factory=dict)
 
 
@@ -103,13 +103,13 @@ class Path:
 
     region: Region
     names: dict[str, Binding]
-    left: str = ""
+    exit_kind: str = ""
 
     @property
     def exit(self) -> str:
         """ "return" or "loop" if every run of the path has left the function or the loop body, else ""."""
-        if self.left:
-            return self.left
+        if self.exit_kind:
+            return self.exit_kind
         if self.names.get(RETURN) is True:
             return "return"
         return "loop" if self.names.get(BREAK) is True or self.names.get(CONTINUE) is True else ""
@@ -151,13 +151,13 @@ class TracerState(ABC):
         self.errors: list[CompileError] = []
         self.objects: set[Value] = set()
         """The tile objects that a name is bound to."""
-        self.joined = Joined()
-        self.named_if: dict[Value, Value] = {}
+        self.joined = JoinedObjects()
+        self.has_name_if: dict[Value, Value] = {}
         """The objects that a name is bound to on some paths, with their conditions."""
         self.calls: list[object] = []
         """The functions that are being inlined."""
         self.unroll_factor = 1
-        """The number of copies that enclosing unrolled loops make of the traced statement."""
+        """The number of copies of the traced statement, due to enclosing unrolled loops."""
 
     # Locations --------------------------------------------------------------------------------------------------------
 
@@ -203,11 +203,11 @@ class TracerState(ABC):
         loc, fields, help = self.location(node), dict(rule.fields), rule.help
         notes: list[tuple[Location, str]] = []
         if rule.error == "MixedScalars":
-            agreed = explain.mixed(rule.written, isinstance(node, ast.AugAssign))
-            types, help = agreed if agreed is not None else ({}, help)
+            mismatch = explain.mixed_types(rule.written, isinstance(node, ast.AugAssign))
+            types, help = mismatch if mismatch is not None else ({}, help)
             fields.update(types, op=loc.subject or fields["op"])
         elif "tile" in rule.fields and node is not None:
-            return self._condition(rule.fields["tile"], rule, node)
+            return self._condition_error(rule.fields["tile"], rule, node)
         elif rule.error == "ShapeMismatch":
             fields["what"] = loc.subject or fields["what"]
             notes = explain.shape_notes(rule.written)
@@ -220,19 +220,19 @@ class TracerState(ABC):
         help = help or rule.otherwise
         return getattr(E, rule.error)(loc, help=help, notes=notes, **fields)
 
-    def _condition(self, x: Value, rule: TypeRule, node: ast.AST) -> CompileError:
+    def _condition_error(self, x: Value, rule: TypeRule, node: ast.AST) -> CompileError:
         """The error for a tile in a condition, which must be one truth value. The message names the variables that are
         tiles and the expression to write instead."""
         text = explain.quoted(rule.written[0][0] if rule.written else node)
-        within = [
+        tiles_in_condition = [
             n
             for n, bound in self._names_in(node)
             if isinstance(bound, Value) and isinstance(bound.type, TileType | BufType)
         ]
         message = f"a condition must be a scalar, and '{text}' is a {describe_type(x)}"
-        if within and within != [text]:
-            tiles = " and ".join(f"'{n}'" for n in within)
-            message += f", because {tiles} {'are tiles' if len(within) > 1 else 'is a tile'}"
+        if tiles_in_condition and tiles_in_condition != [text]:
+            tiles = " and ".join(f"'{n}'" for n in tiles_in_condition)
+            message += f", because {tiles} {'are tiles' if len(tiles_in_condition) > 1 else 'is a tile'}"
         scalar = explain.scalar(x)
         if scalar is not None and not scalar.is_bool:
             text = f"{text} != {0 if scalar.is_int else 0.0}"
@@ -274,7 +274,7 @@ class TracerState(ABC):
 
     # Constants -------------------------------------------------------------------------------------------------------
 
-    def static(self, x: Binding) -> Any:
+    def constant_number(self, x: Binding) -> Any:
         """The Python number of a literal or a constant Value; None for other bindings."""
         if isinstance(x, LITERALS):
             return x
@@ -306,8 +306,8 @@ class TracerState(ABC):
         if isinstance(x.type, TileType):
             return self.new_object(x, self.builder.storage.get(x, "register"))
         if isinstance(x.type, BufType):
-            if x in self.named_if:
-                return self.bind_second_name(self.named_if[x], x)
+            if x in self.has_name_if:
+                return self.bind_second_name(self.has_name_if[x], x)
             if x.type.storage == "register" and x in self.objects:
                 return self.second_name(x)
             self.objects.add(x)

@@ -50,11 +50,11 @@ class Statements(RoleTracer):
                 method(node)
         except E.CompileError as error:
             self.record(error)
-            self._poison(node)
+            self._mark_failed(node)
         except Reported:
-            self._poison(node)
+            self._mark_failed(node)
 
-    def _poison(self, node: ast.stmt) -> None:
+    def _mark_failed(self, node: ast.stmt) -> None:
         names = bindings([node])
         for name in names.rebound:
             self.frame.names[name] = FAILED
@@ -113,7 +113,7 @@ class Statements(RoleTracer):
         """The result of a function: shared tiles by reference, other tiles by value."""
         if isinstance(x, tuple):
             return rebuilt(x, map(self._returned, x))
-        if isinstance(x, Value) and x in self.named_if:
+        if isinstance(x, Value) and x in self.has_name_if:
             x = self.bound(x)
             self.objects.discard(x)
         if isinstance(x, Value) and isinstance(x.type, BufType) and x.type.storage == "register":
@@ -180,9 +180,7 @@ class Statements(RoleTracer):
             and declared.matches(value.type)
         ) and (not is_element(declared) or isinstance(value, Value) and value.type == declared)
         if not fits:
-            message = (
-                f"'{ast.unparse(node.target)}' is declared {declared}, the value is {describe_type(value)}"
-            )
+            message = f"'{ast.unparse(node.target)}' is declared {declared}, but the value is {describe_type(value)}"
             raise E.TypeMismatch(self.location(node), what=message)
         self.assign(node.target, value, node.value)
 
@@ -314,17 +312,17 @@ class ItemTarget(AssignTarget):
 
     def __init__(self, tracer: Statements, node: ast.Subscript) -> None:
         super().__init__(tracer, node)
-        self.owner_place = tracer.assign_target(node.value)
-        self.owner = self.owner_place.get()
+        self.owner_target = tracer.assign_target(node.value)
+        self.owner = self.owner_target.get()
         self.index = tracer.index(node.slice, self.owner)
 
     def field(self, node: ast.Attribute) -> AssignTarget:
         """A field of a struct in an array or tile: the element of the array or tile of that field."""
         if not isinstance(self.owner, Columns):
             return super().field(node)
-        copied = copy(self)
-        copied.node, copied.owner = node, self.owner.field(node.attr)
-        return copied
+        target = copy(self)
+        target.node, target.owner = node, self.owner.field(node.attr)
+        return target
 
     def element(self) -> Any:
         t = self.owner.type if isinstance(self.owner, Value) else None
@@ -353,7 +351,7 @@ class ItemTarget(AssignTarget):
         value = self.tracer.typed(value)
         build = self._build(lambda i: self.tracer.builder.assign_subscript(self.owner, i, value))
         if self._is_value():
-            self.owner_place.set(build)
+            self.owner_target.set(build)
 
     def update(self, op: str, value: Any) -> None:
         """Combine a value with the element at the index; additions are atomic."""
@@ -363,13 +361,13 @@ class ItemTarget(AssignTarget):
         self._require_memory()
         value = self.tracer.typed(value)
         change = self.tracer.builder.assign_subscript
-        if self._is_value() and self.owner_place.accumulate(
+        if self._is_value() and self.owner_target.accumulate(
             op, lambda neutral: self._build(lambda i: change(neutral, i, value))
         ):
             return
         build = self._build(lambda i: self.tracer.builder.update_subscript(op, self.owner, i, value))
         if self._is_value():
-            self.owner_place.set(build)
+            self.owner_target.set(build)
 
     def accumulate(self, op: str, change: Callable[[Value], Any]) -> bool:
         """Combine the element of an array or tile with a value whose other components are neutral, if `op` is atomic by
@@ -396,7 +394,7 @@ class AttributeTarget(AssignTarget):
 
     def __init__(self, tracer: Statements, node: ast.Attribute, owner: AssignTarget) -> None:
         super().__init__(tracer, node)
-        self.owner_place = owner
+        self.owner_target = owner
         self.owner = owner.get()
         self.attribute = node.attr
 
@@ -411,10 +409,10 @@ class AttributeTarget(AssignTarget):
     def set(self, value: Any) -> None:
         """Write the component or field that the attribute names."""
         if isinstance(self.owner, StructValue):
-            self.owner_place.set(self.tracer.with_field(self.owner, self.attribute, value))
+            self.owner_target.set(self.tracer.with_field(self.owner, self.attribute, value))
             return
         builder = self.tracer.builder
-        self.owner_place.set(builder.assign_attribute(self.owner, self.attribute, self.tracer.typed(value)))
+        self.owner_target.set(builder.assign_attribute(self.owner, self.attribute, self.tracer.typed(value)))
 
     def update(self, op: str, value: Any) -> None:
         """Combine a value with the object of the attribute in place; in arrays and tiles additions are atomic."""
@@ -422,5 +420,5 @@ class AttributeTarget(AssignTarget):
             super().update(op, value)
             return
         change, typed = self.tracer.builder.assign_attribute, self.tracer.typed(value)
-        if not self.owner_place.accumulate(op, lambda neutral: change(neutral, self.attribute, typed)):
+        if not self.owner_target.accumulate(op, lambda neutral: change(neutral, self.attribute, typed)):
             super().update(op, value)

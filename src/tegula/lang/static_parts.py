@@ -43,17 +43,17 @@ class _Parts(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         match node:
             case ast.Call(func=ast.Name(id="len"), args=[of], keywords=[]) if self._is_value(of):
-                return self._named(node)
+                return self._name_of_part(node)
         return self.generic_visit(node)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         is_part = node.attr in PARTS and self._is_value(node.value)
-        return self._named(node) if is_part else self.generic_visit(node)
+        return self._name_of_part(node) if is_part else self.generic_visit(node)
 
     def _is_value(self, node: ast.expr) -> bool:
         return isinstance(node, ast.Name) and isinstance(self.binding(node.id), Value)
 
-    def _named(self, node: ast.expr) -> ast.Name:
+    def _name_of_part(self, node: ast.expr) -> ast.Name:
         name = f"_part{len(self.parts)}"
         self.parts[name] = self.known(node)
         return ast.copy_location(ast.Name(name, ast.Load()), node)

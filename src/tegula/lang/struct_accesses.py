@@ -13,10 +13,10 @@ from tegula.ir import TypeRule
 from tegula.lang.calls import Calls
 from tegula.lang.state import describe_type
 from tegula.lang.structs import stored
-from tegula.ops.structs import Columns, Fields, StructValue, inplace, kernel_of_leaves, stored_leaf
+from tegula.ops.structs import Columns, Fields, StructValue, fields_of_leaves, inplace, stored_leaf
 from tegula.types import ArrayType, StackType
 
-OF_MEMORY = ("shape", "dtype", "ndim", "size", "T")
+MEMORY_ATTRIBUTES = ("shape", "dtype", "ndim", "size", "T")
 """Attributes of arrays and tiles of structs."""
 
 
@@ -45,11 +45,11 @@ class StructAccesses(Calls):
         """An attribute of an array or tile of structs: the attribute of the first leaf, with the struct as dtype."""
         if name == "dtype":
             return owner.struct
-        if name not in OF_MEMORY or not owner.leaves:
+        if name not in MEMORY_ATTRIBUTES or not owner.leaves:
             help = f"take the field of an element: a[i].{name}" if owner.has(name) else ""
             raise TypeRule("", help, "UnknownAttribute", owner=owner.type, name=name)
         if name == "T":
-            return kernel_of_leaves(owner.struct, [self.builder.attribute(x, name) for x in owner.leaves])
+            return fields_of_leaves(owner.struct, [self.builder.attribute(x, name) for x in owner.leaves])
         return self.builder.attribute(owner.leaves[0], name)
 
     def by_index(self, owner: Columns, index: Sequence[Any]) -> Fields:
@@ -60,7 +60,7 @@ class StructAccesses(Calls):
             self.with_constants(lambda i, x=x: self.builder.subscript(x, i), tuple(index))
             for x in owner.leaves
         ]
-        return kernel_of_leaves(owner.struct, fields)
+        return fields_of_leaves(owner.struct, fields)
 
     def set_by_index(self, owner: Columns, index: tuple[Any, ...], value: Any) -> None:
         """Build owner[index] = value."""
@@ -72,7 +72,7 @@ class StructAccesses(Calls):
     def update_by_index(self, op: str, owner: Columns, index: tuple[Any, ...], value: Any) -> None:
         """Build owner[index] op= value of a tile."""
         if isinstance(owner.type, ArrayType):
-            help = "add to its fields, as in a[i].x += 1.0"
+            help = "add to the fields, as in a[i].x += 1.0"
             raise TypeRule(f"operators are not defined for values of the struct {owner.struct}", help)
         self._require_struct(owner, value)
         build = self.builder.update_subscript
@@ -94,10 +94,8 @@ class StructAccesses(Calls):
 
     def _require_struct(self, owner: Columns, value: Any) -> None:
         if not isinstance(value, Fields) or value.struct is not owner.struct:
-            message = (
-                f"{describe_type(owner)} holds values of {owner.struct}, the value is {describe_type(value)}"
-            )
-            raise TypeRule(message, f"create one: {owner.struct}(...)", culprit=value)
+            message = f"{describe_type(owner)} holds values of {owner.struct}, but the value is {describe_type(value)}"
+            raise TypeRule(message, f"create a value: {owner.struct}(...)", culprit=value)
 
     def with_field(self, owner: StructValue, name: str, value: Any) -> Fields:
         """A copy of a struct value with one field replaced."""

@@ -105,7 +105,7 @@ def stored(b: KernelBuilder, t: FieldType, x: Any, name: str) -> Any:
         fits = x is None or (isinstance(x, Value | Columns) and t.matches(x.type))
     if not fits:
         actual = x.type if isinstance(x, Value | Fields) else operand_text(x)
-        raise TypeRule(f"the field '{name}' holds {t}, the value is {actual}", culprit=x, expected=t)
+        raise TypeRule(f"the field '{name}' holds {t}, but the value is {actual}", culprit=x, expected=t)
     return x
 
 
@@ -168,5 +168,5 @@ def absent(definition: Definition) -> list[str]:
     """The user's names of the arrays that are None in a launch."""
     names = [name for name, value in definition.bound.items() if value is None]
     owners = {p.name: p.columns_of or p.name for p in leaf_parameters(definition.declared_parameters)}
-    names_absent = dict.fromkeys(owners.get(name, name) for name in names)
-    return [name for name in names_absent if name.rpartition(".")[0] not in names_absent]
+    absent_names = dict.fromkeys(owners.get(name, name) for name in names)
+    return [name for name in absent_names if name.rpartition(".")[0] not in absent_names]

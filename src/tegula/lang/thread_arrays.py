@@ -51,7 +51,7 @@ def check_changed(kind: Any, name: str) -> None:
 
 
 def as_argument(b: OpBuilder, annotation: Any, x: Any, otherwise: Any) -> Any:
-    """The type of an argument for `overloads.match`: an array of a thread fits the parameters that arrays fit."""
+    """The type of an argument for `overloads.match_cost`: an array of a thread fits the parameters that arrays fit."""
     kind = kind_of(b, x) if isinstance(annotation, ArrayAnnotation) else None
     if not kind or kind is ThreadArray.COPY:
         return otherwise
@@ -62,7 +62,7 @@ def as_argument(b: OpBuilder, annotation: Any, x: Any, otherwise: Any) -> Any:
 
 
 def changed_arrays(
-    b: OpBuilder, args: Mapping[str, Any], ends: Mapping[str, Any], parameters: Collection[str]
+    b: OpBuilder, args: Mapping[str, Any], final_values: Mapping[str, Any], parameters: Collection[str]
 ) -> Iterator[str]:
     """The parameters whose arguments are arrays of a thread that a function has changed.
 
@@ -71,6 +71,6 @@ def changed_arrays(
         parameters: the names of those whose elements the function may assign."""
     for name in parameters:
         kind = kind_of(b, args[name])
-        if isinstance(kind, ThreadArray) and ends[name] is not args[name]:
+        if isinstance(kind, ThreadArray) and final_values[name] is not args[name]:
             check_changed(kind, name)
             yield name

@@ -81,7 +81,7 @@ def require_type(actual: Type, expected: Type, holder: str) -> None:
     """Raise TypeRule unless a value to be stored has the given type. `holder`: the start of the message, such as "the
     array holds"."""
     if actual != expected:
-        raise TypeRule(f"{holder} {expected}, the value is {actual}", expected=expected)
+        raise TypeRule(f"{holder} {expected}, but the value is {actual}", expected=expected)
 
 
 def require_components(t: VecType | MatType) -> None:

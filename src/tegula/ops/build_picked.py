@@ -169,7 +169,7 @@ def _source(b: OpBuilder, value: Operand, shape: Sequence[int], t: ElementType) 
     """The assigned values as a tile of `shape`."""
     values = b.tile(value) if b.is_tile(value) else b.full(shape, value, t)
     type_of_values = tile_type(values.type)
-    message = f"the elements are {t}, the value is {type_of_values.dtype}"
+    message = f"the elements are {t}, but the value is {type_of_values.dtype}"
     require(type_of_values.dtype == t, message, f"convert the value: tg.tile_astype(..., tg.{scalar_of(t)})")
     if len(type_of_values.shape) > len(shape) or any(
         n not in (1, m) for n, m in zip(reversed(type_of_values.shape), reversed(shape), strict=False)

@@ -67,7 +67,7 @@ class For(LoopLike):
     initial = variadic()
     body = body()
     stages = attr(1)
-    asked = attr(False)
+    requested = attr(False)
     specialize = attr(True)
     unroll = attr(False)
     rolled = attr(False)

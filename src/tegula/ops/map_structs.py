@@ -11,7 +11,7 @@ from tegula.ir import TypeRule, Value
 from tegula.ops.base import require
 from tegula.ops.builder import Function, OpBuilder, Operand, describe, is_tuple
 from tegula.ops.concat import TileConcat
-from tegula.ops.structs import Columns, Fields, StructValue, kernel_of_leaves, leaves, rebuilt
+from tegula.ops.structs import Columns, Fields, StructValue, fields_of_leaves, leaves, rebuilt
 from tegula.ops.tile import TileReshape, TileSlice
 from tegula.types import TileType, int32, is_element
 
@@ -50,7 +50,7 @@ def map_structs(
             f"{message}: the function can neither print nor change memory",
             "print or write memory in a separate map",
         )
-    return kernel_of_leaves(first.struct, components)
+    return fields_of_leaves(first.struct, components)
 
 
 def _element(x: Operand, rest: Any) -> Operand:
@@ -85,13 +85,13 @@ def reduce_structs(b: OpBuilder, op: Function, t: Columns, axis: Operand) -> Ope
     while (n := _size(parts[0])) > 1:
         pairs = n // 2
         left, right = ([_part(b, x, start, pairs, 2) for x in parts] for start in (0, 1))
-        kernels = (kernel_of_leaves(t.struct, left), kernel_of_leaves(t.struct, right))
+        kernels = (fields_of_leaves(t.struct, left), fields_of_leaves(t.struct, right))
         result: Any = map_structs(b, combine, kernels, [*left, *right])
         rest = [_part(b, x, n - 1, 1, 1) for x in parts] if n % 2 else []
         parts = result.leaves
         if rest:
             parts = [b.one(TileConcat, [x, y], {"axis": 0}) for x, y in zip(parts, rest, strict=True)]
-    return kernel_of_leaves(t.struct, parts)
+    return fields_of_leaves(t.struct, parts)
 
 
 def _quoted(op: Function) -> str:

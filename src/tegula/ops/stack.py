@@ -51,7 +51,8 @@ class StackPush(Op):
     def infer(self) -> Sequence[Type]:
         stack = stack_type(self.stack.type)
         require(
-            self.value.type == stack.dtype, f"the stack holds {stack.dtype}, the value is {self.value.type}"
+            self.value.type == stack.dtype,
+            f"the stack holds {stack.dtype}, but the value is {self.value.type}",
         )
         require(self.has_value.type == bool_, f"has_value must be bool, got {self.has_value.type}")
         return [int32]

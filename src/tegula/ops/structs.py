@@ -313,10 +313,10 @@ def _combined(struct: StructType, leaves: Sequence[Any], gives: Gives) -> Any:
         return tuple(_combined(struct, [x[k] for x in leaves], nested) for k, nested in enumerate(gives))
     if gives == SAME or leaves[0] is None:
         return leaves[0]
-    return kernel_of_leaves(struct, leaves)
+    return fields_of_leaves(struct, leaves)
 
 
-def kernel_of_leaves(struct: StructType, leaves: Sequence[Any]) -> Fields:
+def fields_of_leaves(struct: StructType, leaves: Sequence[Any]) -> Fields:
     """A struct value, or an array, tile or stack of structs, made of its leaves."""
     kind = StructValue if leaves and is_element(getattr(leaves[0], "type", None)) else Columns
     return grouped(kind, struct, iter(leaves))

@@ -238,7 +238,7 @@ class TileStore(TileAccess):
 class TileAtomic(TileAccess, AtomicUpdate):
     """Updates each element of part of an array once, atomically; the result is the tile of previous elements, 0 for
     elements outside the array. Operands: array, tile, one offset per dimension. Attributes: `op`: add, min or max;
-    `bounds_check`; `alone`."""
+    `bounds_check`; `exclusive`."""
 
     __slots__ = ()
     NAME = "tile.atomic"

@@ -54,13 +54,14 @@ def accesses(op: Op) -> Iterator[BufferAccess]:
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedAccess:
-    """An access of an object by a thread of one side of a scope. `at`: the index, one form for each dimension; `holds`:
-    forms that are non-negative at the access; `who`: the index of the thread, or of its warp."""
+class ResolvedAccess:
+    """An access with its index resolved through views to the object, by a thread of one side of a scope. `index`: one
+    form for each dimension; `guards`: forms that are non-negative at the access; `thread`: the index of the thread, or
+    of its warp."""
 
-    at: list[Form]
-    holds: list[Form]
-    who: Form
+    index: list[Form]
+    guards: list[Form]
+    thread: Form
 
 
 class Independence:
@@ -88,14 +89,14 @@ class Independence:
                 if self.conflict(a, b, op.parent):
                     yield a, b
 
-    def renamed(self, value: Value, inside: Value) -> None:
-        """Record that a value is now the result of a `lanes` op that yields the value `inside`."""
+    def record_result(self, value: Value, yielded: Value) -> None:
+        """Record that a value is now the result of a `lanes` op whose body yields `yielded`."""
         for scope in self.scopes.values():
             for side in (scope.a, scope.b):
                 if value in side.forms:
-                    side.forms[inside] = side.forms[value]
+                    side.forms[yielded] = side.forms[value]
 
-    def own_elements(self, op: Op) -> bool:
+    def lanes_are_disjoint(self, op: Op) -> bool:
         """Whether an access of a `lanes` op accesses different elements in different lanes, in the same iterations."""
         assert op.parent is not None
         (access,), outer = accesses(op), op
@@ -105,34 +106,38 @@ class Independence:
         assert outer.parent is not None
         return self._never_equal(access, access, self._scope(op.parent, outer.parent), [])
 
-    def _conflicts_with_itself(self, a: BufferAccess, together: Region) -> bool:
+    def _conflicts_with_itself(self, a: BufferAccess, lockstep_region: Region) -> bool:
         """Whether one access in different iterations of different lanes may conflict with itself. Each loop is tried as
         the outermost loop whose iterations differ."""
         if not _order_matters(a, a):
             return False
         region, loops = a.op.parent, list[Op]()
-        while region is not None and region is not together and region.parent is not None:
+        while region is not None and region is not lockstep_region and region.parent is not None:
             if isinstance(region.parent, For | While):
                 loops.append(region.parent)
             region = region.parent.parent
         for loop in loops:
             assert loop.parent is not None
-            scope = self._scope(loop.parent, together)
+            scope = self._scope(loop.parent, lockstep_region)
             first, second = scope.a.iteration(loop), scope.b.iteration(loop)
             for later in (less_than(first, second), less_than(second, first)):
                 if not self._never_equal(a, a, scope, [later]):
                     return True
         return False
 
-    def _scope(self, region: Region, together: Region) -> LanePairScope:
-        if (region, together) not in self.scopes:
-            self.scopes[region, together] = LanePairScope(region, together, self.known, self.ranges)
-        return self.scopes[region, together]
+    def _scope(self, region: Region, lockstep_region: Region) -> LanePairScope:
+        if (region, lockstep_region) not in self.scopes:
+            self.scopes[region, lockstep_region] = LanePairScope(
+                region, lockstep_region, self.known, self.ranges
+            )
+        return self.scopes[region, lockstep_region]
 
-    def _never_equal(self, a: BufferAccess, b: BufferAccess, scope: LanePairScope, more: list[Form]) -> bool:
-        """Whether no two lanes of a scope access one element, given that the forms `more` are non-negative."""
-        x, y = placed(a, scope.a), placed(b, scope.b)
-        return never_overlap(scope, x, y, [*self._same_component(a, b, scope)], more)
+    def _never_equal(
+        self, a: BufferAccess, b: BufferAccess, scope: LanePairScope, assumptions: list[Form]
+    ) -> bool:
+        """Whether no two lanes of a scope access one element, given that the forms `assumptions` are non-negative."""
+        first, second = resolve_access(a, scope.a), resolve_access(b, scope.b)
+        return never_overlap(scope, first, second, [*self._same_component(a, b, scope)], assumptions)
 
     def _same_component(self, a: BufferAccess, b: BufferAccess, scope: LanePairScope) -> Iterator[Form]:
         """Indices of components if they are constant, and thus in bounds; other indices are clamped to the last
@@ -145,28 +150,33 @@ class Independence:
                 yield constant(bounds[0][0] - bounds[1][0])
 
 
-def placed(a: BufferAccess, side: LaneSide, threads: int = 1) -> PlacedAccess:
-    """The placed access of a lane. `threads`: the number of threads that count as one."""
+def resolve_access(a: BufferAccess, side: LaneSide, threads: int = 1) -> ResolvedAccess:
+    """The access of a lane, with its index in the object. `threads`: the size of the groups of threads that count as
+    one thread: 1, or the size of a warp."""
     at, inside = side.place(a.buffer, [side.form(v) for v in a.element])
-    return PlacedAccess(at, [*inside, *side.guards(a.op)], side.group(side.lane, threads))
+    return ResolvedAccess(at, [*inside, *side.guards(a.op)], side.group(side.lane, threads))
 
 
 def never_overlap(
-    scope: LanePairScope, x: PlacedAccess, y: PlacedAccess, equal: Sequence[Form], more: Sequence[Form] = ()
+    scope: LanePairScope,
+    x: ResolvedAccess,
+    y: ResolvedAccess,
+    equal: Sequence[Form],
+    assumptions: Sequence[Form] = (),
 ) -> bool:
-    """Whether different threads (or warps) never access one element of an object, given that the forms `more` are
-    non-negative. `equal`: further forms that are 0 if the threads access one element."""
-    same = [*(plus(a, b, -1) for a, b in zip(x.at, y.at, strict=True)), *equal]
+    """Whether different threads (or warps) never access one element of an object, given that the forms `assumptions`
+    are non-negative. `equal`: further forms that are 0 if the threads access one element."""
+    same = [*(plus(a, b, -1) for a, b in zip(x.index, y.index, strict=True)), *equal]
     same += list(scope.symmetric_forms(same))
     if is_infeasible(same, ()):
         return True
-    rest = [*more, *x.holds, *y.holds]
-    facts = scope.facts_of([*same, *rest, x.who, y.who])
+    rest = [*assumptions, *x.guards, *y.guards]
+    facts = scope.facts_of([*same, *rest, x.thread, y.thread])
     rest += [form for f in facts for form in f.nonnegative]
     for numbers, forms in scope.possible_cases(facts):
         known = [substitute(form, numbers) for form in same]
         known += [*scope.symmetric_forms(known), *(form for f in facts for form in f.equal)]
-        for different in (less_than(x.who, y.who), less_than(y.who, x.who)):
+        for different in (less_than(x.thread, y.thread), less_than(y.thread, x.thread)):
             if not is_infeasible(known, [*rest, *forms, different]):
                 return False
     return True
@@ -183,17 +193,17 @@ def _order_matters(a: BufferAccess, b: BufferAccess) -> bool:
 
 
 def linear(value: Value) -> tuple[dict[Value, int], int]:
-    """value = sum of coefficient * term + constant."""
+    """The linear form of a value: the coefficient of each term, and the constant."""
     owner = value.owner
     if isinstance(owner, ConstantLike) and isinstance(owner.value, int):
         return {}, int(owner.value)
     if isinstance(owner, Add | Sub):
-        (terms, constant), (others, other) = (linear(v) for v in owner.operands)
+        (terms, constant), (other_terms, other_constant) = (linear(v) for v in owner.operands)
         sign = 1 if isinstance(owner, Add) else -1
-        total = dict(terms)
-        for term, coefficient in others.items():
-            total[term] = total.get(term, 0) + sign * coefficient
-        return {t: c for t, c in total.items() if c}, constant + sign * other
+        sums = dict(terms)
+        for term, coefficient in other_terms.items():
+            sums[term] = sums.get(term, 0) + sign * coefficient
+        return {t: c for t, c in sums.items() if c}, constant + sign * other_constant
     if isinstance(owner, Mul):
         for x, y in ((owner.a, owner.b), (owner.b, owner.a)):
             if isinstance(y.owner, ConstantLike):

@@ -39,7 +39,7 @@ from tegula.ops.tile import (
 from tegula.passes.groups import Group, group_of
 from tegula.passes.lanes_of_blocks import lanes_of_block
 from tegula.passes.lines import line_of, lines_layout
-from tegula.passes.matmul_terms import widened_terms
+from tegula.passes.mma_types import register_mma_types
 from tegula.passes.runner import GpuCompilation
 from tegula.types import TileType, components, element_bytes
 
@@ -237,7 +237,7 @@ def natural_layout(op: Op, group: Group) -> Layout | None:
         rows, columns = t.shape
         if op.unit == "wgmma":
             return _warp_group_layouts(op)((rows, columns), group.warp_groups)
-        if widened_terms(op) is not None:
+        if register_mma_types(op) is not None:
             return mma_result((rows, columns), threads // 32)
         return fma_result((rows, columns), threads, ACCESS_BYTES // max(4, element_bytes(t.dtype)))
     if isinstance(op, TileFromLanes | TileToLanes):

@@ -48,13 +48,13 @@ def boxes(tile: Tile, swizzled: bool) -> Boxes:
 
 def half_boxes(tile: Tile) -> Boxes | None:
     """The boxes of a swizzled tile, if half of the boxes make up half of the tile; else None."""
-    with_half_boxes = boxes(tile, True)
-    if with_half_boxes.count % 2 == 0:
-        return with_half_boxes
-    rows, *inner = with_half_boxes.shape
-    if rows % 2 or rows // 2 * prod(inner[:-1]) % SWIZZLE_ROWS or with_half_boxes.count > 1:
+    tile_boxes = boxes(tile, True)
+    if tile_boxes.count % 2 == 0:
+        return tile_boxes
+    rows, *inner = tile_boxes.shape
+    if rows % 2 or rows // 2 * prod(inner[:-1]) % SWIZZLE_ROWS or tile_boxes.count > 1:
         return None
-    return Boxes((rows // 2, *inner), 2, with_half_boxes.row_bytes, with_half_boxes.bytes)
+    return Boxes((rows // 2, *inner), 2, tile_boxes.row_bytes, tile_boxes.bytes)
 
 
 def may_swizzle(tile: Tile) -> bool:
@@ -91,14 +91,14 @@ def bulk_storable(kernel: Kernel, target: CudaTarget, op: TileAtomic | TileStore
 def box_of_rows(tile: Sequence[int], piece: Sequence[int]) -> tuple[int, ...] | None:
     """The shape of the box that holds `piece` (rows, columns) of a tile with rows along its last dimension; None if no
     box has this number of rows."""
-    left, columns = piece
+    rows_left, columns = piece
     shape = [columns]
     for n in reversed(tile[:-1]):
-        shape.append(n if left % n == 0 else left)
+        shape.append(n if rows_left % n == 0 else rows_left)
         if n % shape[-1]:
             return None
-        left //= shape[-1]
-    return tuple(reversed(shape)) if left == 1 else None
+        rows_left //= shape[-1]
+    return tuple(reversed(shape)) if rows_left == 1 else None
 
 
 def bulk_reachable(

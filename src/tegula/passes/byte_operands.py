@@ -12,17 +12,17 @@ from tegula.passes.bulk_access import may_swizzle
 from tegula.passes.stage_operands import is_transpose
 from tegula.types import TileType, components, element_bytes
 
-BYTES_DEEP = 32
+LDMATRIX_ROWS = 32
 """The number of rows of bytes that a warp reads by one ldmatrix."""
 
 
-def from_bytes(matmul: TileMatmul) -> bool:
-    """Whether a right operand is computed from a whole loaded or popped tile of bytes, with a possible transpose before
-    or after the computation."""
-    above, maps, source = _chain(matmul.b)
+def is_computed_from_bytes(matmul: TileMatmul) -> bool:
+    """Whether a right operand is computed from a whole loaded or popped tile of bytes, with an optional transpose
+    before or after the computation."""
+    outer_transpose, maps, source = _operand_chain(matmul.b)
     t, matrix_type = source.type, matmul.b.type
     assert isinstance(t, TileType) and isinstance(matrix_type, TileType)
-    along_k = above is not None
+    along_k = outer_transpose is not None
     if isinstance(source.owner, TilePermute):
         source, along_k = source.owner.tile, not along_k
     elif isinstance(source.owner, BufRead) and is_transpose(source.owner.buffer):
@@ -32,21 +32,23 @@ def from_bytes(matmul: TileMatmul) -> bool:
         bool(maps)
         and narrow
         and _is_whole_tile(source)
-        and (along_k or matrix_type.shape[0] % BYTES_DEEP == 0)
+        and (along_k or matrix_type.shape[0] % LDMATRIX_ROWS == 0)
     )
 
 
-def _chain(tile: Value) -> tuple[TilePermute | None, list[TileMap], Value]:
+def _operand_chain(tile: Value) -> tuple[TilePermute | None, list[TileMap], Value]:
     """The op that transposes a tile, if any; the chain of maps that compute the tile, last first; and the source tile
     of the chain."""
-    above = tile.owner if isinstance(tile.owner, TilePermute) and tile.owner.perm == (1, 0) else None
-    if above is not None:
-        tile = above.tile
+    outer_transpose = (
+        tile.owner if isinstance(tile.owner, TilePermute) and tile.owner.perm == (1, 0) else None
+    )
+    if outer_transpose is not None:
+        tile = outer_transpose.tile
     maps: list[TileMap] = []
     while isinstance(tile.owner, TileMap) and len(_tiles(tile.owner)) == 1:
         maps.append(tile.owner)
         (tile,) = _tiles(tile.owner)
-    return above, maps, tile
+    return outer_transpose, maps, tile
 
 
 def _tiles(op: TileMap) -> list[Value]:
@@ -65,12 +67,12 @@ def _is_whole_tile(tile: Value) -> bool:
 def transpose_first(matmul: TileMatmul) -> None:
     """If a computed right operand is transposed, transpose the tile that it is computed from instead, since a loaded
     tile can be read transposed."""
-    above, maps, tile = _chain(matmul.b)
-    if above is None or not maps:
+    outer_transpose, maps, tile = _operand_chain(matmul.b)
+    if outer_transpose is None or not maps:
         return
     region = maps[0].parent
     assert region is not None and isinstance(tile.type, TileType)
-    transpose = TilePermute([tile], [_transposed(tile.type)], {"perm": (1, 0)}, [], above.loc)
+    transpose = TilePermute([tile], [_transposed(tile.type)], {"perm": (1, 0)}, [], outer_transpose.loc)
     ops: list[Op] = [transpose]
     tile = transpose.result
     for op in reversed(maps):
@@ -84,7 +86,7 @@ def transpose_first(matmul: TileMatmul) -> None:
     at = region.ops.index(maps[0]) + 1
     region.ops[at:at] = ops
     matmul.b = tile
-    for op in (above, *maps):
+    for op in (outer_transpose, *maps):
         assert op.parent is not None
         if op.result not in uses(op.parent):
             op.parent.ops.remove(op)
@@ -97,7 +99,7 @@ def _transposed(t: TileType) -> TileType:
 def swizzle_source(tile: Value) -> None:
     """Swizzle the pipe of bytes from which an operand in registers is computed, so that concurrently read rows are in
     different banks."""
-    _, _, source = _chain(tile)
+    _, _, source = _operand_chain(tile)
     if not isinstance(source.owner, BufRead) or not _is_whole_tile(source):
         return
     pop = root(source.owner.buffer).owner

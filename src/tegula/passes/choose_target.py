@@ -28,16 +28,16 @@ def _choose(region: Region, is_gpu: bool, replaced: dict[Value, Value]) -> None:
         for nested in op.regions:
             _choose(nested, is_gpu, replaced)
         if isinstance(op, TargetQuery):
-            known = Const.typed([], {"value": op.of_gpu == is_gpu, "type": bool_}, loc=op.loc)
-            region.append(known)
-            replaced[op.result] = known.result
+            constant = Const.typed([], {"value": op.of_gpu == is_gpu, "type": bool_}, loc=op.loc)
+            region.append(constant)
+            replaced[op.result] = constant.result
             continue
         query = next((v.owner for v in op.control_operands), None) if isinstance(op, BranchLike) else None
         if not isinstance(op, BranchLike) or not isinstance(query, TargetQuery):
             region.append(op)
             continue
-        taken, other = op.alternatives
-        chosen = taken if query.of_gpu == is_gpu else other
+        then, otherwise = op.alternatives
+        chosen = then if query.of_gpu == is_gpu else otherwise
         for inner in chosen.ops[:-1]:
             region.append(inner)
         replaced.update(zip(op.results, chosen.yielded, strict=True))

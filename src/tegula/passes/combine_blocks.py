@@ -16,7 +16,7 @@ from tegula.types import DType, TileType, int64
 
 MAX_PER_LANE = 4
 """The maximum number of elements of a sum that a lane carries from one logical block to the next."""
-NARROWEST = 32
+MIN_BITS = 32
 """The minimum width in bits of numbers that are summed in registers; a sum in a narrower type is less accurate than
 separate additions to the array."""
 
@@ -43,14 +43,14 @@ def combine_blocks(kernel: Kernel, context: GpuCompilation) -> None:
     for op in loop.walk():
         if isinstance(op, Tid):
             op.block = index
-    totals = [_added(loop, total, s) for total, s in zip(sums, combined_sums, strict=True)]
+    totals = [_append_addition(loop, total, s) for total, s in zip(sums, combined_sums, strict=True)]
     loop.append(Yield(totals))
     out.append(blocks)
     start = [_zeros(out, s) for s in combined_sums]
     loop_of_blocks = For([*blocks.results, *start], [v.type for v in start], None, [loop], body.ops[0].loc)
     out.append(loop_of_blocks)
     for s, total in zip(combined_sums, loop_of_blocks.results, strict=True):
-        _finish(out, s, total)
+        _append_epilogue(out, s, total)
     out.append(body.ops[-1])
     body.ops = out.ops
     for op in body.ops:
@@ -75,7 +75,7 @@ def _sums(kernel: Kernel) -> list[_Sum]:
     if launch.partial or aligned or any(isinstance(op, uncombinable) for op in kernel.walk()):
         return []
     roots = {array_root(op.array) for op in atomics}
-    if not all(_private(kernel, root) for root in roots):
+    if not all(_is_unaliased(kernel, root) for root in roots):
         return []
     for op in kernel.walk():
         if op not in atomics and any(
@@ -92,17 +92,22 @@ def _sums(kernel: Kernel) -> list[_Sum]:
     return sums
 
 
-def _private(kernel: Kernel, root: Value) -> bool:
+def _is_unaliased(kernel: Kernel, root: Value) -> bool:
     """Whether an array is a parameter that shares no bytes with others."""
-    known = kernel.access[kernel.params.index(root)] if root in kernel.params else None
-    return known is not None and not known.aliases
+    access = kernel.access[kernel.params.index(root)] if root in kernel.params else None
+    return access is not None and not access.aliases
 
 
 def _sum(atomic: TileAtomic, used: dict[Value, list[tuple[Op, int]]]) -> _Sum:
     """The deferred form of an atomic. A reduction by addition whose only use is the atomic is deferred as well."""
     tile, owner = atomic.tile, atomic.tile.owner
-    alone = len(used[tile]) == 1
-    if isinstance(owner, TileReduce) and alone and owner.parent is atomic.parent and _is_sum_reduction(owner):
+    is_only_use = len(used[tile]) == 1
+    if (
+        isinstance(owner, TileReduce)
+        and is_only_use
+        and owner.parent is atomic.parent
+        and _is_sum_reduction(owner)
+    ):
         return _Sum(owner.tile, owner, atomic)
     return _Sum(tile, None, atomic)
 
@@ -116,7 +121,7 @@ def _is_small(tile: Value, lanes: int) -> bool:
     assert isinstance(t, TileType)
     return (
         isinstance(t.dtype, DType)
-        and t.dtype.bits >= NARROWEST
+        and t.dtype.bits >= MIN_BITS
         and not t.partial
         and t.size <= MAX_PER_LANE * lanes
     )
@@ -132,15 +137,15 @@ def _zeros(out: Region, s: _Sum) -> Value:
     return out.append(full).result
 
 
-def _added(loop: Region, total: Value, s: _Sum) -> Value:
+def _append_addition(loop: Region, total: Value, s: _Sum) -> Value:
     t, loc = s.added.type, s.atomic.loc
     assert isinstance(t, TileType) and isinstance(t.dtype, DType)
-    each = Region([t.dtype, t.dtype])
-    each.append(Yield([each.append(Add(each.args, [t.dtype], None, [], loc)).result]))
-    return loop.append(TileMap([total, s.added], [t], None, [each], loc)).result
+    addition = Region([t.dtype, t.dtype])
+    addition.append(Yield([addition.append(Add(addition.args, [t.dtype], None, [], loc)).result]))
+    return loop.append(TileMap([total, s.added], [t], None, [addition], loc)).result
 
 
-def _finish(out: Region, s: _Sum, total: Value) -> None:
+def _append_epilogue(out: Region, s: _Sum, total: Value) -> None:
     """Append the reduction and the atomic, which run once after the loop, with clones of the constants of their
     offset."""
     if s.reduce is not None:

@@ -10,12 +10,12 @@ from tegula.passes.runner import Compilation
 
 def complete_matmuls(kernel: Kernel, context: Compilation) -> None:
     """Rewrite the kernel in place: the result has neither asynchronous matmuls nor waits for matmuls."""
-    known: dict[Value, Value] = {}
+    replacements: dict[Value, Value] = {}
     for region in walk_regions(kernel.body):
         for op in region.ops:
             if isinstance(op, TileMatmulWait):
-                known.update(zip(op.results, op.sums, strict=True))
+                replacements.update(zip(op.results, op.sums, strict=True))
             elif in_flight(op):
                 del op.wait
         region.ops = [op for op in region.ops if not isinstance(op, TileMatmulWait)]
-    replace(kernel.body, known)
+    replace(kernel.body, replacements)

@@ -15,8 +15,8 @@ from tegula.types import float32, float64, is_element, scalar_of
 
 
 def contract_fma(kernel: Kernel, context: Compilation) -> None:
-    """Rewrite the kernel in place; products with other uses, or marked `rounded`, stay. For tiles, a map that adds
-    absorbs a map whose products only it uses."""
+    """Rewrite the kernel in place; products with other uses, or marked `rounded`, stay. For tiles, a map with an
+    addition absorbs a map of products that has no other use."""
     uses = Counter(v for op in kernel.walk() for v in op.operands)
     for op in list(kernel.walk()):
         if isinstance(op, TileMap):
@@ -27,25 +27,26 @@ def contract_fma(kernel: Kernel, context: Compilation) -> None:
 def keep_rounded(kernel: Kernel, context: Compilation) -> None:
     """Mark in place the products that were not fused, so that later runs do not fuse them either, even if their other
     uses disappear. Products in adjoints of calls, which are built later, stay unmarked."""
-    for op in _run(kernel.body):
+    for op in _walk_with_callees(kernel.body):
         if isinstance(op, Mul) and _is_wide_float(op.result):
             op.rounded = True
 
 
-def _run(region: Region) -> Iterator[Op]:
+def _walk_with_callees(region: Region) -> Iterator[Op]:
     for op in region.ops:
         yield op
         for nested in [op.function] if isinstance(op, CallLike) else op.regions:
-            yield from _run(nested)
+            yield from _walk_with_callees(nested)
 
 
-def _is_free(op: Op) -> bool:
+def _is_fusible(op: Op) -> bool:
     """Whether a product may be fused."""
     return isinstance(op, Mul) and not op.rounded
 
 
 def _absorb_products(op: TileMap, uses: Counter[Value]) -> None:
-    """Absorb the maps that make products for `op`. Operands are visited from last to first, because an absorbed operand
+    """Absorb the maps that compute products for `op`. Operands are visited from last to first, because an absorbed
+    operand
     is replaced by its own operands."""
     for k, (tile, argument) in reversed([*enumerate(zip(op.inputs, op.elements, strict=True))]):
         source = tile.owner
@@ -56,24 +57,24 @@ def _absorb_products(op: TileMap, uses: Counter[Value]) -> None:
             and uses[source.result] == uses[argument] == len(adds) == 1
             and isinstance(adds[0], Add | Sub)
             and _is_wide_float(argument)
-            and _makes_products(source)
+            and _only_multiplies(source)
         ):
             _absorb(op, k, source, uses)
 
 
-def _makes_products(op: TileMap) -> bool:
+def _only_multiplies(op: TileMap) -> bool:
     """Whether a map computes only a fusible product, possibly guarded, and constants."""
     inner = [inner for inner in op.function.ops[:-1] if not isinstance(inner, ConstantLike)]
     last = inner[-1] if inner else None
     if last is None or op.function.yielded != last.results:
         return False
     if isinstance(last, Select):
-        product = _kept_product(last)
-        return product is not None and _is_free(product) and len(inner) == 3
-    return len(inner) == 1 and _is_free(last)
+        product = _guarded_product(last)
+        return product is not None and _is_fusible(product) and len(inner) == 3
+    return len(inner) == 1 and _is_fusible(last)
 
 
-def _kept_product(op: Select) -> Mul | None:
+def _guarded_product(op: Select) -> Mul | None:
     """The product a * b of `a if a == 0 else a * b`; None if the op has another form."""
     condition, product = op.condition.owner, op.b.owner
     if not isinstance(condition, Cmp) or condition.pred != "eq" or not isinstance(product, Mul):
@@ -95,13 +96,13 @@ def _absorb(op: TileMap, k: int, source: TileMap, uses: Counter[Value]) -> None:
     region, inputs, elements = op.function, op.inputs, op.elements
     arguments = [Value(a.type, region) for a in source.elements]
     mapping = dict(zip(source.elements, arguments, strict=True))
-    inner = [clone_op(inner, mapping) for inner in source.function.ops[:-1]]
-    for copied in inner:
+    cloned_ops = [clone_op(cloned_ops, mapping) for cloned_ops in source.function.ops[:-1]]
+    for copied in cloned_ops:
         copied.parent = region
         uses.update(copied.operands)
     product = mapping[source.function.yielded[0]]
     uses[product] = 1
-    region.ops[:0] = inner
+    region.ops[:0] = cloned_ops
     replace(region, {elements[k]: product})
     op.replace_inputs(
         [*inputs[:k], *source.inputs, *inputs[k + 1 :]], [*elements[:k], *arguments, *elements[k + 1 :]]
@@ -126,9 +127,9 @@ def _product(value: Value, region: Region, uses: Counter[Value]) -> Mul | None:
     if not isinstance(owner, Op) or owner.parent is not region or uses[value] != 1:
         return None
     if isinstance(owner, Select):
-        kept_product = _kept_product(owner)
-        return None if kept_product is None else _product(kept_product.result, region, uses)
-    return owner if isinstance(owner, Mul) and _is_free(owner) else None
+        guarded = _guarded_product(owner)
+        return None if guarded is None else _product(guarded.result, region, uses)
+    return owner if isinstance(owner, Mul) and _is_fusible(owner) else None
 
 
 def _contracted(op: Op, region: Region, uses: Counter[Value], absorbed: set[Value]) -> list[Op]:
@@ -138,12 +139,12 @@ def _contracted(op: Op, region: Region, uses: Counter[Value], absorbed: set[Valu
     if not isinstance(op, Add | Sub) or not _is_wide_float(op.result):
         return [op]
     terms = (op.a, op.b)
-    products = [_product(v, region, uses) for v in terms]
+    fusible = [_product(v, region, uses) for v in terms]
     order = sorted((0, 1), key=lambda k: isinstance(terms[k].owner, Select))
-    term = next((k for k in order if products[k] is not None), None)
+    term = next((k for k in order if fusible[k] is not None), None)
     if term is None:
         return [op]
-    product, kept_factor, addend = products[term], terms[term].owner, terms[1 - term]
+    product, guard, addend = fusible[term], terms[term].owner, terms[1 - term]
     assert product is not None
     absorbed.update((product.result, terms[term]))
     a, b = product.a, product.b
@@ -151,8 +152,8 @@ def _contracted(op: Op, region: Region, uses: Counter[Value], absorbed: set[Valu
     if isinstance(op, Sub):
         fused.append(_new_op(Neg, [a if term else addend], op, region))
         a, addend = (fused[0].result, addend) if term else (a, fused[0].result)
-    if isinstance(kept_factor, Select):
-        fused.append(_new_op(Select, [kept_factor.condition, _zero_of(kept_factor), b], op, region))
+    if isinstance(guard, Select):
+        fused.append(_new_op(Select, [guard.condition, _zero_of(guard), b], op, region))
         b = fused[-1].result
     fused.append(_new_op(Fma, [a, b, addend], op, region))
     fused[-1].results = op.results

@@ -14,7 +14,7 @@ from tegula.ops.group import PartialReduce
 from tegula.ops.tile import TileBroadcast, TileReduce, TileSlice
 from tegula.passes.assign_layouts import ACCESS_BYTES, Layouts, natural_layout, operand_layouts
 from tegula.passes.groups import group_of
-from tegula.passes.lines import can_pick, has_lines, has_rows_in_threads, line_of
+from tegula.passes.lines import has_lines, has_rows_in_threads, is_shuffled_line, line_of
 from tegula.passes.lower_tiles import view
 from tegula.passes.runner import GpuCompilation
 from tegula.types import BufType, TileType, element_bytes, int32
@@ -53,7 +53,7 @@ class _Converter:
                 self.line(build, op, line)
             elif (
                 self.has_lines
-                and (tile := _moved(op)) is not None
+                and (tile := _memory_tile(op)) is not None
                 and has_rows_in_threads(self.layouts[tile])
             ):
                 self.rows(build, op, tile)
@@ -72,10 +72,10 @@ class _Converter:
         build.region.append(op)
         layout = self.layouts[op.result]
         if not layout.owns_once:
-            self._max_ignoring_nan(op.result, self.read(build, self.buffer(build, op.result), layout))
+            self._replace_later_uses(op.result, self.read(build, self.buffer(build, op.result), layout))
 
     def natural(self, build: Builder, op: Op) -> None:
-        """Convert the operands and results of an op to and from the layouts that it requires."""
+        """Convert the operands and results of an op to and from the layouts that the op requires."""
         group = group_of(build.region, self.block_threads)
         for k, (v, layout) in enumerate(zip(op.operands, operand_layouts(op, group), strict=True)):
             if layout is not None:
@@ -88,20 +88,20 @@ class _Converter:
             if isinstance(result.type, TileType) and self.layouts[result] != expected:
                 final = self.layouts[result]
                 self.layouts[result] = expected
-                self._max_ignoring_nan(result, self.converted(build, result, final))
+                self._replace_later_uses(result, self.converted(build, result, final))
 
-    def _max_ignoring_nan(self, old: Value, new: Value) -> None:
+    def _replace_later_uses(self, old: Value, new: Value) -> None:
         """Replace all later uses of a value by its conversion, except in the conversion itself."""
         conversion = new.owner
         assert isinstance(conversion, BufRead)
         source = conversion.buffer.owner
         assert isinstance(source, BufNew)
-        stand_in = Value(old.type, old.owner, old.name)
+        unconverted = Value(old.type, old.owner, old.name)
         owner = old.owner
         assert isinstance(owner, Op)
-        owner.results[owner.results.index(old)] = stand_in
-        source.tile = stand_in
-        self.layouts[stand_in] = self.layouts[old]
+        owner.results[owner.results.index(old)] = unconverted
+        source.tile = unconverted
+        self.layouts[unconverted] = self.layouts[old]
         self.replaced[old] = new
 
     def converted(self, build: Builder, value: Value, layout: Layout) -> Value:
@@ -123,7 +123,8 @@ class _Converter:
         return tile
 
     def broadcast(self, build: Builder, op: TileBroadcast) -> None:
-        """Broadcast in registers if each thread holds the elements that it needs, else through a buffer."""
+        """Broadcast in registers if each thread holds the elements that its part of the result needs, else through a
+        buffer."""
         source, layout = op.tile, self.layouts[op.result]
         t, result_type = source.type, op.result.type
         assert isinstance(t, TileType) and isinstance(result_type, TileType)
@@ -142,7 +143,8 @@ class _Converter:
         self.replaced[op.result] = self.read(build, view, layout, op.result.name)
 
     def reshape_like(self, build: Builder, op: ReshapeLike) -> None:
-        """Reshape in registers if each thread holds the elements that it needs, else go through a buffer."""
+        """Reshape in registers if each thread holds the elements that its part of the result needs, else go through a
+        buffer."""
         layout = self.layouts[op.result]
         if op.carried(self.layouts[op.tile]) == layout:
             build.region.append(op)
@@ -151,31 +153,31 @@ class _Converter:
         self.replaced[op.result] = self.read(build, viewed, layout, op.result.name)
 
     def line(self, build: Builder, op: Op, line: Line) -> None:
-        """Read a line from the threads that hold it, dimension by dimension, and through a buffer if different warps
-        hold it."""
+        """Read a line from the threads that hold the line, dimension by dimension, and through a buffer if different
+        warps hold its elements."""
         layout, t = self.layouts[line.tile], op.result.type
-        left = {d: at for d, at in line.at.items() if not can_pick(layout, d)}
-        if not left:
+        through_buffer = {d: index for d, index in line.at.items() if not is_shuffled_line(layout, d)}
+        if not through_buffer:
             build.region.append(op)
             if isinstance(t, TileType):
                 self.set_result_layout(build, op, layout.without(line.at, line.keeps))
             return
-        near = {d: at for d, at in line.at.items() if d not in left}
-        tile = self._line(build, line.tile, near) if near else line.tile
+        in_registers = {d: index for d, index in line.at.items() if d not in through_buffer}
+        tile = self._sliced_line(build, line.tile, in_registers) if in_registers else line.tile
         buffer = self.buffer(build, tile)
         if not isinstance(t, TileType):
-            indices = [at if d in left else _zero(build) for d, at in line.at.items()]
+            indices = [index if d in through_buffer else _zero(build) for d, index in line.at.items()]
             element = build.insert(BufGet([buffer, *indices], [op.result.type])).result
             element.name, self.replaced[op.result] = op.result.name, element
             return
         rank = len(layout.shape)
-        starts = [left[d] if d in left else _zero(build) for d in range(rank)]
+        starts = [through_buffer[d] if d in through_buffer else _zero(build) for d in range(rank)]
         part = BufType(t.dtype, t.shape, "shared")
         viewed = build.insert(BufView([buffer, *starts], [part], op.attrs)).result
         self.replaced[op.result] = self.read(build, viewed, self.layouts[op.result], op.result.name)
 
-    def _line(self, build: Builder, tile: Value, at: Mapping[int, Value]) -> Value:
-        """A line of a tile that keeps its dimensions."""
+    def _sliced_line(self, build: Builder, tile: Value, at: Mapping[int, Value]) -> Value:
+        """A line of a tile, with the indexed dimensions kept as dimensions of length 1."""
         t = tile.type
         assert isinstance(t, TileType)
         rank = len(t.shape)
@@ -191,7 +193,7 @@ class _Converter:
         old, final = op.result, self.layouts[op.result]
         self.layouts[old] = result
         if final != result:
-            self._max_ignoring_nan(old, self.converted(build, old, final))
+            self._replace_later_uses(old, self.converted(build, old, final))
             self.layouts[old] = final
 
     def rows(self, build: Builder, op: Op, tile: Value) -> None:
@@ -199,32 +201,34 @@ class _Converter:
         assert isinstance(tile.type, TileType)
         layout = self.layouts[tile]
         width = ACCESS_BYTES // element_bytes(tile.type.dtype)
-        near = over_some_lanes(layout.shape, layout.thread_count, self.lanes, width)
+        coalesced = over_some_lanes(layout.shape, layout.thread_count, self.lanes, width)
         if tile.owner is op:
             build.region.append(op)
-            self.set_result_layout(build, op, near)
+            self.set_result_layout(build, op, coalesced)
         else:
-            op.substitute({tile: self.converted(build, tile, near)})
+            op.substitute({tile: self.converted(build, tile, coalesced)})
             build.region.append(op)
 
     def reduce(self, build: Builder, ops: Sequence[TileReduce]) -> None:
         """Reduce in registers and by shuffles; if several warps hold parts of one result, reduce again over the parts.
         The threads synchronise once for consecutive reductions."""
-        cuts = [self.layouts[op.tile].parts(op.axis) for op in ops]
-        several = [k for k, (_, _, bases) in enumerate(cuts) if len(bases) > 1]
+        partitions = [self.layouts[op.tile].parts(op.axis) for op in ops]
+        across_warps = [k for k, (_, _, bases) in enumerate(partitions) if len(bases) > 1]
         tiles = [op.tile for op in ops]
-        if several:
-            parts = self._partial(build, [ops[k] for k in several], [len(cuts[k][2]) for k in several])
-            for k, part in zip(several, parts, strict=True):
-                self.layouts[part] = cuts[k][0]
+        if across_warps:
+            parts = self._partial(
+                build, [ops[k] for k in across_warps], [len(partitions[k][2]) for k in across_warps]
+            )
+            for k, part in zip(across_warps, parts, strict=True):
+                self.layouts[part] = partitions[k][0]
             buffers = [self.buffer(build, part) for part in parts]
-            for k, buffer in zip(several, buffers, strict=True):
-                tiles[k] = self.read(build, buffer, cuts[k][1])
+            for k, buffer in zip(across_warps, buffers, strict=True):
+                tiles[k] = self.read(build, buffer, partitions[k][1])
         for k, (op, tile) in enumerate(zip(ops, tiles, strict=True)):
             axis, t, attrs = op.axis, op.tile.type, dict(op.attrs)
             assert isinstance(t, TileType)
-            if k in several:
-                attrs |= {"bases": tuple(cuts[k][2]), "extent": t.shape, "lanes": t.partial}
+            if k in across_warps:
+                attrs |= {"bases": tuple(partitions[k][2]), "extent": t.shape, "lanes": t.partial}
             own = Builder(build.region, op.loc)
             result = own.insert(TileReduce([tile], [op.result.type], attrs, [op.combine])).result
             dims = range(len(t.shape)) if axis is None else (axis,)
@@ -240,7 +244,7 @@ class _Converter:
         return build.insert(PartialReduce.typed(tiles, attrs, regions)).results
 
 
-def _moved(op: Op) -> Value | None:
+def _memory_tile(op: Op) -> Value | None:
     """The tile in registers of a load or store."""
     return op.held if isinstance(op, TileAccess) and not isinstance(op, AtomicUpdate) else None
 

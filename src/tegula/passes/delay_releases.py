@@ -21,15 +21,15 @@ def delay_releases(kernel: Kernel, context: Compilation) -> None:
 
 def _delay(region: Region, users: dict[Value, set[Op]]) -> None:
     for release in [op for op in reversed(region.ops) if isinstance(op, PipeRelease)]:
-        at = region.ops.index(release)
-        using = _users_of_reads(release, region.ops[:at], users)
-        last = at
-        for k in range(at + 1, len(region.ops) - 1):
+        index = region.ops.index(release)
+        using = _users_of_reads(release, region.ops[:index], users)
+        last = index
+        for k in range(index + 1, len(region.ops) - 1):
             inside = list(region.ops[k].walk())
             if any(isinstance(op, (*WAITS, PipeRelease)) for op in inside):
                 break
             last = k if using.intersection(inside) else last
-        region.ops.insert(last, region.ops.pop(at))
+        region.ops.insert(last, region.ops.pop(index))
 
 
 def _users_of_reads(release: PipeRelease, before: list[Op], users: dict[Value, set[Op]]) -> set[Op]:

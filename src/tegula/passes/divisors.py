@@ -19,48 +19,48 @@ def _unknown(op: Op) -> int:
     return 1
 
 
-def divides(n: int, value: Value, known: Divisor = _unknown) -> bool:
+def divides(n: int, value: Value, divisor_of: Divisor = _unknown) -> bool:
     """Whether a value is a multiple of n, a power of two, in every launch. Overflow keeps multiples of n multiples.
-    `known`: the divisors of ops of other families."""
-    return _divisor(value, n, frozenset(), known) % n == 0
+    `divisor_of`: a known divisor of the result of an op of another family."""
+    return _divisor(value, n, frozenset(), divisor_of) % n == 0
 
 
-def _divisor(value: Value, n: int, visiting: frozenset[Value], known: Divisor) -> int:
+def _divisor(value: Value, n: int, visiting: frozenset[Value], divisor_of: Divisor) -> int:
     """The greatest known common divisor of a value and n. `visiting`: loop-carried values under examination, which are
     assumed to be multiples of n (induction over the iterations)."""
     if value in visiting:
         return n
     owner = value.owner
     if isinstance(owner, Region):
-        return _common(_incoming_values(value, owner), n, visiting | {value}, known)
+        return _common(_incoming_values(value, owner), n, visiting | {value}, divisor_of)
     if isinstance(owner, ConstantLike):
         number = owner.value
         return gcd(number, n) if isinstance(number, int) else 1
     if isinstance(owner, S.Mul):
-        a, b = (_divisor(v, n, visiting, known) for v in owner.operands)
+        a, b = (_divisor(v, n, visiting, divisor_of) for v in owner.operands)
         return gcd(a * b, n)
     if isinstance(owner, S.Shl) and isinstance(owner.b.owner, ConstantLike):
-        return gcd(_divisor(owner.a, n, visiting, known) << owner.b.owner.value, n)
+        return gcd(_divisor(owner.a, n, visiting, divisor_of) << owner.b.owner.value, n)
     if isinstance(owner, Carrier):
-        return _common(owner.carried[owner.results.index(value)].sources, n, visiting | {value}, known)
+        return _common(owner.carried[owner.results.index(value)].sources, n, visiting | {value}, divisor_of)
     if isinstance(owner, S.Add | S.Sub | S.Min | S.Max | S.Mod | S.Select):
-        return _common((owner.a, owner.b), n, visiting, known)
+        return _common((owner.a, owner.b), n, visiting, divisor_of)
     if isinstance(owner, S.FloorDiv) and isinstance(owner.b.owner, ConstantLike):
         # The quotient of a multiple of n * number is a multiple of n; for a power of two no overflow changes it.
         number = owner.b.owner.value
         power = isinstance(number, int) and number > 0 and number & (number - 1) == 0
-        return max(_divisor(owner.a, n * number, visiting, known) // number, 1) if power else 1
+        return max(_divisor(owner.a, n * number, visiting, divisor_of) // number, 1) if power else 1
     if isinstance(owner, Cast) and _is_integer(value) and _is_integer(owner.x):
-        return _divisor(owner.x, n, visiting, known)
-    return gcd(known(owner), n) if owner is not None else 1
+        return _divisor(owner.x, n, visiting, divisor_of)
+    return gcd(divisor_of(owner), n) if owner is not None else 1
 
 
-def _common(values: Sequence[Value], n: int, visiting: frozenset[Value], known: Divisor) -> int:
+def _common(values: Sequence[Value], n: int, visiting: frozenset[Value], divisor_of: Divisor) -> int:
     if not values:
         return 1
     common = n
     for value in values:
-        common = gcd(common, _divisor(value, n, visiting, known))
+        common = gcd(common, _divisor(value, n, visiting, divisor_of))
         if common == 1:
             break
     return common

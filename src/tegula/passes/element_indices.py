@@ -23,9 +23,9 @@ from tegula.ops.roles import WARP, Roles
 from tegula.passes.inequalities import Atom, Form, constant, less_than, plus, times
 from tegula.passes.uniformity import Uniformity
 
-WRAPS = 3
+MAX_WRAPS = 3
 """The maximum number of wrap counts that are distinguished."""
-CHOICES = 16
+MAX_CASES = 16
 """The maximum number of combinations of cases that are tried."""
 
 
@@ -52,11 +52,13 @@ class Facts:
 
 
 class LanePairScope:
-    """Two lanes, "a" and "b", in one run of `region`, each in any iteration of the loops inside. `together`: the
+    """Two lanes, "a" and "b", in one run of `region`, each in any iteration of the loops inside. `lockstep_region`: the
     enclosing region that all lanes run in lockstep, in which both lanes have the same result of each read."""
 
-    def __init__(self, region: Region, together: Region, known: Uniformity, ranges: IntegerRanges) -> None:
-        self.region, self.together = region, together
+    def __init__(
+        self, region: Region, lockstep_region: Region, known: Uniformity, ranges: IntegerRanges
+    ) -> None:
+        self.region, self.lockstep_region = region, lockstep_region
         self.known, self.ranges = known, ranges
         self.facts: dict[Atom, Facts] = {}
         self.variables: dict[tuple[Hashable, str | None], Variable] = {}
@@ -64,7 +66,7 @@ class LanePairScope:
         self.stable_values: dict[Value, bool] = {}
         self.a, self.b = LaneSide(self, "a"), LaneSide(self, "b")
 
-    def common(self, value: Value) -> bool:
+    def is_common(self, value: Value) -> bool:
         """Whether a value is the same in both lanes, in all iterations."""
         return not self.known.varying(value) and self.stable(value)
 
@@ -81,12 +83,12 @@ class LanePairScope:
         if not isinstance(owner, Op):
             return True
         if owner.regions or not owner.PURE:
-            return owner.parent is self.together or not _in(owner, self.together)
+            return owner.parent is self.lockstep_region or not _is_inside(owner, self.lockstep_region)
         return not self.holds(owner) or all(self.stable(v) for v in owner.operands)
 
     def holds(self, op: Op) -> bool:
         """Whether an op is in the region, at any depth."""
-        return _in(op, self.region)
+        return _is_inside(op, self.region)
 
     def lanes(self) -> int:
         """The number of lanes of the role that contains the region, or of the block."""
@@ -107,8 +109,8 @@ class LanePairScope:
             if atom in facts_of_atoms or atom not in self.facts:
                 continue
             facts = facts_of_atoms[atom] = self.facts[atom]
-            some = [*facts.equal, *facts.nonnegative, *(f for _, forms in facts.cases for f in forms)]
-            queue += [other for terms, _ in some for other in terms]
+            related = [*facts.equal, *facts.nonnegative, *(f for _, forms in facts.cases for f in forms)]
+            queue += [further for terms, _ in related for further in terms]
         return list(facts_of_atoms.values())
 
     def symmetric_forms(self, equal: Sequence[Form]) -> Iterator[Form]:
@@ -129,20 +131,20 @@ class LanePairScope:
 
     def possible_cases(self, facts: Sequence[Facts]) -> Iterator[tuple[dict[Atom, int], list[Form]]]:
         """For each combination of cases, the numbers of its variables and the forms that are then 0 or more."""
-        several = [[(f.variable, *case) for case in f.cases] for f in facts if f.cases]
-        if prod(map(len, several)) > CHOICES:
+        case_lists = [[(f.variable, *case) for case in f.cases] for f in facts if f.cases]
+        if prod(map(len, case_lists)) > MAX_CASES:
             yield {}, []
             return
-        for chosen in product(*several):
+        for chosen in product(*case_lists):
             yield {atom: n for atom, n, _ in chosen}, [form for _, _, forms in chosen for form in forms]
 
 
-def _in(op: Op, region: Region) -> bool:
-    at: Op | None = op
-    while at is not None and at.parent is not None:
-        if at.parent is region:
+def _is_inside(op: Op, region: Region) -> bool:
+    ancestor: Op | None = op
+    while ancestor is not None and ancestor.parent is not None:
+        if ancestor.parent is region:
             return True
-        at = at.parent.parent
+        ancestor = ancestor.parent.parent
     return False
 
 
@@ -239,11 +241,11 @@ class LaneSide:
         elif isinstance(owner, S.Not):
             yield from self._implied(owner.x, not holds)
         elif isinstance(owner, S.Cmp) and all(range_of_type(v.type) is not None for v in owner.operands):
-            yield from self._compared(owner, holds)
+            yield from self._comparison_forms(owner, holds)
 
-    def _compared(self, comparison: S.Cmp, holds: bool) -> Iterator[Form]:
+    def _comparison_forms(self, comparison: S.Cmp, holds: bool) -> Iterator[Form]:
         a, b = (self.form(v) for v in comparison.operands)
-        pred = comparison.pred if holds else OPPOSITE[comparison.pred]
+        pred = comparison.pred if holds else NEGATED[comparison.pred]
         if pred in ("le", "eq"):
             yield plus(b, a, -1)
         if pred in ("ge", "eq"):
@@ -280,12 +282,12 @@ class LaneSide:
         return form or self._opaque(value, bounds)
 
     def _opaque(self, value: Value, bounds: Range) -> Form:
-        return self._new(value, bounds, self.scope.common(value))
+        return self._new(value, bounds, self.scope.is_common(value))
 
-    def _new(self, key: Hashable, bounds: Range, common: bool) -> Form:
-        """A form of one variable with these bounds, shared by both sides if `common`, else this side's own."""
-        named = key, None if common else self.side
-        atom = self.scope.variables.setdefault(named, Variable(*named))
+    def _new(self, key: Hashable, bounds: Range, is_common: bool) -> Form:
+        """A form of one variable with these bounds, shared by both sides if `is_common`, else this side's own."""
+        variable_key = key, None if is_common else self.side
+        atom = self.scope.variables.setdefault(variable_key, Variable(*variable_key))
         form: Form = {atom: 1}, 0
         if atom not in self.scope.facts:
             facts = self.scope.facts[atom] = Facts(atom)
@@ -303,9 +305,9 @@ class LaneSide:
         """The form of an argument of a loop's body: an index is start + iteration * step; a carried value is opaque."""
         loop = region.parent
         if isinstance(loop, While):
-            same = next(carried.arguments for carried in loop.carried if value in carried.arguments)
-            return self._opaque(same[0], bounds)
-        if not isinstance(loop, For) or loop.index is not value or self.scope.common(value):
+            arguments = next(carried.arguments for carried in loop.carried if value in carried.arguments)
+            return self._opaque(arguments[0], bounds)
+        if not isinstance(loop, For) or loop.index is not value or self.scope.is_common(value):
             return self._opaque(value, bounds)
         start, stop, step = loop.bounds
         step_range = self.scope.ranges.of(step)
@@ -313,8 +315,10 @@ class LaneSide:
             return self._opaque(value, bounds)
         index = plus(self.form(start), self.iteration(loop), step_range[0])
         (atom,) = self.iteration(loop)[0]
-        facts, last = self.scope.facts[atom], self.form(stop)
-        facts.nonnegative.append(less_than(index, last) if step_range[0] > 0 else less_than(last, index))
+        facts, stop_form = self.scope.facts[atom], self.form(stop)
+        facts.nonnegative.append(
+            less_than(index, stop_form) if step_range[0] > 0 else less_than(stop_form, index)
+        )
         return index
 
     def iteration(self, loop: Op) -> Form:
@@ -326,23 +330,23 @@ class LaneSide:
         if len(op.operands) not in (1, 2, 3) or any(range_of_type(v.type) is None for v in op.operands):
             return None
         if isinstance(op, S.Select):
-            return self._counted_from_the_end(value, op)
-        fixed = [low if low == high else None for low, high in map(self.scope.ranges.of, op.operands)]
+            return self._python_index(value, op)
+        constants = [low if low == high else None for low, high in map(self.scope.ranges.of, op.operands)]
         if isinstance(op, S.Add | S.Sub | S.Neg | Cast):
             return self._wrapping(value, self._sum(op), self.scope.ranges.exact(op))
-        if isinstance(op, S.Mul) and None in fixed and fixed != [None, None]:
-            factor = next(n for n in fixed if n is not None)
-            of = self.form(op.a if fixed[0] is None else op.b)
-            return self._wrapping(value, times(of, factor), self.scope.ranges.exact(op))
-        if isinstance(op, S.Shl) and fixed[1] is not None and 0 <= fixed[1] < 31:
+        if isinstance(op, S.Mul) and None in constants and constants != [None, None]:
+            factor = next(n for n in constants if n is not None)
+            form = self.form(op.a if constants[0] is None else op.b)
+            return self._wrapping(value, times(form, factor), self.scope.ranges.exact(op))
+        if isinstance(op, S.Shl) and constants[1] is not None and 0 <= constants[1] < 31:
             low, high = self.scope.ranges.of(op.a)
-            of, factor = self.form(op.a), 1 << fixed[1]
-            return self._wrapping(value, times(of, factor), (low * factor, high * factor))
+            form, factor = self.form(op.a), 1 << constants[1]
+            return self._wrapping(value, times(form, factor), (low * factor, high * factor))
         if isinstance(op, S.Min | S.Max):
             return self._extreme(value, op)
         if isinstance(op, S.Xor):
-            return self._exchanged(value, op)
-        return self._quotient_or_remainder(op, fixed[-1])
+            return self._xor(value, op)
+        return self._quotient_or_remainder(op, constants[-1])
 
     def _sum(self, op: Op) -> Form:
         first, *rest = (self.form(v) for v in op.operands)
@@ -359,9 +363,9 @@ class LaneSide:
         low, high = ((n - type_range[0]) // size for n in bounds)
         if low == high == 0:
             return exact
-        if high - low >= WRAPS:
+        if high - low >= MAX_WRAPS:
             return None
-        wraps = self._new((value, "wraps"), (low, high), self.scope.common(value))
+        wraps = self._new((value, "wraps"), (low, high), self.scope.is_common(value))
         wrapped = plus(exact, wraps, -size)
         (atom,) = wraps[0]
         facts = self.scope.facts[atom]
@@ -373,18 +377,18 @@ class LaneSide:
             facts.cases = [(n, [*_equal(wraps, n), *bounds_of_wraps]) for n in range(low, high + 1)]
         return wrapped
 
-    def _counted_from_the_end(self, value: Value, op: S.Select) -> Form | None:
+    def _python_index(self, value: Value, op: S.Select) -> Form | None:
         """The form of `i + n if i < 0 else i`, a Python index that may count from the end."""
-        test, far, index = (v.owner if k < 2 else v for k, v in enumerate(op.operands))
-        if not (isinstance(test, S.Cmp) and isinstance(far, S.Add) and isinstance(index, Value)):
+        test, wrapped, index = (v.owner if k < 2 else v for k, v in enumerate(op.operands))
+        if not (isinstance(test, S.Cmp) and isinstance(wrapped, S.Add) and isinstance(index, Value)):
             return None
-        size = self.scope.ranges.of(far.b)
-        asks = test.pred == "lt" and test.a is index
-        if not asks or self.scope.ranges.of(test.b) != (0, 0):
+        size = self.scope.ranges.of(wrapped.b)
+        tests_sign = test.pred == "lt" and test.a is index
+        if not tests_sign or self.scope.ranges.of(test.b) != (0, 0):
             return None
-        if far.a is not index or size[0] != size[1] or size[0] < 0:
+        if wrapped.a is not index or size[0] != size[1] or size[0] < 0:
             return None
-        added = self._new((value, "added"), (0, 1), self.scope.common(value))
+        added = self._new((value, "added"), (0, 1), self.scope.is_common(value))
         (atom,) = added[0]
         at, facts = self.form(index), self.scope.facts[atom]
         facts.cases = [(0, [*_equal(added, 0), at]), (1, [*_equal(added, 1), less_than(at, constant(0))])]
@@ -398,7 +402,7 @@ class LaneSide:
             self.scope.facts[atom].nonnegative.append(times(plus(form, self.form(v), -1), sign))
         return form
 
-    def _exchanged(self, value: Value, op: S.Xor) -> Form | None:
+    def _xor(self, value: Value, op: S.Xor) -> Form | None:
         """The form of `x ^ y` with one y for both lanes, or with a y below a power of two, which changes only the
         remainder of x modulo that power, and not the quotient."""
         form = self._opaque(value, self.scope.ranges.of(value))
@@ -406,14 +410,16 @@ class LaneSide:
         known = False
         for x, y in ((op.a, op.b), (op.b, op.a)):
             low, high = self.scope.ranges.of(y)
-            if low >= 0 and self.scope.ranges.nonnegative(x) and high < NARROW:
+            if low >= 0 and self.scope.ranges.nonnegative(x) and high < MAX_XOR_OPERAND:
                 bits = 1 << high.bit_length()
-                quotient, _ = self._divided(self.form(x), bits, self.scope.ranges.of(x), self.scope.common(x))
-                left = self._new((value, "place"), (0, bits - 1), self.scope.common(value))
-                equation = plus(plus(form, quotient, -bits), left, -1)
+                quotient, _ = self._divided(
+                    self.form(x), bits, self.scope.ranges.of(x), self.scope.is_common(x)
+                )
+                low_bits = self._new((value, "place"), (0, bits - 1), self.scope.is_common(value))
+                equation = plus(plus(form, quotient, -bits), low_bits, -1)
                 self.scope.facts[atom].equal.append(equation)
                 known = True
-            if self.scope.common(y) and not self.scope.common(x):
+            if self.scope.is_common(y) and not self.scope.is_common(x):
                 self.scope.exchanges[atom] = self, value, x
                 return form
             if known:
@@ -426,45 +432,51 @@ class LaneSide:
             return None
         x = op.a
         low, high = self.scope.ranges.of(x)
-        quotient = isinstance(op, S.FloorDiv) or (isinstance(op, S.Div) and low >= 0)
-        remainder = isinstance(op, S.Mod) and low >= 0
+        is_quotient = isinstance(op, S.FloorDiv) or (isinstance(op, S.Div) and low >= 0)
+        is_remainder = isinstance(op, S.Mod) and low >= 0
         if isinstance(op, S.Shr) and 0 <= divisor < 31:
-            quotient, divisor = True, 1 << divisor
+            is_quotient, divisor = True, 1 << divisor
         if isinstance(op, S.And) and divisor & (divisor + 1) == 0:
-            remainder, divisor = True, divisor + 1
-        if divisor <= 0 or not (quotient or remainder):
+            is_remainder, divisor = True, divisor + 1
+        if divisor <= 0 or not (is_quotient or is_remainder):
             return None
-        quotient_form, left = self._divided(self.form(x), divisor, (low, high), self.scope.common(x))
-        return quotient_form if quotient else left
+        quotient_form, remainder_form = self._divided(
+            self.form(x), divisor, (low, high), self.scope.is_common(x)
+        )
+        return quotient_form if is_quotient else remainder_form
 
-    def _divided(self, x: Form, by: int, bounds: Range, common: bool) -> tuple[Form, Form]:
+    def _divided(self, x: Form, divisor: int, bounds: Range, is_common: bool) -> tuple[Form, Form]:
         """The quotient, rounded down, and the remainder of a form with known bounds."""
         key = frozenset(x[0].items()), x[1]
         known = self.quotients.setdefault(key, {})
-        if by not in known:
-            quotient = self._new((key, by, "quotient"), (bounds[0] // by, bounds[1] // by), common)
-            left = self._new((key, by, "remainder"), (0, by - 1), common)
-            (atom,), (other,) = quotient[0], left[0]
-            equation = plus(plus(x, quotient, -by), left, -1)
+        if divisor not in known:
+            quotient = self._new(
+                (key, divisor, "quotient"), (bounds[0] // divisor, bounds[1] // divisor), is_common
+            )
+            remainder = self._new((key, divisor, "remainder"), (0, divisor - 1), is_common)
+            (atom,), (remainder_atom,) = quotient[0], remainder[0]
+            equation = plus(plus(x, quotient, -divisor), remainder, -1)
             self.scope.facts[atom].equal = [equation]
-            self.scope.facts[other].equal = [equation]
-            known[by] = quotient, left
-            for divisor in known:
-                for small, big in ((divisor, by), (by, divisor)):
+            self.scope.facts[remainder_atom].equal = [equation]
+            known[divisor] = quotient, remainder
+            for multiple in known:
+                for small, big in ((multiple, divisor), (divisor, multiple)):
                     if big > small and big % small == 0 and WARP in (small, big):
-                        self._nested(known[small][0], known[big][0], big // small, (key, small, big), common)
-        return known[by]
+                        self._relate_quotients(
+                            known[small][0], known[big][0], big // small, (key, small, big), is_common
+                        )
+        return known[divisor]
 
-    def _nested(self, small: Form, big: Form, ratio: int, key: Hashable, common: bool) -> None:
+    def _relate_quotients(self, small: Form, big: Form, ratio: int, key: Hashable, is_common: bool) -> None:
         """Relate two quotients of one form: dividing by a multiple of a divisor divides that divisor's quotient."""
         (atom,) = small[0]
-        left = self._new((key, "nested"), (0, ratio - 1), common)
-        self.scope.facts[atom].equal.append(plus(plus(small, big, -ratio), left, -1))
+        digit = self._new((key, "nested"), (0, ratio - 1), is_common)
+        self.scope.facts[atom].equal.append(plus(plus(small, big, -ratio), digit, -1))
 
 
-NARROW = 1 << 20
+MAX_XOR_OPERAND = 1 << 20
 """The exclusive limit on y for which `x ^ y` is related to the quotient of x."""
-OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
+NEGATED = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
 
 
 def _equal(form: Form, number: int) -> list[Form]:

@@ -7,7 +7,7 @@ registers of other resident blocks, so that each iteration would wait for memory
 from __future__ import annotations
 
 from tegula.ir import ConstantLike, Kernel, Region
-from tegula.ir.rewrite import is_made_in, replace
+from tegula.ir.rewrite import is_defined_in, replace
 from tegula.ops.buffer import BufNew, BufRead
 from tegula.ops.control import For
 from tegula.ops.tile import TileLoad
@@ -16,9 +16,9 @@ from tegula.passes.pipeline_loops import index_slice, is_copyable
 from tegula.passes.runner import GpuCompilation
 from tegula.types import BufType, TileType, element_bytes
 
-BLOCKS = 2
+RESIDENT_BLOCKS = 2
 """The number of blocks whose shared memory should fit an SM together."""
-OTHER_BYTES = 2 << 10
+RESERVED_BYTES = 2 << 10
 """The bytes of a block's shared memory that are reserved for other buffers."""
 MAX_STAGES = 4
 
@@ -27,7 +27,7 @@ def fetch_iterations(kernel: Kernel, context: GpuCompilation) -> None:
     """Rewrite loops over the blocks of another launch in place."""
     for op in list(kernel.walk()):
         if isinstance(op, For) and _loads(op.body):
-            available = context.target.shared_per_sm // BLOCKS - OTHER_BYTES
+            available = context.target.shared_per_sm // RESIDENT_BLOCKS - RESERVED_BYTES
             available -= _hoist_invariant_loads(kernel, op, available // 2)
             _fetch(op, available)
 
@@ -45,13 +45,13 @@ def _hoist_invariant_loads(kernel: Kernel, loop: For, available: int) -> int:
         if written or hoisted + _bytes(load) > available:
             continue
         fill = load.fill.owner
-        constant = [fill] if isinstance(fill, ConstantLike) and fill in body.ops else []
-        if not constant and is_made_in(load.fill, body):
+        fill_ops = [fill] if isinstance(fill, ConstantLike) and fill in body.ops else []
+        if not fill_ops and is_defined_in(load.fill, body):
             continue
         hoisted += _bytes(load)
         buffer, read = _through_shared(load, body)
         at = region.ops.index(loop)
-        for op in (*slice, *constant, load, buffer):
+        for op in (*slice, *fill_ops, load, buffer):
             body.ops.remove(op)
             op.parent = region
             region.ops.insert(at, op)

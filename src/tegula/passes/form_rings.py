@@ -29,7 +29,7 @@ def form_rings(kernel: Kernel, context: GpuCompilation) -> None:
         rank = len(t.shape)
         staged = rank > 1 and all(_selects_stage(user) for user, _ in used.get(op.result, []))
         if not staged:
-            op = _of_one_stage(op, wrapped)
+            op = _single_stage_ring(op, wrapped)
             t = buffer_type(op.result.type)
         op.pipe, op.by_hand, op.stages, op.bulk = True, True, t.shape[0], bulk
     replace(kernel.body, wrapped)
@@ -39,7 +39,7 @@ def _selects_stage(user: Op) -> bool:
     return isinstance(user, BufView) and 0 not in user.dims
 
 
-def _of_one_stage(old: BufNew, wrapped: dict[Value, Value]) -> BufNew:
+def _single_stage_ring(old: BufNew, wrapped: dict[Value, Value]) -> BufNew:
     """Replace a buffer by a ring whose only stage is the tile; `wrapped` maps the old buffer to a view of the stage."""
     region = old.parent
     assert region is not None
@@ -86,13 +86,15 @@ def check_copies(kernel: Kernel, context: GpuCompilation) -> None:
 
 
 def _check_copy(kernel: Kernel, target: CudaTarget, op: BulkLoad | BulkPut) -> None:
-    called = op.loc.subject or op.NAME
+    function_name = op.loc.subject or op.NAME
     if not target.bulk_copies:
-        raise BulkAccess(op.loc, what=f"{called} needs a GPU with bulk copies, sm_90 or later")
+        raise BulkAccess(op.loc, what=f"{function_name} needs a GPU with bulk copies, sm_90 or later")
     buffer = op.buffer
     t = buffer_type(buffer.type)
     if not (is_packed(buffer) and _is_aligned(buffer)):
-        message = f"{called} copies a part of a tile that is not contiguous or not {ALIGNMENT}-byte aligned"
+        message = (
+            f"{function_name} copies a part of a tile that is not contiguous or not {ALIGNMENT}-byte aligned"
+        )
         raise BulkAccess(op.loc, what=message, help="copy whole rows, or use a separate tile")
     position, kind = [op.array, *op.offset], "read" if isinstance(op, BulkLoad) else "write"
     if not bulk_reachable(kernel, target, position, t, is_swizzled(buffer), kind):
@@ -103,7 +105,9 @@ def _check_copy(kernel: Kernel, target: CudaTarget, op: BulkLoad | BulkPut) -> N
             "a multiple of 16 bytes and start at provable multiples of 16 bytes in rows of the array; no dimension of "
             "the tile may exceed 256"
         )
-        raise BulkAccess(op.loc, what=f"{called}: this access of '{name}' cannot be a bulk copy", help=help)
+        raise BulkAccess(
+            op.loc, what=f"{function_name}: this access of '{name}' cannot be a bulk copy", help=help
+        )
 
 
 def _is_aligned(buffer: Value) -> bool:

@@ -24,7 +24,7 @@ class Group:
 
     @property
     def warp_groups(self) -> int:
-        """The number of warp groups of the group; 0 if it does not consist of whole warp groups."""
+        """The number of warp groups of the group; 0 if the group does not consist of whole warp groups."""
         full_group = WARP_GROUP // WARP
         return 0 if self.first % full_group or self.warps % full_group else self.warps // full_group
 
@@ -36,33 +36,33 @@ def count_threads(kernel: Kernel, context: GpuCompilation) -> None:
     context.threads = lanes if roles is None else block_threads(roles)
 
 
-def role_of(at: Op | Region | None) -> Region | None:
+def role_of(location: Op | Region | None) -> Region | None:
     """The role region that contains an op or region, or the region itself; None outside of roles."""
-    while at is not None:
-        if isinstance(at, Region) and isinstance(at.parent, Roles):
-            return at
-        at = at.parent
+    while location is not None:
+        if isinstance(location, Region) and isinstance(location.parent, Roles):
+            return location
+        location = location.parent
     return None
 
 
-def group_of(at: Op | Region | None, block_threads: int) -> Group:
+def group_of(location: Op | Region | None, block_threads: int) -> Group:
     """The group whose threads run an op or region together. `block_threads`: the threads of the block, whole warps."""
-    region = role_of(at)
+    region = role_of(location)
     if region is None:
         return Group(0, block_threads // WARP)
     roles = region.parent
     assert isinstance(roles, Roles)
-    at_role = roles.roles.index(region)
-    first, warps = roles.warps[at_role]
-    return Group(first, warps, at_role + 1)
+    role_index = roles.roles.index(region)
+    first, warps = roles.warps[role_index]
+    return Group(first, warps, role_index + 1)
 
 
 def only_starts_copies(region: Region) -> bool:
     """Whether all ops of a role can run in one warp."""
-    return all(_of_one_warp(op) for op in region.walk())
+    return all(_can_run_in_one_warp(op) for op in region.walk())
 
 
-def _of_one_warp(op: Op) -> bool:
+def _can_run_in_one_warp(op: Op) -> bool:
     if isinstance(op, BulkLoad | MbarrierExpect | MbarrierWait):
         return True
     if isinstance(op, (*ELECTABLE, BulkPrefetch)) and op.elected:

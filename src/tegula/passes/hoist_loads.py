@@ -42,25 +42,25 @@ def _move(kernel: Kernel, region: Region, load: TileLoad) -> None:
     """Hoist a load, with the ops that compute its array and offset, if the load then moves above a reduction."""
     moved: list[Op] = [load]
     last, operands = region.ops.index(load), set(load.operands)
-    waits, at = False, last
+    passes_reduction, at = False, last
     while at > 0:
         op = region.ops[at - 1]
         if operands.intersection(op.results):
-            if not _is_address(op):
+            if not _computes_address(op):
                 break
             moved.append(op)
             operands.update(op.operands)
         elif isinstance(op, TileLoad) or not _may_pass(kernel, op, array_root(load.array)):
             break
-        waits = waits or isinstance(op, TileReduce)
+        passes_reduction = passes_reduction or isinstance(op, TileReduce)
         at -= 1
-    if waits:
+    if passes_reduction:
         moved.reverse()
         rest = [op for op in region.ops[at:last] if op not in moved]
         region.ops[at : last + 1] = [*moved, *rest]
 
 
-def _is_address(op: Op) -> bool:
+def _computes_address(op: Op) -> bool:
     if op.regions or op.COOPERATIVE or op.effects() or any(isinstance(r.type, TileType) for r in op.results):
         return False
     return op.PURE or isinstance(op, ArrayView)

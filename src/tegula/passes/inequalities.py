@@ -45,8 +45,8 @@ def times(a: Form, factor: int) -> Form:
 def substitute(form: Form, numbers: Mapping[Atom, int]) -> Form:
     """The form after substituting numbers for variables."""
     terms, number = form
-    left = {atom: n for atom, n in terms.items() if atom not in numbers}
-    return left, number + sum(n * numbers[atom] for atom, n in terms.items() if atom in numbers)
+    remaining = {atom: n for atom, n in terms.items() if atom not in numbers}
+    return remaining, number + sum(n * numbers[atom] for atom, n in terms.items() if atom in numbers)
 
 
 def less_than(a: Form, b: Form) -> Form:
@@ -69,7 +69,7 @@ def is_infeasible(equal: Iterable[Form], nonnegative: Iterable[Form]) -> bool:
         atom = min(terms, key=lambda atom: abs(terms[atom]))
         equations = [_without(atom, (terms, number), form) for form in equations]
         rest = [_without(atom, (terms, number), form) for form in rest]
-    return _contradict(rest)
+    return _is_contradictory(rest)
 
 
 def _without(atom: Atom, equation: Form, form: Form) -> Form:
@@ -80,11 +80,11 @@ def _without(atom: Atom, equation: Form, form: Form) -> Form:
     return plus(times(form, abs(pivot)), equation, -n if pivot > 0 else n)
 
 
-def _contradict(forms: Iterable[Form]) -> bool:
-    left = _tightened(forms)
-    while left is not None:
+def _is_contradictory(forms: Iterable[Form]) -> bool:
+    remaining = _tightened(forms)
+    while remaining is not None:
         counts: dict[Atom, list[int]] = {}
-        for terms, _ in left:
+        for terms, _ in remaining:
             for atom, n in terms.items():
                 counts.setdefault(atom, [0, 0])[n > 0] += 1
         if not counts:
@@ -92,8 +92,8 @@ def _contradict(forms: Iterable[Form]) -> bool:
         atom = min(counts, key=lambda atom: counts[atom][0] * counts[atom][1] - sum(counts[atom]))
         if counts[atom][0] * counts[atom][1] > MAX_INEQUALITIES:
             return False
-        left = _tightened(_eliminate(atom, left))
-        if left is not None and len(left) > MAX_INEQUALITIES:
+        remaining = _tightened(_eliminate(atom, remaining))
+        if remaining is not None and len(remaining) > MAX_INEQUALITIES:
             return False
     return True
 
@@ -116,7 +116,7 @@ def _tightened(forms: Iterable[Form]) -> list[Form] | None:
 
 
 def _eliminate(atom: Atom, forms: Iterable[Form]) -> Iterable[Form]:
-    """The inequalities that the given ones imply for the variables other than `atom`."""
+    """The inequalities that `forms` imply for the variables other than `atom`."""
     lower: list[Form] = []
     upper: list[Form] = []
     for form in forms:

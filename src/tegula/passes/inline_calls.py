@@ -22,26 +22,26 @@ def _all(call: Call) -> bool:
     return True
 
 
-def inline_selected(region: Region, ends: Callable[[Call], bool] = _all) -> None:
-    """Rewrite the region in place: calls that satisfy `ends` are replaced by their bodies."""
-    kept_ops: list[Op] = []
+def inline_selected(region: Region, is_selected: Callable[[Call], bool] = _all) -> None:
+    """Rewrite the region in place: calls that satisfy `is_selected` are replaced by their bodies."""
+    out: list[Op] = []
     mapping: dict[Value, Value] = {}
     for op in region.ops:
         op.substitute(mapping)
         for nested in op.regions:
             if not isinstance(op, Call):
                 replace(nested, mapping)
-                inline_selected(nested, ends)
-        if not isinstance(op, Call) or not ends(op):
-            kept_ops.append(op)
+                inline_selected(nested, is_selected)
+        if not isinstance(op, Call) or not is_selected(op):
+            out.append(op)
             continue
         inner: dict[Value, Value] = dict(zip(op.function.args, op.arguments, strict=True))
         body = Region()
         for nested in op.function.ops:
             body.append(clone_op(nested, inner))
-        inline_selected(body, ends)
+        inline_selected(body, is_selected)
         mapping.update(zip(op.results, body.yielded, strict=True))
         for inlined in body.ops[:-1]:
             inlined.parent = region
-            kept_ops.append(inlined)
-    region.ops = kept_ops
+            out.append(inlined)
+    region.ops = out

@@ -27,16 +27,16 @@ from tegula.ops.schedule import BulkLoad, BulkPut, BulkStore, BulkWait
 from tegula.ops.stack import StackClear, StackNew
 from tegula.ops.tile import TileAtomic, TileEmpty, TileLoad, TileStore
 from tegula.passes.assign_layouts import Layouts
+from tegula.passes.conflict_scopes import ConflictScope, ConflictScopes, Part, TilePart, lane_parts
 from tegula.passes.groups import group_of
 from tegula.passes.overlap import array_root, overlap
 from tegula.passes.parts import parts_disjoint, same_part
 from tegula.passes.place_shared import SharedAllocation
-from tegula.passes.reach import AccessReach, Part, Reached, TilePart, lane_parts
 from tegula.passes.runner import GpuCompilation
-from tegula.passes.window import Window, are_disjoint, never_revisits, on_a_grid, same_in_all, window
+from tegula.passes.window import Window, are_disjoint, never_revisits, on_a_grid, start_together, window
 from tegula.types import ArrayType, BufType
 
-ITERATIONS = 8
+MAX_ITERATIONS = 8  # X
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,9 @@ class _Walk:
         self.threads = context.threads
         self.layouts: Layouts = context.layouts
         self.allocations: dict[Value, SharedAllocation] = context.shared.allocations
-        self.reach = context.reach = context.reach or AccessReach(kernel, context.uniformity)
+        self.conflict_scopes = context.conflict_scopes = context.conflict_scopes or ConflictScopes(
+            kernel, context.uniformity
+        )
         self.accesses_of: dict[Op, list[BarrierAccess]] = {}
         self.windows: dict[Op, Window | None] = {}
         self.ranges = IntegerRanges(kernel.launch)
@@ -118,19 +120,19 @@ class _Walk:
             return []
         if op not in self.accesses_of:
             self.accesses_of[op] = list(self.accesses(op))
-        fresh = self.accesses_of[op]
-        clash = _widest(clash for a in pending for b in fresh if (clash := self.clash(a, b)) is not None)
+        accesses = self.accesses_of[op]
+        clash = _widest(clash for a in pending for b in accesses if (clash := self.clash(a, b)) is not None)
         if clash is not None:
-            copies = any(self.clash(a, b) is not None for a in _copied(pending) for b in fresh)
+            copies = any(self.clash(a, b) is not None for a in _copied(pending) for b in accesses)
             needed[op] = clash = replace(clash, copies=copies)
             pending = clash.unordered(pending)
-        return _union(self._mark_past_reads(pending, fresh), fresh)
+        return _union(self._mark_past_reads(pending, accesses), accesses)
 
     def _mark_past_reads(
-        self, pending: list[BarrierAccess], fresh: list[BarrierAccess]
+        self, pending: list[BarrierAccess], accesses: list[BarrierAccess]
     ) -> list[BarrierAccess]:
         """The pending accesses; reads of rings for whose copies the new accesses wait are marked `past`."""
-        waited = {self._memory(a.value) for a in fresh if a.kind == "arrive"}
+        waited = {self._memory(a.value) for a in accesses if a.kind == "arrive"}
         if not waited:
             return pending
         return [
@@ -151,12 +153,12 @@ class _Walk:
             needed.update(barriers)
             return _union(*ends)
         needed[op] = clash = replace(clash, copies=any(clash.copies for clash in earlier))
-        left = clash.unordered(pending)
-        return _union(*(self.region(r, list(left), needed) for r in op.alternatives))
+        unordered = clash.unordered(pending)
+        return _union(*(self.region(r, list(unordered), needed) for r in op.alternatives))
 
     def loop(self, op: LoopLike, pending: list[BarrierAccess], needed: Needed) -> list[BarrierAccess]:
         entry = pending
-        for _ in range(ITERATIONS):
+        for _ in range(MAX_ITERATIONS):
             barriers: Needed = {}
             end = entry
             for region in (*op.headers, op.body):
@@ -174,8 +176,8 @@ class _Walk:
         """The pending accesses after a loop, which may have had no iteration."""
         if isinstance(op, While):
             return _union(entry, self.region(op.condition, list(entry), {}))
-        runs = isinstance(op, For) and bool(op.positions)
-        return end if runs else _union(before, end)
+        has_iterations = isinstance(op, For) and bool(op.positions)
+        return end if has_iterations else _union(before, end)
 
     # Accesses --------------------------------------------------------------------------------------------------------
 
@@ -192,7 +194,9 @@ class _Walk:
             if e.value is not None and not _of_earlier_warps(op, e) and not _of_pipe(e.value):
                 layout_of = layout if _shared(e.value) else None
                 part = TilePart(e.value, layout_of, e.kind != "read") if layout_of is not None else None
-                yield BarrierAccess(op, *_parts(e), layout=layout, combination=_combination(op, e), part=part)
+                yield BarrierAccess(
+                    op, *_kind_and_value(e), layout=layout, combination=_combination(op, e), part=part
+                )
 
     def _of_lanes(self, op: Lanes) -> Iterator[BarrierAccess]:
         """The accesses of a `lanes` op. With several warps, an element access of a buffer keeps its index forms, so
@@ -205,7 +209,9 @@ class _Walk:
                 if e.value is not None and not (
                     several_warps and isinstance(inner, ElementAccess) and _shared(e.value)
                 ):
-                    yield BarrierAccess(op, *_parts(e), lane=True, combination=_combination(inner, e))
+                    yield BarrierAccess(
+                        op, *_kind_and_value(e), lane=True, combination=_combination(inner, e)
+                    )
         for kind, part in lane_parts(op) if several_warps else ():
             operation = combination(part.access.op) if kind == "atomic" else ""
             yield BarrierAccess(op, kind, part.buffer, lane=True, combination=operation, part=part)
@@ -229,13 +235,13 @@ class _Walk:
         """The conflict of two accesses that needs a barrier between them; None if there is none."""
         if not self.conflict(a, b):
             return None
-        reached = Reached.GROUP
+        scope = ConflictScope.GROUP
         if a.part is not None and b.part is not None and not {"issue", "arrive"} & {a.kind, b.kind}:
-            reached = self.reach.of(a.part, b.part, b.op)
-        if reached is Reached.THREAD or (reached is Reached.WARP and a.synced):
+            scope = self.conflict_scopes.of(a.part, b.part, b.op)
+        if scope is ConflictScope.THREAD or (scope is ConflictScope.WARP and a.synced):
             return None
         # A single warp that synchronises leaves no pending accesses.
-        return Clash(a, b, of_warps=reached is Reached.WARP and group_of(b.op, self.threads).warps > 1)
+        return Clash(a, b, of_warps=scope is ConflictScope.WARP and group_of(b.op, self.threads).warps > 1)
 
     def conflict(self, a: BarrierAccess, b: BarrierAccess) -> bool:
         """Whether two threads may access the same bytes, and one access is a write."""
@@ -264,7 +270,7 @@ class _Walk:
             return False
         if _is_same_thread(a, b) and self._always_own(a, b, first, second):
             return True
-        if same_in_all(first, second):
+        if start_together(first, second):
             return (a.op is b.op or _is_same_thread(a, b)) and never_revisits(
                 a.op, b.op, first, second, self.ranges
             )
@@ -278,13 +284,13 @@ class _Walk:
             return False
         # Indices of views are dimensions of length 1.
         dims = [d for d, n in enumerate(a.layout.shape) if n > 1]
-        pairs = [(x, y) for x, y in zip(first, second, strict=True) if x.length > 1 or y.length > 1]
-        if len(pairs) != len(dims):
+        intervals = [(x, y) for x, y in zip(first, second, strict=True) if x.length > 1 or y.length > 1]
+        if len(intervals) != len(dims):
             return False
         split = a.layout.split_by(WARP_GROUP if copies else 1)
         return all(
             on_a_grid(a.op, b.op, *pair, self.ranges)
-            for d, pair in zip(dims, pairs, strict=True)
+            for d, pair in zip(dims, intervals, strict=True)
             if d in split
         )
 
@@ -296,7 +302,7 @@ class _Walk:
     def _share_bytes(self, a: BarrierAccess, b: BarrierAccess) -> bool:
         first, second = self._memory(a.value), self._memory(b.value)
         if first is second:
-            return not (_by_one_thread(a, b) or _other_parts(a, b))
+            return not (_by_one_thread(a, b) or _access_own_parts(a, b))
         p, q = self.allocations[first], self.allocations[second]
         return p.offset < q.offset + q.size and q.offset < p.offset + p.size
 
@@ -326,7 +332,7 @@ def _is_same_thread(a: BarrierAccess, b: BarrierAccess) -> bool:
     return taking_part(a.layout, a.kind != "read") == taking_part(b.layout, b.kind != "read")
 
 
-def _other_parts(a: BarrierAccess, b: BarrierAccess) -> bool:
+def _access_own_parts(a: BarrierAccess, b: BarrierAccess) -> bool:
     """Whether two accesses of one buffer are of different elements, or each thread accesses only its own elements."""
     if not (isinstance(a.value.type, BufType) and isinstance(b.value.type, BufType)):
         return False
@@ -392,13 +398,13 @@ def _combination(op: Op, effect: Effect) -> str:
     return combination(op) if effect.kind == "atomic" else ""
 
 
-def _parts(effect: Effect) -> tuple[str, Value]:
+def _kind_and_value(effect: Effect) -> tuple[str, Value]:
     assert effect.value is not None
     return effect.kind, effect.value
 
 
 def _union(*lists: list[BarrierAccess]) -> list[BarrierAccess]:
-    return list(dict.fromkeys(a for some in lists for a in some))
+    return list(dict.fromkeys(a for accesses in lists for a in accesses))
 
 
 def _insert(region: Region, needed: Needed) -> None:

@@ -15,7 +15,7 @@ from tegula.passes.overlap import array_root
 from tegula.passes.runner import GpuCompilation
 from tegula.types import ArrayType, TileType
 
-LEAST_LANES = 4
+MIN_LANES = 4
 """The minimum number of lanes of a block."""
 
 
@@ -26,7 +26,7 @@ def lanes_of_block(kernel: Kernel, context: GpuCompilation) -> int:
     if context.debug or context.threads != WARP or not tiles or not _can_share_warps(kernel, context):
         return WARP
     longest = max(n for tile in tiles for n in tile_type(tile.type).shape)
-    return min(WARP, max(LEAST_LANES, 1 << (longest - 1).bit_length()))
+    return min(WARP, max(MIN_LANES, 1 << (longest - 1).bit_length()))
 
 
 def lanes_in_use(kernel: Kernel, context: GpuCompilation) -> int:
@@ -45,16 +45,16 @@ def _can_share_warps(kernel: Kernel, context: GpuCompilation) -> bool:
     launch = kernel.launch
     if launch.partial or launch.block_dim != WARP or not launch.last_is_block:
         return False
-    if not all(_runs_side_by_side(op, context) for op in kernel.walk()):
+    if not all(_is_same_in_all_blocks(op, context) for op in kernel.walk()):
         return False
     read, written = set[Value](), set[Value]()
     for effect in (e for op in kernel.walk() for e in op.effects()):
         if effect.value is not None and isinstance(effect.value.type, ArrayType):
             (read if effect.kind == "read" else written).add(array_root(effect.value))
-    return not read & written and all(_is_apart(kernel, root) for root in written)
+    return not read & written and all(_is_unaliased(kernel, root) for root in written)
 
 
-def _runs_side_by_side(op: Op, context: GpuCompilation) -> bool:
+def _is_same_in_all_blocks(op: Op, context: GpuCompilation) -> bool:
     """Whether all blocks run the same instructions for an op; for a loop, if it is unrolled."""
     if isinstance(op, LoopLike):
         return op.unrolled is not None
@@ -63,7 +63,7 @@ def _runs_side_by_side(op: Op, context: GpuCompilation) -> bool:
     return op.SIDE_BY_SIDE or (op.PURE and not op.COOPERATIVE)
 
 
-def _is_apart(kernel: Kernel, root: Value) -> bool:
+def _is_unaliased(kernel: Kernel, root: Value) -> bool:
     """Whether an array is a parameter that shares no bytes with others."""
     access = kernel.access[kernel.params.index(root)] if root in kernel.params else None
     return access is not None and not access.aliases

@@ -21,15 +21,15 @@ from tegula.types import components
 
 MAX_REGISTERS = 128
 """The maximum number of registers for the elements of a tile whose lines are taken from registers."""
-FEW = 4
+MAX_CHEAP_SHUFFLES = 4
 """The maximum number of shuffles that always cost less than a buffer."""
-MAX_STEPS = 64
+MAX_TRIP_COUNT = 64
 """The maximum trip count of a loop that is unrolled."""
-MAX_COPIES = 49152
+MAX_UNROLLED_OPERATIONS = 49152
 """The maximum number of elementwise operations of a thread in all iterations of an unrolled loop."""
-EXCHANGE = 2
+SHUFFLE_COST = 2
 """The cost of a shuffle, relative to an operation of a thread."""
-BUTTERFLY = 5 * EXCHANGE
+REDUCTION_COST = 5 * SHUFFLE_COST
 """The cost of a reduction over a warp."""
 
 
@@ -45,7 +45,7 @@ def lines_in_registers(kernel: Kernel, context: GpuCompilation) -> set[Op]:
         return set()
     if any(isinstance(op, Roles) for op in kernel.body.ops):
         return set()
-    return _Choice(kernel, context).found()
+    return _Choice(kernel, context).select()
 
 
 class _Choice:
@@ -53,7 +53,7 @@ class _Choice:
         self.kernel, self.context = kernel, context
         self.users = uses(kernel.body)
 
-    def found(self) -> set[Op]:
+    def select(self) -> set[Op]:
         loops: set[For] = set()
         retained: set[Op] = set()
         lines: dict[Value, list[tuple[Op, Line]]] = {}
@@ -65,14 +65,14 @@ class _Choice:
             indexed = [self._loops(tile, op, line) for op, line in lines_of_tile]
             if self._is_cheaper(tile, [op for op, _ in lines_of_tile]) and None not in indexed:
                 retained.update(op for op, _ in lines_of_tile)
-                loops.update(loop for some in indexed for loop in some or ())
+                loops.update(loop for required_loops in indexed for loop in required_loops or ())
         for op in retained:
-            self._reshaped(op)
+            self._replace_reshaping_slices(op)
         for loop in loops:
             loop.unroll = True
         return retained
 
-    def _reshaped(self, line: Op) -> None:
+    def _replace_reshaping_slices(self, line: Op) -> None:
         """Replace slices that only add dimensions of length 1 to a line by reshapes, which need no buffer."""
         for op in (user for result in line.results for user, _ in self.users.get(result, [])):
             reshape = op.reshape if isinstance(op, ActsOnLines) else None
@@ -94,19 +94,19 @@ class _Choice:
         ):
             return False
         if len(t.shape) == 1:
-            return len(lines) <= FEW
+            return len(lines) <= MAX_CHEAP_SHUFFLES
         layouts = [along_registers(t.shape, axis, self.context.threads) for axis in range(2)]
         shuffles = min(sum(_shuffles(op, k, x) for op in lines) for k, x in enumerate(layouts))
-        return shuffles <= max(FEW, layouts[0].register_count)
+        return shuffles <= max(MAX_CHEAP_SHUFFLES, layouts[0].register_count)
 
     def _loops(self, tile: Value, op: Op, line: Line) -> set[For] | None:
         """The loops to unroll so that the indices of a line are known; empty if the indices may be unknown, because the
         tile changes in each iteration; None if the line must be read from a buffer."""
-        known = self.context.uniformity
-        if any(known.varying(v) for v in line.at.values()):
+        uniformity = self.context.uniformity
+        if any(uniformity.varying(v) for v in line.at.values()):
             return None
-        around = [*_enclosing_ops(op)]
-        if not all(isinstance(o, LoopLike | BranchLike) and o not in known.divergent for o in around):
+        enclosing = [*_enclosing_ops(op)]
+        if not all(isinstance(o, LoopLike | BranchLike) and o not in uniformity.divergent for o in enclosing):
             return None
         required: set[For] = set()
         is_vector = len(tile_type(tile.type).shape) == 1
@@ -117,22 +117,22 @@ class _Choice:
                 if not all(self._unrollable(loop) for loop in index_loops):
                     return None
                 required |= index_loops
-            elif not is_vector and any(isinstance(o, LoopLike) for o in _between(tile, around)):
+            elif not is_vector and any(isinstance(o, LoopLike) for o in _between(tile, enclosing)):
                 return None
         return required
 
     def _unrollable(self, loop: For) -> bool:
         positions = loop.positions
-        if positions is None or not 0 < len(positions) <= MAX_STEPS:
+        if positions is None or not 0 < len(positions) <= MAX_TRIP_COUNT:
             return False
-        each = 0
+        operations = 0
         for op in loop.body.walk():
             if isinstance(op, LoopLike) or (isinstance(op, ActsOnLines) and op.exchanges):
                 return False
             if isinstance(op, ActsOnLines) and op.operations:
                 size = max(1, tile_type(op.result.type).size // self.context.threads)
-                each += size * op.operations
-        return each * len(positions) <= MAX_COPIES
+                operations += size * op.operations
+        return operations * len(positions) <= MAX_UNROLLED_OPERATIONS
 
 
 def _enclosing_ops(op: Op) -> Iterator[Op]:
@@ -143,11 +143,11 @@ def _enclosing_ops(op: Op) -> Iterator[Op]:
         region = region.parent.parent
 
 
-def _between(value: Value, around: Sequence[Op]) -> Iterator[Op]:
-    """The ops of `around`, without ops whose regions contain the definition of the value."""
+def _between(value: Value, enclosing: Sequence[Op]) -> Iterator[Op]:
+    """The ops of `enclosing`, without ops whose regions contain the definition of the value."""
     owner = value.owner
     region = owner.parent if isinstance(owner, Op) else owner
-    for op in around:
+    for op in enclosing:
         if region in op.regions:
             return
         yield op
@@ -183,8 +183,8 @@ def has_lines(kernel: Kernel) -> bool:
 def along_registers(shape: Sequence[int], axis: int, threads: int) -> Layout:
     """The layout in which each thread holds whole lines along an axis."""
     shape = tuple(shape)
-    spread = blocked((*shape[:axis], 1, *shape[axis + 1 :]), threads, 1)
-    return Layout(shape, (Mode(shape[axis], axis), *spread.registers), spread.threads)
+    distributed = blocked((*shape[:axis], 1, *shape[axis + 1 :]), threads, 1)
+    return Layout(shape, (Mode(shape[axis], axis), *distributed.registers), distributed.threads)
 
 
 def has_rows_in_threads(layout: Layout) -> bool:
@@ -212,12 +212,12 @@ def lines_layout(
             assert line is not None
             if axis in line.at and _indices(line.at[axis]) is None:
                 cost += count
-            cost += EXCHANGE * _shuffles(op, axis, layout)
-        for one in reductions:
-            if one.axis is None:
-                cost += BUTTERFLY
-            elif one.axis != axis:
-                cost += BUTTERFLY * count
+            cost += SHUFFLE_COST * _shuffles(op, axis, layout)
+        for reduction in reductions:
+            if reduction.axis is None:
+                cost += REDUCTION_COST
+            elif reduction.axis != axis:
+                cost += REDUCTION_COST * count
         costs.append((cost, -axis, layout))
     return min(costs, key=lambda c: c[:2])[2]
 
@@ -231,7 +231,7 @@ def _shuffles(op: Op, axis: int, layout: Layout) -> int:
     return layout.register_count // layout.shape[axis] if axis in line.at else layout.register_count
 
 
-def can_pick(layout: Layout, axis: int) -> bool:
+def is_shuffled_line(layout: Layout, axis: int) -> bool:
     """Whether an index along an axis determines one register and one lane of a warp: all warps hold the same indices,
     and the strides are those of a mixed-radix number."""
     if any(m.dim == axis for m in layout.warp_modes[1]):

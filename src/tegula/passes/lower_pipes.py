@@ -40,10 +40,10 @@ from tegula.target import CudaTarget
 from tegula.types import BufType, MbarrierType, PipeType, TileType, bool_, int32
 
 PIPE_OPS = (PipeLoad, PipePush, PipePop, PipeRelease)
-MAX_HELD, ADDRESSES = 64, 24
+MAX_REGISTER_ELEMENTS, ADDRESS_REGISTERS = 64, 24
 """The maximum number of elements of a tile that a thread loads to registers, and the number of registers for
 addresses."""
-COUNTING = (MbarrierArrive, S.Const, S.Add, S.Xor, S.Cmp, S.Select)
+RELEASE_OPS = (MbarrierArrive, S.Const, S.Add, S.Xor, S.Cmp, S.Select)
 """The ops that a release is lowered to."""
 Key = tuple[Value, str]
 """A pipe, and the event that a role counts: "fill", "pop" or "release"."""
@@ -77,18 +77,20 @@ class _Count:
 def lower_pipes(kernel: Kernel, context: GpuCompilation) -> None:
     """Rewrite the kernel in place."""
     target, threads = context.target, context.threads
-    news = [op for op in kernel.walk() if isinstance(op, PipeNew)]
-    if not news:
+    pipe_ops = [op for op in kernel.walk() if isinstance(op, PipeNew)]
+    if not pipe_ops:
         _publish(kernel)
         return
-    users: dict[Value, list[Op]] = {op.result: [] for op in news}
+    users: dict[Value, list[Op]] = {op.result: [] for op in pipe_ops}
     for op in kernel.walk():
         if isinstance(op, PIPE_OPS):
             users[op.pipe].append(op)
-    pipes = {op.result: _lower_pipe(kernel, target, op, users[op.result], threads) for op in news}
+    pipes = {op.result: _lower_pipe(kernel, target, op, users[op.result], threads) for op in pipe_ops}
     first, last = _share_barriers(pipes, users)
     lowering = _Lowering(kernel, target, threads, pipes, first, last, _read_by_threads(kernel, pipes))
-    for region in dict.fromkeys(_insertion_point(kernel, op) for some in users.values() for op in some):
+    for region in dict.fromkeys(
+        _insertion_point(kernel, op) for pipe_users in users.values() for op in pipe_users
+    ):
         lowering.role(region)
     replace(kernel.body, lowering.popped)
 
@@ -100,15 +102,15 @@ def _read_by_threads(kernel: Kernel, pipes: dict[Value, _Pipe]) -> set[tuple[Reg
     return {
         (_insertion_point(kernel, op), pipes[op.pipe].leader)
         for op in kernel.walk()
-        if isinstance(op, PipePop) and pipes[op.pipe].bulk and _loaded(op.result, users)
+        if isinstance(op, PipePop) and pipes[op.pipe].bulk and _is_loaded(op.result, users)
     }
 
 
-def _loaded(tile: Value, users: Mapping[Value, list[tuple[Op, int]]]) -> bool:
+def _is_loaded(tile: Value, users: Mapping[Value, list[tuple[Op, int]]]) -> bool:
     """Whether threads load from a popped tile, or from a view of it."""
     for user, _ in users.get(tile, []):
         if isinstance(user, BufView | BufReshape):
-            if _loaded(user.result, users):
+            if _is_loaded(user.result, users):
                 return True
         elif isinstance(user, GroupMma) and user.unit == "wgmma":
             continue
@@ -134,8 +136,8 @@ def _share_barriers(pipes: dict[Value, _Pipe], users: dict[Value, list[Op]]) -> 
             users_of_pipe = pipes[pipe]
             if users_of_pipe is not leader:
                 leader.bytes += users_of_pipe.bytes
-                _drop(users_of_pipe.full)
-                _drop(users_of_pipe.empty)
+                _erase(users_of_pipe.full)
+                _erase(users_of_pipe.empty)
                 users_of_pipe.full, users_of_pipe.empty, users_of_pipe.leader = (
                     leader.full,
                     leader.empty,
@@ -148,7 +150,7 @@ def _share_barriers(pipes: dict[Value, _Pipe], users: dict[Value, list[Op]]) -> 
     return first, last
 
 
-def _drop(barrier: Value) -> None:
+def _erase(barrier: Value) -> None:
     assert isinstance(barrier.owner, Op) and barrier.owner.parent is not None
     barrier.owner.parent.ops.remove(barrier.owner)
 
@@ -192,7 +194,7 @@ def _insertion_point(kernel: Kernel, op: Op) -> Region:
     return role_of(op) or kernel.body
 
 
-def _read_as_whole(
+def _reads_only_whole_tiles(
     kernel: Kernel, target: CudaTarget, pipe: PipeType, fills: Sequence[Op], pops: Sequence[Op]
 ) -> bool:
     """Whether bulk copies fill a pipe and threads only read whole tiles, for which stages are swizzled: a warp reads
@@ -213,14 +215,14 @@ def _lower_pipe(kernel: Kernel, target: CudaTarget, new: PipeNew, users: Sequenc
     assert isinstance(t, PipeType) and new.parent is not None
     fills = [op for op in users if isinstance(op, PipeLoad | PipePush)]
     pops = [op for op in users if isinstance(op, PipePop)]
-    folded = bool(new.swizzled) or _read_as_whole(kernel, target, t, fills, pops)
-    bulk = all(isinstance(op, PipeLoad) and bulk_loadable(kernel, target, op, folded) for op in fills)
+    swizzled = bool(new.swizzled) or _reads_only_whole_tiles(kernel, target, t, fills, pops)
+    bulk = all(isinstance(op, PipeLoad) and bulk_loadable(kernel, target, op, swizzled) for op in fills)
     arrivals = {name: _warps(kernel, ops, threads) for name, ops in (("full", fills), ("empty", pops))}
     region, lowered = new.parent, Region()
     build = Builder(lowered, new.loc)
     ring_type = TileType(t.dtype, (t.stages, *t.shape))
     empty = build.insert(TileEmpty([], [ring_type], {"type": ring_type})).result
-    attrs = {"storage": "shared", "stages": t.stages, "pipe": True, "swizzled": folded, "bulk": bulk}
+    attrs = {"storage": "shared", "stages": t.stages, "pipe": True, "swizzled": swizzled, "bulk": bulk}
     ring = build.insert(BufNew([empty], [BufType(t.dtype, ring_type.shape, "shared")], attrs)).result
     ring.name = new.result.name
     barriers: dict[str, Value] = {}
@@ -233,15 +235,15 @@ def _lower_pipe(kernel: Kernel, target: CudaTarget, new: PipeNew, users: Sequenc
         op.parent = region
     at = region.ops.index(new)
     region.ops[at : at + 1] = lowered.ops
-    size = boxes(t, folded).bytes
+    size = boxes(t, swizzled).bytes
     to_tf32 = bool(new.to_tf32)
-    return _Pipe(t, ring, barriers["full"], barriers["empty"], bulk, folded, to_tf32, new.result, size)
+    return _Pipe(t, ring, barriers["full"], barriers["empty"], bulk, swizzled, to_tf32, new.result, size)
 
 
 def _warps(kernel: Kernel, ops: Sequence[Op], threads: int) -> int:
     """The number of warps of all roles that contain one of the ops."""
-    homes = dict.fromkeys(_insertion_point(kernel, op) for op in ops)
-    return max(1, sum(group_of(region, threads).warps for region in homes))
+    regions = dict.fromkeys(_insertion_point(kernel, op) for op in ops)
+    return max(1, sum(group_of(region, threads).warps for region in regions))
 
 
 @dataclass(slots=True)
@@ -302,23 +304,23 @@ class _Lowering:
         keys = self._keys([op], nested=True)
         if not keys:
             return
-        entry, before = self._counted(keys), len(op.results)
+        entry, before = self._count_values(keys), len(op.results)
         if isinstance(op, LoopLike):
-            self._counting(op.body, keys, [op.append(v) for v in entry])
+            self._lower_nested(op.body, keys, [op.append(v) for v in entry])
         elif isinstance(op, BranchLike):
             for v in entry:
                 op.append(v.type)
             for region in op.alternatives:
-                self._counting(region, keys, entry)
+                self._lower_nested(region, keys, entry)
         self._bind(keys, op.results[before:])
 
-    def _counting(self, region: Region, keys: Sequence[Key], entry: Sequence[Value]) -> None:
+    def _lower_nested(self, region: Region, keys: Sequence[Key], entry: Sequence[Value]) -> None:
         """Lower a region, which then yields its counts as well."""
         self._bind(keys, entry)
         self.region(region)
-        region.yielded = [*region.yielded, *self._counted(keys)]
+        region.yielded = [*region.yielded, *self._count_values(keys)]
 
-    def _counted(self, keys: Sequence[Key]) -> list[Value]:
+    def _count_values(self, keys: Sequence[Key]) -> list[Value]:
         return [v for key in keys for v in (self.counts[key].stage, self.counts[key].parity)]
 
     def _keys(self, ops: Sequence[Op], nested: bool) -> list[Key]:
@@ -327,7 +329,7 @@ class _Lowering:
         for top in ops:
             for op in top.walk() if nested or not isinstance(top, Roles) else ():
                 if isinstance(op, PIPE_OPS):
-                    keys[self.pipes[op.pipe].leader, _KINDS[type(op)]] = None
+                    keys[self.pipes[op.pipe].leader, _EVENTS[type(op)]] = None
         return list(keys)
 
     def _bind(self, keys: Sequence[Key], values: Sequence[Value]) -> None:
@@ -354,12 +356,12 @@ class _Lowering:
                 self._advance(build, (lowered.leader, "fill"))
             return
         if self._copies_past_registers(lowered):
-            stage, view = self._free(build, pipe)
-            view = self._shaped(build, view, op.tile)
+            stage, view = self._wait_until_empty(build, pipe)
+            view = self._reshaped_view(build, view, op.tile)
             build.insert(AsyncCopy([view, *starts], [], {**promises, "ahead": False}))
             build.insert(AsyncCommit())
             build.insert(AsyncWait([lowered.ring], [], {"pending": 0}))
-            self._arrived(build, pipe, stage)
+            self._arrive_full(build, pipe, stage)
             return
         t = lowered.type
         zero = build.insert(S.Const([], [t.dtype], {"type": t.dtype, "value": 0})).result
@@ -367,34 +369,34 @@ class _Lowering:
         tile = build.insert(TileLoad(operands, [op.tile], attrs)).result
         if t.shape != op.tile.shape:
             tile = build.insert(TileReshape([tile], [TileType(t.dtype, t.shape)], {"shape": t.shape})).result
-        self._filled(build, pipe, tile)
+        self._store_item(build, pipe, tile)
 
     def _copies_past_registers(self, pipe: _Pipe) -> bool:
         """Whether threads copy a tile to shared memory without registers: it is not rounded, and it is too large for
         registers or the target has no bulk copies."""
-        roles, capacity = self.home.parent, MAX_HELD
+        roles, capacity = self.home.parent, MAX_REGISTER_ELEMENTS
         if isinstance(roles, Roles):
             budget = roles.registers[roles.roles.index(self.home)]
-            capacity = min(capacity, budget - ADDRESSES) if budget else capacity
-        many = prod(pipe.type.shape) > capacity * group_of(self.home, self.threads).threads
-        return not pipe.to_tf32 and (many or not self.target.bulk_copies)
+            capacity = min(capacity, budget - ADDRESS_REGISTERS) if budget else capacity
+        is_too_large = prod(pipe.type.shape) > capacity * group_of(self.home, self.threads).threads
+        return not pipe.to_tf32 and (is_too_large or not self.target.bulk_copies)
 
     def push(self, build: Builder, op: PipePush) -> None:
-        self._filled(build, op.pipe, op.tile)
+        self._store_item(build, op.pipe, op.tile)
 
-    def _filled(self, build: Builder, pipe: Value, tile: Value) -> None:
-        stage, view = self._free(build, pipe)
+    def _store_item(self, build: Builder, pipe: Value, tile: Value) -> None:
+        stage, view = self._wait_until_empty(build, pipe)
         build.insert(BufWrite([view, tile], [], {"to_tf32": self.pipes[pipe].to_tf32}))
-        self._arrived(build, pipe, stage)
+        self._arrive_full(build, pipe, stage)
 
-    def _arrived(self, build: Builder, pipe: Value, stage: Value) -> None:
+    def _arrive_full(self, build: Builder, pipe: Value, stage: Value) -> None:
         """Arrive on the full barrier after threads have filled a stage."""
         if self.pipes[pipe].swizzled:
             build.insert(FenceAsync())
         build.insert(MbarrierArrive([self.pipes[pipe].full, stage], []))
         self._advance(build, (pipe, "fill"))
 
-    def _free(self, build: Builder, pipe: Value) -> tuple[Value, Value]:
+    def _wait_until_empty(self, build: Builder, pipe: Value) -> tuple[Value, Value]:
         """Wait until the next stage is empty. Returns its index and its view."""
         count = self.counts[pipe, "fill"]
         build.insert(MbarrierWait([self.pipes[pipe].empty, count.stage, count.parity], []))
@@ -415,7 +417,7 @@ class _Lowering:
         lowered = self.pipes[op.pipe]
         key = (lowered.leader, "release")
         if op in self.last:
-            if (self.home, lowered.leader) in self.read and not _fenced(build.region.ops):
+            if (self.home, lowered.leader) in self.read and not _is_fenced(build.region.ops):
                 build.insert(FenceAsync())
             build.insert(MbarrierArrive([lowered.empty, self.counts[key].stage], []))
             self._advance(build, key)
@@ -427,7 +429,7 @@ class _Lowering:
         view = BufView([self.pipes[pipe].ring, stage, *starts], [BufType(t.dtype, t.shape, "shared")], attrs)
         return build.insert(view).result
 
-    def _shaped(self, build: Builder, view: Value, tile: TileType) -> Value:
+    def _reshaped_view(self, build: Builder, view: Value, tile: TileType) -> Value:
         """A view of a stage in the shape of the tile that is copied to it."""
         if buffer_type(view.type).shape == tile.shape:
             return view
@@ -442,17 +444,17 @@ class _Lowering:
         if stages == 1:
             self.counts[key] = _Count(count.stage, flipped)
             return
-        more = build.insert(S.Add([count.stage, one], [int32])).result
-        wraps = build.insert(S.Cmp([more, _number(build, stages)], [bool_], {"pred": "eq"})).result
-        stage = build.insert(S.Select([wraps, _number(build, 0), more], [int32])).result
+        next_stage = build.insert(S.Add([count.stage, one], [int32])).result
+        wraps = build.insert(S.Cmp([next_stage, _number(build, stages)], [bool_], {"pred": "eq"})).result
+        stage = build.insert(S.Select([wraps, _number(build, 0), next_stage], [int32])).result
         parity = build.insert(S.Select([wraps, flipped, count.parity], [int32])).result
         self.counts[key] = _Count(stage, parity)
 
 
-def _fenced(ops: Sequence[Op]) -> bool:
+def _is_fenced(ops: Sequence[Op]) -> bool:
     """Whether only arrivals and counting follow the last proxy fence."""
-    since = next((op for op in reversed(ops) if not isinstance(op, COUNTING)), None)
-    return isinstance(since, FenceAsync)
+    last_op = next((op for op in reversed(ops) if not isinstance(op, RELEASE_OPS)), None)
+    return isinstance(last_op, FenceAsync)
 
 
 def _publish(kernel: Kernel) -> None:
@@ -474,7 +476,7 @@ def _number(build: Builder, n: int) -> Value:
     return build.insert(S.Const([], [int32], {"type": int32, "value": n})).result
 
 
-_KINDS: dict[type[Op], str] = {PipeLoad: "fill", PipePush: "fill", PipePop: "pop", PipeRelease: "release"}
+_EVENTS: dict[type[Op], str] = {PipeLoad: "fill", PipePush: "fill", PipePop: "pop", PipeRelease: "release"}
 _RULES: dict[type[Op], Callable[..., None]] = {
     PipeLoad: _Lowering.load,
     PipePush: _Lowering.push,

@@ -82,10 +82,10 @@ class _Lowering:
         )
         while True:
             self.register_reshapes = reshapes
-            lost = {op for op in reshapes if self._picked(op.tile)}
-            if not lost:
+            indexed = {op for op in reshapes if self._needs_buffer(op.tile)}
+            if not indexed:
                 return reshapes
-            reshapes = reshapes - lost
+            reshapes = reshapes - indexed
 
     # Buffers ---------------------------------------------------------------------------------------------------------
 
@@ -103,7 +103,7 @@ class _Lowering:
 
     def _buffer(self, value: Value, region: Region, out: list[Op]) -> None:
         """Provide a buffer that holds the value, if an op reads its elements by index."""
-        if not isinstance(value.type, TileType) or not self._picked(value):
+        if not isinstance(value.type, TileType) or not self._needs_buffer(value):
             return
         owner = value.owner
         if isinstance(owner, BufRead) and self._can_replace(value, owner, region):
@@ -115,7 +115,7 @@ class _Lowering:
             self._move(build.region, region, out)
             return
         loc = owner.loc if isinstance(owner, Op) else self.kernel.loc
-        buffer = BufNew([value], [_shared(value.type)], {"storage": "shared"}, [], loc)
+        buffer = BufNew([value], [_shared_type(value.type)], {"storage": "shared"}, [], loc)
         buffer.parent = region
         buffer.result.name = value.name
         out.append(buffer)
@@ -143,17 +143,17 @@ class _Lowering:
             return False
         return reads_in_place(self.kernel, read, region, self.users)
 
-    def _picked(self, value: Value) -> bool:
+    def _needs_buffer(self, value: Value) -> bool:
         for op, k in self.users.get(value, ()):
             if op in self.register_reshapes or op in self.lines or _reshaped_line(op) is not None:
                 continue
             if isinstance(op, TileGather):
-                if k == 0 or not _gathers_each(op):
+                if k == 0 or not _gathers_elements(op):
                     return True
                 continue
             if isinstance(op, TileSlice | TilePermute | TileReshape):
                 return True
-            if isinstance(op, TileExtract) and not _single(value):
+            if isinstance(op, TileExtract) and not _has_one_element(value):
                 return True
             if isinstance(op, TileMatmul) and k < 2 and k != op.in_registers:
                 return True
@@ -182,29 +182,29 @@ class _Lowering:
                 new.name = old.name
                 self.replaced[old] = new
 
-    def picked(self, build: Builder, op: TilePermute | TileReshape | TileSlice) -> list[Value]:
+    def read_view(self, build: Builder, op: TilePermute | TileReshape | TileSlice) -> list[Value]:
         """Lower a slice, permutation or reshape to a read of a view of the buffer."""
         line, t = _reshaped_line(op), op.result.type
         assert isinstance(t, TileType)
         if line is not None:
-            return [_put(build, TileArange, line.operands, t, **line.attrs, shape=t.shape)]
-        return [_put(build, BufRead, [view(build, op, self.buffers[op.tile])], t)]
+            return [_insert(build, TileArange, line.operands, t, **line.attrs, shape=t.shape)]
+        return [_insert(build, BufRead, [view(build, op, self.buffers[op.tile])], t)]
 
     def extract(self, build: Builder, op: TileExtract) -> list[Value]:
-        return [_put(build, BufGet, [self.buffers[op.tile], *op.indices], op.result.type)]
+        return [_insert(build, BufGet, [self.buffers[op.tile], *op.indices], op.result.type)]
 
     def gather(self, build: Builder, op: TileGather) -> list[Value]:
         tile = self.buffers[op.tile]
-        if _gathers_each(op):
-            return [_put(build, GatherEach, [tile, op.index], op.result.type)]
-        return [_put(build, SharedGather, [tile, self.buffers[op.index]], op.result.type, axis=op.axis)]
+        if _gathers_elements(op):
+            return [_insert(build, GatherEach, [tile, op.index], op.result.type)]
+        return [_insert(build, SharedGather, [tile, self.buffers[op.index]], op.result.type, axis=op.axis)]
 
     def matmul(self, build: Builder, op: TileMatmul) -> list[Value]:
         attrs = {"wait": op.wait} | {k: v for k, v in op.attrs.items() if k == "precision"}
         in_registers = op.in_registers
         kind = SharedMma if in_registers is None else RegisterMma
         sides = [v if k == in_registers else self.buffers[v] for k, v in enumerate(op.sides)]
-        return [_put(build, kind, [*sides, op.c, op.alpha, op.beta], op.result.type, **attrs)]
+        return [_insert(build, kind, [*sides, op.c, op.alpha, op.beta], op.result.type, **attrs)]
 
     def mma_wait(self, build: Builder, op: TileMatmulWait) -> list[Value]:
         types = [v.type for v in op.sums]
@@ -212,7 +212,7 @@ class _Lowering:
 
     def concat(self, build: Builder, op: TileConcat) -> list[Value]:
         """Lower a concatenation: write each tile to its part of one buffer, and read the buffer."""
-        t, at = op.result.type, 0
+        t, start = op.result.type, 0
         axis: int = op.axis
         assert isinstance(t, TileType)
         result_buffer = self._new(build, t)
@@ -220,9 +220,9 @@ class _Lowering:
         for tile in op.tiles:
             part = tile.type
             assert isinstance(part, TileType)
-            starts = [_number(build, at if d == axis else 0) for d in range(rank)]
+            starts = [_number(build, start if d == axis else 0) for d in range(rank)]
             buffer_type = BufType(t.dtype, part.shape, "shared")
-            view = _put(
+            view = _insert(
                 build,
                 BufView,
                 [result_buffer, *starts],
@@ -232,8 +232,8 @@ class _Lowering:
                 steps=(1,) * rank,
             )
             build.insert(BufWrite([view, tile], []))
-            at += part.shape[axis]
-        return [_put(build, BufRead, [result_buffer], t)]
+            start += part.shape[axis]
+        return [_insert(build, BufRead, [result_buffer], t)]
 
     def uniform(self, build: Builder, op: LaneUniform) -> list[Value]:
         value = self._broadcast_through_buffer(build, op.value, _number(build, 0))
@@ -244,30 +244,30 @@ class _Lowering:
 
     def from_thread(self, build: Builder, op: TileFromThread) -> list[Value]:
         value = self._broadcast_through_buffer(build, op.value, op.thread)
-        return [_put(build, TileFull, [value], op.result.type, shape=op.shape)]
+        return [_insert(build, TileFull, [value], op.result.type, shape=op.shape)]
 
     def _broadcast_through_buffer(self, build: Builder, value: Value, lane: Value) -> Value:
         t = element(value.type)
         buffer = self._new(build, TileType(t, (1,)))
         build.insert(Publish([buffer, value, lane], []))
-        return _put(build, BufGet, [buffer, _number(build, 0)], t)
+        return _insert(build, BufGet, [buffer, _number(build, 0)], t)
 
     def push(self, build: Builder, op: StackPush) -> list[Value]:
         votes = self._new(build, TileType(int32, (self.threads // WARP,)))
         build.insert(StackVote([votes, op.has_value], []))
-        slot = _put(build, StackFill, [op.stack, votes, op.value, op.has_value], int32)
+        slot = _insert(build, StackFill, [op.stack, votes, op.value, op.has_value], int32)
         build.insert(StackAdvance([op.stack, votes], []))
         return [slot]
 
     def pop(self, build: Builder, op: StackPop) -> list[Value]:
-        taken_values = build.insert(StackTake([op.stack], [r.type for r in op.results]))
+        popped = build.insert(StackTake([op.stack], [r.type for r in op.results]))
         build.insert(StackAdvance([op.stack], []))
-        return taken_values.results
+        return popped.results
 
     def _new(self, build: Builder, t: TileType) -> Value:
         """A new buffer without contents."""
-        empty = _put(build, TileEmpty, [], t, type=t)
-        return _put(build, BufNew, [empty], _shared(t), storage="shared")
+        empty = _insert(build, TileEmpty, [], t, type=t)
+        return _insert(build, BufNew, [empty], _shared_type(t), storage="shared")
 
 
 def view(build: Builder, op: Op, source: Value) -> Value:
@@ -276,12 +276,12 @@ def view(build: Builder, op: Op, source: Value) -> Value:
     assert isinstance(t, TileType)
     view_type = BufType(t.dtype, t.shape, buffer_type(source.type).storage)
     if isinstance(op, TileReshape):
-        return _put(build, BufReshape, [source], view_type, shape=t.shape)
+        return _insert(build, BufReshape, [source], view_type, shape=t.shape)
     if isinstance(op, TileSlice):
-        return _put(build, BufView, [source, *op.starts], view_type, **op.attrs)
+        return _insert(build, BufView, [source, *op.starts], view_type, **op.attrs)
     assert isinstance(op, TilePermute)
     starts = [_number(build, 0)] * len(t.shape)
-    return _put(
+    return _insert(
         build,
         BufView,
         [source, *starts],
@@ -292,11 +292,11 @@ def view(build: Builder, op: Op, source: Value) -> Value:
     )
 
 
-def _shared(t: TileType) -> BufType:
+def _shared_type(t: TileType) -> BufType:
     return BufType(t.dtype, t.shape, "shared", t.partial)
 
 
-def _single(value: Value) -> bool:
+def _has_one_element(value: Value) -> bool:
     """Whether a tile has one element, which is replicated in all threads."""
     return isinstance(value.type, TileType) and value.type.size == 1
 
@@ -315,25 +315,25 @@ def _reshaped_line(op: Op) -> TileArange | None:
     return None
 
 
-def _gathers_each(op: TileGather) -> bool:
+def _gathers_elements(op: TileGather) -> bool:
     """Whether each index names one element, so that lanes need only the indices of their own elements."""
     t = op.tile.type
     assert isinstance(t, TileType)
     return len(t.shape) == 1
 
 
-def _put(build: Builder, op: type[Op], operands: Sequence[Value], result: Any, **attrs: Any) -> Value:
+def _insert(build: Builder, op: type[Op], operands: Sequence[Value], result: Any, **attrs: Any) -> Value:
     return build.insert(op(list(operands), [result], attrs)).result
 
 
 def _number(build: Builder, n: int) -> Value:
-    return _put(build, S.Const, [], int32, type=int32, value=n)
+    return _insert(build, S.Const, [], int32, type=int32, value=n)
 
 
 _RULES: dict[type[Op], Callable[..., list[Value]]] = {
-    TileSlice: _Lowering.picked,
-    TilePermute: _Lowering.picked,
-    TileReshape: _Lowering.picked,
+    TileSlice: _Lowering.read_view,
+    TilePermute: _Lowering.read_view,
+    TileReshape: _Lowering.read_view,
     TileExtract: _Lowering.extract,
     TileGather: _Lowering.gather,
     TileMatmul: _Lowering.matmul,

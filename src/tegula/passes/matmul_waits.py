@@ -11,7 +11,7 @@ from tegula.ops.linear import TileMatmulWait, in_flight
 
 
 @dataclass(frozen=True, slots=True)
-class Covered:
+class CoveringWait:
     """The waits for a matmul, which is complete after `wait`. If `wait` is in the next iteration of the loop, `after`
     is the wait after the loop for the matmul of the last iteration."""
 
@@ -19,29 +19,29 @@ class Covered:
     after: Op | None = None
 
 
-def covering_wait(matmul: Op) -> Covered | None:
+def covering_wait(matmul: Op) -> CoveringWait | None:
     """The first wait that covers a matmul on every path; None if there is none in this iteration or the next. Waits in
     nested branches and loops are ignored."""
-    depth, at = 0, matmul
-    while at.parent is not None:
-        region = at.parent
-        wait_found, depth = _first_wait(_after(at, region), depth)
-        if wait_found is not None:
-            return Covered(wait_found)
+    depth, op = 0, matmul
+    while op.parent is not None:
+        region = op.parent
+        wait, depth = _first_wait(_after(op, region), depth)
+        if wait is not None:
+            return CoveringWait(wait)
         parent = region.parent
         if isinstance(parent, For):
             return _in_next_iteration(region, parent, depth)
         if not isinstance(parent, If):
             return None
-        at = parent
+        op = parent
     return None
 
 
-def _in_next_iteration(body: Region, loop: Op, depth: int) -> Covered | None:
-    wait_found, _ = _first_wait(body.ops, depth)
+def _in_next_iteration(body: Region, loop: Op, depth: int) -> CoveringWait | None:
+    wait, _ = _first_wait(body.ops, depth)
     assert loop.parent is not None
     after, _ = _first_wait(_after(loop, loop.parent), depth)
-    return Covered(wait_found, after) if wait_found is not None and after is not None else None
+    return CoveringWait(wait, after) if wait is not None and after is not None else None
 
 
 def _after(op: Op, region: Region) -> Sequence[Op]:

@@ -8,7 +8,8 @@ CTAs 2 k and 2 k + 1 form a 2-CTA cluster. Both run the same number of iteration
 last tile is computed twice, and the stores of the second computation are moved out of bounds. A stage is empty when
 both CTAs have released it. The full barrier works as before: each CTA expects all bytes of its stage, whichever CTA
 copies them. Both CTAs execute each wait and each arrival equally often, because no enclosing condition or bound depends
-on the block. The kernel computes at run time whether the tiles are the same, by the offsets of the other CTA's tile."""
+on the block. The kernel computes at run time whether the tiles are the same, from the offsets of the other CTA's
+tile."""
 
 from __future__ import annotations
 
@@ -52,25 +53,31 @@ def multicast_copies(kernel: Kernel, context: GpuCompilation) -> None:
     roles = next((op for op in kernel.body.ops if isinstance(op, Roles)), None)
     if roles is None or context.target.tensor_cores != "wgmma":
         return
-    walks = [op for role in roles.roles for op in role.ops if isinstance(op, For) and _is_walk(op)]
-    if not walks or not _synchronises_uniformly(roles, walks) or not all(map(_may_repeat, walks)):
+    persistent_loops = [
+        op for role in roles.roles for op in role.ops if isinstance(op, For) and _is_persistent(op)
+    ]
+    if (
+        not persistent_loops
+        or not _synchronises_uniformly(roles, persistent_loops)
+        or not all(map(_may_repeat, persistent_loops))
+    ):
         return
-    groups = [g for loop in walks for g in _groups(kernel, loop)]
+    groups = [g for loop in persistent_loops for g in _groups(kernel, loop)]
     if not groups:
         return
-    steps = {loop: _step(loop) for loop in walks}
+    steps = {loop: _step(loop) for loop in persistent_loops}
     for group in groups:
         for load in group.loads:
-            same = _is_same_copy(group.loop, steps[group.loop], load)
-            if same is not None:
-                load.both = same
+            is_same = _is_same_copy(group.loop, steps[group.loop], load)
+            if is_same is not None:
+                load.both = is_same
                 group.empty.cluster = True
 
 
 # Uniformity over both CTAs --------------------------------------------------------------------------------------------
 
 
-def _is_walk(op: For) -> bool:
+def _is_persistent(op: For) -> bool:
     """Whether a loop is persistent: its range starts at the block index with the number of blocks in the grid as
     step."""
     if not _is_grid_uniform(op.stop):
@@ -101,10 +108,10 @@ def _pure(op: Op) -> bool:
     return op.PURE and not (op.COOPERATIVE or op.VARYING or op.regions or op.effects())
 
 
-def _synchronises_uniformly(roles: Roles, walks: Sequence[For]) -> bool:
+def _synchronises_uniformly(roles: Roles, persistent_loops: Sequence[For]) -> bool:
     """Whether both CTAs of a cluster run the ops that synchronise roles equally often, in the same order."""
     for op in roles.walk():
-        if not isinstance(op, Carrier) or op in walks or not _synchronises(op):
+        if not isinstance(op, Carrier) or op in persistent_loops or not _synchronises(op):
             continue
         if isinstance(op, While) or not all(map(_is_grid_uniform, op.control_operands)):
             return False
@@ -135,8 +142,8 @@ def _may_repeat(loop: For) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Copies that fill one stage together. `empty`: the op that makes the barrier on which they wait for an empty
-    stage."""
+    """Copies that fill one stage together. `empty`: the op that creates the barrier on which the copies wait for an
+    empty stage."""
 
     loop: For
     empty: MbarrierNew
@@ -149,12 +156,12 @@ def _groups(kernel: Kernel, loop: For) -> Iterator[_Group]:
     for expect in loop.walk():
         if not isinstance(expect, MbarrierExpect) or expect.parent is None:
             continue
-        full, near = expect.barriers, expect.parent.ops
-        loads = tuple(op for op in near if isinstance(op, BulkLoad) and op.barriers is full)
-        waits = [op for op in near[: near.index(expect)] if isinstance(op, MbarrierWait)]
+        full, region_ops = expect.barriers, expect.parent.ops
+        loads = tuple(op for op in region_ops if isinstance(op, BulkLoad) and op.barriers is full)
+        waits = [op for op in region_ops[: region_ops.index(expect)] if isinstance(op, MbarrierWait)]
         if not waits or any(is_by_hand(root(op.buffer)) for op in loads):
             continue
-        if any(_is_split(kernel, op) for op in loads):
+        if any(_may_split_sectors(kernel, op) for op in loads):
             empty = waits[-1].barriers.owner
             assert isinstance(empty, MbarrierNew)
             yield _Group(loop, empty, tuple(filter(_can_be_halved, loads)))
@@ -165,20 +172,20 @@ def _can_be_halved(load: BulkLoad) -> bool:
     return is_swizzled(load.buffer) and half_boxes(load.tile) is not None
 
 
-def _is_split(kernel: Kernel, load: BulkLoad) -> bool:
+def _may_split_sectors(kernel: Kernel, load: BulkLoad) -> bool:
     access = kernel.access[kernel.params.index(array_root(load.array))]
     return access is not None and access.align < SECTOR
 
 
-# The walk ------------------------------------------------------------------------------------------------------------
+# Iterations of both CTAs ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """An iteration: the index of its tile, and the index of the other CTA's tile."""
+    """An iteration: the index `tile` of its tile, and the index `peer` of the other CTA's tile."""
 
-    number: Value
-    other: Value
+    tile: Value
+    peer: Value
 
 
 def _step(loop: For) -> _Step:
@@ -187,23 +194,23 @@ def _step(loop: For) -> _Step:
     body, index, end = loop.body, loop.index, loop.stop
     outside, start = _Before(loop), Region()
     one = outside(S.Const, [], end.type, type=end.type, value=1)
-    last = outside(S.Sub, [end, one], end.type)
+    last_tile = outside(S.Sub, [end, one], end.type)
     loop.stop = outside(ClusterEnd, [end], end.type)
     build = Builder(start, loop.loc)
-    number = build.insert(S.Min([index, last], [index.type])).result
-    other = build.insert(ClusterPeer([index], [index.type])).result
-    other = build.insert(S.Min([other, last], [index.type])).result
-    is_peer_step = build.insert(S.Cmp([index, end], [bool_], {"pred": "lt"})).result
-    replace(body, {index: number})
+    tile = build.insert(S.Min([index, last_tile], [index.type])).result
+    peer = build.insert(ClusterPeer([index], [index.type])).result
+    peer = build.insert(S.Min([peer, last_tile], [index.type])).result
+    is_in_range = build.insert(S.Cmp([index, end], [bool_], {"pred": "lt"})).result
+    replace(body, {index: tile})
     for op in start.ops:
         op.parent = body
     body.ops[:0] = start.ops
     for store in [op for op in body.walk() if isinstance(op, TileStore)]:
         first, *rest = store.offset
         before = _Before(store)
-        beyond = before(ArrayShape, [store.array], int32, dim=0)
-        store.offset = [before(S.Select, [is_peer_step, first, beyond], int32), *rest]
-    return _Step(number, other)
+        out_of_bounds = before(ArrayShape, [store.array], int32, dim=0)
+        store.offset = [before(S.Select, [is_in_range, first, out_of_bounds], int32), *rest]
+    return _Step(tile, peer)
 
 
 class _Before:
@@ -229,22 +236,22 @@ def _is_same_copy(loop: For, step: _Step, load: BulkLoad) -> Value | None:
     """Whether the other CTA copies the same tile in this iteration; None if unknown."""
     body = loop.body
     values: dict[Value, None] = {}
-    if not all(_deciding(body, step.number, v, values) for v in (load.array, *load.offset)):
+    if not all(_collect_varying_scalars(body, step.tile, v, values) for v in (load.array, *load.offset)):
         return None
-    at: Op | None = load
-    while at is not None and at.parent is not body:
-        at = at.parent.parent if at.parent is not None else None
-    assert at is not None
-    before, peer_values = _Before(at), {step.number: step.other}
+    ancestor: Op | None = load
+    while ancestor is not None and ancestor.parent is not body:
+        ancestor = ancestor.parent.parent if ancestor.parent is not None else None
+    assert ancestor is not None
+    before, peer_values = _Before(ancestor), {step.tile: step.peer}
     same = before(S.Const, [], bool_, type=bool_, value=True)
     for value in values:
-        other = _peer_value(before, value, peer_values, body)
-        equal = before(S.Cmp, [value, other], bool_, pred="eq")
+        peer = _peer_value(before, value, peer_values, body)
+        equal = before(S.Cmp, [value, peer], bool_, pred="eq")
         same = before(S.And, [same, equal], bool_)
     return same
 
 
-def _deciding(body: Region, number: Value, value: Value, values: dict[Value, None]) -> bool:
+def _collect_varying_scalars(body: Region, number: Value, value: Value, values: dict[Value, None]) -> bool:
     """Add to `values` the block-varying scalars of an iteration on which a value depends. Returns whether the value
     depends on no other block-varying value."""
     if _is_grid_uniform(value):
@@ -253,25 +260,25 @@ def _deciding(body: Region, number: Value, value: Value, values: dict[Value, Non
     if value is number or (
         isinstance(owner, Op) and owner.parent is body and not isinstance(value.type, ArrayType)
     ):
-        if value is not number and not _computed(body, number, value):
+        if value is not number and not _is_computed_from_tile(body, number, value):
             return False
         values[value] = None
         return True
     return (
         isinstance(owner, Op)
         and _pure(owner)
-        and all(_deciding(body, number, v, values) for v in owner.operands)
+        and all(_collect_varying_scalars(body, number, v, values) for v in owner.operands)
     )
 
 
-def _computed(body: Region, number: Value, value: Value) -> bool:
+def _is_computed_from_tile(body: Region, number: Value, value: Value) -> bool:
     """Whether the iteration computes a value only from the tile index and grid-uniform values."""
     owner = value.owner
     if value is number or _is_grid_uniform(value):
         return True
     if not isinstance(owner, Op) or owner.parent is not body or not _pure(owner):
         return False
-    return all(_computed(body, number, v) for v in owner.operands)
+    return all(_is_computed_from_tile(body, number, v) for v in owner.operands)
 
 
 def _peer_value(before: _Before, value: Value, peer_values: dict[Value, Value], body: Region) -> Value:

@@ -28,13 +28,13 @@ def own_barriers(op: Op, threads: int) -> list[int]:
 def named_barriers(kernel: Kernel, threads: int) -> dict[Value, int]:
     """The numbers of the kernel's own named barriers: the highest free ones. If there are too few, numbers are
     negative, which the checker reports."""
-    used_names = {name for op in kernel.walk() for name in own_barriers(op, threads)}
-    free = _from(NAMED_BARRIERS - 1, used_names)
+    used_numbers = {name for op in kernel.walk() for name in own_barriers(op, threads)}
+    free = _free_numbers(NAMED_BARRIERS - 1, used_numbers)
     return {op.result: next(free) for op in kernel.walk() if isinstance(op, NamedNew)}
 
 
-def _from(number: int, used_names: set[int]) -> Iterator[int]:
+def _free_numbers(number: int, used_numbers: set[int]) -> Iterator[int]:
     while True:
-        if number and number not in used_names:
+        if number and number not in used_numbers:
             yield number
         number -= 1

@@ -18,16 +18,18 @@ from tegula.passes.uniformity import analyse, begins_at_lane
 def normalise_lane_loops(kernel: Kernel, context: Compilation) -> None:
     """Rewrite the kernel in place."""
     loops = [
-        loop for loop in kernel.walk() if begins_at_lane(loop, kernel.launch) and _is_in_step(loop, kernel)
+        loop
+        for loop in kernel.walk()
+        if begins_at_lane(loop, kernel.launch) and _has_uniform_trip_count(loop, kernel)
     ]
     if loops:
-        known = analyse(kernel)
+        uniformity = analyse(kernel)
         for loop in loops:
-            if not known.varying(loop.stop):
+            if not uniformity.varying(loop.stop):
                 _start_at_0(loop)
 
 
-def _is_in_step(loop: For, kernel: Kernel) -> bool:
+def _has_uniform_trip_count(loop: For, kernel: Kernel) -> bool:
     """Whether a loop that starts at the lane index has the number of lanes, or a larger power of two, as step, and a
     multiple of the step as end."""
     step = loop.step.owner
@@ -41,13 +43,13 @@ def _start_at_0(loop: For) -> None:
     """Make a loop start at 0, with the old start added in its body."""
     lane, index = loop.start, loop.index
     zero = Const.typed([], {"value": 0, "type": lane.type}, loc=loop.loc)
-    at = Add.typed([index, lane], loc=loop.loc)
-    at.result.name = index.name
+    shifted_index = Add.typed([index, lane], loc=loop.loc)
+    shifted_index.result.name = index.name
     for op in loop.body.walk():
-        op.substitute({index: at.result})
+        op.substitute({index: shifted_index.result})
     region = loop.parent
     assert region is not None
-    zero.parent, at.parent = region, loop.body
+    zero.parent, shifted_index.parent = region, loop.body
     region.ops.insert(region.ops.index(loop), zero)
-    loop.body.ops.insert(0, at)
+    loop.body.ops.insert(0, shifted_index)
     loop.start = zero.result

@@ -87,16 +87,16 @@ def reads_in_place(
     overwrite the buffer element by element from this read alone. `views`: ops whose results are views of their
     operands, so that uses of these results are uses of the read."""
     target = root(read.buffer)
-    tops = [_ancestor_in(op, region) for op in _uses_through(read.result, users, views)]
-    if any(t is None for t in tops):
+    ancestors = [_ancestor_in(op, region) for op in _uses_through(read.result, users, views)]
+    if any(t is None for t in ancestors):
         return False
     order = {op: k for k, op in enumerate(region.ops)}
-    last = max((order[t] for t in tops if t is not None), default=order[read])
+    last = max((order[t] for t in ancestors if t is not None), default=order[read])
     for op in region.ops[order[read] + 1 : last]:
         if writes(kernel, op, {target}):
             return False
-    final = region.ops[last]
-    return not writes(kernel, final, {target}) or final is read
+    last_op = region.ops[last]
+    return not writes(kernel, last_op, {target}) or last_op is read
 
 
 def _uses_through(
@@ -109,7 +109,7 @@ def _uses_through(
 
 
 def _ancestor_in(op: Op, region: Region) -> Op | None:
-    at: Op | None = op
-    while at is not None and at.parent is not region:
-        at = at.parent.parent if at.parent is not None else None
-    return at
+    ancestor: Op | None = op
+    while ancestor is not None and ancestor.parent is not region:
+        ancestor = ancestor.parent.parent if ancestor.parent is not None else None
+    return ancestor

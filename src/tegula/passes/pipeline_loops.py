@@ -59,10 +59,14 @@ def _fetches(kernel: Kernel, loop: For) -> list[_Fetch]:
     for op in body.ops:
         if not isinstance(op, TileLoad):
             continue
-        used = users.get(op.result, [])
-        if len(used) != 1 or not isinstance(used[0][0], BufNew) or used[0][0].parent is not body:
+        users_of_load = users.get(op.result, [])
+        if (
+            len(users_of_load) != 1
+            or not isinstance(users_of_load[0][0], BufNew)
+            or users_of_load[0][0].parent is not body
+        ):
             continue
-        buffer = used[0][0]
+        buffer = users_of_load[0][0]
         slice = index_slice(op, body)
         if slice is None or not is_copyable(op) or not _only_read(users, buffer):
             continue
@@ -116,7 +120,7 @@ class _Pipelining:
     def __init__(self, loop: For, region: Region, fetches: list[_Fetch]) -> None:
         self.loop, self.region, self.fetches = loop, region, fetches
         self.stages: int = loop.stages
-        self.waits = all(f.load.unwritten for f in fetches)
+        self.is_memory_bound = all(f.load.unwritten for f in fetches)
         """Whether the loop is memory-bound."""
         self.body, self.index = loop.body, loop.index
         self.before = Region()
@@ -124,7 +128,7 @@ class _Pipelining:
 
     def run(self) -> None:
         self.rings = [self._ring(f) for f in self.fetches]
-        self._first_iterations()
+        self._prologue()
         read, write = self._counters()
         self._iteration(read, write)
         at = self.region.ops.index(self.loop)
@@ -146,28 +150,29 @@ class _Pipelining:
         ring.name = fetch.buffer.result.name or fetch.load.result.name
         return ring
 
-    def _first_iterations(self) -> None:
+    def _prologue(self) -> None:
         for k in range(self.stages - 1):
             index = self._constant(self.build, k)
-            runs = self._compare(self.build, "lt", index, self.loop.stop)
-            self._copies(self.build, runs, index, self._constant(self.build, k, int32), ahead=False)
+            is_in_range = self._compare(self.build, "lt", index, self.loop.stop)
+            self._copies(self.build, is_in_range, index, self._constant(self.build, k, int32), ahead=False)
 
-    def _copies(self, build: Builder, runs: Value, index: Value, stage: Value, ahead: bool) -> None:
-        """Start the copies of the iteration `index` if `runs` holds, and commit a group unconditionally. `ahead`:
+    def _copies(self, build: Builder, is_in_range: Value, index: Value, stage: Value, ahead: bool) -> None:
+        """Start the copies of the iteration `index` if `is_in_range` holds, and commit a group unconditionally.
+        `ahead`:
         whether the stage differs from the stage that the current iteration reads."""
-        inside = Region()
-        inner = Builder(inside, self.loop.loc)
+        then = Region()
+        inner = Builder(then, self.loop.loc)
         for fetch, ring in zip(self.fetches, self.rings, strict=True):
             load, mapping = fetch.load, {self.index: index}
             for op in fetch.slice:
                 inner.insert(clone_op(op, mapping))
             operands = [mapping.get(v, v) for v in (load.array, *load.offset)]
-            attrs = load.promises | {"ahead": ahead, "lean": self.waits}
+            attrs = load.promises | {"ahead": ahead, "lean": self.is_memory_bound}
             inner.insert(AsyncCopy([self._stage(inner, ring, stage), *operands], [], attrs, [], load.loc))
         inner.insert(Yield())
-        nothing = Region()
-        Builder(nothing, self.loop.loc).insert(Yield())
-        build.insert(If([runs], [], None, [inside, nothing]))
+        otherwise = Region()
+        Builder(otherwise, self.loop.loc).insert(Yield())
+        build.insert(If([is_in_range], [], None, [then, otherwise]))
         build.insert(AsyncCommit())
 
     def _stage(self, build: Builder, ring: Value, stage: Value) -> Value:
@@ -184,40 +189,40 @@ class _Pipelining:
         first, last = (self._constant(self.build, n, int32) for n in (0, self.stages - 1))
         return self.loop.append(first), self.loop.append(last)
 
-    def _iteration(self, read: Value, write: Value) -> None:
+    def _iteration(self, read_stage: Value, write_stage: Value) -> None:
         first = Region()
         build = Builder(first, self.loop.loc)
         build.insert(AsyncWait(self.rings, [], {"pending": self.stages - 2}))
-        ahead = self._constant(build, self.stages - 1)
+        distance = self._constant(build, self.stages - 1)
         stop = self.loop.stop
         if self.index.type in UNSIGNED:
-            stop = build.insert(S.Max([stop, ahead], [self.index.type])).result
-        rest = build.insert(S.Sub([stop, ahead], [self.index.type])).result
-        index = build.insert(S.Add([self.index, ahead], [self.index.type])).result
-        runs = self._compare(build, "lt", self.index, rest)
-        swapped: dict[Value, Value] = {}
+            stop = build.insert(S.Max([stop, distance], [self.index.type])).result
+        prefetch_stop = build.insert(S.Sub([stop, distance], [self.index.type])).result
+        index = build.insert(S.Add([self.index, distance], [self.index.type])).result
+        is_in_range = self._compare(build, "lt", self.index, prefetch_stop)
+        stage_of_buffer: dict[Value, Value] = {}
         for fetch, ring in zip(self.fetches, self.rings, strict=True):
-            swapped[fetch.buffer.result] = self._stage(build, ring, read)
-        if self.waits:
-            self._copies(build, runs, index, write, ahead=True)
+            stage_of_buffer[fetch.buffer.result] = self._stage(build, ring, read_stage)
+        if self.is_memory_bound:
+            self._copies(build, is_in_range, index, write_stage, ahead=True)
         last = self.body.ops.pop()
         replaced = {op for f in self.fetches for op in (f.load, f.buffer)}
         self.body.ops = first.ops + [op for op in self.body.ops if op not in replaced]
         end = Builder(self.body, self.loop.loc)
-        if not self.waits:
-            self._copies(end, runs, index, write, ahead=True)
-        counters = [self._next(end, read), self._next(end, write)]
+        if not self.is_memory_bound:
+            self._copies(end, is_in_range, index, write_stage, ahead=True)
+        counters = [self._next_stage(end, read_stage), self._next_stage(end, write_stage)]
         self.body.append(last)
         self.body.yielded = [*self.body.yielded, *counters]
         for op in self.body.ops:
             op.parent = self.body
-        replace(self.body, swapped)
+        replace(self.body, stage_of_buffer)
 
-    def _next(self, build: Builder, counter: Value) -> Value:
+    def _next_stage(self, build: Builder, counter: Value) -> Value:
         one, zero = self._constant(build, 1, int32), self._constant(build, 0, int32)
-        more = build.insert(S.Add([counter, one], [int32])).result
-        wraps = self._compare(build, "eq", more, self._constant(build, self.stages, int32))
-        return build.insert(S.Select([wraps, zero, more], [int32])).result
+        successor = build.insert(S.Add([counter, one], [int32])).result
+        wraps = self._compare(build, "eq", successor, self._constant(build, self.stages, int32))
+        return build.insert(S.Select([wraps, zero, successor], [int32])).result
 
     def _compare(self, build: Builder, pred: str, a: Value, b: Value) -> Value:
         return build.insert(S.Cmp([a, b], [bool_], {"pred": pred})).result

@@ -28,9 +28,9 @@ SWIZZLE_ALIGNMENT = 1024
 """Alignment in bytes of swizzled buffers, a multiple of the period of every swizzle."""
 PAD_BYTES = 16
 BANKS_BYTES = 128
-SMALL = 128
+SMALL_BYTES = 128
 """The size in bytes up to which a buffer shares no bytes with other buffers."""
-LITTLE = 16 << 10
+NO_REUSE_BYTES = 16 << 10
 """The total size in bytes up to which no buffers share bytes: a dozen such blocks fit on a multiprocessor, and reuse
 costs barriers."""
 
@@ -66,10 +66,10 @@ def place_shared(kernel: Kernel, context: GpuCompilation) -> None:
     layouts = context.layouts if has_lines(kernel) else {}
     owners = [op for op in kernel.walk() if isinstance(op, SharedOp)]
     strides = [_strides(op, users, layouts) for op in owners]
-    lives = _LiveRanges(kernel)
-    intervals = [lives.interval(op, _bytes(op, s)) for op, s in zip(owners, strides, strict=True)]
+    live_ranges = _LiveRanges(kernel)
+    intervals = [live_ranges.interval(op, _bytes(op, s)) for op, s in zip(owners, strides, strict=True)]
     plan = _concatenated(intervals)
-    if plan.total > LITTLE:
+    if plan.total > NO_REUSE_BYTES:
         plan = plan_memory(_extend_small(kernel, intervals))
     rows = zip(owners, plan.offsets, plan.intervals, strides, strict=True)
     allocations = {op.result: SharedAllocation(at, i.size, s, _row_bytes(op)) for op, at, i, s in rows}
@@ -83,7 +83,7 @@ def _extend_small(kernel: Kernel, intervals: list[Interval]) -> list[Interval]:
     if any(isinstance(op, Roles) for op in kernel.body.ops):
         return intervals
     end = max(i.end for i in intervals)
-    return [replace(i, start=0, end=end) if i.reserved <= SMALL else i for i in intervals]
+    return [replace(i, start=0, end=end) if i.reserved <= SMALL_BYTES else i for i in intervals]
 
 
 def _row_bytes(op: SharedOp) -> int:
@@ -106,8 +106,8 @@ def _concatenated(intervals: list[Interval]) -> MemoryMap:
 
 
 class _LiveRanges:
-    """Live ranges of buffers over ops numbered in textual order. A buffer used in a loop and made before it is live to
-    the end of the loop."""
+    """Live ranges of buffers over ops numbered in textual order. A buffer that is used in a loop and defined before the
+    loop is live to the end of the loop."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.numbers: dict[Op, int] = {}
@@ -128,16 +128,20 @@ class _LiveRanges:
     def interval(self, op: SharedOp, size: int) -> Interval:
         """The live range of a buffer. Pipes and mbarriers, which connect roles, are live to the end of the kernel;
         buffers of different roles are live concurrently (`branch`)."""
-        final = self.last.get(op.result, op)
-        at, end = final, self.ends[final]
-        while at.parent is not op.parent and at.parent is not None and at.parent.parent is not None:
-            at = at.parent.parent
-            end = self.ends[at]
+        last_use = self.last.get(op.result, op)
+        ancestor, end = last_use, self.ends[last_use]
+        while (
+            ancestor.parent is not op.parent
+            and ancestor.parent is not None
+            and ancestor.parent.parent is not None
+        ):
+            ancestor = ancestor.parent.parent
+            end = self.ends[ancestor]
         if isinstance(op, MbarrierNew) or (isinstance(op, BufNew) and op.pipe):
             end = len(self.numbers)
         name = op.result.name or "tile"
         align = SWIZZLE_ALIGNMENT if isinstance(op, BufNew) and op.swizzled else ALIGNMENT
-        return Interval(name, self.numbers[op], end, size, align, 0, op.loc, final.loc, self._branch(op))
+        return Interval(name, self.numbers[op], end, size, align, 0, op.loc, last_use.loc, self._branch(op))
 
     def _branch(self, op: Op) -> Branch:
         """The role that a buffer belongs to, as a branch of the fork of roles."""
@@ -194,11 +198,11 @@ def _is_operand(op: BufNew, users: Users) -> bool:
 
 def _transitive_users(value: Value, users: Users) -> set[Op]:
     """The ops that use a value, directly or through results of other users."""
-    ops, left = set[Op](), [value]
-    while left:
-        more = {user for user, _ in users.get(left.pop(), [])} - ops
-        ops |= more
-        left += [result for user in more for result in user.results]
+    ops, worklist = set[Op](), [value]
+    while worklist:
+        new_users = {user for user, _ in users.get(worklist.pop(), [])} - ops
+        ops |= new_users
+        worklist += [result for user in new_users for result in user.results]
     return ops
 
 

@@ -16,22 +16,22 @@ from tegula.source import UNKNOWN, Location
 Branch = tuple[tuple[int, int], ...]
 """The concurrent branches that contain a piece of memory: (fork, branch taken), from the outermost fork inwards."""
 
-LINE = 64
+CACHE_LINE = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
     """A piece of memory and its live range.
 
-    `start` and `end`: the first point of use and the first after the last. `size`: bytes, `pad` of which may stay
-    unused after it. `align`: bytes, a power of two. `loc` and `until`: source of the first and the last use. `branch`:
-    intervals on different branches of one fork are live together whatever their times."""
+    `start` and `end`: the first point of use, and the point after the last use. `size`: the size in bytes; `pad`: the
+    bytes of padding after the contents. `align`: bytes, a power of two. `loc` and `until`: source of the first and the
+    last use. `branch`: intervals on different branches of one fork are live together whatever their times."""
 
     name: str
     start: int
     end: int
     size: int
-    align: int = LINE
+    align: int = CACHE_LINE
     pad: int = 0
     loc: Location = UNKNOWN
     until: Location = UNKNOWN
@@ -54,7 +54,7 @@ class MemoryMap:
     def peak(self) -> list[Interval]:
         """The intervals that are live at the point of maximum total size, the largest first."""
         alive = [_live_at(self.intervals, at) for at in {i.start for i in self.intervals}]
-        largest = max(alive, key=lambda those: sum(i.reserved for i in those)) if alive else []
+        largest = max(alive, key=lambda live: sum(i.reserved for i in live)) if alive else []
         return sorted(largest, key=lambda i: -i.size)
 
     def table(self) -> list[str]:
@@ -108,10 +108,10 @@ def simultaneously_live(a: Interval, b: Interval) -> bool:
 
 def concurrent(a: Branch, b: Branch) -> bool:
     """Whether the code on two branches runs concurrently: they take different branches of one fork."""
-    for (fork, way_a), (other, way_b) in zip(a, b, strict=False):
-        if fork != other:
+    for (fork_a, taken_a), (fork_b, taken_b) in zip(a, b, strict=False):
+        if fork_a != fork_b:
             return False
-        if way_a != way_b:
+        if taken_a != taken_b:
             return True
     return False
 
@@ -125,10 +125,10 @@ def lifetime(i: Interval) -> str:
 def _peak_bytes(intervals: Sequence[Interval]) -> int:
     """The maximum number of bytes live at one point, a lower bound for any plan."""
     changes = [(i.end, 0, -i.reserved) for i in intervals] + [(i.start, 1, i.reserved) for i in intervals]
-    peak = now = 0
+    peak = live_bytes = 0
     for _, _, change in sorted(changes):
-        now += change
-        peak = max(peak, now)
+        live_bytes += change
+        peak = max(peak, live_bytes)
     return peak
 
 
@@ -140,12 +140,14 @@ def _first_fit(intervals: Sequence[Interval], order: list[int]) -> list[int]:
     """Offsets, with each interval at the lowest offset that is free during its whole lifetime."""
     starts, ends = (np.array([getattr(i, f) for i in intervals], np.int64) for f in ("start", "end"))
     branches = sorted({i.branch for i in intervals})
-    kind = np.array([branches.index(i.branch) for i in intervals])
-    overlapping = np.array([[concurrent(a, b) for b in branches] for a in branches])
+    branch_indices = np.array([branches.index(i.branch) for i in intervals])
+    are_concurrent = np.array([[concurrent(a, b) for b in branches] for a in branches])
     offsets, placed = [0] * len(intervals), np.zeros(len(intervals), bool)
     for k in order:
         i = intervals[k]
-        others = np.nonzero(placed & ((starts < i.end) & (ends > i.start) | overlapping[kind[k]][kind]))[0]
+        others = np.nonzero(
+            placed & ((starts < i.end) & (ends > i.start) | are_concurrent[branch_indices[k]][branch_indices])
+        )[0]
         occupied = sorted((offsets[o], offsets[o] + intervals[o].reserved) for o in others.tolist())
         offsets[k] = _lowest_gap(occupied, i)
         placed[k] = True

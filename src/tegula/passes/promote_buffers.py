@@ -18,7 +18,7 @@ from tegula.passes.uniformity import analyse, in_divergent_code
 from tegula.types import BufType, TileType
 
 VIEWS = (BufView, BufReshape)
-ON_VALUES: dict[type[Op], type[Op]] = {BufGet: TileExtract, BufView: TileSlice, BufReshape: TileReshape}
+VALUE_OPS: dict[type[Op], type[Op]] = {BufGet: TileExtract, BufView: TileSlice, BufReshape: TileReshape}
 
 
 def promote_buffers(kernel: Kernel, context: Compilation) -> None:
@@ -58,10 +58,10 @@ class _Promotion:
 
     def _viewed_by_lanes(self) -> Iterator[Value]:
         """The objects with lane-varying views."""
-        known = analyse(self.kernel)
-        divergent = set(in_divergent_code(self.kernel.body, known))
+        uniformity = analyse(self.kernel)
+        divergent = set(in_divergent_code(self.kernel.body, uniformity))
         for op in self.kernel.walk():
-            if isinstance(op, VIEWS) and (op in divergent or any(map(known.varying, op.operands))):
+            if isinstance(op, VIEWS) and (op in divergent or any(map(uniformity.varying, op.operands))):
                 yield root(op.result)
 
     def run(self) -> None:
@@ -73,9 +73,9 @@ class _Promotion:
         rewritten: list[Op] = []
         for op in region.ops:
             op.substitute(self.values)
-            for op_after in self._op(op, current):
-                op_after.parent = region
-                rewritten.append(op_after)
+            for replacement in self._op(op, current):
+                replacement.parent = region
+                rewritten.append(replacement)
         region.ops = rewritten
 
     def _op(self, op: Op, current: dict[Value, Value]) -> list[Op]:
@@ -106,17 +106,17 @@ class _Promotion:
     ) -> list[Op]:
         """The ops that replace a read of an element, or a view of an object that never changes, by the same op on the
         value. Elements of absent lanes are 0 in views."""
-        kind, filled = ON_VALUES[type(op)], list[Op]()
+        kind, fill_ops = VALUE_OPS[type(op)], list[Op]()
         _, *indices = op.operands
         if isinstance(op, VIEWS) and isinstance(value.type, TileType) and value.type.partial:
             fill = TileFillAbsent.typed([value], loc=op.loc)
-            filled, value = [fill], fill.result
+            fill_ops, value = [fill], fill.result
         part = kind.typed([value, *indices], op.attrs, loc=op.loc)
         if isinstance(op, BufGet):
             self.values[op.result] = part.result
         else:
             current[op.result] = part.result
-        return [*filled, part]
+        return [*fill_ops, part]
 
     def _written(self, op: Op, current: dict[Value, Value]) -> list[Value]:
         inside = {o.buffer for o in op.walk() if isinstance(o, BufWrite)}

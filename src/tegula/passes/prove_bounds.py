@@ -74,8 +74,8 @@ class Prover:
             return ANY
         if isinstance(op, ConstantLike):
             value = op.value
-            plain = isinstance(value, int | float) and not math.isnan(value)
-            return (value, value) if plain else ANY
+            is_number = isinstance(value, int | float) and not math.isnan(value)
+            return (value, value) if is_number else ANY
         if isinstance(op, TileFull | TileBroadcast | TileReshape):
             return self.bounds(op.value if isinstance(op, TileFull) else op.tile)
         if isinstance(op, Sub):
@@ -83,24 +83,24 @@ class Prover:
             return 0.0 if above else -math.inf, 0.0 if below else math.inf
         if not isinstance(op, Neg | Abs | Min | Max | Mul | Select | Cast):
             return ANY
-        of = [self.bounds(v) for v in op.operands]
+        operand_bounds = [self.bounds(v) for v in op.operands]
         if isinstance(op, Neg):
-            ((low, high),) = of
+            ((low, high),) = operand_bounds
             return -high, -low
         if isinstance(op, Abs):
             return 0.0, math.inf
         if isinstance(op, Mul):
-            return _signs(of, op.a is op.b)
+            return _signs(operand_bounds, op.a is op.b)
         if isinstance(op, Cast):
-            return _cast(of[0], op)
+            return _cast(operand_bounds[0], op)
         if isinstance(op, Min | Max):
-            return _extreme(of, op)
-        return _union(of[1:])
+            return _extreme(operand_bounds, op)
+        return _union(operand_bounds[1:])
 
 
 def _element(x: Value) -> Value:
     """The value that an element represents: looks through the results and arguments of maps and calls to the value in
-    the map that made the tile."""
+    the map that computed the tile."""
     while True:
         owner = x.owner
         if isinstance(owner, TileMap | Call):
@@ -166,15 +166,15 @@ def covers(b: Value, a: Value) -> bool:
     return False
 
 
-def _covers_rows(b: Value, a: Value, spread: TileBroadcast) -> bool:
+def _covers_rows(b: Value, a: Value, broadcast: TileBroadcast) -> bool:
     """Whether each element of a tile b is at least every element of a at the positions to which b's element is
     broadcast."""
     b = _element(b)
     if isinstance(b.owner, Max):
-        return any(_covers_rows(v, a, spread) for v in b.owner.operands)
+        return any(_covers_rows(v, a, broadcast) for v in b.owner.operands)
     if isinstance(b.owner, TileReshape):
-        return _covers_rows(b.owner.tile, a, spread)
-    largest = _maximum(b, spread)
+        return _covers_rows(b.owner.tile, a, broadcast)
+    largest = _maximum(b, broadcast)
     return largest is not None and covers(largest.tile, a)
 
 
@@ -183,23 +183,23 @@ def is_attained(b: Value, a: Value, axis: int | None) -> bool:
     a, b = _element(a), _element(b)
     if not isinstance(b.owner, TileBroadcast):
         return False
-    spread, b = b.owner, _element(b.owner.tile)
+    broadcast, b = b.owner, _element(b.owner.tile)
     while isinstance(b.owner, TileReshape):
         b = _element(b.owner.tile)
-    largest = _maximum(b, spread)
+    largest = _maximum(b, broadcast)
     return largest is not None and axis in (None, largest.axis) and _element(largest.tile) is a
 
 
-def _maximum(b: Value, spread: TileBroadcast) -> TileReduce | None:
-    """The reduction that computes row maxima `b` of another tile, if `spread` broadcasts them back over these rows;
-    else None."""
+def _maximum(b: Value, broadcast: TileBroadcast) -> TileReduce | None:
+    """The reduction that computes row maxima `b` of another tile, if `broadcast` broadcasts the maxima back over these
+    rows; else None."""
     if not isinstance(b.owner, TileReduce) or combination(b.owner.combine) is not Max:
         return None
     tile, axis = b.owner.tile, b.owner.axis
-    assert isinstance(tile.type, TileType) and isinstance(spread.result.type, TileType)
-    narrow = spread.tile.type
-    assert isinstance(narrow, TileType)
-    shape, before = spread.result.type.shape, narrow.shape
+    assert isinstance(tile.type, TileType) and isinstance(broadcast.result.type, TileType)
+    source = broadcast.tile.type
+    assert isinstance(source, TileType)
+    shape, before = broadcast.result.type.shape, source.shape
     before = (1,) * (len(shape) - len(before)) + before
     rows = tuple(1 if axis in (None, d) else n for d, n in enumerate(tile.type.shape))
     return b.owner if not tile.type.partial and tile.type.shape == shape and before == rows else None

@@ -1,4 +1,4 @@
-"""Loads the tiles that matmuls multiply again right before each matmul.
+"""Loads operands of matmuls again right before each matmul.
 
 A loaded operand of several matmuls, or of a matmul in a later loop, takes shared memory from its load to its last use.
 Loaded again, a tile takes memory only at one matmul. Kernels whose tiles do not fit a block otherwise are compiled this
@@ -15,7 +15,7 @@ from tegula.passes.runner import GpuCompilation
 def reload_operands(kernel: Kernel, context: GpuCompilation) -> None:
     """Rewrite the kernel in place. Only tiles of arrays that the kernel does not write are loaded again, because the
     elements are then the same at each load."""
-    constant: dict[Value, bool] = {}
+    is_read_only: dict[Value, bool] = {}
     changed = False
     for matmul in [op for op in kernel.walk() if isinstance(op, MatmulLike)]:
         region = matmul.parent
@@ -26,9 +26,9 @@ def reload_operands(kernel: Kernel, context: GpuCompilation) -> None:
             if load is None:
                 continue
             array = array_root(load.array)
-            if array not in constant:
-                constant[array] = not any(writes(kernel, op, {array}) for op in kernel.body.ops)
-            if not constant[array]:
+            if array not in is_read_only:
+                is_read_only[array] = not any(writes(kernel, op, {array}) for op in kernel.body.ops)
+            if not is_read_only[array]:
                 continue
             for op in (load, *reshaped):
                 if op.result not in reloaded:

@@ -31,28 +31,28 @@ def reuse_shared(kernel: Kernel, context: GpuCompilation) -> None:
     barriers = needed_barriers(kernel, context)
     numbers = {op: k for k, op in enumerate(kernel.body.walk())}
     syncs = [op for op, clash in barriers.items() if not clash.of_warps]
-    lives = [
+    live_ranges = [
         replace(life, end=_next_sync(owner, life.end, syncs, numbers))
         for owner, life in zip(owners, memory.plan.intervals, strict=True)
         if isinstance(owner, Op)
     ]
-    _place(context, plan_memory(lives))
+    _place(context, plan_memory(live_ranges))
     if context.shared is not memory and _cost(needed_barriers(kernel, context).values()) > _cost(
         barriers.values()
     ):
         context.shared = memory
-    fewer = context.shared
+    smaller = context.shared
     _place(context, plan_memory(memory.plan.intervals))
-    if context.shared is not fewer and not (
-        _resident_threads(context) >= GAIN * _resident_threads(context, fewer)
+    if context.shared is not smaller and not (
+        _resident_threads(context) >= MIN_OCCUPANCY_GAIN * _resident_threads(context, smaller)
         and all(op.parent is kernel.body or op in barriers for op in needed_barriers(kernel, context))
     ):
-        context.shared = fewer
+        context.shared = smaller
 
 
-GAIN = 1.5
-"""The factor of resident threads that is worth barriers outside loops."""
-THREADS, RESERVED_BYTES = 2048, 1 << 10
+MIN_OCCUPANCY_GAIN = 1.5
+"""The minimum factor by which the number of resident threads grows in exchange for barriers outside loops."""
+MAX_SM_THREADS, RESERVED_BYTES = 2048, 1 << 10
 """The maximum number of resident threads of an SM, and the bytes of each CTA that are reserved by the hardware."""
 
 
@@ -67,7 +67,7 @@ def _place(context: GpuCompilation, plan: MemoryMap) -> None:
 def _resident_threads(context: GpuCompilation, memory: SharedMemory | None = None) -> int:
     """The number of threads that the shared memory of a multiprocessor suffices for."""
     total = (memory or context.shared).plan.total + RESERVED_BYTES
-    return min(THREADS, context.target.shared_per_sm // total * context.threads)
+    return min(MAX_SM_THREADS, context.target.shared_per_sm // total * context.threads)
 
 
 def _next_sync(owner: Op, end: int, syncs: Iterable[Op], numbers: dict[Op, int]) -> int:
@@ -79,5 +79,5 @@ def _next_sync(owner: Op, end: int, syncs: Iterable[Op], numbers: dict[Op, int])
 
 def _cost(clashes: Iterable[Clash]) -> tuple[int, int]:
     """The cost of barriers: the number of group barriers, then the number of all barriers."""
-    wide = [not clash.of_warps for clash in clashes]
-    return sum(wide), len(wide)
+    is_group_wide = [not clash.of_warps for clash in clashes]
+    return sum(is_group_wide), len(is_group_wide)

@@ -15,8 +15,8 @@ from tegula.ir.verify import Verified, verify
 
 if TYPE_CHECKING:
     from tegula.passes.assign_layouts import Layouts
+    from tegula.passes.conflict_scopes import ConflictScopes
     from tegula.passes.place_shared import SharedMemory
-    from tegula.passes.reach import AccessReach
     from tegula.passes.specialise import Schedule
     from tegula.passes.uniformity import Uniformity
     from tegula.target import CudaTarget
@@ -40,25 +40,26 @@ class Compilation:
 class GpuCompilation(Compilation):
     """The context of the passes for a GPU.
 
-    `debug`: whether reports name lanes and blocks, so that blocks are not merged. `earlier`: a schedule that was chosen
-    before, if any; `reload`: whether operands of matmuls are loaded again to save shared memory; `schedule`: the
-    schedule after `specialise`. `threads`: the threads of a block; `lanes`: the lanes of a warp among which tiles are
-    distributed, fewer than 32 if blocks can share a warp; `layouts`: the distribution of tile values over threads;
-    `shared`: the allocation of shared memory; `reach`: the accesses of threads, on demand."""
+    `debug`: whether reports name lanes and blocks, so that blocks are not merged. `selected`: a schedule that has been
+    selected for the kernel already, if any; `reload`: whether operands of matmuls are loaded again to save shared
+    memory; `schedule`: the schedule after `specialise`. `threads`: the threads of a block; `lanes`: the lanes of a warp
+    among which tiles are distributed, fewer than 32 if blocks can share a warp; `layouts`: the distribution of tile
+    values over threads; `shared`: the allocation of shared memory; `conflict_scopes`: the threads that may conflict,
+    computed on demand."""
 
     target: CudaTarget
     debug: bool = False
-    earlier: Schedule | None = None
+    selected: Schedule | None = None
     reload: bool = False
     schedule: Schedule = field(init=False)
     threads: int = field(init=False)
     lanes: int = 32
     layouts: Layouts = field(init=False)
     shared: SharedMemory = field(init=False)
-    reach: AccessReach | None = None
+    conflict_scopes: ConflictScopes | None = None
 
 
-Given = TypeVar("Given", bound=Compilation, contravariant=True)
+PassContext = TypeVar("PassContext", bound=Compilation, contravariant=True)
 Context = TypeVar("Context", bound=Compilation)
 
 
@@ -67,11 +68,11 @@ def _always(context: Compilation) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Pass(Generic[Given]):
+class Pass(Generic[PassContext]):
     """A step of a pipeline, with the name of its function. `when`: the predicate of contexts in which the pass runs."""
 
-    run: Callable[[Kernel, Given], None]
-    when: Callable[[Given], bool] = _always
+    run: Callable[[Kernel, PassContext], None]
+    when: Callable[[PassContext], bool] = _always
 
     @property
     def name(self) -> str:
@@ -80,7 +81,7 @@ class Pass(Generic[Given]):
 
 
 @dataclass(frozen=True, slots=True)
-class Analysis(Pass[Given]):
+class Analysis(Pass[PassContext]):
     """A pass that does not modify the kernel, but sets a field of the context or checks the user's program."""
 
 

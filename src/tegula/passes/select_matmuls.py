@@ -16,10 +16,10 @@ from tegula.ops.linear import TileMatmul
 from tegula.ops.roles import PipeNew, PipePop
 from tegula.ops.tile import TilePermute
 from tegula.passes.bulk_access import may_swizzle
-from tegula.passes.byte_operands import from_bytes, swizzle_source, transpose_first
+from tegula.passes.byte_operands import is_computed_from_bytes, swizzle_source, transpose_first
 from tegula.passes.form_rings import is_by_hand, is_stage
 from tegula.passes.groups import group_of, role_of
-from tegula.passes.matmul_terms import stored_terms, widened_terms
+from tegula.passes.mma_types import register_mma_types, shared_mma_types
 from tegula.passes.runner import GpuCompilation
 from tegula.passes.stage_operands import (
     ANY_ORDER,
@@ -43,15 +43,17 @@ def keep_operands(kernel: Kernel, context: GpuCompilation) -> None:
     if context.target.tensor_cores != "wgmma":
         return
     threads = context.threads
-    transposed: dict[Region | None, list[TileMatmul]] = {}
+    matmuls_of_role: dict[Region | None, list[TileMatmul]] = {}
     for op in kernel.walk():
         if not isinstance(op, TileMatmul):
             continue
-        transposed.setdefault(role_of(op), []).append(op)
+        matmuls_of_role.setdefault(role_of(op), []).append(op)
         if _popped(op.b) and not _popped(op.a) and _fits_registers(op, 0, threads):
             op.in_registers = 0
-    for matmuls in transposed.values():
-        if all(_popped(op.a) and from_bytes(op) and _fits_registers(op, 1, threads) for op in matmuls):
+    for matmuls in matmuls_of_role.values():
+        if all(
+            _popped(op.a) and is_computed_from_bytes(op) and _fits_registers(op, 1, threads) for op in matmuls
+        ):
             for op in matmuls:
                 transpose_first(op)
                 op.in_registers = 1
@@ -59,9 +61,9 @@ def keep_operands(kernel: Kernel, context: GpuCompilation) -> None:
 
 def _fits_registers(op: TileMatmul, k: int, threads: int) -> bool:
     """Whether tensor cores can take operand k from registers."""
-    terms = stored_terms(op)
-    narrow = terms is not None and terms.bits == ANY_ORDER
-    return narrow and not _misfit(op, threads, k == 1) and _rows_fit(op, threads, k == 1)
+    mma_types = shared_mma_types(op)
+    narrow = mma_types is not None and mma_types.bits == ANY_ORDER
+    return narrow and not _unsupported_reason(op, threads, k == 1) and _rows_fit(op, threads, k == 1)
 
 
 def _popped(tile: Value) -> bool:
@@ -83,24 +85,28 @@ def select_matmuls(kernel: Kernel, context: GpuCompilation) -> None:
     matmuls = [op for op in kernel.walk() if isinstance(op, GroupMma)]
     candidates: list[GroupMma] = []
     for op in matmuls:
-        reason = _misfit(op, threads) if target.tensor_cores == "wgmma" else f"{target.arch} has no wgmma"
+        reason = (
+            _unsupported_reason(op, threads)
+            if target.tensor_cores == "wgmma"
+            else f"{target.arch} has no wgmma"
+        )
         if reason:
             op.declined = reason
         else:
             candidates.append(op)
-    chosen, staged = _chosen(kernel, matmuls, candidates, threads, with_stages=True)
+    chosen, staged = _select(kernel, matmuls, candidates, threads, with_stages=True)
     if staged and not stages_fit(kernel, target, list(staged.values())):
-        chosen, staged = _chosen(kernel, matmuls, candidates, threads, with_stages=False)
+        chosen, staged = _select(kernel, matmuls, candidates, threads, with_stages=False)
     for op in chosen:
         op.unit = "wgmma"
         if _narrows(op):
             op.at_once = True
     for op, k in _in_shared_memory(chosen):
-        pipe, terms = pipe_of(op.sides[k]), stored_terms(op)
+        pipe, mma_types = pipe_of(op.sides[k]), shared_mma_types(op)
         if (op, k) not in staged:
-            assert terms is not None and pipe is not None and isinstance(pipe.owner, PipeNew | BufNew)
+            assert mma_types is not None and pipe is not None and isinstance(pipe.owner, PipeNew | BufNew)
             pipe.owner.swizzled = True
-            if terms.left == "tf32":
+            if mma_types.left == "tf32":
                 assert isinstance(pipe.owner, PipeNew)
                 pipe.owner.to_tf32 = True
     for op in chosen:
@@ -108,13 +114,13 @@ def select_matmuls(kernel: Kernel, context: GpuCompilation) -> None:
             swizzle_source(op.held_tile)
     stage_operands(kernel, list(staged.values()))
     if any(not op.wait and (op not in chosen or op.at_once) for op in matmuls):
-        _complete(kernel, matmuls)
+        _make_synchronous(kernel, matmuls)
     for op in matmuls:
         if op not in chosen:
-            _through_memory(op)
+            _store_register_operand(op)
 
 
-def _chosen(
+def _select(
     kernel: Kernel,
     matmuls: Sequence[GroupMma],
     candidates: Sequence[GroupMma],
@@ -123,16 +129,16 @@ def _chosen(
 ) -> tuple[dict[GroupMma, None], dict[tuple[GroupMma, int], StageSlot]]:
     """The matmuls for warp groups, and the stages of operands that need a stage of their own. A pipe that a matmul
     without wgmma reads stays unswizzled."""
-    others, in_parts = _read_otherwise(kernel), _used_in_parts(kernel)
+    read_otherwise, in_parts = _read_otherwise(kernel), _used_in_parts(kernel)
     chosen = dict.fromkeys(candidates)
     possible = {(op, k): possible_stage(op, k, threads) for op, k in _in_shared_memory(chosen)}
     while True:
-        refused = {pipe_of(v): op for op in matmuls if op not in chosen for v in op.sides} | in_parts
+        unswizzled = {pipe_of(v): op for op in matmuls if op not in chosen for v in op.sides} | in_parts
         slots: dict[tuple[GroupMma, int], StageSlot] = {}
-        left = dict(chosen)
+        remaining = dict(chosen)
         for op, k in _in_shared_memory(chosen):
-            reason = _unreadable(op, k, others, threads) or _reason_not_swizzled(
-                op.sides[k], refused, in_parts
+            reason = _unreadable_reason(op, k, read_otherwise, threads) or _unswizzled_reason(
+                op.sides[k], unswizzled, in_parts
             )
             if not reason:
                 continue
@@ -140,19 +146,19 @@ def _chosen(
             if isinstance(slot, StageSlot):
                 slots[op, k] = slot
                 continue
-            left.pop(op, None)
+            remaining.pop(op, None)
             op.declined = f"the {SIDES[k]} operand {reason}, and {slot}"
-        if left == chosen:
+        if remaining == chosen:
             return chosen, slots
-        chosen = left
+        chosen = remaining
 
 
-def _reason_not_swizzled(
-    operand: Value, refused: Mapping[Value | None, Op], in_parts: Mapping[Value | None, Op]
+def _unswizzled_reason(
+    operand: Value, unswizzled: Mapping[Value | None, Op], in_parts: Mapping[Value | None, Op]
 ) -> str:
     """The reason why an operand's pipe or ring cannot be swizzled; empty if it can."""
     pipe = pipe_of(operand)
-    reason = refused.get(pipe)
+    reason = unswizzled.get(pipe)
     if reason is None:
         return ""
     if pipe in in_parts:
@@ -165,42 +171,43 @@ def _in_shared_memory(matmuls: Iterable[GroupMma]) -> list[tuple[GroupMma, int]]
     return [(op, k) for op in matmuls for k, v in enumerate(op.sides) if isinstance(v.type, BufType)]
 
 
-def _unreadable(op: GroupMma, k: int, others: set[Value | None], threads: int) -> str:
-    """The reason why the instructions cannot read an operand from its pipe in place; empty if they can. `others`: the
+def _unreadable_reason(op: GroupMma, k: int, read_otherwise: set[Value | None], threads: int) -> str:
+    """The reason why the instructions cannot read an operand from its pipe in place; empty if they can.
+    `read_otherwise`: the
     pipes whose tiles are also read by other ops, so that their numbers must not be rounded to tf32."""
-    side, terms = op.sides[k], stored_terms(op)
+    side, mma_types = op.sides[k], shared_mma_types(op)
     pipe = pipe_of(side)
     if pipe is None:
         part = isinstance(side.type, BufType) and is_by_hand(root(side))
         return "is a part of a stage" if part else "is not a tile of a pipe"
-    assert terms is not None
+    assert mma_types is not None
     stage = _stage(pipe)
     if not may_swizzle(stage):
         return f"has stages with rows of {stage.shape[-1] * element_bytes(stage.dtype)} bytes"
-    if terms.left == "tf32" and pipe in others:
+    if mma_types.left == "tf32" and pipe in read_otherwise:
         return "is rounded to tf32, but its tiles are read by ops other than tf32 matmuls"
-    if terms.bits != ANY_ORDER and is_transpose(side) != (k == 1):
+    if mma_types.bits != ANY_ORDER and is_transpose(side) != (k == 1):
         return f"of {8 * element_bytes(stage.dtype)} bits does not have K along its rows"
     if group_cuts_boxes(op, k, threads, is_transpose(side)):
         return "has columns of which a warp group would start within a box"
     return ""
 
 
-def _complete(kernel: Kernel, matmuls: Sequence[GroupMma]) -> None:
+def _make_synchronous(kernel: Kernel, matmuls: Sequence[GroupMma]) -> None:
     """Make all matmuls synchronous and remove the waits, because a wait counts matmuls in flight, and some matmuls
     cannot be asynchronous."""
     for op in matmuls:
         op.wait = True
-    known: dict[Value, Value] = {}
+    replacements: dict[Value, Value] = {}
     for region in walk_regions(kernel.body):
         for op in region.ops:
             if isinstance(op, MmaWait):
-                known.update(zip(op.results, op.sums, strict=True))
+                replacements.update(zip(op.results, op.sums, strict=True))
         region.ops = [op for op in region.ops if not isinstance(op, MmaWait)]
-    replace(kernel.body, known)
+    replace(kernel.body, replacements)
 
 
-def _through_memory(op: GroupMma) -> None:
+def _store_register_operand(op: GroupMma) -> None:
     """Replace a matmul with an operand in registers by a matmul that reads the operand from a new shared buffer."""
     if not isinstance(op, RegisterMma):
         return
@@ -247,47 +254,45 @@ def pipe_of(operand: Value) -> Value | None:
 def _read_otherwise(kernel: Kernel) -> set[Value | None]:
     """The pipes whose popped tiles are also read by ops other than matmuls, and hand-written rings, since
     copies into them do no rounding."""
-    values: set[Value | None] = {v for op in kernel.body.ops for v in op.results if is_by_hand(v)}
+    pipes: set[Value | None] = {v for op in kernel.body.ops for v in op.results if is_by_hand(v)}
     used = uses(kernel.body)
     for op in kernel.walk():
-        idle = isinstance(op, BufRead) and op.result not in used
-        is_full = isinstance(op, BufView) and is_transpose(op.result)
-        if idle or is_full or isinstance(op, GroupMma):
+        is_unused = isinstance(op, BufRead) and op.result not in used
+        is_transposed_view = isinstance(op, BufView) and is_transpose(op.result)
+        if is_unused or is_transposed_view or isinstance(op, GroupMma):
             continue
         for v in op.operands:
             source = root(v).owner if isinstance(v.type, BufType) else None
             if isinstance(source, PipePop):
-                values.add(source.pipe)
-    return values
+                pipes.add(source.pipe)
+    return pipes
 
 
-def _misfit(op: MatmulLike, threads: int, transposed: bool | None = None) -> str:
+def _unsupported_reason(op: MatmulLike, threads: int, transposed: bool | None = None) -> str:
     """The reason why warp groups cannot compute a matmul of these types and shapes; empty if they can. `transposed`:
     whether the transposed matmul is computed instead."""
     if transposed is None:
         transposed = isinstance(op, RegisterMma) and op.register_operand == 1
-    a, b, out, terms = op.a.type, op.b.type, op.result.type, stored_terms(op)
+    a, b, out, mma_types = op.a.type, op.b.type, op.result.type, shared_mma_types(op)
     assert (
         isinstance(a, BufType | TileType) and isinstance(b, BufType | TileType) and isinstance(out, TileType)
     )
     groups = group_of(op, threads).warp_groups
     if not groups:
         return "its threads are not whole warp groups"
-    if terms is None:
+    if mma_types is None:
         tf32 = ' (precision="tf32" would allow it)' if a.dtype == b.dtype == out.dtype == float32 else ""
         return f"wgmma does not multiply {a.dtype} by {b.dtype} into {out.dtype}{tf32}"
     rows, columns = out.shape[::-1] if transposed else out.shape
     groups_m, groups_n, blocks_m, blocks_n = wgmma_group_tile((rows, columns), groups)
     if (64 * blocks_m * groups_m, 8 * blocks_n * groups_n) != (rows, columns):
-        return (
-            f"{rows} rows and {columns} columns are not a multiple of 64 by 8 for each of {counted(groups)}"
-        )
-    if a.shape[1] % terms.depth:
-        return f"K is {a.shape[1]}, which is not a multiple of {terms.depth}"
+        return f"{rows} rows and {columns} columns are not a multiple of 64 by 8 for each of {warp_groups_text(groups)}"
+    if a.shape[1] % mma_types.depth:
+        return f"K is {a.shape[1]}, which is not a multiple of {mma_types.depth}"
     return ""
 
 
-def counted(groups: int) -> str:
+def warp_groups_text(groups: int) -> str:
     """The number of warp groups, as text."""
     return "1 warp group" if groups == 1 else f"{groups} warp groups"
 
@@ -300,7 +305,7 @@ def explain_matmuls(kernel: Kernel) -> list[str]:
             continue
         unit = (
             "tensor cores of warps (mma.sync)"
-            if widened_terms(op) is not None
+            if register_mma_types(op) is not None
             else "multiply-adds of threads"
         )
         if op.unit == "wgmma":
@@ -313,14 +318,14 @@ def explain_matmuls(kernel: Kernel) -> list[str]:
 
 def _narrows(op: MatmulLike) -> bool:
     """Whether the accumulators are rounded or truncated to a narrower result type."""
-    out, terms = op.result.type, stored_terms(op)
-    assert isinstance(out, TileType) and terms is not None
-    return scalar_of(out.dtype).bits < terms.sum.bits
+    out, mma_types = op.result.type, shared_mma_types(op)
+    assert isinstance(out, TileType) and mma_types is not None
+    return scalar_of(out.dtype).bits < mma_types.sum.bits
 
 
 def _rows_fit(op: MatmulLike, threads: int, transposed: bool) -> bool:
-    """Whether each warp group computes whole rows (columns), so that its registers hold the rows of the operand that it
-    needs."""
+    """Whether each warp group computes whole rows (columns), so that its registers hold the rows of the operand that
+    the matmul needs."""
     t = op.result.type
     assert isinstance(t, TileType)
     groups = group_of(op, threads).warp_groups

@@ -21,18 +21,18 @@ def separate_barriers(kernel: Kernel, _: GpuCompilation) -> None:
         if isinstance(op, AtStage):
             uses.setdefault(op.barriers, []).append(op)
     for barriers, ops in uses.items():
-        if isinstance(barriers.type, MbarrierType) and _is_no_ring(barriers.type.stages, ops):
+        if isinstance(barriers.type, MbarrierType) and _is_not_a_ring(barriers.type.stages, ops):
             _separate(cast(MbarrierNew, barriers.owner), ops)
 
 
-def _is_no_ring(stages: int, ops: Iterable[AtStage]) -> bool:
-    named: dict[object, set[int]] = {}
+def _is_not_a_ring(stages: int, ops: Iterable[AtStage]) -> bool:
+    stages_of_user: dict[object, set[int]] = {}
     for op in ops:
         if not isinstance(op.stage.owner, ConstantLike):
             return False
-        named.setdefault((role_of(op), op.WAITS), set()).add(op.stage.owner.value)
-    inside = all(0 <= stage < stages for stages_of_name in named.values() for stage in stages_of_name)
-    return inside and any(len(stages_of_name) < stages for stages_of_name in named.values())
+        stages_of_user.setdefault((role_of(op), op.WAITS), set()).add(op.stage.owner.value)
+    inside = all(0 <= stage < stages for stages_used in stages_of_user.values() for stage in stages_used)
+    return inside and any(len(stages_used) < stages for stages_used in stages_of_user.values())
 
 
 def _separate(barrier: MbarrierNew, ops: Iterable[AtStage]) -> None:
@@ -40,11 +40,11 @@ def _separate(barrier: MbarrierNew, ops: Iterable[AtStage]) -> None:
     assert region is not None
     zero = Const([], [int32], {"value": 0, "type": int32}, [], barrier.loc)
     separated = barrier.separated()
-    barriers = [separated_op.result for separated_op in separated]
+    barriers = [new_op.result for new_op in separated]
     for op in ops:
         assert isinstance(op.stage.owner, ConstantLike)
         op.barriers, op.stage = barriers[op.stage.owner.value], zero.result
-    for separated_op in (zero, *separated):
-        separated_op.parent = region
+    for new_op in (zero, *separated):
+        new_op.parent = region
     at = region.ops.index(barrier)
     region.ops[at : at + 1] = [zero, *separated]

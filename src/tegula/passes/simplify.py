@@ -33,7 +33,7 @@ def simplify(kernel: Kernel, context: Compilation) -> None:
 
 
 def _fix_carried(kernel: Kernel) -> bool:
-    """Replace values that a loop carries unchanged by their initial values. Returns whether there were any."""
+    """Replace values that a loop carries unchanged by their initial values. Returns whether the kernel changed."""
     mapping: dict[Value, Value] = {}
     for op in kernel.walk():
         if isinstance(op, LoopLike):
@@ -43,8 +43,8 @@ def _fix_carried(kernel: Kernel) -> bool:
 
 
 def _narrow_maps(kernel: Kernel) -> bool:
-    """Remove unused operands of maps, and replace maps that return an operand unchanged. Returns whether there were
-    any."""
+    """Remove unused operands of maps, and replace maps that return an operand unchanged. Returns whether the kernel
+    changed."""
     mapping: dict[Value, Value] = {}
     narrowed = False
     for op in kernel.walk():
@@ -80,10 +80,10 @@ class _Simplifier:
     def region(self, region: Region, available: dict[Any, Op]) -> None:
         """Simplify a region. `available`: the pure ops that dominate it, by value number."""
         available = dict(available)
-        kept_ops: list[Op] = []
+        out: list[Op] = []
         for op in region.ops:
             op.substitute(self.mapping)
-            replaced = self._wrap_cell(op, kept_ops)
+            replaced = self._fold(op, out)
             if replaced is not None:
                 self.mapping[op.result] = replaced
                 continue
@@ -94,25 +94,25 @@ class _Simplifier:
             if key is not None:
                 available[key] = op
             if op.regions:
-                known = _known_inside(op, available)
+                inside = _known_inside(op, available)
                 for nested in op.regions:
-                    self.region(nested, known)
-            kept_ops.append(op)
-        region.ops = kept_ops
+                    self.region(nested, inside)
+            out.append(op)
+        region.ops = out
 
     def _reuse(self, op: Op, earlier: Op) -> None:
         for old, new in zip(op.results, earlier.results, strict=True):
             new.name = new.name or old.name
             self.mapping[old] = new
 
-    def _wrap_cell(self, op: Op, kept_ops: list[Op]) -> Value | None:
+    def _fold(self, op: Op, out: list[Op]) -> Value | None:
         if isinstance(op, Select) and self._is_wrap(op):
             return op.b
         same = self._unchanged(op) or _round_trip_source(op)
         if same is not None:
             return same
         if isinstance(op, ReshapeLike | TileSlice):
-            return _simpler_reshape(op, kept_ops)
+            return _simpler_reshape(op, out)
         if not isinstance(op, FOLDED) or isinstance(op, Fma) or not isinstance(op.result.type, DType):
             return None
         constants = [
@@ -125,7 +125,7 @@ class _Simplifier:
         value = op.ref(op.attrs, *constants)[0].item()
         constant_op = Const([], [op.result.type], {"value": value, "type": op.result.type}, [], op.loc)
         constant_op.parent = op.parent
-        kept_ops.append(constant_op)
+        out.append(constant_op)
         return constant_op.result
 
     def _unchanged(self, op: Op) -> Value | None:
@@ -133,11 +133,11 @@ class _Simplifier:
         if not isinstance(op, Binary) or not isinstance(op.a.type, DType) or not op.a.type.is_int:
             return None
         first, second = op.a, op.b
-        if type(op) in NEUTRAL and _number(second) == NEUTRAL[type(op)]:
+        if type(op) in NEUTRAL and _integer_constant(second) == NEUTRAL[type(op)]:
             return first
-        if isinstance(op, Add | Mul) and _number(first) == NEUTRAL[type(op)]:
+        if isinstance(op, Add | Mul) and _integer_constant(first) == NEUTRAL[type(op)]:
             return second
-        limit = _number(second)
+        limit = _integer_constant(second)
         if isinstance(op, Max) and limit is not None and limit <= self.ranges.of(first)[0]:
             return first
         return None
@@ -147,7 +147,7 @@ class _Simplifier:
         compared, index = op.condition.owner, op.b
         if not isinstance(compared, Cmp) or compared.pred != "lt" or compared.a is not index:
             return False
-        return _number(compared.b) == 0 and self.ranges.nonnegative(index)
+        return _integer_constant(compared.b) == 0 and self.ranges.nonnegative(index)
 
 
 def _known_inside(op: Op, available: dict[Any, Op]) -> dict[Any, Op]:
@@ -158,7 +158,7 @@ def _known_inside(op: Op, available: dict[Any, Op]) -> dict[Any, Op]:
     return available if isinstance(op, If | Lanes | Roles) else {}
 
 
-def _simpler_reshape(op: ReshapeLike | TileSlice, kept_ops: list[Op]) -> Value | None:
+def _simpler_reshape(op: ReshapeLike | TileSlice, out: list[Op]) -> Value | None:
     """A simpler value for a reshape or a slice: a permutation for a slice of all elements, one op for two
     consecutive ops, or the tile itself; None if there is nothing to simplify."""
     reshape: Op | None = op
@@ -177,7 +177,7 @@ def _simpler_reshape(op: ReshapeLike | TileSlice, kept_ops: list[Op]) -> Value |
     if reshape is op:
         return None
     reshape.parent = op.parent
-    kept_ops.append(reshape)
+    out.append(reshape)
     return reshape.result
 
 
@@ -216,7 +216,7 @@ def represents_all(wide: DType, narrow: DType) -> bool:
     return wide.is_float and narrow.is_float and wide.bits >= 32 and wide.bits >= narrow.bits
 
 
-def _number(value: Value) -> int | None:
+def _integer_constant(value: Value) -> int | None:
     return value.owner.value if isinstance(value.owner, ConstantLike) else None
 
 

@@ -12,7 +12,7 @@ from tegula.ir.rewrite import uses
 from tegula.ops.convert import Cast
 from tegula.ops.linear import TileMatmul
 from tegula.ops.tile import TileMap, TilePermute, TileReshape, TileSlice, dtype_of
-from tegula.passes.matmul_terms import widened_terms
+from tegula.passes.mma_types import register_mma_types
 from tegula.passes.runner import GpuCompilation
 from tegula.types import TileType, scalar_of
 
@@ -26,7 +26,7 @@ def sink_conversions(kernel: Kernel, context: GpuCompilation) -> None:
     for op in list(kernel.walk()):
         if isinstance(op, TileMatmul):
             _multiply_narrow(op)
-    _drop_unused(kernel)
+    _erase_unused(kernel)
     _region(kernel.body, uses(kernel.body))
     for op in kernel.walk():
         for nested in op.regions:
@@ -46,11 +46,11 @@ def _region(region: Region, used: dict[Value, list[tuple[Op, int]]]) -> None:
 
 
 def _multiply_narrow(matmul: TileMatmul) -> None:
-    """Replace both operands by the tiles from which they were widened, which have the same values, if the terms become
+    """Replace both operands by the tiles from which they were widened, which have the same values, if the types become
     narrower."""
-    before, (a, b) = widened_terms(matmul), matmul.sides
+    before, (a, b) = register_mma_types(matmul), matmul.sides
     matmul.sides = _source(a), _source(b)
-    after = widened_terms(matmul)
+    after = register_mma_types(matmul)
     narrower = after is not None and (before is None or after.bits < before.bits)
     matmul.sides = (_narrowed(a), _narrowed(b)) if narrower else (a, b)
 
@@ -79,17 +79,17 @@ def _narrowed(tile: Value) -> Value:
     return _narrowed(owner.inputs[0]) if isinstance(owner, Op) and _keeps_values(owner) else tile
 
 
-def _drop_unused(kernel: Kernel) -> None:
+def _erase_unused(kernel: Kernel) -> None:
     """Erase conversions and reshaped tiles that have no uses left."""
     while True:
         used = uses(kernel.body)
-        idle = [
+        unused = [
             op for op in kernel.walk()
             if (isinstance(op, SHAPES) or _widens(op)) and op.result not in used
         ]  # fmt: skip
-        if not idle:
+        if not unused:
             return
-        for op in idle:
+        for op in unused:
             assert op.parent is not None
             op.parent.ops.remove(op)
 

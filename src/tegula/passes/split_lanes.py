@@ -140,7 +140,7 @@ class _Splitter:
         op.map_operands(lambda v: self._uniform_view(v, op.parent, out) if v in self.views else v)
 
     def _uniform_view(self, view: Value, region: Region | None, out: list[Op]) -> Value:
-        """The view at lane 0's indices, made in `region` at the end of `out`."""
+        """The view at lane 0's indices, which is appended to the ops `out` of `region`."""
         uniform = clone_op(self.views[view], {})
 
         def lane_0_value(operand: Value) -> Value:
@@ -149,10 +149,10 @@ class _Splitter:
             if not self.known.varying(operand):
                 return operand
             attributes = {"implicit": view_index_name(operand)}
-            picked = LaneUniform([operand], [operand.type], attributes, [], uniform.loc)
-            picked.parent = region
-            out.append(picked)
-            return picked.result
+            lane_0 = LaneUniform([operand], [operand.type], attributes, [], uniform.loc)
+            lane_0.parent = region
+            out.append(lane_0)
+            return lane_0.result
 
         uniform.map_operands(lane_0_value)
         uniform.parent = region
@@ -161,7 +161,7 @@ class _Splitter:
 
 
 class _Group:
-    """Consecutive lane ops of one region, not yet placed."""
+    """Consecutive lane ops of one region that are not in a `lanes` op yet."""
 
     def __init__(self, splitter: _Splitter, region: Region) -> None:
         self.splitter = splitter
@@ -172,7 +172,7 @@ class _Group:
         self.ops: list[Op] = []
         self.accesses: dict[object, BufferAccess] = {}
         self.copies: dict[Value, Value] = {}
-        self.made: set[Value] = set()
+        self.defined: set[Value] = set()
         self.effects: dict[Effect, None] = {}
 
     def add(self, op: Op) -> None:
@@ -183,7 +183,7 @@ class _Group:
 
     def _append(self, op: Op) -> None:
         self.ops.append(op)
-        self.made.update(op.results)
+        self.defined.update(op.results)
         self.effects.update((e, None) for inner in op.walk() for e in inner.effects())
 
     def _local(self, value: Value) -> Value:
@@ -202,15 +202,15 @@ class _Group:
 
     def conflicts(self, op: Op) -> bool:
         """Whether different lanes may access the same bytes in `op` and in the group."""
-        decide = self.splitter.independence.conflict
-        fresh = list(accesses(op))
-        return any(decide(a, b, self.region) for a in self.accesses.values() for b in fresh)
+        conflict = self.splitter.independence.conflict
+        new_accesses = list(accesses(op))
+        return any(conflict(a, b, self.region) for a in self.accesses.values() for b in new_accesses)
 
     def must_precede(self, op: Op) -> bool:
         """Whether an op that the block runs once depends on the group, through values or memory."""
         if not self.ops:
             return False
-        if self.made.intersection(op.operands) or any(v in self.splitter.views for v in op.operands):
+        if self.defined.intersection(op.operands) or any(v in self.splitter.views for v in op.operands):
             return True
         return any(
             "io" in (a.kind, b.kind)
@@ -242,7 +242,7 @@ class _Group:
         lanes.parent = self.region
         inner: dict[Value, Value] = {}
         for k, value in enumerate(exported):
-            inner[value] = self._renamed(value)
+            inner[value] = self._inner_value(value)
             lanes.results[k] = value
             value.owner = lanes
         replace(body, inner)
@@ -250,15 +250,15 @@ class _Group:
         out.append(lanes)
         self.clear()
 
-    def _renamed(self, value: Value) -> Value:
+    def _inner_value(self, value: Value) -> Value:
         owner = value.owner
         assert isinstance(owner, Op)
-        fresh = Value(value.type, owner, value.name)
-        self.splitter.independence.renamed(value, fresh)
+        inner = Value(value.type, owner, value.name)
+        self.splitter.independence.record_result(value, inner)
         if self.splitter.known.varying(value):
-            self.splitter.known.values.add(fresh)
-        owner.results[owner.results.index(value)] = fresh
-        return fresh
+            self.splitter.known.values.add(inner)
+        owner.results[owner.results.index(value)] = inner
+        return inner
 
     def _used_outside(self, value: Value, inside: set[Op]) -> bool:
         if isinstance(value.type, ArrayType | BufType):
@@ -267,8 +267,8 @@ class _Group:
 
 
 def _ancestor(op: Op, region: Region) -> Op | None:
-    """The op of `region` that holds `op`."""
-    at: Op | None = op
-    while at is not None and at.parent is not region:
-        at = at.parent.parent if at.parent is not None else None
-    return at
+    """The op of `region` that contains `op`."""
+    ancestor: Op | None = op
+    while ancestor is not None and ancestor.parent is not region:
+        ancestor = ancestor.parent.parent if ancestor.parent is not None else None
+    return ancestor

@@ -20,14 +20,14 @@ from tegula.ops.tile import TileEmpty
 from tegula.passes.bulk_access import cuts_boxes, may_swizzle
 from tegula.passes.form_rings import is_by_hand
 from tegula.passes.groups import group_of, role_of
-from tegula.passes.matmul_terms import Terms, stored_terms
+from tegula.passes.mma_types import MmaTypes, shared_mma_types
 from tegula.target import CudaTarget
 from tegula.types import BufType, PipeType, TileType, element_bytes, int32
 
 ANY_ORDER = 16
 """The element width in bits for which operands may be K-major or MN-major."""
 SWIZZLED_BYTES = "a multiple of 32"
-RESERVED = 32 << 10
+RESERVED_BYTES = 32 << 10
 """The bytes of shared memory reserved for later passes: buffers for stores and for exchanging elements."""
 
 
@@ -51,15 +51,15 @@ def possible_stage(matmul: GroupMma, position: int, threads: int) -> StageSlot |
     """A stage for an operand in shared memory, or the reason why there is none: its rows cannot be swizzled, the
     operand is outside of roles, or it is part of a hand-written ring, whose copies would not wait for the threads that
     read the stage. `threads`: of the block."""
-    terms = stored_terms(matmul)
-    if terms is None:
+    mma_types = shared_mma_types(matmul)
+    if mma_types is None:
         return "wgmma does not support its element types"
     if role_of(matmul) is None:
         return "is outside of roles, so that it cannot be copied to a swizzled stage"
     if is_by_hand(root(matmul.sides[position])):
         return "is in a hand-written ring, which is never copied to a swizzled stage"
     t = _type(matmul, position)
-    for transposed in _orders(matmul, position, terms):
+    for transposed in _stage_orders(matmul, position, mma_types):
         shape = (t.shape[1], t.shape[0]) if transposed else (t.shape[0], t.shape[1])
         fits = not group_cuts_boxes(matmul, position, threads, transposed)
         if fits and may_swizzle(BufType(t.dtype, shape, "shared")):
@@ -71,20 +71,20 @@ def possible_stage(matmul: GroupMma, position: int, threads: int) -> StageSlot |
 def group_cuts_boxes(matmul: GroupMma, position: int, threads: int, transposed: bool) -> bool:
     """Whether the columns of a warp group would start within a box of the right operand's stage (of the left one's, if
     the transposed matmul is computed). `transposed`: whether rows of the stage are columns of the operand."""
-    flipped = matmul.computes_transposed
+    computes_transposed = matmul.computes_transposed
     t = matmul.result.type
     assert isinstance(t, TileType)
-    if position == int(flipped) or transposed != flipped:
+    if position == int(computes_transposed) or transposed != computes_transposed:
         return False
-    rows, columns = t.shape[::-1] if flipped else t.shape
-    wide = wgmma_group_tile((rows, columns), group_of(matmul, threads).warp_groups)[3]
-    return cuts_boxes(columns, element_bytes(_type(matmul, position).dtype), 8 * wide)
+    rows, columns = t.shape[::-1] if computes_transposed else t.shape
+    blocks_n = wgmma_group_tile((rows, columns), group_of(matmul, threads).warp_groups)[3]
+    return cuts_boxes(columns, element_bytes(_type(matmul, position).dtype), 8 * blocks_n)
 
 
-def _orders(matmul: GroupMma, position: int, terms: Terms) -> Iterator[bool]:
+def _stage_orders(matmul: GroupMma, position: int, mma_types: MmaTypes) -> Iterator[bool]:
     """The possible values of `transposed`, the best first. Only operands with elements of 16 bits have a choice; they
     keep their order if possible."""
-    if terms.bits != ANY_ORDER:
+    if mma_types.bits != ANY_ORDER:
         yield position == 1
         return
     first = is_transpose(matmul.sides[position])
@@ -94,7 +94,7 @@ def _orders(matmul: GroupMma, position: int, terms: Terms) -> Iterator[bool]:
 def stages_fit(kernel: Kernel, target: CudaTarget, slots: list[StageSlot]) -> bool:
     """Whether the stages fit into shared memory together with the kernel's buffers and pipes, by a conservative
     estimate."""
-    total = RESERVED + sum(p.bytes for p in slots)
+    total = RESERVED_BYTES + sum(p.bytes for p in slots)
     for op in kernel.walk():
         if isinstance(op, BufNew | PipeNew):
             t = op.result.type
@@ -110,27 +110,29 @@ def stage_operands(kernel: Kernel, slots: list[StageSlot]) -> None:
     """Make the matmuls read stages. A matmul whose stage is rewritten before each execution gets the attribute
     `at_once`, and is not left in flight."""
     written = _written(kernel)
-    known: dict[tuple[Value, bool, bool], Value] = {}
+    stage_of_source: dict[tuple[Value, bool, bool], Value] = {}
     for slot in slots:
         matmul, operand = slot.matmul, slot.matmul.sides[slot.position]
-        terms = stored_terms(matmul)
-        assert terms is not None
-        to_tf32 = terms.left == "tf32"
+        mma_types = shared_mma_types(matmul)
+        assert mma_types is not None
+        to_tf32 = mma_types.left == "tf32"
         source, transposed = _without_transpose(operand, slot.transposed)
         staged = Region()
         build = Builder(staged, matmul.loc)
         if not isinstance(source.owner, BufNew) or source in written:
             matmul.at_once = True
-            matmul.set_side(slot.position, _copied(build, slot, _read(build, source, transposed), to_tf32))
+            matmul.set_side(
+                slot.position, _copy_to_stage(build, slot, _read(build, source, transposed), to_tf32)
+            )
             _insert(matmul, staged, after=False)
             continue
         key = source, slot.transposed, to_tf32
-        if key not in known:
+        if key not in stage_of_source:
             tile = _read(build, source, True) if transposed else source.owner.tile
-            known[key] = _copied(build, slot, tile, to_tf32)
+            stage_of_source[key] = _copy_to_stage(build, slot, tile, to_tf32)
             _insert(source.owner, staged, after=True)
-        matmul.set_side(slot.position, known[key])
-    _drop_unread(kernel, {root(s) for s, _, _ in known})
+        matmul.set_side(slot.position, stage_of_source[key])
+    _erase_unread(kernel, {root(s) for s, _, _ in stage_of_source})
 
 
 def _without_transpose(operand: Value, transposed: bool) -> tuple[Value, bool]:
@@ -161,7 +163,7 @@ def _read(build: Builder, buffer: Value, transposed: bool) -> Value:
     return build.insert(BufRead([buffer], [buffer.type.tile])).result
 
 
-def _copied(build: Builder, slot: StageSlot, tile: Value, to_tf32: bool) -> Value:
+def _copy_to_stage(build: Builder, slot: StageSlot, tile: Value, to_tf32: bool) -> Value:
     """The operand as a view of a new stage that holds the tile, rounded if `to_tf32`."""
     t = tile.type
     assert isinstance(t, TileType)
@@ -184,27 +186,27 @@ def _view(build: Builder, buffer: Value, shape: tuple[int, ...], dims: tuple[int
     return build.insert(BufView([buffer, *[zero] * len(buffer.type.shape)], [t], attrs)).result
 
 
-def _insert(at: Op, result: Region, after: bool) -> None:
+def _insert(at: Op, staged: Region, after: bool) -> None:
     region = at.parent
     assert region is not None
-    for op in result.ops:
+    for op in staged.ops:
         op.parent = region
     k = region.ops.index(at) + after
-    region.ops[k:k] = result.ops
+    region.ops[k:k] = staged.ops
 
 
-def _drop_unread(kernel: Kernel, objects: set[Value]) -> None:
+def _erase_unread(kernel: Kernel, buffers: set[Value]) -> None:
     """Remove the objects that only unused views and reads refer to, together with these views and reads."""
     while True:
         used = uses(kernel.body)
-        idle = [
+        unread = [
             op for op in kernel.walk()
             if isinstance(op, BufView | BufRead | BufNew) and op.result not in used
-            and root(op.result if isinstance(op, BufNew) else op.buffer) in objects
+            and root(op.result if isinstance(op, BufNew) else op.buffer) in buffers
         ]  # fmt: skip
-        if not idle:
+        if not unread:
             return
-        for op in idle:
+        for op in unread:
             assert op.parent is not None
             op.parent.ops.remove(op)
 

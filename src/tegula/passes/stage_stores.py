@@ -50,17 +50,17 @@ def stage_stores(kernel: Kernel, context: GpuCompilation) -> None:
     for op in stores:
         if op in staged and array_root(op.array) not in others:
             stores_by_region.setdefault(role_of(op) or kernel.body, []).append(op)
-        elif isinstance(op, TileAtomic) and op.alone:
+        elif isinstance(op, TileAtomic) and op.exclusive:
             _lower_to_load_add_store(op, layouts)
-    for region, matches in stores_by_region.items():
-        _rewrite(region, matches, group_of(region, threads).warp_groups, layouts)
+    for region, region_stores in stores_by_region.items():
+        _rewrite(region, region_stores, group_of(region, threads).warp_groups, layouts)
 
 
 def _written_by_threads(kernel: Kernel, staged: Collection[Op]) -> Iterator[Value]:
     """The arrays that threads write by ops other than additions; additions by threads and by copies may happen in any
     order."""
     for op in kernel.walk():
-        if op in staged or (isinstance(op, TileAtomic) and not op.alone):
+        if op in staged or (isinstance(op, TileAtomic) and not op.exclusive):
             continue
         for effect in op.effects():
             if (
@@ -81,18 +81,20 @@ def _may_add(op: Op, used: Collection[Value]) -> TypeGuard[TileAtomic]:
 
 def _lower_to_load_add_store(op: TileAtomic, layouts: Layouts) -> None:
     """Replace an addition by a load, a sum and a store."""
-    array, tile, at = op.array, op.tile, op.offset
+    array, tile, offset = op.array, op.tile, op.offset
     t, region = tile.type, op.parent
     assert isinstance(t, TileType) and isinstance(t.dtype, DType) and region is not None
     result = Region()
     build = Builder(result, op.loc)
     attrs = {"bounds_check": op.bounds_check, "aligned": False}
     zero = build.insert(Const([], [t.dtype], {"type": t.dtype, "value": 0.0})).result
-    before = build.insert(TileLoad([array, zero, *at], [t], {**attrs, "shape": t.shape})).result
-    each = Region([t.dtype, t.dtype])
-    Builder(each, op.loc).insert(Yield([Builder(each, op.loc).insert(Add(each.args, [t.dtype])).result]))
-    total = build.insert(TileMap([before, tile], [t], None, [each])).result
-    build.insert(TileStore([array, total, *at], [], attrs))
+    before = build.insert(TileLoad([array, zero, *offset], [t], {**attrs, "shape": t.shape})).result
+    addition = Region([t.dtype, t.dtype])
+    Builder(addition, op.loc).insert(
+        Yield([Builder(addition, op.loc).insert(Add(addition.args, [t.dtype])).result])
+    )
+    total = build.insert(TileMap([before, tile], [t], None, [addition])).result
+    build.insert(TileStore([array, total, *offset], [], attrs))
     layouts[before] = layouts[total] = layouts[tile]
     for new in result.ops:
         new.parent = region
@@ -123,15 +125,15 @@ def _is_staged(
     transposed = _is_transposed(t, layout, groups)
     piece = piece_of(t, transposed)
     if transposed:
-        full = piece.shape[0] % 8 == 0 and columns % (64 * groups) == 0
+        fits = piece.shape[0] % 8 == 0 and columns % (64 * groups) == 0
     else:
         groups_m, groups_n, blocks_m, blocks_n = wgmma_group_tile((rows, columns), groups)
-        full = (
+        fits = (
             PIECE_ROWS * blocks_m * groups_m,
             8 * blocks_n * groups_n,
         ) == t.shape and 8 * blocks_n % piece.shape[1] == 0
-        full = full and layout == wgmma_result((rows, columns), groups)
-    return full and may_swizzle(piece) and bulk_storable(kernel, target, op, piece)
+        fits = fits and layout == wgmma_result((rows, columns), groups)
+    return fits and may_swizzle(piece) and bulk_storable(kernel, target, op, piece)
 
 
 def _is_transposed(tile: TileType, layout: Layout, groups: int) -> bool:

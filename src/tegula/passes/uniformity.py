@@ -75,9 +75,9 @@ def _visit_call(op: CallLike, known: Uniformity) -> bool:
 
 
 def _mark(values: list[Value], known: Uniformity) -> bool:
-    fresh = [v for v in values if v not in known.values]
-    known.values.update(fresh)
-    return bool(fresh)
+    added = [v for v in values if v not in known.values]
+    known.values.update(added)
+    return bool(added)
 
 
 def _visit_control(op: Carrier, known: Uniformity) -> bool:
@@ -117,16 +117,16 @@ def in_divergent_code(region: Region, known: Uniformity, inside: bool = False) -
 def check_cooperation(kernel: Kernel, context: Compilation) -> None:
     """Errors for cooperative ops that some lanes do not reach: one for each divergent condition."""
     known = analyse(kernel)
-    matches: dict[Carrier, list[Op]] = {}
-    _check(kernel.body, known, None, matches)
+    ops_of_condition: dict[Carrier, list[Op]] = {}
+    _check(kernel.body, known, None, ops_of_condition)
     returns: dict[Location | None, list[tuple[Op, Carrier]]] = {}
     errors: list[CompileError] = []
-    for diverged, ops in matches.items():
+    for diverged, ops in ops_of_condition.items():
         if "after_return" in diverged.attrs:
             returns.setdefault(diverged.after_return, []).extend((op, diverged) for op in ops)
         else:
             errors.append(_divergence(ops, diverged, known))
-    errors += [_after_return(at, pairs, known) for at, pairs in returns.items()]
+    errors += [_after_return(at, ops_and_conditions, known) for at, ops_and_conditions in returns.items()]
     raise_all(errors)
 
 
@@ -157,7 +157,10 @@ def _divergence(ops: list[Op], condition: Carrier, known: Uniformity) -> Compile
         notes = [(condition.loc, "this range differs between threads of a block")]
     notes += _origin(condition.control_operands, known)
     return DivergentCooperativeOp(
-        first.loc, op=_called(first), notes=notes + _notes_on_others(others), help=_divergence_help(condition)
+        first.loc,
+        op=_source_name(first),
+        notes=notes + _notes_on_others(others),
+        help=_divergence_help(condition),
     )
 
 
@@ -170,12 +173,12 @@ def _divergence_help(condition: Op) -> str:
 def _after_return(at: Location | None, pairs: list[tuple[Op, Carrier]], known: Uniformity) -> CompileError:
     first, *others = _in_source_order([op for op, _ in pairs], [])
     notes: Notes = [(at, "some threads return here")] if at is not None else []
-    parted = next(condition for op, condition in pairs if op is first)
-    notes += _origin(parted.control_operands, known)
-    return CooperativeAfterReturn(first.loc, op=_called(first), notes=notes + _notes_on_others(others))
+    divergent = next(condition for op, condition in pairs if op is first)
+    notes += _origin(divergent.control_operands, known)
+    return CooperativeAfterReturn(first.loc, op=_source_name(first), notes=notes + _notes_on_others(others))
 
 
-def _called(op: Op) -> str:
+def _source_name(op: Op) -> str:
     """The name in the source code of the operation that an op comes from."""
     return op.loc.subject or ("assigning a tile" if op.NAME.startswith("buf.") else op.NAME.replace(".", "_"))
 
@@ -183,8 +186,8 @@ def _called(op: Op) -> str:
 def _in_source_order(ops: list[Op], conditions: list[Op]) -> list[Op]:
     """The ops in source order, one for each location. Ops that pass tiles to a join (located at its condition), and ops
     that only assign a tile to a name, are omitted if there are others."""
-    indices = {c.loc for c in conditions}
-    written = [op for op in ops if op.loc not in indices] or ops
+    condition_locations = {c.loc for c in conditions}
+    written = [op for op in ops if op.loc not in condition_locations] or ops
     named = [op for op in written if op.loc.subject] or written
     first = {(op.loc.file, op.loc.line, op.loc.column): op for op in reversed(named)}
     return sorted(first.values(), key=lambda op: named.index(op))
@@ -192,19 +195,21 @@ def _in_source_order(ops: list[Op], conditions: list[Op]) -> list[Op]:
 
 def _notes_on_others(others: list[Op]) -> Notes:
     """Notes for other cooperative ops in divergent code of the same condition."""
-    notes = [(op.loc, f"{_called(op)} is not reached by all threads either") for op in others[:SHOWN]]
-    if len(others) > SHOWN:
-        at, text = notes[-1]
-        notes[-1] = (at, f"{text}, and {len(others) - SHOWN} more below")
+    notes = [
+        (op.loc, f"{_source_name(op)} is not reached by all threads either") for op in others[:MAX_NOTES]
+    ]
+    if len(others) > MAX_NOTES:
+        location, text = notes[-1]
+        notes[-1] = (location, f"{text}, and {len(others) - MAX_NOTES} more below")
     return notes
 
 
-SHOWN = 3
+MAX_NOTES = 3
 """The maximum number of further ops that an error names."""
 
 
 def _origin(values: list[Value], known: Uniformity) -> Notes:
-    """A note with the location where the values that differ between threads are made."""
+    """A note with the location where the values that differ between threads are computed."""
     seen: set[Value] = set()
     queue = [v for v in values if known.varying(v)]
     while queue:
@@ -218,7 +223,7 @@ def _origin(values: list[Value], known: Uniformity) -> Notes:
             kind = f"a launch of {dims} with block_dim {known.launch.block_dim}"
             return [(owner.loc, f"in {kind}, this index differs between threads of a block")]
         if owner.VARYING:
-            return [(owner.loc, f"{_called(owner)} differs between threads of a block")]
+            return [(owner.loc, f"{_source_name(owner)} differs between threads of a block")]
         queue += [v for v in _sources(value, owner) if known.varying(v)]
     return []
 

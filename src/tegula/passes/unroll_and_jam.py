@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from math import ceil
 
 from tegula.ir import Builder, ConstantLike, Kernel, Op, Region, Value
-from tegula.ir.rewrite import clone_op, is_made_in, walk_regions
+from tegula.ir.rewrite import clone_op, is_defined_in, walk_regions
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayView
 from tegula.ops.control import For, Yield
@@ -29,7 +29,7 @@ MAX_BYTES = 256
 MIN_FRACTION = 5 / 8
 """The smallest fraction of the maximum number of interleaved iterations that is chosen for the sake of a smaller
 remainder."""
-OF_THREADS = (TileArange, TileEmpty, TileFull, TileLoad, TileMap, TileStore)
+PER_THREAD_OPS = (TileArange, TileEmpty, TileFull, TileLoad, TileMap, TileStore)
 """The ops on tiles that each thread applies to its own elements, without other threads."""
 
 
@@ -80,17 +80,17 @@ def _live_bytes(loop: For, threads: int) -> int:
     for k, op in enumerate(order):
         alive.update(op.results)
         types = [v.type for v in alive]
-        value = [ceil(t.size / threads) * element_bytes(t.dtype) for t in types if isinstance(t, TileType)]
-        peak = max(peak, sum(value))
+        sizes = [ceil(t.size / threads) * element_bytes(t.dtype) for t in types if isinstance(t, TileType)]
+        peak = max(peak, sum(sizes))
         alive = {v for v in alive if last.get(v, -1) > k}
     return peak
 
 
 def _is_per_thread_op(op: Op) -> bool:
-    if isinstance(op, OF_THREADS):
+    if isinstance(op, PER_THREAD_OPS):
         return True
-    plain = not op.regions and not any(isinstance(v.type, TileType) for v in (*op.operands, *op.results))
-    return plain and (isinstance(op, ArrayView) or (not op.effects() and op.PURE))
+    is_scalar = not op.regions and not any(isinstance(v.type, TileType) for v in (*op.operands, *op.results))
+    return is_scalar and (isinstance(op, ArrayView) or (not op.effects() and op.PURE))
 
 
 def _is_independent(kernel: Kernel, loop: For, ops: Sequence[Op]) -> bool:
@@ -110,11 +110,11 @@ def _never_revisits(store: TileStore, loop: For) -> bool:
     they wrap."""
     step = _number(loop.step) or 0
     for span in window(store) or ():
-        inside = [(v, c) for v, c in span.terms if is_made_in(v, loop.body)]
-        if [v for v, _ in inside] != [loop.index]:
+        varying = [(v, c) for v, c in span.terms if is_defined_in(v, loop.body)]
+        if [v for v, _ in varying] != [loop.index]:
             continue
-        moved = abs(inside[0][1] * step)
-        if moved >= span.length and moved * (MAX_ELEMENTS - 1) <= span.wrap - span.length:
+        distance = abs(varying[0][1] * step)
+        if distance >= span.length and distance * (MAX_ELEMENTS - 1) <= span.wrap - span.length:
             return True
     return False
 
@@ -125,14 +125,14 @@ def _number(value: Value) -> int | None:
 
 def _order(body: Region) -> list[Op]:
     """The ops of an iteration: first the loads and the ops that compute their operands, then the others."""
-    expected = {v for op in body.ops if isinstance(op, TileLoad) for v in op.operands}
-    early = set[Op]()
+    needed = {v for op in body.ops if isinstance(op, TileLoad) for v in op.operands}
+    load_slice = set[Op]()
     for op in reversed(body.ops):
-        if isinstance(op, TileLoad) or expected.intersection(op.results):
-            early.add(op)
-            expected.update(op.operands)
+        if isinstance(op, TileLoad) or needed.intersection(op.results):
+            load_slice.add(op)
+            needed.update(op.operands)
     ops = [op for op in body.ops if not isinstance(op, Yield)]
-    return [op for op in ops if op in early] + [op for op in ops if op not in early]
+    return [op for op in ops if op in load_slice] + [op for op in ops if op not in load_slice]
 
 
 class _Jam:
@@ -152,10 +152,10 @@ class _Jam:
         if self._has_no_remainder():
             loop.step, loop.body = stride, jammed
         else:
-            middle, types = self._middle(), [v.type for v in loop.results]
-            operands = [loop.start, middle, stride, *loop.initial]
-            new = self.build.insert(For(operands, types, loop.attrs, [jammed], loop.loc))
-            loop.start, loop.initial = middle, new.results
+            remainder_start, types = self._remainder_start(), [v.type for v in loop.results]
+            operands = [loop.start, remainder_start, stride, *loop.initial]
+            jammed_loop = self.build.insert(For(operands, types, loop.attrs, [jammed], loop.loc))
+            loop.start, loop.initial = remainder_start, jammed_loop.results
         at = region.ops.index(loop)
         for op in self.before.ops:
             op.parent = region
@@ -174,7 +174,7 @@ class _Jam:
         index = self.loop.start.type
         return self.build.insert(S.Const([], [index], {"type": index, "value": value})).result
 
-    def _middle(self) -> Value:
+    def _remainder_start(self) -> Value:
         """The index at which the remainder loop begins."""
         start, stop, _ = self.loop.bounds
         length = self._emit(S.Sub, self._emit(S.Max, stop, start), start)
@@ -187,28 +187,32 @@ class _Jam:
 
     def _interleave(self) -> Region:
         loop, t = self.loop, self.loop.index.type
-        new = Region([t, *(v.type for v in loop.arguments)])
-        build = Builder(new, loop.loc)
-        index, *carried = new.args
+        jammed = Region([t, *(v.type for v in loop.arguments)])
+        build = Builder(jammed, loop.loc)
+        index, *carried = jammed.args
         maps: list[dict[Value, Value]] = [{loop.index: index} for _ in range(self.iterations)]
         for k, mapping in enumerate(maps[1:], 1):
             offset = build.insert(S.Const([], [t], {"type": t, "value": k * self._step()})).result
             mapping[loop.index] = build.insert(S.Add([index, offset], [t])).result
         maps[0].update(zip(loop.arguments, carried, strict=True))
-        left = [_order(loop.body) for _ in maps]
+        pending = [_order(loop.body) for _ in maps]
         # An op that needs a carried value of the previous iteration is placed in a later pass, once the value is known.
-        while left[-1]:
-            for op in list(left[-1]):
+        while pending[-1]:
+            for op in list(pending[-1]):
                 for k, mapping in enumerate(maps):
-                    if op in left[k] and (k == 0 or op not in left[k - 1]):
-                        known = {v: at for v in op.operands if (at := self._mapped(maps, k, v)) is not None}
+                    if op in pending[k] and (k == 0 or op not in pending[k - 1]):
+                        known = {
+                            v: new_value
+                            for v in op.operands
+                            if (new_value := self._mapped(maps, k, v)) is not None
+                        }
                         if len(known) == len(set(op.operands)):
                             mapping.update(known)
                             build.insert(clone_op(op, mapping))
-                            left[k].remove(op)
+                            pending[k].remove(op)
         last = [self._mapped(maps, self.iterations, v) for v in loop.arguments]
         build.insert(Yield([v for v in last if v is not None]))
-        return new
+        return jammed
 
     def _mapped(self, maps: Sequence[dict[Value, Value]], iteration: int, value: Value) -> Value | None:
         """The new value for a value of the old loop in an iteration; None if it is not computed yet."""

@@ -17,7 +17,7 @@ from tegula.types import DType, to_numpy
 
 
 def unroll_late(kernel: Kernel, context: Compilation) -> None:
-    """Rewrite the kernel in place; copies inherit the analysis results of the values that they are copied from."""
+    """Rewrite the kernel in place; copies inherit the analysis results of the values from which they are copied."""
     unroller = _Unroller()
     unroller.region(kernel.body)
     _inherit(unroller, context)
@@ -25,11 +25,11 @@ def unroll_late(kernel: Kernel, context: Compilation) -> None:
 
 def _inherit(unroller: _Unroller, context: Compilation) -> None:
     """Copy the divergence, uniformity, layouts and shared memory allocations of the originals to the copies."""
-    divergent, copies = context.uniformity.divergent, unroller.copies
-    divergent.update(copy for copy, op in unroller.copied.items() if op in divergent)
-    for copy, value in copies.items():
-        while value in copies:
-            value = copies[value]
+    divergent, original_values = context.uniformity.divergent, unroller.original_values
+    divergent.update(copy for copy, op in unroller.original_ops.items() if op in divergent)
+    for copy, value in original_values.items():
+        while value in original_values:
+            value = original_values[value]
         if context.uniformity.varying(value):
             context.uniformity.values.add(copy)
         if isinstance(context, GpuCompilation):
@@ -40,12 +40,12 @@ def _inherit(unroller: _Unroller, context: Compilation) -> None:
 
 
 class _Unroller:
-    """Unrolls loops. `copies`, `copied`: the original of each copied value, and of each copied op with regions.
-    `replaced`: results of unrolled loops. `constants`: integers and bools that are constants."""
+    """Unrolls loops. `original_values`, `original_ops`: the original of each copied value, and of each copied op with
+    regions. `replaced`: results of unrolled loops. `constants`: integers and bools that are constants."""
 
     def __init__(self) -> None:
-        self.copies: dict[Value, Value] = {}
-        self.copied: dict[Op, Op] = {}
+        self.original_values: dict[Value, Value] = {}
+        self.original_ops: dict[Op, Op] = {}
         self.replaced: dict[Value, Value] = {}
         self.constants: dict[Value, Any] = {}
 
@@ -78,11 +78,11 @@ class _Unroller:
             carried = [mapping.get(v, v) for v in loop.body.yielded]
         return carried
 
-    def _constant(self, region: Region, t: Any, number: Any, at: Op) -> Value:
-        typed = Const.typed([], {"value": number, "type": t}, loc=at.loc)
-        region.append(typed)
-        self.constants[typed.result] = number
-        return typed.result
+    def _constant(self, region: Region, t: Any, number: Any, op: Op) -> Value:
+        constant = Const.typed([], {"value": number, "type": t}, loc=op.loc)
+        region.append(constant)
+        self.constants[constant.result] = number
+        return constant.result
 
     def _copy(self, ops: list[Op], mapping: dict[Value, Value], region: Region) -> None:
         for op in ops:
@@ -97,8 +97,8 @@ class _Unroller:
                 (condition,) = (self.constants[mapping.get(v, v)] for v in op.control_operands)
                 selected = op.alternatives[0 if condition else 1]
                 self._copy(selected.ops[:-1], mapping, region)
-                ends = [mapping.get(v, v) for v in selected.yielded]
-                mapping.update(zip(op.results, ends, strict=True))
+                yielded = [mapping.get(v, v) for v in selected.yielded]
+                mapping.update(zip(op.results, yielded, strict=True))
                 continue
             region.append(self._cloned(op, mapping))
 
@@ -112,16 +112,16 @@ class _Unroller:
                 inner = Region([arg.type for arg in region.args])
                 for old, new in zip(region.args, inner.args, strict=True):
                     new.name, mapping[old] = old.name, new
-                    self.copies[new] = old
+                    self.original_values[new] = old
                 self._copy(region.ops[:-1], mapping, inner)
                 inner.append(clone_op(region.terminator, mapping))
                 regions.append(inner)
             operands = [mapping.get(v, v) for v in op.operands]
             result = type(op)(operands, [v.type for v in op.results], op.attrs, regions, op.loc)
-            self.copied[result] = self.copied.get(op, op)
+            self.original_ops[result] = self.original_ops.get(op, op)
             for old, new in zip(op.results, result.results, strict=True):
                 new.name, mapping[old] = old.name, new
-        self.copies.update(zip(result.results, op.results, strict=True))
+        self.original_values.update(zip(result.results, op.results, strict=True))
         self._record_constant(result)
         return result
 

@@ -7,7 +7,7 @@ iteration that may leave such a matmul in flight."""
 from __future__ import annotations
 
 from tegula.ir import BranchLike, Kernel, LoopLike, Op, Region
-from tegula.ir.rewrite import is_made_in
+from tegula.ir.rewrite import is_defined_in
 from tegula.ops import events as E
 from tegula.ops.group import MmaWait, RegisterMma
 from tegula.passes.runner import GpuCompilation
@@ -26,35 +26,35 @@ def wait_for_register_operands(kernel: Kernel, context: GpuCompilation) -> None:
 
 def reads_registers(op: Op, body: Region) -> bool:
     """Whether an op leaves a matmul in flight that reads registers that the iteration of a loop, `body`, fills."""
-    return isinstance(op, RegisterMma) and E.leaves_in_flight(op) and is_made_in(op.held_tile, body)
+    return isinstance(op, RegisterMma) and E.leaves_in_flight(op) and is_defined_in(op.held_tile, body)
 
 
-def _in_flight(region: Region, body: Region, later: int | None) -> int | None:
+def _in_flight(region: Region, body: Region, started: int | None) -> int | None:
     """The minimum number of matmuls started since the last one that reads registers of the iteration, at the end of
-    `region`; None if no such matmul is in flight. `later`: this number at the start of `region`."""
+    `region`; None if no such matmul is in flight. `started`: this number at the start of `region`."""
     for op in region.ops:
         if isinstance(op, MmaWait):
-            later = None if later is None or later >= op.pending else later
+            started = None if started is None or started >= op.pending else started
         elif reads_registers(op, body):
-            later = 0
+            started = 0
         elif E.leaves_in_flight(op):
-            later = None if later is None else later + 1
+            started = None if started is None else started + 1
         elif isinstance(op, BranchLike):
-            later = _minimum(*(_in_flight(r, body, later) for r in op.alternatives))
+            started = _minimum(*(_in_flight(r, body, started) for r in op.alternatives))
         elif isinstance(op, LoopLike):
-            later = _after_loop(op, body, later)
-    return later
+            started = _after_loop(op, body, started)
+    return started
 
 
-def _after_loop(loop: LoopLike, body: Region, later: int | None) -> int | None:
+def _after_loop(loop: LoopLike, body: Region, started: int | None) -> int | None:
     while True:
-        after = later
+        after = started
         for region in (*loop.headers, loop.body):
             after = _in_flight(region, body, after)
-        joined = _minimum(later, after)
-        if joined == later:
-            return later
-        later = joined
+        joined = _minimum(started, after)
+        if joined == started:
+            return started
+        started = joined
 
 
 def _minimum(*paths: int | None) -> int | None:

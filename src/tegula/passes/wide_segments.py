@@ -59,16 +59,16 @@ class _Memory(OpBuilder):
 
     def shown(self, value: Value) -> Shown:
         buffer = self._buffer(value)
-        flags = self._buffer(self.const(True, bool_)) if self.partial else None
+        presence = self._buffer(self.const(True, bool_)) if self.partial else None
 
         def read(lane: Value, missing: Value | None = None) -> Value:
             last = self.const(self.lanes - 1, int32)
-            at = self.one(Min, [lane, last])
-            result = self.one(BufGet, [buffer, at])
+            index = self.one(Min, [lane, last])
+            result = self.one(BufGet, [buffer, index])
             otherwise = missing if missing is not None else self.const(0, element(value.type))
             result = self.one(Select, [self.one(Cmp, [lane, last], {"pred": "le"}), result, otherwise])
-            if flags is not None:
-                result = self.one(Select, [self.one(BufGet, [flags, at]), result, otherwise])
+            if presence is not None:
+                result = self.one(Select, [self.one(BufGet, [presence, index]), result, otherwise])
             return result
 
         return read

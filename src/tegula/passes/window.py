@@ -73,19 +73,19 @@ def window(op: Op) -> Window | None:
     return in_source(op.array, [span(v, n) for v, n in zip(op.offset, tile.shape, strict=True)])
 
 
-def in_source(array: Value, at: Sequence[Span]) -> Window | None:
+def in_source(array: Value, spans: Sequence[Span]) -> Window | None:
     """Elements of an array or view as elements of the underlying parameter; None if unknown."""
     while isinstance(array.owner, ArrayView):
-        outer = _in_source(array.owner, at)
+        outer = _in_source(array.owner, spans)
         if outer is None:
             return None
-        at, array = outer, array.owner.array
-    return tuple(at)
+        spans, array = outer, array.owner.array
+    return tuple(spans)
 
 
-def _in_source(view: ArrayView, at: Sequence[Span]) -> list[Span] | None:
+def _in_source(view: ArrayView, spans: Sequence[Span]) -> list[Span] | None:
     """Elements of a view as elements of the viewed array; slices only with step 1 from a constant."""
-    numbers, inner = iter(view.bounds), iter(at)
+    numbers, inner = iter(view.bounds), iter(spans)
     result: list[Span] = []
     for entry in view.spec:
         first = span(next(numbers), 1)
@@ -100,7 +100,7 @@ def _in_source(view: ArrayView, at: Sequence[Span]) -> list[Span] | None:
     return result
 
 
-def same_in_all(a: Window, b: Window) -> bool:
+def start_together(a: Window, b: Window) -> bool:
     """Whether two windows start at the same element in the same iteration."""
     return len(a) == len(b) and all(x.distance(y) == 0 for x, y in zip(a, b, strict=True))
 
@@ -125,8 +125,8 @@ def _wrap(a: Span, b: Span) -> int:
 
 def _is_disjoint_at_distance(distance: int, step: int, a: Span, b: Span) -> bool:
     """Whether two spans are disjoint if b starts `distance` elements after a, plus any multiple of `step`."""
-    after = distance % step
-    return a.length <= after <= step - b.length
+    gap = distance % step
+    return a.length <= gap <= step - b.length
 
 
 def on_a_grid(op: Op, other: Op, a: Span, b: Span, ranges: IntegerRanges) -> bool:
@@ -140,19 +140,19 @@ def on_a_grid(op: Op, other: Op, a: Span, b: Span, ranges: IntegerRanges) -> boo
     low = high = distance
     for value in {**first, **second}:
         factors = -first.get(value, 0), second.get(value, 0)
-        same = factors[0] == -factors[1]
+        is_common = factors[0] == -factors[1]
         for factor in [sum(factors)] if _is_invariant(value, loops) else factors:
-            step = gcd(step, factor * (_step(value) if same else 1))
+            step = gcd(step, factor * (_step(value) if is_common else 1))
             ends = [factor * n for n in ranges.of(value)]
             low, high = low + min(ends), high + max(ends)
     if max(-low, high) > _wrap(a, b) - a.length:
         step = gcd(step, _wrap(a, b))
     step = step or _wrap(a, b)
-    together = distance % step == 0 and step >= a.length
-    return together or _is_disjoint_at_distance(distance, step, a, b)
+    is_aligned = distance % step == 0 and step >= a.length
+    return is_aligned or _is_disjoint_at_distance(distance, step, a, b)
 
 
-def never_revisits(op: Op, other: Op, at: Window, lengths: Window, ranges: IntegerRanges) -> bool:
+def never_revisits(op: Op, other: Op, starts: Window, lengths: Window, ranges: IntegerRanges) -> bool:
     """Whether windows that start at the same element in the same iteration are disjoint in different iterations of the
     loops around both ops: each loop moves the windows by at least their length, in a dimension of its own, and without
     wrapping around to elements of earlier iterations."""
@@ -162,16 +162,16 @@ def never_revisits(op: Op, other: Op, at: Window, lengths: Window, ranges: Integ
     indices = {loop.index: loop for loop in loops if isinstance(loop, For)}
     if len(indices) < len(loops):
         return False
-    moved: set[Value] = set()
-    for first, second in zip(at, lengths, strict=True):
-        inside = [(v, c) for v, c in first.terms if not _is_invariant(v, loops)]
-        if len(inside) != 1 or inside[0][0] not in indices:
+    moving: set[Value] = set()
+    for first, second in zip(starts, lengths, strict=True):
+        varying = [(v, c) for v, c in first.terms if not _is_invariant(v, loops)]
+        if len(varying) != 1 or varying[0][0] not in indices:
             continue
-        index, factor = inside[0]
+        index, factor = varying[0]
         length, (low, high) = max(first.length, second.length), ranges.of(index)
         if abs(factor * _step(index)) >= length and abs(factor) * (high - low) <= first.wrap - length:
-            moved.add(index)
-    return moved == set(indices)
+            moving.add(index)
+    return moving == set(indices)
 
 
 def _step(value: Value) -> int:
@@ -195,17 +195,17 @@ def _iterations(index: Value) -> range | None:
 
 def loops_around(op: Op) -> Iterator[LoopLike]:
     """The loops that enclose an op, innermost first."""
-    at = op.parent.parent if op.parent is not None else None
-    while at is not None:
-        if isinstance(at, LoopLike):
-            yield at
-        at = at.parent.parent if at.parent is not None else None
+    ancestor = op.parent.parent if op.parent is not None else None
+    while ancestor is not None:
+        if isinstance(ancestor, LoopLike):
+            yield ancestor
+        ancestor = ancestor.parent.parent if ancestor.parent is not None else None
 
 
 def _is_invariant(value: Value, loops: Sequence[Op]) -> bool:
     """Whether a value is invariant in all of the loops."""
     owner = value.owner
-    made_in = owner.parent if isinstance(owner, Region) else owner
-    if made_in is None:
+    defined_in = owner.parent if isinstance(owner, Region) else owner
+    if defined_in is None:
         return True
-    return made_in not in loops and not any(loop in loops for loop in loops_around(made_in))
+    return defined_in not in loops and not any(loop in loops for loop in loops_around(defined_in))

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tegula.dataclass import dataclass, replace
 from tegula.errors import LaunchError
-from tegula.ir import ALONE, AccessClass, LaunchClass, LaunchOverlap, StructureRead, Value
+from tegula.ir import NO_OVERLAP, AccessClass, LaunchClass, LaunchOverlap, StructureRead, Value
 from tegula.ir import Kernel as KernelIR
 from tegula.ir.rewrite import clone_region
 from tegula.lang.annotations import ANY, Annotation, array_annotation
-from tegula.lang.captures import Captured, refreshed, unchanged
+from tegula.lang.captures import Captured, refresh, unchanged
 from tegula.lang.definition import FuncDef, Parameter
 from tegula.runtime.array import array, array_with_layout_of
 from tegula.runtime.config import config
@@ -98,7 +98,7 @@ class Adjoint(Kernel):
     ) -> tuple[KernelIR, frozenset[int]]:
         """The adjoint's IR, and the positions of the kernel's own arrays whose elements the adjoint reads."""
         from tegula.lang.kernel import trace
-        from tegula.passes.gradient import differentiate, longest, reads, sequentialise
+        from tegula.passes.gradient import arrays_read, differentiate, max_launch_dims, sequentialise
         from tegula.passes.pipeline import check
 
         count = len(self.forward.parameters)
@@ -109,19 +109,19 @@ class Adjoint(Kernel):
         check(kernel)
         extents = sequentialise(kernel)
         gradient_kernel = differentiate(kernel, self.positions, tuple(access[count:]))
-        self.grid = TileGrid(kernel.params, extents, longest(gradient_kernel))
-        return gradient_kernel, frozenset(reads(gradient_kernel, count))
+        self.grid = TileGrid(kernel.params, extents, max_launch_dims(gradient_kernel))
+        return gradient_kernel, frozenset(arrays_read(gradient_kernel, count))
 
     def steps_for(self, specialisation: Specialisation) -> list[Part]:
         """The kernels that are launched in order, for the current values of captured names."""
         cached_steps = self.steps.setdefault((specialisation, config.deterministic), [])
         steps = next((cached for cached in cached_steps if cached[0].is_current()), [])
         if not steps:
-            from tegula.passes.gradient import check_order, split
+            from tegula.passes.gradient import check_order, split_adjoint
 
             kernel = self.trace(specialisation.types, specialisation.launch, specialisation.access, library())
             captured = kernel.captured
-            new_steps = split(kernel, len(self.forward.parameters), config.deterministic)
+            new_steps = split_adjoint(kernel, len(self.forward.parameters), config.deterministic)
             if config.deterministic and specialisation.device.is_cuda:
                 check_order(new_steps)
             steps = [Part(self, step, captured, self.grid) for step in new_steps]
@@ -209,7 +209,7 @@ class Part(Kernel):
         step: AdjointStep,
         captured: tuple[Captured, ...],
         grid: TileGrid | None = None,
-        overlap: LaunchOverlap = ALONE,
+        overlap: LaunchOverlap = NO_OVERLAP,
     ) -> None:
         super().__init__(adjoint.definition, adjoint.options)
         self.adjoint = adjoint
@@ -239,9 +239,9 @@ class Part(Kernel):
     @cached_property
     def max_dims(self) -> tuple[int, ...]:
         """The maximum launch dimensions."""
-        from tegula.passes.gradient import longest
+        from tegula.passes.gradient import max_launch_dims
 
-        return longest(self.step.kernel)
+        return max_launch_dims(self.step.kernel)
 
     @property
     def in_order(self) -> bool:
@@ -270,7 +270,7 @@ class Part(Kernel):
         """Whether the captures from which the kernel was generated are unchanged."""
         if not all(map(unchanged, self.captured)):
             return False
-        self.captured = tuple(map(refreshed, self.captured))
+        self.captured = tuple(map(refresh, self.captured))
         return True
 
     def trace(
@@ -290,9 +290,9 @@ class Part(Kernel):
 
 def busy_blocks(device: Device) -> int:
     """The number of blocks that keep a device busy."""
-    from tegula.passes.gradient import BUSY
+    from tegula.passes.gradient import BUSY_BLOCKS
 
-    return BUSY * device.sm_count or BUSY_CPU
+    return BUSY_BLOCKS * device.sm_count or BUSY_CPU
 
 
 Allocator = Callable[[Sequence[int], DType, Device, bool], array]
@@ -442,7 +442,7 @@ def plan_launches(
     """The launches for the steps of an adjoint. `dims`: the dimensions of the forward launch; `args`: the arguments of
     the adjoint, with Tegula arrays."""
     from tegula.backend.pool import thread_count
-    from tegula.passes.gradient import ForwardLaunch, in_series
+    from tegula.passes.gradient import ForwardLaunch, overlap_launches
 
     values, tile_grid = dict(zip(steps[0].step.known, args, strict=True)), steps[0].grid
     block_count = busy_blocks(device)
@@ -460,7 +460,9 @@ def plan_launches(
             if 0 not in shape:
                 step_launches.append((part, step, shape))
     overlaps = (
-        in_series([step for _, step, _ in step_launches]) if device.is_cuda else [ALONE] * len(step_launches)
+        overlap_launches([step for _, step, _ in step_launches])
+        if device.is_cuda
+        else [NO_OVERLAP] * len(step_launches)
     )
     launches: list[AdjointLaunch] = []
     for (part, step, shape), overlap in zip(step_launches, overlaps, strict=True):

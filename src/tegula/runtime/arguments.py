@@ -10,8 +10,8 @@ import numpy as np
 
 from tegula.errors import LaunchError, suggestion
 from tegula.lang.annotations import ANY, ArrayAnnotation, IndexedAnnotation
-from tegula.lang.constants import Unfit, checked, constant_key, takes_constant
-from tegula.lang.overloads import NO_DEFAULT, Parameter, counted
+from tegula.lang.constants import InvalidConstant, check_constant, constant_key, takes_constant
+from tegula.lang.overloads import NO_DEFAULT, Parameter, count_text
 from tegula.runtime.array import array
 from tegula.runtime.compound_arguments import flattened, flattened_gradients, is_compound
 from tegula.runtime.kernel import GenericKernel, Kernel, KernelChoice, variant
@@ -77,7 +77,7 @@ def _add(kernel: Kernel | KernelChoice, named: dict[str, Any], arguments: Mappin
 def _count_error(kernel: Kernel | KernelChoice, count: int, absent: Sequence[str]) -> LaunchError:
     names = ", ".join(p.name for p in kernel.parameters)
     message = (
-        f"kernel {kernel.name} takes {counted(len(kernel.parameters), 'argument')} ({names}), got {count}"
+        f"kernel {kernel.name} takes {count_text(len(kernel.parameters), 'argument')} ({names}), got {count}"
     )
     return LaunchError(f"{message}: without '{absent[0]}'" if absent else message, ORDER)
 
@@ -223,8 +223,8 @@ def bind(kernel: Kernel, values: Mapping[str, Any]) -> Kernel:
             help = "annotate the parameter with tg.constexpr"
             raise LaunchError(f"kernel {kernel.name}: parameter '{name}' takes no constant", help)
         try:
-            constants[name] = checked(p, x)
-        except Unfit as error:
+            constants[name] = check_constant(p, x)
+        except InvalidConstant as error:
             message = f"kernel {kernel.name}: argument '{name}': {error.what}"
             raise LaunchError(message, error.help) from error.__cause__
     key = tuple([(name, constant_key(x)) for name, x in constants.items()])

@@ -19,7 +19,7 @@ from tegula.ir import Kernel, MatmulLike, Op
 from tegula.passes.pipeline_gpu import for_gpu
 from tegula.passes.runner import GpuCompilation, Observer
 from tegula.passes.specialise import Failure, Schedule, next_schedule
-from tegula.passes.specialise.build_roles import copied
+from tegula.passes.specialise.build_roles import clone_ops
 from tegula.passes.specialise.costs import cost_of_one_role, cost_with_roles
 from tegula.runtime.compile import check_memory
 from tegula.runtime.config import config
@@ -45,7 +45,7 @@ def build(kernel: Kernel, target: CudaTarget, debug: bool = False, observe: Obse
     """Compile a prepared kernel, which the passes modify in place. CompileError if a hand-written schedule does not
     pass the checker, or tiles do not fit a block."""
     best: tuple[float, Built, list[Op]] | None = None
-    source_ops = copied(kernel.body.ops)[0].ops
+    source_ops = clone_ops(kernel.body.ops)[0].ops
     compilation, verdict = checked(kernel, target, debug, observe)
     for attempt in count(1):
         plan = compilation.schedule.plan

@@ -22,7 +22,7 @@ from tegula.lang.annotations import ANY, ArrayAnnotation
 from tegula.lang.capture import capture
 from tegula.lang.captures import Captured, Captures, unchanged
 from tegula.lang.definition import Definition, FuncDef, PublicFunction
-from tegula.lang.overloads import CALLEE, Parameter, constant_type, fit, match, ordered
+from tegula.lang.overloads import CALLEE, Parameter, bind_arguments, call_cost, constant_type, match_cost
 from tegula.lang.state import RETURN, Frame, Reported, describe_type
 from tegula.ops import PUBLIC
 from tegula.ops.builder import LITERALS, MAX_VECTOR
@@ -148,13 +148,13 @@ def converted_arguments(
         for candidate in f.overloads:
             parameters = candidate.definition.parameters
             try:
-                bound_arguments = ordered(candidate.name, parameters, converted, keywords)
+                bound_arguments = bind_arguments(candidate.name, parameters, converted, keywords)
             except TypeError:
                 continue
             bound_arguments = [
                 _as_annotated(p.annotation, x) for p, x in zip(parameters, bound_arguments, strict=True)
             ]
-            cost = fit(parameters, list(map(_type, bound_arguments)), converted, keywords)
+            cost = call_cost(parameters, list(map(_type, bound_arguments)), converted, keywords)
             if cost is not None and (best is None or cost <= best[0]):
                 best = cost, parameters, bound_arguments
         if best is not None:
@@ -186,7 +186,7 @@ def _as_annotated(annotation: Any, x: Any) -> Any:
 
 
 def _type(x: Any) -> Any:
-    """The type of an argument for `match`."""
+    """The type of an argument for `match_cost`."""
     if isinstance(x, Composite):
         return x.type
     if isinstance(x, np.generic | np.ndarray):
@@ -202,7 +202,7 @@ def _typed_number(annotation: Any, x: Any) -> Any:
         return x
     default = bool_ if isinstance(x, bool) else int32 if isinstance(x, int) else float32
     t = annotation if isinstance(annotation, DType) else default if annotation is ANY else None
-    return x if t is None or match(t, x) is None else t(x)
+    return x if t is None or match_cost(t, x) is None else t(x)
 
 
 # Programs -------------------------------------------------------------------------------------------------------------

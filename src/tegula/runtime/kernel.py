@@ -11,7 +11,7 @@ from tegula.dataclass import dataclass
 from tegula.errors import LaunchError, TypeMismatch
 from tegula.ir import AccessClass, LaunchClass
 from tegula.lang.annotations import ANY, Annotation, ArrayAnnotation
-from tegula.lang.captures import Captured, refreshed, unchanged
+from tegula.lang.captures import Captured, refresh, unchanged
 from tegula.lang.constants import takes_constant
 from tegula.lang.decorators import KernelDef, KernelOptions, kernel_options
 from tegula.lang.definition import ANNOTATIONS, Definition, Parameter
@@ -57,7 +57,7 @@ class Forms:
         """The form for the current values of captured names, compiled on demand."""
         for form in self.compiled:
             if all(map(unchanged, form.captured)):
-                form.captured = tuple(map(refreshed, form.captured))
+                form.captured = tuple(map(refresh, form.captured))
                 return form
         form = self._form_for_grid() if self.specialisation.grid else self._compile()
         self.compiled.append(form)

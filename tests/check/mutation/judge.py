@@ -12,7 +12,7 @@ from tegula.dataclass import dataclass
 from tegula.interp.engines.launch import EngineLaunch
 from tegula.interp.engines.orders import orders
 from tegula.interp.engines.state import ReplayFailed
-from tegula.interp.engines.trace import Wrong
+from tegula.interp.engines.trace import InvalidLaunch
 
 ORDERS = 40
 """The number of orders of each of the five launches."""
@@ -87,7 +87,7 @@ class MutantJudge:
         ):
             try:
                 launch = EngineLaunch(self.subject.prepared, args, self.subject.dims)
-            except Wrong as e:
+            except InvalidLaunch as e:
                 return f"{e.kind}: {e.text}", False, False
             same = graph(launch) == expected_events
             all_same = all_same and same

@@ -20,7 +20,7 @@ from tegula.check.verifier import Rejected
 from tegula.interp.engines.launch import EngineLaunch, prepared
 from tegula.interp.engines.orders import orders
 from tegula.interp.engines.state import ReplayFailed
-from tegula.interp.engines.trace import Unsupported, Wrong
+from tegula.interp.engines.trace import InvalidLaunch, Unsupported
 from tegula.interp.lowered import BlockDistribution
 from tegula.ir import AccessClass, Kernel, LaunchClass
 from tegula.ops.roles import Roles, block_threads
@@ -145,7 +145,7 @@ def replay_lowered(
     )
     try:
         launch = EngineLaunch(prepared_kernel, args, (block + 1, compilation.threads), block)
-    except Wrong as e:
+    except InvalidLaunch as e:
         return f"{e.kind}: {e.text}"
     except Unsupported as e:
         return f"unknown: {e}"

@@ -17,7 +17,7 @@ from tegula.layout import MmaWarpTile
 from tegula.ops.buffer import BufNew, BufReshape, BufView
 from tegula.ops.group import SharedMma
 from tegula.ops.scalar import Const
-from tegula.passes.matmul_terms import Terms
+from tegula.passes.mma_types import MmaTypes
 from tegula.types import BufType, DType, bfloat16, element_bytes, float16, float32, float64, scalar_of
 
 LANES_ALONG = 4
@@ -89,12 +89,12 @@ class FragmentSide:
 
 
 def sides(
-    s: GpuState, op: SharedMma, warp_tile: MmaWarpTile, origin: tuple[str, str], terms: Terms
+    s: GpuState, op: SharedMma, warp_tile: MmaWarpTile, origin: tuple[str, str], mma_types: MmaTypes
 ) -> tuple[FragmentSide, FragmentSide]:
     """Both operands of a matmul in shared memory."""
     a, b = op.a, op.b
-    left = FragmentSide(a, s.buffers[a], 1, origin[0], ROWS, warp_tile.mmas_m, terms.left)
-    right = FragmentSide(b, s.buffers[b], 0, origin[1], COLUMNS, warp_tile.mmas_n, terms.right)
+    left = FragmentSide(a, s.buffers[a], 1, origin[0], ROWS, warp_tile.mmas_m, mma_types.left)
+    right = FragmentSide(b, s.buffers[b], 0, origin[1], COLUMNS, warp_tile.mmas_n, mma_types.right)
     return left, right
 
 

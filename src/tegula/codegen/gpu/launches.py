@@ -24,15 +24,15 @@ from tegula.types import ArrayType
 def in_order_of_launches(s: GpuState, act: Callable[[Op], None]) -> None:
     """Lower the kernel op by op. The wait for preceding launches is placed as late as possible: before the first op
     that may access memory of arrays."""
-    waited, (_, lets) = not s.gpu.overlaps_launches, s.kernel.overlap
+    waited, (_, next_starts) = not s.gpu.overlaps_launches, s.kernel.overlap
     waits_last, loops = waits_at_end(s), [op for op in s.kernel.body.ops if op.regions]
-    last = loops[-1] if lets == LOOPED and loops else None
-    if not waited and (lets == AT_ONCE or lets == LOOPED and last is None):
+    last = loops[-1] if next_starts == LOOPED and loops else None
+    if not waited and (next_starts == AT_ONCE or next_starts == LOOPED and last is None):
         start_next_launch(s)
     for op in s.kernel.body.ops:
         if not waited and (isinstance(op, Yield) or (accesses_arrays(op) and not waits_last)):
             wait_for_last_launch(s)
-            if lets == WAITED:
+            if next_starts == WAITED:
                 start_next_launch(s)
             waited = True
         if not isinstance(op, Yield):
@@ -44,7 +44,7 @@ def in_order_of_launches(s: GpuState, act: Callable[[Op], None]) -> None:
 def launch_next(s: GpuState, op: Op) -> None:
     """Lower `launch.next`: trigger the next launch after the last read of the block, so that the next launch may rely
     on the completion of earlier launches. Without this op the next launch starts at the end of the blocks."""
-    if s.gpu.overlaps_launches and s.kernel.overlap.lets == READ and reads_by_copies(s.kernel):
+    if s.gpu.overlaps_launches and s.kernel.overlap.next_starts == READ and reads_by_copies(s.kernel):
         if waits_at_end(s):
             wait_for_last_launch(s)
         start_next_launch(s)

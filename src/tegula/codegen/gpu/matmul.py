@@ -14,7 +14,7 @@ from tegula.ir import Op, Value
 from tegula.layout import Layout
 from tegula.ops import scalar as S
 from tegula.ops.group import RegisterMma, SharedMma
-from tegula.passes.matmul_terms import widened_terms
+from tegula.passes.mma_types import register_mma_types
 from tegula.types import DType, TileType, float32, scalar_of
 
 UNROLL = 4
@@ -28,8 +28,8 @@ def matmul(s: GpuState, op: RegisterMma | SharedMma) -> None:
     t = op.result.type
     assert isinstance(t, TileType)
     out = scalar_of(t.dtype)
-    terms = widened_terms(op)
-    work = terms.sum if terms is not None else float32 if out.is_float and out.bits < 32 else out
+    mma_types = register_mma_types(op)
+    work = mma_types.sum if mma_types is not None else float32 if out.is_float and out.bits < 32 else out
     converted_sums = [convert(s.code, parts[0], out, work, 1) for parts in s.held[op.c]]
     plain = _is_one(op.alpha) and _is_one(op.beta)
     zero = constant(work, 0)
@@ -40,7 +40,9 @@ def matmul(s: GpuState, op: RegisterMma | SharedMma) -> None:
     else:
         assert isinstance(op, SharedMma)
         a, b = (s.buffers[v] for v in (op.a, op.b))
-        sums = _fma(s, a, b, layout, work, start) if terms is None else mma.matmul(s, op, terms, start)
+        sums = (
+            _fma(s, a, b, layout, work, start) if mma_types is None else mma.matmul(s, op, mma_types, start)
+        )
     if not plain:
         alpha, beta = (convert(s.code, s.scalar(v), out, work, 1) for v in (op.alpha, op.beta))
         sums = [

@@ -7,7 +7,7 @@ from tegula.codegen.gpu.state import GpuState
 from tegula.codegen.text import register_type
 from tegula.layout import MmaWarpTile, mma_warp_tile
 from tegula.ops.group import SharedMma
-from tegula.passes.matmul_terms import Terms
+from tegula.passes.mma_types import MmaTypes
 from tegula.types import BufType, TileType
 
 UNROLLED = 8
@@ -18,13 +18,13 @@ DEEP_FLOAT64 = (9, 0)
 """The first compute capability with `FLOAT64_DEPTHS`."""
 
 
-def matmul(s: GpuState, op: SharedMma, terms: Terms, start: list[str]) -> list[str]:
+def matmul(s: GpuState, op: SharedMma, mma_types: MmaTypes, start: list[str]) -> list[str]:
     """The registers of start + a @ b in the layout `mma_result`."""
     a, out = op.a.type, op.result.type
     assert isinstance(a, BufType) and isinstance(out, TileType)
     warp_tile = mma_warp_tile((out.shape[0], out.shape[1]), s.threads // 32)
     length = a.shape[1]
-    fragments = Fragments(terms.bits, _depth(s, terms, length))
+    fragments = Fragments(mma_types.bits, _depth(s, mma_types, length))
     warp = s.first(f"lshr i32 {s.lane32}, 5")
     warp_row, warp_column = (
         s.first(f"{instruction} i32 {warp}, {warp_tile.warps_n}") for instruction in ("udiv", "urem")
@@ -33,24 +33,24 @@ def matmul(s: GpuState, op: SharedMma, terms: Terms, start: list[str]) -> list[s
         _offset(s, warp_row, ROWS * warp_tile.mmas_m),
         _offset(s, warp_column, COLUMNS * warp_tile.mmas_n),
     )
-    left, right = (loader(s, side, fragments) for side in sides(s, op, warp_tile, origin, terms))
+    left, right = (loader(s, side, fragments) for side in sides(s, op, warp_tile, origin, mma_types))
     if length <= UNROLLED * fragments.depth:
         sums = list(start)
         for k in range(0, length, fragments.depth):
-            sums = _step(s, terms, fragments, (left, right), str(k), warp_tile, sums)
+            sums = _step(s, mma_types, fragments, (left, right), str(k), warp_tile, sums)
         return sums
-    t = register_type(terms.sum, 1)
+    t = register_type(mma_types.sum, 1)
     carried = [(t, x) for x in start]
     with s.code.loop("0", str(length), str(fragments.depth), carried, s.rolled()) as loop:
-        loop.next = _step(s, terms, fragments, (left, right), loop.index, warp_tile, loop.values)
+        loop.next = _step(s, mma_types, fragments, (left, right), loop.index, warp_tile, loop.values)
     return loop.results
 
 
-def _depth(s: GpuState, terms: Terms, length: int) -> int:
+def _depth(s: GpuState, mma_types: MmaTypes, length: int) -> int:
     """The depth of the instructions in elements of K."""
-    if terms.left != "f64" or s.target.capability < DEEP_FLOAT64:  # type: ignore[attr-defined]
-        return terms.depth
-    return next((n for n in FLOAT64_DEPTHS if length % n == 0), terms.depth)
+    if mma_types.left != "f64" or s.target.capability < DEEP_FLOAT64:  # type: ignore[attr-defined]
+        return mma_types.depth
+    return next((n for n in FLOAT64_DEPTHS if length % n == 0), mma_types.depth)
 
 
 def _offset(s: GpuState, number: str, length: int) -> str:
@@ -59,7 +59,7 @@ def _offset(s: GpuState, number: str, length: int) -> str:
 
 def _step(
     s: GpuState,
-    terms: Terms,
+    mma_types: MmaTypes,
     fragments: Fragments,
     operands: tuple[Matrices | Elements, Matrices | Elements],
     k: str,
@@ -71,24 +71,29 @@ def _step(
     for i in range(warp_tile.mmas_m):
         for j in range(warp_tile.mmas_n):
             at = 4 * (j + warp_tile.mmas_n * i)
-            out[at : at + 4] = multiply(s, terms, fragments.depth, left[i], right[j], out[at : at + 4])
+            out[at : at + 4] = multiply(s, mma_types, fragments.depth, left[i], right[j], out[at : at + 4])
     return out
 
 
-def multiply(s: GpuState, terms: Terms, depth: int, a: list[str], b: list[str], c: list[str]) -> list[str]:
+def multiply(
+    s: GpuState, mma_types: MmaTypes, depth: int, a: list[str], b: list[str], c: list[str]
+) -> list[str]:
     """One instruction of a warp: c + a @ b."""
-    if terms.bits == 16:
-        return _narrow(s, terms, a, b, c)
-    if terms.left == "f64" and depth == terms.depth and s.target.capability < DEEP_FLOAT64:  # type: ignore[attr-defined]
+    if mma_types.bits == 16:
+        return _narrow(s, mma_types, a, b, c)
+    if mma_types.left == "f64" and depth == mma_types.depth and s.target.capability < DEEP_FLOAT64:  # type: ignore[attr-defined]
         # Two instructions of 8 rows each.
         shape = f"m{ROWS // 2}n{COLUMNS}k{depth}"
-        return [*_assembled(s, shape, terms, a[:1], b, c[:2]), *_assembled(s, shape, terms, a[1:], b, c[2:])]
-    return _assembled(s, f"m{ROWS}n{COLUMNS}k{depth}", terms, a, b, c)
+        return [
+            *_assembled(s, shape, mma_types, a[:1], b, c[:2]),
+            *_assembled(s, shape, mma_types, a[1:], b, c[2:]),
+        ]
+    return _assembled(s, f"m{ROWS}n{COLUMNS}k{depth}", mma_types, a, b, c)
 
 
-def _narrow(s: GpuState, terms: Terms, a: list[str], b: list[str], c: list[str]) -> list[str]:
+def _narrow(s: GpuState, mma_types: MmaTypes, a: list[str], b: list[str], c: list[str]) -> list[str]:
     code = s.code
-    if terms.left == "bf16":
+    if mma_types.left == "bf16":
         name = "mma.m16n8k16.row.col.bf16"
         args = [f"i32 {x}" for x in (*a, *b)]
     else:
@@ -105,12 +110,14 @@ REGISTERS = {"float": "f", "i32": "r", "double": "d"}
 SUMS = {"float": "f32", "i32": "s32", "double": "f64"}
 
 
-def _assembled(s: GpuState, shape: str, terms: Terms, a: list[str], b: list[str], c: list[str]) -> list[str]:
-    total = register_type(terms.sum, 1)
-    one = "double" if terms.left == "f64" else "i32"
+def _assembled(
+    s: GpuState, shape: str, mma_types: MmaTypes, a: list[str], b: list[str], c: list[str]
+) -> list[str]:
+    total = register_type(mma_types.sum, 1)
+    one = "double" if mma_types.left == "f64" else "i32"
     names = iter(range(len(c) + len(a) + len(b) + len(c)))
     groups = [", ".join(f"${next(names)}" for _ in part) for part in (c, a, b, c)]
-    types = f"{SUMS[total]}.{terms.left}.{terms.right}.{SUMS[total]}"
+    types = f"{SUMS[total]}.{mma_types.left}.{mma_types.right}.{SUMS[total]}"
     text = f"mma.sync.aligned.{shape}.row.col.{types} " + ", ".join(f"{{{g}}}" for g in groups) + ";"
     kinds = (
         [f"={REGISTERS[total]}"] * len(c) + [REGISTERS[one]] * (len(a) + len(b)) + [REGISTERS[total]] * len(c)

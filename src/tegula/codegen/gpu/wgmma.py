@@ -19,7 +19,7 @@ from tegula.layout import wgmma_group_tile
 from tegula.ops.buffer import BufView
 from tegula.ops.group import MmaWait, RegisterMma, SharedMma
 from tegula.passes.bulk_access import cuts_boxes
-from tegula.passes.matmul_terms import Terms, stored_terms
+from tegula.passes.mma_types import MmaTypes, shared_mma_types
 from tegula.passes.stage_operands import is_transpose
 from tegula.types import TileType, element_bytes, float32, scalar_of
 
@@ -90,10 +90,10 @@ def matmul(s: GpuState, op: RegisterMma | SharedMma, start: list[str]) -> list[s
     number = s.warp_group
     b = operand(s, (op.a if transposed else op.b), right=not transposed)
     low_b = _low(s, _moved(s, b, s.first(f"urem i32 {number}, {across}"), 8 * wide))
-    terms = stored_terms(op)
-    assert terms is not None
-    one = register_type(terms.sum, 1)
-    fresh = all(x == constant(terms.sum, 0) for x in start)
+    mma_types = shared_mma_types(op)
+    assert mma_types is not None
+    one = register_type(mma_types.sum, 1)
+    fresh = all(x == constant(mma_types.sum, 0) for x in start)
     asm = _Assembly([one] * len(start), [] if fresh else start)
     if isinstance(op, RegisterMma):
         left: _Left = _Registers(s, op.held_tile, b.depth, asm)
@@ -101,19 +101,19 @@ def matmul(s: GpuState, op: RegisterMma | SharedMma, start: list[str]) -> list[s
         a = operand(s, op.a, right=False)
         left = _Memory(a, _low(s, _moved(s, a, s.first(f"udiv i32 {number}, {across}"), ROWS * high)), asm)
     asm.add("wgmma.fence.sync.aligned;")
-    for k in range(0, b.depth, terms.depth):
+    for k in range(0, b.depth, mma_types.depth):
         for i in range(high):
-            for j, count in _column_parts(8 * wide, terms):
+            for j, count in _column_parts(8 * wide, mma_types):
                 first = 4 * (j + wide * i)
                 registers = ", ".join(f"${r}" for r in range(first, first + 4 * count))
                 right = asm.descriptor(low_b, b.step(8 * j, k), _words(b, 8 * count))
                 settings = [str(int(k > 0 or not fresh))]
-                if terms.sum.is_float:
+                if mma_types.sum.is_float:
                     settings += ["1", "1"]
-                if terms.bits == MN_MAJOR_BITS:
+                if mma_types.bits == MN_MAJOR_BITS:
                     settings += [*left.transpose, str(int(not b.depth_first))]
                 asm.add(
-                    f"wgmma.mma_async.sync.aligned.{_shape(8 * count, terms)} {{{registers}}}, "
+                    f"wgmma.mma_async.sync.aligned.{_shape(8 * count, mma_types)} {{{registers}}}, "
                     f"{left.named(i, k)}, {right}, {', '.join(settings)};"
                 )
     asm.add("wgmma.commit_group.sync.aligned;")
@@ -126,10 +126,10 @@ MN_MAJOR_BITS = 16
 """The element width in bits of operands that may be MN-major."""
 
 
-def _shape(columns: int, terms: Terms) -> str:
+def _shape(columns: int, mma_types: MmaTypes) -> str:
     """The shape and type suffix of an instruction."""
-    total = "f32" if terms.sum.is_float else "s32"
-    return f"m{ROWS}n{columns}k{terms.depth}.{total}.{terms.left}.{terms.right}"
+    total = "f32" if mma_types.sum.is_float else "s32"
+    return f"m{ROWS}n{columns}k{mma_types.depth}.{total}.{mma_types.left}.{mma_types.right}"
 
 
 def mma_wait(s: GpuState, op: MmaWait) -> None:
@@ -233,9 +233,9 @@ class _Registers:
 _Left: TypeAlias = _Memory | _Registers
 
 
-def _column_parts(columns: int, terms: Terms) -> list[tuple[int, int]]:
+def _column_parts(columns: int, mma_types: MmaTypes) -> list[tuple[int, int]]:
     """The column ranges of the instructions, (first, count) in units of 8, each as wide as possible."""
-    allowed = COLUMNS if terms.sum.is_float else INTEGER_COLUMNS
+    allowed = COLUMNS if mma_types.sum.is_float else INTEGER_COLUMNS
     parts: list[tuple[int, int]] = []
     at = 0
     while at < columns:

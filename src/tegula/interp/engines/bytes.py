@@ -33,7 +33,7 @@ class UnitSet:
     size: int = 0
 
 
-NOTHING = UnitSet(0, -1)
+NO_UNITS = UnitSet(0, -1)
 
 
 class Footprints:
@@ -48,8 +48,8 @@ class Footprints:
         self._cells: dict[frozenset[UnitSet], dict[UnitSet, tuple[int, ...]]] = {}
 
     def of(self, m: Recorder, op: Op, event: E.Event) -> tuple[UnitSet, ...]:
-        """The footprint of an event: the spots of each warp of the role; for a copy in, of each of its pieces; for a
-        matmul, of each operand."""
+        """The footprint of an event: the units that each warp of the role accesses; for a copy in, of each of its
+        pieces; for a matmul, of each operand."""
         if isinstance(event, E.CopyIn):
             return self._pieces(event.to)
         if isinstance(event, E.Issue):
@@ -60,7 +60,7 @@ class Footprints:
             return ()
         warps = range(m.lanes // WARP)
         if event.warp_group:
-            return tuple(self._part(m, event.at, w) for w in warps)
+            return tuple(self._quarter(m, event.at, w) for w in warps)
         return self._of_threads(m, op, event)
 
     def _row(self, start: int, end: int) -> UnitSet:
@@ -76,7 +76,7 @@ class Footprints:
         stride = group * ((end - start) // max(1, m.lanes // WARP // WARPS))
         return self._row(at.start + stride, at.end + stride)
 
-    def _part(self, m: Recorder, at: E.Bytes, warp: int) -> UnitSet:
+    def _quarter(self, m: Recorder, at: E.Bytes, warp: int) -> UnitSet:
         """The quarter of a slot that a warp writes."""
         group_part = self._of_group(m, at, warp // WARPS)
         size = group_part.size // WARPS
@@ -92,7 +92,7 @@ class Footprints:
         unit_sets = self._footprints[key]
         if not unit_sets:
             return (self._row(event.at.start, event.at.end),) * warps
-        return tuple(UnitSet(base, form, size) if form >= 0 else NOTHING for form, size in unit_sets)
+        return tuple(UnitSet(base, form, size) if form >= 0 else NO_UNITS for form, size in unit_sets)
 
     def _forms(self, m: Recorder, op: Op, event: E.MemoryAccess, array: np.ndarray) -> list[tuple[int, int]]:
         """The units that each warp accesses, relative to the start of the buffer, by the access rule of the op; empty
@@ -104,18 +104,20 @@ class Footprints:
         warps: list[set[int]] = [set() for _ in range(m.lanes // WARP)]
         seen = False
         for by_threads in rule(m, op):  # type: ignore[arg-type]
-            same = (
+            is_buffer = (
                 by_threads.array.__array_interface__["data"] == start
                 and by_threads.array.shape == array.shape
             )
-            if not same or by_threads.kind != kind:
+            if not is_buffer or by_threads.kind != kind:
                 continue
             seen = True
             offsets, size = offsets_of(by_threads)
             units = (offsets // self.unit)[:, None] + np.arange(max(1, size // self.unit))
-            who = np.repeat(by_threads.threads // WARP, len(offsets) // max(1, len(by_threads.threads)))
+            warp_of_access = np.repeat(
+                by_threads.threads // WARP, len(offsets) // max(1, len(by_threads.threads))
+            )
             for w in range(len(warps)):
-                warps[w].update(np.unique(units[who == w]).tolist())
+                warps[w].update(np.unique(units[warp_of_access == w]).tolist())
         if not seen:
             return []
         return [self._form(w) for w in warps]
@@ -132,13 +134,13 @@ class Footprints:
     # Cells ------------------------------------------------------------------------------------------------------
 
     def cells(self, unit_sets: Iterable[UnitSet]) -> dict[UnitSet, tuple[int, ...]]:
-        """The cells into which the spots partition memory, by address."""
+        """The cells into which the unit sets partition memory, by address."""
         requested = frozenset(unit_sets)
         if requested not in self._cells:
-            self._cells[requested] = self._cut(requested)
+            self._cells[requested] = self._partition(requested)
         return self._cells[requested]
 
-    def _cut(self, unit_sets: frozenset[UnitSet]) -> dict[UnitSet, tuple[int, ...]]:
+    def _partition(self, unit_sets: frozenset[UnitSet]) -> dict[UnitSet, tuple[int, ...]]:
         ordered = sorted((s for s in unit_sets if s.size), key=lambda s: (s.base, s.size, s.form))
         end = max((int(self._units(s)[-1]) + 1 for s in ordered), default=0)
         labels, count = np.zeros(end, np.int64), 1

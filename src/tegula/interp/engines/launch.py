@@ -14,7 +14,7 @@ from tegula.interp.engines.limits import check_limits
 from tegula.interp.engines.orders import Order
 from tegula.interp.engines.run import EngineReplay, Name, TermNumbers
 from tegula.interp.engines.state import Term
-from tegula.interp.engines.trace import EngineStep, Recorder, Unsupported, Wrong
+from tegula.interp.engines.trace import EngineStep, InvalidLaunch, Recorder, Unsupported
 from tegula.interp.launch import arguments
 from tegula.interp.lowered import BlockDistribution
 from tegula.interp.machine import Grid
@@ -41,8 +41,8 @@ Require = Callable[[Sequence[Any]], None]
 
 @dataclass(slots=True)
 class PreparedKernel:
-    """The launch-invariant data of a kernel: footprints, terms and spread, and the function that refuses arguments
-    with a LaunchError."""
+    """The launch-invariant data of a kernel: footprints, terms and distribution, and the function that refuses
+    arguments with a LaunchError."""
 
     kernel: Kernel
     distribution: BlockDistribution
@@ -128,7 +128,9 @@ class EngineLaunch:
             recorder.op(op, present)
         if recorder.created_barriers:
             name = recorder.created_barriers[0].result.name
-            raise Wrong("barrier", f"{name} is used before its initialisation is visible to all threads")
+            raise InvalidLaunch(
+                "barrier", f"{name} is used before its initialisation is visible to all threads"
+            )
         self.machines: list[Recorder] = []
         for region, (first, warps) in zip(roles.regions, roles.warps, strict=True):
             lane_range = slice(first * WARP, (first + warps) * WARP)
@@ -146,8 +148,8 @@ class EngineLaunch:
             )
             role.grid, role.blocks, role.slots = grid, blocks, recorder.slots
             for v, x in recorder.env.items():
-                split = isinstance(v.type, DType | VecType | MatType) or isinstance(x, list)
-                role.env[v] = x[lane_range] if split and not isinstance(x, int) else x
+                is_per_lane = isinstance(v.type, DType | VecType | MatType) or isinstance(x, list)
+                role.env[v] = x[lane_range] if is_per_lane and not isinstance(x, int) else x
             role.region(region, (), role.present)
             self.machines.append(role)
         return [role.steps for role in self.machines]
@@ -170,7 +172,7 @@ class EngineLaunch:
 
     def _step(self, program: list[tuple[Any, ...]], step: EngineStep, warp: int) -> None:
         """Append the acts of a warp for a step to its program."""
-        multiplied = False
+        has_matmul = False
         for number, acts in enumerate(step.acts):
             event, cells = acts.event, [self.cells[s] for s in acts.unit_sets]
             act: tuple[Any, ...] | None = None
@@ -198,7 +200,7 @@ class EngineLaunch:
             elif isinstance(event, E.Fence):
                 act = (EngineReplay.fence, step)
             elif isinstance(event, E.Issue):
-                multiplied = True
+                has_matmul = True
                 act = (EngineReplay.issue, step, tuple(cells), tuple(at.start for at in event.operands))
             elif isinstance(event, E.MmaComplete):
                 act = (EngineReplay.mma_complete, step, event.pending)
@@ -219,31 +221,31 @@ class EngineLaunch:
             if act is not None:
                 program.append(act)
         reads = any(isinstance(a.event, E.MemoryAccess) and not a.event.write for a in step.acts)
-        if not multiplied and (step.result_slots or step.stores or reads):
+        if not has_matmul and (step.result_slots or step.stores or reads):
             program.append((EngineReplay.finish, step))
 
     def _pieces(self, acts: Any, event: E.CopyIn) -> tuple[tuple[tuple[int, ...], int], ...]:
-        unit, left = self.prepared.footprints.unit, event.bytes
+        unit, remaining = self.prepared.footprints.unit, event.bytes
         out: list[tuple[tuple[int, ...], int]] = []
         for unit_set in acts.unit_sets:
-            size = min(left, unit_set.size * unit)
-            left -= size
+            size = min(remaining, unit_set.size * unit)
+            remaining -= size
             out.append((self.cells[unit_set], size))
         return tuple(out)
 
     def _barrier(self, event: E.Wait | E.Arrive | E.CopyIn) -> int:
         first, stages = self._first[event.barrier]
         if not 0 <= event.stage < stages:
-            raise Wrong("stage", f"stage {event.stage} of {event.barrier.name}, which has {stages}")
+            raise InvalidLaunch("stage", f"stage {event.stage} of {event.barrier.name}, which has {stages}")
         return first + event.stage
 
 
 def starts_copies_only(region: Region) -> bool:
     """Whether a role only starts copies, so that one warp executes the whole role."""
-    return all(_of_one_warp(op) for op in region.walk())
+    return all(_can_run_in_one_warp(op) for op in region.walk())
 
 
-def _of_one_warp(op: Op) -> bool:
+def _can_run_in_one_warp(op: Op) -> bool:
     if isinstance(op, BulkLoad | MbarrierExpect | MbarrierWait) or is_elected(op):
         return True
     return not getattr(op, "COOPERATIVE", True) and all(e.kind == "read" for e in op.effects())

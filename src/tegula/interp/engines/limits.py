@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from tegula.interp.engines.trace import Wrong
+from tegula.interp.engines.trace import InvalidLaunch
 from tegula.interp.lowered import BlockDistribution
 from tegula.ir import Kernel
 from tegula.ops.roles import WARP_GROUP, Roles
@@ -22,13 +22,13 @@ def check_limits(kernel: Kernel, distribution: BlockDistribution) -> None:
     """Check the limits; raises Wrong if the hardware would reject the kernel, or deadlock."""
     for op in kernel.walk():
         if isinstance(op, MbarrierNew) and not 0 < op.arrivals <= MAX_COUNTED:
-            raise Wrong("budget", f"{op.result.name} counts {op.arrivals} arrivals")
+            raise InvalidLaunch("budget", f"{op.result.name} counts {op.arrivals} arrivals")
         if isinstance(op, MbarrierExpect) and not 0 <= op.bytes <= MAX_COUNTED:
-            raise Wrong("budget", f"{op.bytes} bytes are announced")
+            raise InvalidLaunch("budget", f"{op.bytes} bytes are announced")
     barriers = [(v, p) for v, p in distribution.allocations.items() if isinstance(v.type, MbarrierType)]
     for (a, p), (b, q) in combinations(barriers, 2):
         if p.offset < q.offset + q.size and q.offset < p.offset + p.size:
-            raise Wrong("barrier", f"{a.name} and {b.name} are the same memory")
+            raise InvalidLaunch("barrier", f"{a.name} and {b.name} are the same memory")
     for op in kernel.body.ops:
         if isinstance(op, Roles):
             _registers(op, distribution.threads)
@@ -40,10 +40,12 @@ def _registers(roles: Roles, threads: int) -> None:
     budgets: dict[int, int] = {}
     for (first, warps), n in zip(roles.warps, roles.registers, strict=True):
         if n and not (MIN_REGISTERS <= n <= MAX_REGISTERS and n % REGISTER_STEP == 0):
-            raise Wrong("budget", f"there is no setmaxnreg of {n}")
+            raise InvalidLaunch("budget", f"setmaxnreg does not accept {n} registers")
         for group in range(first // 4, (first + warps + 3) // 4):
             if n and budgets.setdefault(group, n) != n:
-                raise Wrong("budget", f"warps of one warp group ask for {budgets[group]} and {n} registers")
+                raise InvalidLaunch(
+                    "budget", f"warps of one warp group request {budgets[group]} and {n} registers"
+                )
     if not budgets:
         return
     groups = -(-threads // WARP_GROUP)
@@ -53,6 +55,6 @@ def _registers(roles: Roles, threads: int) -> None:
     )
     extra = sum(n - start for n in budgets.values() if n > start)
     if extra > free:
-        raise Wrong(
+        raise InvalidLaunch(
             "deadlock", f"warp groups wait for {extra} registers a thread, of which others free {free}"
         )

@@ -45,17 +45,17 @@ def _adversarial(roles: Sequence[int]) -> Iterator[Order]:
     yield Order("in order, all at once", tuple(warps), EARLY, EARLY, EARLY, reads=False)
     for role in names:
         others = [w for w in warps if roles[w] != role]
-        own = [w for w in warps if roles[w] == role]
-        yield Order(f"role {role} first", tuple(own + others), EARLY)
-        yield Order(f"role {role} last", tuple(others + own), EARLY, turn=1)
-        yield Order(f"role {role} first, slow copies", tuple(own + others), LATE, newest=True)
-        yield Order(f"role {role} last, slow copies", tuple(others + own), LATE, EARLY, newest=True)
-        if len(own) > 1:
-            rest = [w for w in warps if w != own[-1]]
-            yield Order(f"the last warp of role {role} late", (*rest, own[-1]), EARLY)
-            yield Order(f"the last warp of role {role} ahead", (own[-1], *rest), EARLY)
-            rest = [w for w in warps if w != own[0]]
-            yield Order(f"the first warp of role {role} late", (*rest, own[0]), EARLY, turn=1)
+        warps_of_role = [w for w in warps if roles[w] == role]
+        yield Order(f"role {role} first", tuple(warps_of_role + others), EARLY)
+        yield Order(f"role {role} last", tuple(others + warps_of_role), EARLY, turn=1)
+        yield Order(f"role {role} first, slow copies", tuple(warps_of_role + others), LATE, newest=True)
+        yield Order(f"role {role} last, slow copies", tuple(others + warps_of_role), LATE, EARLY, newest=True)
+        if len(warps_of_role) > 1:
+            rest = [w for w in warps if w != warps_of_role[-1]]
+            yield Order(f"the last warp of role {role} late", (*rest, warps_of_role[-1]), EARLY)
+            yield Order(f"the last warp of role {role} ahead", (warps_of_role[-1], *rest), EARLY)
+            rest = [w for w in warps if w != warps_of_role[0]]
+            yield Order(f"the first warp of role {role} late", (*rest, warps_of_role[0]), EARLY, turn=1)
     yield Order("in turns", tuple(reversed(warps)), RANDOM, LATE, LATE, turn=1)
 
 

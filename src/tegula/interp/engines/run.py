@@ -81,42 +81,42 @@ class EngineReplay:
         order, warps = self.order, self.warps
         ranked = [warps[k] for k in order.ranks] or list(warps)
         while True:
-            moved = False
+            progressed = False
             if not order.ranks:
                 self.rng.shuffle(ranked)
             for warp in ranked:
                 if self._advance(warp):
-                    moved = True
+                    progressed = True
                     if RANDOM in (order.copies, order.matmuls, order.stores):
-                        self._complete_some()
+                        self._complete_randomly()
                     if order.ranks and order.turn == 1:
                         break  # warps of higher rank run next
-            if not moved and not self._complete_oldest():
+            if not progressed and not self._complete_oldest():
                 break
         stuck = [w for w in warps if w.at < len(w.program)]
         if stuck:
-            raise ReplayFailed("deadlock", "; ".join(self._waits(w) for w in stuck))
-        known = 0
+            raise ReplayFailed("deadlock", "; ".join(self._wait_reason(w) for w in stuck))
+        ordered = 0
         for warp in warps:
-            known |= warp.before.all
-        if self.transfers & ~known:
+            ordered |= warp.before.all
+        if self.transfers & ~ordered:
             raise ReplayFailed(
-                "unfinished", f"{self._accessed(self.transfers & ~known)} when all roles have ended"
+                "unfinished", f"{self._access_text(self.transfers & ~ordered)} when all roles have ended"
             )
         return self.finals
 
     def _advance(self, warp: Warp) -> bool:
-        program, left = warp.program, self.order.turn
+        program, acts_left = warp.program, self.order.turn
         before = warp.at
-        while left and warp.at < len(program):
+        while acts_left and warp.at < len(program):
             act, *args = program[warp.at]
             if not act(self, warp, *args):
                 break
             warp.at += 1
-            left -= 1
+            acts_left -= 1
         return warp.at != before
 
-    def _complete_some(self) -> None:
+    def _complete_randomly(self) -> None:
         """Complete some copies, matmuls and stores in flight, at random, if the order is random."""
         order, rng = self.order, self.rng
         if order.copies == RANDOM:
@@ -124,9 +124,9 @@ class EngineReplay:
                 self._complete_copy(self.copies.pop(rng.randrange(len(self.copies))))
         for warp in self.warps:
             if order.matmuls == RANDOM and warp.matmuls and rng.random() < 0.3:
-                self._multiplied(warp.matmuls.popleft())
+                self._complete_matmul(warp.matmuls.popleft())
             if order.stores == RANDOM and warp.stores and rng.random() < 0.3:
-                self._stored(warp.stores.popleft())
+                self._complete_stores(warp.stores.popleft())
 
     def _complete_oldest(self) -> bool:
         """Complete a copy in flight, else a matmul or a store, when no warp can proceed; False if nothing is in
@@ -136,14 +136,14 @@ class EngineReplay:
             return True
         for warp in self.warps:
             if warp.matmuls:
-                self._multiplied(warp.matmuls.popleft())
+                self._complete_matmul(warp.matmuls.popleft())
                 return True
             if warp.stores:
-                self._stored(warp.stores.popleft())
+                self._complete_stores(warp.stores.popleft())
                 return True
         return False
 
-    def _waits(self, warp: Warp) -> str:
+    def _wait_reason(self, warp: Warp) -> str:
         act, step, *args = warp.program[warp.at]
         if act is EngineReplay.wait or act is EngineReplay.wait_named:
             barrier = self.barriers[args[0]]
@@ -161,7 +161,7 @@ class EngineReplay:
         self.log.append((warp.name, step, access))
         return bit
 
-    def _accessed(self, mask: int) -> str:
+    def _access_text(self, mask: int) -> str:
         warp, step, access = self.log[(mask & -mask).bit_length() - 1]
         return f"{warp} {access} ({step.op.NAME}, {step.op.loc})"
 
@@ -170,10 +170,11 @@ class EngineReplay:
         async proxy."""
         if before & ~warp.before.all:
             self._unordered(
-                "race", f"{warp.name} {access} ({step.op.NAME}), {self._accessed(before & ~warp.before.all)}"
+                "race",
+                f"{warp.name} {access} ({step.op.NAME}), {self._access_text(before & ~warp.before.all)}",
             )
         elif fenced & ~warp.before.fenced:
-            accesses = self._accessed(fenced & ~warp.before.fenced)
+            accesses = self._access_text(fenced & ~warp.before.fenced)
             self._unordered("fence", f"{warp.name} {access} ({step.op.NAME}), without a fence {accesses}")
 
     def _unordered(self, kind: str, text: str) -> None:
@@ -213,7 +214,7 @@ class EngineReplay:
             cell = self.cells[k]
             if cell.barrier:
                 raise ReplayFailed(
-                    "barrier", f"{warp.name} writes where a barrier lies ({step.op.NAME}, {step.op.loc})"
+                    "barrier", f"{warp.name} writes the bytes of a barrier ({step.op.NAME}, {step.op.loc})"
                 )
             before |= cell.written | cell.copied_in | cell.read | cell.read_async
             for deferred in cell.deferred:
@@ -298,15 +299,15 @@ class EngineReplay:
                     ("stored", step.key, terms)
                 )
             return True
-        plain = []
+        terms_known = []
         for x in inputs:
             if isinstance(x, Deferred) and x.term < 0:
                 for k, slot in enumerate(step.result_slots):
                     values[slot] = Deferred(step, inputs=inputs, result=k)
                 return True
-            plain.append(self._term(x))
+            terms_known.append(self._term(x))
         for k, slot in enumerate(step.result_slots):
-            values[slot] = self.terms.of(("made", step.key, k, tuple(plain)))
+            values[slot] = self.terms.of(("made", step.key, k, tuple(terms_known)))
         return True
 
     # Barriers -------------------------------------------------------------------------------------------------------
@@ -329,7 +330,7 @@ class EngineReplay:
         barrier.pending -= 1
         barrier.before.all |= warp.before.all
         barrier.before.fenced |= warp.before.fenced
-        self._settle(barrier)
+        self._complete_phase(barrier)
         return True
 
     def arrive_named(self, warp: Warp, step: EngineStep, at: int) -> bool:
@@ -346,7 +347,7 @@ class EngineReplay:
         warp.before.fenced |= barrier.ended.fenced
         return True
 
-    def _settle(self, barrier: BarrierState) -> None:
+    def _complete_phase(self, barrier: BarrierState) -> None:
         if abs(barrier.bytes) > MAX_BYTES:
             raise ReplayFailed("bytes", f"{barrier.name} is {barrier.bytes} bytes short")
         if barrier.pending or barrier.bytes:
@@ -387,7 +388,7 @@ class EngineReplay:
             for k in cells:
                 cell = self.cells[k]
                 if cell.barrier:
-                    raise ReplayFailed("barrier", f"{warp.name} has a copy write where a barrier lies")
+                    raise ReplayFailed("barrier", f"{warp.name} has a copy write the bytes of a barrier")
                 before |= cell.written | cell.copied_in | cell.read | cell.read_async
                 fenced |= cell.written | cell.read
                 cell.copied_in |= bit
@@ -407,7 +408,7 @@ class EngineReplay:
         barrier = self.barriers[copy.at]
         barrier.bytes -= copy.bytes
         barrier.before.all |= copy.bit
-        self._settle(barrier)
+        self._complete_phase(barrier)
 
     def issue(
         self, warp: Warp, step: EngineStep, operands: tuple[tuple[int, ...], ...], bases: tuple[int, ...]
@@ -424,7 +425,7 @@ class EngineReplay:
         warp.issued.append(bit)
         warp.matmuls.append(matmul)
         if self.order.matmuls == EARLY:
-            self._multiplied(warp.matmuls.popleft())
+            self._complete_matmul(warp.matmuls.popleft())
         return True
 
     def _overwrite(self, warp: Warp, matmul: MmaGroup) -> None:
@@ -440,7 +441,7 @@ class EngineReplay:
                 inputs[k] = matmul.inputs[k]
                 other.inputs = tuple(inputs)
 
-    def _multiplied(self, matmul: MmaGroup) -> None:
+    def _complete_matmul(self, matmul: MmaGroup) -> None:
         terms = [self._contents(c, b, True) for c, b in zip(matmul.operands, matmul.bases, strict=True)]
         inputs = tuple(self._term(x) for x in matmul.inputs)
         matmul.result.term = self.terms.of(("matmul", matmul.step.key, tuple(terms), inputs))
@@ -448,7 +449,7 @@ class EngineReplay:
     def mma_complete(self, warp: Warp, step: EngineStep, pending: int) -> bool:
         """A warp waits until at most `pending` matmuls are in flight."""
         while len(warp.matmuls) > pending:
-            self._multiplied(warp.matmuls.popleft())
+            self._complete_matmul(warp.matmuls.popleft())
         while len(warp.issued) > pending:
             warp.before.all |= warp.issued.pop(0)
         return True
@@ -462,7 +463,7 @@ class EngineReplay:
         name = (warp.role, step.op, step.turn, warp.number, number)
         store = Store(step, bit, cells, base, name)
         if self.order.stores == EARLY:
-            self._stored([store])
+            self._complete_stores([store])
         warp.open.append(store)
         return self.commit(warp, step) if commit else True
 
@@ -474,14 +475,14 @@ class EngineReplay:
         warp.open = []
         return True
 
-    def _stored(self, group: Sequence[Store]) -> None:
+    def _complete_stores(self, group: Sequence[Store]) -> None:
         for store in group:
             self.finals[store.name] = self._contents(store.cells, store.base, True)
 
     def stores_done(self, warp: Warp, step: EngineStep, pending: int) -> bool:
         """A warp waits until at most `pending` groups of its copies are in flight."""
         while len(warp.stores) > pending:
-            self._stored(warp.stores.popleft())
+            self._complete_stores(warp.stores.popleft())
         while len(warp.started) > pending:
             warp.before.all |= warp.started.pop(0)
         return True

@@ -31,7 +31,7 @@ class Unsupported(InternalError):
     """The kernel has an op that cannot be replayed."""
 
 
-class Wrong(Exception):
+class InvalidLaunch(Exception):
     """A launch fails in every order."""
 
     def __init__(self, kind: str, text: str) -> None:
@@ -84,7 +84,7 @@ class Recorder(Machine):
         """The initialised barriers that are not visible to all threads yet."""
         self.turns: dict[Op, int] = {}
         self.slots = 0
-        self.apart = False
+        self.independent = False
         self.active = present
 
     def op(self, op: Op, mask: Mask) -> None:
@@ -102,12 +102,12 @@ class Recorder(Machine):
             pass  # code generation ignores the op
         elif E.has_events(op):
             self._record(op, mask, True)
-        elif self._max_ignoring_nan(op):
+        elif self._is_replayed(op):
             self._record(op, mask, False)
         else:
             super().op(op, mask)
             if self.report.failure is not None:
-                raise Wrong("stage", str(self.report.failure))
+                raise InvalidLaunch("stage", str(self.report.failure))
 
     def region(self, region: Region, args: Sequence[RunValue], mask: Mask) -> list[RunValue]:
         out = super().region(region, args, mask)
@@ -120,7 +120,7 @@ class Recorder(Machine):
         if any(isinstance(self.env[v], EngineSlot) for v in values):
             raise Unsupported(f"{op.loc}: {op.NAME} depends on a value that threads compute")
 
-    def _max_ignoring_nan(self, op: Op) -> bool:
+    def _is_replayed(self, op: Op) -> bool:
         """Whether the op is executed in the replay: it uses tiles or values computed from tiles, or stores."""
         values = [*op.results, *_free(op)]
         return any(isinstance(v.type, TileType) for v in values) or any(
@@ -138,16 +138,18 @@ class Recorder(Machine):
         if acts and not np.array_equal(mask, self.present):
             raise Unsupported(f"{op.loc}: threads diverge around {op.NAME}")
         if len(self.steps) > MAX_STEPS:
-            raise Wrong("endless", f"{op.loc}: the role does more than {MAX_STEPS} ops")
+            raise InvalidLaunch("endless", f"{op.loc}: the role does more than {MAX_STEPS} ops")
         if isinstance(op.results[0].type, BufType) if op.results else False:
             self.env[op.results[0]] = self.new_buffer(op)
         values = dict.fromkeys([*_free(op)])
         operands = {v: self.env[v] for v in values if isinstance(self.env.get(v), EngineSlot)}
-        known = {v: self.env[v] for v in values if v in self.env and v not in operands}
+        environment = {v: self.env[v] for v in values if v in self.env and v not in operands}
         slots = () if _is_buffer(op) else tuple(self._slot() for _ in op.results)
         actions = tuple(self._acts(op, event) for event in E.events(op, _Known(self, op))) if acts else ()
         turn = self.turns[op] = self.turns.get(op, -1) + 1
-        self.steps.append(EngineStep(op, actions, known, operands, slots, _key(op, known), turn, _stores(op)))
+        self.steps.append(
+            EngineStep(op, actions, environment, operands, slots, _key(op, environment), turn, _stores(op))
+        )
         if not _is_buffer(op):
             self.env.update(zip(op.results, slots, strict=True))
 
@@ -187,26 +189,26 @@ def _is_buffer(op: Op) -> bool:
 
 def _free(op: Op) -> list[Value]:
     """The outer values that an op and its regions use."""
-    own = {r for inner in op.walk() for r in inner.results}
-    own |= {a for inner in op.walk() for region in inner.regions for a in region.args}
-    return [v for inner in op.walk() for v in inner.operands if v not in own]
+    defined = {r for inner in op.walk() for r in inner.results}
+    defined |= {a for inner in op.walk() for region in inner.regions for a in region.args}
+    return [v for inner in op.walk() for v in inner.operands if v not in defined]
 
 
-def _key(op: Op, known: dict[Value, RunValue]) -> tuple[Any, ...]:
+def _key(op: Op, environment: dict[Value, RunValue]) -> tuple[Any, ...]:
     """The key of an op's result: its inputs besides slots and shared memory. Copies of the same tile by any op have the
     same key."""
     identity = op.NAME if isinstance(op, BulkLoad) else op
     return (
         identity,
         *(
-            _plain(v, x)
-            for v, x in known.items()
+            _key_of_value(v, x)
+            for v, x in environment.items()
             if not isinstance(v.type, BufType | MbarrierType | NamedBarrierType)
         ),
     )
 
 
-def _plain(value: Value, x: RunValue) -> Any:
+def _key_of_value(value: Value, x: RunValue) -> Any:
     if isinstance(value.type, ArrayType):
         return (x.__array_interface__["data"][0], x.shape) if isinstance(x, np.ndarray) else id(x)
     same = (x == x[:1]).all()

@@ -82,7 +82,7 @@ class Values:
         kind, *rest = name
         if kind == "copy":
             step, role = self.steps[rest[0]]
-            return self._copied(step, role)
+            return self._copied_tile(step, role)
         if kind == "made":
             key, result, inputs = rest
             step, role = self.steps[key]
@@ -96,7 +96,7 @@ class Values:
             return self.of(rest[2][-1])
         raise Mixed(kind)
 
-    def _copied(self, step: EngineStep, role: int) -> np.ndarray:
+    def _copied_tile(self, step: EngineStep, role: int) -> np.ndarray:
         op, machine = step.op, self._machine(step, role)
         assert isinstance(op, BulkLoad)
         inside, at = window(machine, op, op.tile, op.array, op.offset)
@@ -143,9 +143,9 @@ class Values:
         return step.environment[value] if value in step.environment else self.machines[0].new_buffer(step.op)
 
     def _machine(self, step: EngineStep, role: int) -> Machine:
-        of: Recorder = self.machines[role]
-        machine = Machine(of.lanes, of.present, of.report, of.block, of.tid)
-        machine.grid, machine.blocks = of.grid, of.blocks
+        recorder: Recorder = self.machines[role]
+        machine = Machine(recorder.lanes, recorder.present, recorder.report, recorder.block, recorder.tid)
+        machine.grid, machine.blocks = recorder.grid, recorder.blocks
         machine.env.update(step.environment)
         return machine
 

@@ -1,12 +1,12 @@
 """Reverse mode: from a forward kernel to the kernels that compute its gradients."""
 
-from tegula.passes.gradient.differentiate import check_order, differentiate, reads, split
+from tegula.passes.gradient.differentiate import arrays_read, check_order, differentiate, split_adjoint
 from tegula.passes.gradient.order import find_block_conflict
-from tegula.passes.gradient.owners import longest
+from tegula.passes.gradient.owners import max_launch_dims
 from tegula.passes.gradient.sequential import sequentialise
-from tegula.passes.gradient.series import in_series
+from tegula.passes.gradient.series import overlap_launches
 from tegula.passes.gradient.steps import (
-    BUSY,
+    BUSY_BLOCKS,
     AdjointStep,
     ForwardLaunch,
     Partials,
@@ -15,18 +15,18 @@ from tegula.passes.gradient.steps import (
 )
 
 __all__ = [
-    "BUSY",
+    "BUSY_BLOCKS",
     "AdjointStep",
     "ForwardLaunch",
     "Partials",
+    "arrays_read",
     "check_order",
     "checkpoint_bytes",
     "differentiate",
     "find_block_conflict",
-    "in_series",
-    "longest",
+    "max_launch_dims",
+    "overlap_launches",
     "parameters_of",
-    "reads",
     "sequentialise",
-    "split",
+    "split_adjoint",
 ]

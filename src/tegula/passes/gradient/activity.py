@@ -36,18 +36,18 @@ class Activity:
         self.constants = constants
         self.useful = set(useful)
         changed = set(varied)
-        while self._spread(changed, forward=True):
+        while self._propagate(changed, forward=True):
             pass
         needed = set(self.useful)
-        while self._spread(needed, forward=False):
+        while self._propagate(needed, forward=False):
             pass
         self.active = {v for v in changed if v in needed} | {v for v in self.useful if is_memory(v)}
 
     def __contains__(self, value: Value) -> bool:
         return memory_root(value) in self.active
 
-    def _spread(self, known: set[Value], forward: bool) -> bool:
-        before = len(known)
+    def _propagate(self, values: set[Value], forward: bool) -> bool:
+        before = len(values)
         for op in self.body.walk():
             if isinstance(op, Carrier):
                 for carried in op.carried:
@@ -58,17 +58,17 @@ class Activity:
                         if forward
                         else (carried.defined_values, carried.values)
                     )
-                    if any(v in known for v in first):
-                        known.update(v for v in second if self._carries(v))
+                    if any(v in values for v in first):
+                        values.update(v for v in second if self._carries(v))
                 continue
             sources, targets = list(_sources(op)), list(_targets(op))
             first, second = (sources, targets) if forward else (targets, sources)
-            if any(v in known for v in first):
-                known.update(v for v in second if self._carries(v))
-        return len(known) != before
+            if any(v in values for v in first):
+                values.update(v for v in second if self._carries(v))
+        return len(values) != before
 
     def _carries(self, value: Value) -> bool:
-        return carries(value) and value not in self.constants
+        return may_depend_on_float(value) and value not in self.constants
 
 
 def is_memory(value: Value) -> bool:
@@ -76,7 +76,7 @@ def is_memory(value: Value) -> bool:
     return isinstance(value.type, MEMORY)
 
 
-def carries(value: Value) -> bool:
+def may_depend_on_float(value: Value) -> bool:
     """Whether a value can depend on a float."""
     t = value.type
     if isinstance(t, TileType | ArrayType | BufType | StackType):

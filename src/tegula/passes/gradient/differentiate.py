@@ -12,15 +12,15 @@ from tegula.ops.control import Yield
 from tegula.ops.gradient import Unreplayable, adjoint_type
 from tegula.passes.gradient.activity import Activity, memory_root
 from tegula.passes.gradient.differentiation import Differentiation
-from tegula.passes.gradient.gather import gather
 from tegula.passes.gradient.hazards import Hazards
-from tegula.passes.gradient.iterations import shorten
+from tegula.passes.gradient.iterations import shorten_recomputation
+from tegula.passes.gradient.online_rescaling import remove_rescaling
 from tegula.passes.gradient.order import find_block_conflict, find_lane_conflict
+from tegula.passes.gradient.owner_kernels import owner_kernels
 from tegula.passes.gradient.owners import own_gradients
-from tegula.passes.gradient.regauge import regauge
-from tegula.passes.gradient.replay import named
+from tegula.passes.gradient.replay import source_name
 from tegula.passes.gradient.reverse import Reverse
-from tegula.passes.gradient.shorten_lives import shorten_lives
+from tegula.passes.gradient.shorten_live_ranges import shorten_live_ranges
 from tegula.passes.gradient.steps import AdjointStep
 from tegula.passes.inline_calls import inline_selected
 from tegula.passes.overlap import overlap
@@ -36,9 +36,9 @@ PREFIX = "adj_"
 def differentiate(
     kernel: Kernel, positions: tuple[int, ...], access: tuple[AccessClass | None, ...]
 ) -> Kernel:
-    """The adjoint kernel: reads the gradients of the forward kernel's outputs, and adds to the gradients of its inputs.
-    The parameters are the parameters of the forward kernel, then a gradient for each array at `positions`, with its
-    access class. The forward kernel has no roles, and is modified. Raises NoGradient or OverwrittenArray if the
+    """The adjoint kernel, which reads the gradients of the forward kernel's outputs, and adds to the gradients of its
+    inputs. The parameters are the parameters of the forward kernel, then a gradient for each array at `positions`, with
+    its access class. The forward kernel has no roles, and is modified. Raises NoGradient or OverwrittenArray if the
     gradient cannot be computed."""
     check(kernel)
     _name_carried(kernel)
@@ -47,13 +47,13 @@ def differentiate(
     arrays = [kernel.params[k] for k in positions]
     body = Region()
     structures = [op.result for op in kernel.walk() if isinstance(op, StructureRead) and op.DIFFERENTIABLE]
-    regauged = regauge(kernel)
-    activity = Activity(kernel.body, [*arrays, *structures], arrays, regauged.constants)
+    plain_sums = remove_rescaling(kernel)
+    activity = Activity(kernel.body, [*arrays, *structures], arrays, plain_sums.constants)
     _check_connected(kernel, activity, arrays)
     _check_fences(kernel)
     launch = kernel.launch
     reverse = Reverse(body, activity, analyse(kernel), Hazards(kernel), launch.block_dim, launch.partial)
-    reverse.known_results = regauged.results
+    reverse.known_results = plain_sums.results
     reverse.loc = kernel.loc
     reverse.scope.primals.update({p: body.add_argument(p.type) for p in kernel.params})
     reverse.scope.shadows.update({a: body.add_argument(adjoint_type(a.type)) for a in arrays})
@@ -97,10 +97,10 @@ def check_replayed(kernel: Kernel, context: Differentiation) -> None:
 
 
 ADJOINT = (
-    Pass(shorten),
+    Pass(shorten_recomputation),
     Pass(erase_unused),
     Pass(simplify),
-    Pass(shorten_lives),
+    Pass(shorten_live_ranges),
     Analysis(check_replayed),
     Pass(own_gradients),
 )
@@ -115,11 +115,11 @@ def _name_carried(kernel: Kernel) -> None:
             op.tile.name = op.tile.name or op.result.name
 
 
-def split(adjoint: Kernel, count: int, ordered: bool = False) -> list[AdjointStep]:
+def split_adjoint(adjoint: Kernel, count: int, ordered: bool = False) -> list[AdjointStep]:
     """Split an adjoint kernel, which is changed, into launches in which blocks own the gradients that they add to.
     `count`: the number of parameters of the forward kernel, which come first; `ordered`: perform as many additions as
     possible in a fixed order."""
-    return gather(adjoint, adjoint.params[count:], _unaliased(adjoint, count), ordered)
+    return owner_kernels(adjoint, adjoint.params[count:], _unaliased(adjoint, count), ordered)
 
 
 def check_order(steps: Sequence[AdjointStep]) -> None:
@@ -130,15 +130,15 @@ def check_order(steps: Sequence[AdjointStep]) -> None:
         if conflict is not None:
             reason = "several threads add to one element of a gradient, in an unspecified order"
             help = "leave tg.config.deterministic off, or load tiles at multiples of block and loop indices"
-            raise NoGradient(conflict.loc, op=named(conflict), why=reason, help=help)
+            raise NoGradient(conflict.loc, op=source_name(conflict), why=reason, help=help)
 
 
 def _unaliased(adjoint: Kernel, first: int) -> list[Value]:
     """The gradient arrays that share no memory with other arrays of the launch."""
     return [
         p
-        for p, known in zip(adjoint.params[first:], adjoint.access[first:], strict=True)
-        if known and not known.aliases
+        for p, access in zip(adjoint.params[first:], adjoint.access[first:], strict=True)
+        if access and not access.aliases
     ]
 
 
@@ -146,7 +146,7 @@ def _check_fences(kernel: Kernel) -> None:
     """Raise NoGradient for a kernel whose blocks wait for each other."""
     for op in kernel.walk():
         if isinstance(op, MemoryFence):
-            raise NoGradient(op.loc, op=named(op), why=op.NONDIFFERENTIABLE)
+            raise NoGradient(op.loc, op=source_name(op), why=op.NONDIFFERENTIABLE)
 
 
 def _check_connected(kernel: Kernel, activity: Activity, arrays: list[Value]) -> None:
@@ -160,11 +160,11 @@ def _check_connected(kernel: Kernel, activity: Activity, arrays: list[Value]) ->
                 name = kernel.param_names[kernel.params.index(root)]
                 reason = f"'{name}' depends on arrays with gradients, but has no gradient itself"
                 raise NoGradient(
-                    op.loc, op=named(op), why=reason, help="create the array with requires_grad=True"
+                    op.loc, op=source_name(op), why=reason, help="create the array with requires_grad=True"
                 )
 
 
-def reads(adjoint: Kernel, count: int) -> set[int]:
+def arrays_read(adjoint: Kernel, count: int) -> set[int]:
     """The positions among the first `count` parameters of the arrays whose elements a kernel reads."""
     return {
         adjoint.params.index(memory_root(e.value))

@@ -55,8 +55,8 @@ SAFE = (
 )
 """Ops that are finite for finite operands, unless they overflow."""
 STORES = (TileStore, ArrayStore)
-RISKS = (S.Const, S.Div, S.Sqrt, S.FastExp2, Bitcast, Call)
-CARRY_ALL = (
+HAZARDOUS = (S.Const, S.Div, S.Sqrt, S.FastExp2, Bitcast, Call)
+PROPAGATE_TO_ALL = (
     *(S.Add, S.Sub, S.Mul, S.Fma, S.Neg, S.Div, S.Sqrt, S.FastExp2, S.Cmp, Cast, Call, VecMake, VecSplat),
     *(TileMap, TileBroadcast, TileFull, TileReshape, TilePermute, TileMatmul),
     *(TileStore, TileAtomic, ArrayStore, ArrayAtomic, Yield),
@@ -70,11 +70,11 @@ class Hazards:
     def __init__(self, kernel: Kernel) -> None:
         self.masked = _masked(kernel)
         self.hazard_of: dict[Value, Hazard] = {}
-        self.low: dict[Value, float] = {}
+        self.lower_bounds: dict[Value, float] = {}
         self.prover = Prover()
         self.everywhere = Hazard.DATA
         """The hazard of loop-carried values and of objects' contents, the worst hazard in the kernel."""
-        risks = [op for op in kernel.walk() if isinstance(op, RISKS)]
+        risks = [op for op in kernel.walk() if isinstance(op, HAZARDOUS)]
         self.everywhere = max([Hazard.DATA, *map(self._of_op, risks)])
         self.hazard_of.clear()
         for op in kernel.walk():  # in order, so that no chain of operands is long
@@ -84,9 +84,9 @@ class Hazards:
 
     def may_give_nan(self, factor: Value, op: Op) -> bool:
         """Whether multiplying by a factor may turn a zero adjoint of an op's result into NaN."""
-        factor_range = self.of(factor)
-        return factor_range is Hazard.COMPUTED or (
-            factor_range is Hazard.DATA and any(r in self.masked for r in op.results)
+        hazard = self.of(factor)
+        return hazard is Hazard.COMPUTED or (
+            hazard is Hazard.DATA and any(r in self.masked for r in op.results)
         )
 
     # Infinities and NaNs of a value ----------------------------------------------------------------------------------
@@ -104,27 +104,29 @@ class Hazards:
     def _of_op(self, op: Op) -> Hazard:
         if isinstance(op, ConstantLike):
             value = op.value
-            plain = not isinstance(value, int | float) or math.isfinite(value)
-            return Hazard.NONE if plain else Hazard.COMPUTED
+            is_finite = not isinstance(value, int | float) or math.isfinite(value)
+            return Hazard.NONE if is_finite else Hazard.COMPUTED
         if isinstance(op, TileLoad):
             return max(Hazard.DATA, self.of(op.fill))
-        of = [self.of(v) for v in op.operands]
+        operand_hazards = [self.of(v) for v in op.operands]
         if isinstance(op, S.Select):
             return max(self.of(op.a), self.of(op.b))
         if isinstance(op, Call):
-            safe = op.name in SAFE_FUNCTIONS or self._is_small(op)
-            return max(of, default=Hazard.NONE) if safe else Hazard.COMPUTED
+            is_safe = op.name in SAFE_FUNCTIONS or self._is_small(op)
+            return max(operand_hazards, default=Hazard.NONE) if is_safe else Hazard.COMPUTED
         if isinstance(op, S.Div):
-            return Hazard.COMPUTED if not self.lower_bound(op.b) > 0.0 else max(of)
+            return Hazard.COMPUTED if not self.lower_bound(op.b) > 0.0 else max(operand_hazards)
         if isinstance(op, S.Sqrt):
-            return Hazard.COMPUTED if self.lower_bound(op.x) < 0.0 else max(of)
+            return Hazard.COMPUTED if self.lower_bound(op.x) < 0.0 else max(operand_hazards)
         if isinstance(op, TileReduce):
-            return max(of) if combination(op.combine) in (S.Add, S.Min, S.Max) else Hazard.COMPUTED
+            return (
+                max(operand_hazards) if combination(op.combine) in (S.Add, S.Min, S.Max) else Hazard.COMPUTED
+            )
         if isinstance(op, SAFE):
-            return max(of)
+            return max(operand_hazards)
         if isinstance(op, S.FastExp2 | Bitcast):
             return Hazard.COMPUTED
-        return max([self.everywhere if _reads_objects(op) else Hazard.DATA, *of])
+        return max([self.everywhere if _reads_objects(op) else Hazard.DATA, *operand_hazards])
 
     def _is_small(self, call: Call) -> bool:
         """Whether a call is an exponential of a number that is never above 0."""
@@ -135,10 +137,10 @@ class Hazards:
     def lower_bound(self, x: Value) -> float:
         """A lower bound of a value, NaN disregarded."""
         x = source(x)
-        if x not in self.low:
-            self.low[x] = -math.inf
-            self.low[x] = self._lower_bound(x)
-        return self.low[x]
+        if x not in self.lower_bounds:
+            self.lower_bounds[x] = -math.inf
+            self.lower_bounds[x] = self._lower_bound(x)
+        return self.lower_bounds[x]
 
     def _lower_bound(self, x: Value) -> float:
         op = x.owner
@@ -191,7 +193,7 @@ class Hazards:
 
 def source(x: Value) -> Value:
     """The value that an element represents: looks through the results and arguments of maps and calls to the value
-    outside, or in the map that made the tile."""
+    outside, or in the map that computed the tile."""
     while True:
         owner = x.owner
         op = owner.parent if isinstance(owner, Region) else None
@@ -225,7 +227,7 @@ def _masked(kernel: Kernel) -> set[Value]:
         for e in op.effects()
         if e.kind == "write" and e.value is not None
     )
-    masked = {v for op in order if _chooses(op, stores) or _is_conditional(op) for v in op.operands}
+    masked = {v for op in order if _may_mask(op, stores) or _is_conditional(op) for v in op.operands}
     while count != len(masked):
         count = len(masked)
         for op in reversed(order):
@@ -239,20 +241,20 @@ def _masked(kernel: Kernel) -> set[Value]:
     return masked
 
 
-def _chooses(op: Op, stores: Counter[Value]) -> bool:
+def _may_mask(op: Op, stores: Counter[Value]) -> bool:
     """Whether some elements of an op's operands may get no gradient. `stores`: the number of stores to each array."""
     if isinstance(op, STORES) and stores[memory_root(op.array)] > 1:
         return True
     if isinstance(op, TileReduce):
         return combination(op.combine) is not S.Add
-    return not isinstance(op, CARRY_ALL)
+    return not isinstance(op, PROPAGATE_TO_ALL)
 
 
 def _is_conditional(op: Op) -> bool:
     """Whether an op is in a branch or a loop."""
-    at = op.parent.parent if op.parent is not None else None
-    while at is not None:
-        if isinstance(at, Carrier):
+    ancestor = op.parent.parent if op.parent is not None else None
+    while ancestor is not None:
+        if isinstance(ancestor, Carrier):
             return True
-        at = at.parent.parent if at.parent is not None else None
+        ancestor = ancestor.parent.parent if ancestor.parent is not None else None
     return False

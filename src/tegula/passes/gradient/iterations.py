@@ -26,7 +26,7 @@ from tegula.passes.uniformity import Uniformity, analyse
 from tegula.types import BufType, TileType, Type, element_bytes, int32, is_element
 
 CHECKPOINT_BYTES = 1 << 15
-MAX_KEPT = 64
+MAX_CHECKPOINTS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,22 +39,22 @@ class LoopReplay:
     count: Value
 
 
-def shorten(kernel: Kernel, context: Differentiation) -> None:
+def shorten_recomputation(kernel: Kernel, context: Differentiation) -> None:
     """Rewrite the kernel in place."""
-    while _drop_invariant(kernel):
+    while _erase_invariants(kernel):
         pass
     for op in list(kernel.walk()):
         if isinstance(op, For) and op.results and _is_pure(op):
             _skip_irrelevant_iterations(op)
-    present = set(kernel.walk())
-    known = analyse(kernel)
+    remaining = set(kernel.walk())
+    uniformity = analyse(kernel)
     for replay in context.replays:
-        if replay.replayed in present and replay.replayed.results and _is_pure(replay.replayed):
-            _checkpoint(kernel, replay, known)
+        if replay.replayed in remaining and replay.replayed.results and _is_pure(replay.replayed):
+            _checkpoint(kernel, replay, uniformity)
 
 
-def _drop_invariant(kernel: Kernel) -> bool:
-    """Replace values that loops carry unchanged by their initial values. Returns whether there were any."""
+def _erase_invariants(kernel: Kernel) -> bool:
+    """Replace values that loops carry unchanged by their initial values. Returns whether the kernel changed."""
     changed = False
     for op in list(kernel.walk()):
         if not isinstance(op, For):
@@ -68,7 +68,7 @@ def _drop_invariant(kernel: Kernel) -> bool:
 
 
 def _is_pure(loop: Op) -> bool:
-    """Whether a loop writes only objects made inside the loop, and reads only these objects and arrays."""
+    """Whether a loop writes only objects created inside the loop, and reads only these objects and arrays."""
     defined = {r for op in loop.walk() for r in op.results}
     for effect in (e for op in loop.walk() for e in op.effects()):
         if effect.value is None or (effect.kind != "read" and not isinstance(effect.value.type, BufType)):
@@ -91,11 +91,11 @@ def _skip_irrelevant_iterations(loop: For) -> None:
         return
     b = _before(loop)
     t = element(loop.start.type)
-    start, stop, size = loop.bounds
-    short = b.one(S.Sub, [size, b.const(1, t)])
-    count = b.one(S.Div, [b.one(S.Add, [b.one(S.Sub, [stop, start]), short]), size])
+    start, stop, step_value = loop.bounds
+    size_minus_one = b.one(S.Sub, [step_value, b.const(1, t)])
+    count = b.one(S.Div, [b.one(S.Add, [b.one(S.Sub, [stop, start]), size_minus_one]), step_value])
     first = b.one(S.Max, [b.one(S.Sub, [count, b.const(iterations, t)]), b.const(0, t)])
-    loop.start = b.one(S.Add, [start, b.one(S.Mul, [first, size])])
+    loop.start = b.one(S.Add, [start, b.one(S.Mul, [first, step_value])])
     _insert(b, loop)
 
 
@@ -109,15 +109,19 @@ def _is_unchecked(op: Op) -> bool:
 def _dependence_distance(loop: For) -> int | None:
     """The number of final iterations on which the results of a loop depend; None if they depend on all iterations."""
     slots = {arg: k for k, arg in enumerate(loop.arguments)}
-    needs = [_slots_needed(v, loop.body, slots) for v in loop.body.yielded]
+    slots_of_result = [_slots_needed(v, loop.body, slots) for v in loop.body.yielded]
     depth: dict[int, int] = {}
-    for _ in range(len(needs) + 1):
-        ready = [k for k in range(len(needs)) if k not in depth and all(n in depth for n in needs[k])]
+    for _ in range(len(slots_of_result) + 1):
+        ready = [
+            k
+            for k in range(len(slots_of_result))
+            if k not in depth and all(n in depth for n in slots_of_result[k])
+        ]
         for k in ready:
-            depth[k] = 1 + max((depth[n] for n in needs[k]), default=0)
+            depth[k] = 1 + max((depth[n] for n in slots_of_result[k]), default=0)
         if not ready:
             break
-    return max(depth.values()) if len(depth) == len(needs) else None
+    return max(depth.values()) if len(depth) == len(slots_of_result) else None
 
 
 def _slots_needed(value: Value, body: Region, slots: dict[Value, int]) -> set[int]:
@@ -126,18 +130,18 @@ def _slots_needed(value: Value, body: Region, slots: dict[Value, int]) -> set[in
     seen: set[Value] = set()
     pending = [value]
     while pending:
-        at = pending.pop()
-        if at in seen:
+        current = pending.pop()
+        if current in seen:
             continue
-        seen.add(at)
-        if at in slots:
-            needed.add(slots[at])
+        seen.add(current)
+        if current in slots:
+            needed.add(slots[current])
             continue
         op = (
-            at.owner
-            if isinstance(at.owner, Op)
-            else at.owner.parent
-            if at.owner is not body and at.owner
+            current.owner
+            if isinstance(current.owner, Op)
+            else current.owner.parent
+            if current.owner is not body and current.owner
             else None
         )
         if op is None:
@@ -164,28 +168,28 @@ def _written(buffer: Value, body: Region) -> list[Value]:
     ]
 
 
-# Checkpoints-----------------------------------------------------------------------------------------------------------
+# Checkpoints ----------------------------------------------------------------------------------------------------------
 
 
-def _checkpoint(kernel: Kernel, replay: LoopReplay, known: Uniformity) -> None:
+def _checkpoint(kernel: Kernel, replay: LoopReplay, uniformity: Uniformity) -> None:
     """Checkpoint the carried values: every few iterations before the backward loop, and, when the backward loop enters
     an interval between two of these checkpoints, every few iterations of the interval. Recomputation then starts from
     the nearest checkpoint."""
     loop, count = replay.replayed, replay.count
     if _dependence_distance(loop) is not None or not all(_can_checkpoint(r.type) for r in loop.results):
         return
-    is_divergent = _outermost_divergent_op(replay.backwards, known)
-    per_lane = {r for r in loop.results if is_divergent or known.varying(r)}
+    is_divergent = _outermost_divergent_op(replay.backwards, uniformity)
+    per_lane = {r for r in loop.results if is_divergent or uniformity.varying(r)}
     lanes = kernel.launch.block_dim
     size = sum(_bytes(r, lanes if r in per_lane else 1) for r in loop.results)
-    max_checkpoints = min(MAX_KEPT, CHECKPOINT_BYTES // 2 // max(1, size))
+    max_checkpoints = min(MAX_CHECKPOINTS, CHECKPOINT_BYTES // 2 // max(1, size))
     if max_checkpoints < 2:
         return
     outermost = is_divergent or replay.backwards
     b = _before(outermost)
-    far, near = (
+    outer_checkpoints, inner_checkpoints = (
         [
-            _object(b, r, (max_checkpoints, lanes) if r in per_lane else (max_checkpoints,))
+            _checkpoint_buffer(b, r, (max_checkpoints, lanes) if r in per_lane else (max_checkpoints,))
             for r in loop.results
         ]
         for _ in range(2)
@@ -196,32 +200,36 @@ def _checkpoint(kernel: Kernel, replay: LoopReplay, known: Uniformity) -> None:
     t = element(count.type)
     zero = b.const(0, t)
     stride = _stride(b, count, max_checkpoints)
-    checkpoints.run(b, loop, (zero, count), loop.initial, far, stride)
+    checkpoints.run(b, loop, (zero, count), loop.initial, outer_checkpoints, stride)
     _insert(b, replay.backwards)
     b = _before(loop)
     at = loop.stop
-    stretch = b.one(S.Div, [at, stride])
-    first = b.one(S.Mul, [stretch, stride])
+    interval = b.one(S.Div, [at, stride])
+    first = b.one(S.Mul, [interval, stride])
     end = b.one(S.Min, [b.one(S.Add, [first, stride]), count])
-    within = _stride(b, stride, max_checkpoints)
-    enters = b.one(S.Cmp, [b.one(S.Add, [at, b.const(1, t)]), end], {"pred": "eq"})
-    with branch(b, enters):
-        start = [checkpoints.load(b, x, r, stretch) for x, r in zip(far, loop.results, strict=True)]
-        last = checkpoints.run(b, loop, (first, at), start, near, within)
-        with branch(b, _divides(b, within, b.one(S.Sub, [at, first]))):
-            iteration = b.one(S.Div, [b.one(S.Sub, [at, first]), within])
-            checkpoints.store(b, near, last, loop.results, iteration)
-    iteration = b.one(S.Div, [b.one(S.Sub, [at, first]), within])
-    loop.start = b.one(S.Add, [first, b.one(S.Mul, [iteration, within])])
-    loop.initial = [checkpoints.load(b, x, r, iteration) for x, r in zip(near, loop.results, strict=True)]
+    inner_stride = _stride(b, stride, max_checkpoints)
+    enters_interval = b.one(S.Cmp, [b.one(S.Add, [at, b.const(1, t)]), end], {"pred": "eq"})
+    with branch(b, enters_interval):
+        start = [
+            checkpoints.load(b, x, r, interval) for x, r in zip(outer_checkpoints, loop.results, strict=True)
+        ]
+        last = checkpoints.run(b, loop, (first, at), start, inner_checkpoints, inner_stride)
+        with branch(b, _divides(b, inner_stride, b.one(S.Sub, [at, first]))):
+            iteration = b.one(S.Div, [b.one(S.Sub, [at, first]), inner_stride])
+            checkpoints.store(b, inner_checkpoints, last, loop.results, iteration)
+    iteration = b.one(S.Div, [b.one(S.Sub, [at, first]), inner_stride])
+    loop.start = b.one(S.Add, [first, b.one(S.Mul, [iteration, inner_stride])])
+    loop.initial = [
+        checkpoints.load(b, x, r, iteration) for x, r in zip(inner_checkpoints, loop.results, strict=True)
+    ]
     _insert(b, loop)
 
 
 def _stride(b: KernelBuilder, iterations: Value, max_checkpoints: int) -> Value:
     """The number of iterations between checkpoints, so that there are at most `max_checkpoints` checkpoints."""
     t = element(iterations.type)
-    more = b.one(S.Add, [iterations, b.const(max_checkpoints - 1, t)])
-    return b.one(S.Max, [b.one(S.Div, [more, b.const(max_checkpoints, t)]), b.const(1, t)])
+    padded = b.one(S.Add, [iterations, b.const(max_checkpoints - 1, t)])
+    return b.one(S.Max, [b.one(S.Div, [padded, b.const(max_checkpoints, t)]), b.const(1, t)])
 
 
 def _divides(b: KernelBuilder, step: Value, x: Value) -> Value:
@@ -253,24 +261,24 @@ def _bytes(value: Value, iterations: int) -> int:
     return element_bytes(element(t)) * iterations
 
 
-def _outermost_divergent_op(op: Op, known: Uniformity) -> Op | None:
+def _outermost_divergent_op(op: Op, uniformity: Uniformity) -> Op | None:
     """The outermost divergent loop or branch among an op and its enclosing ops; None if there is none."""
-    outermost, at = None, op
+    outermost, ancestor = None, op
     while True:
-        outermost = at if at in known.divergent else outermost
-        if at.parent is None or at.parent.parent is None:
+        outermost = ancestor if ancestor in uniformity.divergent else outermost
+        if ancestor.parent is None or ancestor.parent.parent is None:
             return outermost
-        at = at.parent.parent
+        ancestor = ancestor.parent.parent
 
 
-def _object(b: KernelBuilder, like: Value, shape: tuple[int, ...]) -> Value:
+def _checkpoint_buffer(b: KernelBuilder, carried: Value, shape: tuple[int, ...]) -> Value:
     """A tile object for shape[0] checkpoints of a carried value. `shape`: the shape of the object if the value is an
     element."""
-    t = like.type
+    t = carried.type
     object_type = (
         TileType(t.dtype, (shape[0], t.size)) if isinstance(t, TileType) else TileType(element(t), shape)
     )
-    attrs = {"storage": "register", "kept": like.name or "a value"}
+    attrs = {"storage": "register", "kept": carried.name or "a value"}
     return b.one(BufNew, [b.one(TileEmpty, [], {"type": object_type})], attrs)
 
 
@@ -296,42 +304,42 @@ class _Checkpoints:
         body = loop.body
         region, outer = Region([a.type for a in body.args]), b.region
         b.region = region
-        at, *carried = region.args
-        done = b.one(S.Sub, [at, bounds[0]])
+        iteration, *carried = region.args
+        done = b.one(S.Sub, [iteration, bounds[0]])
         with branch(b, _divides(b, stride, done)):
             self.store(b, objects, carried, loop.results, b.one(S.Div, [done, stride]))
         mapping: dict[Value, Value] = dict(zip(body.args, region.args, strict=True))
         for op in body.ops:
             region.append(clone_op(op, mapping))
         b.region = outer
-        return b.emit(For, [*bounds, b.const(1, element(at.type)), *start], None, [region])
+        return b.emit(For, [*bounds, b.const(1, element(iteration.type)), *start], None, [region])
 
     def store(
         self,
         b: KernelBuilder,
         objects: Sequence[Value],
         values: Sequence[Value],
-        like: Sequence[Value],
+        variables: Sequence[Value],
         iteration: Value,
     ) -> None:
-        for target, value, carried in zip(objects, values, like, strict=True):
+        for target, value, carried in zip(objects, values, variables, strict=True):
             if isinstance(value.type, TileType):
                 flat = b.one(TileReshape, [value], {"shape": (value.type.size,)})
-                b.emit(BufWrite, [_part(b, target, iteration, value.type.size), flat])
+                b.emit(BufWrite, [_checkpoint_view(b, target, iteration, value.type.size), flat])
             else:
                 b.emit(BufSet, [target, value, iteration, *self._of_lane(carried)])
 
-    def load(self, b: KernelBuilder, target: Value, like: Value, iteration: Value) -> Value:
-        if isinstance(like.type, TileType):
-            flat = b.one(BufRead, [_part(b, target, iteration, like.type.size)])
-            return b.one(TileReshape, [flat], {"shape": like.type.shape})
-        return b.one(BufGet, [target, iteration, *self._of_lane(like)])
+    def load(self, b: KernelBuilder, target: Value, carried: Value, iteration: Value) -> Value:
+        if isinstance(carried.type, TileType):
+            flat = b.one(BufRead, [_checkpoint_view(b, target, iteration, carried.type.size)])
+            return b.one(TileReshape, [flat], {"shape": carried.type.shape})
+        return b.one(BufGet, [target, iteration, *self._of_lane(carried)])
 
-    def _of_lane(self, like: Value) -> list[Value]:
-        return [self.lane] if like in self.per_lane else []
+    def _of_lane(self, carried: Value) -> list[Value]:
+        return [self.lane] if carried in self.per_lane else []
 
 
-def _part(b: KernelBuilder, target: Value, iteration: Value, size: int) -> Value:
+def _checkpoint_view(b: KernelBuilder, target: Value, iteration: Value, size: int) -> Value:
     attrs = {"shape": (size,), "dims": (1,), "steps": (1,)}
     return b.one(BufView, [target, iteration, b.const(0, int32)], attrs)
 
@@ -347,8 +355,8 @@ def _before(op: Op) -> KernelBuilder:
 def _insert(b: KernelBuilder, op: Op) -> None:
     parent = op.parent
     assert parent is not None
-    at = parent.ops.index(op)
-    parent.ops[at:at] = _adopted(b.region, parent)
+    position = parent.ops.index(op)
+    parent.ops[position:position] = _adopted(b.region, parent)
 
 
 def _adopted(region: Region, parent: Region) -> list[Op]:

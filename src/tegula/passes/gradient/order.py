@@ -16,7 +16,7 @@ def find_block_conflict(kernel: Kernel) -> Op | None:
     for op in kernel.walk():
         if (
             isinstance(op, ArrayAtomic | UnnamedUpdate)
-            or (isinstance(op, TileAtomic) and not op.alone)
+            or (isinstance(op, TileAtomic) and not op.exclusive)
             or _scatters(op)
         ):
             return op
@@ -43,16 +43,16 @@ def runs_in_one_lane(op: Op) -> bool:
     at = op.parent
     while at is not None and at.parent is not None:
         outer = at.parent
-        if isinstance(outer, If) and at is outer.then and _names_lane(outer.condition):
+        if isinstance(outer, If) and at is outer.then and _selects_lane(outer.condition):
             return True
         at = outer.parent
     return False
 
 
-def _names_lane(condition: Value) -> bool:
+def _selects_lane(condition: Value) -> bool:
     owner = condition.owner
     if isinstance(owner, And):
-        return any(_names_lane(v) for v in owner.operands)
+        return any(_selects_lane(v) for v in owner.operands)
     if not isinstance(owner, Cmp) or owner.pred != "eq":
         return False
     return any(isinstance(v.owner, Tid | LaneIndex) for v in owner.operands)

@@ -16,12 +16,12 @@ from tegula.ops.tile import TileAtomic, TileLoad, TileStore
 from tegula.passes.gradient.activity import memory_root
 from tegula.passes.gradient.differentiation import Differentiation
 from tegula.passes.gradient.steps import known_to_host
-from tegula.passes.gradient.sums import SumBuilder, summed_in
+from tegula.passes.gradient.sums import SumBuilder, accumulator_type
 from tegula.passes.window import Span, Window, in_source, loops_around, never_revisits, span, window
 from tegula.types import ArrayType, TileType, scalar_of
 
-BY_TILES = (TileAtomic, TileLoad, TileStore)
-BY_ELEMENTS = (ArrayAtomic, ArrayLoad, ArrayStore)
+TILE_ACCESSES = (TileAtomic, TileLoad, TileStore)
+ELEMENT_ACCESSES = (ArrayAtomic, ArrayLoad, ArrayStore)
 
 
 def own_gradients(kernel: Kernel, context: Differentiation) -> None:
@@ -57,23 +57,27 @@ def _repeats_in_loop(op: Op, ranges: IntegerRanges) -> bool:
         return False
     array = op.array.type
     assert isinstance(array, ArrayType)
-    at = _elements(op)
-    repeats = at is None or not never_revisits(op, op, at, at, ranges)
+    window = _accessed_window(op)
+    repeats = window is None or not never_revisits(op, op, window, window, ranges)
     return scalar_of(array.dtype).bits == 16 and any(True for _ in loops_around(op)) and repeats
 
 
 def disjoint_in_blocks(kernel: Kernel, ops: Sequence[Op]) -> bool:
     """Whether these accesses of one array access different elements in different blocks, for launches whose dimensions
-    do not exceed `longest`."""
-    if not all(isinstance(op, BY_TILES) for op in ops) or not kernel.launch.last_is_block:
+    do not exceed `max_launch_dims`."""
+    if not all(isinstance(op, TILE_ACCESSES) for op in ops) or not kernel.launch.last_is_block:
         return False
-    return _are_disjoint([_elements(op) for op in ops], range(kernel.launch.ndim - 1), thread_indices(kernel))
+    return _are_disjoint(
+        [_accessed_window(op) for op in ops], range(kernel.launch.ndim - 1), thread_indices(kernel)
+    )
 
 
 def _disjoint_in_threads(kernel: Kernel, ops: Sequence[Op]) -> bool:
-    if not all(isinstance(op, BY_ELEMENTS) for op in ops):
+    if not all(isinstance(op, ELEMENT_ACCESSES) for op in ops):
         return False
-    return _are_disjoint([_elements(op) for op in ops], range(kernel.launch.ndim), thread_indices(kernel))
+    return _are_disjoint(
+        [_accessed_window(op) for op in ops], range(kernel.launch.ndim), thread_indices(kernel)
+    )
 
 
 def thread_indices(kernel: Kernel) -> dict[Value, int]:
@@ -81,9 +85,9 @@ def thread_indices(kernel: Kernel) -> dict[Value, int]:
     return {v: k for op in kernel.walk() if isinstance(op, Tid) for k, v in enumerate(op.results)}
 
 
-def _elements(op: Op) -> Window | None:
+def _accessed_window(op: Op) -> Window | None:
     """The elements of the parameter that an access covers."""
-    if isinstance(op, BY_ELEMENTS):
+    if isinstance(op, ELEMENT_ACCESSES):
         return in_source(op.array, [span(v, 1) for v in op.indices])
     return window(op)
 
@@ -92,42 +96,42 @@ def _are_disjoint(windows: Sequence[Window | None], owners: Sequence[int], indic
     """Whether blocks or threads that differ in these components of the thread index (`owners`) access different
     elements: each component alone determines the offset along a dimension of its own, with a stride that covers all
     accesses."""
-    known = [w for w in windows if w is not None]
-    if not known or len(known) < len(windows):
+    known_windows = [w for w in windows if w is not None]
+    if not known_windows or len(known_windows) < len(windows):
         return False
-    used: set[int] = set()
+    used_dims: set[int] = set()
     for component in owners:
-        along = next(
+        dim = next(
             (
                 d
-                for d in range(len(known[0]))
-                if d not in used and _strided([w[d] for w in known], component, indices)
+                for d in range(len(known_windows[0]))
+                if d not in used_dims and _share_stride([w[d] for w in known_windows], component, indices)
             ),
             None,
         )
-        if along is None:
+        if dim is None:
             return False
-        used.add(along)
+        used_dims.add(dim)
     return True
 
 
-def _strided(spans: Sequence[Span], component: int, indices: dict[Value, int]) -> bool:
+def _share_stride(spans: Sequence[Span], component: int, indices: dict[Value, int]) -> bool:
     """Whether all spans start at the same multiple of a component of the thread index, plus constants and
     launch-uniform numbers, and their union is no longer than this stride."""
     steps: set[int] = set()
     offsets: set[frozenset[tuple[Value, int]]] = set()
     for s in spans:
-        own = [factor for v, factor in s.terms if indices.get(v) == component]
-        others = frozenset((v, factor) for v, factor in s.terms if indices.get(v) != component)
-        if len(own) != 1 or not all(known_to_host(v) for v, _ in others):
+        own_factors = [factor for v, factor in s.terms if indices.get(v) == component]
+        other_terms = frozenset((v, factor) for v, factor in s.terms if indices.get(v) != component)
+        if len(own_factors) != 1 or not all(known_to_host(v) for v, _ in other_terms):
             return False
-        steps.add(own[0])
-        offsets.add(others)
+        steps.add(own_factors[0])
+        offsets.add(other_terms)
     low, high = min(s.constant for s in spans), max(s.constant + s.length for s in spans)
     return len(steps) == len(offsets) == 1 and high - low <= abs(steps.pop())
 
 
-def longest(kernel: Kernel) -> tuple[int, ...]:
+def max_launch_dims(kernel: Kernel) -> tuple[int, ...]:
     """The maximum length of each dimension of a launch for which no offset of a plainly written array wraps; with a
     wrapped offset, different blocks or threads would own the same elements."""
     limits, indices = [INDEX_RANGE[1] + 1] * kernel.launch.ndim, thread_indices(kernel)
@@ -138,10 +142,10 @@ def longest(kernel: Kernel) -> tuple[int, ...]:
         if e.value is not None and e.kind == "write"
     }
     for op in kernel.walk():
-        if not isinstance(op, (*BY_TILES, *BY_ELEMENTS)) or memory_root(op.array) not in written:
+        if not isinstance(op, (*TILE_ACCESSES, *ELEMENT_ACCESSES)) or memory_root(op.array) not in written:
             continue
-        for at in _elements(op) or ():
-            for value, factor in at.terms:
+        for extent in _accessed_window(op) or ():
+            for value, factor in extent.terms:
                 if value in indices:
                     k = indices[value]
                     limits[k] = min(limits[k], INDEX_RANGE[1] // abs(factor) + 1)
@@ -150,35 +154,35 @@ def longest(kernel: Kernel) -> tuple[int, ...]:
 
 def _emit_plain_tile_update(kernel: Kernel, op: TileAtomic) -> None:
     """Build array[...] += tile, rounded once."""
-    array, tile, *at = op.operands
+    array, tile, *offset = op.operands
     assert isinstance(tile.type, TileType)
     b = SumBuilder(Region(), op.loc)
     attrs = {"bounds_check": op.bounds_check, "aligned": False}
     loaded = {**attrs, "shape": tile.type.shape}
-    before = b.one(TileLoad, [array, b.const(0.0, tile.type.dtype), *at], loaded)
-    narrow, wide = (scalar_of(t) for t in (tile.type.dtype, summed_in(tile.type.dtype)))
-    terms = [b.converted(v, wide) for v in (before, b.unrounded(tile, wide))]
-    total = b.map(lambda xs: b.one(Add, xs), terms)
-    b.emit(TileStore, [array, b.converted(total, narrow), *at], attrs)
+    before = b.one(TileLoad, [array, b.const(0.0, tile.type.dtype), *offset], loaded)
+    narrow, wide = (scalar_of(t) for t in (tile.type.dtype, accumulator_type(tile.type.dtype)))
+    summands = [b.converted(v, wide) for v in (before, b.unrounded(tile, wide))]
+    total = b.map(lambda xs: b.one(Add, xs), summands)
+    b.emit(TileStore, [array, b.converted(total, narrow), *offset], attrs)
     _replace_op(kernel, b, op, before)
 
 
 def _emit_plain_element_update(kernel: Kernel, op: ArrayAtomic) -> None:
     """Build array[...] += value, or array[...] = value."""
-    array, value, *at = op.operands
+    array, value, *indices = op.operands
     assert isinstance(array.type, ArrayType)
     b = SumBuilder(Region(), op.loc)
-    before = b.one(ArrayLoad, [array, *at])
+    before = b.one(ArrayLoad, [array, *indices])
     after = value if op.op == "exch" else _sum_of_elements(b, before, value)
-    b.emit(ArrayStore, [array, after, *at])
+    b.emit(ArrayStore, [array, after, *indices])
     _replace_op(kernel, b, op, before)
 
 
 def _sum_of_elements(b: SumBuilder, before: Value, value: Value) -> Value:
     """The sum of two elements, rounded once to the type of `before`."""
     t = element(before.type)
-    wide, owner = scalar_of(summed_in(t)), value.owner
-    if isinstance(owner, Cast) and owner.x.type == summed_in(t):
+    wide, owner = scalar_of(accumulator_type(t)), value.owner
+    if isinstance(owner, Cast) and owner.x.type == accumulator_type(t):
         value = owner.x
     total = b.one(Add, [b.as_scalar(before, wide), b.as_scalar(value, wide)])
     return b.as_scalar(total, scalar_of(t))
@@ -187,8 +191,8 @@ def _sum_of_elements(b: SumBuilder, before: Value, value: Value) -> Value:
 def _replace_op(kernel: Kernel, b: SumBuilder, op: Op, result: Value) -> None:
     parent = op.parent
     assert parent is not None
-    at = parent.ops.index(op)
+    position = parent.ops.index(op)
     for new_op in b.region.ops:
         new_op.parent = parent
-    parent.ops[at : at + 1] = b.region.ops
+    parent.ops[position : position + 1] = b.region.ops
     replace(kernel.body, {op.results[0]: result})

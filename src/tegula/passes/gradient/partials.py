@@ -16,15 +16,15 @@ from tegula.ops.lane import Tid
 from tegula.ops.tile import TileAtomic, TileLoad, TileStore
 from tegula.passes.gradient.activity import memory_root
 from tegula.passes.gradient.owners import accesses_of, disjoint_in_blocks, thread_indices
-from tegula.passes.gradient.steps import AdjointStep, Chunk, Dim, Extent, Partials, known_to_host
-from tegula.passes.gradient.sums import SumBuilder, summed_in
+from tegula.passes.gradient.steps import AdjointStep, Chunk, Extent, GridDim, Partials, known_to_host
+from tegula.passes.gradient.sums import SumBuilder, accumulator_type
 from tegula.passes.runner import Compilation, Pass, run
 from tegula.passes.simplify import simplify
 from tegula.types import ArrayType, DType, TileType, int32, scalar_of
 
-ROWS, COLUMNS = 128, 16
+MAX_ROWS, MAX_COLUMNS = 128, 16
 """The maximum number of rows that a block sums at a time, and of columns that it owns."""
-SUMS_OF_LANE, MIN_ROWS = 32, 8
+SUMS_PER_LANE, MIN_ROWS = 32, 8
 """The approximate number of sums per lane of a block that sums rows, and the minimum number of its rows."""
 NUMBERS = ("length", "total", "lead", "step")
 """The int32 arguments that describe a block's chunk."""
@@ -43,32 +43,32 @@ def split_blocks(adjoint: Kernel, arrays: Sequence[Value], always: bool = False)
     additions to common tiles of the given gradient arrays, and one for each type of tile, which sums the rows.
     `always`: whether to split regardless of the size of the sums. None if no such tile exists; otherwise the kernel has
     been consumed."""
-    atomics = _sums(adjoint, arrays, always)
+    atomics = _common_sums(adjoint, arrays, always)
     if not atomics:
         return None
-    blocks = tuple(Dim(k) for k in range(adjoint.launch.ndim - 1))
-    resident = _resident(adjoint.launch.block_dim, max(tile_of(op).size for op in atomics))
+    blocks = tuple(GridDim(k) for k in range(adjoint.launch.ndim - 1))
+    resident = _resident_blocks(adjoint.launch.block_dim, max(tile_of(op).size for op in atomics))
     chunks, *numbers = (Chunk(blocks, (), label, resident, True) for label in ("chunks", *NUMBERS))
     partials = tuple(
-        Partials(scalar_of(summed_in(tile_of(op).dtype)), (chunks, tile_of(op).size)) for op in atomics
+        Partials(scalar_of(accumulator_type(tile_of(op).dtype)), (chunks, tile_of(op).size)) for op in atomics
     )
     known = tuple(adjoint.params)
     sums_by_type: dict[TileType, list[int]] = {}
     for k, op in enumerate(atomics):
         sums_by_type.setdefault(tile_of(op), []).append(k)
     sums = [
-        summing(adjoint, [atomics[k] for k in some], chunks, [partials[k] for k in some], [])
-        for some in sums_by_type.values()
+        summing_step(adjoint, [atomics[k] for k in indices], chunks, [partials[k] for k in indices], [])
+        for indices in sums_by_type.values()
     ]
     counts = (*numbers, *blocks[1:])
-    return [AdjointStep(_shared(adjoint, atomics), known, (chunks,), counts, partials), *sums]
+    return [AdjointStep(_chunked_kernel(adjoint, atomics), known, (chunks,), counts, partials), *sums]
 
 
-def _resident(lanes: int, size: int) -> int:
+def _resident_blocks(lanes: int, size: int) -> int:
     """The estimated number of resident blocks of an SM. `size`: elements of the tile that a block sums, which determine
     the registers of a lane."""
-    each = OWN_REGISTERS + REGISTERS_PER_ELEMENT * -(-size // lanes)
-    return max(1, min(MAX_RESIDENT, REGISTERS // (lanes * each)))
+    lane_registers = OWN_REGISTERS + REGISTERS_PER_ELEMENT * -(-size // lanes)
+    return max(1, min(MAX_RESIDENT, REGISTERS // (lanes * lane_registers)))
 
 
 def tile_of(op: TileAtomic) -> TileType:
@@ -78,7 +78,7 @@ def tile_of(op: TileAtomic) -> TileType:
     return t
 
 
-def _sums(adjoint: Kernel, arrays: Sequence[Value], always: bool) -> list[TileAtomic]:
+def _common_sums(adjoint: Kernel, arrays: Sequence[Value], always: bool) -> list[TileAtomic]:
     """The atomics whose target tile is the same in every block."""
     launch = adjoint.launch
     if not launch.last_is_block or launch.partial:
@@ -98,11 +98,11 @@ def _is_sum(op: Op) -> TypeGuard[TileAtomic]:
     """Whether an op adds to a tile whose offset follows from the kernel's arguments alone."""
     if not isinstance(op, TileAtomic) or op.op != "add":
         return False
-    array, _, *at = op.operands
+    array, _, *offset = op.operands
     while isinstance(array.owner, ArrayView):
-        at += array.owner.bounds
+        offset += array.owner.bounds
         array = array.owner.array
-    return can_be_partial(op) and all(map(known_to_host, at))
+    return can_be_partial(op) and all(map(known_to_host, offset))
 
 
 def can_be_partial(atomic: TileAtomic) -> bool:
@@ -110,7 +110,7 @@ def can_be_partial(atomic: TileAtomic) -> bool:
     return isinstance(tile_of(atomic).dtype, DType) and not tile_of(atomic).partial
 
 
-def _shared(adjoint: Kernel, sums: Sequence[TileAtomic]) -> Kernel:
+def _chunked_kernel(adjoint: Kernel, sums: Sequence[TileAtomic]) -> Kernel:
     """The adjoint kernel's body in a loop over a chunk of the forward blocks; the last parameters receive the partial
     sums."""
     launch, params = adjoint.launch, adjoint.params
@@ -119,13 +119,13 @@ def _shared(adjoint: Kernel, sums: Sequence[TileAtomic]) -> Kernel:
     mapping = {p: out.add_argument(p.type) for p in params}
     length, total, lead, step = (out.add_argument(int32) for _ in NUMBERS)
     lengths = [out.add_argument(int32) for _ in range(1, dims)]
-    rows = [out.add_argument(ArrayType(scalar_of(summed_in(tile_of(op).dtype)), 2)) for op in sums]
+    rows = [out.add_argument(ArrayType(scalar_of(accumulator_type(tile_of(op).dtype)), 2)) for op in sums]
     b = SumBuilder(out, adjoint.loc)
     chunk, lane = b.emit(Tid, [], {"count": 2})
     first = b.one(S.Mul, [chunk, lead])
-    left = b.one(S.Sub, [b.one(S.Add, [b.one(S.Sub, [total, first]), step]), b.const(1, int32)])
-    count = b.one(S.Min, [length, b.one(S.FloorDiv, [left, step])])
-    zeros = [b.zero(TileType(summed_in(tile_of(op).dtype), tile_of(op).shape)) for op in sums]
+    padded_range = b.one(S.Sub, [b.one(S.Add, [b.one(S.Sub, [total, first]), step]), b.const(1, int32)])
+    count = b.one(S.Min, [length, b.one(S.FloorDiv, [padded_range, step])])
+    zeros = [b.zero(TileType(accumulator_type(tile_of(op).dtype), tile_of(op).shape)) for op in sums]
     loop = Region([int32, *(z.type for z in zeros)])
     b.region = loop
     at, *totals = loop.args
@@ -163,24 +163,24 @@ def _shared(adjoint: Kernel, sums: Sequence[TileAtomic]) -> Kernel:
         *("chunk", "blocks", "lead", "step", *(f"blocks_{k}" for k in range(1, dims))),
         *(f"partials_{k}" for k in range(len(sums))),
     ]
-    return finished(adjoint, adjoint.name, names, out, 1)
+    return finish_kernel(adjoint, adjoint.name, names, out, 1)
 
 
 def _is_unwritten(adjoint: Kernel, load: TileLoad) -> bool:
     """Whether no block of the launch writes the elements of a load before the load."""
     array = memory_root(load.array)
-    known = adjoint.access[adjoint.params.index(array)] if array in adjoint.params else None
-    if known is None:
+    access = adjoint.access[adjoint.params.index(array)] if array in adjoint.params else None
+    if access is None:
         return False
-    same = [array, *(adjoint.params[k] for k in known.aliases)]
-    found_accesses = [o for a in same for o in accesses_of(adjoint, a)]
-    if not any(e.kind != "read" for o in found_accesses for e in o.effects()):
+    aliasing = [array, *(adjoint.params[k] for k in access.aliases)]
+    accesses = [o for a in aliasing for o in accesses_of(adjoint, a)]
+    if not any(e.kind != "read" for o in accesses for e in o.effects()):
         return True
-    first = next(o for o in adjoint.walk() if o in found_accesses)
-    return not known.aliases and load is first and disjoint_in_blocks(adjoint, found_accesses)
+    first = next(o for o in adjoint.walk() if o in accesses)
+    return not access.aliases and load is first and disjoint_in_blocks(adjoint, accesses)
 
 
-def finished(adjoint: Kernel, name: str, names: Sequence[str], body: Region, dims: int) -> Kernel:
+def finish_kernel(adjoint: Kernel, name: str, names: Sequence[str], body: Region, dims: int) -> Kernel:
     """Finish a kernel of an adjoint, simplified, with a launch grid of `dims` dimensions."""
     launch = LaunchClass(dims + 1, adjoint.launch.block_dim, (True,) * dims + (False,), True, False)
     access = [*adjoint.access, *(None for _ in names)][: len(names)]
@@ -190,7 +190,7 @@ def finished(adjoint: Kernel, name: str, names: Sequence[str], body: Region, dim
     return kernel
 
 
-def summing(
+def summing_step(
     adjoint: Kernel,
     atomics: Sequence[TileAtomic],
     chunks: Extent,
@@ -202,9 +202,9 @@ def summing(
     position in it, and its length; a row holds the tiles consecutively. A block sums some columns of each tile: few
     columns if there are many rows, and many columns if there are few rows."""
     tile, params = tile_of(atomics[0]), adjoint.params
-    wide = scalar_of(summed_in(tile.dtype))
+    wide = scalar_of(accumulator_type(tile.dtype))
     lanes = adjoint.launch.block_dim
-    shape = _chunk_shape(tile.shape, max(COLUMNS, lanes) if owners else COLUMNS)
+    shape = _chunk_shape(tile.shape, max(MAX_COLUMNS, lanes) if owners else MAX_COLUMNS)
     columns = math.prod(shape)
     extents = [extent for _, extent in owners]
     body = Region()
@@ -216,13 +216,13 @@ def summing(
     *indices, piece, _ = b.emit(Tid, [], {"count": len(owners) + 2})
     for (values, _), index in zip(owners, indices, strict=True):
         mapping.update(dict.fromkeys(values, index))
-    within = b.one(S.Mul, [piece, b.const(columns, int32)])
-    first = b.one(S.Add, [column(b, indices, lengths, tile.size), within])
+    element = b.one(S.Mul, [piece, b.const(columns, int32)])
+    first = b.one(S.Add, [first_column(b, indices, lengths, tile.size), element])
     at: list[Value] = []
     for k in reversed(range(len(tile.shape))):
         n = b.const(tile.shape[k], int32)
-        at.insert(0, b.one(S.Mod, [within, n]) if k else within)
-        within = b.one(S.FloorDiv, [within, n])
+        at.insert(0, b.one(S.Mod, [element, n]) if k else element)
+        element = b.one(S.FloorDiv, [element, n])
     targets = [_Target(b, atomic, shape, at, mapping) for atomic in atomics]
     if _are_disjoint(adjoint, atomics):  # the targets are loaded early, overlapped with the loads of the rows
         for target in targets:
@@ -251,7 +251,7 @@ def summing(
         *(f"extent_{k}" for k in range(len(lengths))),
         *(f"partials_{k}" for k in range(len(arrays))),
     ]
-    kernel = finished(adjoint, name_of(adjoint, *atomics), names, body, len(owners) + 1)
+    kernel = finish_kernel(adjoint, kernel_name(adjoint, *atomics), names, body, len(owners) + 1)
     grid = (*extents, tile.size // columns)
     return AdjointStep(kernel, tuple(params), grid, (chunks, *extents[1:]), tuple(partials))
 
@@ -260,23 +260,23 @@ def _chunk_shape(shape: Sequence[int], max_elements: int) -> tuple[int, ...]:
     """The shape of a chunk of consecutive elements of a tile, at most `max_elements`, into which the tile divides."""
     chunk_shape: list[int] = []
     for length in reversed(shape):
-        is_total = math.prod(chunk_shape) == math.prod(shape[len(shape) - len(chunk_shape) :])
-        remaining = max_elements // math.prod(chunk_shape) if is_total else 1
+        is_whole = math.prod(chunk_shape) == math.prod(shape[len(shape) - len(chunk_shape) :])
+        remaining = max_elements // math.prod(chunk_shape) if is_whole else 1
         chunk_shape.insert(0, next(n for n in range(min(remaining, length), 0, -1) if length % n == 0))
     return tuple(chunk_shape)
 
 
 def _rows_per_step(lanes: int, width: int) -> int:
     """The number of rows that a block sums at a time, a power of two. `width`: the columns of a row."""
-    max_rows = SUMS_OF_LANE * lanes // width
-    return max(MIN_ROWS, min(ROWS, 1 << max(0, max_rows.bit_length() - 1)))
+    max_rows = SUMS_PER_LANE * lanes // width
+    return max(MIN_ROWS, min(MAX_ROWS, 1 << max(0, max_rows.bit_length() - 1)))
 
 
 def _are_disjoint(adjoint: Kernel, atomics: Sequence[TileAtomic]) -> bool:
     """Whether the atomics add to pairwise different arrays that share no bytes with any other."""
     arrays = [memory_root(op.array) for op in atomics]
-    known = [adjoint.access[adjoint.params.index(array)] for array in arrays]
-    return len(set(arrays)) == len(arrays) and not any(a is None or a.aliases for a in known)
+    accesses = [adjoint.access[adjoint.params.index(array)] for array in arrays]
+    return len(set(arrays)) == len(arrays) and not any(a is None or a.aliases for a in accesses)
 
 
 class _Target:
@@ -292,10 +292,10 @@ class _Target:
         at: Sequence[Value],
         mapping: dict[Value, Value],
     ) -> None:
-        self.array, *offsets = (_copied(b, v, mapping) for v in (atomic.array, *atomic.offset))
+        self.array, *offsets = (_recompute(b, v, mapping) for v in (atomic.array, *atomic.offset))
         self.at = [b.one(S.Add, [offset, x]) for offset, x in zip(offsets, at, strict=True)]
         self.shape, self.checked = shape, atomic.bounds_check
-        self.wide = scalar_of(summed_in(tile_of(atomic).dtype))
+        self.wide = scalar_of(accumulator_type(tile_of(atomic).dtype))
         self.before: Value | None = None
 
     def load(self, b: SumBuilder) -> Value:
@@ -310,7 +310,7 @@ class _Target:
         b.store(self.array, after, self.at, self.checked)
 
 
-def column(b: SumBuilder, indices: Sequence[Value], lengths: Sequence[Value], size: int) -> Value:
+def first_column(b: SumBuilder, indices: Sequence[Value], lengths: Sequence[Value], size: int) -> Value:
     """The column at which a tile begins in a row of partial sums. `indices`: the tile's position in the grid;
     `lengths`: the lengths of the grid's dimensions except the first; `size`: elements of a tile."""
     if not indices:
@@ -321,18 +321,18 @@ def column(b: SumBuilder, indices: Sequence[Value], lengths: Sequence[Value], si
     return b.one(S.Mul, [number, b.const(size, int32)])
 
 
-def name_of(adjoint: Kernel, *atomics: TileAtomic) -> str:
+def kernel_name(adjoint: Kernel, *atomics: TileAtomic) -> str:
     """The name of a kernel that computes the sums of atomics."""
     arrays = [adjoint.params.index(memory_root(op.array)) for op in atomics]
     return f"{adjoint.name}_of_{'_'.join(adjoint.param_names[k] for k in arrays)}"
 
 
-def _copied(b: SumBuilder, value: Value, mapping: dict[Value, Value]) -> Value:
+def _recompute(b: SumBuilder, value: Value, mapping: dict[Value, Value]) -> Value:
     """Recompute a value that follows from the kernel's arguments alone."""
     if value not in mapping:
         op = value.owner
         assert isinstance(op, Op) and not isinstance(op, Tid)
         for operand in op.operands:
-            _copied(b, operand, mapping)
+            _recompute(b, operand, mapping)
         b.region.append(clone_op(op, mapping))
     return mapping[value]

@@ -29,7 +29,7 @@ SUBSCRIPTS: dict[type[Op], str] = {
 }
 
 
-def named(op: Op) -> str:
+def source_name(op: Op) -> str:
     """The source construct that an op comes from, for messages."""
     return op.loc.subject or SUBSCRIPTS.get(type(op), op.NAME.replace(".", "_"))
 
@@ -43,7 +43,8 @@ class ForwardReplay(GradientBuilder):
     replays: list[LoopReplay]
     scope: GradientScope
     known_results: Mapping
-    """The results of loops that need not run again, each with a value that is equal up to rounding (`regauge`)."""
+    """The results of loops that need not run again, each with a value that is equal up to rounding
+    (`remove_rescaling`)."""
 
     @contextmanager
     def inside(self, region: Region) -> Generator[GradientScope, None, None]:
@@ -70,15 +71,15 @@ class ForwardReplay(GradientBuilder):
         """Rerun the ops of a region and record the values that the backward sweep over these ops needs."""
         for op in ops:
             with self.at(op.loc):
-                if isinstance(op, If) and self.flows(op):
+                if isinstance(op, If) and self.has_gradient_flow(op):
                     self._sweep_branches(op)
-                elif isinstance(op, LoopLike) and self.flows(op) and not self._is_known(op):
+                elif isinstance(op, LoopLike) and self.has_gradient_flow(op) and not self._is_known(op):
                     self._sweep_loop(op)
                 else:
                     self.copy(op, Primals(self.scope))
             self.add_shadow(op)
 
-    def flows(self, op: Op) -> bool:
+    def has_gradient_flow(self, op: Op) -> bool:
         """Whether a gradient flows through an op or one in it."""
         return any(r in self.activity for o in op.walk() for r in o.results) or any(
             self.writes_active(o) for o in op.walk()
@@ -92,7 +93,8 @@ class ForwardReplay(GradientBuilder):
         )
 
     def add_shadow(self, op: Op) -> None:
-        """Make the shadow of an active object or view that an op makes: the object or view that holds the gradient."""
+        """Create the shadow of an active object or view that an op creates: the object or view that holds the
+        gradient."""
         if not isinstance(op, BufNew | BufView | BufReshape | ArrayView) or op.result not in self.activity:
             return
         result = op.result
@@ -113,13 +115,13 @@ class ForwardReplay(GradientBuilder):
 
     def _sweep_loop(self, op: LoopLike) -> None:
         """Rerun a loop. Saves the contents of accessed objects before the loop, and the trip count of a `while`."""
-        for memory in self.accessed(op):
+        for memory in self.accessed_buffers(op):
             if self.is_divergent(op):
                 self._check_written_only(op)
                 break
             self.scope.entries[op, memory] = self.one(BufRead, [self.forward_value(memory)])
         if isinstance(op, While):
-            self.scope.iterations[op] = self._counted(op)
+            self.scope.iterations[op] = self._count_iterations(op)
         else:
             self.copy(op, Primals(self.scope))
 
@@ -137,7 +139,7 @@ class ForwardReplay(GradientBuilder):
                 reason = "a tile that changes is read in a loop whose trip count differs between threads"
                 self.refuse(op, reason)
 
-    def accessed(self, loop: Op) -> list[Value]:
+    def accessed_buffers(self, loop: Op) -> list[Value]:
         """The tile objects from outside that a loop reads or writes."""
         buffers: dict[Value, None] = {}
         inside = {r for op in loop.walk() for r in op.results}
@@ -147,7 +149,7 @@ class ForwardReplay(GradientBuilder):
                     buffers[memory_root(v)] = None
         return list(buffers)
 
-    def _counted(self, op: While) -> Value:
+    def _count_iterations(self, op: While) -> Value:
         """Rerun a `while` with a counter. Returns the number of its iterations."""
         for inner in op.condition.walk():
             if any(e.kind not in ("read", "issue") for e in inner.effects()):
@@ -177,16 +179,17 @@ class ForwardReplay(GradientBuilder):
                 self.sweep(branch.ops[:-1])
                 scopes.append(scope)
         live_entries = [
-            [(table, key) for table in s.computed() for key in table if _is_kept(table[key])] for s in scopes
+            [(table, key) for table in s.computed() for key in table if _is_yielded(table[key])]
+            for s in scopes
         ]
         types = [[table[key].type for table, key in keys] for keys in live_entries]
         for k, (branch, scope) in enumerate(zip(op.alternatives, scopes, strict=True)):
             with self.inside(scope.region) as inner:
                 inner.primals = scope.primals
-                own = [self.forward_value(v) for v in branch.yielded]
+                yielded = [self.forward_value(v) for v in branch.yielded]
                 values = [table[key] for table, key in live_entries[k]]
                 fill = [self._unspecified(t) for t in types[1 - k]]
-                self.emit(Yield, [*own, *values, *fill] if k == 0 else [*own, *fill, *values])
+                self.emit(Yield, [*yielded, *values, *fill] if k == 0 else [*yielded, *fill, *values])
         results = iter(self.emit(If, [self.forward_value(op.condition)], None, [s.region for s in scopes]))
         self.scope.primals.update({r: next(results) for r in op.results})
         for keys in live_entries:
@@ -223,7 +226,7 @@ class ForwardReplay(GradientBuilder):
             for e in op.effects()
         ):
             for r in op.results:
-                mapping[r] = self.one(Unreplayable, [], {"type": r.type, "what": named(op)})
+                mapping[r] = self.one(Unreplayable, [], {"type": r.type, "what": source_name(op)})
         else:
             self.insert(clone_op(op, mapping))
 
@@ -278,16 +281,16 @@ class ForwardReplay(GradientBuilder):
         assert is_element(t)
         bounds = [self.const(0, t), number, self.const(1, t)]
         results = self.emit(For, [*bounds, *map(self.forward_value, op.initial)], None, [region])
-        for value, own in zip(op.arguments, results, strict=True):
-            own.name = value.name
+        for value, result in zip(op.arguments, results, strict=True):
+            result.name = value.name
         return results
 
     def _copy_objects(self, op: LoopLike) -> None:
-        """Make copies of the objects that a loop accesses, with the contents before the loop, and the corresponding
+        """Copy the objects that a loop accesses, with the contents before the loop, and the corresponding
         views."""
         if self.is_divergent(op):
             return
-        for memory in self.accessed(op):
+        for memory in self.accessed_buffers(op):
             assert isinstance(memory.type, BufType)
             shadow = self.scope.entry(op, memory)
             self.scope.primals[memory] = self.one(BufNew, [shadow], {"storage": memory.type.storage})
@@ -298,14 +301,14 @@ class ForwardReplay(GradientBuilder):
                     self._copy_view(v)
 
     def _copy_view(self, view: Value) -> None:
-        """Remake a view for the copy of its object."""
+        """Create the view of a copied object that corresponds to a view of the original."""
         if view in self.scope.primals or not isinstance(view.owner, BufView | BufReshape):
             return
         self._copy_view(view.owner.buffer)
         self.insert(clone_op(view.owner, Primals(self.scope)))
 
 
-def _is_kept(value: Value) -> bool:
+def _is_yielded(value: Value) -> bool:
     """Whether an alternative yields a value for its adjoint; memory and results that are cheap to recompute are not
     yielded."""
     return not is_memory(value) and not (isinstance(value.owner, Op) and _is_cheap(value.owner))

@@ -22,7 +22,7 @@ from tegula.ops.linear import TileMatmul
 from tegula.ops.tile import TileFull, TileLoad, TileMap, TileStore
 from tegula.passes.accesses import linear
 from tegula.passes.gradient.activity import memory_root
-from tegula.passes.gradient.partials import finished
+from tegula.passes.gradient.partials import finish_kernel
 from tegula.passes.gradient.sums import SumBuilder, constant
 from tegula.types import TileType, element_bytes, int32, scalar_of
 
@@ -32,12 +32,12 @@ MAX_TILE = (128, 256)
 """The maximum number of rows and of columns of a tile on GPUs."""
 MAX_BYTES, MAX_LENGTH = 65536, 256
 """The maximum bytes of a tile on CPUs, which should fit in the L2 cache, and the maximum length to which it grows."""
-PLACES = (S.Const, Elementwise, ArrayShape, ArrayView)
+OFFSET_OPS = (S.Const, Elementwise, ArrayShape, ArrayView)
 """Ops that compute offsets of tiles."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wide:
+class WideKernel:
     """A kernel whose blocks own `factor` adjacent tiles of `length` elements along dimension `dim` of the grid and
     dimension `along` of the array at position `parameter`. `for_gpu`: whether the kernel is faster on GPUs, or else on
     CPUs."""
@@ -79,27 +79,27 @@ class _Operand:
         return self.load.offset[1 - self.summed]
 
 
-def retile(kernel: Kernel) -> Wide | None:
+def retile(kernel: Kernel) -> WideKernel | None:
     """A kernel of gradient matmuls with larger tiles: for GPUs if operands have 16 bits, else for CPUs. None if the
     equivalence is not proved, or the kernel is not faster."""
     body = kernel.body
     loops = [op for op in body.ops if isinstance(op, For)]
     stores = [op for op in body.ops if isinstance(op, TileStore)]
-    known = (*PLACES, Tid, For, TileFull, TileLoad, TileMap, TileStore, Yield)
-    if len(loops) != 1 or len(stores) != 1 or not all(isinstance(op, known) for op in body.ops):
+    allowed = (*OFFSET_OPS, Tid, For, TileFull, TileLoad, TileMap, TileStore, Yield)
+    if len(loops) != 1 or len(stores) != 1 or not all(isinstance(op, allowed) for op in body.ops):
         return None
     (loop,), (store,) = loops, stores
     inner = loop.body
     matmuls = [op for op in inner.ops if isinstance(op, TileMatmul)]
-    known = (*PLACES, Divisible, TileMatmul, Yield)
-    if len(matmuls) != 1 or not all(isinstance(op, known) for op in inner.ops):
+    allowed = (*OFFSET_OPS, Divisible, TileMatmul, Yield)
+    if len(matmuls) != 1 or not all(isinstance(op, allowed) for op in inner.ops):
         return None
     (matmul,) = matmuls
     sides = _side(matmul.a, 1, loop), _side(matmul.b, 0, loop)
     at = store.offset
-    if sides[0] is None or sides[1] is None or len(at) != 2 or not _is_whole(loop, matmul, store):
+    if sides[0] is None or sides[1] is None or len(at) != 2 or not _is_plain_sum(loop, matmul, store):
         return None
-    return _Retiling(kernel, loop, store, (sides[0], sides[1])).retiled()
+    return _Retiling(kernel, loop, store, (sides[0], sides[1])).wide_kernel()
 
 
 def _side(tile: Value, summed: int, loop: For) -> _Operand | None:
@@ -134,7 +134,7 @@ def _bits(tile: Value) -> int:
     return scalar.bits if scalar.is_float else 0
 
 
-def _is_whole(loop: For, matmul: TileMatmul, store: TileStore) -> bool:
+def _is_plain_sum(loop: For, matmul: TileMatmul, store: TileStore) -> bool:
     """Whether the loop starts from zeros and runs from 0 by 1, adding one unscaled matmul in each iteration, and the
     store is bounds-checked."""
     (total,), (before,), (initial,) = loop.body.yielded, loop.arguments, loop.initial
@@ -159,65 +159,66 @@ class _Retiling:
         (tid,) = (op for op in kernel.body.ops if isinstance(op, Tid))
         self.tid = tid
 
-    def retiled(self) -> Wide | None:
+    def wide_kernel(self) -> WideKernel | None:
         t = self.loop.results[0].type
         assert isinstance(t, TileType)
         bits = [side.bits for side in self.sides]
         if min(bits) < max(bits):
             return None
-        growing, factor, depth = self._for_gpu(t) if max(bits) == 16 else self._for_cpu(t)
-        growing_position = self._growing_position(growing, t.shape[growing])
+        grown_dim, factor, depth = self._for_gpu(t) if max(bits) == 16 else self._for_cpu(t)
+        grid_dim = self._grid_dim(grown_dim, t.shape[grown_dim])
         own_depth = self.sides[0].shape[self.sides[0].summed]
-        if factor == 1 or growing_position is None or own_depth % depth:
+        if factor == 1 or grid_dim is None or own_depth % depth:
             return None
-        array, along = self._array(growing)
+        array, along = self._array(grown_dim)
         if array is None:
             return None
-        gpu = max(bits) == 16
-        kernel = self._built(growing, factor, growing_position, depth, own_depth // depth, gpu)
+        for_gpu = max(bits) == 16
+        kernel = self._build(grown_dim, factor, grid_dim, depth, own_depth // depth, for_gpu)
         position = self.kernel.params.index(array)
-        return Wide(kernel, gpu, growing_position, factor, t.shape[growing], position, along)
+        return WideKernel(kernel, for_gpu, grid_dim, factor, t.shape[grown_dim], position, along)
 
     def _for_gpu(self, t: TileType) -> tuple[int, int, int]:
         """The dimension along which tiles grow, the factor by which their length grows, and the length of a K step."""
         limit = min(MAX_TILE[0] * MAX_TILE[1], max(s.shape[0] * s.shape[1] for s in self.sides))
-        growing = max((0, 1), key=lambda d: MAX_TILE[d] // t.shape[d])
+        grown_dim = max((0, 1), key=lambda d: MAX_TILE[d] // t.shape[d])
         factor = 1
-        while 2 * factor * t.shape[growing] <= MAX_TILE[growing] and 2 * factor * t.size <= limit:
+        while 2 * factor * t.shape[grown_dim] <= MAX_TILE[grown_dim] and 2 * factor * t.size <= limit:
             factor *= 2
-        return growing, factor, DEPTH
+        return grown_dim, factor, DEPTH
 
     def _for_cpu(self, t: TileType) -> tuple[int, int, int]:
-        """The same numbers for CPUs: the packed (transposed) operand keeps its shape, and the tile of the other operand
-        grows."""
-        growing, factor = (0 if self.sides[1].transposed else 1), 1
+        """The dimension, the factor and the length of a K step for CPUs: the packed (transposed) operand keeps its
+        shape, and the tile of the other operand grows."""
+        grown_dim, factor = (0 if self.sides[1].transposed else 1), 1
         if not (self.sides[0].transposed or self.sides[1].transposed):
-            return growing, 1, 1
+            return grown_dim, 1, 1
         size = element_bytes(t.dtype) * t.size
-        while 2 * factor * t.shape[growing] <= MAX_LENGTH and 2 * factor * size <= MAX_BYTES:
+        while 2 * factor * t.shape[grown_dim] <= MAX_LENGTH and 2 * factor * size <= MAX_BYTES:
             factor *= 2
-        return growing, factor, self.sides[0].shape[self.sides[0].summed]
+        return grown_dim, factor, self.sides[0].shape[self.sides[0].summed]
 
-    def _growing_position(self, growing: int, length: int) -> int | None:
-        """The dimension of the grid that determines only the tile's offset along `growing`; None if there is none."""
-        side = self.sides[growing]
-        terms, first = linear(self.store.offset[growing])
+    def _grid_dim(self, grown_dim: int, length: int) -> int | None:
+        """The dimension of the grid that determines only the tile's offset along `grown_dim`; None if there is none."""
+        side = self.sides[grown_dim]
+        terms, first = linear(self.store.offset[grown_dim])
         if first or len(terms) != 1 or next(iter(terms.values())) != length:
             return None
         (position,) = terms
         if position not in self.tid.results[:-1] or linear(side.other_offset) != (terms, 0):
             return None
-        other = self.sides[1 - growing].load
-        other_offset = [*other.offset, self.store.offset[1 - growing]]
+        other = self.sides[1 - grown_dim].load
+        other_offset = [*other.offset, self.store.offset[1 - grown_dim]]
         other_offset += [v for op in self.kernel.walk() if isinstance(op, ArrayView) for v in op.bounds]
         if any(position in linear(v)[0] for v in other_offset):
             return None
         return self.tid.results.index(position)
 
-    def _array(self, growing: int) -> tuple[Value | None, int]:
-        """The array parameter of the store, and its dimension that corresponds to `growing`; None and 0 if the view is
+    def _array(self, grown_dim: int) -> tuple[Value | None, int]:
+        """The array parameter of the store, and its dimension that corresponds to `grown_dim`; None and 0 if the view
+        is
         not a plain one."""
-        array, along = self.store.array, growing
+        array, along = self.store.array, grown_dim
         while isinstance(array.owner, ArrayView):
             dimensions = [d for d, entry in enumerate(array.owner.spec) if entry != "index"]
             if array.owner.spec[dimensions[along]] != ("slice", 1):
@@ -228,7 +229,9 @@ class _Retiling:
             array, along = array.owner.array, dimensions[along]
         return (array if array in self.kernel.params else None), along
 
-    def _built(self, growing: int, factor: int, position: int, depth: int, shorter: int, gpu: bool) -> Kernel:
+    def _build(
+        self, grown_dim: int, factor: int, position: int, depth: int, splits: int, for_gpu: bool
+    ) -> Kernel:
         old = self.kernel
         body = Region([p.type for p in old.params])
         mapping: dict[Value, Value] = dict(zip(old.params, body.args, strict=True))
@@ -240,49 +243,51 @@ class _Retiling:
         t = self.loop.results[0].type
         assert isinstance(t, TileType)
         shape = list(t.shape)
-        shape[growing] *= factor
-        array, at = mapping[self.store.array], [mapping[v] for v in self.store.offset]
+        shape[grown_dim] *= factor
+        array, offset = mapping[self.store.array], [mapping[v] for v in self.store.offset]
         wide, adds = scalar_of(t.dtype), self._adds(self.store.array)
         # If bulk copies cannot add to the array, the sum starts from the array's elements, so that registers need not
         # hold both the sum and these elements at the end.
-        at_end = adds or not gpu
-        total = b.zero(TileType(wide, tuple(shape))) if at_end else b.loaded(array, at, tuple(shape), wide)
+        at_end = adds or not for_gpu
+        total = (
+            b.zero(TileType(wide, tuple(shape))) if at_end else b.loaded(array, offset, tuple(shape), wide)
+        )
         region = Region([int32, total.type])
         b.region = region
         index, before = region.args
         mapping[self.loop.index] = index
         self._copy(b, self.loop.body.ops, mapping)
-        tiles = [self._loaded(b, k, growing, factor, depth, mapping, index) for k in (0, 1)]
+        tiles = [self._load_operand(b, k, grown_dim, factor, depth, mapping, index) for k in (0, 1)]
         one = b.const(1.0, scalar_of(t.dtype))
         b.emit(Yield, [b.one(TileMatmul, [*tiles, before, one, one])])
         b.region = body
-        iterations = b.one(S.Mul, [mapping[self.loop.stop], b.const(shorter, int32)])
+        iterations = b.one(S.Mul, [mapping[self.loop.stop], b.const(splits, int32)])
         bounds = [b.const(0, int32), iterations, b.const(1, int32)]
         (total,) = b.emit(For, [*bounds, total], None, [region])
-        if not gpu:
-            b.add_to(array, total, at, True)
+        if not for_gpu:
+            b.add_to(array, total, offset, True)
         elif adds:
-            b.add_alone(array, total, at)
+            b.add_exclusively(array, total, offset)
         else:
-            b.store(array, total, at)
+            b.store(array, total, offset)
         b.emit(Yield, [])
-        return finished(old, f"{old.name}_wide", old.param_names, body, len(own) - 1)
+        return finish_kernel(old, f"{old.name}_wide", old.param_names, body, len(own) - 1)
 
     def _adds(self, array: Value) -> bool:
         """Whether bulk copies can add to an array."""
-        known = self.kernel.access[self.kernel.params.index(memory_root(array))]
-        return known is not None and known.bulk and not known.aliases
+        access = self.kernel.access[self.kernel.params.index(memory_root(array))]
+        return access is not None and access.bulk and not access.aliases
 
     def _copy(self, b: SumBuilder, ops: Sequence[Op], mapping: dict[Value, Value]) -> None:
         for op in ops:
-            if isinstance(op, PLACES):
+            if isinstance(op, OFFSET_OPS):
                 b.region.append(clone_op(op, mapping))
 
-    def _loaded(
+    def _load_operand(
         self,
         b: SumBuilder,
         k: int,
-        growing: int,
+        grown_dim: int,
         factor: int,
         depth: int,
         mapping: dict[Value, Value],
@@ -290,12 +295,12 @@ class _Retiling:
     ) -> Value:
         """Build the load of an operand in its new shape."""
         side, shape = self.sides[k], self.sides[k].shape
-        array, zero, *at = (mapping[v] for v in side.load.operands)
+        array, zero, *offset = (mapping[v] for v in side.load.operands)
         shape[side.summed] = depth
-        at[side.summed] = b.one(S.Mul, [index, b.const(depth, int32)])
-        if k == growing:
+        offset[side.summed] = b.one(S.Mul, [index, b.const(depth, int32)])
+        if k == grown_dim:
             shape[1 - side.summed] *= factor
-        tile = b.one(TileLoad, [array, zero, *at], dict(side.load.attrs, shape=tuple(shape)))
+        tile = b.one(TileLoad, [array, zero, *offset], dict(side.load.attrs, shape=tuple(shape)))
         for op in side.after:
             tile = b.insert(
                 type(op).typed([tile], op.attrs, [clone_region(r, {}) for r in op.regions])

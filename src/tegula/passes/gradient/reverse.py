@@ -18,7 +18,7 @@ from tegula.passes.gradient.activity import Activity
 from tegula.passes.gradient.hazards import Hazards
 from tegula.passes.gradient.iterations import LoopReplay
 from tegula.passes.gradient.order import runs_in_one_lane
-from tegula.passes.gradient.replay import ForwardReplay, named
+from tegula.passes.gradient.replay import ForwardReplay, source_name
 from tegula.passes.gradient.scopes import GradientScope
 from tegula.passes.uniformity import Uniformity
 from tegula.types import BufType, TileType, is_element, scalar_of
@@ -90,11 +90,11 @@ class Reverse(ForwardReplay):
     def is_divergent(self, op: Op) -> bool:
         if self.known is None:
             return False
-        at: Op | None = op
-        while at is not None:
-            if at in self.known.divergent:
+        ancestor: Op | None = op
+        while ancestor is not None:
+            if ancestor in self.known.divergent:
                 return True
-            at = at.parent.parent if at.parent is not None else None
+            ancestor = ancestor.parent.parent if ancestor.parent is not None else None
         return False
 
     def accumulator(self, tile: Value) -> Value:
@@ -125,7 +125,7 @@ class Reverse(ForwardReplay):
         return region
 
     def refuse(self, op: Op, reason: str, help: str = "") -> NoReturn:
-        raise NoGradient(op.loc, op=named(op), why=reason, help=help)
+        raise NoGradient(op.loc, op=source_name(op), why=reason, help=help)
 
     def check_writers(self, op: Op, value: Value, indices: Sequence[Value]) -> None:
         if self.known is None or not self.known.varying(value) or any(self.known.varying(i) for i in indices):
@@ -139,19 +139,23 @@ class Reverse(ForwardReplay):
         """Whether a scalar is the same in all lanes, and computed in convergent control flow."""
         if self.known is None or self.known.varying(value):
             return False
-        at = value.owner if isinstance(value.owner, Region) else value.owner.parent if value.owner else None
-        return at is None or at.parent is None or not self.is_divergent(at.parent)
+        region = (
+            value.owner if isinstance(value.owner, Region) else value.owner.parent if value.owner else None
+        )
+        return region is None or region.parent is None or not self.is_divergent(region.parent)
 
-    def add(self, value: Value, more: Value, total: bool) -> None:
+    def add(self, value: Value, contribution: Value, total: bool) -> None:
         """Add a contribution to the adjoint of a value. `total`: whether the contribution is the block's, or each
         lane's."""
         expected = adjoint_type(value.type)
-        assert more.type == expected, f"an increment of {more.type} for an adjoint of {expected}"
+        assert contribution.type == expected, (
+            f"an increment of {contribution.type} for an adjoint of {expected}"
+        )
         is_total = isinstance(value.type, TileType) or (total and self.shared(value))
         if total and not is_total:
-            more = self.from_first(more)
+            contribution = self.from_first(contribution)
         table = self.scope.totals if is_total else self.scope.parts
-        increment = self.plus(table.get(value), more)
+        increment = self.plus(table.get(value), contribution)
         assert increment is not None
         table[value] = increment
 
@@ -176,11 +180,11 @@ class Reverse(ForwardReplay):
         for op in reversed(ops):
             with self.at(op.loc):
                 if isinstance(op, Carrier):
-                    self._control(op)
+                    self._add_control_adjoint(op)
                 else:
-                    self._op(op)
+                    self._add_op_adjoint(op)
 
-    def _op(self, op: Op) -> None:
+    def _add_op_adjoint(self, op: Op) -> None:
         grads = [self.take(r) for r in op.results]
         if all(g is None for g in grads) and not self.writes_active(op):
             return
@@ -188,13 +192,13 @@ class Reverse(ForwardReplay):
             return
         if op.NONDIFFERENTIABLE:
             self.refuse(op, op.NONDIFFERENTIABLE)
-        grows = op.adjoint(self, *grads)
+        contributions = op.adjoint(self, *grads)
         is_uniform = op.COOPERATIVE or (not op.EACH_LANE and self.is_uniform_op(op))
-        for k, (operand, more) in enumerate(zip(op.operands, grows, strict=True)):
-            if more is not None and self.needs_adjoint(operand):
-                self.add(operand, more, is_uniform and k not in op.signature.lanes)
+        for k, (operand, contribution) in enumerate(zip(op.operands, contributions, strict=True)):
+            if contribution is not None and self.needs_adjoint(operand):
+                self.add(operand, contribution, is_uniform and k not in op.signature.lanes)
 
-    def _control(self, op: Carrier) -> None:
+    def _add_control_adjoint(self, op: Carrier) -> None:
         grads = [self.take(r) for r in op.results]
         if all(g is None for g in grads) and not any(self.writes_active(o) for o in op.walk()):
             return
@@ -232,8 +236,8 @@ class Reverse(ForwardReplay):
         self._extend_sums(keys, branch_op)
 
     def _extend_sums(self, keys: Sequence[tuple[Value, bool]], sums: Sequence[Value]) -> None:
-        for (value, total), more in zip(keys, sums, strict=True):
-            self.add(value, more, total)
+        for (value, total), contribution in zip(keys, sums, strict=True):
+            self.add(value, contribution, total)
 
     def _loop(self, op: LoopLike, grads: Sequence[Value | None]) -> None:
         """Build a loop over the iterations from last to first, which reruns the forward ops and then runs their
@@ -247,21 +251,21 @@ class Reverse(ForwardReplay):
         count = self._iterations(op) if isinstance(op, For) else self.scope.iteration_count(op)
         number = element(count.type)
         region = Region([number, *(v.type for v in starts)])
-        done, *adjoints = region.args
+        iteration, *adjoints = region.args
         with self.inside(region) as scope:
             last = self.one(S.Sub, [count, self.const(1, number)])
-            at = self.one(S.Sub, [last, done])
-            carried = self.before_iteration(op, at)
+            reversed_iteration = self.one(S.Sub, [last, iteration])
+            carried = self.before_iteration(op, reversed_iteration)
             scope.primals.update(zip(op.arguments, carried, strict=True))
             if isinstance(op, For):
-                scope.primals[op.index] = self.iteration_index(op, at)
+                scope.primals[op.index] = self.iteration_index(op, reversed_iteration)
             self.sweep(body.ops[:-1])
-            self._flow(yielded, arguments, adjoints)
+            self._add_carried(yielded, arguments, adjoints)
             self.backwards(body.ops[:-1])
             ends = [self.take_or_zero(a) for a in arguments]
             sums = _remaining(scope)
-            for (value, _), more in sums.items():
-                ends.append(self._sum(region.add_argument(adjoint_type(value.type)), more))
+            for (value, _), contribution in sums.items():
+                ends.append(self._plus(region.add_argument(adjoint_type(value.type)), contribution))
             self.emit(Yield, ends)
         zeros = [self.zero(adjoint_type(value.type)) for value, _ in sums]
         bounds = [self.const(0, number), count, self.const(1, number)]
@@ -270,16 +274,18 @@ class Reverse(ForwardReplay):
             loop_state, backwards = carried[0].owner, loop_op[0].owner
             assert isinstance(loop_state, For) and isinstance(backwards, For)
             self.replays.append(LoopReplay(loop_state, backwards, count))
-        self._flow(initial, arguments, loop_op[: len(differentiated)])
+        self._add_carried(initial, arguments, loop_op[: len(differentiated)])
         self._extend_sums(list(sums), loop_op[len(differentiated) :])
 
-    def _flow(self, values: Sequence[Value], arguments: Sequence[Value], adjoints: Sequence[Value]) -> None:
+    def _add_carried(
+        self, values: Sequence[Value], arguments: Sequence[Value], adjoints: Sequence[Value]
+    ) -> None:
         """Add the adjoints of a loop's carried values to the adjoints of the operands."""
         for value, argument, g in zip(values, arguments, adjoints, strict=True):
             if self.needs_adjoint(value):
                 self.add(value, g, self.shared(argument))
 
-    def _sum(self, a: Value, b: Value) -> Value:
+    def _plus(self, a: Value, b: Value) -> Value:
         total = self.plus(a, b)
         assert total is not None
         return total
@@ -299,15 +305,17 @@ class Reverse(ForwardReplay):
                 return span
             full_iterations = self.one(S.FloorDiv, [self.one(S.Sub, [span, one]), self.const(abs(size), t)])
             return self.one(S.Add, [full_iterations, one])
-        up = self.one(S.Cmp, [step, zero], {"pred": "gt"})
+        counts_up = self.one(S.Cmp, [step, zero], {"pred": "gt"})
         span = self.one(S.Sub, [stop, start])
-        some = self.one(
+        has_iterations = self.one(
             S.Select,
-            [up, *(self.one(S.Cmp, [start, stop], {"pred": p}) for p in ("lt", "gt"))],
+            [counts_up, *(self.one(S.Cmp, [start, stop], {"pred": p}) for p in ("lt", "gt"))],
         )
-        short = self.one(S.Select, [up, self.one(S.Sub, [span, one]), self.one(S.Add, [span, one])])
-        iterations = self.one(S.Add, [self.one(S.Div, [short, step]), one])
-        return self.one(S.Select, [some, iterations, zero])
+        span_minus_one = self.one(
+            S.Select, [counts_up, self.one(S.Sub, [span, one]), self.one(S.Add, [span, one])]
+        )
+        iterations = self.one(S.Add, [self.one(S.Div, [span_minus_one, step]), one])
+        return self.one(S.Select, [has_iterations, iterations, zero])
 
 
 def _remaining(scope: GradientScope) -> Sums:

@@ -28,9 +28,9 @@ from tegula.passes.runner import Analysis, Compilation, Pass, run
 from tegula.passes.simplify import simplify
 from tegula.types import DType, int32
 
-PIPES = (PipeLoad, PipePush, PipePop)
-OF_LANES = (LaneIndex, TileFromLanes, TileToLanes)
-NOTHING: Mapping[Value, Value] = {}
+PIPE_ACCESSES = (PipeLoad, PipePush, PipePop)
+LANE_OPS = (LaneIndex, TileFromLanes, TileToLanes)
+NO_MAPPING: Mapping[Value, Value] = {}
 HELP = "write the kernel without roles for launches that need gradients"
 
 
@@ -55,37 +55,39 @@ def merge_roles(kernel: Kernel, context: Sequentialisation) -> None:
     if roles is None:
         return
     b = GradientBuilder(Region(), roles.loc)
-    _Merged(b, {}).merge_all([r.ops[:-1] for r in roles.regions])
-    at = kernel.body.ops.index(roles)
+    _RoleMerger(b, {}).merge_all([r.ops[:-1] for r in roles.regions])
+    position = kernel.body.ops.index(roles)
     for op in b.region.ops:
         op.parent = kernel.body
-    kernel.body.ops[at : at + 1] = b.region.ops
+    kernel.body.ops[position : position + 1] = b.region.ops
     kernel.body.ops = [op for op in kernel.body.ops if not isinstance(op, PipeNew)]
 
 
-def spread_tiles(kernel: Kernel, context: Sequentialisation) -> None:
+def distribute_tiles(kernel: Kernel, context: Sequentialisation) -> None:
     """Assign each tile of a grid to its own block if the kernel is a persistent loop over tiles."""
-    context.grid = _spread(kernel)
+    context.grid = _distribute(kernel)
 
 
 def check_blocks(kernel: Kernel, context: Sequentialisation) -> None:
     """Raise NoGradient if the kernel is still persistent."""
     for op in kernel.walk():
         if isinstance(op, BlockIndex):
-            reason = "its blocks are persistent: they process several tiles, and carry values from one tile to the next"
+            reason = (
+                "its blocks are persistent: each processes several tiles, and carries values between them"
+            )
             raise NoGradient(op.loc, op="persistent_tiles", why=reason, help=HELP)
 
 
 SEQUENTIALISE = (
     *FIX_ROUNDING,
     Pass(merge_roles),
-    Pass(spread_tiles),
+    Pass(distribute_tiles),
     Analysis(check_blocks),
     Pass(simplify),
 )
 
 
-class _Merged:
+class _RoleMerger:
     """Merges roles in a region. `mapping`: from the values of all roles, which are distinct, to the merged values."""
 
     def __init__(self, b: GradientBuilder, mapping: dict[Value, Value]) -> None:
@@ -148,10 +150,10 @@ class _Merged:
         group = {first}
         while True:
             pipes = {p for k in group for p in _pipes(waiting[k])}
-            more = {k for k, op in waiting.items() if pipes & set(_pipes(op))}
-            if more <= group:
+            connected = {k for k, op in waiting.items() if pipes & set(_pipes(op))}
+            if connected <= group:
                 break
-            group |= more
+            group |= connected
         members = sorted(group)
         ops = [waiting[k] for k in members]
         for op in ops:
@@ -221,16 +223,16 @@ class _Merged:
 
     def _nest(self, members: Sequence[int], ops: Sequence[Op], inner: Sequence[Region]) -> None:
         """Merge the regions `inner` of these roles' loops or branches into the current region."""
-        nested = _Merged(self.b, self.mapping)
+        nested = _RoleMerger(self.b, self.mapping)
         bodies: list[Sequence[Op]] = [[] for _ in self.roles]
         for k, r in zip(members, inner, strict=True):
             bodies[k] = r.ops[:-1]
         nested.merge_all(bodies)
-        if any(nested.queues[p, k] for p, k in nested.queues if self._takes(ops, members, p, k)):
+        if any(nested.queues[p, k] for p, k in nested.queues if self._pops(ops, members, p, k)):
             raise NoGradient(ops[0].loc, op="a role", why="an iteration leaves tiles in a pipe", help=HELP)
         self.b.emit(Yield, self._merged_values(v for r in inner for v in r.yielded))
 
-    def _takes(self, ops: Sequence[Op], members: Sequence[int], pipe: Value, role: int) -> bool:
+    def _pops(self, ops: Sequence[Op], members: Sequence[int], pipe: Value, role: int) -> bool:
         """Whether a role pops from a pipe in its op of `ops`."""
         if role not in members:
             return False
@@ -238,7 +240,7 @@ class _Merged:
         return any(isinstance(o, PipePop) and o.pipe is pipe for o in op.walk())
 
 
-def same_value(a: Value, b: Value, mapping: Mapping[Value, Value] = NOTHING) -> bool:
+def same_value(a: Value, b: Value, mapping: Mapping[Value, Value] = NO_MAPPING) -> bool:
     """Whether two values, after mapping, are computed by the same pure ops from the same values."""
     a, b = mapping.get(a, a), mapping.get(b, b)
     if a is b:
@@ -261,26 +263,24 @@ def _split_constant(value: Value) -> tuple[Value | None, int]:
     if isinstance(op, ConstantLike) and isinstance(op.value, int):
         return None, op.value
     if isinstance(op, Add | Sub):
-        (a, more), (b, most) = map(_split_constant, op.operands)
+        (a, first), (b, second) = map(_split_constant, op.operands)
         if b is None:
-            return a, more + most if isinstance(op, Add) else more - most
+            return a, first + second if isinstance(op, Add) else first - second
         if a is None and isinstance(op, Add):
-            return b, more + most
+            return b, first + second
     return value, 0
 
 
 def _pipes(op: Op) -> list[Value]:
     """The pipes that an op, or an op nested in it, fills or pops."""
-    return [o.pipe for o in op.walk() if isinstance(o, PIPES)]
+    return [o.pipe for o in op.walk() if isinstance(o, PIPE_ACCESSES)]
 
 
 def _check(op: Op) -> None:
     """Raise NoGradient for ops that refer to the lanes of a role, or synchronise roles other than by pipes."""
     for o in op.walk():
-        if isinstance(o, OF_LANES) or o.signature.lanes or "lanes" in o.attrs:
-            reason = (
-                "it depends on the threads of a role, which gradient kernels, with merged roles, do not have"
-            )
+        if isinstance(o, LANE_OPS) or o.signature.lanes or "lanes" in o.attrs:
+            reason = "the operation depends on the threads of a role, and gradient kernels merge all roles"
             raise NoGradient(o.loc, op=o.NAME.replace(".", "_"), why=reason, help=HELP)
         if isinstance(o, ScheduleOp):
             reason = "barriers and asynchronous copies have no derivative"
@@ -290,7 +290,7 @@ def _check(op: Op) -> None:
 # Persistent blocks ---------------------------------------------------------------------------------------------------
 
 
-def _spread(kernel: Kernel) -> tuple[Value, Value] | None:
+def _distribute(kernel: Kernel) -> tuple[Value, Value] | None:
     """Assign each tile to its own block. Returns the grid's rows and columns; None if the kernel stays unchanged."""
     loops = [op for op in kernel.body.ops if isinstance(op, For)]
     if (
@@ -305,23 +305,23 @@ def _spread(kernel: Kernel) -> tuple[Value, Value] | None:
         return None
     rows, columns = stop.operands
     body, index = loop.body, loop.index
-    objects: dict[Value, Value] = {}
+    tile_indices: dict[Value, Value] = {}
     launch = kernel.launch
     tid = Tid([], [int32] * 3, {"count": 3}, [], loop.loc)
     for op in body.walk():
         if index in op.operands:
             if not isinstance(op, FloorDiv | Mod) or op.a is not index or not same_value(op.b, columns):
                 return None
-            objects[op.result] = tid.results[0 if isinstance(op, FloorDiv) else 1]
+            tile_indices[op.result] = tid.results[0 if isinstance(op, FloorDiv) else 1]
     uses_tid = any(isinstance(op, Tid | BlockIndex | BlockCount) for op in body.walk())
     if uses_tid or not known_to_host(rows) or not known_to_host(columns):
         return None
-    at = kernel.body.ops.index(loop)
-    inner = [op for op in body.ops[:-1] if not any(r in objects for r in op.results)]
+    position = kernel.body.ops.index(loop)
+    inner = [op for op in body.ops[:-1] if not any(r in tile_indices for r in op.results)]
     for op in (tid, *inner):
         op.parent = kernel.body
-    kernel.body.ops[at : at + 1] = [tid, *inner]
-    replace(kernel.body, objects)
+    kernel.body.ops[position : position + 1] = [tid, *inner]
+    replace(kernel.body, tile_indices)
     kernel.launch = LaunchClass(3, launch.block_dim, (True, True, False), True, False)
     erase_dead(kernel)
     return rows, columns

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tegula.dataclass import dataclass
-from tegula.ir import ALONE, LOOPED, READ, WAITED, LaunchOverlap
+from tegula.ir import LOOPED, NO_OVERLAP, READ, WAITED, LaunchOverlap
 from tegula.ops.tile import TileAtomic
 from tegula.passes.gradient.activity import memory_root
 from tegula.passes.gradient.steps import AdjointStep, Chunk, Partials
@@ -34,19 +34,19 @@ class _Accessed:
         return not before.written & (self.read | self.written)
 
 
-def in_series(steps: Sequence[AdjointStep]) -> list[LaunchOverlap]:
+def overlap_launches(steps: Sequence[AdjointStep]) -> list[LaunchOverlap]:
     """The overlap of each launch with its neighbours. `steps`: in launch order."""
     accessed = [_accessed(step) for step in steps]
-    overlaps = [ALONE] * len(steps)
+    overlaps = [NO_OVERLAP] * len(steps)
     first = 0
     for k in range(1, len(steps)):
-        own_access, others = accessed[k], [t for t in accessed[first:k] if t is not None]
-        if first == k or own_access is None or len(others) < k - first:
+        own_access, accesses_of_series = accessed[k], [t for t in accessed[first:k] if t is not None]
+        if first == k or own_access is None or len(accesses_of_series) < k - first:
             first = k
-        elif all(map(own_access.is_independent_of, others)):
-            overlaps[first] = LaunchOverlap(lets=WAITED)
+        elif all(map(own_access.is_independent_of, accesses_of_series)):
+            overlaps[first] = LaunchOverlap(next_starts=WAITED)
             overlaps[k] = LaunchOverlap(waits_at_end=True)
-        elif all(map(own_access.follows, others)) and _reads_first(steps[k - 1]):
+        elif all(map(own_access.follows, accesses_of_series)) and _reads_first(steps[k - 1]):
             overlaps[k - 1] = LaunchOverlap(overlaps[k - 1].waits_at_end, READ)
             overlaps[k] = LaunchOverlap(waits_at_end=True)
             # The next launch must wait for all earlier launches, because this launch may trigger it before its own wait
@@ -55,7 +55,7 @@ def in_series(steps: Sequence[AdjointStep]) -> list[LaunchOverlap]:
         else:
             first = k
     return [
-        LaunchOverlap(lets=LOOPED) if overlap == ALONE and _runs_at_once(step) else overlap
+        LaunchOverlap(next_starts=LOOPED) if overlap == NO_OVERLAP and _runs_at_once(step) else overlap
         for step, overlap in zip(steps, overlaps, strict=True)
     ]
 
@@ -67,9 +67,9 @@ def _runs_at_once(step: AdjointStep) -> bool:
 
 
 def _reads_first(step: AdjointStep) -> bool:
-    """Whether a block's last op is an addition marked `alone`, which follows all reads of the block."""
+    """Whether a block's last op is an addition marked `exclusive`, which follows all reads of the block."""
     _, *rest = reversed(step.kernel.body.ops)
-    return bool(rest) and isinstance(rest[0], TileAtomic) and bool(rest[0].alone)
+    return bool(rest) and isinstance(rest[0], TileAtomic) and bool(rest[0].exclusive)
 
 
 def _accessed(step: AdjointStep) -> _Accessed | None:
@@ -85,8 +85,8 @@ def _accessed(step: AdjointStep) -> _Accessed | None:
             if root not in kernel.params:
                 continue
             k = kernel.params.index(root)
-            known = kernel.access[k]
-            if known is not None and known.aliases:
+            access = kernel.access[k]
+            if access is not None and access.aliases:
                 return None
             memory: Memory = k if k < count else partials[k]
             if effect.kind != "read":

@@ -18,14 +18,14 @@ from tegula.ops.convert import Cast
 from tegula.ops.scalar import Const, Select
 from tegula.types import ArrayType, BufType, DType, ElementType, element_bytes, to_numpy
 
-BUSY = 4
+BUSY_BLOCKS = 4
 """The number of blocks per SM that keep a GPU busy."""
 BLOCKS_OF_CORE = 4
 """The minimum number of blocks per CPU core before a block gets more than one tile: cores may differ in speed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Dim:
+class GridDim:
     """The length of a dimension of the forward launch."""
 
     number: int
@@ -33,14 +33,14 @@ class Dim:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A quantity of the division of forward blocks into chunks, each of which one block runs. `of`: the extents that
-    multiply to the number of forward blocks; `grids`: the extents of the rest of the grid, which repeats the division.
-    `label`: the number of "chunks", their "length" or the "total" of blocks. `resident`: the number of resident blocks
-    per SM, 0 if unknown. `cyclic`: whether forward blocks are distributed cyclically on GPUs; then `label` may also be
-    the "lead", the distance between the first blocks of consecutive chunks, or the "step" between consecutive blocks of
-    one chunk."""
+    """A quantity of the division of forward blocks into chunks, each of which one block runs. `extents`: the extents
+    that multiply to the number of forward blocks; `grids`: the extents of the rest of the grid, which repeats the
+    division. `label`: the number of "chunks", their "length" or the "total" of blocks. `resident`: the number of
+    resident blocks per SM, 0 if unknown. `cyclic`: whether forward blocks are distributed cyclically on GPUs; then
+    `label` may also be the "lead", the distance between the first blocks of consecutive chunks, or the "step" between
+    consecutive blocks of one chunk."""
 
-    of: tuple[Extent, ...]
+    extents: tuple[Extent, ...]
     grids: tuple[Extent, ...]
     label: str
     resident: int = 0
@@ -48,22 +48,22 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
+class ScaledExtent:
     """An extent times an integer factor."""
 
     factor: int
-    of: Extent
+    extent: Extent
 
 
 @dataclass(frozen=True, slots=True)
-class Pieces:
+class DividedExtent:
     """An extent divided by a length, rounded up."""
 
-    of: Extent
+    extent: Extent
     length: int
 
 
-Extent = Dim | Chunk | Times | Pieces | Value | int
+Extent = GridDim | Chunk | ScaledExtent | DividedExtent | Value | int
 """A number that the host computes before a launch. A Value belongs to the adjoint kernel and follows from its
 arguments."""
 
@@ -103,7 +103,7 @@ class AdjointStep:
     counts: tuple[Extent, ...] = ()
     partials: tuple[Partials, ...] = ()
     shared: tuple[AdjointStep, ...] = ()
-    wide: Merged | None = None
+    wide: MergedTiles | None = None
 
     def extents(self) -> list[Extent]:
         """All extents that the step and its alternatives depend on."""
@@ -114,7 +114,7 @@ class AdjointStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
+class MergedTiles:
     """A step whose blocks own several tiles each, some possibly beyond the last tile of the original grid. The step is
     equivalent if the original tiles cover the array: `covered`, the number of their elements, is at least `length`.
     `for_gpu`: whether the step is for GPUs, or else for CPUs."""
@@ -127,16 +127,16 @@ class Merged:
 
 def parameters_of(extents: Iterable[Extent]) -> set[Value]:
     """The kernel parameters from which extents are computed."""
-    parameters, left = set[Value](), list[Extent](extents)
-    while left:
-        extent = left.pop()
+    parameters, worklist = set[Value](), list[Extent](extents)
+    while worklist:
+        extent = worklist.pop()
         if isinstance(extent, Chunk):
-            left += [*extent.of, *extent.grids]
-        elif isinstance(extent, Times | Pieces):
-            left.append(extent.of)
+            worklist += [*extent.extents, *extent.grids]
+        elif isinstance(extent, ScaledExtent | DividedExtent):
+            worklist.append(extent.extent)
         elif isinstance(extent, Value):
             if isinstance(extent.owner, Op):
-                left.extend(extent.owner.operands)
+                worklist.extend(extent.owner.operands)
             else:
                 parameters.add(extent)
     return parameters
@@ -186,26 +186,26 @@ class ForwardLaunch:
         """The value of an extent in this launch; never negative."""
         if isinstance(extent, int):
             return extent
-        if isinstance(extent, Dim):
+        if isinstance(extent, GridDim):
             return self.dims[extent.number]
-        if isinstance(extent, Times):
-            return extent.factor * self.number(extent.of)
-        if isinstance(extent, Pieces):
-            return -(-self.number(extent.of) // extent.length)
+        if isinstance(extent, ScaledExtent):
+            return extent.factor * self.number(extent.extent)
+        if isinstance(extent, DividedExtent):
+            return -(-self.number(extent.extent) // extent.length)
         if isinstance(extent, Chunk):
-            return self._shared(extent)
+            return self._chunk_number(extent)
         return _number(extent, _facts(self.arguments))
 
     def numbers(self, extents: Sequence[Extent]) -> tuple[int, ...]:
         """The values of several extents in this launch."""
         return tuple(self.number(x) for x in extents)
 
-    def _shared(self, chunk: Chunk) -> int:
-        total = math.prod(self.numbers(chunk.of))
+    def _chunk_number(self, chunk: Chunk) -> int:
+        total = math.prod(self.numbers(chunk.extents))
         if chunk.label == "total":
             return total
-        resident = chunk.resident if chunk.resident and self.is_gpu else BUSY
-        busy = self.busy * resident // BUSY
+        resident = chunk.resident if chunk.resident and self.is_gpu else BUSY_BLOCKS
+        busy = self.busy * resident // BUSY_BLOCKS
         chunks = min(total, max(1, busy // max(1, math.prod(self.numbers(chunk.grids)))))
         length = -(-total // max(1, chunks))
         if chunk.cyclic and self.is_gpu:
@@ -231,11 +231,16 @@ class ForwardLaunch:
         large = any(math.prod(self.numbers(p.shape)) >= 2**31 for s in shared for p in s.partials)
         return 2 * blocks <= self.busy and blocks < math.prod(divided) and not large
 
-    def _fits(self, wide: Merged) -> bool:
-        """Whether larger tiles are for this kind of device, are equivalent (Merged), and keep the device busy: on GPUs
+    def _fits(self, wide: MergedTiles) -> bool:
+        """Whether larger tiles are for this kind of device, are equivalent (MergedTiles), and keep the device busy: on
+        GPUs
         at least three blocks for four SMs."""
         blocks = math.prod(self.numbers(wide.step.grid or ()))
-        is_busy = 4 * BUSY * blocks >= 3 * self.busy if self.is_gpu else blocks >= BLOCKS_OF_CORE * self.cores
+        is_busy = (
+            4 * BUSY_BLOCKS * blocks >= 3 * self.busy
+            if self.is_gpu
+            else blocks >= BLOCKS_OF_CORE * self.cores
+        )
         covers = self.number(wide.covered) >= self.number(wide.length)
         return wide.for_gpu == self.is_gpu and is_busy and covers
 

@@ -34,8 +34,8 @@ def transpose_operands(kernel: Kernel) -> None:
         new.append(type(zeros).typed(zeros.operands, {"shape": t.shape}, (), matmul.loc))
         operands = [*sides, new[-1].results[0], matmul.alpha, matmul.beta]
         new.append(type(matmul).typed(operands, matmul.attrs, (), matmul.loc))
-        for each in new:
-            each.parent = region
+        for new_op in new:
+            new_op.parent = region
         at = region.ops.index(op)
         region.ops[at:at] = new
         replacements[op.result] = new[-1].results[0]

@@ -18,9 +18,9 @@ from tegula.types import DType, TileType, Type, scalar_of
 
 Form = Mapping[tuple[str, int | None], float]
 """A linear form: the factor of each shift, and of each shift times an unknown weight."""
-Places = frozenset[tuple[int, int]]
+Dims = frozenset[tuple[int, int]]
 """The dimensions of a tile along which the gauge varies, each with the dimension of the gauge."""
-NOWHERE: Places = frozenset()
+NO_DIMS: Dims = frozenset()
 BEFORE, AFTER = "before", "after"
 TOLERANCE = 1e-7
 """The relative error of a float32 constant such as log2(e)."""
@@ -42,7 +42,7 @@ class Weight:
 
     kind: Change
     form: Form
-    positions: Places = NOWHERE
+    positions: Dims = NO_DIMS
     number: float | None = None
 
 
@@ -88,7 +88,7 @@ class Weights:
         weights = rule(self, op, [self.of(v) for v in op.operands])
         self.weight_of.update(dict.fromkeys(op.results, weights))
 
-    def within(self, region: Region, operands: Sequence[Weight]) -> Weight:
+    def function_weight(self, region: Region, operands: Sequence[Weight]) -> Weight:
         """The weight of the value that a function of elements yields."""
         self.weight_of.update(zip(region.args, operands, strict=True))
         for op in region.ops[:-1]:
@@ -125,12 +125,12 @@ class Weights:
     def equate(self, a: Form, b: Form) -> None:
         """Solve a = b for an unknown weight. NoWeight if the forms differ."""
         for shift in (BEFORE, AFTER):
-            left = {k: x for (s, k), x in self.resolved(self.plus(a, b, -1.0)).items() if s == shift}
-            unknown = [k for k in left if k is not None]
-            if len(unknown) > 1 or (left and not unknown):
+            remaining = {k: x for (s, k), x in self.resolved(self.plus(a, b, -1.0)).items() if s == shift}
+            unknown = [k for k in remaining if k is not None]
+            if len(unknown) > 1 or (remaining and not unknown):
                 raise NoWeight
             for k in unknown:
-                self.solved[k] = -left.get(None, 0.0) / left[k]
+                self.solved[k] = -remaining.get(None, 0.0) / remaining[k]
         if self.resolved(self.plus(a, b, -1.0)):
             raise NoWeight
 
@@ -150,18 +150,18 @@ class Weights:
         """The change of a function of two values by a form. All values that change must change alike, even if their
         changes cancel: otherwise an addition might cancel a scale, or different elements of the gauge might cancel."""
         kinds = {w.kind for w in (a, b) if self.resolved(w.form)}
-        joined_places, form = self.joined(a, b), self.resolved(form)
+        dims, form = self.joined(a, b), self.resolved(form)
         if len(kinds) > 1:
             raise NoWeight
-        return Weight(kinds.pop(), form, joined_places) if kinds and form else SAME
+        return Weight(kinds.pop(), form, dims) if kinds and form else SAME
 
-    def joined(self, *of: Weight) -> Places:
+    def joined(self, *operands: Weight) -> Dims:
         """The dimensions along which a function of values changes, which must be the same for all values that
         change."""
-        moving = {w.positions for w in of if self.resolved(w.form)}
-        if len(moving) > 1:
+        varying = {w.positions for w in operands if self.resolved(w.form)}
+        if len(varying) > 1:
             raise NoWeight
-        return moving.pop() if moving else NOWHERE
+        return varying.pop() if varying else NO_DIMS
 
 
 Rule = Callable[[Weights, Any, list[Weight]], Weight]
@@ -178,15 +178,15 @@ def _constant(value: Value) -> Weight:
     return SAME
 
 
-def _add(w: Weights, op: Any, of: list[Weight]) -> Weight:
-    a, b = of
+def _add(w: Weights, op: Any, operands: list[Weight]) -> Weight:
+    a, b = operands
     if Change.SHIFTED not in (a.kind, b.kind):
         return w.alike(a, b)
     return w.combined(a, b, w.plus(a.form, b.form, -1.0 if op.NAME == "sub" else 1.0))
 
 
-def _multiply(w: Weights, op: Any, of: list[Weight]) -> Weight:
-    a, b = of
+def _multiply(w: Weights, op: Any, operands: list[Weight]) -> Weight:
+    a, b = operands
     is_quotient = op.NAME == "div"
     if Change.SHIFTED in (a.kind, b.kind):
         if a.kind is not Change.SHIFTED and not is_quotient:
@@ -200,52 +200,58 @@ def _multiply(w: Weights, op: Any, of: list[Weight]) -> Weight:
     return w.combined(a, b, w.plus(a.form, b.form, -1.0 if is_quotient else 1.0))
 
 
-def _fma(w: Weights, op: Any, of: list[Weight]) -> Weight:
-    return _add(w, op, [_multiply(w, op, of[:2]), of[2]])
+def _fma(w: Weights, op: Any, operands: list[Weight]) -> Weight:
+    return _add(w, op, [_multiply(w, op, operands[:2]), operands[2]])
 
 
-def _negative(w: Weights, op: Any, of: list[Weight]) -> Weight:
+def _negative(w: Weights, op: Any, operands: list[Weight]) -> Weight:
     return (
-        Weight(of[0].kind, times(of[0].form, -1.0), of[0].positions)
-        if of[0].kind is Change.SHIFTED
-        else of[0]
+        Weight(operands[0].kind, times(operands[0].form, -1.0), operands[0].positions)
+        if operands[0].kind is Change.SHIFTED
+        else operands[0]
     )
 
 
-def _magnitude(w: Weights, op: Any, of: list[Weight]) -> Weight:
-    if of[0].kind is Change.SHIFTED:
+def _magnitude(w: Weights, op: Any, operands: list[Weight]) -> Weight:
+    if operands[0].kind is Change.SHIFTED:
         raise NoWeight
-    return Weight(of[0].kind, times(of[0].form, 0.5 if op.NAME == "sqrt" else 1.0), of[0].positions)
+    return Weight(
+        operands[0].kind, times(operands[0].form, 0.5 if op.NAME == "sqrt" else 1.0), operands[0].positions
+    )
 
 
-def _extreme(w: Weights, op: Any, of: list[Weight]) -> Weight:
-    return w.alike(*of)
+def _extreme(w: Weights, op: Any, operands: list[Weight]) -> Weight:
+    return w.alike(*operands)
 
 
-def _compare(w: Weights, op: Any, of: list[Weight]) -> Weight:
-    w.alike(*of)
+def _compare(w: Weights, op: Any, operands: list[Weight]) -> Weight:
+    w.alike(*operands)
     return SAME
 
 
-def _select(w: Weights, op: Any, of: list[Weight]) -> Weight:
-    w.unchanged(of[0])
-    return w.alike(*of[1:])
+def _select(w: Weights, op: Any, operands: list[Weight]) -> Weight:
+    w.unchanged(operands[0])
+    return w.alike(*operands[1:])
 
 
-def _cast(w: Weights, op: Any, of: list[Weight]) -> Weight:
+def _cast(w: Weights, op: Any, operands: list[Weight]) -> Weight:
     if not (_is_float(op.x.type) and _is_float(op.result.type)):
-        w.unchanged(of[0])
+        w.unchanged(operands[0])
         return SAME
-    return of[0]
+    return operands[0]
 
 
-def _call(w: Weights, op: Any, of: list[Weight]) -> Weight:
+def _call(w: Weights, op: Any, operands: list[Weight]) -> Weight:
     name = op.library_name
-    return _function(w, name, of[0]) if name in LOG_BASES and len(of) == 1 else _unchanged_operands(w, of)
+    return (
+        _function(w, name, operands[0])
+        if name in LOG_BASES and len(operands) == 1
+        else _unchanged_operands(w, operands)
+    )
 
 
-def _power(w: Weights, op: Any, of: list[Weight]) -> Weight:
-    return _function(w, "exp2", of[0])
+def _power(w: Weights, op: Any, operands: list[Weight]) -> Weight:
+    return _function(w, "exp2", operands[0])
 
 
 def _function(w: Weights, name: str, x: Weight) -> Weight:
@@ -258,25 +264,25 @@ def _function(w: Weights, name: str, x: Weight) -> Weight:
     return _unchanged_operands(w, [x])
 
 
-def _unchanged_operands(w: Weights, of: Sequence[Weight]) -> Weight:
-    for x in of:
+def _unchanged_operands(w: Weights, operands: Sequence[Weight]) -> Weight:
+    for x in operands:
         w.unchanged(x)
     return SAME
 
 
-def _full(w: Weights, op: Any, of: list[Weight]) -> Weight:
-    return of[0]
+def _full(w: Weights, op: Any, operands: list[Weight]) -> Weight:
+    return operands[0]
 
 
-def _map(w: Weights, op: Any, of: list[Weight]) -> Weight:
-    w.joined(*of)
-    return w.within(op.function, of)
+def _map(w: Weights, op: Any, operands: list[Weight]) -> Weight:
+    w.joined(*operands)
+    return w.function_weight(op.function, operands)
 
 
-def _reduce(w: Weights, op: Any, of: list[Weight]) -> Weight:
-    x, axis, body = of[0], op.axis, op.combine
+def _reduce(w: Weights, op: Any, operands: list[Weight]) -> Weight:
+    x, axis, body = operands[0], op.axis, op.combine
     if len(body.ops) != 2 or body.ops[0].NAME not in ("add", "min", "max"):
-        return _unchanged_operands(w, of)
+        return _unchanged_operands(w, operands)
     if x.kind is Change.SHIFTED and body.ops[0].NAME == "add":
         raise NoWeight
     if x.positions and (axis is None or any(d == axis for d, _ in x.positions)):
@@ -286,29 +292,35 @@ def _reduce(w: Weights, op: Any, of: list[Weight]) -> Weight:
     return Weight(x.kind, x.form, frozenset((d - (d > axis), g) for d, g in x.positions))
 
 
-def _broadcast(w: Weights, op: Any, of: list[Weight]) -> Weight:
-    more = len(_shape(op.result)) - len(_shape(op.tile))
-    return Weight(of[0].kind, of[0].form, frozenset((d + more, g) for d, g in of[0].positions))
+def _broadcast(w: Weights, op: Any, operands: list[Weight]) -> Weight:
+    added_dims = len(_shape(op.result)) - len(_shape(op.tile))
+    return Weight(
+        operands[0].kind, operands[0].form, frozenset((d + added_dims, g) for d, g in operands[0].positions)
+    )
 
 
-def _permute(w: Weights, op: Any, of: list[Weight]) -> Weight:
-    to = {d: k for k, d in enumerate(op.perm)}
-    return Weight(of[0].kind, of[0].form, frozenset((to[d], g) for d, g in of[0].positions))
+def _permute(w: Weights, op: Any, operands: list[Weight]) -> Weight:
+    new_dim = {d: k for k, d in enumerate(op.perm)}
+    return Weight(
+        operands[0].kind, operands[0].form, frozenset((new_dim[d], g) for d, g in operands[0].positions)
+    )
 
 
-def _reshape(w: Weights, op: Any, of: list[Weight]) -> Weight:
+def _reshape(w: Weights, op: Any, operands: list[Weight]) -> Weight:
     before, after = _shape(op.tile), _shape(op.result)
-    wide = [[d for d, n in enumerate(s) if n > 1] for s in (before, after)]
+    long_dims = [[d for d, n in enumerate(s) if n > 1] for s in (before, after)]
     if [n for n in before if n > 1] != [n for n in after if n > 1]:
-        return _unchanged_operands(w, of) if of[0].positions else of[0]
-    to = dict(zip(*wide, strict=True))
-    return Weight(of[0].kind, of[0].form, frozenset((to[d], g) for d, g in of[0].positions))
+        return _unchanged_operands(w, operands) if operands[0].positions else operands[0]
+    new_dim = dict(zip(*long_dims, strict=True))
+    return Weight(
+        operands[0].kind, operands[0].form, frozenset((new_dim[d], g) for d, g in operands[0].positions)
+    )
 
 
-def _matmul(w: Weights, op: Any, of: list[Weight]) -> Weight:
-    a, b, c, *factors = of
+def _matmul(w: Weights, op: Any, operands: list[Weight]) -> Weight:
+    a, b, c, *factors = operands
     if Change.SHIFTED in (a.kind, b.kind, c.kind) or any(f.number != 1 for f in factors):
-        return _unchanged_operands(w, of)
+        return _unchanged_operands(w, operands)
     if any(d == 1 for d, _ in a.positions) or any(d == 0 for d, _ in b.positions):
         raise NoWeight
     return w.alike(_multiply(w, op, [a, b]), c)

@@ -15,14 +15,14 @@ from tegula.ops.lane import Tid
 from tegula.ops.tile import TileAtomic, TileLoad, TileStore
 from tegula.passes.gradient.differentiation import Differentiation
 from tegula.passes.gradient.owners import accesses_of, own_gradients
-from tegula.passes.gradient.partials import finished
+from tegula.passes.gradient.partials import finish_kernel
 from tegula.passes.gradient.steps import AdjointStep, Chunk, Partials
-from tegula.passes.gradient.sums import SumBuilder, cast_from, summed_in
+from tegula.passes.gradient.sums import SumBuilder, accumulator_type, cast_source
 from tegula.passes.runner import Pass, run
 from tegula.types import ArrayType, ElementType, TileType, float32, int32, is_element, scalar_of
 
 ACCESSES = (ArrayView, ArrayAtomic, ArrayLoad, ArrayStore, TileAtomic, TileLoad, TileStore, ScatteredAccess)
-COLUMNS = 1024
+BLOCK_COLUMNS = 1024
 """The number of elements of a row that one block converts."""
 
 
@@ -32,65 +32,70 @@ def widen(step: AdjointStep, positions: Sequence[int]) -> list[AdjointStep]:
     is converted before and after the step, with all arrays that share bytes with it. `positions`: the positions of all
     gradients."""
     added = [k for k in positions if _is_added(step, k, positions)]
-    unchanged = [k for k in positions if k not in added and _is_held(step, k, positions)]
-    if not added and not unchanged:
+    converted = [k for k in positions if k not in added and _is_added_among_aliases(step, k, positions)]
+    if not added and not converted:
         return [step]
-    like = {k: sharing for k in unchanged if len(sharing := _sharing(step, k)) > 1}
+    sharing_of = {k: sharing for k in converted if len(sharing := _sharing(step, k)) > 1}
     sums: list[Partials] = []
     before: list[AdjointStep] = []
     after: list[AdjointStep] = []
-    for k in (*added, *unchanged):
+    for k in (*added, *converted):
         array = step.known[k]
         assert isinstance(array.type, ArrayType)
         lengths = _lengths(array)
-        sums.append(Partials(summed_in(array.type.dtype), tuple(lengths), k in added, like.get(k, ())))
+        sums.append(
+            Partials(accumulator_type(array.type.dtype), tuple(lengths), k in added, sharing_of.get(k, ()))
+        )
         _redirect(step, k)
-        if k in unchanged:
-            before.append(_converting(step, k, lengths, sums[-1], "begin"))
-        after.append(_converting(step, k, lengths, sums[-1], "end" if k in unchanged else "add"))
+        if k in converted:
+            before.append(_conversion_step(step, k, lengths, sums[-1], "begin"))
+        after.append(_conversion_step(step, k, lengths, sums[-1], "end" if k in converted else "add"))
     arrays = [array for array, p in zip(step.kernel.params[-len(sums) :], sums, strict=True) if not p.like]
     run((Pass(own_gradients),), step.kernel, Differentiation(arrays))
     erase_dead(step.kernel)
-    arrays = AdjointStep(step.kernel, step.known, step.grid, step.counts, (*step.partials, *sums))
-    return [*before, arrays, *after]
+    wide_step = AdjointStep(step.kernel, step.known, step.grid, step.counts, (*step.partials, *sums))
+    return [*before, wide_step, *after]
 
 
 def _is_added(step: AdjointStep, k: int, gradients: Sequence[int]) -> bool:
     """Whether a gradient has 16-bit elements and is only added to, also through arrays that share its bytes."""
-    known = step.kernel.access[k]
-    shared = known.aliases if known is not None else ()
+    access = step.kernel.access[k]
+    shared = access.aliases if access is not None else ()
     arrays = [k, *shared]
     ops = [op for at in arrays for op in accesses_of(step.kernel, step.kernel.params[at])]
     return (
-        all(at in gradients and _is_short(step, at) for at in arrays)
+        all(at in gradients and _is_16_bit(step, at) for at in arrays)
         and bool(accesses_of(step.kernel, step.kernel.params[k]))
-        and all(map(_adds, ops))
+        and all(map(_is_addition, ops))
     )
 
 
-def _is_held(step: AdjointStep, k: int, gradients: Sequence[int]) -> bool:
+def _is_added_among_aliases(step: AdjointStep, k: int, gradients: Sequence[int]) -> bool:
     """Whether a gradient and all arrays that share its bytes are 16-bit gradients, and one of them is added to, given
     that the gradient is not only added to."""
-    among = _sharing(step, k)
-    ops = [op for at in among for op in accesses_of(step.kernel, step.kernel.params[at])]
-    return all(at in gradients and _is_short(step, at) for at in among) and any(map(_adds, ops))
+    sharing = _sharing(step, k)
+    ops = [op for at in sharing for op in accesses_of(step.kernel, step.kernel.params[at])]
+    return all(at in gradients and _is_16_bit(step, at) for at in sharing) and any(map(_is_addition, ops))
 
 
 def _sharing(step: AdjointStep, k: int) -> tuple[int, ...]:
     """The position of an array, then those of all accessed arrays that share bytes with it, directly or through
     others."""
     sharing = [k]
-    for at in sharing:
-        known = step.kernel.access[at]
-        sharing += [j for j in (known.aliases if known is not None else ()) if j not in sharing]
-    return (k, *(at for at in sharing[1:] if accesses_of(step.kernel, step.kernel.params[at])))
+    for position in sharing:
+        access = step.kernel.access[position]
+        sharing += [j for j in (access.aliases if access is not None else ()) if j not in sharing]
+    return (
+        k,
+        *(position for position in sharing[1:] if accesses_of(step.kernel, step.kernel.params[position])),
+    )
 
 
-def _adds(op: Op) -> bool:
+def _is_addition(op: Op) -> bool:
     return isinstance(op, AtomicUpdate) and op.combination == "add"
 
 
-def _is_short(step: AdjointStep, k: int) -> bool:
+def _is_16_bit(step: AdjointStep, k: int) -> bool:
     array = step.kernel.params[k]
     assert isinstance(array.type, ArrayType)
     scalar = scalar_of(array.type.dtype)
@@ -108,7 +113,7 @@ def _redirect(step: AdjointStep, k: int) -> None:
     kernel = step.kernel
     array = kernel.params[k]
     assert isinstance(array.type, ArrayType)
-    wide = kernel.body.add_argument(ArrayType(summed_in(array.type.dtype), array.type.ndim))
+    wide = kernel.body.add_argument(ArrayType(accumulator_type(array.type.dtype), array.type.ndim))
     kernel.param_names.append(f"{kernel.param_names[k]}_sums")
     kernel.access.append(None)
     wide_views = {array: wide}
@@ -133,7 +138,7 @@ def _redirect(step: AdjointStep, k: int) -> None:
             b.emit(ArrayLoad, [target, *op.indices], op.attrs)
         if op.results and not isinstance(op, ArrayView):
             narrow[op.result] = b.region.ops[-1].result
-        _put(b, op, keep=isinstance(op, ArrayView))
+        _insert(b, op, keep=isinstance(op, ArrayView))
     _widen_results(step, narrow)
 
 
@@ -142,7 +147,7 @@ def _widen_results(step: AdjointStep, narrow: dict[Value, Value]) -> None:
     take the unrounded one, other users the rounded one."""
     results: dict[Value, Value] = {}
     for op in list(step.kernel.walk()):
-        source = op.x if isinstance(op, Cast) else cast_from(op.results[0]) if op.results else None
+        source = op.x if isinstance(op, Cast) else cast_source(op.results[0]) if op.results else None
         if source in narrow and scalar_of(_element(op.results[0])) == float32:
             results[op.results[0]] = narrow[source]
     replace(step.kernel.body, results)
@@ -152,7 +157,7 @@ def _widen_results(step: AdjointStep, narrow: dict[Value, Value]) -> None:
         b = SumBuilder(Region(), new.owner.loc)
         rounded = b.as_scalar(new, scalar_of(_element(old)))
         replace(step.kernel.body, {old: rounded})
-        _put(b, new.owner, keep=True)
+        _insert(b, new.owner, keep=True)
 
 
 def _element(value: Value) -> ElementType:
@@ -175,20 +180,20 @@ def _unrounded(b: SumBuilder, value: Value) -> Value:
     return b.as_scalar(value, float32)
 
 
-def _put(b: SumBuilder, op: Op, keep: bool) -> None:
+def _insert(b: SumBuilder, op: Op, keep: bool) -> None:
     """Insert the built ops after an op if `keep`, else in its place."""
     parent = op.parent
     assert parent is not None
-    at = parent.ops.index(op)
+    position = parent.ops.index(op)
     for new_op in b.region.ops:
         new_op.parent = parent
-    parent.ops[at + keep : at + 1] = b.region.ops
+    parent.ops[position + keep : position + 1] = b.region.ops
 
 
-def _converting(
+def _conversion_step(
     step: AdjointStep, k: int, lengths: Sequence[Value], sums: Partials, label: str
 ) -> AdjointStep:
-    """The step that initialises the sums from the gradient ("begin"), adds the sums to the gradient ("adds"), or rounds
+    """The step that initialises the sums from the gradient ("begin"), adds the sums to the gradient ("add"), or rounds
     the sums to the gradient ("end"). A block converts some columns of a row."""
     kernel, n = step.kernel, len(step.known)
     array = step.known[k]
@@ -199,27 +204,25 @@ def _converting(
     wide = body.add_argument(ArrayType(sums.dtype, array.type.ndim))
     b = SumBuilder(body, kernel.loc)
     row, piece, _ = b.emit(Tid, [], {"count": 3})
-    at = [b.one(S.Mul, [piece, b.const(COLUMNS, int32)])]
+    offset = [b.one(S.Mul, [piece, b.const(BLOCK_COLUMNS, int32)])]
     for d in reversed(range(array.type.ndim - 1)):
         length = b.one(ArrayShape, [gradient], {"dim": d})
-        at.insert(0, b.one(S.Mod, [row, length]))
+        offset.insert(0, b.one(S.Mod, [row, length]))
         row = b.one(S.FloorDiv, [row, length])
-    shape = (*(1 for _ in lengths[1:]), COLUMNS)
+    shape = (*(1 for _ in lengths[1:]), BLOCK_COLUMNS)
     if label == "begin":
-        b.store(wide, b.loaded(gradient, at, shape, float32), at)
+        b.store(wide, b.loaded(gradient, offset, shape, float32), offset)
     else:
-        total = b.loaded(wide, at, shape, float32)
+        total = b.loaded(wide, offset, shape, float32)
         if label == "add":
-            b.add_to(gradient, total, at, True)
+            b.add_to(gradient, total, offset, True)
         else:
-            b.store(gradient, total, at)
+            b.store(gradient, total, offset)
     b.emit(Yield, [])
     names = [*kernel.param_names[:n], "sums"]
     host = SumBuilder(Region())
-    last = host.one(S.Add, [lengths[-1], host.const(COLUMNS - 1, int32)])
-    pieces = host.one(S.FloorDiv, [last, host.const(COLUMNS, int32)])
+    last = host.one(S.Add, [lengths[-1], host.const(BLOCK_COLUMNS - 1, int32)])
+    pieces = host.one(S.FloorDiv, [last, host.const(BLOCK_COLUMNS, int32)])
     name = f"{kernel.name}_{'to' if label == 'begin' else 'of'}_{kernel.param_names[k]}"
-    kernel_after = finished(kernel, name, names, body, 2)
-    return AdjointStep(
-        kernel_after, step.known, (Chunk(tuple(lengths[:-1]), (), "total"), pieces), (), (sums,)
-    )
+    conversion = finish_kernel(kernel, name, names, body, 2)
+    return AdjointStep(conversion, step.known, (Chunk(tuple(lengths[:-1]), (), "total"), pieces), (), (sums,))

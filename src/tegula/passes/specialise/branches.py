@@ -15,7 +15,7 @@ from tegula.ops.tile import TileEmpty
 from tegula.types import TileType, bool_, is_element, scalar_of
 
 
-def branches_to_counts(kernel: Kernel) -> None:
+def predicate_trip_counts(kernel: Kernel) -> None:
     """Rewrite, in place, every branch that has a loop with a matmul in it."""
     for op in reversed([op for op in kernel.walk() if branches(op)]):
         if any(counted(o) and _multiplies(o) for r in op.alternatives for o in r.ops):
@@ -32,22 +32,22 @@ def _flatten(branch: If) -> None:
     assert region is not None
     values = Region()
     build = Builder(values, branch.loc)
-    holds = branch.condition
+    condition = branch.condition
     for alternative in branch.alternatives:
         for run in _runs(alternative.ops[:-1]):
             if not _is_movable(run[0]):
-                _guard(build, holds, run, alternative)
+                _guard(build, condition, run, alternative)
                 continue
             (op,) = run
             if counted(op):
-                op.stop = build.insert(S.Select([holds, op.stop, op.start], [op.start.type])).result
+                op.stop = build.insert(S.Select([condition, op.stop, op.start], [op.start.type])).result
             values.append(op)
-        holds = build.insert(S.Not([branch.condition], [bool_])).result
-    then, other = (Region(), Region())
-    for own, alternative in zip((then, other), branch.alternatives, strict=True):
-        Builder(own, branch.loc).insert(Yield(alternative.yielded))
+        condition = build.insert(S.Not([branch.condition], [bool_])).result
+    then, otherwise = (Region(), Region())
+    for target, alternative in zip((then, otherwise), branch.alternatives, strict=True):
+        Builder(target, branch.loc).insert(Yield(alternative.yielded))
     if branch.results:
-        joined = If([branch.condition], [], None, [then, other], branch.loc)
+        joined = If([branch.condition], [], None, [then, otherwise], branch.loc)
         joined.results, branch.results = branch.results, []
         for result in joined.results:
             result.owner = joined
@@ -79,19 +79,19 @@ def _runs(ops: Sequence[Op]) -> list[list[Op]]:
     return runs
 
 
-def _guard(build: Builder, holds: Value, ops: Sequence[Op], home: Region) -> None:
+def _guard(build: Builder, condition: Value, ops: Sequence[Op], alternative: Region) -> None:
     """Put ops into a branch of their own, which yields the values that later ops use."""
-    after = home.ops[home.ops.index(ops[-1]) + 1 :]
+    after = alternative.ops[alternative.ops.index(ops[-1]) + 1 :]
     results_used = [
         r for op in ops for r in op.results if any(r in o.operands for later in after for o in later.walk())
     ]
-    then, other = Region(), Region()
+    then, otherwise = Region(), Region()
     for op in ops:
         then.append(op)
-    fill = Builder(other, ops[0].loc)
+    fill = Builder(otherwise, ops[0].loc)
     Builder(then, ops[0].loc).insert(Yield(results_used))
     fill.insert(Yield([_unspecified(fill, r) for r in results_used]))
-    guard = build.insert(If([holds], [r.type for r in results_used], None, [then, other], ops[0].loc))
+    guard = build.insert(If([condition], [r.type for r in results_used], None, [then, otherwise], ops[0].loc))
     for later in after:
         for o in later.walk():
             o.substitute(dict(zip(results_used, guard.results, strict=True)))

@@ -2,8 +2,8 @@
 other ops.
 
 The producer is the kernel reduced to its loads, their enclosing loops, and the ops that compute their offsets, which
-must not depend on a tile. The consumer is the kernel with pops in place of loads; right operands that it converts go
-through a pipe of its own, because tensor cores read them from shared memory."""
+must not depend on a tile. The consumer is the kernel with pops in place of loads; right operands that the consumer
+converts go through a separate pipe, because tensor cores read them from shared memory."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from tegula.ops.schedule import BulkPrefetch, LaunchNext
 from tegula.ops.tile import TileAtomic, TileEmpty, TileLoad, TilePermute, TileReshape, TileSlice
 from tegula.passes.bulk_access import box_of_rows, bulk_storable, may_swizzle
 from tegula.passes.specialise.declined import Declined
-from tegula.passes.specialise.find_matmuls import Maker, keeps_rows, pipe_load, transposes
+from tegula.passes.specialise.find_matmuls import OperandDef, keeps_rows, pipe_load, transposes
 from tegula.passes.stage_stores import piece_of
 from tegula.target import CudaTarget
 from tegula.types import BufType, PipeType, TileType, int32
 
-PLACES = (ArrayLoad, ArrayShape, ArrayView, Tid, Carrier, Yield, PipeLoad, BulkPrefetch)
+FETCH_OPS = (ArrayLoad, ArrayShape, ArrayView, Tid, Carrier, Yield, PipeLoad, BulkPrefetch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,29 +37,31 @@ class RolePipe:
     the load in the loop for its next iteration."""
 
     value: Value
-    items: tuple[Maker, ...]
+    items: tuple[OperandDef, ...]
 
 
 def fetch_role(kernel: Kernel, target: CudaTarget, pipes: Sequence[RolePipe]) -> Region:
     """A region that loads the kernel's tiles into pipes, in the same order, and prefetches the array elements to which
     copies add."""
-    region, copies = copied(kernel.body.ops)
+    region, copies = clone_ops(kernel.body.ops)
     fills = {copies[op.result].owner: p.value for p in pipes for op in p.items}
-    _fill(region, uses(region), fills, _added(kernel, target, region))
+    _fill(region, uses(region), fills, _prefetched_additions(kernel, target, region))
     erase_dead(Kernel(kernel.name, (), region, kernel.launch))
     for op in region.walk():
-        if not isinstance(op, PLACES) and (op.COOPERATIVE or not op.PURE):
+        if not isinstance(op, FETCH_OPS) and (op.COOPERATIVE or not op.PURE):
             raise Declined("the offset of a loaded tile depends on this op", op.loc)
     return region
 
 
-def _added(kernel: Kernel, target: CudaTarget, region: Region) -> dict[TileAtomic, dict[str, Any]]:
+def _prefetched_additions(
+    kernel: Kernel, target: CudaTarget, region: Region
+) -> dict[TileAtomic, dict[str, Any]]:
     """The additions in `region` that become bulk copies and are the only additions of any block to their elements, each
     with the attributes of its prefetch: the boxes of the copies. Without a prefetch the additions at the end of a block
     would wait for memory."""
     attributes: dict[TileAtomic, dict[str, Any]] = {}
     for op in region.walk():
-        if isinstance(op, TileAtomic) and op.alone:
+        if isinstance(op, TileAtomic) and op.exclusive:
             t = op.result.type
             assert isinstance(t, TileType)
             if len(t.shape) < 2:
@@ -72,7 +74,7 @@ def _added(kernel: Kernel, target: CudaTarget, region: Region) -> dict[TileAtomi
     return attributes
 
 
-def copied(ops: Sequence[Op]) -> tuple[Region, dict[Value, Value]]:
+def clone_ops(ops: Sequence[Op]) -> tuple[Region, dict[Value, Value]]:
     """A region with clones of the ops of a body, and the mapping from original to cloned values."""
     region, copies = Region(), dict[Value, Value]()
     for op in ops:
@@ -82,7 +84,7 @@ def copied(ops: Sequence[Op]) -> tuple[Region, dict[Value, Value]]:
 
 def clone_body(kernel: Kernel) -> list[Op]:
     """Modifiable copies of the kernel's ops."""
-    region, _ = copied(kernel.body.ops)
+    region, _ = clone_ops(kernel.body.ops)
     for op in region.ops:
         op.parent = kernel.body
     return region.ops
@@ -96,7 +98,7 @@ def _fill(
 ) -> None:
     """Rewrite a region in place: loads that feed a pipe fill it, additions by copies (`added`, with the attributes of
     their prefetches) become prefetches, and other ops with effects are removed."""
-    kept_ops: list[Op] = []
+    out: list[Op] = []
     for op in region.ops:
         for nested in op.regions:
             _fill(nested, used, fills, added)
@@ -114,8 +116,8 @@ def _fill(
             ops = [op]
         for new in ops:
             new.parent = region
-        kept_ops += ops
-    region.ops = kept_ops
+        out += ops
+    region.ops = out
 
 
 def multiply_role(kernel: Kernel, pipes: Sequence[RolePipe]) -> Region:
@@ -123,7 +125,7 @@ def multiply_role(kernel: Kernel, pipes: Sequence[RolePipe]) -> Region:
     region = Region()
     last = kernel.body.ops[-2:-1]
     for op in kernel.body.ops:
-        if kernel.overlap.lets == READ and op in last and isinstance(op, TileAtomic):
+        if kernel.overlap.next_starts == READ and op in last and isinstance(op, TileAtomic):
             region.append(LaunchNext([], [], None, [], op.loc))
         region.append(op)
     for p in pipes:
@@ -155,7 +157,7 @@ def _push(role: Region, pipe: Value, op: Op) -> None:
     for new in popped.ops:
         new.parent = region
     region.ops[at:at] = popped.ops
-    _use(used, value, read)
+    _replace_uses(used, value, read)
 
 
 def _pop_next_iteration(region: Region, pipe: RolePipe, load: TileLoad) -> None:
@@ -187,10 +189,10 @@ def _pop_before_use(role: Region, pipe: Value, region: Region, value: Value, loa
     """Pop `value` in the region before its first use."""
     used = uses(role)
     users = used.get(value, [])
-    tops = {_ancestor_in(op, region) for op, _ in users}
-    if not users or None in tops:
+    ancestors = {_ancestor_in(op, region) for op, _ in users}
+    if not users or None in ancestors:
         raise Declined("a tile is loaded, but not used in the same region", load.loc)
-    at = min(region.ops.index(op) for op in tops if op is not None)
+    at = min(region.ops.index(op) for op in ancestors if op is not None)
     popped, read = _pop(pipe, value.name, load)
     for op in popped.ops:
         op.parent = region
@@ -198,7 +200,7 @@ def _pop_before_use(role: Region, pipe: Value, region: Region, value: Value, loa
         at -= region.ops.index(load) < at
         region.ops.remove(load)
     region.ops[at:at] = popped.ops
-    _use(used, value, read)
+    _replace_uses(used, value, read)
 
 
 def _pop(pipe: Value, name: str, item: Op) -> tuple[Region, BufRead]:
@@ -212,11 +214,11 @@ def _pop(pipe: Value, name: str, item: Op) -> tuple[Region, BufRead]:
     return region_of_pop, build.insert(BufRead([tile], [TileType(t.dtype, t.shape)]))
 
 
-def _use(used: Mapping[Value, Sequence[tuple[Op, int]]], tile: Value, read: BufRead) -> None:
+def _replace_uses(used: Mapping[Value, Sequence[tuple[Op, int]]], tile: Value, read: BufRead) -> None:
     """Replace a tile by the popped tile in its users. A stage may hold the rows of the tile as a matrix."""
     for op in dict.fromkeys(op for op, _ in used.get(tile, ())):
         if tile.type != read.result.type and keeps_rows(op):
-            _use(used, op.results[0], read)
+            _replace_uses(used, op.results[0], read)
             assert op.parent is not None
             op.parent.ops.remove(op)
         elif tile.type != read.result.type:
@@ -232,7 +234,7 @@ def _use(used: Mapping[Value, Sequence[tuple[Op, int]]], tile: Value, read: BufR
 
 
 def _transpose(op: TilePermute | TileSlice, tile: Value) -> None:
-    """Replace a transpose of a popped tile by a read of a transposed view of it."""
+    """Replace a transpose of a popped tile by a read of a transposed view of the tile."""
     region, t = op.parent, op.result.type
     assert region is not None and isinstance(t, TileType)
     transposed = Region()
@@ -250,8 +252,8 @@ def _transpose(op: TilePermute | TileSlice, tile: Value) -> None:
 
 
 def _ancestor_in(op: Op, region: Region) -> Op | None:
-    """The op of the region that holds `op`."""
-    at: Op | None = op
-    while at is not None and at.parent is not region:
-        at = at.parent.parent if at.parent is not None else None
-    return at
+    """The op of the region that contains `op`."""
+    ancestor: Op | None = op
+    while ancestor is not None and ancestor.parent is not region:
+        ancestor = ancestor.parent.parent if ancestor.parent is not None else None
+    return ancestor

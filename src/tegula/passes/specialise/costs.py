@@ -12,7 +12,7 @@ from tegula.dataclass import dataclass
 from tegula.ir import Kernel, LoopLike, MatmulLike, TileAccess
 from tegula.ir.rewrite import walk_regions
 from tegula.ops.roles import WARP, WARP_GROUP
-from tegula.passes.matmul_terms import stored_terms
+from tegula.passes.mma_types import shared_mma_types
 from tegula.passes.specialise.find_matmuls import LoadedMatmul, is_in_loop
 from tegula.types import TileType, element_bytes
 
@@ -26,7 +26,7 @@ SPILL_BYTES = 4
 WARPS_PER_CYCLE = 4
 OVERLAP = 0.15
 """The fraction of an iteration's time that overlapping a chain of matmuls saves."""
-ONE_ROLE = 2.0
+MMA_SYNC_TIME = 2.0
 """The time of matmuls by mma.sync relative to wgmma."""
 
 
@@ -70,13 +70,13 @@ def iteration_cost(kernel: Kernel) -> IterationCost:
 
 
 def _tensor_core_cycles(op: MatmulLike) -> float:
-    a, c, terms = op.a.type, op.c.type, stored_terms(op)
-    if terms is None:
+    a, c, mma_types = op.a.type, op.c.type, shared_mma_types(op)
+    if mma_types is None:
         return 0
     assert isinstance(a, TileType) and isinstance(c, TileType)
     rows, columns = c.shape
     n = columns if rows % (2 * MMA_ROWS) == 0 else columns // 2
-    cycles = c.size * a.shape[1] * terms.bits / OPERAND_BITS_PER_CYCLE
+    cycles = c.size * a.shape[1] * mma_types.bits / OPERAND_BITS_PER_CYCLE
     return cycles * max(1, (MMA_ROWS + n) / (2 * n))
 
 
@@ -95,16 +95,16 @@ def iteration_cycles(matmuls: Sequence[LoadedMatmul]) -> int:
 
 
 def _loop(p: LoadedMatmul) -> object:
-    at = p.op.parent
-    while at is not None and not isinstance(at.parent, LoopLike):
-        at = at.parent.parent if at.parent is not None else None
-    return at
+    region = p.op.parent
+    while region is not None and not isinstance(region.parent, LoopLike):
+        region = region.parent.parent if region.parent is not None else None
+    return region
 
 
 def _cycles(p: LoadedMatmul) -> int:
-    a, c, terms = p.op.a.type, p.op.c.type, stored_terms(p.op)
-    assert isinstance(a, TileType) and isinstance(c, TileType) and terms is not None
-    return c.size * a.shape[1] * terms.bits // OPERAND_BITS_PER_CYCLE
+    a, c, mma_types = p.op.a.type, p.op.c.type, shared_mma_types(p.op)
+    assert isinstance(a, TileType) and isinstance(c, TileType) and mma_types is not None
+    return c.size * a.shape[1] * mma_types.bits // OPERAND_BITS_PER_CYCLE
 
 
 def cost_with_roles(plan: RolePlan, spill_bytes: int) -> float:
@@ -117,4 +117,4 @@ def cost_with_roles(plan: RolePlan, spill_bytes: int) -> float:
 
 def cost_of_one_role(plan: RolePlan) -> float:
     """The cost of an iteration without the roles of a plan."""
-    return plan.cycles * ONE_ROLE
+    return plan.cycles * MMA_SYNC_TIME

@@ -16,20 +16,20 @@ from tegula.passes.overlap import array_root, overlap
 from tegula.passes.specialise.declined import Declined
 from tegula.types import ArrayType, TileType
 
-Maker = TileLoad | TileMap
-"""The op that makes an operand: a load, or a map that computes an operand in registers."""
+OperandDef = TileLoad | TileMap
+"""The op that defines an operand: a load, or a map that computes an operand in registers."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedMatmul:
-    """A matmul and the ops that make its operands, or their transposes: loads, or maps that compute the right operand.
-    `left` is empty if the left operand is computed. `keeps`: whether computed tiles may stay in registers, so that only
-    loads fill pipes."""
+    """A matmul and the ops that define its operands, or their transposes: loads, or maps that compute the right
+    operand. `left` is empty if the left operand is computed. `in_registers`: whether computed tiles may stay in
+    registers, so that only loads fill pipes."""
 
     op: TileMatmul
-    left: tuple[Maker, ...]
-    right: tuple[Maker, ...]
-    keeps: bool = False
+    left: tuple[OperandDef, ...]
+    right: tuple[OperandDef, ...]
+    in_registers: bool = False
 
 
 def find_matmuls(kernel: Kernel) -> list[LoadedMatmul]:
@@ -49,8 +49,8 @@ def find_matmuls(kernel: Kernel) -> list[LoadedMatmul]:
     return matmuls
 
 
-def is_repeated(op: Maker) -> bool:
-    """Whether the producer role must load the tiles of a maker: loads, and maps in loops. A map outside of loops is
+def is_repeated(op: OperandDef) -> bool:
+    """Whether the producer role must load the tiles of an operand: loads, and maps in loops. A map outside of loops is
     computed once, by the role that multiplies, which can load its tiles itself."""
     return isinstance(op, TileLoad) or is_in_loop(op)
 
@@ -58,8 +58,8 @@ def is_repeated(op: Maker) -> bool:
 def other_loads(kernel: Kernel, matmuls: Sequence[LoadedMatmul]) -> list[TileLoad]:
     """The loads next to matmuls in loops that feed no matmul directly, but can be issued ahead by a producer role."""
     used = {load for p in matmuls for op in (*p.left, *p.right) for load in source_loads(op)}
-    homes = dict.fromkeys(p.op.parent for p in matmuls if is_in_loop(p.op))
-    other = [op for r in homes if r for op in r.ops if isinstance(op, TileLoad) and op not in used]
+    regions = dict.fromkeys(p.op.parent for p in matmuls if is_in_loop(p.op))
+    other = [op for r in regions if r for op in r.ops if isinstance(op, TileLoad) and op not in used]
     users = uses(kernel.body)
     carried = {op for op in other if any(isinstance(u, Yield) for u, _ in users.get(op.result, []))}
     return [op for op in other if op not in carried and can_be_issued_early(kernel, op)]
@@ -82,18 +82,18 @@ def can_be_issued_early(kernel: Kernel, load: TileLoad) -> bool:
 
 def is_in_loop(op: Op) -> bool:
     """Whether an op is inside of a loop."""
-    at = op.parent
-    while at is not None and at.parent is not None:
-        if isinstance(at.parent, For):
+    region = op.parent
+    while region is not None and region.parent is not None:
+        if isinstance(region.parent, For):
             return True
-        at = at.parent.parent
+        region = region.parent.parent
     return False
 
 
-def _producers(value: Value, converted: bool) -> tuple[Maker, ...]:
+def _producers(value: Value, converted: bool) -> tuple[OperandDef, ...]:
     """The ops that define a tile: loads, also through transposes and reshapes that keep rows, and maps if `converted`.
     Empty if the tile may have another definition as well."""
-    producers: dict[Maker, None] = {}
+    producers: dict[OperandDef, None] = {}
     for v in _chain(value, converted):
         if _is_producer(v.owner, converted):
             producers[v.owner] = None
@@ -105,14 +105,14 @@ def _producers(value: Value, converted: bool) -> tuple[Maker, ...]:
 def staged_values(p: LoadedMatmul) -> set[Value]:
     """The values in pipes for a matmul: its loaded operands, the sources of transposed operands, and the tiles from
     which operands are converted before they enter a pipe."""
-    sides = ([(p.op.a, False)] if p.left else []) + [(p.op.b, not p.keeps)]
+    sides = ([(p.op.a, False)] if p.left else []) + [(p.op.b, not p.in_registers)]
     values = {v for side, converted in sides for v in _chain(side, converted)}
     return values | {load.result for op in (*p.left, *p.right) for load in source_loads(op)}
 
 
 def _chain(value: Value, converted: bool) -> list[Value]:
     """A value and the values that it comes from, through transposes, reshapes that keep rows, and loop-carried
-    variables, back to the ops that make it."""
+    variables, back to the defining ops."""
     values: dict[Value, None] = {}
     queue = [value]
     while queue:
@@ -127,7 +127,7 @@ def _chain(value: Value, converted: bool) -> list[Value]:
     return list(values)
 
 
-def _is_producer(op: object, converted: bool) -> TypeGuard[Maker]:
+def _is_producer(op: object, converted: bool) -> TypeGuard[OperandDef]:
     """Whether an op is a load, or a map if `converted`."""
     return isinstance(op, TileLoad) or (converted and isinstance(op, TileMap))
 
@@ -142,21 +142,21 @@ def converts(op: object) -> TypeGuard[TileMap]:
 
 
 def _sources(op: TileMap) -> list[Op | Region | None]:
-    """The ops that make the tile operands of a map."""
+    """The defining ops of the tile operands of a map."""
     return [v.owner for v in op.inputs if isinstance(v.type, TileType)]
 
 
-def source_loads(op: Maker) -> list[TileLoad]:
+def source_loads(op: OperandDef) -> list[TileLoad]:
     """The load itself, or the loads in the region of a map from which the map computes its tile, in program order."""
     if isinstance(op, TileLoad):
         return [op]
-    seen, left = set[Op](), list[Op]([op])
-    while left:
-        at = left.pop()
-        if at not in seen:
-            seen.add(at)
-            owners = [v.owner for v in at.operands if isinstance(v.type, TileType)]
-            left += [o for o in owners if isinstance(o, Op) and o.parent is op.parent]
+    seen, worklist = set[Op](), list[Op]([op])
+    while worklist:
+        current = worklist.pop()
+        if current not in seen:
+            seen.add(current)
+            owners = [v.owner for v in current.operands if isinstance(v.type, TileType)]
+            worklist += [o for o in owners if isinstance(o, Op) and o.parent is op.parent]
     assert op.parent is not None
     return [o for o in op.parent.ops if isinstance(o, TileLoad) and o in seen]
 

@@ -12,7 +12,7 @@ from tegula.ops.stack import StackNew
 from tegula.passes.specialise.declined import Declined
 from tegula.passes.uniformity import analyse
 
-OF_LANES = (TileFromLanes, TileToLanes, ArrayStore, ArrayAtomic, ArrayCas, StackNew)
+LANE_OPS = (TileFromLanes, TileToLanes, ArrayStore, ArrayAtomic, ArrayCas, StackNew)
 REPORTS = (Print, PrintTile)
 
 
@@ -21,7 +21,7 @@ def check_lane_code(kernel: Kernel) -> None:
     launch = kernel.launch
     if launch.partial:
         raise Declined("the last block of the launch has fewer lanes than the others")
-    known = analyse(kernel)
+    uniformity = analyse(kernel)
     for op in kernel.walk():
         if isinstance(op, Roles):
             raise Declined("the kernel has hand-written roles", op.loc)
@@ -32,8 +32,8 @@ def check_lane_code(kernel: Kernel) -> None:
             raise Declined(f"this assertion reports its lane and block, {reason}", op.loc)
         if isinstance(op, REPORTS):
             raise Declined("this op reports its lane and block", op.loc)
-        if isinstance(op, OF_LANES) or op.EACH_LANE or op.signature.lanes:
+        if isinstance(op, LANE_OPS) or op.EACH_LANE or op.signature.lanes:
             raise Declined("this op is executed per lane", op.loc)
-        varies = not isinstance(op, Tid) and any(known.varying(v) for v in (*op.operands, *op.results))
+        varies = not isinstance(op, Tid) and any(uniformity.varying(v) for v in (*op.operands, *op.results))
         if varies:
             raise Declined("this value differs between the lanes of a block", op.loc)

@@ -6,7 +6,7 @@ gradient kernel, whose blocks read the gradient of their result and clear it."""
 from __future__ import annotations
 
 from tegula.ir import Builder, Kernel, Region
-from tegula.ir.rewrite import put_before, replace
+from tegula.ir.rewrite import insert_before, replace
 from tegula.ops.control import Yield
 from tegula.ops.tile import TileMap
 from tegula.passes.specialise.find_matmuls import find_late_loads
@@ -18,9 +18,9 @@ def copy_late_loads(kernel: Kernel) -> None:
     for op in find_late_loads(kernel):
         t, region = op.result.type, op.parent
         assert isinstance(t, TileType) and region is not None
-        each = Region([t.dtype])
-        Builder(each, op.loc).insert(Yield(each.args))
-        copy = TileMap([op.result], [t], None, [each], op.loc)
-        put_before(region.ops[region.ops.index(op) + 1], [copy])
+        identity = Region([t.dtype])
+        Builder(identity, op.loc).insert(Yield(identity.args))
+        copy = TileMap([op.result], [t], None, [identity], op.loc)
+        insert_before(region.ops[region.ops.index(op) + 1], [copy])
         replace(kernel.body, {op.result: copy.result})
         copy.set_operand(0, op.result)

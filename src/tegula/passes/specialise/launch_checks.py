@@ -17,7 +17,7 @@ from tegula.ops.base import Elementwise
 from tegula.ops.control import For, If
 from tegula.ops.convert import Cast
 from tegula.ops.debug import Assert
-from tegula.passes.release_stages import runs
+from tegula.passes.release_stages import has_iterations
 from tegula.types import bool_
 
 LAUNCH_UNIFORM = (ArrayShape, Cast, S.Const, Elementwise, S.Select)
@@ -77,11 +77,11 @@ def _controlling_values(region: Region) -> list[Value]:
 
 def _reaches(build: Builder, region: Region, copies: dict[Value, Value]) -> Value:
     """Build the condition under which a region runs, given that the loop or branch around it is reached."""
-    decided = [copies.get(v, v) for v in _controlling_values(region)]
+    values = [copies.get(v, v) for v in _controlling_values(region)]
     if isinstance(region.parent, For):
-        return runs(build, decided)
+        return has_iterations(build, values)
     assert isinstance(region.parent, If)
-    (condition,) = decided
+    (condition,) = values
     if region is region.parent.then:
         return condition
     return build.insert(S.Not([condition], [bool_])).result
@@ -89,12 +89,12 @@ def _reaches(build: Builder, region: Region, copies: dict[Value, Value]) -> Valu
 
 def _backward_slice(kernel: Kernel, checks: list[_Check]) -> list[Op]:
     """The ops that compute the operands and conditions of the asserts, in program order."""
-    needed, left = set[Op](), [v for check in checks for v in check.controlling_values()]
-    while left:
-        owner = left.pop().owner
+    needed, worklist = set[Op](), [v for check in checks for v in check.controlling_values()]
+    while worklist:
+        owner = worklist.pop().owner
         if isinstance(owner, Op) and owner not in needed:
             needed.add(owner)
-            left.extend(owner.operands)
+            worklist.extend(owner.operands)
     return [op for op in kernel.walk() if op in needed]
 
 

@@ -14,9 +14,9 @@ from tegula.passes.specialise.find_matmuls import LoadedMatmul, staged_values
 from tegula.target import CudaTarget
 from tegula.types import TileType, bool_, element_bytes
 
-SPARE = 24
+SPARE_REGISTERS = 24
 """The registers of a consumer thread besides its tiles: addresses, descriptors, loop indices."""
-RESERVE = 8
+RESERVED_REGISTERS = 8
 """The registers of the budget that ptxas needs to schedule instructions."""
 MAX_REGISTERS = 240
 FETCH_REGISTERS = 24
@@ -26,14 +26,16 @@ REGISTER_BYTES = 4
 def needed_registers(region: Region, matmuls: Sequence[LoadedMatmul], groups: int) -> int:
     """The registers of a thread if `groups` warp groups run a region with these matmuls."""
     live = _Liveness(matmuls)
-    live.before(region, set())
-    return SPARE + -(-live.peak // (REGISTER_BYTES * groups * WARP_GROUP))
+    live.live_in(region, set())
+    return SPARE_REGISTERS + -(-live.peak // (REGISTER_BYTES * groups * WARP_GROUP))
 
 
 def available_registers(target: CudaTarget, groups: int) -> int:
     """The registers of a consumer thread next to one producer warp group."""
     start = min(target.registers_per_thread, target.registers_per_sm // (WARP_GROUP * (groups + 1))) // 8 * 8
-    return min(MAX_REGISTERS, (start * (groups + 1) - FETCH_REGISTERS) // groups // 8 * 8) - RESERVE
+    return (
+        min(MAX_REGISTERS, (start * (groups + 1) - FETCH_REGISTERS) // groups // 8 * 8) - RESERVED_REGISTERS
+    )
 
 
 class _Liveness:
@@ -43,7 +45,7 @@ class _Liveness:
         self.staged = {v for p in matmuls for v in staged_values(p)}
         self.peak = 0
 
-    def before(self, region: Region, after: set[Value]) -> set[Value]:
+    def live_in(self, region: Region, after: set[Value]) -> set[Value]:
         """The live-in values of a region with the live-out values `after`."""
         live = set(after)
         for op in reversed(region.ops):
@@ -57,26 +59,26 @@ class _Liveness:
     def _nested(self, op: Op, region: Region, after: set[Value]) -> set[Value]:
         """The live-in values of a region of an op. Values from outside that a loop's body uses are live-out of the body
         too, for the next iteration."""
-        outside = self.before(region, after) - {*region.args}
-        return self.before(region, after | outside) - {*region.args} if isinstance(op, LoopLike) else outside
+        outside = self.live_in(region, after) - {*region.args}
+        return self.live_in(region, after | outside) - {*region.args} if isinstance(op, LoopLike) else outside
 
     def _measure(self, op: MatmulLike, after: set[Value]) -> None:
         """Update the peak at a matmul: its result reuses the registers of its accumulator unless the accumulator is a
         constant or has another use."""
-        own = op.result if _is_made_of_scalars(op.c) or op.c in after else op.c
-        self.peak = max(self.peak, sum(map(_bytes, (after | {op.a, op.b, own}) - self.staged)))
+        result = op.result if _is_rematerialised(op.c) or op.c in after else op.c
+        self.peak = max(self.peak, sum(map(_bytes, (after | {op.a, op.b, result}) - self.staged)))
 
 
 def _bytes(v: Value) -> int:
     """The bytes of a tile in registers, over all threads. 0 for tiles of scalars, which are rematerialised, for bools,
     which are in predicates, and for rows and columns, which are part of SPARE."""
     t = v.type
-    if not isinstance(t, TileType) or t.dtype is bool_ or _is_made_of_scalars(v):
+    if not isinstance(t, TileType) or t.dtype is bool_ or _is_rematerialised(v):
         return 0
     return t.size * element_bytes(t.dtype) if min(t.shape) > 1 else 0
 
 
-def _is_made_of_scalars(v: Value) -> bool:
+def _is_rematerialised(v: Value) -> bool:
     """Whether a tile is computed from scalars, such as zeros or a range."""
     op = v.owner
     return isinstance(op, Op) and op.PURE and not any(isinstance(x.type, TileType) for x in op.operands)

@@ -33,13 +33,13 @@ from tegula.ir import (
     TileAccess,
     Value,
 )
-from tegula.ir.rewrite import clone_op, put_before, uses
+from tegula.ir.rewrite import clone_op, insert_before, uses
 from tegula.ops import scalar as S
 from tegula.ops.base import Elementwise
 from tegula.ops.linear import is_zeros
 from tegula.passes.accesses import linear
 from tegula.passes.overlap import array_root, overlap
-from tegula.passes.specialise.costs import ONE_ROLE, iteration_cost
+from tegula.passes.specialise.costs import MMA_SYNC_TIME, iteration_cost
 from tegula.passes.specialise.declined import Declined
 from tegula.passes.specialise.launch_indices import indices_along
 from tegula.types import ArrayType, TileType, Type
@@ -47,7 +47,7 @@ from tegula.types import ArrayType, TileType, Type
 LENGTHS = (64, 128, 192, 256)
 """The lengths of tiles to choose from, besides the lengths of the kernel: whole rows of wgmma, and whole boxes of 128
 bytes of elements of 16 bits."""
-LEAST_GAIN = 0.95
+MAX_TIME_RATIO = 0.95
 """The maximum estimated time with logical blocks of another size, relative to the time with the blocks of the launch,
 at which the other size is chosen."""
 MAX_PARTS = 2**31
@@ -55,12 +55,12 @@ MAX_PARTS = 2**31
 
 
 def scale_blocks(kernel: Kernel, scale: Scale) -> None:
-    """Change the size of the kernel's blocks in place. Declined if that is impossible; the kernel may have changed
-    then."""
+    """Change the size of the kernel's blocks in place. Declined if the size cannot change; the kernel may be modified
+    nevertheless."""
     _separate_constants(kernel)
     for dim, (numerator, denominator) in enumerate(scale):
         if numerator != denominator:
-            _ScaledAxis(kernel, dim, _compute_once(kernel)).rescale(numerator, denominator)
+            _ScaledAxis(kernel, dim, _must_run_once(kernel)).rescale(numerator, denominator)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class BlockCosts:
                     for n, (numerator, denominator) in zip(grid, scale, strict=True)
                 )
                 times[scale] = ceil(blocks / multiprocessors) * cycles
-        limit = LEAST_GAIN * times[self.cycles[0][0]]
+        limit = MAX_TIME_RATIO * times[self.cycles[0][0]]
         better = [scale for scale in times if times[scale] < limit]
         return min(better, key=lambda scale: (times[scale], _fractions(scale)), default=())
 
@@ -117,12 +117,12 @@ def costs_of_scales(kernel: Kernel, gets_roles: Callable[[Scale], bool]) -> Bloc
     """The costs of the sizes at which the kernel gets roles: the tiles are resized for each call of `gets_roles`, and
     restored. Declined if blocks have no other size."""
     _separate_constants(kernel)
-    once = _compute_once(kernel)
+    once = _must_run_once(kernel)
     axes = [_scaled_axis(kernel, dim, once) for dim in range(kernel.launch.ndim - 1)]
     if not any(axes):
         raise Declined("the blocks have no other size")
-    alone = tuple((1, 1) for _ in axes)
-    cycles = {alone: iteration_cost(kernel).cycles * (1 if gets_roles(alone) else ONE_ROLE)}
+    unscaled = tuple((1, 1) for _ in axes)
+    cycles = {unscaled: iteration_cost(kernel).cycles * (1 if gets_roles(unscaled) else MMA_SYNC_TIME)}
     for scale in product(*(axis.scales() if axis else [(1, 1)] for axis in axes)):
         for axis, (numerator, denominator) in zip(axes, scale, strict=True):
             if axis:
@@ -145,18 +145,18 @@ def _separate_constants(kernel: Kernel) -> None:
     """Give each use of a constant tile a tile of its own, whose length may change separately."""
     users = uses(kernel.body)
     for op in [*kernel.walk()]:
-        if isinstance(op, Divisible) and not isinstance(op, TileAccess) and not _made_from_tiles(op):
-            for user, at in users.get(op.result, [])[1:]:
-                own = clone_op(op, {})
-                put_before(op, [own])
-                user.set_operand(at, own.result)
+        if isinstance(op, Divisible) and not isinstance(op, TileAccess) and not _has_tile_operands(op):
+            for user, operand_index in users.get(op.result, [])[1:]:
+                clone = clone_op(op, {})
+                insert_before(op, [clone])
+                user.set_operand(operand_index, clone.result)
 
 
-def _made_from_tiles(op: Op) -> bool:
+def _has_tile_operands(op: Op) -> bool:
     return any(isinstance(v.type, TileType) for v in op.operands)
 
 
-def _compute_once(kernel: Kernel) -> bool:
+def _must_run_once(kernel: Kernel) -> bool:
     """Whether a block must not be computed twice, because it updates elements atomically, or reads elements that it
     stores. Declined if a block has effects other than accesses of tiles."""
     read, changed, updates = set[Value](), set[Value](), False
@@ -237,7 +237,7 @@ class _ScaledAxis:
         shift = build.insert(S.Mul([index, _number(build, t, distance)], [t])).result
         offset = [*access.offset]
         offset[dim] = build.insert(S.Sub([offset[dim], shift], [t])).result
-        put_before(access, build.region.ops)
+        insert_before(access, build.region.ops)
         access.offset = offset
 
     def _steps(self, offset: Value) -> dict[Value, int]:
@@ -247,26 +247,26 @@ class _ScaledAxis:
     def _accesses(self, kernel: Kernel) -> dict[TileAccess, int]:
         """The accesses whose offsets depend on the block's index, each with the dimension along which its tiles follow
         each other. Nothing else may depend on the index."""
-        depend = set(self.indices)
+        dependent = set(self.indices)
         accesses: dict[TileAccess, int] = {}
         for op in kernel.walk():
-            if depend.isdisjoint(op.operands):
+            if dependent.isdisjoint(op.operands):
                 continue
-            if isinstance(op, TileAccess) and depend.isdisjoint({*op.operands} - {*op.offset}):
-                accesses[op] = self._dim_of(op, depend)
+            if isinstance(op, TileAccess) and dependent.isdisjoint({*op.operands} - {*op.offset}):
+                accesses[op] = self._dim_of(op, dependent)
             elif isinstance(op, Elementwise):
-                depend.update(op.results)
+                dependent.update(op.results)
             else:
                 raise Declined("this op depends on the index of the block", op.loc)
         if not accesses:
             raise Declined("no tile depends on the index of the block")
         return accesses
 
-    def _dim_of(self, access: TileAccess, depend: set[Value]) -> int:
+    def _dim_of(self, access: TileAccess, dependent: set[Value]) -> int:
         shape = _shape(_tiles(access)[0])
         dims: list[int] = []
         for dim, offset in enumerate(access.offset):
-            steps = {term: n for term, n in linear(offset)[0].items() if term in depend}
+            steps = {term: n for term, n in linear(offset)[0].items() if term in dependent}
             if steps:
                 if len(shape) != len(access.offset) or not self.indices.issuperset(steps):
                     raise Declined("the tiles of neighbouring blocks do not follow each other", access.loc)
@@ -319,8 +319,8 @@ class _ScaledAxis:
             raise self._not_independent(user)
 
     def _mark_sum(self, value: Value) -> None:
-        """Mark a tile that is a sum along the axis, and the sums that it is computed from or that are computed from
-        it."""
+        """Mark a tile that is a sum along the axis, and the sums from which the tile is computed, or which are computed
+        from the tile."""
         if value in self.sums:
             return
         self.sums[value] = None
@@ -352,12 +352,12 @@ class _ScaledAxis:
 
     def _adds(self, access: TileAccess) -> bool:
         """Whether an access only adds to elements, to which other blocks may add, too."""
-        adds = isinstance(access, AtomicUpdate) and access.combination == "add" and not access.alone
+        adds = isinstance(access, AtomicUpdate) and access.combination == "add" and not access.exclusive
         return adds and not any(self.users.get(v) for v in access.results)
 
     def _mark_carried_sum(self, op: Op | None, value: Value) -> None:
         carried = op.carried if isinstance(op, Carrier) else []
-        values = [v for one in carried if value in one.values for v in one.values]
+        values = [v for variable in carried if value in variable.values for v in variable.values]
         if not values:
             raise self._not_independent(op)
         for v in values:
@@ -370,7 +370,7 @@ class _ScaledAxis:
 
     def _mark_carried(self, op: Op | None, value: Value, dim: int) -> None:
         carried = op.carried if isinstance(op, Carrier) else []
-        values = [v for one in carried if value in one.values for v in one.values]
+        values = [v for variable in carried if value in variable.values for v in variable.values]
         if not values:
             raise Declined("a tile of a block is not carried by a loop")
         for v in values:

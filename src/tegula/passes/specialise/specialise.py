@@ -19,12 +19,12 @@ from tegula.passes.bulk_access import bulk_loadable
 from tegula.passes.overlap import array_root
 from tegula.passes.release_stages import release_stages
 from tegula.passes.runner import Compilation, GpuCompilation, Pass, run
-from tegula.passes.specialise.branches import branches_to_counts
+from tegula.passes.specialise.branches import predicate_trip_counts
 from tegula.passes.specialise.build_roles import RolePipe, clone_body, fetch_role, multiply_role
 from tegula.passes.specialise.declined import Declined, NoRegisters
 from tegula.passes.specialise.find_matmuls import (
     LoadedMatmul,
-    Maker,
+    OperandDef,
     can_be_issued_early,
     find_matmuls,
     is_repeated,
@@ -35,12 +35,12 @@ from tegula.passes.specialise.find_matmuls import (
 from tegula.passes.specialise.lane_code import check_lane_code
 from tegula.passes.specialise.late_loads import copy_late_loads
 from tegula.passes.specialise.launch_checks import hoist_launch_checks
-from tegula.passes.specialise.overlap_chains import Twins, overlap_chains
+from tegula.passes.specialise.make_persistent import make_persistent
+from tegula.passes.specialise.overlap_chains import PeeledLoads, overlap_chains
 from tegula.passes.specialise.plan import Choice, Items, RolePlan, keep_converted, make_plan
 from tegula.passes.specialise.registers import FETCH_REGISTERS
 from tegula.passes.specialise.scale_blocks import BlockCosts, costs_of_scales, scale_blocks
 from tegula.passes.specialise.split_depth import split_depth
-from tegula.passes.specialise.walk_blocks import walk_blocks
 from tegula.source import UNKNOWN, Location
 from tegula.target import CudaTarget
 from tegula.types import PipeType, TileType
@@ -86,8 +86,8 @@ class Schedule:
 
 def specialise(kernel: Kernel, context: GpuCompilation) -> None:
     """Rewrite the kernel in place and record its schedule. An earlier schedule is kept; debug mode gets no roles."""
-    if context.earlier is not None:
-        context.schedule = context.earlier
+    if context.selected is not None:
+        context.schedule = context.selected
     elif context.debug:
         context.schedule = Schedule(reason="debug mode")
     else:
@@ -171,13 +171,12 @@ def _has_plan(kernel: Kernel, target: CudaTarget, choice: Choice) -> bool:
 
 
 def _prepare(kernel: Kernel) -> list[Op]:
-    """Replace the kernel's body by a copy without asserts about the launch, branches and
-    late loads. Returns the asserts
-    and the ops that compute their conditions."""
+    """Replace the kernel's body by a copy without asserts about the launch, branches and late loads. Returns the
+    asserts and the ops that compute their conditions."""
     kernel.body.ops = clone_body(kernel)
     checks = hoist_launch_checks(kernel)
     check_lane_code(kernel)
-    branches_to_counts(kernel)
+    predicate_trip_counts(kernel)
     copy_late_loads(kernel)
     return checks
 
@@ -196,18 +195,18 @@ def _specialise(kernel: Kernel, target: CudaTarget, choice: Choice) -> RolePlan:
     if choice.split > 1 and not split_depth(kernel, choice.split):
         raise Declined("the iterations of its loops cannot be split")
     find_matmuls(kernel)
-    twins = overlap_chains(kernel.body) if choice.overlap else []
+    peeled_loads = overlap_chains(kernel.body) if choice.overlap else []
     matmuls = keep_converted(kernel, target, find_matmuls(kernel), choice)
-    groups = _groups(kernel, target, matmuls, twins)
+    groups = _groups(kernel, target, matmuls, peeled_loads)
     plan = make_plan(kernel, target, matmuls, groups, choice)
     _check_copies(kernel, target, matmuls)
     _clear_requested_stages(kernel)
     pipes = {g: RolePipe(_pipe(g[0], n).result, g) for g, n in zip(groups, plan.stages, strict=True)}
     roles = _roles(kernel, target, list(pipes.values()))
     if plan.persistent:
-        roles = [walk_blocks(kernel, role, plan.raster, plan.scale) for role in roles]
+        roles = [make_persistent(kernel, role, plan.raster, plan.scale) for role in roles]
     _replace_body(kernel, checks, list(pipes.values()), roles, plan)
-    return replace(plan, overlaps=bool(twins))
+    return replace(plan, overlaps=bool(peeled_loads))
 
 
 def _roles(kernel: Kernel, target: CudaTarget, pipes: Sequence[RolePipe]) -> list[Region]:
@@ -223,11 +222,13 @@ def _clear_requested_stages(kernel: Kernel) -> None:
             del op.stages
 
 
-def _groups(kernel: Kernel, target: CudaTarget, matmuls: Sequence[LoadedMatmul], twins: Twins) -> list[Items]:
-    """The ops that fill each pipe, in program order: the ops that make an operand, the loads from which operands are
-    computed, and other loads that can be issued ahead. Twins share a pipe."""
-    order: dict[Op, int] = {op: at for at, op in enumerate(kernel.walk())}
-    operands = _merge_groups([s for p in matmuls for s in (p.left, p.right) if s], twins)
+def _groups(
+    kernel: Kernel, target: CudaTarget, matmuls: Sequence[LoadedMatmul], peeled_loads: PeeledLoads
+) -> list[Items]:
+    """The ops that fill each pipe, in program order: the ops that define an operand, the loads from which operands are
+    computed, and other loads that can be issued ahead. Peeled loads share a pipe with the loads of the loop."""
+    order: dict[Op, int] = {op: position for position, op in enumerate(kernel.walk())}
+    operands = _merge_groups([s for p in matmuls for s in (p.left, p.right) if s], peeled_loads)
     known = {op for g in operands for op in g}
     computed = [
         sorted(g, key=order.__getitem__) for g in operands if not all(isinstance(op, TileLoad) for op in g)
@@ -237,11 +238,11 @@ def _groups(kernel: Kernel, target: CudaTarget, matmuls: Sequence[LoadedMatmul],
         [tuple(g) for g in sources if all(_can_be_fetched(kernel, target, op) for op in g - known)], []
     )
     others = [(op,) for op in other_loads(kernel, matmuls) if _copyable(kernel, target, op, False)]
-    groups = [*operands, *(g for g in raw if not g & known), *_merge_groups(others, twins)]
+    groups = [*operands, *(g for g in raw if not g & known), *_merge_groups(others, peeled_loads)]
     return sorted((tuple(sorted(g, key=order.__getitem__)) for g in groups), key=lambda g: order[g[-1]])
 
 
-OUT_OF_REACH = "no tensor map describes the array of this load, or its tiles may not be aligned to 16 bytes"
+NO_BULK_COPY = "no tensor map describes the array of this load, or its tiles may not be aligned to 16 bytes"
 
 
 def _check_copies(kernel: Kernel, target: CudaTarget, matmuls: Sequence[LoadedMatmul]) -> None:
@@ -249,7 +250,7 @@ def _check_copies(kernel: Kernel, target: CudaTarget, matmuls: Sequence[LoadedMa
     for op in (op for p in matmuls for op in (*p.left, *p.right)):
         loads, swizzled = source_loads(op), isinstance(op, TileLoad)
         if is_repeated(op) and loads and not any(_copyable(kernel, target, load, swizzled) for load in loads):
-            raise Declined(OUT_OF_REACH, loads[0].loc)
+            raise Declined(NO_BULK_COPY, loads[0].loc)
 
 
 def _can_be_fetched(kernel: Kernel, target: CudaTarget, load: TileLoad) -> bool:
@@ -260,17 +261,17 @@ def _copyable(kernel: Kernel, target: CudaTarget, load: TileLoad, swizzled: bool
     return bulk_loadable(kernel, target, pipe_load(_pipe(load, 1).result, load), swizzled)
 
 
-def _merge_groups(groups: Sequence[Items], twins: Twins) -> list[set[Maker]]:
-    """The groups, merged where they have an op in common or contain twins of each other."""
+def _merge_groups(groups: Sequence[Items], peeled_loads: PeeledLoads) -> list[set[OperandDef]]:
+    """The groups, merged where they have an op in common, or one contains the peeled load of another."""
     known = {op for g in groups for op in g}
-    merged: list[set[Maker]] = []
-    for g in (*groups, *(pair for pair in twins if known.intersection(pair))):
+    merged: list[set[OperandDef]] = []
+    for g in (*groups, *(pair for pair in peeled_loads if known.intersection(pair))):
         joined = set(g).union(*(m for m in merged if m.intersection(g)))
         merged = [m for m in merged if not m.intersection(joined)] + [joined]
     return merged
 
 
-def _pipe(item: Maker, stages: int) -> PipeNew:
+def _pipe(item: OperandDef, stages: int) -> PipeNew:
     t = item.result.type
     assert isinstance(t, TileType)
     pipe_type = PipeType(t.dtype, t.rows.shape, stages)

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 
 from tegula.dataclass import dataclass
 from tegula.ir import Builder, Divisible, Kernel, MatmulLike, Op, Region, ReshapeLike, TileAccess, Value
-from tegula.ir.rewrite import clone_op, put_before, replace, uses
+from tegula.ir.rewrite import clone_op, insert_before, replace, uses
 from tegula.ops import scalar as S
 from tegula.ops.control import For, counted
 from tegula.passes.gradient.sums import constant
-from tegula.passes.matmul_terms import stored_terms
+from tegula.passes.mma_types import shared_mma_types
 from tegula.types import TileType, Type, element_bytes, scalar_of
 
 ROW_BYTES = 128
@@ -28,10 +28,10 @@ class _CannotSplit(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Split:
-    """A loop that can be split. `along`: the split dimension of each tile that has one; `depth`: its length."""
+    """A loop that can be split. `dims`: the split dimension of each tile that has one; `depth`: its length."""
 
     loop: For
-    along: dict[Value, int]
+    dims: dict[Value, int]
     depth: int
 
 
@@ -52,7 +52,7 @@ def _own_matmuls(loop: For) -> list[MatmulLike]:
 
 
 def _split_of(loop: For, factor: int) -> _Split:
-    """How a loop is split; raises _CannotSplit if it cannot be."""
+    """The split of a loop. Raises _CannotSplit if the loop cannot be split."""
     matmuls = _own_matmuls(loop)
     depths = {_shape(m.a)[1] for m in matmuls}
     (depth,) = depths if len(depths) == 1 else (0,)
@@ -60,45 +60,49 @@ def _split_of(loop: For, factor: int) -> _Split:
         raise _CannotSplit()
     if constant(loop.step) != 1:
         raise _CannotSplit()
-    along: dict[Value, int] = {}
+    dims: dict[Value, int] = {}
     for m in matmuls:
-        _mark(loop, m.a, 1, along)
-        _mark(loop, m.b, 0, along)
+        _mark(loop, m.a, 1, dims)
+        _mark(loop, m.b, 0, dims)
     users = uses(loop.body)
-    for value, dim in along.items():
+    for value, dim in dims.items():
         row = depth // factor * element_bytes(_tile(value).dtype)
         if _is_stored(value.owner) and dim == len(_shape(value)) - 1 and row < ROW_BYTES:
             raise _CannotSplit()
         if isinstance(value.owner, TileAccess) and value.owner.offset[dim].type != loop.index.type:
             raise _CannotSplit()
     _check_sums(loop, matmuls, users)
-    for value, dim in along.items():
+    for value, dim in dims.items():
         for user, _ in users.get(value, []):
             if isinstance(user, MatmulLike):
                 fits = all(dim == own for v, own in ((user.a, 1), (user.b, 0)) if v is value)
             else:
                 fits = (
                     isinstance(user, Divisible)
-                    and user.result in along
-                    and (value, dim) in (user.divided(along[user.result]) or ())
+                    and user.result in dims
+                    and (value, dim) in (user.divided(dims[user.result]) or ())
                 )
             if not fits:
                 raise _CannotSplit()
     for op in loop.body.ops:
         if any(e.kind != "read" for inner in op.walk() for e in inner.effects()):
             raise _CannotSplit()
-    return _Split(loop, along, depth)
+    return _Split(loop, dims, depth)
 
 
 def _deep_enough(m: MatmulLike, depth: int) -> bool:
-    terms = stored_terms(m)
-    return terms is not None and depth % terms.depth == 0 and scalar_of(_tile(m.results[0]).dtype).bits >= 32
+    mma_types = shared_mma_types(m)
+    return (
+        mma_types is not None
+        and depth % mma_types.depth == 0
+        and scalar_of(_tile(m.results[0]).dtype).bits >= 32
+    )
 
 
-def _mark(loop: For, value: Value, dim: int, along: dict[Value, int]) -> None:
-    """Record the split dimension of a tile and of the tiles that it is made from, back to loads."""
-    if value in along:
-        if along[value] != dim:
+def _mark(loop: For, value: Value, dim: int, dims: dict[Value, int]) -> None:
+    """Record the split dimension of a tile and of the tiles from which the tile is computed, back to loads."""
+    if value in dims:
+        if dims[value] != dim:
             raise _CannotSplit()
         return
     op = value.owner
@@ -111,15 +115,15 @@ def _mark(loop: For, value: Value, dim: int, along: dict[Value, int]) -> None:
         if isinstance(op, TileAccess) or pieces is None or len(pieces):
             raise _CannotSplit()
         op = clone_op(op, {})
-        put_before(loop.body.ops[0], [op])
+        insert_before(loop.body.ops[0], [op])
         replace(loop.body, {value: op.result})
         value = op.result
-    along[value] = dim
+    dims[value] = dim
     parts = op.divided(dim)
     if parts is None:
         raise _CannotSplit()
     for v, own in parts:
-        _mark(loop, v, own, along)
+        _mark(loop, v, own, dims)
 
 
 def _is_stored(op: Op | Region | None) -> bool:
@@ -129,7 +133,7 @@ def _is_stored(op: Op | Region | None) -> bool:
 
 def _check_sums(loop: For, matmuls: Sequence[MatmulLike], users: dict[Value, list[tuple[Op, int]]]) -> None:
     """Raise _CannotSplit unless every carried value of the loop is an accumulator of matmuls without another use."""
-    adding = set(matmuls)
+    unvisited = set(matmuls)
     for carried in loop.carried:
         value, end = carried.arguments[-1], carried.yielded[0]
         while value is not end:
@@ -137,14 +141,14 @@ def _check_sums(loop: For, matmuls: Sequence[MatmulLike], users: dict[Value, lis
             m = read[0][0] if len(read) == 1 else None
             if not isinstance(m, MatmulLike) or m.c is not value or constant(m.beta) != 1:
                 raise _CannotSplit()
-            adding.discard(m)
+            unvisited.discard(m)
             value = m.results[0]
         if value is carried.arguments[-1] and users.get(value, []):
             # A loop-invariant value may be read; an accumulator is read after the loop only.
             continue
         if len(users.get(end, [])) != 1:
             raise _CannotSplit()
-    if adding:
+    if unvisited:
         raise _CannotSplit()
 
 
@@ -156,7 +160,7 @@ def _rewrite(split: _Split, factor: int) -> None:
     count = build.insert(S.Sub([loop.stop, first], [t])).result
     loop.stop = build.insert(S.Mul([count, _number(build, t, factor)], [t])).result
     loop.start = _number(build, t, 0)
-    put_before(loop, build.region.ops)
+    insert_before(loop, build.region.ops)
     build = Builder(Region(), loop.loc)
     factor_value = _number(build, t, factor)
     quotient = build.insert(S.FloorDiv([loop.index, factor_value], [t])).result
@@ -164,15 +168,15 @@ def _rewrite(split: _Split, factor: int) -> None:
     piece = build.insert(S.Mod([loop.index, factor_value], [t])).result
     start = build.insert(S.Mul([piece, _number(build, t, length)], [t])).result
     replace(loop.body, {loop.index: index})
-    put_before(loop.body.ops[0], build.region.ops)
-    for value, dim in split.along.items():
+    insert_before(loop.body.ops[0], build.region.ops)
+    for value, dim in split.dims.items():
         op = value.owner
         assert isinstance(op, Divisible)
         if isinstance(op, TileAccess):
             build = Builder(Region(), op.loc)
             offset = [*op.offset]
             offset[dim] = build.insert(S.Add([offset[dim], start], [t])).result
-            put_before(op, build.region.ops)
+            insert_before(op, build.region.ops)
             op.offset = offset
         op.resize(dim, length)
 

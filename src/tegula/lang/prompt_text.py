@@ -19,18 +19,18 @@ from tegula.source import Text
 
 PROMPTS = ("<stdin>", "<console>")
 """The file names that Python gives to typed code."""
-NUMBERED = ("<stdin>-", "<python-input-")
+NUMBERED_PROMPTS = ("<stdin>-", "<python-input-")
 """The beginnings of these names from Python 3.13 on, where Python keeps the text."""
-DECORATION = 40
+MAX_DECORATOR_LINES = 40
 """The maximum number of lines between the first decorator and the function."""
 MAX_COMPLETED = 500
 """The maximum number of attempts to restore lines that the history omits."""
 _numbers = count(1)
 
-Fits = Callable[[Text], bool]
+MatchesFunction = Callable[[Text], bool]
 
 
-def typed(function: FunctionType, fits: Fits) -> Text | None:
+def typed_text(function: FunctionType, fits: MatchesFunction) -> Text | None:
     """The text of a function that was typed at Python's prompt, from the line history, the latest matching text; None
     if there is none. Lines have the numbers that Python gave them."""
     code = function.__code__
@@ -53,7 +53,7 @@ def typed(function: FunctionType, fits: Fits) -> Text | None:
 
 def is_typed(file: str) -> bool:
     """Whether a file name denotes code typed at the prompt."""
-    return file in PROMPTS or file.startswith(NUMBERED)
+    return file in PROMPTS or file.startswith(NUMBERED_PROMPTS)
 
 
 def history() -> list[str]:
@@ -67,7 +67,7 @@ def history() -> list[str]:
 def _first_line(lines: Sequence[str], at: int) -> int:
     """The first line of the decorators of the function whose `def` is at a given line."""
     first = at
-    for k in reversed(range(max(0, at - DECORATION), at)):
+    for k in reversed(range(max(0, at - MAX_DECORATOR_LINES), at)):
         part = textwrap.dedent("\n".join(lines[k:at])) + "\ndef f(): pass"
         try:
             body = ast.parse(part).body

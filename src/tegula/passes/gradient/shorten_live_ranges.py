@@ -1,21 +1,21 @@
 """Shortens the live ranges of tiles in adjoints, so that fewer tiles are in registers at a time.
 
-Conversions of tiles that no iteration changes move in front of loops, and matmuls whose results are only added to
-gradients move up to their operands: the reverse sweep places the additions to the adjoints of all operands of an op
-together, while the tiles of later steps are live already."""
+Loop-invariant conversions of tiles move in front of loops, and matmuls whose results are only added to gradients move
+up to their operands: the reverse sweep places the additions to the adjoints of all operands of an op together, while
+the tiles of later steps are live already."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
 from tegula.ir import Carrier, Kernel, LoopLike, Op, Region, Value
-from tegula.ir.rewrite import is_made_in, uses, walk_regions
+from tegula.ir.rewrite import is_defined_in, uses, walk_regions
 from tegula.passes.gradient.activity import memory_root
 from tegula.passes.gradient.differentiation import Differentiation
 from tegula.types import ArrayType, TileType, element_bytes
 
 
-def shorten_lives(kernel: Kernel, context: Differentiation) -> None:
+def shorten_live_ranges(kernel: Kernel, context: Differentiation) -> None:
     """Move ops, in place."""
     for loop in reversed([op for op in kernel.walk() if isinstance(op, LoopLike)]):
         _hoist_conversions(loop)
@@ -31,10 +31,10 @@ def _hoist_conversions(loop: LoopLike) -> None:
     assert region is not None
     users = uses(loop.body)
     for op in list(loop.body.ops):
-        if not _is_movable(op) or any(is_made_in(v, loop.body) for v in op.operands):
+        if not _is_movable(op) or any(is_defined_in(v, loop.body) for v in op.operands):
             continue
-        alone = [v for v in set(op.operands) if len(users[v]) == 1]
-        if 0 < _bytes(op.results) < _bytes(alone):
+        single_use = [v for v in set(op.operands) if len(users[v]) == 1]
+        if 0 < _bytes(op.results) < _bytes(single_use):
             loop.body.ops.remove(op)
             region.ops.insert(region.ops.index(loop), op)
             op.parent = region

@@ -25,26 +25,26 @@ from tegula.passes.gradient.activity import memory_root
 from tegula.passes.gradient.owners import accesses_of, disjoint_in_blocks, thread_indices
 from tegula.passes.gradient.partials import (
     can_be_partial,
-    column,
-    finished,
-    name_of,
+    finish_kernel,
+    first_column,
+    kernel_name,
     split_blocks,
-    summing,
+    summing_step,
     tile_of,
 )
 from tegula.passes.gradient.retile import retile
 from tegula.passes.gradient.steps import (
     AdjointStep,
     Chunk,
-    Dim,
+    DividedExtent,
     Extent,
-    Merged,
+    GridDim,
+    MergedTiles,
     Partials,
-    Pieces,
-    Times,
+    ScaledExtent,
     known_to_host,
 )
-from tegula.passes.gradient.sums import SumBuilder, constant, summed_in
+from tegula.passes.gradient.sums import SumBuilder, accumulator_type, constant
 from tegula.passes.gradient.transposed_matmuls import transpose_operands
 from tegula.passes.gradient.widen import widen
 from tegula.passes.window import are_disjoint, never_revisits, window
@@ -58,7 +58,7 @@ class _NoOwner(Exception):
     """No grid owns the tiles of an atomic; the message is the reason."""
 
 
-def gather(
+def owner_kernels(
     adjoint: Kernel, gradients: Sequence[Value], arrays: Sequence[Value], ordered: bool
 ) -> list[AdjointStep]:
     """The steps that replace an adjoint kernel, which is modified: one for each atomic on the given gradient arrays
@@ -68,7 +68,7 @@ def gather(
     steps: list[AdjointStep] = []
     if adjoint.launch.last_is_block and not adjoint.launch.partial:
         for array in arrays:
-            steps += _of_array(adjoint, array)
+            steps += _steps_of_array(adjoint, array)
     erase_dead(adjoint, objects=True)
     verify(adjoint)
     if steps and len(adjoint.body.ops) == 1:
@@ -79,10 +79,10 @@ def gather(
     return [*steps, *widen(rest, positions), *sums]
 
 
-def _of_array(adjoint: Kernel, array: Value) -> list[AdjointStep]:
-    found_accesses = accesses_of(adjoint, array)
-    atomics = [op for op in found_accesses if isinstance(op, TileAtomic) and op.op == "add"]
-    if len(atomics) < len(found_accesses):
+def _steps_of_array(adjoint: Kernel, array: Value) -> list[AdjointStep]:
+    accesses = accesses_of(adjoint, array)
+    atomics = [op for op in accesses if isinstance(op, TileAtomic) and op.op == "add"]
+    if len(atomics) < len(accesses):
         return []
     steps: list[AdjointStep] = []
     for atomic in atomics:
@@ -109,51 +109,59 @@ class _Owner:
         self.blocks = adjoint.launch.ndim - 1
         self.components: list[int] = []
         """The components of the block index that determine the tile's offset."""
-        self.across: list[For] = []
+        self.grid_loops: list[For] = []
         """The loops around the atomic whose indices determine the tile's offset."""
         self.grid: list[Extent] = []
         self.owners: list[int | For] = []
-        """For each dimension of the grid, the component or the loop of `across` that it represents."""
-        self.backwards: dict[For, list[Value]] = {}
-        """For each loop of `across`, the values that count its iterations backwards: stop - 1 - index."""
+        """For each dimension of the grid, the component or the loop of `grid_loops` that it represents."""
+        self.reversed_indices: dict[For, list[Value]] = {}
+        """For each loop of `grid_loops`, the values that count its iterations from the last to the first: stop - 1 -
+        index."""
 
     def step(self) -> AdjointStep:
         """The step that owns the tiles; raises _NoOwner if there is none."""
         self._find_owner()
-        needed = self._needed()
-        for loop, backwards in self.backwards.items():
-            if any(loop.index in _free_values(op) and not set(op.results) & set(backwards) for op in needed):
-                backwards.clear()  # The index itself is used as well.
-        step_of_owners = AdjointStep(*self._built(needed, False))
-        wide = retile(step_of_owners.kernel)
-        if wide is not None:
+        needed = self._backward_slice()
+        for loop, reversed_indices in self.reversed_indices.items():
+            if any(
+                loop.index in _free_values(op) and not set(op.results) & set(reversed_indices)
+                for op in needed
+            ):
+                reversed_indices.clear()  # The index itself is used as well.
+        step_of_owners = AdjointStep(*self._build_kernel(needed, False))
+        enlarged = retile(step_of_owners.kernel)
+        if enlarged is not None:
             grid = list(self.grid)
-            grid[wide.dim] = Pieces(self.grid[wide.dim], wide.factor)
-            length = ArrayShape([step_of_owners.known[wide.parameter]], [int32], {"dim": wide.along}).result
-            merged = Merged(
-                AdjointStep(wide.kernel, step_of_owners.known, tuple(grid), step_of_owners.counts),
-                Times(wide.length, self.grid[wide.dim]),
+            grid[enlarged.dim] = DividedExtent(self.grid[enlarged.dim], enlarged.factor)
+            length = ArrayShape(
+                [step_of_owners.known[enlarged.parameter]], [int32], {"dim": enlarged.along}
+            ).result
+            merged = MergedTiles(
+                AdjointStep(enlarged.kernel, step_of_owners.known, tuple(grid), step_of_owners.counts),
+                ScaledExtent(enlarged.length, self.grid[enlarged.dim]),
                 length,
-                wide.for_gpu,
+                enlarged.for_gpu,
             )
             step_of_owners = replace(step_of_owners, wide=merged)
-        missing = [k for k in range(self.blocks) if k not in self.components]
-        if not missing or len(self.grid) == MAX_DIMS or not can_be_partial(self.atomic):
+        summed = [k for k in range(self.blocks) if k not in self.components]
+        if not summed or len(self.grid) == MAX_DIMS or not can_be_partial(self.atomic):
             return step_of_owners
-        chunks = Chunk((Dim(missing[0]),), tuple(self.grid), "chunks")
-        wide = scalar_of(summed_in(tile_of(self.atomic).dtype))
+        chunks = Chunk((GridDim(summed[0]),), tuple(self.grid), "chunks")
+        enlarged = scalar_of(accumulator_type(tile_of(self.atomic).dtype))
         tiles = Chunk(tuple(self.grid), (), "total")
-        partials = Partials(wide, (chunks, Times(tile_of(self.atomic).size, tiles)))
-        first = AdjointStep(*self._built(needed, True), (partials,))
-        owners = [(self._values(owner), extent) for owner, extent in zip(self.owners, self.grid, strict=True)]
-        last = summing(self.adjoint, [self.atomic], chunks, [partials], owners)
+        partials = Partials(enlarged, (chunks, ScaledExtent(tile_of(self.atomic).size, tiles)))
+        first = AdjointStep(*self._build_kernel(needed, True), (partials,))
+        owners = [
+            (self._index_values(owner), extent) for owner, extent in zip(self.owners, self.grid, strict=True)
+        ]
+        last = summing_step(self.adjoint, [self.atomic], chunks, [partials], owners)
         return replace(step_of_owners, shared=(first, last))
 
-    def _values(self, owner: int | For) -> list[Value]:
+    def _index_values(self, owner: int | For) -> list[Value]:
         """The values of the adjoint kernel that become the block index of a grid dimension."""
         if isinstance(owner, int):
             return [v for v, k in self.numbers.items() if k == owner]
-        return self.backwards[owner] or [owner.index]
+        return self.reversed_indices[owner] or [owner.index]
 
     # Owners of tiles -------------------------------------------------------------------------------------------------
 
@@ -169,9 +177,9 @@ class _Owner:
                     if number not in self.components:
                         self.components.append(number)
                         self.owners.append(number)
-                        self.grid.append(Dim(number))
+                        self.grid.append(GridDim(number))
                 elif value in indices:
-                    self._across(indices[value])
+                    self._add_grid_loop(indices[value])
                 elif not known_to_host(value):
                     raise _NoOwner(
                         "offsets of the gradient's tiles are not multiples of block and loop indices"
@@ -179,16 +187,16 @@ class _Owner:
         if not 1 <= len(self.grid) <= MAX_DIMS:
             raise _NoOwner("all blocks add to the same tiles")
 
-    def _across(self, loop: For) -> None:
-        if loop in self.across:
+    def _add_grid_loop(self, loop: For) -> None:
+        if loop in self.grid_loops:
             return
         start, stop, step = loop.bounds
         if constant(start) != 0 or constant(step) != 1 or not known_to_host(stop) or stop.type != int32:
             raise _NoOwner("the trip count of a loop is not known before the launch")
-        self.across.append(loop)
+        self.grid_loops.append(loop)
         self.owners.append(loop)
         self.grid.append(stop)
-        self.backwards[loop] = [
+        self.reversed_indices[loop] = [
             op.result
             for op in loop.body.walk()
             if isinstance(op, S.Sub)
@@ -200,13 +208,13 @@ class _Owner:
 
     # Dependences -----------------------------------------------------------------------------------------------------
 
-    def _needed(self) -> list[Op]:
+    def _backward_slice(self) -> list[Op]:
         """The ops that the tile and its offset depend on, in program order, without the loops around the atomic."""
         ops: set[Op] = set()
         seen: set[Value] = set()
         carried = {v for loop in self.loops for v in loop.arguments}
         pending = [self.tile, *self.at, *(v for a in _views(self.array) for v in a.bounds)]
-        pending += [v for loop in self.loops if loop not in self.across for v in loop.bounds]
+        pending += [v for loop in self.loops if loop not in self.grid_loops for v in loop.bounds]
         ops.update(_views(self.array))
         while pending:
             value = pending.pop()
@@ -220,7 +228,7 @@ class _Owner:
                 ops.add(owner)
                 pending += _free_values(owner)
         for op in ops:
-            if _is_long(op) and any(loop not in set(_enclosing_ops(op)) for loop in self.across):
+            if _is_expensive(op) and any(loop not in set(_enclosing_ops(op)) for loop in self.grid_loops):
                 raise _NoOwner(
                     "the added value, which takes a long computation, would be recomputed for each tile"
                 )
@@ -237,8 +245,8 @@ class _Owner:
             array = memory_root(effect.value)
             if array not in self.adjoint.params:
                 raise _NoOwner("the kernel overwrites an array from which the added value is computed")
-            known = self.adjoint.access[self.adjoint.params.index(array)]
-            shared = [self.adjoint.params[k] for k in (known.aliases if known else ())]
+            access = self.adjoint.access[self.adjoint.params.index(array)]
+            shared = [self.adjoint.params[k] for k in (access.aliases if access else ())]
             writers = {a: list(self._writers(a)) for a in (array, *shared)}
             if any(writers[a] for a in shared):
                 raise _NoOwner("the kernel overwrites an array from which the added value is computed")
@@ -253,8 +261,8 @@ class _Owner:
     def _check_cleared(self, load: Op, array: Value, writers: Sequence[Op]) -> None:
         """Raise _NoOwner unless the writers only clear consumed gradients: each element is read and then cleared by one
         block."""
-        found_accesses = accesses_of(self.adjoint, array)
-        if not disjoint_in_blocks(self.adjoint, found_accesses):
+        accesses = accesses_of(self.adjoint, array)
+        if not disjoint_in_blocks(self.adjoint, accesses):
             raise _NoOwner("the kernel overwrites an array from which the added value is computed")
         cleared = window(load)
         for store in writers:
@@ -270,75 +278,79 @@ class _Owner:
 
     # The kernel ------------------------------------------------------------------------------------------------------
 
-    def _built(
+    def _build_kernel(
         self, needed: Sequence[Op], chunk: bool
     ) -> tuple[Kernel, tuple[Value, ...], tuple[Extent, ...], tuple[Extent, ...]]:
         """The kernel with the `known`, `grid` and `counts` of its step. `chunk`: whether each block sums a chunk of the
-        first missing component (the grid's last dimension) and writes to an array of partial sums."""
-        inner = [loop for loop in self.loops if loop not in self.across]
-        missing = [k for k in range(self.blocks) if k not in self.components]
+        first component of the block index that is not in the grid (the grid's last dimension) and writes to an array of
+        partial sums."""
+        inner = [loop for loop in self.loops if loop not in self.grid_loops]
+        summed = [k for k in range(self.blocks) if k not in self.components]
         params, tile = self.adjoint.params, tile_of(self.atomic)
-        grid, counts = tuple(self.grid), tuple[Extent, ...](Dim(k) for k in missing)
-        names = [f"blocks_{k}" for k in missing]
+        grid, counts = tuple(self.grid), tuple[Extent, ...](GridDim(k) for k in summed)
+        names = [f"blocks_{k}" for k in summed]
         arrays: list[ArrayType] = []
         if chunk:
             length, chunks = (Chunk(counts[:1], grid, label) for label in ("length", "chunks"))
             counts, grid = (*counts, length, *grid[1:]), (*grid, chunks)
             names += ["chunk", *(f"extent_{k}" for k in range(len(grid) - 2)), "partials"]
-            arrays.append(ArrayType(scalar_of(summed_in(tile.dtype)), 2))
+            arrays.append(ArrayType(scalar_of(accumulator_type(tile.dtype)), 2))
         body = Region()
         mapping = {p: body.add_argument(p.type) for p in params}
         numbers = [body.add_argument(int32) for _ in counts]
         rows = [body.add_argument(t) for t in arrays]
         builder = SumBuilder(body, self.atomic.loc)
-        *own, lane = builder.emit(Tid, [], {"count": len(grid) + 1})
-        of_component = {self.blocks: lane}
-        for index, owner in zip(own, self.owners, strict=False):
+        *block_indices, lane = builder.emit(Tid, [], {"count": len(grid) + 1})
+        index_of_component = {self.blocks: lane}
+        for index, owner in zip(block_indices, self.owners, strict=False):
             if isinstance(owner, int):
-                of_component[owner] = index
+                index_of_component[owner] = index
             else:
-                mapping.update(dict.fromkeys(self._values(owner), index))
-        # Levels: 0 is the body, then a loop for each missing component, then the loops around the atomic.
+                mapping.update(dict.fromkeys(self._index_values(owner), index))
+        # Levels: 0 is the body, then a loop for each summed component, then the loops around the atomic.
         regions, bounds = [body], list[list[Value]]()
-        for component, count in zip(missing, numbers, strict=False):
+        for component, count in zip(summed, numbers, strict=False):
             regions.append(Region())
-            of_component[component] = regions[-1].add_argument(int32)
+            index_of_component[component] = regions[-1].add_argument(int32)
             bounds.append([builder.const(0, int32), count, builder.const(1, int32)])
         if chunk:
-            start = builder.one(S.Mul, [own[-1], numbers[len(missing)]])
-            end = builder.one(S.Min, [builder.one(S.Add, [start, numbers[len(missing)]]), numbers[0]])
+            start = builder.one(S.Mul, [block_indices[-1], numbers[len(summed)]])
+            end = builder.one(S.Min, [builder.one(S.Add, [start, numbers[len(summed)]]), numbers[0]])
             bounds[0][:2] = [start, end]
         for loop in inner:
             regions.append(Region())
             mapping[loop.index] = regions[-1].add_argument(loop.index.type)
-        mapping |= {v: of_component[k] for v, k in self.numbers.items() if k in of_component}
+        mapping |= {v: index_of_component[k] for v, k in self.numbers.items() if k in index_of_component}
         builder.levels = {v: k for k, r in enumerate(regions) for v in r.args}
-        builder.levels |= {v: 0 for v in (*own, lane)}
-        levels = {loop: len(missing) + 1 + k for k, loop in enumerate(inner)}
-        used_values = {v for values in self.backwards.values() for v in values}
+        builder.levels |= {v: 0 for v in (*block_indices, lane)}
+        levels = {loop: len(summed) + 1 + k for k, loop in enumerate(inner)}
+        used_values = {v for values in self.reversed_indices.values() for v in values}
         for op in needed:
             if not any(r in used_values for r in op.results):
-                self._index(builder, op, regions, mapping, levels)
+                self._place_clone(builder, op, regions, mapping, levels)
         if any(builder.levels[mapping[v]] for v in (self.array, *self.at)):
             raise _NoOwner("offsets of the gradient's tiles are not multiples of block and loop indices")
         bounds += [[mapping[v] for v in loop.bounds] for loop in inner]
-        total = self._total(builder, regions, bounds, mapping[self.tile])
+        total = self._build_sum(builder, regions, bounds, mapping[self.tile])
         if chunk:
-            at = [own[-1], column(builder, own[:-1], numbers[len(missing) + 1 :], tile.size)]
+            offset = [
+                block_indices[-1],
+                first_column(builder, block_indices[:-1], numbers[len(summed) + 1 :], tile.size),
+            ]
             row = builder.reshaped(total, (1, tile.size))
-            builder.emit(TileStore, [*rows, row, *at], {"bounds_check": False, "aligned": False})
+            builder.emit(TileStore, [*rows, row, *offset], {"bounds_check": False, "aligned": False})
         else:
-            at = [mapping[v] for v in self.at]
-            builder.add_to(mapping[self.array], total, at, self.atomic.bounds_check)
+            offset = [mapping[v] for v in self.at]
+            builder.add_to(mapping[self.array], total, offset, self.atomic.bounds_check)
         builder.emit(Yield, [])
-        name = name_of(self.adjoint, self.atomic) + "_in_chunks" * chunk
-        kernel = finished(self.adjoint, name, [*self.adjoint.param_names, *names], body, len(grid))
+        name = kernel_name(self.adjoint, self.atomic) + "_in_chunks" * chunk
+        kernel = finish_kernel(self.adjoint, name, [*self.adjoint.param_names, *names], body, len(grid))
         root = mapping[memory_root(self.array)]
         if not chunk and not disjoint_in_blocks(kernel, accesses_of(kernel, root)):
             raise _NoOwner("the tiles of the gradient overlap")
         return kernel, tuple(params), grid, counts
 
-    def _index(
+    def _place_clone(
         self,
         builder: SumBuilder,
         op: Op,
@@ -346,16 +358,16 @@ class _Owner:
         mapping: dict[Value, Value],
         levels: dict[For, int],
     ) -> None:
-        """Put a clone of an op into the outermost loop in which all its operands are available."""
+        """Append a clone of an op to the outermost loop in which all its operands are available."""
         level = max((builder.levels[mapping[v]] for v in _free_values(op)), default=0)
         if any(isinstance(o, TileAccess) and not o.bounds_check for o in op.walk()):
-            around = set(_enclosing_ops(op))
-            level = max([level, *(k for loop, k in levels.items() if loop in around)])
+            enclosing = set(_enclosing_ops(op))
+            level = max([level, *(k for loop, k in levels.items() if loop in enclosing)])
         copy = clone_op(op, mapping)
         regions[level].append(copy)
         builder.levels |= {v: level for v in copy.results}
 
-    def _total(
+    def _build_sum(
         self,
         builder: SumBuilder,
         regions: Sequence[Region],
@@ -364,7 +376,7 @@ class _Owner:
     ) -> Value:
         """Build the loops with these bounds, and the sum of a tile over all of them."""
         tile = tile_of(self.atomic)
-        wide = TileType(summed_in(tile.dtype), tile.shape)
+        wide = TileType(accumulator_type(tile.dtype), tile.shape)
         builder.region = regions[0]
         carried = [builder.zero(wide), *(r.add_argument(wide) for r in regions[1:])]
         builder.region = regions[-1]
@@ -377,7 +389,7 @@ class _Owner:
         return total
 
 
-def _is_long(op: Op) -> bool:
+def _is_expensive(op: Op) -> bool:
     """Whether an op does more than a few operations for each element."""
     return any(isinstance(o, LoopLike | TileMatmul) for o in op.walk())
 
@@ -385,10 +397,10 @@ def _is_long(op: Op) -> bool:
 def _enclosing_ops(op: Op) -> Iterator[Op]:
     """The ops that enclose an op, outermost first."""
     outer: list[Op] = []
-    at = op.parent.parent if op.parent is not None else None
-    while at is not None:
-        outer.append(at)
-        at = at.parent.parent if at.parent is not None else None
+    ancestor = op.parent.parent if op.parent is not None else None
+    while ancestor is not None:
+        outer.append(ancestor)
+        ancestor = ancestor.parent.parent if ancestor.parent is not None else None
     yield from reversed(outer)
 
 

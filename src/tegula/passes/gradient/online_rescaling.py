@@ -1,5 +1,5 @@
-"""Makes plain sums of loops that rescale sums while a maximum grows, as online softmax does, before they are
-differentiated.
+"""Rewrites loops that rescale sums while a maximum grows, as online softmax does, to loops that only add, before they
+are differentiated.
 
 A loop carries a gauge m, and sums that each iteration multiplies by a power of m - m'. If no result of the loop changes
 when m is shifted (`weights.py`), the derivative by m is 0, and the sums are equal to the sums of a loop in which m has
@@ -25,12 +25,12 @@ from tegula.passes.gradient.weights import AFTER, BEFORE, TOLERANCE, Change, NoW
 from tegula.passes.simplify import FOLDED
 from tegula.types import BufType, DType, TileType, float64, scalar_of, to_numpy
 
-EXACT = 1e-12
+FLOAT64_TOLERANCE = 1e-12
 """The relative error of the weights of a gauge of type float64."""
 
 
 @dataclass(slots=True)
-class Regauged:
+class PlainSums:
     """The loops that only add. `results`: their results, each with the value that the original loop computes for it.
     `constants`: the gauges, whose derivative is 0."""
 
@@ -38,21 +38,21 @@ class Regauged:
     constants: set[Value] = field(default_factory=set[Value])
 
 
-def regauge(kernel: Kernel) -> Regauged:
+def remove_rescaling(kernel: Kernel) -> PlainSums:
     """Add a loop that only adds after each loop with a gauge, and replace the uses of the results, in place."""
-    regauged = Regauged()
+    plain_sums = PlainSums()
     loops = [op for op in kernel.walk() if isinstance(op, LoopLike)]
     while loops:
         loop = loops.pop()
         if counted(loop) and _may_run_twice(loop):
             candidates = (
-                _regauged(kernel, loop, slot, regauged)
+                _plain_loop(kernel, loop, slot, plain_sums)
                 for slot, v in enumerate(loop.arguments)
                 if _is_float(v)
             )
             sums = next((sums for sums in candidates if sums is not None), None)
             loops += [] if sums is None else [sums]
-    return regauged
+    return plain_sums
 
 
 def _may_run_twice(loop: Op) -> bool:
@@ -66,24 +66,24 @@ def _is_float(value: Value) -> bool:
     return isinstance(t, DType) and t.is_float
 
 
-def _regauged(kernel: Kernel, loop: Any, slot: int, regauged: Regauged) -> LoopLike | None:
-    """The loop that only adds to the sums of a loop whose gauge is the carried value at `slot`; None if the value is no
-    gauge."""
+def _plain_loop(kernel: Kernel, loop: Any, slot: int, plain_sums: PlainSums) -> LoopLike | None:
+    """The loop that only adds to the sums of a loop whose gauge is the carried value at `slot`; None if the value is
+    not a gauge."""
     gauge, after = loop.arguments[slot], loop.body.yielded[slot]
     if after in loop.arguments or after.owner is not None and not isinstance(after.owner, Op):
         return None
     others = [k for k in range(len(loop.arguments)) if k != slot]
     dtype = gauge.type.dtype if isinstance(gauge.type, TileType) else gauge.type
-    weights = Weights(EXACT if dtype == float64 else TOLERANCE)
+    weights = Weights(FLOAT64_TOLERANCE if dtype == float64 else TOLERANCE)
     shape = gauge.type.shape if isinstance(gauge.type, TileType) else ()
     diagonal = frozenset((d, d) for d, n in enumerate(shape) if n > 1)
     weights.weight_of[gauge] = Weight(Change.SHIFTED, {(BEFORE, None): 1.0}, diagonal)
     weights.weight_of[after] = Weight(Change.SHIFTED, {(AFTER, None): 1.0}, diagonal)
     for k in others:
         weights.weight_of[loop.arguments[k]] = Weight(
-            Change.SCALED, {(BEFORE, k): -1.0}, _along(loop.arguments[k], shape)
+            Change.SCALED, {(BEFORE, k): -1.0}, _varying_dims(loop.arguments[k], shape)
         )
-    needed = _needed(loop, [loop.body.yielded[k] for k in others], after)
+    needed = _backward_slice(loop, [loop.body.yielded[k] for k in others], after)
     if after.owner in needed:
         return None
     try:
@@ -95,7 +95,7 @@ def _regauged(kernel: Kernel, loop: Any, slot: int, regauged: Regauged) -> LoopL
                 raise NoWeight
             if w.kind is not Change.ZERO:
                 weights.equate(w.form, {(AFTER, k): -1.0})
-                if weights.resolved(w.form) and w.positions != _along(loop.arguments[k], shape):
+                if weights.resolved(w.form) and w.positions != _varying_dims(loop.arguments[k], shape):
                     raise NoWeight
         scaled = [k for k in others if abs(weights.solved.get(k, 0.0)) > 0]
         if not scaled or any(_number(loop.initial[k]) != 0 for k in scaled):
@@ -104,7 +104,9 @@ def _regauged(kernel: Kernel, loop: Any, slot: int, regauged: Regauged) -> LoopL
             weights.solved.setdefault(k, 0.0)
             factor = -weights.solved[k]
             weights.weight_of[loop.results[k]] = Weight(
-                Change.SCALED, {(BEFORE, None): factor} if factor else {}, _along(loop.results[k], shape)
+                Change.SCALED,
+                {(BEFORE, None): factor} if factor else {},
+                _varying_dims(loop.results[k], shape),
             )
         weights.weight_of[loop.results[slot]] = Weight(Change.SHIFTED, {(BEFORE, None): 1.0}, diagonal)
         region = loop.parent
@@ -116,25 +118,25 @@ def _regauged(kernel: Kernel, loop: Any, slot: int, regauged: Regauged) -> LoopL
                     weights.unchanged(weights.of(v))
     except NoWeight:
         return None
-    sums = _Sums(loop, slot, others, weights, needed).loop()
+    sums = _PlainLoopBuilder(loop, slot, others, weights, needed).loop()
     if not all(_only_adds(sums, others.index(k)) for k in scaled):
         return None
     region.ops.insert(region.ops.index(loop) + 1, sums)
     sums.parent = region
     results = {loop.results[k]: r for k, r in zip(others, sums.results, strict=True)}
     replace(kernel.body, results)
-    regauged.results |= {new: old for old, new in results.items()}
-    regauged.constants.add(loop.results[slot])
+    plain_sums.results |= {new: old for old, new in results.items()}
+    plain_sums.constants.add(loop.results[slot])
     return sums
 
 
-def _along(value: Value, gauge: Sequence[int]) -> frozenset[tuple[int, int]]:
+def _varying_dims(value: Value, gauge: Sequence[int]) -> frozenset[tuple[int, int]]:
     """The dimensions of a carried value along which a gauge of a shape varies: the dimensions at the same positions."""
     shape = value.type.shape if isinstance(value.type, TileType) else ()
     return frozenset((d, d) for d, n in enumerate(gauge) if n > 1 and d < len(shape) and shape[d] == n)
 
 
-def _needed(loop: Any, values: Sequence[Value], cut: Value) -> list[Op]:
+def _backward_slice(loop: Any, values: Sequence[Value], cut: Value) -> list[Op]:
     """The ops of the loop's body that the values depend on, in order, without the ops that only compute the value
     `cut`."""
     values_needed, ops = set(values) - {cut}, list[Op]()
@@ -145,7 +147,7 @@ def _needed(loop: Any, values: Sequence[Value], cut: Value) -> list[Op]:
     return ops[::-1]
 
 
-class _Sums:
+class _PlainLoopBuilder:
     """Builds the loop without the gauge. `at_zero`: values that depend on the gauge alone, if the gauge is 0; `fixed`:
     the values that do not depend on the gauge, because the gauge before and after an iteration is the same."""
 
@@ -173,8 +175,8 @@ class _Sums:
         b = KernelBuilder(region, old.loc)
         for op in self.needed:
             b.loc = op.loc
-            self._op(b, op)
-        b.emit(Yield, [self._value(b, old.body.yielded[k]) for k in self.others])
+            self._copy_op(b, op)
+        b.emit(Yield, [self._new_value(b, old.body.yielded[k]) for k in self.others])
         operands = [*old.bounds, *(old.initial[k] for k in self.others)]
         types = [old.results[k].type for k in self.others]
         loop = type(old)(operands, types, old.attrs, [region], old.loc)
@@ -182,18 +184,18 @@ class _Sums:
             result.name = old.results[k].name
         return loop
 
-    def _op(self, b: KernelBuilder, op: Op) -> None:
+    def _copy_op(self, b: KernelBuilder, op: Op) -> None:
         """Copy an op, unless its result is a number."""
-        if self._folded(op):
+        if self._fold(op):
             return
         if op.NAME == "tile.map" and any(v in self.at_zero for v in op.operands):
-            self._map(b, op)
+            self._copy_map(b, op)
             return
         for v in op.operands:
-            self._value(b, v)
+            self._new_value(b, v)
         b.region.append(clone_op(op, self.mapping))
 
-    def _folded(self, op: Op) -> bool:
+    def _fold(self, op: Op) -> bool:
         """Record the number of an op's result if the result depends on the gauge alone, and return whether it does."""
         if (
             not op.operands
@@ -204,7 +206,7 @@ class _Sums:
         if not any(v in self.at_zero for v in op.operands):
             return False
         operands = [self.at_zero[v] if v in self.at_zero else _number(v) for v in op.operands]
-        value = operands[0] if op.NAME in MOVES else _evaluated(op, operands)
+        value = operands[0] if op.NAME in DATA_MOVEMENT else _evaluate(op, operands)
         if value is None:
             return False
         self.at_zero[op.result] = value
@@ -213,7 +215,7 @@ class _Sums:
         self.fixed[op.result] = value
         return True
 
-    def _map(self, b: KernelBuilder, op: Op) -> None:
+    def _copy_map(self, b: KernelBuilder, op: Op) -> None:
         """Copy a map of which some inputs are numbers, or depend on the gauge alone."""
         body = op.regions[0]
         for value, argument in zip(op.operands, body.args, strict=True):
@@ -221,40 +223,40 @@ class _Sums:
                 self.at_zero[argument] = self.at_zero[value]
             if value in self.fixed:
                 self.fixed[argument] = self.fixed[value]
-        pairs = [(v, e) for v, e in zip(op.operands, body.args, strict=True) if e not in self.fixed]
-        region = Region([e.type for _, e in pairs])
-        self.mapping.update(zip((e for _, e in pairs), region.args, strict=True))
+        kept_inputs = [(v, e) for v, e in zip(op.operands, body.args, strict=True) if e not in self.fixed]
+        region = Region([e.type for _, e in kept_inputs])
+        self.mapping.update(zip((e for _, e in kept_inputs), region.args, strict=True))
         inner = KernelBuilder(region, op.loc)
         for o in body.ops[:-1]:
-            self._element(inner, o)
+            self._copy_element_op(inner, o)
         result = body.yielded[0]
-        computed = self._value(inner, result)
-        env = dict(zip(region.args, (self._value(b, v) for v, _ in pairs), strict=True))
-        if computed in env and env[computed].type == op.result.type:
-            self.mapping[op.result] = env[computed]
+        computed = self._new_value(inner, result)
+        inputs = dict(zip(region.args, (self._new_value(b, v) for v, _ in kept_inputs), strict=True))
+        if computed in inputs and inputs[computed].type == op.result.type:
+            self.mapping[op.result] = inputs[computed]
             return
         inner.emit(Yield, [computed])
-        copy = TileMap([*env.values()], [op.result.type], op.attrs, [region], op.loc)
+        copy = TileMap([*inputs.values()], [op.result.type], op.attrs, [region], op.loc)
         b.region.append(copy)
         copy.result.name = op.result.name
         self.mapping[op.result] = copy.result
 
-    def _element(self, b: KernelBuilder, op: Op) -> None:
+    def _copy_element_op(self, b: KernelBuilder, op: Op) -> None:
         """Copy an op of a map's function, without multiplications by 1."""
-        if self._folded(op):
+        if self._fold(op):
             return
         if op.NAME in ("mul", "fma"):
             first, second, *rest = op.operands
-            for term, other in ((first, second), (second, first)):
+            for term, second_factor in ((first, second), (second, first)):
                 if self.fixed.get(term) == 1.0:
-                    terms = [self._value(b, v) for v in (other, *rest)]
+                    terms = [self._new_value(b, v) for v in (second_factor, *rest)]
                     self.mapping[op.result] = b.one(Add, terms) if rest else terms[0]
                     return
         for v in op.operands:
-            self._value(b, v)
+            self._new_value(b, v)
         b.region.append(clone_op(op, self.mapping))
 
-    def _value(self, b: KernelBuilder, old: Value) -> Value:
+    def _new_value(self, b: KernelBuilder, old: Value) -> Value:
         """The new value for an old one."""
         if old in self.fixed and old not in self.mapping:
             t = old.type
@@ -266,7 +268,7 @@ class _Sums:
         return self.mapping.get(old, old)
 
 
-MOVES = ("tile.broadcast", "tile.permute", "tile.reshape", "tile.full")
+DATA_MOVEMENT = ("tile.broadcast", "tile.permute", "tile.reshape", "tile.full")
 """Ops whose result has the elements of the operand."""
 
 
@@ -279,16 +281,16 @@ def _number(value: Value) -> Any:
     return owner.value if isinstance(owner, ConstantLike) else None
 
 
-def _evaluated(op: Op, operands: Sequence[Any]) -> Any:
+def _evaluate(op: Op, operands: Sequence[Any]) -> Any:
     """The number that an op computes from numbers; None if the op does not compute elements."""
     if op.NAME in ("tile.map", "call"):
-        known: dict[Value, Any] = dict(zip(op.regions[0].args, operands, strict=True))
+        numbers: dict[Value, Any] = dict(zip(op.regions[0].args, operands, strict=True))
         for o in op.regions[0].ops[:-1]:
-            value = o.value if isinstance(o, ConstantLike) else _evaluated(o, [known[v] for v in o.operands])
+            value = o.value if isinstance(o, ConstantLike) else _evaluate(o, [numbers[v] for v in o.operands])
             if value is None:
                 return None
-            known[o.results[0]] = value
-        return known[op.regions[0].yielded[0]]
+            numbers[o.results[0]] = value
+        return numbers[op.regions[0].yielded[0]]
     if not isinstance(op, FOLDED):
         return None
     arrays = [
@@ -307,7 +309,7 @@ def _only_adds(loop: Any, slot: int) -> bool:
         if not isinstance(op, Op) or len(users[value]) != 1:
             return False
         terms = _terms(op)
-        carried = [v for v in terms if _leads_to(v, loop.arguments[slot])]
+        carried = [v for v in terms if _is_sum_with(v, loop.arguments[slot])]
         if len(carried) != 1:
             return False
         value = carried[0]
@@ -332,13 +334,13 @@ def _terms(op: Op) -> list[Value]:
     return [v for v, e in zip(op.operands, body.args, strict=True) if e in terms and len(use_map[e]) == 1]
 
 
-def _leads_to(value: Value, argument: Value) -> bool:
+def _is_sum_with(value: Value, argument: Value) -> bool:
     """Whether a value is the carried value, possibly after additions."""
     while value is not argument:
         op = value.owner
         terms = _terms(op) if isinstance(op, Op) else []
-        leading = [v for v in terms if v is argument or isinstance(v.owner, Op) and _terms(v.owner)]
-        if len(leading) != 1:
+        candidates = [v for v in terms if v is argument or isinstance(v.owner, Op) and _terms(v.owner)]
+        if len(candidates) != 1:
             return False
-        value = leading[0]
+        value = candidates[0]
     return True

@@ -16,7 +16,7 @@ from tegula.layout import Layout
 from tegula.ops.buffer import buffer_type
 from tegula.ops.integer_ranges import IntegerRanges
 from tegula.ops.roles import WARP
-from tegula.passes.accesses import BufferAccess, PlacedAccess, accesses, placed
+from tegula.passes.accesses import BufferAccess, ResolvedAccess, accesses, resolve_access
 from tegula.passes.element_indices import LanePairScope, LaneSide, row_major
 from tegula.passes.groups import role_of
 from tegula.passes.inequalities import Form, constant, is_infeasible, less_than, plus
@@ -26,7 +26,7 @@ MAX_ACCESSES = 200
 """The maximum number of analysed accesses of a kernel; all other accesses have the group as their scope."""
 
 
-class Reached(IntEnum):
+class ConflictScope(IntEnum):
     """The scope of threads that may access a common element through two accesses."""
 
     THREAD = 0
@@ -56,8 +56,8 @@ Part = TilePart | LanePart
 
 def lane_parts(op: Op) -> Iterator[tuple[str, LanePart]]:
     """The accesses of an op's lanes, each with its kind; one represents all accesses with the same conflicts."""
-    accesses_by_place = {a.deduplication_key: a for a in accesses(op)}
-    yield from ((a.kind, LanePart(a)) for a in accesses_by_place.values())
+    access_of_key = {a.deduplication_key: a for a in accesses(op)}
+    yield from ((a.kind, LanePart(a)) for a in access_of_key.values())
 
 
 Window = tuple[int, int]
@@ -65,69 +65,69 @@ Window = tuple[int, int]
 dimension."""
 
 
-class AccessReach:
+class ConflictScopes:
     """Proves the scope of conflicts between accesses of one kernel."""
 
     def __init__(self, kernel: Kernel, known: Uniformity) -> None:
         self.kernel, self.known = kernel, known
         self.ranges = IntegerRanges(kernel.launch)
         self.scopes: dict[Region, LanePairScope] = {}
-        self.windows: dict[object, dict[Reached, set[Window]]] = {}
+        self.windows: dict[object, dict[ConflictScope, set[Window]]] = {}
 
-    def of(self, a: Part, b: Part, at: Op) -> Reached:
-        """The scope of conflicts between two accesses by the group of the op `at`."""
+    def of(self, a: Part, b: Part, op: Op) -> ConflictScope:
+        """The scope of conflicts between two accesses by the group of the op `op`."""
         if root(a.buffer) is not root(b.buffer):
-            return Reached.GROUP
-        first, second = self._windows(a, at), self._windows(b, at)
-        return next((r for r in first if first[r] & second.get(r, set())), Reached.GROUP)
+            return ConflictScope.GROUP
+        first, second = self._windows(a, op), self._windows(b, op)
+        return next((r for r in first if first[r] & second.get(r, set())), ConflictScope.GROUP)
 
-    def _windows(self, part: Part, at: Op) -> dict[Reached, set[Window]]:
+    def _windows(self, part: Part, op: Op) -> dict[ConflictScope, set[Window]]:
         if part.key not in self.windows:
-            scope, many = self._scope(at), len(self.windows) >= MAX_ACCESSES
+            scope, has_too_many = self._scope(op), len(self.windows) >= MAX_ACCESSES
             self.windows[part.key] = (
                 {}
-                if many
+                if has_too_many
                 else {
-                    reached: set(_proved(part, scope.a, threads))
-                    for reached, threads in ((Reached.THREAD, 1), (Reached.WARP, WARP))
+                    reached: set(_proved_windows(part, scope.a, threads))
+                    for reached, threads in ((ConflictScope.THREAD, 1), (ConflictScope.WARP, WARP))
                 }
             )
         return self.windows[part.key]
 
-    def _scope(self, at: Op) -> LanePairScope:
-        region = role_of(at) or self.kernel.body
+    def _scope(self, op: Op) -> LanePairScope:
+        region = role_of(op) or self.kernel.body
         if region not in self.scopes:
             self.scopes[region] = LanePairScope(region, region, self.known, self.ranges)
         return self.scopes[region]
 
 
-def _proved(part: Part, side: LaneSide, threads: int) -> Iterator[Window]:
+def _proved_windows(part: Part, side: LaneSide, threads: int) -> Iterator[Window]:
     """At most one proved window along each dimension, and one in row-major order."""
-    indices, shape = _placed(part, side, threads), buffer_type(root(part.buffer).type).shape
+    resolved, shape = _resolve(part, side, threads), buffer_type(root(part.buffer).type).shape
     groups = -(-side.scope.lanes() // threads)
-    lines = [*zip(indices.at, shape, strict=True)]
+    dimensions = [*zip(resolved.index, shape, strict=True)]
     if len(shape) > 1:
-        lines.append((row_major(indices.at, shape), prod(shape)))
-    for dim, (at, extent) in enumerate(lines):
-        steps = {abs(n) * threads for atom, n in at[0].items() if atom in side.lane[0]} or {threads}
+        dimensions.append((row_major(resolved.index, shape), prod(shape)))
+    for dim, (form, extent) in enumerate(dimensions):
+        steps = {abs(n) * threads for atom, n in form[0].items() if atom in side.lane[0]} or {threads}
         lengths = dict.fromkeys([-(-extent // groups), *steps])
         if extent > 1:
-            yield from [(dim, n) for n in lengths if _inside(side.scope, indices, at, n)][:1]
+            yield from [(dim, n) for n in lengths if _inside(side.scope, resolved, form, n)][:1]
 
 
-def _inside(scope: LanePairScope, access: PlacedAccess, at: Form, length: int) -> bool:
-    offset = plus(at, access.who, -length)
-    facts = scope.facts_of([offset, *access.holds])
+def _inside(scope: LanePairScope, access: ResolvedAccess, index: Form, length: int) -> bool:
+    offset = plus(index, access.thread, -length)
+    facts = scope.facts_of([offset, *access.guards])
     equal = [form for f in facts for form in f.equal]
-    rest = [*access.holds, *(form for f in facts for form in f.nonnegative)]
+    nonnegative = [*access.guards, *(form for f in facts for form in f.nonnegative)]
     outside = less_than(offset, constant(0)), less_than(constant(length - 1), offset)
     cases = [forms for _, forms in scope.possible_cases(facts)]
-    return all(is_infeasible(equal, [*rest, *forms, other]) for other in outside for forms in cases)
+    return all(is_infeasible(equal, [*nonnegative, *forms, other]) for other in outside for forms in cases)
 
 
-def _placed(part: Part, side: LaneSide, threads: int) -> PlacedAccess:
+def _resolve(part: Part, side: LaneSide, threads: int) -> ResolvedAccess:
     if isinstance(part, LanePart):
-        return placed(part.access, side, threads)
-    at, thread = side.at_layout(part.layout, part.writes)
-    at, inside = side.place(part.buffer, at)
-    return PlacedAccess(at, inside, side.group(thread, threads))
+        return resolve_access(part.access, side, threads)
+    index, thread = side.at_layout(part.layout, part.writes)
+    index, inside = side.place(part.buffer, index)
+    return ResolvedAccess(index, inside, side.group(thread, threads))

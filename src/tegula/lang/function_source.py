@@ -20,41 +20,41 @@ from operator import attrgetter
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from tegula.lang.typed import typed
+from tegula.lang.prompt_text import typed_text
 from tegula.source import FunctionSource, Text, current_text, versions
 
 BEGIN_NS = time.time_ns()
 """The start time: unchanged files since then contain the source of modules, even if import hooks rewrote their code."""
 FUTURE = sum(getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
-KINDS = (
+KIND_FLAGS = (
     inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR | inspect.CO_COROUTINE
     | inspect.CO_ASYNC_GENERATOR
 )  # fmt: skip
 
 
-EMPTY = ("RESUME", "LOAD_CONST", "RETURN_CONST", "RETURN_VALUE", "NOP", "COPY_FREE_VARS")
+EMPTY_BODY = ("RESUME", "LOAD_CONST", "RETURN_CONST", "RETURN_VALUE", "NOP", "COPY_FREE_VARS")
 """The instructions of empty functions."""
 
 
-class Changed(OSError):
-    """Raised if there is source text, but of another function."""
+class SourceChanged(OSError):
+    """Raised if the only source text is that of another version of the function."""
 
 
-def given_text(function: FunctionType, source: str) -> FunctionSource:
-    """The definition in text that a user gives. OSError if the text defines another function, unless the given function
-    has no body and is a placeholder for the text."""
+def source_from_text(function: FunctionType, source: str) -> FunctionSource:
+    """The definition in text that the user passes. OSError if the text defines another function, unless the given
+    function has no body and is a placeholder for the text."""
     text = Text(f"<source of {function.__name__}>", source.splitlines(keepends=True))
     linecache.cache[text.file] = (len(source), None, text.lines, text.file)
-    for candidate in _everywhere(text, function.__code__):
+    for candidate in _anywhere(text, function.__code__):
         if compiled_from(candidate, function) or _is_placeholder_for(candidate, function.__code__):
             return candidate
-    raise Changed(function.__name__)
+    raise SourceChanged(function.__name__)
 
 
 def _is_placeholder_for(source: FunctionSource, code: CodeType) -> bool:
     """Whether code belongs to a function with an empty body and the parameters of a definition."""
     compiled = _compiled(source, code, ())
-    empty = all(op.opname in EMPTY for op in dis.get_instructions(code))
+    empty = all(op.opname in EMPTY_BODY for op in dis.get_instructions(code))
     parameters = code.co_varnames[: _parameters(code)]
     return empty and compiled is not None and compiled.co_varnames[: _parameters(compiled)] == parameters
 
@@ -63,35 +63,37 @@ def text_of(function: FunctionType) -> Text | None:
     """The current text of a function's file, or the typed text, stored until the function is parsed."""
 
     def fits(text: Text) -> bool:
-        return any(compiled_from(candidate, function) for candidate in _at_its_place(text, function.__code__))
+        return any(
+            compiled_from(candidate, function) for candidate in _at_function_line(text, function.__code__)
+        )
 
-    return typed(function, fits) or current_text(function.__code__.co_filename, function.__globals__)
+    return typed_text(function, fits) or current_text(function.__code__.co_filename, function.__globals__)
 
 
-def parsed(function: FunctionType, text: Text | None) -> FunctionSource:
+def source_of_function(function: FunctionType, text: Text | None) -> FunctionSource:
     """The definition of a function. `text`: the text of its file when the function was decorated. If the function was
     not compiled from this text, other versions of the file are tried. OSError if there is no text; Changed if no text
     matches."""
     code = function.__code__
     tried: list[Text] = []
     for version in _candidates(function, text):
-        if version is None or version in tried or _is_of_another(version, code):
+        if version is None or version in tried or _is_of_other_text(version, code):
             continue
         tried.append(version)
-        for candidate in _at_its_place(version, code):
+        for candidate in _at_function_line(version, code):
             if compiled_from(candidate, function):
                 return candidate
     for version in tried:
-        for candidate in _everywhere(version, code):
+        for candidate in _anywhere(version, code):
             if compiled_from(candidate, function, instrumented=False):
                 return candidate
-    raise Changed(code.co_filename) if tried else OSError(code.co_filename)
+    raise SourceChanged(code.co_filename) if tried else OSError(code.co_filename)
 
 
-def trusted(function: FunctionType) -> FunctionSource:
+def source_of_library_function(function: FunctionType) -> FunctionSource:
     """The definition at the line of a function of Tegula itself. OSError if there is none."""
     text = text_of(function)
-    source = None if text is None else next(_at_its_place(text, function.__code__), None)
+    source = None if text is None else next(_at_function_line(text, function.__code__), None)
     if source is None:
         raise OSError(function.__code__.co_filename)
     return source
@@ -106,13 +108,13 @@ def _candidates(function: FunctionType, text: Text | None) -> Iterator[Text | No
         yield Text(file, sys.orig_argv[sys.orig_argv.index("-c") + 1].splitlines(keepends=True))
 
 
-def _is_of_another(text: Text, code: CodeType) -> bool:
+def _is_of_other_text(text: Text, code: CodeType) -> bool:
     """Whether the text is from `python -c`, which Python 3.13 keeps, and the code from exec; both have the same file
     name."""
-    return text.file == "<string>" and not any(_everywhere(text, code))
+    return text.file == "<string>" and not any(_anywhere(text, code))
 
 
-def _at_its_place(text: Text, code: CodeType) -> Iterator[FunctionSource]:
+def _at_function_line(text: Text, code: CodeType) -> Iterator[FunctionSource]:
     """The definition that begins at the function's line, if it has the function's name."""
     lines = text.lines[code.co_firstlineno - 1 :]
     if not lines:
@@ -128,7 +130,7 @@ def _at_its_place(text: Text, code: CodeType) -> Iterator[FunctionSource]:
         yield FunctionSource(first, text, code.co_name, code.co_firstlineno - 1 - indented)
 
 
-def _everywhere(text: Text, code: CodeType) -> Iterator[FunctionSource]:
+def _anywhere(text: Text, code: CodeType) -> Iterator[FunctionSource]:
     """All definitions of the function's name."""
     full_text = "".join(text.lines)
     first = next((line for line in text.lines if line.strip() and line.lstrip()[0] != "#"), "")
@@ -156,7 +158,7 @@ def compiled_from(source: FunctionSource, function: FunctionType, instrumented: 
         return False
     if compiled is None:
         return False
-    if meaning(compiled) == meaning(code) or meaning(compiled, _operations) == meaning(code, _operations):
+    if code_key(compiled) == code_key(code) or code_key(compiled, _operations) == code_key(code, _operations):
         return True
     if (
         not instrumented
@@ -214,10 +216,10 @@ def _nested(code: CodeType) -> Iterator[CodeType]:
             yield from _nested(constant)
 
 
-def meaning(code: CodeType, body: Callable[[CodeType], Any] = attrgetter("co_code")) -> tuple[Any, ...]:
-    """The meaning of code without source positions, for comparisons. `body`: its instructions."""
+def code_key(code: CodeType, body: Callable[[CodeType], Any] = attrgetter("co_code")) -> tuple[Any, ...]:
+    """A key of code without source positions, for comparisons. `body`: the function that returns the instructions."""
     return (
-        *(code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & KINDS),
+        *(code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & KIND_FLAGS),
         *(body(code), code.co_names, code.co_varnames, code.co_cellvars, code.co_freevars),
         *(_constant(x, body) for x in code.co_consts),
     )
@@ -247,7 +249,7 @@ def _operations(code: CodeType) -> list[tuple[str, Any]]:
 
 def _constant(x: Any, body: Callable[[CodeType], Any]) -> Any:
     if isinstance(x, CodeType):
-        return meaning(x, body)
+        return code_key(x, body)
     if isinstance(x, tuple):
         return (tuple, *(_constant(part, body) for part in x))
     return (frozenset, x) if isinstance(x, frozenset) else (type(x), repr(x))
@@ -268,19 +270,21 @@ def _equal_except_asserts(tree: ast.FunctionDef, compiled: CodeType, code: CodeT
 def _lines(code: CodeType, first: int, without: set[int]) -> dict[int, list[Any]]:
     """The operations of each line of a function, by its distance from the `def`."""
     lines: dict[int, dict[Any, None]] = {}
-    for each in (code, *_nested(code)):
+    for nested_code in (code, *_nested(code)):
         line = 0
-        for op in dis.get_instructions(each):
+        for op in dis.get_instructions(nested_code):
             line = op.starts_line if type(op.starts_line) is int else getattr(op, "line_number", line) or line
-            at = line - code.co_firstlineno + first
+            distance = line - code.co_firstlineno + first
             values = op.argval if isinstance(op.argval, tuple) else (op.argval,)
-            if at in without or op.opcode in dis.hasjrel or op.opcode in dis.hasjabs:
+            if distance in without or op.opcode in dis.hasjrel or op.opcode in dis.hasjabs:
                 continue
             if op.opname.startswith(("BINARY_OP", "COMPARE_OP", "UNARY")):
-                lines.setdefault(at, {})[op.opname, op.argrepr] = None
+                lines.setdefault(distance, {})[op.opname, op.argrepr] = None
             elif op.opname.startswith(("LOAD", "STORE")):
-                lines.setdefault(at, {}).update(dict.fromkeys(map(repr, filter(_distinguished, values))))
-    return {at: list(words) for at, words in lines.items() if words}
+                lines.setdefault(distance, {}).update(
+                    dict.fromkeys(map(repr, filter(_distinguished, values)))
+                )
+    return {distance: list(words) for distance, words in lines.items() if words}
 
 
 def _distinguished(x: Any) -> bool:

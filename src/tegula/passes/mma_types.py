@@ -1,4 +1,4 @@
-"""The types of a matmul's terms on tensor cores, by their names in the PTX manual.
+"""The types with which tensor cores compute a matmul, by their names in the PTX manual.
 
 Operands in shared memory keep their type; operands in registers may be widened to a type that represents all their
 values. float32 is rounded to tf32 only if the matmul's precision allows it."""
@@ -38,7 +38,7 @@ BYTES = ("s8", "u8")
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class MmaTypes:
     """The types of a matmul. `left`, `right`: the element types of the operands; `bits`: the width of an element;
     `sum`: the type of the accumulators."""
 
@@ -53,36 +53,36 @@ class Terms:
         return STEP_BITS // self.bits
 
 
-def stored_terms(op: MatmulLike) -> Terms | None:
-    """The terms of a matmul whose operands tensor cores read from shared memory; None if the types have no
+def shared_mma_types(op: MatmulLike) -> MmaTypes | None:
+    """The types of a matmul whose operands tensor cores read from shared memory; None if the types have no
     instruction."""
     a, b, out = _types(op)
     if out.is_float and out.bits <= 32:
         if a == b == float32 and _rounds(op):
-            return Terms("tf32", "tf32", 32, float32)
+            return MmaTypes("tf32", "tf32", 32, float32)
         if a in NAMES and b in NAMES and a.is_float and (a == b or a.bits == b.bits == 8) and a.bits <= 16:
-            return Terms(NAMES[a], NAMES[b], a.bits, float32)
+            return MmaTypes(NAMES[a], NAMES[b], a.bits, float32)
     # One signed and one unsigned operand need a later PTX version than Hopper's.
     if _is_integer(out) and a == b and NAMES.get(a) in BYTES:
-        return Terms(NAMES[a], NAMES[b], 8, int32)
+        return MmaTypes(NAMES[a], NAMES[b], 8, int32)
     return None
 
 
-def widened_terms(op: MatmulLike) -> Terms | None:
-    """The terms of a matmul whose operands are in registers, widened if needed; None if no type has all their
-    values."""
+def register_mma_types(op: MatmulLike) -> MmaTypes | None:
+    """The types of a matmul whose operands are in registers, widened if needed; None if no type represents all values
+    of both operands."""
     a, b, out = _types(op)
     if out is float64:
-        return Terms("f64", "f64", 64, float64)
+        return MmaTypes("f64", "f64", 64, float64)
     if out.is_float:
         if float64 in (a, b) or (float32 in (a, b) and not _rounds(op)):
             return None
         for t in (float16, bfloat16):
             if all(x is t or x.bits == 8 for x in (a, b)):
-                return Terms(NAMES[t], NAMES[t], 16, float32)
-        return Terms("tf32", "tf32", 32, float32)
+                return MmaTypes(NAMES[t], NAMES[t], 16, float32)
+        return MmaTypes("tf32", "tf32", 32, float32)
     if _is_integer(out) and NAMES.get(a) in BYTES and NAMES.get(b) in BYTES:
-        return Terms(NAMES[a], NAMES[b], 8, int32)
+        return MmaTypes(NAMES[a], NAMES[b], 8, int32)
     return None
 
 
