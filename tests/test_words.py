@@ -151,9 +151,6 @@ NOT_RENAMED_YET = (
     "src/tegula/codegen/scalar.py",
     "src/tegula/codegen/storage.py",
     "src/tegula/kernels/linear_algebra.py",
-    "src/tegula/passes/count_whiles.py",
-    "src/tegula/passes/lines.py",
-    "src/tegula/passes/specialise/scale_blocks.py",
 )
 """Files whose local variables have not been renamed yet."""
 

@@ -55,7 +55,7 @@ def verdict(kernel: Any, mutate: Callable[[Kernel, GpuCompilation], None] | None
 def lowered_late(kernel: Any, ndim: int = 2) -> tuple[Kernel, GpuCompilation]:
     """A kernel lowered so that the wait for matmuls that read registers is one iteration late, as for other matmuls."""
     with (
-        patch.object(place_waits, "is_made_in", lambda value, region: False),
+        patch.object(place_waits, "is_defined_in", lambda value, region: False),
         patch.object(
             pipeline_gpu,
             "FOR_GPU",

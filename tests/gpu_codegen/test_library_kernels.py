@@ -75,7 +75,7 @@ def test_library_matmuls_with_splits_store_sums_by_bulk_copies(tile: shapes.Tile
 def test_sums_of_splits_are_added_by_wide_accesses(splits: int) -> None:
     """All loads precede the first addition, with no selection for absent elements between them."""
     partial_sums, c = tg.zeros((splits, 16, 2048)), tg.zeros((16, 2048), dtype=tg.bfloat16)
-    kernel = gemm.summed(splits, gemm.Epilogue(tg.bfloat16))
+    kernel = gemm.sum_splits_kernel(splits, gemm.Epilogue(tg.bfloat16))
     text, cubin = assemble(
         lower_to_llvm(kernel, [partial_sums, 0, 1.0, 0.0, c], (16, 2048 // gemm.WIDTH), gemm.THREADS)
     )

@@ -75,8 +75,8 @@ PIPE_MATMULS = [
     ((64, 32, 64), HALF, tg.float16, ROW_MAJOR, 1,
      f"{WARP_UNIT}wgmma does not multiply bfloat16 by float16 into float32"),
     ((256, 256, 64), tg.float32, tg.float32, TRANSPOSED, 2,
-     f"{WARP_UNIT}the left operand of 32 bits does not have K along its rows, and it would need its own stage, "
-     "which exceeds shared memory"),
+     f"{WARP_UNIT}the left operand of 32 bits does not have K along its rows, and the operand would need its own "
+     "stage, which exceeds shared memory"),
 ]  # fmt: skip
 
 
@@ -126,8 +126,8 @@ def test_explain_states_the_unit_of_matmuls_of_partially_filled_stages() -> None
     (actual,) = matmul_units(split_matmul, args)
     line = split_matmul.definition.location.line + 11
     assert actual == (
-        f"{WARP_UNIT}the left operand lies in a ring with an access other than to a whole stage (line {line}), and it "
-        "is in a hand-written ring, which is never copied to a swizzled stage"
+        f"{WARP_UNIT}the left operand lies in a ring with an access other than to a whole stage (line {line}), and the "
+        "operand is in a hand-written ring, which is never copied to a swizzled stage"
     )
     assert f"  line {line + 8}: {actual}" in explain_lines(split_matmul, args)
 

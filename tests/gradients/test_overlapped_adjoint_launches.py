@@ -135,18 +135,12 @@ def test_the_clearing_of_a_gradient_starts_after_its_last_read() -> None:
         FIRST,
         LaunchOverlap(waits_at_end=True, next_starts=READ),
         LATER,
-    ]
-    assert overlap_launches([b, clear]) == [LaunchOverlap(next_starts=READ), LATER]
-    assert overlap_launches([a, b, clear, clear]) == [
-        FIRST,
-        LaunchOverlap(waits_at_end=True, next_starts=READ),
-        LATER,
         NO_OVERLAP,
     ]
 
 
 def test_the_launch_after_a_series_waits_for_all_its_launches() -> None:
-    """The clearing launch next_starts the next launch start immediately, while owner blocks may still be running."""
+    """The clearing launch lets the next launch start immediately, while owner blocks may still be running."""
     a, b, clear = wide_adjoint_steps()
     assert overlap_launches([a, clear, b]) == [LaunchOverlap(next_starts=READ), LATER, NO_OVERLAP]
     assert overlap_launches([clear, a, b]) == [NO_OVERLAP, FIRST, LATER], (

@@ -221,7 +221,7 @@ def test_an_unregistered_op_is_refused():
 def test_parameters_without_names_are_refused():
     _, k = make()
     k.param_names.pop()
-    refuse(k, r"\(2, 1, 2\) parameters, names")
+    refuse(k, r"parameters, names and access classes: \(2, 1, 2\)")
 
 
 def test_verifier_errors_name_the_op_and_the_kernel():

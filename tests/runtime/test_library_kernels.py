@@ -18,7 +18,7 @@ from tegula.kernels.operands import allows_bulk_reads, is_aligned, with_aligned_
 @pytest.fixture
 def driver(simulated: SimulatedDriver) -> SimulatedDriver:
     simulated.kernels["kernel"] = lambda blocks, threads, data: None
-    for kernels in (gemm.matmul_kernel, gemm.summed):
+    for kernels in (gemm.matmul_kernel, gemm.sum_splits_kernel):
         kernels.cache_clear()
     return simulated
 

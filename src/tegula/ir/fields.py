@@ -185,7 +185,17 @@ class Signature:
     """The declared names of a class, in order. `min_operands`, `max_operands`: the limits of the number of operands of
     an op; no maximum if one is variadic."""
 
-    __slots__ = ("attrs", "bodies", "effects", "first_index", "fixed", "lanes", "most", "operands", "outputs")
+    __slots__ = (
+        "attrs",
+        "bodies",
+        "effects",
+        "first_index",
+        "lanes",
+        "max_operands",
+        "min_operands",
+        "operands",
+        "outputs",
+    )
 
     def __init__(self, cls: type) -> None:
         fields = _fields(cls)

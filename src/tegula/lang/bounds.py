@@ -17,7 +17,7 @@ from tegula.types import DType, int32, int64, scalar_of
 if TYPE_CHECKING:
     from tegula.lang.loops import Loops
 
-ITERATOR_FUNCTIONS = (Builtin("enumerate"), Builtin("zip"))
+ITERATORS = (Builtin("enumerate"), Builtin("zip"))
 RANGE_FUNCTIONS = tuple(map(Builtin, ("range", "pipelined", "unrolled", "_rolled", "persistent_tiles")))
 
 
@@ -48,7 +48,7 @@ def joined_items(tracer: Loops, call: ast.Call) -> Bounds | Items:
 def _items(tracer: Loops, node: ast.expr) -> Bounds | Items:
     """The items of an argument of enumerate or zip."""
     function = tracer.expr(node.func) if isinstance(node, ast.Call) else None
-    if isinstance(node, ast.Call) and function in ITERATOR_FUNCTIONS:
+    if isinstance(node, ast.Call) and function in ITERATORS:
         return joined_items(tracer, node)
     if isinstance(node, ast.Call) and isinstance(function, Builtin) and function in RANGE_FUNCTIONS[:2]:
         return tracer.bounds_of(node, function.name)

@@ -12,7 +12,7 @@ from tegula import errors as E
 from tegula.dataclass import dataclass, field
 from tegula.ir import Op, Region, Value, root
 from tegula.ir.rewrite import is_defined_in
-from tegula.lang.bounds import ITERATOR_FUNCTIONS, RANGE_FUNCTIONS, Bounds, counted, joined_items
+from tegula.lang.bounds import ITERATORS, RANGE_FUNCTIONS, Bounds, counted, joined_items
 from tegula.lang.branches import Branches
 from tegula.lang.capture import Builtin, check_unrolled
 from tegula.lang.expressions import speculable
@@ -47,7 +47,7 @@ from tegula.ops.structs import Columns, StructValue, alike, leaves, rebuilt
 from tegula.types import DTYPES, BufType, DType, TileType, Type, bool_, int32
 
 ELSE_HELP = "move the 'else' block after the loop, under an if where the loop may break"
-MAX_IMPLICIT_UNROLL = 16
+MAX_UNROLL = 16
 """The maximum trip count of loops that are unrolled because their index must be a constant."""
 
 Start = Callable[[Iterator[Value]], Binding]
@@ -111,22 +111,20 @@ class Loops(Branches):
 
     """The part of the tracer that builds loops."""
 
+    def _refuse_else(self, node: ast.For | ast.While) -> None:
+        if node.orelse:
+            location = self.location(node.orelse[0])
+            raise E.UnsupportedPython(location, what="'else' after a loop", help=ELSE_HELP)
+
     def trace_for(self, node: ast.For) -> None:
         """Trace a `for` statement."""
-        if node.orelse:
-            raise E.UnsupportedPython(
-                self.location(node.orelse[0]), what="'else' after a loop", help=ELSE_HELP
-            )
+        self._refuse_else(node)
         call = node.iter
         function = self.expr(call.func) if isinstance(call, ast.Call) else None
         if isinstance(call, ast.Call) and function in RANGE_FUNCTIONS:
             self._for_range(node, call, function.name)
             return
-        joined = (
-            joined_items(self, call)
-            if function in ITERATOR_FUNCTIONS and isinstance(call, ast.Call)
-            else None
-        )
+        joined = joined_items(self, call) if function in ITERATORS and isinstance(call, ast.Call) else None
         if isinstance(joined, Bounds):
             self._trace_counted_loop(node, joined)
             return
@@ -184,11 +182,7 @@ class Loops(Branches):
         before = self.snapshot()
         self._trace_loop_op(node, bounds)
         new = self.errors[before.errors :]
-        if (
-            numbers is None
-            or len(numbers) > MAX_IMPLICIT_UNROLL
-            or not any(isinstance(e, E.NotConstant) for e in new)
-        ):
+        if numbers is None or len(numbers) > MAX_UNROLL or not any(isinstance(e, E.NotConstant) for e in new):
             return
         self.restore(before)
         self._unroll(node, tuple(bounds.item(n) for n in numbers))
@@ -234,10 +228,8 @@ class Loops(Branches):
     def _integer_bounds(self, args: list[Any], call: ast.Call) -> Bounds:
         start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
         arguments = [start, stop, step]
-        typed = next(
-            (x.type for x in arguments if isinstance(x, Value) and self.constant_number(x) is None), None
-        )
-        typed = typed or next((x.type for x in arguments if isinstance(x, Value)), int32)
+        variables = [x for x in arguments if isinstance(x, Value) and self.constant_number(x) is None]
+        typed = next((x.type for x in (*variables, *arguments) if isinstance(x, Value)), int32)
         values = [self.builder.index(self.builder.value(x, typed)) for x in arguments]
         for a in values:
             if a.type != typed:
@@ -402,10 +394,7 @@ class Loops(Branches):
 
     def trace_while(self, node: ast.While) -> None:
         """Trace a `while` statement."""
-        if node.orelse:
-            raise E.UnsupportedPython(
-                self.location(node.orelse[0]), what="'else' after a loop", help=ELSE_HELP
-            )
+        self._refuse_else(node)
         node = move_test_into_body(node)
         facts = NameFacts()
         while True:
@@ -454,10 +443,9 @@ class Loops(Branches):
     def _check_condition(self, condition: Region) -> None:
         """Reject functions in the condition that change a tile which the body rebinds: the condition works on a copy of
         the tile, so that the change would be lost."""
-        copies = {
-            op.result for op in condition.walk() if isinstance(op, BufNew) and op.tile in condition.args
-        }
-        for op in condition.walk():
+        ops = list(condition.walk())
+        copies = {op.result for op in ops if isinstance(op, BufNew) and op.tile in condition.args}
+        for op in ops:
             changed = [
                 e.value for e in op.effects() if e.kind in ("write", "atomic") and not isinstance(op, BufNew)
             ]
@@ -521,14 +509,12 @@ class Loops(Branches):
             in_place = is_object(before) or isinstance(before, Columns)
             if in_place and name not in bound.rebound:
                 continue
-            carried = self._carried_name(name, before, name in facts.full, name in facts.register)
+            carried = self._carry(name, before, name in facts.full, name in facts.register)
             if carried is not None:
                 out.append(carried)
         return out
 
-    def _carried_name(
-        self, name: str, x: Binding, full: bool = False, register: bool = False
-    ) -> CarriedName | None:
+    def _carry(self, name: str, x: Binding, full: bool = False, register: bool = False) -> CarriedName | None:
         """The initial values of a binding in a loop; None if control flow cannot carry the binding."""
         if isinstance(x, LITERALS):
             x = self.builder.value(x)
@@ -544,18 +530,14 @@ class Loops(Branches):
             for part in x:
                 carried = (
                     self._invariant(name, part)
-                    if is_invariant_part(part)
-                    else self._carried_name(name, part, full, register)
+                    if is_invariant(part)
+                    else self._carry(name, part, full, register)
                 )
                 if carried is None:
                     return None
                 parts.append(carried)
-            return CarriedName(
-                name,
-                x,
-                [v for p in parts for v in p.values],
-                lambda args: rebuilt(x, [p.start(args) for p in parts]),
-            )
+            values = [v for p in parts for v in p.values]
+            return CarriedName(name, x, values, lambda args: rebuilt(x, [p.start(args) for p in parts]))
         return None
 
     def _invariant(self, name: str, x: Binding) -> CarriedName:
@@ -648,7 +630,7 @@ class Loops(Branches):
             likes = like if isinstance(like, tuple) and len(like) == len(x) else (None,) * len(x)
             parts = [
                 ([] if same_static(part, known) else None)
-                if is_invariant_part(part)
+                if is_invariant(part)
                 else self._flatten(part, known)
                 for part, known in zip(x, likes, strict=True)
             ]
@@ -680,7 +662,7 @@ class Loops(Branches):
     def _result(self, before: Binding, end: Binding, results: Iterator[Value]) -> Binding:
         if isinstance(before, tuple) and isinstance(end, tuple):
             return rebuilt(end, [self._result(x, y, results) for x, y in zip(before, end, strict=True)])
-        if is_invariant_part(end):
+        if is_invariant(end):
             return end
         result = next(results)
         if not isinstance(result.type, TileType):
@@ -703,12 +685,8 @@ class Loops(Branches):
             return lambda results: (skip(results), mark)[1]
         error = conflict(c.name, c.before, end_binding)
         if used & set(arguments):
-            location = (
-                end_binding.owner.loc
-                if isinstance(end_binding, Value) and isinstance(end_binding.owner, Op)
-                else self.location(node)
-            )
-            self.record(error(location))
+            owner = end_binding.owner if isinstance(end_binding, Value) else None
+            self.record(error(owner.loc if isinstance(owner, Op) else self.location(node)))
             return lambda results: (skip(results), FAILED)[1]
         return lambda results: (skip(results), Conflict(error))[1]
 
@@ -760,7 +738,7 @@ class Loops(Branches):
     def _result_binding(self, name: str, x: Binding, results: Iterator[Value]) -> Binding:
         if isinstance(x, tuple):
             return rebuilt(x, [self._result_binding(name, part, results) for part in x])
-        if is_invariant_part(x):
+        if is_invariant(x):
             return x
         result = next(results)
         if isinstance(result.type, TileType) and isinstance(x, Value) and isinstance(x.type, BufType):
@@ -800,7 +778,7 @@ def _same_structure(before: Binding, end: Binding) -> bool:
     return alike(before, end) and all(map(_same_structure, before, end))
 
 
-def is_invariant_part(x: Binding) -> bool:
+def is_invariant(x: Binding) -> bool:
     """Whether a part of a tuple cannot be selected by control flow, such as an array, a function or None."""
     return not isinstance(x, (tuple, *LITERALS)) and (not isinstance(x, Value) or is_handle(x))
 

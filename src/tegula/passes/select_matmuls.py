@@ -147,7 +147,7 @@ def _select(
                 slots[op, k] = slot
                 continue
             remaining.pop(op, None)
-            op.declined = f"the {SIDES[k]} operand {reason}, and {slot}"
+            op.declined = f"the {SIDES[k]} operand {reason}, and the operand {slot}"
         if remaining == chosen:
             return chosen, slots
         chosen = remaining
