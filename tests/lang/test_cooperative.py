@@ -240,7 +240,7 @@ def test_a_program_that_does_not_return_its_signature_is_refused() -> None:
         tg.tile_store(x, shorter(tg.tile_load(x, shape=4)))
 
     text = error_of(run, zeros(4))
-    assert "this program of shorter returns tile[float32, 3], its signature says tile[Number, N]" in text
+    assert "this program of shorter returns tile[float32, 3], but the signature says tile[Number, N]" in text
     assert "here N = 4, Number = float32" in text
 
 
@@ -424,7 +424,11 @@ def test_invalid_parts_of_cooperative_functions_are_refused_at_their_lines() -> 
 
     for part, gradient, message in (
         (unknown_letter, False, ("the condition of a program of doubled takes 'K'", "N, Real, group")),
-        (two_results, False, ("returns 2 values, its signature says 1", "return a, a", "-> tile[Real, N]")),
+        (
+            two_results,
+            False,
+            ("returns 2 values, but the signature says 1", "return a, a", "-> tile[Real, N]"),
+        ),
         (shorter_adjoint, True, ("returns tile[float32, 2], not tile[float32, 4]", "return grad[:2]")),
         (unknown_kept, True, ("the adjoint of doubled cannot keep 'results'", "choose from: a, result")),
         (calls_itself, False, ("program calls itself", "return doubled(a)")),

@@ -159,7 +159,7 @@ def converted_arguments(
                 best = cost, parameters, bound_arguments
         if best is not None:
             numbers = {p.name: _typed_number(p.annotation, x) for p, x in zip(*best[1:], strict=True)}
-            positional = [p.name for p in best[1] if not p.by_name]
+            positional = [p.name for p in best[1] if not p.keyword_only]
             return [numbers[name] for name in positional[: len(args)]], {key: numbers[key] for key in kwargs}
     return [*args], {**kwargs}
 
