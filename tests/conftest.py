@@ -32,9 +32,9 @@ settings.load_profile("ci" if os.environ.get("CI") else "tegula")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    help_text = "rewrite files of expected text; other tests are left out"
+    help_text = "rewrite files of expected text; only tests with such files run"
     parser.addoption("--update", action="store_true", help=help_text)
-    each_help = "of each test's parameter sets run the first, and of the others one of so many"
+    each_help = "run the first parameter set of each test and one of N of its other sets"
     parser.addoption("--each", type=int, default=1, metavar="N", help=each_help)
 
 
@@ -46,9 +46,9 @@ def pytest_configure(config: pytest.Config) -> None:
     result = tempfile.mkdtemp(prefix="tegula-test-cache-")
     os.environ["TEGULA_CACHE_DIR"] = result
     # A folder's own conftest.py, which is read first if the folder is named on the command line, may have imported it.
-    known = sys.modules.get("tegula.runtime.config")
-    if known is not None:
-        known.config.kernel_cache_dir = result
+    config_module = sys.modules.get("tegula.runtime.config")
+    if config_module is not None:
+        config_module.config.kernel_cache_dir = result
     config.add_cleanup(lambda: shutil.rmtree(result, ignore_errors=True))
 
 
@@ -70,26 +70,28 @@ def pytest_report_header() -> str:
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
     """Markers by folder; tests that need a GPU are deselected on machines without a GPU, which the report's header
-    states. Of the tests that markers select `--each` leaves some parameter sets out."""
+    states. `--each` deselects parameter sets of the tests that markers select."""
     for item in items:
         path = item.path.relative_to(TESTS)
         if follows(path.parts[0], ON_GPUS):
             item.add_marker("gpu")
     leave_to_campaigns(items)
     mark_long(items)
-    keeps = "update" if config.getoption("--update") else ""
-    _leave_out(config, items, {i for i in items if _is_left_out(i) or keeps not in ("", *_fixtures(i))})
+    required_fixture = "update" if config.getoption("--update") else ""
+    _deselect(
+        config, items, {i for i in items if _cannot_run(i) or required_fixture not in ("", *_fixtures(i))}
+    )
     yield
-    _leave_out(config, items, {*items}.difference(sample_parameter_sets(items, config.getoption("--each"))))
+    _deselect(config, items, {*items}.difference(sample_parameter_sets(items, config.getoption("--each"))))
 
 
-def _leave_out(config: pytest.Config, items: list[pytest.Item], without: set[pytest.Item]) -> None:
+def _deselect(config: pytest.Config, items: list[pytest.Item], without: set[pytest.Item]) -> None:
     if without:
         config.hook.pytest_deselected(items=[item for item in items if item in without])
         items[:] = [item for item in items if item not in without]
 
 
-def _is_left_out(item: pytest.Item) -> bool:
+def _cannot_run(item: pytest.Item) -> bool:
     """Whether a test needs a GPU on a machine without a GPU, or the test or its parameters are for CPUs only."""
     if item.get_closest_marker("gpu") is None:
         return False
@@ -109,8 +111,8 @@ def update(request: pytest.FixtureRequest) -> bool:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run tests of kernels on the GPU too, if there is one."""
     path = Path(str(metafunc.definition.path)).relative_to(TESTS)
-    of_cpus = metafunc.definition.get_closest_marker("cpu")
-    if follows(path.parts[0], ON_ALL_DEVICES) and of_cpus is None and no_cuda() is None:
+    cpu_only = metafunc.definition.get_closest_marker("cpu")
+    if follows(path.parts[0], ON_ALL_DEVICES) and cpu_only is None and no_cuda() is None:
         devices = [pytest.param("cpu"), pytest.param("cuda:0", marks=pytest.mark.gpu)]
         metafunc.parametrize("on_device", devices, indirect=True)
 
@@ -150,5 +152,5 @@ def no_cuda() -> str | None:
     try:
         driver()
     except Unavailable as error:
-        return f"left out, {error}"
+        return f"deselected, {error}"
     return None

@@ -12,12 +12,13 @@ from benchmarks.sweep.table import mean, picture, slower_than_peer, summary
 
 WORKER = """
 import json, os, sys, time
-asked = json.loads(sys.argv[1])
-def tell(what):
-    print("benchmark: " + json.dumps(what), flush=True)
-cases = [n for n in ("good", "wrong", "fatal", "slow", "last") if asked["name_filter"] in n and n not in asked["done"]]
+request = json.loads(sys.argv[1])
+def send(message):
+    print("benchmark: " + json.dumps(message), flush=True)
+names = ("good", "wrong", "fatal", "slow", "last")
+cases = [n for n in names if request["name_filter"] in n and n not in request["done"]]
 print("something else", flush=True)
-tell({"device": {"gpu": "none"}, "cases": cases})
+send({"device": {"gpu": "none"}, "cases": cases})
 for name in cases:
     if name == "fatal":
         print("memory fault", file=sys.stderr, flush=True)
@@ -27,7 +28,7 @@ for name in cases:
     row = {"name": name, "value": 2.0, "unit": "ms"}
     if name == "wrong":
         row = {"name": name, "value": None, "unit": "", "failure": "wrong", "passes": False}
-    tell({"case": name, "rows": [row]})
+    send({"case": name, "rows": [row]})
 """
 
 
@@ -116,8 +117,8 @@ def test_the_summary_of_a_sweep_has_worst_and_mean_of_each_group_and_of_all_but_
 
 
 def test_points_that_lose_are_listed_from_the_worst_and_drawn() -> None:
-    lost = ["rows, row scan", "matmul, batched, gradients", "matmul, batched"]
-    assert list(slower_than_peer(SWEPT).columns[0].cells) == lost
-    drawn = picture(SWEPT, "a < b")
-    assert drawn.count("<circle") == 3 and drawn.count('class="lost"/>') == 2
-    assert "a &lt; b" in drawn and ">failed</text>" in drawn
+    slower = ["rows, row scan", "matmul, batched, gradients", "matmul, batched"]
+    assert list(slower_than_peer(SWEPT).columns[0].cells) == slower
+    svg = picture(SWEPT, "a < b")
+    assert svg.count("<circle") == 3 and svg.count('class="lost"/>') == 2
+    assert "a &lt; b" in svg and ">failed</text>" in svg

@@ -55,8 +55,8 @@ def test_the_main_loop_is_the_innermost_loop_besides_waits() -> None:
 
 def test_the_main_loop_does_not_depend_on_labels_that_no_branch_leads_to() -> None:
     """nvdisasm prints some of these labels, cuobjdump none: it prints addresses for branch targets."""
-    look = "        /*0030*/"
-    labelled = LOOPS.replace(look, f".L_look:\n{look}")
+    line = "        /*0030*/"
+    labelled = LOOPS.replace(line, f".L_look:\n{line}")
     addresses = {"outer": "0x10", "inner": "0x20", "back": "0x50", "wait": "0xb0", "end": "0xe0"}
     bare = re.sub(r"`\(\.L_(\w+)\)", lambda name: addresses[name[1]], re.sub(r"(?m)^\.L_\w+:\n", "", LOOPS))
     assert ".L_" not in bare
@@ -66,12 +66,12 @@ def test_the_main_loop_does_not_depend_on_labels_that_no_branch_leads_to() -> No
 
 
 def test_the_main_loop_may_contain_a_loop_without_tensor_cores() -> None:
-    rare = """.L_rare:
+    inner_loop = """.L_rare:
         /*0058*/                   FFMA R2, R2, R2, R2 ;
         /*005c*/               @P3 BRA `(.L_rare) ;
 """
     prefix = "        /*0060*/"
-    loop = machine_code.main_loop(machine_code.read(LOOPS.replace(prefix, rare + prefix)))
+    loop = machine_code.main_loop(machine_code.read(LOOPS.replace(prefix, inner_loop + prefix)))
     assert machine_code.counts(loop)["tensor"] == 1 and machine_code.counts(loop)["instructions"] == 6
 
 
@@ -103,7 +103,7 @@ def test_every_form_is_in_the_report() -> None:
     assert set(DEFAULT_RUN_FORMS) <= set(names)
 
 
-def compiled_as_kept(name: str) -> None:
+def assert_equals_report(name: str) -> None:
     if report.assembler() != COMMITTED["ptxas"] or not ptx.candidates():
         pytest.skip(f"the report was made with ptxas {COMMITTED['ptxas']}")
     changes = [
@@ -112,13 +112,16 @@ def compiled_as_kept(name: str) -> None:
         for line in report.differences(row, COMMITTED["rows"].get(row["name"]))
     ]
     assert not changes, "\n".join(
-        [*changes, "if this is wanted: python -m benchmarks --compile-only, and say why"]
+        [
+            *changes,
+            "if the changes are intended: python -m benchmarks --compile-only, and name the reason in the commit",
+        ]
     )
 
 
 @sampled(2, "name", DEFAULT_RUN_FORMS)
 def test_a_few_kernels_compile_to_the_report(name: str) -> None:
-    compiled_as_kept(name)
+    assert_equals_report(name)
 
 
 def forms_of_slow_tests() -> list[str]:
@@ -131,4 +134,4 @@ def forms_of_slow_tests() -> list[str]:
 @pytest.mark.machine_code(some=True)  # forms with meshes, which are built here
 @pytest.mark.parametrize("name", forms_of_slow_tests())
 def test_all_kernels_compile_to_the_report(name: str) -> None:
-    compiled_as_kept(name)
+    assert_equals_report(name)

@@ -117,10 +117,10 @@ def test_missing_parts_of_docstrings_are_reported(old: str, new: str, fault: str
 def test_stated_gradients_agree_with_ops(name: str, stated: str, fault: str) -> None:
     (function,) = (function for function in tool().kernel_functions() if function.name == name)
     before, _, rest = function.text.partition("Gradient:\n    ")
-    right = rest.partition("\nSource:")[0]
+    stated_before = rest.partition("\nSource:")[0]
     assert tool().faults(function) == []
-    wrong = function._replace(text=f"{before}Gradient:\n    {stated}" + rest.removeprefix(right))
-    assert any(report.startswith(fault) for report in tool().faults(wrong))
+    changed = function._replace(text=f"{before}Gradient:\n    {stated}" + rest.removeprefix(stated_before))
+    assert any(report.startswith(fault) for report in tool().faults(changed))
 
 
 def test_stated_gradients_agree_with_samples() -> None:
@@ -128,8 +128,8 @@ def test_stated_gradients_agree_with_samples() -> None:
     for name, stated in (("sin", "none."), ("tile_sort", "refused."), ("tile_argmax", "the adjoint.")):
         text = declared[name].text
         position = text.index("Gradient:\n    ") + len("Gradient:\n    ")
-        wrong = declared[name]._replace(text=text[:position] + stated)
-        assert any(report.startswith("gradient: ") for report in tool().faults(wrong))
+        changed = declared[name]._replace(text=text[:position] + stated)
+        assert any(report.startswith("gradient: ") for report in tool().faults(changed))
 
 
 def test_errors_of_refused_samples_are_stated() -> None:
@@ -141,7 +141,7 @@ def test_errors_of_refused_samples_are_stated() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "has"),
+    ("text", "has_noun"),
     [
         ("The sum of two tiles.", True),
         ("All of them, where it is so.", False),
@@ -150,8 +150,8 @@ def test_errors_of_refused_samples_are_stated() -> None:
         ("A region without an end", False),
     ],
 )
-def test_first_sentences_have_nouns(text: str, has: bool) -> None:
-    assert tool()._has_noun(text) is has
+def test_first_sentences_have_nouns(text: str, has_noun: bool) -> None:
+    assert tool()._has_noun(text) is has_noun
 
 
 def test_methods_that_override_documented_methods_need_no_docstring() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 TOOL = Path(__file__).parent.parent / "tools" / "gpu_tests.py"
-ALONE = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+WITHOUT_PLUGINS = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 """The environment of processes that need no plugin but the tool's, and start faster without others."""
 
 FILES = {
@@ -60,7 +60,7 @@ def test_there(): pass
 @pytest.fixture(scope="module")
 def summary(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("simulated")
-    markers = ["gpu: on a simulated one", "seconds(n): that it takes"]
+    markers = ["gpu: on a simulated GPU", "seconds(n): the time that a test takes"]
     (folder / "pytest.ini").write_text("\n  ".join(["[pytest]\nmarkers =", *markers]))
     for name, text in FILES.items():
         (folder / name).write_text("import pytest\npytestmark = pytest.mark.gpu\n" + text)
@@ -82,7 +82,7 @@ def summary(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         capture_output=True,
         text=True,
         cwd=folder,
-        env=ALONE,
+        env=WITHOUT_PLUGINS,
     )
     assert completed.returncode == 1, completed.stdout + completed.stderr
     return {**json.loads((folder / "s.json").read_text()), "text": completed.stdout}
@@ -143,10 +143,10 @@ def test_failures_are_grouped_by_message(summary: dict[str, Any]) -> None:
 
 
 def test_a_run_without_gpu_tests_fails(tmp_path: Path) -> None:
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = gpu: on a simulated one\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = gpu: on a simulated GPU\n")
     (tmp_path / "test_cpu.py").write_text("def test_elsewhere(): pass\n")
     completed = subprocess.run(
-        [sys.executable, TOOL, tmp_path], capture_output=True, text=True, cwd=tmp_path, env=ALONE
+        [sys.executable, TOOL, tmp_path], capture_output=True, text=True, cwd=tmp_path, env=WITHOUT_PLUGINS
     )
     assert completed.returncode == 2 and "nothing to run" in completed.stdout
 
@@ -162,7 +162,7 @@ sys.exit(done.returncode)
 
 
 def test_a_sanitizer_finding_fails_the_file(tmp_path: Path) -> None:
-    markers = ["gpu: on a simulated one", "faults: on purpose", "seconds(n): that it takes"]
+    markers = ["gpu: on a simulated GPU", "faults: on purpose", "seconds(n): the time that a test takes"]
     (tmp_path / "pytest.ini").write_text("\n  ".join(["[pytest]\nmarkers =", *markers]))
     for name, mark in (("test_good.py", "seconds(9)"), ("test_wrong.py", "gpu")):
         text = f"import pytest\npytestmark = pytest.mark.gpu\n@pytest.mark.{mark}\ndef test_one(): pass\n"
@@ -170,9 +170,9 @@ def test_a_sanitizer_finding_fails_the_file(tmp_path: Path) -> None:
     fault = "import pytest\npytestmark = [pytest.mark.gpu, pytest.mark.faults]\ndef test_one(): pass\n"
     (tmp_path / "test_fault.py").write_text(fault)
     (tmp_path / "sanitizer.py").write_text(SANITIZER)
-    under, saved = f"{sys.executable} {tmp_path / 'sanitizer.py'}", tmp_path / "found.json"
-    command = [sys.executable, str(TOOL), "--under", under, "--save", str(saved), str(tmp_path)]
-    completed = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=ALONE)
+    sanitizer, saved = f"{sys.executable} {tmp_path / 'sanitizer.py'}", tmp_path / "found.json"
+    command = [sys.executable, str(TOOL), "--under", sanitizer, "--save", str(saved), str(tmp_path)]
+    completed = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=WITHOUT_PLUGINS)
     assert completed.returncode == 1, completed.stdout + completed.stderr
     record = json.loads(saved.read_text())
     assert record["counts"] == {"passed": 2, "failed": 1}

@@ -74,14 +74,14 @@ def test_unexplained_findings_of_the_sanitizer_fail(
     tool: ModuleType, explained: tuple[str, str, str, str]
 ) -> None:
     read, read_location, write, write_location = explained
-    elsewhere = f" in {KERNELS.name}:{line_of('row = tg.tile_pipe_pop(rows)')}"
-    others = {
-        "another line": report((read, elsewhere, write, write_location)),
+    other_location = f" in {KERNELS.name}:{line_of('row = tg.tile_pipe_pop(rows)')}"
+    reports = {
+        "another line": report((read, other_location, write, write_location)),
         "two writes": report((write, read_location, write, write_location)),
         "more of them": report(explained).replace("2232", "2233"),
         "no lines": report((read, "", write, "")),
-        "one more race": report(explained, (read, elsewhere, write, write_location)),
+        "one more race": report(explained, (read, other_location, write, write_location)),
         "one more finding": report(explained, summary=2),
     }
-    for why, text in others.items():
-        assert not tool.judged(text, 0)["clean"], why
+    for name, text in reports.items():
+        assert not tool.judged(text, 0)["clean"], name

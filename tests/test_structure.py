@@ -129,20 +129,22 @@ def part_imported(module: str) -> str | None:
 
 
 def parts_imported(imported: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
-    named = {line for line, module in imported if (part_imported(module) or "__init__") != "__init__"}
+    lines_with_parts = {
+        line for line, module in imported if (part_imported(module) or "__init__") != "__init__"
+    }
     for line, module in imported:
         part = part_imported(module)
-        if part is not None and not (module == "tegula" and line in named):
+        if part is not None and not (module == "tegula" and line in lines_with_parts):
             yield line, part
 
 
 def violations(path: Path, imported: Iterable[tuple[int, str]]) -> list[str]:
     """The imports of a file from the same or a higher layer."""
-    own = part_of(path)
+    own_part = part_of(path)
     return [
-        f"{name_of(path)}:{line}: {own} imports {part}"
+        f"{name_of(path)}:{line}: {own_part} imports {part}"
         for line, part in parts_imported(imported)
-        if part != own and LEVEL[part] >= LEVEL[own]
+        if part != own_part and LEVEL[part] >= LEVEL[own_part]
     ]
 
 
@@ -204,9 +206,9 @@ def test_heavy_packages_stay_in_their_files() -> None:
 
 
 def test_no_other_package_is_imported() -> None:
-    known = LIGHT | set(CONFINED) | set(sys.stdlib_module_names)
+    allowed = LIGHT | set(CONFINED) | set(sys.stdlib_module_names)
     packages = {module.partition(".")[0] for path in files() for _, module in imported_by(path)}
-    assert packages <= known
+    assert packages <= allowed
 
 
 def loaded_by(statement: str) -> set[str]:
@@ -386,7 +388,7 @@ def test_no_test_module_imports_another() -> None:
     assert violating == []
 
 
-# Tiers ---------------------------------------------------------------------------------------------------------------
+# Tiers ----------------------------------------------------------------------------------------------------------------
 
 
 def test_every_folder_of_tests_has_marker_rules() -> None:

@@ -44,7 +44,7 @@ def eager_and_compiled(function: Function) -> list[Peer]:
     return [eager("eager", function), compiled(function)]
 
 
-# Matmuls -------------------------------------------------------------------------------------------------------------
+# Matmuls --------------------------------------------------------------------------------------------------------------
 
 
 def float8(a: Any, b: Any) -> Function:
@@ -129,7 +129,7 @@ MATMULS: dict[str, list[Peer]] = {
 }
 """The peers of matmuls by the text after the comma in the name of a point; other points have MM."""
 
-# Attention -----------------------------------------------------------------------------------------------------------
+# Attention ------------------------------------------------------------------------------------------------------------
 
 
 def sdpa(backend: SDPBackend, causal: bool = False, biased: bool = False, sums: bool = False) -> Function:

@@ -97,10 +97,10 @@ def test_runlength_encode_finds_values_and_lengths() -> None:
     rng = np.random.default_rng(0)
     x = np.repeat(rng.integers(0, 3, 500), rng.integers(1, 9, 500)).astype(np.int32)
     values, lengths, count = (tg.zeros(n, dtype=tg.int32) for n in (x.size, x.size, 1))
-    begins = np.flatnonzero(np.r_[True, x[1:] != x[:-1]])
-    assert tg.utils.runlength_encode(tg.array(x), values, lengths) == begins.size
-    np.testing.assert_array_equal(values.numpy()[: begins.size], x[begins])
-    np.testing.assert_array_equal(lengths.numpy()[: begins.size], np.diff(np.r_[begins, x.size]))
+    run_starts = np.flatnonzero(np.r_[True, x[1:] != x[:-1]])
+    assert tg.utils.runlength_encode(tg.array(x), values, lengths) == run_starts.size
+    np.testing.assert_array_equal(values.numpy()[: run_starts.size], x[run_starts])
+    np.testing.assert_array_equal(lengths.numpy()[: run_starts.size], np.diff(np.r_[run_starts, x.size]))
     assert tg.utils.runlength_encode(tg.array(x), values, lengths, count, value_count=1) is count
     assert (count.numpy()[0], values.numpy()[0], lengths.numpy()[0]) == (1, x[0], 1)
     assert tg.utils.runlength_encode(tg.array(x), values, lengths, value_count=0) == 0

@@ -237,7 +237,7 @@ def digests(tmp_path, root):
     return [tools._remembered(memos, root), tools._remembered(memos, root)]
 
 
-def test_the_digest_of_sources_is_that_of_their_contents(tmp_path, monkeypatch):
+def test_the_digest_of_sources_depends_on_their_contents_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(tools, "STABLE_NS", 0)
     first_tree, second_tree = tree(tmp_path / "one"), tree(tmp_path / "other")
     os.utime(second_tree / "a.py", ns=(1, 1))
@@ -278,8 +278,8 @@ def test_a_damaged_digest_memo_is_rebuilt(tmp_path, monkeypatch):
     second_tree = tree(tmp_path / "other")
     (second_tree / "more.py").write_text("x = 1")
     tools._remembered(tmp_path / "others", second_tree)
-    (elsewhere,) = (tmp_path / "others").iterdir()
-    for damaged in (b"", b"x" * 64, memo.read_bytes()[:40], elsewhere.read_bytes()):
+    (other_memo,) = (tmp_path / "others").iterdir()
+    for damaged in (b"", b"x" * 64, memo.read_bytes()[:40], other_memo.read_bytes()):
         memo.write_bytes(damaged)
         assert digests(tmp_path, root) == reference
 

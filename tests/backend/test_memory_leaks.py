@@ -46,7 +46,7 @@ def tool() -> Any:
     try:
         module.allocated()
     except AttributeError:
-        pytest.skip("this C library does not say what malloc has handed out")
+        pytest.skip("this C library does not report the size of allocated memory")
     return module
 
 

@@ -171,9 +171,9 @@ def emitted(text: str) -> bytes:
     """An object as LLVM emits it, without the loader's checks."""
     import llvmlite.binding as llvm
 
-    from tegula.backend import llvm as ours
+    from tegula.backend import llvm as tegula_llvm
 
-    machine = ours._machine(get_target())
+    machine = tegula_llvm._machine(get_target())
     return machine.emit_object(llvm.parse_assembly(text))
 
 
@@ -203,7 +203,7 @@ def test_the_loader_refuses_invalid_objects(data):
 
 
 @given(st.integers(0, 1000))
-def test_the_loader_refuses_an_object_cut_short(length):
+def test_the_loader_refuses_truncated_objects(length):
     object_bytes = SMALL_OBJECT
     with pytest.raises(InternalError):
         load(object_bytes[: length % len(object_bytes)])

@@ -236,8 +236,8 @@ def forked(body) -> int:
             os._exit(status)
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
+        ended_pid, status = os.waitpid(child, os.WNOHANG)
+        if ended_pid:
             return os.waitstatus_to_exitcode(status)
         time.sleep(0.005)
     os.kill(child, signal.SIGKILL)

@@ -103,7 +103,7 @@ except RuntimeError:
     assert completed.stdout == "no such target\n"
 
 
-# Targets -------------------------------------------------------------------------------------------------------------
+# Targets --------------------------------------------------------------------------------------------------------------
 
 
 def test_compute_capabilities_select_targets() -> None:
@@ -122,7 +122,7 @@ def test_the_hopper_target_has_the_limits_of_the_device() -> None:
     assert target.key == "nvptx64-nvidia-cuda/sm_90a/ptx80"
 
 
-# ptxas ---------------------------------------------------------------------------------------------------------------
+# ptxas ----------------------------------------------------------------------------------------------------------------
 
 
 @needs_ptxas
@@ -200,16 +200,16 @@ def test_more_blocks_are_tried_only_with_enough_registers(
     registers: int, threads: int, shared_bytes: int, blocks: list[int], tmp_path: Path
 ) -> None:
     """With a ptxas that always spills."""
-    actual = program(
+    ptxas = program(
         tmp_path,
         f'while [ "$1" != -o ]; do shift; done; cp "$3" {tmp_path}/$(ls {tmp_path} | wc -l).ptx; printf code > "$2"\n'
         'echo "8 bytes spill stores, 8 bytes spill loads" >&2; echo "Used 32 registers" >&2',
     )
     cubin = Cubin(b"first", is_ptx=False, registers=registers)
     entry = f".maxntid {threads}\n"
-    assert fill_multiprocessor(cubin, entry, "sm_90a", threads, actual, shared_bytes) is cubin
-    tried = sorted(tmp_path.glob("*.ptx"), key=lambda path: int(path.stem))
-    assert [path.read_text() for path in tried] == [f"{entry}.minnctapersm {n}\n" for n in blocks]
+    assert fill_multiprocessor(cubin, entry, "sm_90a", threads, ptxas, shared_bytes) is cubin
+    attempts = sorted(tmp_path.glob("*.ptx"), key=lambda path: int(path.stem))
+    assert [path.read_text() for path in attempts] == [f"{entry}.minnctapersm {n}\n" for n in blocks]
 
 
 @pytest.mark.parametrize(("registers", "spilled"), [(64, 0), (255, 8)])
@@ -232,17 +232,17 @@ def test_kernels_that_hold_many_registers_of_tiles_are_assembled_once(
     spilled: int, runs: list[int | None], tmp_path: Path
 ) -> None:
     """For 128 registers of tiles and 32 others; after spills the code is assembled without a limit."""
-    actual = program(
+    ptxas = program(
         tmp_path,
         f'while [ "$1" != -o ]; do shift; done; cp "$3" {tmp_path}/$(ls {tmp_path} | wc -l).ptx; printf code > "$2"\n'
         f'echo "{spilled} bytes spill stores, 0 bytes spill loads" >&2; echo "Used 250 registers" >&2',
     )
     entry = ".maxntid 32, 2\n"
-    compile_for_occupancy(entry, "sm_90a", 64, held=128, configured=actual)
-    tried = sorted(tmp_path.glob("*.ptx"), key=lambda path: int(path.stem))
+    compile_for_occupancy(entry, "sm_90a", 64, held=128, configured=ptxas)
+    attempts = sorted(tmp_path.glob("*.ptx"), key=lambda path: int(path.stem))
     expected = [entry if n is None else f"{entry}.minnctapersm {n}\n" for n in runs]
-    assert [path.read_text() for path in tried][: len(expected)] == expected
-    assert spilled or len(tried) == 1
+    assert [path.read_text() for path in attempts][: len(expected)] == expected
+    assert spilled or len(attempts) == 1
 
 
 def test_without_ptxas_the_driver_gets_the_ptx() -> None:

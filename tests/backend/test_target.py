@@ -59,7 +59,7 @@ def test_features_that_change_rounding_are_never_used(monkeypatch):
     assert native(monkeypatch, "x86_64", flags).features == ""
 
 
-def test_a_processor_below_the_least_is_refused(monkeypatch):
+def test_processors_without_required_flags_are_refused(monkeypatch):
     with pytest.raises(RuntimeError, match="fma"):
         native(monkeypatch, "x86_64", target._V3_FLAGS - {"fma"})
 

@@ -1,10 +1,10 @@
 """Runs the public tile tests and the documented examples of the builtins with Tegula imported under the package's name.
 
-One line a test: passed, skipped (no device), or failed and why; then counts by file and cause, and the tests that newly
-fail or pass, compared with passing.txt. Exits with 1 if a test newly fails.
+One line for each test: passed, skipped (no device), or failed and why; then counts by file and cause, and the tests
+that newly fail or pass, compared with passing.txt. Exits with 1 if a test newly fails.
 
-    python run.py compat                 all of them, on the CPU; any rejection is one that a test expects
-    python run.py compat reduce          those of files and tests whose name contains that
+    python run.py compat                 all tests, on the CPU; any error is the error that a test expects
+    python run.py compat reduce          the files and tests whose name contains `reduce`
     python run.py compat --strict        also compares classes and words of errors
     python run.py compat --update        write the names that pass
 """
@@ -128,11 +128,11 @@ def run_file(
 ) -> list[tuple[str, ...]]:
     """Runs the tests of a file, each in a separate process; prints a line for each."""
     outcomes: list[Outcome] = []
-    with tempfile.TemporaryDirectory() as built:
-        tests = [(name, test) for name, test in tests_of(file, root, Path(built)) if pattern in name]
+    with tempfile.TemporaryDirectory() as folder:
+        tests = [(name, test) for name, test in tests_of(file, root, Path(folder)) if pattern in name]
         works = [(name, partial(outcome, test)) for name, test in tests]
-        for name, result, wrong in isolated(works, WORKERS, limit):
-            outcomes.append(Outcome(name, *(result or ("failed", wrong or ""))))
+        for name, result, failure in isolated(works, WORKERS, limit):
+            outcomes.append(Outcome(name, *(result or ("failed", failure or ""))))
             mark = f" (excluded: {reasons[name]})" if name in reasons else ""
             print(f"{outcomes[-1]}{mark}", flush=True)
     return [astuple(finished) for finished in outcomes]
@@ -142,12 +142,12 @@ def run(root: Path, pattern: str, reasons: Mapping[str, str], limit: float) -> l
     """Runs the tests whose name contains a pattern; a file that cannot be imported is one failed test."""
     install(root)
     file_suffix, in_file, _ = pattern.partition("::")
-    chosen = [file for file in files(root) if not in_file or file.endswith(file_suffix)]
-    works = [(file, partial(run_file, file, root, pattern, reasons, limit)) for file in chosen]
+    selected = [file for file in files(root) if not in_file or file.endswith(file_suffix)]
+    works = [(file, partial(run_file, file, root, pattern, reasons, limit)) for file in selected]
     outcomes: list[Outcome] = []
-    for file, results, wrong in isolated(works, workers=1, limit=LIMIT_OF_FILE, silent=False):
+    for file, results, failure in isolated(works, workers=1, limit=LIMIT_OF_FILE, silent=False):
         if results is None:
-            results = [(f"{file}::(import)", "failed", wrong or "")]
+            results = [(f"{file}::(import)", "failed", failure or "")]
             print(Outcome(*results[0]), flush=True)
         outcomes += [Outcome(*result) for result in results]
     return outcomes
@@ -169,12 +169,13 @@ def main() -> int:
         harness.count_any_rejection()
     reasons = outcomes.excluded()
     root = options.package or package.folder()
-    ran = outcomes.counted(run(root, options.pattern, reasons, options.limit), reasons)
+    finished = outcomes.counted(run(root, options.pattern, reasons, options.limit), reasons)
     path = options.passing or outcomes.passing(options.strict)
-    lost, gained = outcomes.compared(ran, outcomes.names_in_file(path), all_files=not options.pattern)
-    print(outcomes.summary(ran))
+    lost, gained = outcomes.compared(finished, outcomes.names_in_file(path), all_files=not options.pattern)
+    print(outcomes.summary(finished))
     print(
-        f"{sum(outcome.state == PASSED for outcome in ran)} of {len(ran)} pass; {len(lost)} lost, {len(gained)} gained."
+        f"{sum(outcome.state == PASSED for outcome in finished)} of {len(finished)} pass; {len(lost)} lost, "
+        f"{len(gained)} gained."
     )
     for change, names in (("lost", lost), ("gained", gained)):
         for name in names:

@@ -121,11 +121,11 @@ def add_function_test(
     if devices is None:
         setattr(cls, name, method(func, None, check_output, device_check, kwargs))
         return
-    chosen = devices if isinstance(devices, list) else [devices]
-    for device in chosen:
+    device_list = devices if isinstance(devices, list) else [devices]
+    for device in device_list:
         result = method(func, device, check_output, device_check, kwargs)
         setattr(cls, f"{name}_{sanitize_identifier(device)}", result)
-    if not chosen:
+    if not device_list:
         setattr(cls, name, unittest.skip("no device")(lambda self: None))
 
 
@@ -179,8 +179,8 @@ def add_kernel_test(
         if expected is not None:
             assert_array_equal(result, expected)
 
-    chosen = get_test_devices() if devices is None else devices
-    add_function_test(cls, name or kernel.key, launched, devices=chosen)
+    device_list = get_test_devices() if devices is None else devices
+    add_function_test(cls, name or kernel.key, launched, devices=device_list)
 
 
 def sanitize_identifier(name: Any) -> str:

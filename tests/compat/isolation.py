@@ -80,15 +80,16 @@ def isolated(
         works: functions by name, whose results are written as JSON.
         workers: how many processes run at the same time.
         limit: seconds, after which the process is killed.
-        silent: whether the output of the processes is dropped. Returns:
+        silent: whether the output of the processes is dropped.
+    Returns:
         the name, the result, and the failure of each process, in the order of completion."""
-    left = iter(works)
+    remaining = iter(works)
     running: dict[int, RunningProcess] = {}
     try:
         while True:
-            while len(running) < workers and (work := next(left, None)) is not None:
-                begun = start(*work, limit, silent)
-                running[begun.result.fileno()] = begun
+            while len(running) < workers and (work := next(remaining, None)) is not None:
+                started = start(*work, limit, silent)
+                running[started.result.fileno()] = started
             if not running:
                 return
             soonest = min(running_work.end for running_work in running.values())
@@ -96,11 +97,11 @@ def isolated(
             for number in ready:
                 ended = running.pop(number)
                 yield (ended.name, *ended.take())
-            for number, late in [*running.items()]:
-                if late.end <= time.monotonic():
+            for number, overdue in [*running.items()]:
+                if overdue.end <= time.monotonic():
                     del running[number]
-                    late.kill()
-                    yield late.name, None, f"hung: longer than {limit:g} s"
+                    overdue.kill()
+                    yield overdue.name, None, f"hung: longer than {limit:g} s"
     finally:
         for running_work in running.values():
             running_work.kill()

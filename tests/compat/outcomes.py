@@ -56,11 +56,11 @@ def counted(outcomes: Iterable[Outcome], reasons: Mapping[str, str]) -> list[Out
 
 def summary(outcomes: list[Outcome]) -> str:
     """The number of passed tests by file, and the causes of failures."""
-    of_files: dict[str, list[Outcome]] = defaultdict(list)
+    by_file: dict[str, list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
-        of_files[outcome.name.partition("::")[0]].append(outcome)
+        by_file[outcome.name.partition("::")[0]].append(outcome)
     lines = ["By file:"]
-    for file, members in sorted(of_files.items()):
+    for file, members in sorted(by_file.items()):
         passed = sum(outcome.state == PASSED for outcome in members)
         lines.append(f"  {passed:4} of {len(members):4}  {file}")
     causes = Counter(VARYING_TEXT.sub("N", outcome.cause) for outcome in outcomes if outcome.cause)

@@ -35,13 +35,13 @@ SLOW_PAGES = (
 """Pages whose blocks take more than a core-second: pages of the reference have an example for each function."""
 
 
-def outcome_of_code(page: str) -> object:
-    """A page as a parameter."""
+def page_parameter(page: str) -> object:
+    """A page as a parameter of a test, which is slow for pages with many blocks."""
     return pytest.param(page, marks=[pytest.mark.slow(every=1)] if page.startswith(SLOW_PAGES) else [])
 
 
 @pytest.mark.machine_code(some=True)
-@pytest.mark.parametrize("page", [outcome_of_code(page) for page in PAGES if TOOL.blocks(TEXTS[page])])
+@pytest.mark.parametrize("page", [page_parameter(page) for page in PAGES if TOOL.blocks(TEXTS[page])])
 def test_every_block_of_a_page_has_the_outcome_that_its_heading_states(page: str) -> None:
     assert TOOL.outcome_in_child(page).faults == []
 
@@ -77,21 +77,23 @@ def test_the_runner_of_pages_accepts_and_updates_outcomes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = tmp_path / "page.md"
-    right = (
+    correct_text = (
         "```python\n# first.py\nprint(1, 2, sep=chr(10))\n```\n\n```text\n1\n2\n```\n\n"
         "```python error\nraise ValueError('a')\n```\n\n```text\na\n```\n\n"
         "```console\n$ python first.py\n...\n2\n$ true\n```\n"
     )
-    page.write_text(right.replace("1\n2\n```\n\n```python e", "0\n```\n\n```python e"), encoding="utf-8")
+    page.write_text(
+        correct_text.replace("1\n2\n```\n\n```python e", "0\n```\n\n```python e"), encoding="utf-8"
+    )
     monkeypatch.setattr(TOOL, "ROOT", tmp_path)
     assert len(TOOL.outcome_when_forked("page.md").faults) == 1
     assert TOOL.update("page.md", TOOL.outcome_when_forked("page.md"))
-    assert page.read_text(encoding="utf-8") == right
+    assert page.read_text(encoding="utf-8") == correct_text
     assert TOOL.outcome_when_forked("page.md").faults == []
 
 
 def is_written_by_hand(page: str) -> bool:
-    """Whether a page of the documentation, no record of a decision, is not made by a tool."""
+    """Whether a page of the documentation is not generated and is no design record."""
     return re.match("docs/(?!design/)", page) is not None and GENERATED not in TEXTS[page]
 
 
@@ -129,30 +131,34 @@ def _anchors(text: str) -> Iterator[str]:
 
 @pytest.mark.parametrize("page", TEXTS)
 def test_links_lead_to_files_and_headings(page: str) -> None:
-    wrong = []
+    broken_links = []
     for target in LINK.findall(without_code(TEXTS[page])):
         if re.match(r"[a-z]+:", target):
             continue
         file, _, anchor = target.partition("#")
         path = ((ROOT / page).parent / file).resolve() if file else ROOT / page
-        known = path.exists() and path.is_relative_to(ROOT)
-        if not known or anchor and anchor not in anchors(path):
-            wrong.append(target)
-    assert wrong == []
+        is_known = path.exists() and path.is_relative_to(ROOT)
+        if not is_known or anchor and anchor not in anchors(path):
+            broken_links.append(target)
+    assert broken_links == []
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if not page.startswith("docs/design/")])
 def test_blocks_can_be_typed_at_the_prompt(page: str) -> None:
     """Python's prompt ends a compound statement at an empty line, and only there."""
-    wrong = []
+    faults = []
     for block in TOOL.blocks(TEXTS[page]):
         if block.kind not in ("python", "python error", "python gpu"):
             continue
         lines = block.text.splitlines()
         compound = [node for node in ast.parse(block.text).body if hasattr(node, "body")]
         unended = [node for node in compound if any(lines[node.end_lineno : (node.end_lineno or 0) + 1])]
-        wrong += [f"{page}:{block.line + node.end_lineno - 1} has no empty line after it" for node in unended]
+        faults += [
+            f"{page}:{block.line + node.end_lineno - 1} has no empty line after it" for node in unended
+        ]
         if page.startswith(("docs/tutorial/", "docs/start")):
-            cut = [node for node in compound if not all(lines[node.lineno - 1 : node.end_lineno])]
-            wrong += [f"{page}:{block.line + node.lineno - 1} has an empty line in it" for node in cut]
-    assert wrong == []
+            interrupted = [node for node in compound if not all(lines[node.lineno - 1 : node.end_lineno])]
+            faults += [
+                f"{page}:{block.line + node.lineno - 1} has an empty line in it" for node in interrupted
+            ]
+    assert faults == []

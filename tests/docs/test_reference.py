@@ -24,13 +24,13 @@ def test_every_public_name_is_on_a_page() -> None:
 
 
 def test_every_function_of_kernels_has_an_example_that_calls_the_function() -> None:
-    lacking = []
+    without_example = []
     for name in OPS.names():
         example = OPS.data()["shown"].get(name, "").partition("#")[0]
         text = (ROOT / "docs" / example).read_text(encoding="utf-8") if example else OPS.example(name) or ""
         if not re.search(rf"\b{re.escape(name)}\(", text):
-            lacking.append(name)
-    assert lacking == [], "add examples to docs/ops/examples.toml"
+            without_example.append(name)
+    assert without_example == [], "add examples to docs/ops/examples.toml"
 
 
 def test_pages_of_kernels_have_the_docstrings_of_kernels() -> None:
@@ -44,9 +44,9 @@ def test_pages_of_kernels_have_the_docstrings_of_kernels() -> None:
 
 def test_examples_and_names_in_other_libraries_belong_to_functions() -> None:
     data = OPS.data()
-    known = {*OPS.names()}
+    documented = {*OPS.names()}
     for table in (data["examples"], data["elsewhere"], data["shown"], data["warp"]["names"]):
-        assert {*table} - known == set()
+        assert {*table} - documented == set()
 
 
 def test_names_in_numpy_exist() -> None:

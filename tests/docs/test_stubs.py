@@ -46,19 +46,19 @@ def test_the_stub_has_exactly_the_public_names(tool: dict[str, Any]) -> None:
     names += [
         t.id for n in tree.body if isinstance(n, ast.Assign) for t in n.targets if isinstance(t, ast.Name)
     ]
-    stated = [name for name in names if name not in ("Any", "TypeAlias") and not name.startswith("_")]
+    declared = [name for name in names if name not in ("Any", "TypeAlias") and not name.startswith("_")]
     assert len(set(names)) == len(names)
-    elsewhere = {name for name, module in LAZY.items() if module.removeprefix("tegula.") in OPTIONAL}
+    optional_names = {name for name, module in LAZY.items() if module.removeprefix("tegula.") in OPTIONAL}
     names_of_stub = {name for name in dir(tg) if not name.startswith("__") and name not in OPTIONAL}
-    assert set(stated) == names_of_stub | elsewhere
+    assert set(declared) == names_of_stub | optional_names
     assert not [name for name in names_of_stub if not hasattr(tg, name)]
     (cholesky,) = (n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "tile_cholesky")
     assert ast.unparse(cholesky.args) == "a: Any, fill_mode: str='lower', info: bool=False"
 
 
 def test_overloads_have_the_order_of_their_parameters(tool: dict[str, Any]) -> None:
-    stated = re.findall(r"def lower_bound\(([^)]*)\)", tool["stub"]())
-    assert stated == ["arr: Any, value: Any", "arr: Any, arr_begin: Any, arr_end: Any, value: Any"]
+    declared = re.findall(r"def lower_bound\(([^)]*)\)", tool["stub"]())
+    assert declared == ["arr: Any, value: Any", "arr: Any, arr_begin: Any, arr_end: Any, value: Any"]
     assert str(inspect.signature(tg.lower_bound)) == "(arr, *, value, arr_begin=None, arr_end=None)"
 
 
@@ -111,20 +111,20 @@ class Body:
     mass: float
     place: tg.vec3
     data: tg.array[float]
-    picked: tg.indexedarray[float]
+    gathered: tg.indexedarray[float]
 
 @tg.kernel
-def moved(b: Body, bodies: tg.array[Body], rows: tg.indexedarray2d[float], out: tg.array[float]):
+def accelerate(b: Body, bodies: tg.array[Body], rows: tg.indexedarray2d[float], out: tg.array[float]):
     i = tg.tid()
-    out[i] = b.mass * b.data[i] + rows[i, 0] + b.picked[i] + bodies[i].place.x
+    out[i] = b.mass * b.data[i] + rows[i, 0] + b.gathered[i] + bodies[i].place.x
     bodies[i].mass += 1.0
 
 body = Body()
 body.mass, body.data = 3.0, tg.zeros(3)
-body.picked = tg.indexedarray(tg.zeros(3), [[1, 0]])
+body.gathered = tg.indexedarray(tg.zeros(3), [[1, 0]])
 out = tg.zeros(3, requires_grad=True)
 with tg.Tape() as tape:
-    tg.launch(moved, 3, [body, tg.zeros(3, dtype=Body), tg.indexedarray2d(tg.zeros((3, 3)), [[1], None]), out])
+    tg.launch(accelerate, 3, [body, tg.zeros(3, dtype=Body), tg.indexedarray2d(tg.zeros((3, 3)), [[1], None]), out])
 tape.backward(grads={out: out})
 mass: float = tg.zeros(3, dtype=Body)[0].item().mass
 number: float = out[0].item()

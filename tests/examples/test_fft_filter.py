@@ -21,5 +21,7 @@ def test_fft_filter_example_matches_float64() -> None:
     weight *= 1 - np.exp(-0.5 * (frequency - example.HUM) ** 2)
     expected = np.fft.ifft(np.fft.fft(actual["measured"]) * weight).real
     np.testing.assert_allclose(actual["cleaned"], expected, atol=1e-5)
-    noise, left = (np.linalg.norm(actual[name] - actual["packet"]) for name in ("measured", "cleaned"))
-    assert left < 0.3 * noise
+    noise, remaining_noise = (
+        np.linalg.norm(actual[name] - actual["packet"]) for name in ("measured", "cleaned")
+    )
+    assert remaining_noise < 0.3 * noise

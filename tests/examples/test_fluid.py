@@ -23,7 +23,7 @@ def sample(field: np.ndarray, point: np.ndarray) -> np.ndarray:
 
 
 def rolled(field: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
-    """The next and the last points along an axis."""
+    """The next and the previous points along an axis."""
     return np.roll(field, -1, axis), np.roll(field, 1, axis)
 
 
@@ -46,7 +46,7 @@ def test_fluid_example_and_its_gradient_match_float64(monkeypatch: pytest.Monkey
     monkeypatch.setattr(fluid, "JACOBI", 3)
     rng = np.random.default_rng(0)
     dye, weights = rng.random((2, SIZE, SIZE))
-    force, way = 0.3 * rng.standard_normal((2, SIZE, SIZE, 2))
+    force, direction = 0.3 * rng.standard_normal((2, SIZE, SIZE, 2))
     force_array = tg.array(force, dtype=tg.vec2, requires_grad=True)
     with tg.Tape() as tape:
         actual = fluid.simulate_fluid(tg.array(dye, dtype=float), force_array)
@@ -56,11 +56,11 @@ def test_fluid_example_and_its_gradient_match_float64(monkeypatch: pytest.Monkey
     slope = (
         weights
         * (
-            simulate_fluid_in_numpy(dye, force + step * way)
-            - simulate_fluid_in_numpy(dye, force - step * way)
+            simulate_fluid_in_numpy(dye, force + step * direction)
+            - simulate_fluid_in_numpy(dye, force - step * direction)
         )
     ).sum() / (2.0 * step)
-    np.testing.assert_allclose((force_array.grad.numpy() * way).sum(), slope, rtol=1e-3)
+    np.testing.assert_allclose((force_array.grad.numpy() * direction).sum(), slope, rtol=1e-3)
 
 
 @pytest.mark.slow

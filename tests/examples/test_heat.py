@@ -33,13 +33,15 @@ def test_the_gradient_of_the_heat_example_solves_the_adjoint_equation() -> None:
     loss, slope = heat.gradient(
         tg.array(guess, dtype=float, requires_grad=True), tg.array(measured, dtype=float)
     )
-    missed = diffuse_in_float64(guess) - measured
-    np.testing.assert_allclose(loss, (missed**2).sum(), rtol=1e-5)
-    np.testing.assert_allclose(slope.numpy(), 2.0 * diffuse_in_float64(missed), rtol=1e-4, atol=1e-4)
+    residual = diffuse_in_float64(guess) - measured
+    np.testing.assert_allclose(loss, (residual**2).sum(), rtol=1e-5)
+    np.testing.assert_allclose(slope.numpy(), 2.0 * diffuse_in_float64(residual), rtol=1e-4, atol=1e-4)
 
 
 def test_heat_example_recovers_the_initial_state() -> None:
     result = heat.run(64, tries=30)
     assert result["losses"][-1] < 1e-3 * result["losses"][0]
-    near, far = (np.abs(result[key] - result["begin"]).mean() for key in ("found", "measured"))
-    assert near < 0.75 * far
+    recovered_error, measured_error = (
+        np.abs(result[key] - result["begin"]).mean() for key in ("found", "measured")
+    )
+    assert recovered_error < 0.75 * measured_error

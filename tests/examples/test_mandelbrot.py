@@ -16,9 +16,9 @@ def reference(size: int) -> np.ndarray:
     inside = np.ones(c.shape, bool)
     for n in range(1, mandelbrot.MAX_ITERATIONS):
         z[inside] = z[inside] ** 2 + c[inside]
-        left = inside & (np.abs(z) >= 16.0)
-        times[left] = n + 1 - np.log2(np.log2(np.abs(z[left])))
-        inside &= ~left
+        escaped = inside & (np.abs(z) >= 16.0)
+        times[escaped] = n + 1 - np.log2(np.log2(np.abs(z[escaped])))
+        inside &= ~escaped
     return times
 
 

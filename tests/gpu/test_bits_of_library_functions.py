@@ -24,19 +24,19 @@ from measured_errors import (
 import tegula as tg
 
 
-def compare(name: str, *drawn: list[np.ndarray], written: str = "") -> None:
-    """Compare a function, or the expression `written`, on lists of operands."""
-    for arguments in drawn:
+def compare(name: str, *operand_lists: list[np.ndarray], expression: str = "") -> None:
+    """Compare a function, or the expression `expression`, on lists of operands."""
+    for arguments in operand_lists:
         with tg.ScopedDevice("cpu"):
-            expected = applied(name, arguments, written)
+            expected = applied(name, arguments, expression)
         with tg.ScopedDevice("cuda:0"):
-            result = applied(name, arguments, written)
+            result = applied(name, arguments, expression)
         assert_same_bits(result, expected, name)
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("name", CASES)
-def test_functions_of_drawn_arguments_have_the_bits_of_the_cpu(name: str, kind: Any) -> None:
+def test_functions_of_random_arguments_have_the_bits_of_the_cpu(name: str, kind: Any) -> None:
     compare(name, operands(name, kind, DEFAULT_COUNT), operands(name, kind, SLOW_COUNT, seed=2))
 
 
@@ -51,7 +51,7 @@ def test_functions_of_every_float32_have_the_bits_of_the_cpu(name: str) -> None:
     compare(name, *([x] for x in numbers(STRIDE)))
 
 
-@pytest.mark.parametrize("written", BOUNDED_ARGUMENTS)
+@pytest.mark.parametrize("expression", BOUNDED_ARGUMENTS)
 @pytest.mark.parametrize("name", LIMITS)
-def test_functions_of_bounded_arguments_have_the_bits_of_the_cpu(name: str, written: str) -> None:
-    compare(name, *([x] for x in numbers(STRIDE)), written=written.format(limit=LIMITS[name]))
+def test_functions_of_bounded_arguments_have_the_bits_of_the_cpu(name: str, expression: str) -> None:
+    compare(name, *([x] for x in numbers(STRIDE)), expression=expression.format(limit=LIMITS[name]))

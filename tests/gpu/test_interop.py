@@ -98,7 +98,7 @@ def overwrite_freed_memory(torch: Any) -> list[Any]:
     ]
 
 
-def is_junk(retained: list[Any]) -> bool:
+def has_fill_value(retained: list[Any]) -> bool:
     """Whether the memory still has its fill value."""
     result = [t.numpy() if isinstance(t, tg.array) else t.cpu().numpy() for t in retained]
     return all(np.all(x == 1e9) for x in result)
@@ -134,7 +134,7 @@ def test_adjoints_are_recorded_in_graphs_of_torch(torch: Any) -> None:
         graph.replay()
         torch.testing.assert_close(dx, g * w)
         torch.testing.assert_close(dw, (g * x).sum(0))
-    assert is_junk(retained)
+    assert has_fill_value(retained)
 
 
 def test_sums_of_adjoints_are_not_recorded_by_other_libraries(torch: Any) -> None:
@@ -169,7 +169,7 @@ def test_copies_of_operands_are_recorded_in_graphs_of_torch(torch: Any, precisio
             t.copy_(torch.rand_like(t))
         graph.replay()
         torch.testing.assert_close(out, a @ b, rtol=2e-3, atol=2e-2)
-    assert is_junk(retained)
+    assert has_fill_value(retained)
 
 
 def test_new_arrays_of_tensors_are_refused_during_recording(torch: Any) -> None:

@@ -44,9 +44,9 @@ def test_batches_that_fill_the_device_have_the_bits_of_small_batches(function: s
     m = rng.standard_normal((10_001, n, n)).astype(np.float32)
     x = m @ m.transpose(0, 2, 1) + np.eye(n, dtype=np.float32)
     run = getattr(tg.kernels, function)
-    single_launch = run(tg.array(x, device="cuda"))
-    few = run(tg.array(x[-100:], device="cuda"))
-    for a, b in zip(*(r if isinstance(r, tuple) else (r,) for r in (single_launch, few)), strict=True):
+    large_batch = run(tg.array(x, device="cuda"))
+    small_batch = run(tg.array(x[-100:], device="cuda"))
+    for a, b in zip(*(r if isinstance(r, tuple) else (r,) for r in (large_batch, small_batch)), strict=True):
         np.testing.assert_array_equal(a.numpy()[-100:], b.numpy())
     if function == "cholesky":
-        np.testing.assert_allclose(single_launch.numpy(), np.linalg.cholesky(x.astype(np.float64)), atol=2e-4)
+        np.testing.assert_allclose(large_batch.numpy(), np.linalg.cholesky(x.astype(np.float64)), atol=2e-4)

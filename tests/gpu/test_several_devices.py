@@ -62,7 +62,7 @@ def test_launches_that_alternate_between_devices_are_correct() -> None:
             np.testing.assert_array_equal(x.numpy(), data(0) * np.float32(2.0**100))
 
 
-def test_threads_launch_on_a_device_each() -> None:
+def test_threads_launch_on_different_devices() -> None:
     wrong: list[str] = []
 
     def work(device: str, seed: int) -> None:

@@ -104,15 +104,15 @@ def test_calls_that_cannot_be_recorded_are_refused() -> None:
 
 def test_memory_is_not_freed_while_another_stream_reads(add: VectorAdd) -> None:
     stream = tg.Stream("cuda:0")
-    keep = []
+    results = []
     for _ in range(50):
         a, b, c = arrays()
         add(a, b, c, stream)
-        keep.append(c)
+        results.append(c)
         del a, b
         tg.full(N, -1.0, device="cuda:0")
     tg.synchronize()
-    for c in keep:
+    for c in results:
         np.testing.assert_array_equal(c.numpy(), 2 * np.arange(N, dtype=np.float32))
 
 

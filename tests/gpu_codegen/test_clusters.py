@@ -62,7 +62,7 @@ def multicast_loads(kernel: Kernel) -> list[Op]:
     return [op for op in kernel.walk() if isinstance(op, BulkLoad) and op.attrs.get("cluster")]
 
 
-# The code ------------------------------------------------------------------------------------------------------------
+# The code -------------------------------------------------------------------------------------------------------------
 
 
 def test_both_ctas_multicast_half_of_a_tile() -> None:
@@ -127,7 +127,7 @@ def test_two_ctas_in_the_model_of_instructions_have_correct_results(
     )
 
 
-# The schedule --------------------------------------------------------------------------------------------------------
+# The schedule ---------------------------------------------------------------------------------------------------------
 
 SIZES = [(256, 520, 136), (1000, 264, 72), (640, 1288, 200), (8, 8, 8), (1300, 264, 8)]
 
@@ -172,7 +172,7 @@ def test_automatic_schedules_with_clusters_are_proved() -> None:
     assert len(multicast_loads(kernel)) == 2 and check_schedule(kernel, compilation).passed
 
 
-# Tiles that are not multicast -----------------------------------------------------------------------------------
+# Tiles that are not multicast -----------------------------------------------------------------------------------------
 
 
 def test_side_effects_are_not_duplicated_in_a_cluster() -> None:
@@ -217,7 +217,7 @@ def test_loops_that_differ_between_blocks_are_not_shared() -> None:
     assert any(isinstance(op, BulkLoad) for op in kernel.walk()) and not multicast_loads(kernel)
 
 
-# Verdicts on wrong schedules of clusters -----------------------------------------------------------------------------
+# Verdicts on wrong schedules of clusters ------------------------------------------------------------------------------
 
 
 def mutations() -> Iterator[tuple[str, Any]]:

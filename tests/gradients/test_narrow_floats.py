@@ -83,7 +83,7 @@ def test_all_adjoints_of_narrow_floats_accumulate_in_float32(form: str, dtype: A
     check(form, dtype)
 
 
-# Products ------------------------------------------------------------------------------------------------------------
+# Products -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", [tg.float16, pytest.param(tg.bfloat16, marks=pytest.mark.slow)], ids=str)
@@ -107,7 +107,7 @@ def test_gradients_of_products_with_small_factors_do_not_vanish(dtype: Any) -> N
     np.testing.assert_allclose(alpha.grad.numpy(), 64.0**3 * 1e9, rtol=1e-5)
 
 
-# Functions with custom gradients ------------------------------------------------------------------------------
+# Functions with custom gradients --------------------------------------------------------------------------------------
 
 
 @tg.func

@@ -246,7 +246,7 @@ def test_owners_of_gradient_tiles_agree_with_the_interpreter() -> None:
     assert not actual[5].any()
 
 
-# Gradients that all blocks add to ------------------------------------------------------------------------------------
+# Gradients that all blocks add to -------------------------------------------------------------------------------------
 
 
 @tg.kernel

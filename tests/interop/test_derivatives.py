@@ -70,7 +70,7 @@ def test_cases_cover_all_functions_of_numbers() -> None:
     assert (ops - {"fast.exp2"}) | functions == set(NUMBERS)
 
 
-def compared(kernel_function: Any, jax_function: Any, inputs: list[Any], rtol: float) -> None:
+def check_derivatives(kernel_function: Any, jax_function: Any, inputs: list[Any], rtol: float) -> None:
     """Values, gradients for a random weight, and <v, J u> = <J^T v, u> with J u by JAX's forward mode."""
     rng = np.random.default_rng(1)
     u = [jnp.asarray(rng.standard_normal(x.shape), x.dtype) for x in inputs]
@@ -111,7 +111,7 @@ def test_derivatives_of_functions_of_numbers_agree_with_jax(name: str) -> None:
     rng = np.random.default_rng(0)
     inputs = [jnp.asarray(rng.uniform(*r, N)) for r in ranges]
     kernel_function = function((one, two, three)[len(ranges) - 1], N, lambda a, *_: a)
-    compared(kernel_function, jax_function, inputs, 1e-11)
+    check_derivatives(kernel_function, jax_function, inputs, 1e-11)
 
 
 @tg.func
@@ -173,9 +173,9 @@ def jax_normalised(a: Any, b: Any) -> Any:
 
 def jax_scanned(a: Any, b: Any) -> Any:
     p, q = a.ravel(), b.ravel()
-    before = jnp.concatenate([jnp.zeros(1), jnp.cumsum(q)[:-1]])
+    exclusive_sums = jnp.concatenate([jnp.zeros(1), jnp.cumsum(q)[:-1]])
     highest, lowest = jax.lax.cummax(p), jax.lax.cummin(q)
-    return (jnp.cumsum(p) * q + before * p + highest * lowest).reshape(8, 8)
+    return (jnp.cumsum(p) * q + exclusive_sums * p + highest * lowest).reshape(8, 8)
 
 
 def jax_shaped(a: Any, b: Any) -> Any:
@@ -204,4 +204,4 @@ def test_derivatives_of_functions_of_tiles_agree_with_jax(name: str, seed: int) 
     rng = np.random.default_rng(seed)
     inputs = [jnp.asarray(rng.standard_normal((8, 8))) for _ in range(2)]
     kernel_function = function(kernel, blocks, lambda a, b: a, block_dim=32, tiled=True)
-    compared(kernel_function, jax_function, inputs, 1e-11)
+    check_derivatives(kernel_function, jax_function, inputs, 1e-11)

@@ -20,21 +20,21 @@ def integers(*shape: int, dtype: torch.dtype = torch.bfloat16, seed: int = 0) ->
 def test_tensors_of_equal_layout_have_one_key() -> None:
     x = torch.zeros(4, 8)
     memory = torch.zeros(64)
-    others = [
+    other_tensors = [
         *(x.double(), x.t(), x[:2], x[:, :4], torch.zeros(32), torch.zeros(4, 8, requires_grad=True)),
         *(memory[1:33].reshape(4, 8), torch.zeros(4, 8, device="meta"), torch.zeros(8, 8)[::2]),
     ]
     assert tg.launch_key(x) == tg.launch_key(torch.ones(4, 8)) == tg.launch_key(torch.nn.Parameter(x, False))
-    keys = [tg.launch_key(y) for y in (x, *others)]
+    keys = [tg.launch_key(y) for y in (x, *other_tensors)]
     assert None not in keys and len(set(keys)) == len(keys)
     assert tg.launch_key(x, tg.zeros((4, 8))) != tg.launch_key(tg.zeros((4, 8)), x)
 
 
 def test_tensors_without_a_launch_key_are_recognised() -> None:
-    class Own(torch.Tensor):
+    class Subclass(torch.Tensor):
         pass
 
-    for y in (torch.eye(3).to_sparse(), torch.zeros(3).as_subclass(Own)):
+    for y in (torch.eye(3).to_sparse(), torch.zeros(3).as_subclass(Subclass)):
         assert tg.launch_key(y) is None
 
 
@@ -114,25 +114,25 @@ def test_repeated_attention_of_tensors_is_correct() -> None:
 @pytest.mark.machine_code
 def test_calls_of_several_threads_with_tensors_are_correct() -> None:
     pairs = [(integers(n, 24), integers(24, 16, seed=1)) for n in (8, 16, 24, 32)]
-    wrong: list[object] = []
+    failed_shapes: list[object] = []
 
     def work() -> None:
         for x, y in pairs * 5:
             if not torch.equal(matmul(x, y), (x.float() @ y.float()).to(x.dtype)):
-                wrong.append(x.shape)
+                failed_shapes.append(x.shape)
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for t in threads:
         t.start()
     for t in threads:
         t.join()
-    assert wrong == []
+    assert failed_shapes == []
 
 
 @pytest.mark.machine_code
 def test_decompositions_of_tensors_are_tensors() -> None:
-    half = torch.randn(3, 4, 4, generator=torch.Generator().manual_seed(0))
-    a = half @ half.mT + 4 * torch.eye(4)
+    factor = torch.randn(3, 4, 4, generator=torch.Generator().manual_seed(0))
+    a = factor @ factor.mT + 4 * torch.eye(4)
     result = cholesky(a)
     assert isinstance(result, torch.Tensor)
     torch.testing.assert_close(result, torch.linalg.cholesky(a), rtol=1e-4, atol=1e-5)

@@ -43,17 +43,17 @@ def losses(mlp: Any, forward: Any, dtype: torch.dtype) -> np.ndarray:
     return np.array(result)
 
 
-def plain(x: Any, labels: Any, w1: Any, b1: Any, w2: Any, b2: Any) -> Any:
+def reference_loss(x: Any, labels: Any, w1: Any, b1: Any, w2: Any, b2: Any) -> Any:
     return torch.nn.functional.cross_entropy(torch.tanh(x @ w1 + b1) @ w2 + b2, labels.long())
 
 
 @pytest.mark.machine_code
 def test_the_example_has_the_loss_curve_of_torch(mlp: Any) -> None:
-    expected = losses(mlp, plain, torch.float64)
+    expected = losses(mlp, reference_loss, torch.float64)
     actual = np.array(list(mlp.train(STEPS)))
     assert expected[-1] < 0.8 * expected[0]
     np.testing.assert_allclose(actual, expected, rtol=2e-4)
-    torch_losses = losses(mlp, plain, torch.float32)
+    torch_losses = losses(mlp, reference_loss, torch.float32)
     assert np.abs(actual - expected).max() <= 4 * np.abs(torch_losses - expected).max() + 1e-6
 
 
@@ -77,15 +77,15 @@ def test_kernels_of_the_example_train_under_the_optimiser_of_torch(mlp: Any) -> 
             total += column * tg.tile_load(w, shape=(1, 64), offset=(k, 0))
         tg.tile_store(out, tg.tanh(total), offset=(i * 32, 0))
 
-    def shaped(columns: int) -> Any:
+    def empty_output(columns: int) -> Any:
         return torch.empty(mlp.BATCH, columns, device="meta")
 
-    hidden = function(hidden_layer, blocks, shaped(mlp.HIDDEN), **tiles)
-    output = function(mlp.output_layer, blocks, shaped(mlp.CLASSES), **tiles)
+    hidden = function(hidden_layer, blocks, empty_output(mlp.HIDDEN), **tiles)
+    output = function(mlp.output_layer, blocks, empty_output(mlp.CLASSES), **tiles)
     entropy = function(mlp.cross_entropy, mlp.BATCH, torch.empty((), device="meta"))
 
     def forward(x: Any, labels: Any, w1: Any, b1: Any, w2: Any, b2: Any) -> Any:
         return entropy(output(hidden(x, w1, b1, 2), w2, b2), labels)
 
-    expected = losses(mlp, plain, torch.float64)
+    expected = losses(mlp, reference_loss, torch.float64)
     np.testing.assert_allclose(losses(mlp, forward, torch.float32), expected, rtol=2e-4)

@@ -35,7 +35,7 @@ def untimed(calls: Mapping[str, Call], sets: int, iterations: int = 1) -> dict[s
     return {name: BurstTimes(call, [1.0], 1, 0.0) for name, call in calls.items()}
 
 
-def anywhere(backends: Any) -> Any:
+def math_backend(backends: Any) -> Any:
     """PyTorch's math backend of attention, which CPUs have."""
     return torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH)
 
@@ -44,7 +44,7 @@ def anywhere(backends: Any) -> Any:
 def measure_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cases, "DEVICE", "cpu")
     monkeypatch.setattr(cases, "bursts", untimed)
-    monkeypatch.setattr(peers, "sdpa_kernel", anywhere)
+    monkeypatch.setattr(peers, "sdpa_kernel", math_backend)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     monkeypatch.setattr(torch, "compile", lambda function, **options: function)
 

@@ -59,9 +59,9 @@ def test_torch_functions_take_strided_tensors() -> None:
 def test_torch_functions_leave_expanded_and_shared_gradients_unchanged() -> None:
     x, w = numbers(3, 4), numbers(4, seed=1)
     y = sines(x, w, 1.0)
-    seed = torch.ones(1, dtype=torch.float64).expand(3, 4)
-    own = torch.ones(3, 4, dtype=torch.float64)
-    for g in (seed, own):
+    expanded = torch.ones(1, dtype=torch.float64).expand(3, 4)
+    dense = torch.ones(3, 4, dtype=torch.float64)
+    for g in (expanded, dense):
         actual = torch.autograd.grad(y, x, g, retain_graph=True)[0]
         torch.testing.assert_close(actual, torch.cos(x) * w)
         assert torch.equal(g, torch.ones(3, 4, dtype=torch.float64))
@@ -179,7 +179,7 @@ def test_torch_functions_work_in_modules() -> None:
         torch.testing.assert_close(a, b)
 
 
-# Saved tensors -------------------------------------------------------------------------------------------------------
+# Saved tensors --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.machine_code
@@ -254,9 +254,9 @@ def test_torch_functions_run_backwards_twice() -> None:
     x, w = numbers(3, 4), numbers(4, seed=1)
     y = sines(x, w, 1.0).sum()
     y.backward(retain_graph=True)
-    once = x.grad.clone()
+    first_gradient = x.grad.clone()
     y.backward()
-    torch.testing.assert_close(x.grad, 2 * once)
+    torch.testing.assert_close(x.grad, 2 * first_gradient)
     with pytest.raises(RuntimeError, match="a second time"):
         y.backward()
 
@@ -277,7 +277,7 @@ def test_torch_functions_work_in_checkpoints() -> None:
     torch.testing.assert_close(x.grad, torch.cos(x.detach()) * w.detach())
 
 
-# Refusals ------------------------------------------------------------------------------------------------------------
+# Refusals -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.machine_code
@@ -353,7 +353,7 @@ def test_torch_functions_refuse_invalid_descriptions_of_outputs() -> None:
         function(len, 3, like_first)  # type: ignore[arg-type]
 
 
-# Launches and tapes with tensors -------------------------------------------------------------------------------------
+# Launches and tapes with tensors --------------------------------------------------------------------------------------
 
 
 @pytest.mark.machine_code

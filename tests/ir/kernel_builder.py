@@ -93,9 +93,9 @@ class KernelBuilder:
         return lines
 
 
-def lanes_of(maker: KernelBuilder, out: Value, value: Value) -> None:
+def lanes_of(builder: KernelBuilder, out: Value, value: Value) -> None:
     """Store each thread's value in out[tid]."""
-    maker("array.store", out, value, maker.tid())
+    builder("array.store", out, value, builder.tid())
 
 
 __all__ = ["KernelBuilder", "bool_", "lanes_of", "np"]

@@ -88,9 +88,9 @@ def kernel_with(attrs: dict, name: str = "", loc: Location = UNKNOWN) -> Kernel:
 @settings(deadline=None)
 def test_attributes_names_and_locations_are_printed_and_parsed_unchanged(value, name, loc):
     result = kernel_with({"value": value}, name, loc)
-    read = parse_kernel(print_kernel(result, locations=True))
-    assert same_region(result.body, read.body)
-    assert (read.name, read.param_names, read.loc, read.body.ops[0].loc) == (name, [name], loc, loc)
+    parsed = parse_kernel(print_kernel(result, locations=True))
+    assert same_region(result.body, parsed.body)
+    assert (parsed.name, parsed.param_names, parsed.loc, parsed.body.ops[0].loc) == (name, [name], loc, loc)
 
 
 @given(types)
@@ -124,11 +124,11 @@ def control_flow() -> Kernel:
 def test_control_flow_is_printed_and_parsed_unchanged(with_locations):
     kernel = control_flow()
     text = print_kernel(kernel, with_locations)
-    read = parse_kernel(text)
-    verify(read)
-    assert print_kernel(read, with_locations) == text
-    assert (read.launch, read.access) == (kernel.launch, kernel.access)
-    assert not with_locations or same_region(kernel.body, read.body)
+    parsed = parse_kernel(text)
+    verify(parsed)
+    assert print_kernel(parsed, with_locations) == text
+    assert (parsed.launch, parsed.access) == (kernel.launch, kernel.access)
+    assert not with_locations or same_region(kernel.body, parsed.body)
 
 
 def test_the_text_of_a_kernel_equals_the_golden_text():
@@ -203,8 +203,8 @@ def test_single_ops_and_invalid_ir_are_printed():
     m = KernelBuilder(float32)
     op = m("add", m.params[0], m.params[0]).owner
     assert print_op(op) == "%1: float32 = add %0, %0"
-    lost = REGISTRY["neg"]([op.results[0]], [float32])
-    m.body.ops.insert(0, lost)
+    misplaced = REGISTRY["neg"]([op.results[0]], [float32])
+    m.body.ops.insert(0, misplaced)
     assert "neg %undefined" in print_kernel(Kernel("k", ["p"], m.body, m.launch))
 
 

@@ -20,20 +20,20 @@ def make() -> tuple[KernelBuilder, Kernel]:
     total = m.for_(n, [x], lambda i, a: m("mul", a, y))
     m.if_(m.cmp("lt", total, x), lambda: x, lambda: y)
     m.map(lambda a: m("neg", a), m("tile.full", x, shape=(4,)))
-    kernel, known = m.finish(), Verified()
-    verify(kernel, known)
-    VALID.append((kernel, known))
+    kernel, verified = m.finish(), Verified()
+    verify(kernel, verified)
+    VALID.append((kernel, verified))
     return m, kernel
 
 
-def named(kernel: Kernel, name: str) -> Op:
+def op_named(kernel: Kernel, name: str) -> Op:
     return next(op for op in kernel.walk() if op.NAME == name)
 
 
 def refuse(kernel: Kernel, message: str) -> None:
-    for known in (None, *(results for valid, results in VALID if valid is kernel)):
+    for verified in (None, *(results for valid, results in VALID if valid is kernel)):
         with pytest.raises(InternalError, match=message):
-            verify(kernel, known)
+            verify(kernel, verified)
 
 
 def test_the_verifier_accepts_valid_ir():
@@ -42,25 +42,25 @@ def test_the_verifier_accepts_valid_ir():
 
 def test_a_kernel_that_has_not_changed_is_accepted_again():
     _, k = make()
-    (known,) = (results for valid, results in VALID if valid is k)
-    image = known.image
-    verify(k, known)
-    assert known.image is image
-    named(k, "mul").operands.reverse()
-    verify(k, known)
-    assert known.image is not image
+    (verified,) = (results for valid, results in VALID if valid is k)
+    image = verified.image
+    verify(k, verified)
+    assert verified.image is image
+    op_named(k, "mul").operands.reverse()
+    verify(k, verified)
+    assert verified.image is not image
 
 
 def test_an_op_that_leaves_its_region_and_keeps_its_parent_is_refused():
     _, k = make()
-    loop = named(k, "for")
+    loop = op_named(k, "for")
     k.body.ops.insert(k.body.ops.index(loop) + 1, loop.regions[0].ops.pop())
     refuse(k, "must end in 'yield'")
 
 
 def test_a_result_whose_type_changes_is_refused():
     _, k = make()
-    named(k, "mul").results[0].type = int32
+    op_named(k, "mul").results[0].type = int32
     refuse(k, "mul at .*results should be")
 
 
@@ -78,13 +78,13 @@ def named_at(kernel: Kernel, name: str) -> int:
 
 def test_a_use_of_a_value_of_a_nested_region_is_refused():
     _, k = make()
-    named(k, "cmp").operands[0] = named(k, "mul").results[0]
+    op_named(k, "cmp").operands[0] = op_named(k, "mul").results[0]
     refuse(k, "cmp at kernel.py:.*not defined before this use")
 
 
 def test_a_use_of_a_value_of_a_sibling_region_is_refused():
     _, k = make()
-    then, else_region = named(k, "if").regions
+    then, else_region = op_named(k, "if").regions
     op = REGISTRY["neg"]([k.params[0]], [float32])
     op.parent = then
     then.ops.insert(0, op)
@@ -94,20 +94,20 @@ def test_a_use_of_a_value_of_a_sibling_region_is_refused():
 
 def test_an_op_that_uses_its_own_result_is_refused():
     _, k = make()
-    add = named(k, "add")
+    add = op_named(k, "add")
     add.operands[0] = add.results[0]
     refuse(k, "add at kernel.py:1:1: operand .* not defined")
 
 
 def test_a_map_that_uses_outer_values_is_refused():
     _, k = make()
-    named(k, "neg").operands[0] = k.params[0]
+    op_named(k, "neg").operands[0] = k.params[0]
     refuse(k, "neg at .*not defined")
 
 
 def test_a_map_with_cooperative_ops_is_refused():
     _, k = make()
-    region = named(k, "tile.map").regions[0]
+    region = op_named(k, "tile.map").regions[0]
     op = REGISTRY["tile.full"]([region.args[0]], [TileType(float32, (2,))], {"shape": (2,)})
     op.parent = region
     region.ops.insert(0, op)
@@ -117,7 +117,7 @@ def test_a_map_with_cooperative_ops_is_refused():
 @pytest.mark.parametrize("holder", ["for", "if", "tile.map"])
 def test_a_region_without_yield_is_refused(holder):
     _, k = make()
-    named(k, holder).regions[0].ops.pop()
+    op_named(k, holder).regions[0].ops.pop()
     refuse(k, "must end in 'yield'")
 
 
@@ -135,50 +135,50 @@ def test_two_yields_in_a_region_are_refused():
 
 def test_result_types_that_differ_from_inferred_types_are_refused():
     _, k = make()
-    named(k, "add").results[0].type = int32
+    op_named(k, "add").results[0].type = int32
     refuse(k, r"add at kernel.py.*should be \(float32\), not \(int32\)")
 
 
 def test_operands_that_type_inference_refuses_are_refused():
     _, k = make()
-    named(k, "add").operands[1] = k.params[1]
+    op_named(k, "add").operands[1] = k.params[1]
     refuse(k, "add at .*mixes float32 and int32")
 
 
 def test_a_missing_attribute_is_refused():
     _, k = make()
-    del named(k, "tile.full").attrs["shape"]
+    del op_named(k, "tile.full").attrs["shape"]
     refuse(k, "tile.full at .*the op lacks the attribute shape")
 
 
 def test_a_missing_region_is_refused():
     _, k = make()
-    named(k, "if").regions.pop()
+    op_named(k, "if").regions.pop()
     refuse(k, "if at .*malformed")
 
 
 def test_a_branch_with_arguments_is_refused():
     _, k = make()
-    region = named(k, "if").regions[0]
+    region = op_named(k, "if").regions[0]
     region.args.append(Value(int32, region))
     refuse(k, "take no arguments")
 
 
 def test_an_op_with_a_wrong_parent_is_refused():
     _, k = make()
-    named(k, "add").parent = None
+    op_named(k, "add").parent = None
     refuse(k, "add at .*parent")
 
 
 def test_a_region_with_a_wrong_parent_is_refused():
     _, k = make()
-    named(k, "for").regions[0].parent = named(k, "if")
+    op_named(k, "for").regions[0].parent = op_named(k, "if")
     refuse(k, "for at .*parent")
 
 
 def test_a_body_with_a_parent_is_refused():
     _, k = make()
-    k.body.parent = named(k, "if")
+    k.body.parent = op_named(k, "if")
     refuse(k, "body has a parent")
 
 
@@ -190,32 +190,32 @@ def test_an_op_that_appears_twice_is_refused():
 
 def test_a_region_that_appears_twice_is_refused():
     _, k = make()
-    op = named(k, "if")
+    op = op_named(k, "if")
     op.regions[1] = op.regions[0]
     refuse(k, "if at .*region appears twice")
 
 
 def test_a_result_of_another_op_is_refused():
     _, k = make()
-    named(k, "mul").results = named(k, "add").results
+    op_named(k, "mul").results = op_named(k, "add").results
     refuse(k, "mul at .*belongs to another")
 
 
 def test_an_argument_of_another_region_is_refused():
     _, k = make()
-    named(k, "tile.map").regions[0].args = [Value(float32, Region())]
+    op_named(k, "tile.map").regions[0].args = [Value(float32, Region())]
     refuse(k, "tile.map at .*belongs to another")
 
 
 def test_an_unregistered_op_is_refused():
-    class Stranger(Op):
+    class UnregisteredOp(Op):
         __slots__ = ()
 
     _, k = make()
-    op = Stranger()
+    op = UnregisteredOp()
     op.parent = k.body
     k.body.ops.insert(0, op)
-    refuse(k, "Stranger at .*not registered")
+    refuse(k, "UnregisteredOp at .*not registered")
 
 
 def test_parameters_without_names_are_refused():
@@ -226,5 +226,5 @@ def test_parameters_without_names_are_refused():
 
 def test_verifier_errors_name_the_op_and_the_kernel():
     _, k = make()
-    named(k, "mul").operands[1] = k.params[1]
+    op_named(k, "mul").operands[1] = k.params[1]
     refuse(k, "kernel made: mul at kernel.py:4:1")

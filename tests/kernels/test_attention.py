@@ -209,12 +209,12 @@ def test_attention_of_tensors_returns_a_tensor(monkeypatch: pytest.MonkeyPatch) 
     class Tensor:
         pass
 
-    class Own(Tensor):
+    class Subclass(Tensor):
         def new_empty(self, *shape: Any, dtype: str) -> Any:
             return *shape, dtype
 
     module = SimpleNamespace(Tensor=Tensor, float32="torch.float32", nn=SimpleNamespace(Parameter=Tensor))
     monkeypatch.setitem(sys.modules, "torch", module)
     cpu = tg.get_device("cpu")
-    assert make_allocator((2, 3), tg.float32, Own(), cpu)() == ((2, 3), "torch.float32")
+    assert make_allocator((2, 3), tg.float32, Subclass(), cpu)() == ((2, 3), "torch.float32")
     assert isinstance(make_allocator((2, 3), tg.float32, Q, cpu)(), tg.array)

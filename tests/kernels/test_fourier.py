@@ -72,9 +72,9 @@ def test_gradients_of_fourier_transforms_are_recorded(name: str) -> None:
     seed = RNG.standard_normal(out.numpy().shape)
     tape.backward(grads={out: tg.array(seed, dtype=out.dtype)})
     step = numbers(*a.shape) if np.iscomplexobj(a) else RNG.standard_normal(a.shape)
-    along = np.stack([step.real, step.imag], -1) if np.iscomplexobj(a) else step
+    direction = np.stack([step.real, step.imag], -1) if np.iscomplexobj(a) else step
     change = (f(a + step).numpy() - f(a - step).numpy()) / 2
-    np.testing.assert_allclose((x.grad.numpy() * along).sum(), (seed * change).sum(), rtol=1e-9)
+    np.testing.assert_allclose((x.grad.numpy() * direction).sum(), (seed * change).sum(), rtol=1e-9)
 
 
 def test_fourier_transforms_of_empty_arrays_are_empty() -> None:

@@ -29,8 +29,8 @@ ERF = np.vectorize(math.erf)
 
 
 def _silu_slope(x: np.ndarray) -> np.ndarray:
-    part = 1.0 / (1.0 + np.exp(-x))
-    return part + x * part * (1.0 - part)
+    sigmoid = 1.0 / (1.0 + np.exp(-x))
+    return sigmoid + x * sigmoid * (1.0 - sigmoid)
 
 
 SLOPES: dict[str | None, Callable[[np.ndarray], Any]] = {
@@ -49,11 +49,11 @@ def array_with_gradient(*shape: int, dtype: str = "float32", seed: int = 0) -> t
 
 
 def assert_close(actual: Any, expected: np.ndarray, dtype: str, name: str) -> None:
-    far = np.abs(to_float64(actual) - expected).max(initial=0.0) / max(
+    error = np.abs(to_float64(actual) - expected).max(initial=0.0) / max(
         np.abs(expected).max(initial=0.0), 1e-30
     )
-    assert actual.shape == expected.shape and far <= TOLERANCES[dtype], (
-        f"the gradient of {name} is {far:.3g} away"
+    assert actual.shape == expected.shape and error <= TOLERANCES[dtype], (
+        f"the gradient of {name} is {error:.3g} away"
     )
 
 
@@ -85,24 +85,24 @@ def check_matmul(
         array_with_gradient(*((n, k) if transposed else (k, n)), dtype=dtype, seed=1),
     )
     result = dtype if dtype in NUMPY else "bfloat16"
-    added = array_with_gradient(n, dtype=result, seed=2) if bias else None
+    bias_array = array_with_gradient(n, dtype=result, seed=2) if bias else None
     out = array_with_gradient(m, n, dtype=result, seed=3) if passes_out else None
     old = to_float64(out) if out is not None else 0.0
     options: dict[str, Any] = {"activation": activation, "transpose_b": transposed, "precision": precision}
     y = tg.zeros((m, n), dtype=getattr(tg, result), requires_grad=True)
     with tg.Tape() as tape:
-        c = matmul(a, b, out, alpha=alpha, beta=beta, bias=added, tile=tile, **options)
+        c = matmul(a, b, out, alpha=alpha, beta=beta, bias=bias_array, tile=tile, **options)
         tg.launch(doubled, (m, n), [c], [y])
     seed = tg.array(normal(m, n, dtype="float32", seed=4), dtype=y.dtype)
     tape.backward(grads={y: seed})
     left, right = to_float64(a), to_float64(b).T if transposed else to_float64(b)
-    total = alpha * left @ right + beta * old + (0.0 if added is None else to_float64(added))
+    total = alpha * left @ right + beta * old + (0.0 if bias_array is None else to_float64(bias_array))
     weights = 2.0 * to_float64(seed) * SLOPES[activation](total)
-    by_right = alpha * left.T @ weights
+    right_gradient = alpha * left.T @ weights
     assert_close(a.grad, alpha * weights @ right.T, dtype, "a")
-    assert_close(b.grad, by_right.T if transposed else by_right, dtype, "b")
-    if added is not None:
-        assert_close(added.grad, weights.sum(0), dtype, "bias")
+    assert_close(b.grad, right_gradient.T if transposed else right_gradient, dtype, "b")
+    if bias_array is not None:
+        assert_close(bias_array.grad, weights.sum(0), dtype, "bias")
     if passes_out:
         assert_close(c.grad, beta * weights, dtype, "out")
 
@@ -195,7 +195,7 @@ def test_results_have_gradients_where_a_tape_records() -> None:
     assert tg.Tape.active() is None
 
 
-# Attention -----------------------------------------------------------------------------------------------------------
+# Attention ------------------------------------------------------------------------------------------------------------
 
 
 def check_attention(
@@ -218,10 +218,10 @@ def check_attention(
         outputs = attention(q, k, v, out, causal=causal, scale=scale, return_lse=logs)
     result, lse = outputs if logs else (outputs, None)
     seed = tg.array(normal(*q.shape, dtype="float32", seed=3), dtype=q.dtype)
-    grads, of_logs = {result: seed}, np.zeros(q.shape[:3])
+    grads, log_gradient = {result: seed}, np.zeros(q.shape[:3])
     if lse is not None:
-        of_logs = normal(*lse.shape, dtype="float32", seed=4)
-        grads[lse] = tg.array(of_logs)
+        log_gradient = normal(*lse.shape, dtype="float32", seed=4)
+        grads[lse] = tg.array(log_gradient)
     tape.backward(grads=grads)
     factor, group = depth**-0.5 if scale is None else scale, heads[0] // heads[1]
     left, right, values = to_float64(q), to_float64(k).repeat(group, 1), to_float64(v).repeat(group, 1)
@@ -232,16 +232,16 @@ def check_attention(
     weights = np.exp(scores - np.maximum(scores.max(-1, keepdims=True), -1e30))
     total = weights.sum(-1, keepdims=True)
     weights = weights / np.where(total > 0.0, total, 1.0)
-    by_weights = to_float64(seed) @ values.swapaxes(2, 3)
-    inner = (by_weights * weights).sum(-1, keepdims=True)
-    by_scores = weights * (by_weights - inner + of_logs[..., None]) * factor
+    weight_gradient = to_float64(seed) @ values.swapaxes(2, 3)
+    inner = (weight_gradient * weights).sum(-1, keepdims=True)
+    score_gradient = weights * (weight_gradient - inner + log_gradient[..., None]) * factor
 
-    def of_group(x: np.ndarray) -> np.ndarray:
+    def sum_over_group(x: np.ndarray) -> np.ndarray:
         return x.reshape(batch, heads[1], group, keys, depth).sum(2)
 
-    assert_close(q.grad, by_scores @ right, dtype, "q")
-    assert_close(k.grad, of_group(by_scores.swapaxes(2, 3) @ left), dtype, "k")
-    assert_close(v.grad, of_group(weights.swapaxes(2, 3) @ to_float64(seed)), dtype, "v")
+    assert_close(q.grad, score_gradient @ right, dtype, "q")
+    assert_close(k.grad, sum_over_group(score_gradient.swapaxes(2, 3) @ left), dtype, "k")
+    assert_close(v.grad, sum_over_group(weights.swapaxes(2, 3) @ to_float64(seed)), dtype, "v")
 
 
 @pytest.mark.cpu

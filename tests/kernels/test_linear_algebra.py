@@ -52,7 +52,7 @@ def test_inverse_qr_eigh_svd_and_lu_match_numpy(batch: tuple[int, ...]) -> None:
 @pytest.mark.machine_code
 @pytest.mark.parametrize(("n", "dtype"), [(192, np.float32), (300, np.int64)])
 @pytest.mark.parametrize("descending", [False, True])
-def test_long_rows_are_sorted_in_the_order_of_equal_keys(n: int, dtype: type, descending: bool) -> None:
+def test_sorts_of_long_rows_keep_the_order_of_equal_keys(n: int, dtype: type, descending: bool) -> None:
     """In blocks of one thread, by counts of digits."""
     rng = np.random.default_rng(n)
     keys = (rng.integers(-3, 3, (4, n)) * 2e8).astype(dtype)

@@ -56,7 +56,7 @@ def test_matmuls_with_every_tile_match_float64(tile: shapes.Tile, transposed: bo
 def test_matmuls_with_splits_match_float64(
     shape: tuple[int, int, int], splits: int, transposed: bool
 ) -> None:
-    """Some blocks may have no steps."""
+    """Some blocks may have no iterations."""
     check(*shape, tile=shapes.TENSOR_CORES[-1].with_splits(splits), transposed=transposed)
 
 
@@ -143,13 +143,26 @@ def test_epilogues_of_matmuls_match_float64(activation: str | None, dtype: str) 
     )
     old = normal(40, 48, dtype=dtype, seed=3)
     activate = ACTIVATIONS[activation]
-    plain = to_float64(a) @ to_float64(b)
+    unscaled = to_float64(a) @ to_float64(b)
     arrays = [tg.array(x) for x in (a, b)]
-    for alpha, beta, added in ((1.0, 0.0, None), (0.5, 0.0, bias), (1.0, -1.5, None), (-0.25, 2.0, bias)):
+    for alpha, beta, bias_or_none in (
+        (1.0, 0.0, None),
+        (0.5, 0.0, bias),
+        (1.0, -1.5, None),
+        (-0.25, 2.0, bias),
+    ):
         out = tg.array(old) if beta else tg.full(old.shape, float("nan"), dtype=getattr(tg, dtype))
-        inputs = {"alpha": alpha, "beta": beta, "bias": None if added is None else tg.array(added)}
+        inputs = {
+            "alpha": alpha,
+            "beta": beta,
+            "bias": None if bias_or_none is None else tg.array(bias_or_none),
+        }
         assert matmul(*arrays, out, activation=activation, **inputs) is out
-        expected = alpha * plain + beta * to_float64(old) + (0.0 if added is None else to_float64(added))
+        expected = (
+            alpha * unscaled
+            + beta * to_float64(old)
+            + (0.0 if bias_or_none is None else to_float64(bias_or_none))
+        )
         assert_near(out, activate(expected), dtype)
 
 
@@ -255,16 +268,18 @@ def test_matmul_calls_with_arguments_of_different_layouts_are_correct() -> None:
 @pytest.mark.machine_code
 def test_later_calls_of_matmul_use_their_numbers_and_options() -> None:
     a, b = integers(8, 16), integers(16, 24, seed=1)
-    x, y, plain = tg.array(a), tg.array(b), to_float64(a) @ to_float64(b)
+    x, y, unscaled = tg.array(a), tg.array(b), to_float64(a) @ to_float64(b)
     bias = tg.ones(24, dtype=tg.bfloat16)
     for alpha, beta in ((1, 0), (2.0, 0), (0.5, 0), (1, 1.0), (2.0, 3), (0.0, 0)):
         out = tg.ones((8, 24), dtype=tg.float32)
         matmul(x, y, out, alpha=alpha, beta=beta)
-        np.testing.assert_array_equal(to_float64(out), alpha * plain + beta)
+        np.testing.assert_array_equal(to_float64(out), alpha * unscaled + beta)
         if not beta:
-            np.testing.assert_array_equal(to_float64(matmul(x, y, alpha=alpha, bias=bias)), alpha * plain + 1)
+            np.testing.assert_array_equal(
+                to_float64(matmul(x, y, alpha=alpha, bias=bias)), alpha * unscaled + 1
+            )
             relu = matmul(x, y, alpha=alpha, activation="relu")
-            np.testing.assert_array_equal(to_float64(relu), np.maximum(alpha * plain, 0.0))
+            np.testing.assert_array_equal(to_float64(relu), np.maximum(alpha * unscaled, 0.0))
 
 
 @pytest.mark.machine_code
@@ -283,10 +298,10 @@ def test_operands_of_matmuls_scaled_by_zero_are_not_read(dtype: Any) -> None:
     tape.backward(grads={result: tg.ones((40, 300), dtype=result.dtype)})
     np.testing.assert_array_equal(to_float64(result), 1)
     assert not to_float64(a.grad).any() and not to_float64(b.grad).any()
-    fine = tg.ones((40, 16), dtype=dtype)
+    ones = tg.ones((40, 16), dtype=dtype)
     np.testing.assert_array_equal(
         to_float64(
-            matmul(fine, tg.ones((16, 300), dtype=dtype), tg.full((40, 300), np.nan, dtype=tg.float32))
+            matmul(ones, tg.ones((16, 300), dtype=dtype), tg.full((40, 300), np.nan, dtype=tg.float32))
         ),
         16,
     )
@@ -296,12 +311,12 @@ def test_operands_of_matmuls_scaled_by_zero_are_not_read(dtype: Any) -> None:
 def test_each_call_of_matmul_checks_for_overlapping_memory() -> None:
     memory = tg.zeros(4096, dtype=tg.bfloat16)
     a, b, bias = (tg.zeros(shape, dtype=tg.bfloat16) for shape in ((16, 32), (32, 16), (16,)))
-    disjoint, inside = memory[:256].reshape((16, 16)), memory[2048:2560].reshape((16, 32))
+    disjoint, overlapping = memory[:256].reshape((16, 16)), memory[2048:2560].reshape((16, 32))
     for _ in range(2):
         assert matmul(a, b, disjoint, bias=bias) is disjoint
         for x, y, z in (
-            (inside, b, memory[2304:2560].reshape((16, 16))),
-            (a, inside.reshape((32, 16)), memory[2048:2304].reshape((16, 16))),
+            (overlapping, b, memory[2304:2560].reshape((16, 16))),
+            (a, overlapping.reshape((32, 16)), memory[2048:2304].reshape((16, 16))),
             (a, b, memory[:256].reshape((16, 16))),
         ):
             shared = memory[:16] if z.ptr == memory.ptr else bias

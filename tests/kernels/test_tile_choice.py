@@ -56,7 +56,7 @@ def test_tiles_are_chosen_without_absent_rows(rows: int, swapped: bool) -> None:
 
 
 @pytest.mark.parametrize("shape", [(256, 256, 65536), (512, 512, 8192), (16, 2048, 16384), (16, 1024, 32768)])
-def test_few_tiles_with_many_steps_are_split(shape: tuple[int, int, int]) -> None:
+def test_few_tiles_with_many_iterations_are_split(shape: tuple[int, int, int]) -> None:
     m, n, k = shape
     actual = chosen_tile(*shape)
     assert actual.splits > 1 and k // (actual.depth * actual.splits) >= shapes.MIN_STEPS
@@ -75,7 +75,7 @@ def test_cpus_split_no_tiles() -> None:
     assert chosen_tile(30, 30, 500, cpu_rates(2))[:2] == (64, 64)
 
 
-def test_steps_of_every_dtype_hold_the_same_bytes() -> None:
+def test_iterations_of_every_dtype_load_the_same_bytes() -> None:
     for dtype, precision in ((tg.float16, "default"), (tg.float8_e4m3, "default"), (tg.float32, "tf32")):
         actual = shapes.candidates(dtype, False, precision)
         assert [t.depth * dtype.bits for t in actual] == [t.depth * 16 for t in TENSOR_CORES]

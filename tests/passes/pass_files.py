@@ -39,10 +39,10 @@ PIPELINES: dict[str, tuple[Sequence[Pass[Any]], ...]] = {
 class Kind(Enum):
     """The kind of a file's result."""
 
-    ACTS = "the kernel becomes another"
-    LEAVES = "the kernel stays as it is"
-    FINDS = "the kernel stays, and the pass has something to say of it"
-    REFUSES = "the kernel is a mistake of the user's"
+    ACTS = "the kernel changes"
+    LEAVES = "the kernel does not change"
+    FINDS = "the kernel does not change, and the pass reports results"
+    REFUSES = "the pass raises an error for the user"
 
 
 def files() -> list[Path]:
@@ -103,7 +103,9 @@ def applied(name: str, kernel: Kernel, options: Options) -> Remarks:
     index = next(k for k, step in enumerate(pipeline) if step.name == name)
     run((*filter(sets_a_field, pipeline[:index]), pipeline[index]), kernel, context)
     if hasattr(context, "uniformity"):
-        assert not _unknown(kernel, context.uniformity), "the pass has not kept what differs between lanes"
+        assert not _missing(kernel, context.uniformity), (
+            "the pass has not updated the values that differ between lanes"
+        )
     return _REMARKS[name](context) if name in _REMARKS else {}
 
 
@@ -120,11 +122,11 @@ def _context(pipeline: object, kernel: Kernel, target: str, options: Options) ->
     return Compilation()
 
 
-def _unknown(kernel: Kernel, known: Uniformity) -> set[Value]:
+def _missing(kernel: Kernel, uniformity: Uniformity) -> set[Value]:
     """Values that differ between lanes by a fresh analysis, but not by the pass's; in lane code all may differ."""
     lanes = [op for op in kernel.walk() if isinstance(op, Lanes)]
     inside = {v for op in lanes for inner in op.body.walk() for v in inner.results}
-    return analyse(kernel).values - known.values - inside
+    return analyse(kernel).values - uniformity.values - inside
 
 
 def sets_a_field(step: Pass[Any]) -> bool:

@@ -46,7 +46,7 @@ def kernel(a: tg.array2d[tg.bfloat16], b: tg.array2d[tg.bfloat16], s: float, c: 
     return sorted(re.sub(r"%\d+(\.\w+)?", "%", print_kernel(kernel)).splitlines())
 
 
-@pytest.mark.parametrize("written", SUMS)
-def test_running_sums_of_matmuls_are_one_kernel(written: str) -> None:
+@pytest.mark.parametrize("variant", SUMS)
+def test_running_sums_of_matmuls_are_one_kernel(variant: str) -> None:
     expected = prepared("acc = acc * s\n        tg.tile_matmul(p, v, acc)")
-    assert sum("tile.matmul" in op for op in expected) == 1 and prepared(SUMS[written]) == expected
+    assert sum("tile.matmul" in op for op in expected) == 1 and prepared(SUMS[variant]) == expected

@@ -56,13 +56,13 @@ PRESERVED_ZERO = (
 def test_a_product_with_a_preserved_0_is_fused(
     lines: list[str], op_names: list[str], values: tuple[float, float]
 ):
-    k, whole_kernel = (kernel(*PRESERVED_ZERO, *lines, "array.store %0, %8, %3") for _ in range(2))
+    k, uncontracted = (kernel(*PRESERVED_ZERO, *lines, "array.store %0, %8, %3") for _ in range(2))
     contract_fma(k, Compilation())
     verify(k)
     assert [name for name in names(k) if name != "cmp"] == [*op_names, "array.store"]
-    kernels = []
-    for contracted in (k, whole_kernel):
+    results = []
+    for variant in (k, uncontracted):
         out = np.zeros(4, np.float32)
-        interp.run(contracted, [out, *map(np.float32, values)], (8,), 8, print)
-        kernels.append(out[0])
-    np.testing.assert_array_equal(*kernels)
+        interp.run(variant, [out, *map(np.float32, values)], (8,), 8, print)
+        results.append(out[0])
+    np.testing.assert_array_equal(*results)

@@ -16,7 +16,7 @@ def value(form: Form, point: dict[str, int]) -> int:
     return form[1] + sum(n * point[str(atom)] for atom, n in form[0].items())
 
 
-def some_form(random: Random) -> Form:
+def random_form(random: Random) -> Form:
     terms = {atom: random.choice([-4, -2, -1, 1, 1, 2, 3]) for atom in "ijm" if random.random() < 0.7}
     return terms, random.randint(-6, 6)
 
@@ -25,18 +25,19 @@ def some_form(random: Random) -> Form:
 def test_inequalities_with_small_solutions_are_never_infeasible(seed: int) -> None:
     random, proved = Random(seed), 0
     points = [dict(zip("ijm", numbers, strict=True)) for numbers in product(NUMBERS, repeat=3)]
-    ends: list[Form] = [
+    bounds: list[Form] = [
         form for atom in "ijm" for form in (({atom: 1}, -NUMBERS[0]), ({atom: -1}, NUMBERS[-1]))
     ]
     for _ in range(60):
-        equal = [some_form(random) for _ in range(random.randint(0, 2))]
-        rest = [some_form(random) for _ in range(random.randint(0, 3))]
-        solved = any(
-            all(value(f, p) == 0 for f in equal) and all(value(f, p) >= 0 for f in rest) for p in points
+        equations = [random_form(random) for _ in range(random.randint(0, 2))]
+        inequalities = [random_form(random) for _ in range(random.randint(0, 3))]
+        has_solution = any(
+            all(value(f, p) == 0 for f in equations) and all(value(f, p) >= 0 for f in inequalities)
+            for p in points
         )
-        answer = is_infeasible(equal, [*rest, *ends])
-        assert not (solved and answer), (equal, rest)
-        proved += answer
+        infeasible = is_infeasible(equations, [*inequalities, *bounds])
+        assert not (has_solution and infeasible), (equations, inequalities)
+        proved += infeasible
     assert proved > 10
 
 
@@ -45,5 +46,5 @@ def test_strides_distinguish_addresses() -> None:
     j: Form = {"j": 1}, 0
     lanes = [form for x in (i, j) for form in (x, less_than(x, constant(32)))]
     for stride, is_disjoint in ((32, True), (33, True), (31, False)):
-        moved = plus(plus(i, j, -1), times(({"m": 1}, 0), stride))
-        assert is_infeasible([moved], [*lanes, less_than(i, j)]) == is_disjoint
+        difference = plus(plus(i, j, -1), times(({"m": 1}, 0), stride))
+        assert is_infeasible([difference], [*lanes, less_than(i, j)]) == is_disjoint

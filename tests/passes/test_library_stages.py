@@ -35,14 +35,14 @@ class Stages:
     """A line for each pass."""
 
     def __init__(self, kernel: Kernel) -> None:
-        self.counts, self.text = counted(kernel), print_kernel(kernel)
+        self.counts, self.text = op_counts(kernel), print_kernel(kernel)
         self.lines = [f"traced: {self.counts.total()} ops, {digest(self.text)}"]
 
     def add(self, name: str, kernel: Kernel) -> None:
-        counts, text = counted(kernel), print_kernel(kernel)
+        counts, text = op_counts(kernel), print_kernel(kernel)
         if text != self.text:
-            placed = print_kernel(kernel, locations=True)
-            assert print_kernel(parse_kernel(placed), locations=True) == placed
+            text_with_locations = print_kernel(kernel, locations=True)
+            assert print_kernel(parse_kernel(text_with_locations), locations=True) == text_with_locations
         line = f"{name}: {counts.total()} ops, {digest(text)}" if text != self.text else f"{name}: unchanged"
         if counts != self.counts:
             line += "; " + ", ".join(
@@ -52,7 +52,7 @@ class Stages:
         self.counts, self.text = counts, text
 
 
-def counted(kernel: Kernel) -> Counter[str]:
+def op_counts(kernel: Kernel) -> Counter[str]:
     return Counter(op.NAME for op in kernel.walk())
 
 

@@ -13,7 +13,7 @@ from tegula.errors import CompileError, CompileErrors
 from tegula.ir.text import parse_kernel, print_kernel
 from tegula.passes.runner import Analysis
 
-NEEDED = 3
+MIN_FILES = 3
 TESTED_BY_OTHER_FILES = {
     "fetch_iterations",
     "hoist_loads",
@@ -37,8 +37,8 @@ def test_the_ir_after_a_pass_is_as_expected(path: Path, update: bool) -> None:
 
 PASSES = {
     step.name: step
-    for found in pass_files.PIPELINES.values()
-    for pipeline in found
+    for pipelines in pass_files.PIPELINES.values()
+    for pipeline in pipelines
     for step in pipeline
     if step.name not in TESTED_BY_OTHER_FILES
 }
@@ -49,7 +49,7 @@ def test_every_pass_has_tests(name: str) -> None:
     """A pass has at least one file in which the pass acts and one in which it does not; an analysis has a file with a
     result, a check has a refusal."""
     actual = kinds_of(name)
-    assert len(actual) >= NEEDED
+    assert len(actual) >= MIN_FILES
     if pass_files.sets_a_field(PASSES[name]):
         assert set(actual) == {Kind.FINDS}
     else:
@@ -63,7 +63,7 @@ def test_passes_that_refuse_have_a_test_of_the_error() -> None:
     for name, step in PASSES.items():
         modules.setdefault(step.run.__module__, []).extend(kinds_of(name))
     for module, kinds in modules.items():
-        assert (Kind.REFUSES in kinds) == any(map(is_mistake, vars(sys.modules[module]).values())), module
+        assert (Kind.REFUSES in kinds) == any(map(is_user_error, vars(sys.modules[module]).values())), module
 
 
 def test_every_folder_has_the_name_of_a_pass() -> None:
@@ -75,7 +75,7 @@ def kinds_of(name: str) -> list[Kind]:
     return [pass_files.kind(path) for path in sorted((pass_files.FOLDER / name).glob("*.ir"))]
 
 
-def is_mistake(named: object) -> bool:
+def is_user_error(value: object) -> bool:
     """Whether a name in a module is a single class of compile errors."""
     several = CompileError, CompileErrors
-    return isinstance(named, type) and issubclass(named, CompileError) and named not in several
+    return isinstance(value, type) and issubclass(value, CompileError) and value not in several

@@ -112,8 +112,8 @@ def test_a_candidate_with_another_result_is_dropped(values: list[float]) -> None
         RuntimeWarning, match=r"candidate FACTOR=3\.0 is dropped: its result differs from the result of 2"
     ):
         np.testing.assert_array_equal(run(kernel), np.arange(N) * 2.0)
-    (wrong,) = kernel.reports[0].dropped
-    assert wrong.candidate.values == {"FACTOR": 3.0} and wrong.seconds is None
+    (dropped,) = kernel.reports[0].dropped
+    assert dropped.candidate.values == {"FACTOR": 3.0} and dropped.seconds is None
 
 
 @pytest.mark.machine_code
@@ -171,8 +171,10 @@ def test_tuning_takes_a_function_that_returns_kernels() -> None:
 
 
 def test_where_and_configs_select_candidates() -> None:
-    some = tg.autotune(rows=[1, 2, 4], columns=[8, 4], where=lambda rows, columns: rows == columns)(squares)
-    assert [dict(c.values) for c in some.candidates] == [{"rows": 4, "columns": 4}]
+    filtered = tg.autotune(rows=[1, 2, 4], columns=[8, 4], where=lambda rows, columns: rows == columns)(
+        squares
+    )
+    assert [dict(c.values) for c in filtered.candidates] == [{"rows": 4, "columns": 4}]
     configured = tg.autotune(configs=[{"rows": 1}, {"rows": 8}])(squares)
     assert [dict(c.values) for c in configured.candidates] == [{"rows": 1}, {"rows": 8}]
 
@@ -181,8 +183,8 @@ def test_where_and_configs_select_candidates() -> None:
 def test_candidates_that_cannot_be_compiled_are_dropped() -> None:
     kernel = tg.autotune(FACTOR=[2.0, "two"])(scale)
     np.testing.assert_array_equal(run(kernel), np.arange(N) * 2.0)
-    (wrong,) = kernel.reports[0].dropped
-    assert wrong.candidate.values == {"FACTOR": "two"} and "error[" in wrong.dropped
+    (dropped,) = kernel.reports[0].dropped
+    assert dropped.candidate.values == {"FACTOR": "two"} and "error[" in dropped.dropped
     assert "dropped: FACTOR='two': " in str(kernel.reports[0])
 
 
@@ -224,17 +226,17 @@ def test_candidates_that_fail_are_dropped() -> None:
     y = tg.zeros(8)
     tg.launch(kernel, 8, [], [y])
     assert (y.numpy() == 1.0).all() and "wrong" in kernel.reports[0].dropped[0].dropped
-    every = tg.autotune(MISSING=[4, 5])(careful)
+    without_success = tg.autotune(MISSING=[4, 5])(careful)
     with pytest.raises(tg.TuningError, match="no candidate runs to completion\n  dropped: MISSING=4: "):
-        tg.launch(every, 8, [], [y])
+        tg.launch(without_success, 8, [], [y])
 
 
-# Classes and memory --------------------------------------------------------------------------------------------------
+# Classes and memory ---------------------------------------------------------------------------------------------------
 
 
-def retuned(made_of: Any, **values: Any) -> Tuned:
+def retuned(tunable: Any, **values: Any) -> Tuned:
     """A tuned kernel without choices in memory."""
-    return tg.autotune(**values)(made_of)
+    return tg.autotune(**values)(tunable)
 
 
 @pytest.mark.machine_code
@@ -314,7 +316,7 @@ def test_tuning_without_a_disk_cache_chooses_again_in_each_process(monkeypatch: 
 
 
 @pytest.mark.parametrize(
-    ("a", "b", "same"),
+    ("a", "b", "is_same_class"),
     [
         (384, 512, False),
         (260, 500, True),
@@ -324,8 +326,8 @@ def test_tuning_without_a_disk_cache_chooses_again_in_each_process(monkeypatch: 
         (0, 0, True),
     ],
 )
-def test_lengths_of_arrays_are_tuned_in_classes(a: int, b: int, same: bool) -> None:
-    assert (tuned._length_class(a) == tuned._length_class(b)) is same
+def test_lengths_of_arrays_are_tuned_in_classes(a: int, b: int, is_same_class: bool) -> None:
+    assert (tuned._length_class(a) == tuned._length_class(b)) is is_same_class
 
 
 @pytest.mark.machine_code
@@ -351,7 +353,7 @@ def test_threads_that_launch_at_once_tune_once(monkeypatch: pytest.MonkeyPatch) 
     assert all((y == np.arange(N) + 1.0).all() for y in results)
 
 
-# Other effects of a launch -------------------------------------------------------------------------------------------
+# Other effects of a launch --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.machine_code
@@ -411,12 +413,12 @@ def test_many_candidates_are_compiled_in_processes(monkeypatch: pytest.MonkeyPat
 
     result: list[build.Worker] = []
 
-    class Counted(build.Worker):
+    class RecordedWorker(build.Worker):
         def __init__(self) -> None:
             result.append(self)
             super().__init__()
 
-    monkeypatch.setattr(build, "Worker", Counted)
+    monkeypatch.setattr(build, "Worker", RecordedWorker)
     monkeypatch.setattr(build.build_all, "__defaults__", (0.0,))
     monkeypatch.setattr(build.os, "sched_getaffinity", lambda _: {0, 1})
     kernel = tg.autotune(FACTOR=[2.0, 2.0, "two", 2.0], block_dim=[48])(scale)
@@ -460,11 +462,11 @@ def test_progress_of_tuning_is_shown_on_terminals_only(
     assert "long_loop: timing" in sys.stderr.getvalue()
 
 
-# Errors --------------------------------------------------------------------------------------------------------------
+# Errors ---------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("made_of", "options", "message"),
+    ("tunable", "options", "message"),
     [
         (long_loop, {}, "candidates are given either as lists of values or as configs"),
         (long_loop, {"REPEATS": [1], "configs": [{"REPEATS": 1}]}, "candidates are given either as lists"),
@@ -499,9 +501,9 @@ def test_progress_of_tuning_is_shown_on_terminals_only(
         (scaled, {"FACTOR": [1.0]}, "takes a kernel, or a function that makes one"),
     ],
 )
-def test_invalid_options_of_autotune_are_refused(made_of: Any, options: dict[str, Any], message: str) -> None:
+def test_invalid_options_of_autotune_are_refused(tunable: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(tg.TuningError, match=message) as caught:
-        tg.autotune(**options)(made_of)
+        tg.autotune(**options)(tunable)
     assert caught.value.help
 
 
@@ -530,9 +532,9 @@ class Scale:
 
 
 @tg.kernel
-def scale_structs(s: Scale, picked: tg.indexedarray[float], y: tg.array[float]):
+def scale_structs(s: Scale, gathered: tg.indexedarray[float], y: tg.array[float]):
     i = tg.tid()
-    y[i] = s.factor * s.x[i] + picked[i]
+    y[i] = s.factor * s.x[i] + gathered[i]
     if s.weights:
         y[i] *= s.weights[i]
 
@@ -542,13 +544,13 @@ def test_tuned_kernels_take_structs_and_indexed_arrays() -> None:
     kernel = tg.autotune(block_dim=[64, 128], key=["s"])(scale_structs)
     s, y = Scale(), tg.zeros(3)
     s.factor, s.x = 2.0, numbers(3)
-    picked = tg.indexedarray(numbers(), [[10, 20, 30]])
+    gathered = tg.indexedarray(numbers(), [[10, 20, 30]])
     for factor in (2.0, 2.0, 3.0):
         s.factor = factor
-        tg.launch(kernel, 3, [s, picked], [y])
+        tg.launch(kernel, 3, [s, gathered], [y])
     assert y.numpy().tolist() == [10.0, 23.0, 36.0]
-    tuned_for = next(iter(kernel._variants.values()))
-    assert [report.launch for report in tuned_for.reports] == ["s.factor 2.0, s.x 3", "s.factor 3.0, s.x 3"]
+    variant = next(iter(kernel._variants.values()))
+    assert [report.launch for report in variant.reports] == ["s.factor 2.0, s.x 3", "s.factor 3.0, s.x 3"]
     s.weights = numbers(3)
-    tg.launch(kernel, 3, [s, picked], [y])
+    tg.launch(kernel, 3, [s, gathered], [y])
     assert y.numpy().tolist() == [0.0, 23.0, 72.0] and len(kernel._variants) == 2

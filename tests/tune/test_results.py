@@ -27,9 +27,9 @@ def with_element(value: float, index: int = 7, x: np.ndarray = X) -> np.ndarray:
 def test_results_one_rounding_apart_agree(dtype: str) -> None:
     kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.float16
     x = np.abs(X) + 1.0
-    steps = {"bfloat16": 2.0**-8, "float16": 2.0**-11}[dtype]
-    assert not exceeds_tolerance(x.astype(kind), (x * (1.0 + steps)).astype(kind), dtype)
-    assert exceeds_tolerance(x.astype(kind), (x * (1.0 + 16 * steps)).astype(kind), dtype)
+    rounding_error = {"bfloat16": 2.0**-8, "float16": 2.0**-11}[dtype]
+    assert not exceeds_tolerance(x.astype(kind), (x * (1.0 + rounding_error)).astype(kind), dtype)
+    assert exceeds_tolerance(x.astype(kind), (x * (1.0 + 16 * rounding_error)).astype(kind), dtype)
 
 
 def test_a_single_wrong_element_is_a_difference() -> None:
@@ -39,8 +39,8 @@ def test_a_single_wrong_element_is_a_difference() -> None:
 
 
 def test_sums_in_another_order_agree() -> None:
-    parts = np.random.default_rng(1).standard_normal((4096, 300)).astype(np.float32)
-    assert not exceeds_tolerance(parts.sum(0), parts[::-1].cumsum(0)[-1])
+    terms = np.random.default_rng(1).standard_normal((4096, 300)).astype(np.float32)
+    assert not exceeds_tolerance(terms.sum(0), terms[::-1].cumsum(0)[-1])
 
 
 def test_special_values_agree_only_with_themselves() -> None:
