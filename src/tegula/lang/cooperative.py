@@ -134,11 +134,13 @@ class CooperativeDef(FuncDef, Parts):
 
     @property
     def conditions(self) -> str:
-        """A help text with the conditions of the programs, as they are written."""
+        """A help text with the conditions of the programs, without conditions that imply others."""
         decorators = (v.function.definition.source.tree.decorator_list for v in self.all_programs)
         calls = (d for decorator_list in decorators for d in decorator_list if isinstance(d, ast.Call))
         conditions = [k.value for d in calls for k in d.keywords if k.arg == "when"]
-        texts = [ast.unparse(x.body if isinstance(x, ast.Lambda) else x) for x in conditions]
+        terms = [_conjuncts(x.body if isinstance(x, ast.Lambda) else x) for x in conditions]
+        weakest = [t for t in terms if not any(set(others) < set(t) for others in terms)]
+        texts = dict.fromkeys(" and ".join(t) for t in weakest)
         return f"the implementations need {'; or '.join(texts)}" if texts else ""
 
     @cached_property
@@ -217,6 +219,13 @@ def _pattern(annotation: Any) -> Pattern | OptionalPattern | None:
     if isinstance(resolved, Dtypes) or is_element(resolved):
         return NumberPattern(resolved)
     return resolved if isinstance(resolved, PATTERNS) and not isinstance(resolved, Dtypes) else None
+
+
+def _conjuncts(condition: ast.expr) -> list[str]:
+    """The texts of the operands of an `and`, or of the condition itself."""
+    if isinstance(condition, ast.BoolOp) and isinstance(condition.op, ast.And):
+        return [ast.unparse(x) for x in condition.values]
+    return [ast.unparse(condition)]
 
 
 def _is_empty(body: list[ast.stmt]) -> bool:
