@@ -36,6 +36,6 @@ def test_cloth_example_matches_float64(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cloth, "DT", 4e-3)
     expected = reference()
     assert np.linalg.norm(expected, axis=-1).min() < cloth.RADIUS + cloth.MARGIN + 1e-6, (
-        "the cloth touches the ball"
+        "the cloth is on the ball"
     )
     np.testing.assert_allclose(cloth.run(SIZE, STEPS), expected, atol=2e-4)
